@@ -1,0 +1,2 @@
+//! The pure heart of Scrollback.
+#![doc = ""]

@@ -1,0 +1,101 @@
+//! What a manager may know beside the record: the caller's wishes, the model, the tools on offer.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::ModelName;
+use crate::tokens::{Counter, OVERHEAD, Tokenizer};
+
+/// What a view does with a tool call whose results are not all there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unfinished {
+    /// The group is left out until it is complete.
+    #[default]
+    Drop,
+    /// The group stays, and missing results say that there was an interruption.
+    Close,
+}
+
+/// The tools offered with a call, so that their definitions can be counted and groups of others dropped.
+#[derive(Debug, Default)]
+pub struct Tools {
+    names: Vec<String>,
+    definitions: Vec<String>,
+    counted: [OnceLock<usize>; Tokenizer::ALL.len()],
+}
+
+impl Tools {
+    /// Tools known by name only.
+    pub fn named(names: Vec<String>) -> Self {
+        Tools { names, ..Tools::default() }
+    }
+
+    /// Tools with the JSON text of their definitions, which every call sends along.
+    pub fn defined(names: Vec<String>, definitions: Vec<String>) -> Self {
+        Tools { names, definitions, ..Tools::default() }
+    }
+
+    /// The names on offer.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn tokens(&self, tokenizer: Tokenizer) -> usize {
+        let count = || self.definitions.iter().map(|definition| tokenizer.count(definition) + 8).sum();
+        self.counted.get(tokenizer.index()).map_or_else(count, |counted| *counted.get_or_init(count))
+    }
+}
+
+/// Everything a view depends on beside the record and the manager. Time is absent on purpose.
+#[derive(Debug)]
+pub struct CurationContext {
+    /// Whether leading system entries survive every manager.
+    pub preserve_system: bool,
+    /// Whether the last user entry, and results nobody has seen yet, survive every manager.
+    pub preserve_task: bool,
+    /// Body entries at the end that survive every manager, rounded up to whole groups.
+    pub preserve_last_n: Option<usize>,
+    /// What happens to unfinished groups.
+    pub unfinished: Unfinished,
+    /// The tools on offer; none if not known.
+    pub tools: Option<Tools>,
+    /// The model the view is for.
+    pub model: Option<ModelName>,
+    /// How tokens are counted: by the model's tokenizer.
+    pub counter: Counter,
+    /// Context windows the configuration states, by model name; they win over the built-in table.
+    pub windows: BTreeMap<String, u64>,
+    /// The loop or agent the view is for, where one record serves several.
+    pub scope: Option<String>,
+}
+
+impl Default for CurationContext {
+    fn default() -> Self {
+        CurationContext {
+            preserve_system: true,
+            preserve_task: true,
+            preserve_last_n: None,
+            unfinished: Unfinished::Drop,
+            tools: None,
+            model: None,
+            counter: Counter::for_model(None),
+            windows: BTreeMap::new(),
+            scope: None,
+        }
+    }
+}
+
+impl CurationContext {
+    /// The defaults for a model: its tokenizer counts.
+    pub fn for_model(model: Option<ModelName>) -> Self {
+        CurationContext { counter: Counter::for_model(model.as_ref()), model, ..CurationContext::default() }
+    }
+
+    /// Tokens a request has beside its messages.
+    pub fn overhead(&self, counter: Counter) -> usize {
+        OVERHEAD + self.tools.as_ref().map_or(0, |tools| tools.tokens(counter.tokenizer))
+    }
+}

@@ -1,0 +1,116 @@
+//! Decisions: curation choices that must last, kept as entries of the record like anything said.
+
+use serde::{Deserialize, Serialize};
+
+use crate::entry::Usage;
+use crate::manager::truncate::Keep;
+
+/// A run of positions, both ends included; printed as `[first, last]`.
+pub type Span = (u64, u64);
+
+/// A choice recorded so that every later view repeats it.
+///
+/// Positions are places in the record. Later decisions win over earlier ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Decision {
+    /// These system entries are the lead from now on; the former lead is left out.
+    Lead {
+        /// The entries, in the order they shall stand.
+        positions: Vec<u64>,
+    },
+    /// Everything before a position is left out.
+    Cut {
+        /// First position that stays.
+        before: u64,
+        /// The task at the time of the cut, kept although it lies before it.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        held: Option<u64>,
+        /// The manager that cut.
+        by: String,
+        /// The scope the cut holds for; everywhere if none.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        scope: Option<String>,
+    },
+    /// The results at these positions show a placeholder.
+    Clear {
+        /// Positions of tool results.
+        positions: Vec<u64>,
+        /// What they show.
+        placeholder: String,
+    },
+    /// The results at these positions are shortened.
+    Truncate {
+        /// Positions of tool results.
+        positions: Vec<u64>,
+        /// Characters that stay.
+        max_length: usize,
+        /// Which end stays.
+        keep: Keep,
+    },
+    /// These groups are protected from every manager.
+    Pin {
+        /// All positions of the groups.
+        positions: Vec<u64>,
+    },
+    /// These groups are no longer pinned.
+    Unpin {
+        /// All positions of the groups.
+        positions: Vec<u64>,
+    },
+    /// One text stands for these ranges.
+    Summary {
+        /// What it stands for.
+        covers: Vec<Span>,
+        /// The summary.
+        text: String,
+        /// Where it stands in the view.
+        place: Place,
+        /// Who wrote it: `offline`, or a model.
+        by: String,
+        /// What writing it cost.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        usage: Option<Usage>,
+        /// Position of the summary it takes the place of.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        replaces: Option<u64>,
+        /// The scope it holds for; everywhere if none.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        scope: Option<String>,
+    },
+    /// A summary was asked for and could not be written; views are as before.
+    SummaryFailed {
+        /// What should have been covered.
+        range: Span,
+        /// Why not.
+        reason: String,
+    },
+    /// These calls will not be answered; they are shown with an explicit interrupted result.
+    Interrupted {
+        /// Ids of the calls.
+        call_ids: Vec<String>,
+    },
+    /// The entry is a turn of a loop; concerns only views of that scope.
+    Turn {
+        /// The loop.
+        scope: String,
+        /// Position of the entry.
+        entry: u64,
+        /// Role the turn is shown with.
+        role: crate::Role,
+        /// The field of a structured output that is the turn's text.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        field: Option<String>,
+    },
+}
+
+/// Where a summary stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// Right after the lead, anchored like it.
+    #[default]
+    System,
+    /// Where the covered range began, as an assistant entry, pinned.
+    Assistant,
+}

@@ -1,0 +1,329 @@
+//! Entries: the things said, one by one, never changed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::block::{Block, BlockKind, ToolCall, ToolResult};
+use crate::text::Text;
+use crate::wire::Wire;
+
+/// Who speaks. Wire words map onto these four; the original word stays in the raw text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Instructions (`system`, `developer`).
+    System,
+    /// The person or program the agent works for.
+    User,
+    /// The model (`assistant`, `model`).
+    Assistant,
+    /// A tool's answer (`tool`, `function`).
+    Tool,
+}
+
+impl Role {
+    /// The neutral word for the role, also the one whose tokens are counted.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How the content was written, so that null, absent, `""` and `[]` survive a round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentState {
+    /// One string.
+    Text,
+    /// A list of parts.
+    Parts,
+    /// `null`.
+    Null,
+    /// No such key.
+    Absent,
+}
+
+/// A UTC time in whole milliseconds since 1970; the caller's clock, never ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub i64);
+
+impl fmt::Display for Time {
+    /// RFC 3339 with three decimals and `Z`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(time) => write!(f, "{time:.3}"),
+            Err(_) => write!(f, "{}ms", self.0),
+        }
+    }
+}
+
+/// One thing said.
+///
+/// Entries are born from a message of some wire: the raw text is kept, and the blocks are a reading of it.
+///
+/// ```
+/// use scrollback_core::{Entry, Role};
+/// let entry = Entry::text(Role::User, "What is in my inbox?");
+/// assert_eq!(entry.origin.raw.as_ref(), r#"{"role":"user","content":"What is in my inbox?"}"#);
+/// assert_eq!(entry.content().as_deref(), Some("What is in my inbox?"));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, part by part; may be empty.
+    pub blocks: Vec<Block>,
+    /// How the content was written.
+    pub content_state: ContentState,
+    /// The evaluation the entry belongs to; all its entries share this.
+    pub evaluation_id: Uuid,
+    /// Place within the evaluation, from 0 without gaps.
+    pub sequence: u64,
+    /// When it was said.
+    pub created_at: Time,
+    /// The speaker's name, where the wire has one.
+    pub author: Option<Text>,
+    /// What is known about the call that made it; never sent to a provider.
+    pub meta: Option<Box<Meta>>,
+    /// The message it was read from.
+    pub origin: Origin,
+}
+
+/// The message an entry was read from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Origin {
+    /// The format of `raw`.
+    pub wire: Wire,
+    /// The message's exact JSON text.
+    pub raw: Arc<str>,
+    /// Which part of its message the entry is, where one message became several entries.
+    pub part: Option<Part>,
+}
+
+/// One of the entries that a single message became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// From 1.
+    pub number: u32,
+    /// How many entries the message became.
+    pub of: u32,
+}
+
+/// How a reply ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Whole.
+    #[default]
+    Complete,
+    /// The provider's stream broke off.
+    TruncatedUpstream,
+    /// The client left.
+    TruncatedClient,
+    /// The provider reported an error in the stream.
+    Error,
+}
+
+/// Tokens a provider reported. Providers differ on whether input includes cached tokens, so the parts are kept
+/// and totals are derived.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Input tokens read at full price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_uncached: Option<u64>,
+    /// Input tokens read from the cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<u64>,
+    /// Input tokens written to the cache, by lifetime (`5m`, `1h`, …).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cache_write: BTreeMap<String, u64>,
+    /// Output tokens, reasoning included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<u64>,
+    /// Output tokens spent on reasoning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
+}
+
+impl Usage {
+    /// All input, cached included; none if nothing about input was reported.
+    pub fn input(&self) -> Option<u64> {
+        let known = self.input_uncached.is_some() || self.cache_read.is_some() || !self.cache_write.is_empty();
+        known.then(|| {
+            self.input_uncached.unwrap_or(0) + self.cache_read.unwrap_or(0) + self.cache_write.values().sum::<u64>()
+        })
+    }
+}
+
+/// What is known about an entry beyond what it says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Meta {
+    /// The model that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_asked: Option<String>,
+    /// The model that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_served: Option<String>,
+    /// Who served it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The provider's id of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// The provider's id of the response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<String>,
+    /// Why the reply ended, in our words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
+    /// Why the reply ended, in the provider's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_raw: Option<String>,
+    /// Tokens the provider reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Whether the reply is whole.
+    #[serde(skip_serializing_if = "is_complete")]
+    pub status: Status,
+    /// Kind of trajectory step, where it is not plain from the entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Turn number within a sub-agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u64>,
+    /// Anything the application wants to find again.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+}
+
+fn is_complete(status: &Status) -> bool {
+    *status == Status::Complete
+}
+
+impl Entry {
+    /// A plain message in the OpenAI chat form, of the nil evaluation, sequence 0, at time 0; see [`Entry::stamped`].
+    pub fn text(role: Role, text: &str) -> Self {
+        crate::wire::openai_chat::text_entry(role, text)
+    }
+
+    /// The same entry as number `sequence` of an evaluation, said at `created_at`.
+    #[must_use]
+    pub fn stamped(mut self, evaluation_id: Uuid, sequence: u64, created_at: Time) -> Self {
+        self.evaluation_id = evaluation_id;
+        self.sequence = sequence;
+        self.created_at = created_at;
+        self
+    }
+
+    /// The texts of the entry joined by line breaks; none when the content is null or absent.
+    pub fn content(&self) -> Option<String> {
+        let mut texts = self.texts().peekable();
+        if texts.peek().is_none() && matches!(self.content_state, ContentState::Null | ContentState::Absent) {
+            return None;
+        }
+        Some(texts.map(|text| text.as_str().into_owned()).collect::<Vec<_>>().join("\n"))
+    }
+
+    /// Every text a reader would see, in order.
+    pub fn texts(&self) -> impl Iterator<Item = &Text> {
+        self.blocks.iter().flat_map(Block::texts)
+    }
+
+    /// Length of all texts in Unicode scalar values.
+    pub fn chars(&self) -> usize {
+        self.texts().map(Text::chars).sum()
+    }
+
+    /// The calls in the entry, whoever runs them.
+    pub fn tool_calls(&self) -> impl DoubleEndedIterator<Item = &ToolCall> {
+        self.blocks.iter().filter_map(|block| match &block.kind {
+            BlockKind::ToolCall(call) => Some(call.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// The result in the entry. There is at most one: every wire gives one entry per result.
+    pub fn tool_result(&self) -> Option<&ToolResult> {
+        self.blocks.iter().find_map(|block| match &block.kind {
+            BlockKind::ToolResult(result) => Some(result.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// Id of the call this entry answers.
+    pub fn tool_call_id(&self) -> Option<String> {
+        self.tool_result()?.call_id.as_ref().map(|id| id.as_str().into_owned())
+    }
+
+    /// Name of the tool that answered, where the wire states it.
+    pub fn tool_name(&self) -> Option<String> {
+        self.tool_result()?.name.as_ref().map(|name| name.as_str().into_owned())
+    }
+
+    /// How the reply ended; complete for everything that is not a reply.
+    pub fn status(&self) -> Status {
+        self.meta.as_ref().map_or(Status::Complete, |meta| meta.status)
+    }
+
+    /// The calls the client must answer: client-style, and whole even if the stream broke.
+    pub fn open_calls(&self) -> impl DoubleEndedIterator<Item = &ToolCall> {
+        let broken = self.status() != Status::Complete;
+        self.tool_calls().filter(move |call| call.style.is_client() && !(broken && call_is_cut(call)))
+    }
+
+    /// What is left of the entry in a view when its stream broke: cut calls and unsigned reasoning go.
+    /// None if nothing has to go.
+    pub(crate) fn without_cut_parts(&self) -> Option<Entry> {
+        if self.status() == Status::Complete {
+            return None;
+        }
+        let kept: Vec<Block> = self.blocks.iter().filter(|block| !block_is_cut(block)).cloned().collect();
+        (kept.len() < self.blocks.len()).then(|| Entry { blocks: kept, ..self.clone() })
+    }
+
+    /// Whether the entry says nothing at all.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.blocks.iter().all(|block| matches!(&block.kind, BlockKind::Text(text) if text.as_str().is_empty()))
+    }
+
+    /// Steps of a trajectory: one for text or reasoning, one per call, at least one.
+    pub(crate) fn steps(&self) -> u32 {
+        if self.role != Role::Assistant {
+            return 1;
+        }
+        let speaks = self.blocks.iter().any(|block| match &block.kind {
+            BlockKind::Text(text) => text.held_bytes() > 0 && !text.as_str().is_empty(),
+            BlockKind::Reasoning(_) => true,
+            _ => false,
+        });
+        (u32::from(speaks) + self.tool_calls().count() as u32).max(1)
+    }
+}
+
+fn block_is_cut(block: &Block) -> bool {
+    match &block.kind {
+        BlockKind::ToolCall(call) => call.style.is_client() && call_is_cut(call),
+        BlockKind::Reasoning(reasoning) => reasoning.signature.is_none() && reasoning.encrypted.is_none(),
+        _ => false,
+    }
+}
+
+/// A call of a broken stream counts as made only if its arguments are whole JSON.
+fn call_is_cut(call: &ToolCall) -> bool {
+    call.arguments_json() == crate::block::Arguments::NotJson
+}

@@ -1,0 +1,51 @@
+//! Why a view could not be made.
+
+use std::fmt;
+
+/// A curation that cannot be done as asked. The record is unchanged, and nothing half-made is returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CurationError {
+    /// What must stay is larger than the budget.
+    BudgetTooSmall {
+        /// Tokens that must stay.
+        needed: usize,
+        /// Tokens there are.
+        budget: usize,
+    },
+    /// The window of the model is not known.
+    UnknownModel {
+        /// The model asked about; none if no model was named.
+        model: Option<String>,
+    },
+}
+
+impl CurationError {
+    /// The code programs act on.
+    pub fn code(&self) -> &'static str {
+        match self {
+            CurationError::BudgetTooSmall { .. } => "budget_too_small",
+            CurationError::UnknownModel { .. } => "unknown_model",
+        }
+    }
+}
+
+impl fmt::Display for CurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CurationError::BudgetTooSmall { needed, budget } => write!(
+                f,
+                "what must stay needs {needed} tokens and the budget is {budget}: raise the budget, shorten the system \
+                 entry or the task, or give up protecting them"
+            ),
+            CurationError::UnknownModel { model: Some(model) } => write!(
+                f,
+                "the context window of {model} is not known: give `fit` a window, or set context_window for it in scrollback.toml"
+            ),
+            CurationError::UnknownModel { model: None } => {
+                f.write_str("`fit` needs a model or a window: name one, as in fit(openai:gpt-4o) or fit(window=128000)")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CurationError {}

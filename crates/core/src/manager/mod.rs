@@ -1,0 +1,132 @@
+//! Managers: pure functions from view to view, one file each.
+//!
+//! A manager gets a [`View`] and gives a smaller or rewritten one. It never splits a group, never drops what is
+//! protected, and leaves a reason for everything it does. Managers compose; [`parse`] reads them from text or JSON.
+
+mod active_tools;
+mod clear;
+mod compose;
+mod fit;
+mod observed;
+mod pin;
+mod relevant;
+mod sliding_window;
+pub(crate) mod sticky;
+mod summarize;
+mod token_budget;
+mod trajectory;
+pub(crate) mod truncate;
+mod turn_window;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::context::CurationContext;
+use crate::decision::Span;
+use crate::error::CurationError;
+use crate::ranges::Ranges;
+use crate::view::View;
+
+pub use crate::config::{ConfigError, parse, parse_value};
+pub use active_tools::ActiveTools;
+pub use clear::ClearToolResults;
+pub use compose::Compose;
+pub use fit::Fit;
+pub use observed::Observed;
+pub use pin::{Pin, Where};
+pub use relevant::{Relevant, Weights};
+pub use sliding_window::SlidingWindow;
+pub use sticky::{Sticky, StickyInner};
+pub use summarize::{Extent, Summarize};
+pub use token_budget::TokenBudget;
+pub use trajectory::TrajectoryWindow;
+pub use truncate::{Keep, ToolResultTruncator};
+pub use turn_window::TurnWindow;
+
+/// A way to choose what a model call is sent.
+///
+/// Implement it for a policy of your own; it composes with the built-in ones.
+pub trait HistoryManager: Send + Sync {
+    /// The name it has in configuration and explanations.
+    fn name(&self) -> &'static str;
+
+    /// The view after this manager. Pure: same view and context, same answer.
+    fn curate<'r>(&self, view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError>;
+
+    /// What it would like recorded before the view is made; the caller may do it or not.
+    fn plan(&self, view: &View<'_>, cx: &CurationContext) -> Vec<Ask> {
+        let _ = (view, cx);
+        Vec::new()
+    }
+
+    /// Its configuration, such that [`parse_value`] gives an equal manager.
+    fn config(&self) -> Value {
+        Value::from(self.name())
+    }
+}
+
+/// Something a manager would like recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// A text that shall stand for these ranges.
+    Summary(SummaryAsk),
+}
+
+/// A wish for a summary: what it covers and what its writer needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SummaryAsk {
+    /// Positions it shall cover, an earlier summary's included.
+    pub covers: Vec<Span>,
+    /// Positions of the newly covered entries, in view order: what the writer reads.
+    pub entries: Vec<u64>,
+    /// The text of the summary it takes the place of.
+    pub previous: Option<String>,
+    /// Position of that summary.
+    pub replaces: Option<u64>,
+    /// Longest text accepted, in characters.
+    pub max_chars: usize,
+    /// Where it shall stand.
+    pub place: crate::decision::Place,
+    /// Who shall write it: `offline`, or a model.
+    pub summarizer: String,
+}
+
+/// Does nothing beyond coherence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passthrough;
+
+impl HistoryManager for Passthrough {
+    fn name(&self) -> &'static str {
+        "passthrough"
+    }
+
+    fn curate<'r>(&self, view: View<'r>, _: &CurationContext) -> Result<View<'r>, CurationError> {
+        Ok(view)
+    }
+}
+
+/// A manager that can be shared and kept.
+pub type SharedManager = Arc<dyn HistoryManager>;
+
+/// `{name: {option: value, …}}`, without options that are null.
+pub(crate) fn config_of(name: &str, options: Value) -> Value {
+    let options = match options {
+        Value::Object(options) => options.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        _ => Map::new(),
+    };
+    Value::Object(Map::from_iter([(name.to_string(), Value::Object(options))]))
+}
+
+/// Walks the body from newest to oldest while `fits` says yes to each group, and returns the run it walked.
+/// No holes: the first group that does not fit ends it.
+pub(crate) fn newest_run(view: &View<'_>, mut fits: impl FnMut(u32) -> bool) -> Ranges {
+    let mut start = None;
+    for (index, _) in view.groups().rev() {
+        if !fits(index) {
+            break;
+        }
+        start = Some(index);
+    }
+    start.map_or_else(Ranges::default, |start| view.body().from(start))
+}

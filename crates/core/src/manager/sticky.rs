@@ -1,0 +1,330 @@
+//! Cuts that move rarely and far, so that the prompt's prefix, which providers cache, stays the same for long.
+
+use serde_json::{Value, json};
+
+use super::{ClearToolResults, HistoryManager, SlidingWindow, TokenBudget, TrajectoryWindow, TurnWindow, config_of};
+use crate::context::CurationContext;
+use crate::entry::Role;
+use crate::error::CurationError;
+use crate::ranges::Ranges;
+use crate::record::groups::UNSETTLED;
+use crate::tokens::Counter;
+use crate::view::edit::{Mark, signature};
+use crate::view::{Epoch, Reason, View};
+
+/// Lets the history grow to a high mark, then cuts it to a low mark at once.
+///
+/// Between two cuts each view is a prefix of the next. The cut is a fold over the groups of the record, so it needs
+/// no state: any process that has the record finds the same cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sticky {
+    /// What is measured, and in which unit.
+    pub inner: StickyInner,
+    /// Above this the cut moves.
+    pub high: usize,
+    /// To at most this.
+    pub low: usize,
+}
+
+/// The managers whose cut can be made sticky.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StickyInner {
+    /// Entries.
+    SlidingWindow(SlidingWindow),
+    /// Turns; cuts only at user entries.
+    TurnWindow(TurnWindow),
+    /// Tokens of the whole view.
+    TokenBudget(TokenBudget),
+    /// Steps; the first ones stay.
+    TrajectoryWindow(TrajectoryWindow),
+    /// Results that are not cleared.
+    ClearToolResults(ClearToolResults),
+}
+
+impl StickyInner {
+    /// The inner's own bound, which the high mark may not exceed.
+    pub fn bound(&self) -> usize {
+        match self {
+            StickyInner::SlidingWindow(inner) => inner.window_size,
+            StickyInner::TurnWindow(inner) => inner.max_turns,
+            StickyInner::TokenBudget(inner) => inner.limit(),
+            StickyInner::TrajectoryWindow(inner) => inner.max_steps,
+            StickyInner::ClearToolResults(inner) => inner.keep_recent,
+        }
+    }
+
+    fn manager(&self) -> &dyn HistoryManager {
+        match self {
+            StickyInner::SlidingWindow(inner) => inner,
+            StickyInner::TurnWindow(inner) => inner,
+            StickyInner::TokenBudget(inner) => inner,
+            StickyInner::TrajectoryWindow(inner) => inner,
+            StickyInner::ClearToolResults(inner) => inner,
+        }
+    }
+}
+
+/// The low mark that goes with a high one unless another is given.
+pub(crate) fn default_low(high: usize) -> usize {
+    (high / 5 * 3 + high % 5 * 3 / 5).max(1)
+}
+
+impl HistoryManager for Sticky {
+    fn name(&self) -> &'static str {
+        "sticky"
+    }
+
+    fn curate<'r>(&self, view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError> {
+        self.curate_as(self.name(), cx.counter, view, cx)
+    }
+
+    fn config(&self) -> Value {
+        config_of(self.name(), json!({ "inner": self.inner.manager().config(), "high": self.high, "low": self.low }))
+    }
+}
+
+impl Sticky {
+    /// Curates under another manager's name and tokenizer; `fit` is this with numbers of its own.
+    pub(crate) fn curate_as<'r>(
+        &self,
+        name: &str,
+        counter: Counter,
+        mut view: View<'r>,
+        cx: &CurationContext,
+    ) -> Result<View<'r>, CurationError> {
+        if let StickyInner::ClearToolResults(inner) = &self.inner {
+            let fold = self.fold(&view, cx, &ClearGauge { inner });
+            inner.clear_before(&mut view, fold.mark);
+            view.set_epoch(Epoch { id: fold.epoch, cut: None });
+            return Ok(view);
+        }
+        let gauge = CutGauge::new(&self.inner, counter, &view, cx);
+        let fold = self.fold(&view, cx, &gauge);
+        let mut keep = view.body().from(fold.cut).union(&Ranges::of(fold.held));
+        keep = keep.union(&gauge.first);
+        view.keep(&keep, name, Reason::BeforeCut);
+        let after_cut = view.groups_in(&view.body().from(fold.cut)).next().map(|(_, group)| u64::from(group.first));
+        let cut = after_cut.unwrap_or(view.record().len() as u64);
+        view.set_epoch(Epoch { id: fold.epoch, cut: Some(cut) });
+        if matches!(self.inner, StickyInner::TokenBudget(_)) {
+            let needed = view.total_tokens(counter, cx);
+            if needed > self.high {
+                return Err(CurationError::BudgetTooSmall { needed, budget: self.high });
+            }
+        }
+        Ok(view)
+    }
+
+    /// The cut after the last group, going on from where an earlier call on this record left off.
+    fn fold(&self, view: &View<'_>, cx: &CurationContext, gauge: &dyn Gauge) -> Fold {
+        let record = view.record();
+        let key = view.lineage().map(|lineage| {
+            signature(&(lineage, self.inner.manager().config().to_string(), self.high, self.low, cx.preserve_task, gauge.key()))
+        });
+        let known = key.and_then(|key| record.cache.fold(key));
+        let mut fold = known.unwrap_or_else(|| gauge.start(view, cx));
+        let all = record.groups.all.len() as u32;
+        // Groups that may still change are folded anew each time, and are never remembered.
+        let settled = (all.saturating_sub(UNSETTLED as u32)..all)
+            .find(|&index| record.groups.get(index).is_some_and(|group| !group.is_complete() && !group.erased))
+            .unwrap_or(all);
+        self.advance(&mut fold, settled, view, cx, gauge);
+        if let Some(key) = key {
+            record.cache.keep_fold(key, fold.clone());
+        }
+        self.advance(&mut fold, all, view, cx, gauge);
+        fold
+    }
+
+    fn advance(&self, fold: &mut Fold, end: u32, view: &View<'_>, cx: &CurationContext, gauge: &dyn Gauge) {
+        if fold.next >= end {
+            return;
+        }
+        let new = view.body().intersect(&Ranges::one(fold.next..end));
+        for (index, _) in view.groups_in(&new) {
+            fold.after += gauge.unit(view, index);
+            // Groups before a recorded cut's own place were judged when it was recorded.
+            if index >= fold.judge_from && gauge.measure(fold) > self.high {
+                gauge.cut(fold, index, self.low, view, cx);
+            }
+        }
+        fold.next = end;
+    }
+}
+
+/// Where the fold stands after some groups.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fold {
+    /// First group not looked at.
+    next: u32,
+    /// First group from which the measure is judged.
+    judge_from: u32,
+    /// First group after the cut.
+    cut: u32,
+    held: Option<u32>,
+    epoch: u64,
+    /// Measure of the groups after the cut.
+    after: usize,
+    /// Measure of what stays although it lies before the cut: pins and held, or first steps.
+    before: usize,
+    /// For clearing: results before this are cleared.
+    mark: Mark,
+}
+
+/// One unit of measure: how much a group counts, and how a cut is made.
+trait Gauge {
+    /// Everything the fold depends on beyond view and configuration.
+    fn key(&self) -> u64;
+    fn start(&self, view: &View<'_>, cx: &CurationContext) -> Fold;
+    fn unit(&self, view: &View<'_>, index: u32) -> usize;
+    fn measure(&self, fold: &Fold) -> usize;
+    /// Moves the cut so that at most `low` is left, group `newest` staying in any case.
+    fn cut(&self, fold: &mut Fold, newest: u32, low: usize, view: &View<'_>, cx: &CurationContext);
+}
+
+/// Measures entries, turns, tokens or steps, and cuts between groups.
+struct CutGauge<'i> {
+    inner: &'i StickyInner,
+    counter: Counter,
+    /// Tokens of overhead, lead and summary.
+    fixed: usize,
+    /// The first steps of a trajectory, which stay.
+    first: Ranges,
+}
+
+impl<'i> CutGauge<'i> {
+    fn new(inner: &'i StickyInner, counter: Counter, view: &View<'_>, cx: &CurationContext) -> Self {
+        let fixed = match inner {
+            StickyInner::TokenBudget(_) => cx.overhead(counter) + view.anchored_tokens(counter),
+            _ => 0,
+        };
+        let first = match inner {
+            StickyInner::TrajectoryWindow(window) => window.first_groups(view).0,
+            _ => Ranges::default(),
+        };
+        CutGauge { inner, counter, fixed, first }
+    }
+
+    /// Measure of what stays before group `cut`, and the task it holds.
+    fn staying_before(&self, cut: u32, newest: u32, view: &View<'_>, cx: &CurationContext) -> (usize, Option<u32>) {
+        let user = view.last_user_up_to(newest);
+        let held = user.filter(|&user| user < cut && cx.preserve_task);
+        let staying = match self.inner {
+            StickyInner::TokenBudget(_) => view.pinned().union(&Ranges::of(held)),
+            StickyInner::TrajectoryWindow(_) => self.first.clone(),
+            _ => Ranges::default(),
+        };
+        let before = staying.intersect(view.body()).intersect(&Ranges::one(0..cut));
+        (before.iter().map(|index| self.unit(view, index)).sum(), held)
+    }
+
+    fn allows(&self, index: u32, left: usize, view: &View<'_>) -> bool {
+        match self.inner {
+            StickyInner::TurnWindow(_) => view.group(index).is_some_and(|group| group.role == Role::User),
+            StickyInner::TrajectoryWindow(window) => left >= window.preserve_last,
+            _ => true,
+        }
+    }
+}
+
+impl Gauge for CutGauge<'_> {
+    fn key(&self) -> u64 {
+        signature(&(self.counter, self.fixed))
+    }
+
+    fn start(&self, view: &View<'_>, cx: &CurationContext) -> Fold {
+        let Some(cut) = view.record().decided.cut(cx.scope.as_deref()) else { return Fold::default() };
+        let judge_from = view.record().groups.at_or_after(cut.at);
+        let (before, _) = self.staying_before(cut.before, judge_from.saturating_sub(1), view, cx);
+        Fold { next: cut.before, judge_from, cut: cut.before, held: cut.held, epoch: cut.epoch, before, ..Fold::default() }
+    }
+
+    fn unit(&self, view: &View<'_>, index: u32) -> usize {
+        let Some(group) = view.group(index) else { return 0 };
+        match self.inner {
+            StickyInner::SlidingWindow(_) => group.len(),
+            StickyInner::TurnWindow(_) => usize::from(group.role == Role::User),
+            StickyInner::TokenBudget(_) => view.group_tokens(self.counter, index),
+            StickyInner::TrajectoryWindow(_) => group.total_steps(),
+            StickyInner::ClearToolResults(_) => 0,
+        }
+    }
+
+    fn measure(&self, fold: &Fold) -> usize {
+        match self.inner {
+            // What comes before the first user entry is part of the first turn.
+            StickyInner::TurnWindow(_) => fold.after.max(1),
+            _ => self.fixed + fold.before + fold.after,
+        }
+    }
+
+    fn cut(&self, fold: &mut Fold, newest: u32, low: usize, view: &View<'_>, cx: &CurationContext) {
+        let after_cut = view.body().intersect(&Ranges::one(fold.cut..newest + 1));
+        let mut left = fold.after;
+        let mut previous = None;
+        let mut chosen = None;
+        for (index, _) in view.groups_in(&after_cut) {
+            if let Some(previous) = previous.replace(index) {
+                left -= self.unit(view, previous);
+                if !self.allows(index, left, view) {
+                    continue;
+                }
+                let (before, held) = self.staying_before(index, newest, view, cx);
+                let moved = Fold { cut: index, held, before, after: left, epoch: fold.epoch + 1, ..fold.clone() };
+                let enough = self.measure(&moved) <= low;
+                chosen = Some(moved);
+                if enough {
+                    break;
+                }
+            }
+        }
+        match chosen {
+            Some(moved) => *fold = moved,
+            // Nothing lies between the cut and the newest group: a new epoch with the same cut, except for steps,
+            // where too few would be left.
+            None if !matches!(self.inner, StickyInner::TrajectoryWindow(_)) => fold.epoch += 1,
+            None => {}
+        }
+    }
+}
+
+/// Measures results that still show their text, and moves the mark up to which they are cleared.
+struct ClearGauge<'i> {
+    inner: &'i ClearToolResults,
+}
+
+impl Gauge for ClearGauge<'_> {
+    fn key(&self) -> u64 {
+        0
+    }
+
+    fn start(&self, _: &View<'_>, _: &CurationContext) -> Fold {
+        Fold::default()
+    }
+
+    fn unit(&self, view: &View<'_>, index: u32) -> usize {
+        self.inner.eligible(view, index).len()
+    }
+
+    fn measure(&self, fold: &Fold) -> usize {
+        fold.after
+    }
+
+    fn cut(&self, fold: &mut Fold, newest: u32, low: usize, view: &View<'_>, _: &CurationContext) {
+        let open = view.body().intersect(&Ranges::one(fold.mark.group..newest));
+        let before = fold.mark;
+        for (index, _) in view.groups_in(&open) {
+            for result in self.inner.eligible(view, index) {
+                let place = Mark { group: index, result };
+                if fold.after <= low || place < fold.mark {
+                    continue;
+                }
+                fold.mark = Mark { group: index, result: result + 1 };
+                fold.after -= 1;
+            }
+        }
+        if fold.mark != before {
+            fold.epoch += 1;
+        }
+    }
+}

@@ -1,0 +1,148 @@
+use serde_json::{Value, json};
+
+use super::turn_window::last_turns;
+use super::{Ask, HistoryManager, SummaryAsk, config_of};
+use crate::context::CurationContext;
+use crate::decision::Place;
+use crate::error::CurationError;
+use crate::ranges::Ranges;
+use crate::view::View;
+
+/// Turns a history may have before it is summarised, when no bound is given.
+const DEFAULT_MAX_TURNS: usize = 10;
+
+/// Asks for the older part to be summarised once a bound is passed.
+///
+/// It works in two phases: [`plan`](HistoryManager::plan) says what to cover, somebody writes the text and records
+/// it, and every later view shows the recorded text. Curating itself changes nothing, so it stays pure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summarize {
+    /// How much is covered.
+    pub extent: Extent,
+    /// Where the summary stands.
+    pub place: Place,
+    /// Who writes it: `offline`, or a model.
+    pub summarizer: String,
+    /// Turns above which a summary is asked for.
+    pub max_turns: Option<usize>,
+    /// Tokens of the view above which a summary is asked for.
+    pub max_tokens: Option<usize>,
+    /// Entries above which a summary is asked for.
+    pub max_entries: Option<usize>,
+    /// Longest summary accepted, in characters.
+    pub max_chars: usize,
+}
+
+/// How much of the history a summary covers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Extent {
+    /// Everything but this many turns.
+    KeepRecent(usize),
+    /// This share of the groups, oldest first; more than 0 and less than 1.
+    Ratio(f64),
+}
+
+impl Default for Summarize {
+    fn default() -> Self {
+        Summarize {
+            extent: Extent::KeepRecent(3),
+            place: Place::System,
+            summarizer: "offline".into(),
+            max_turns: None,
+            max_tokens: None,
+            max_entries: None,
+            max_chars: 2000,
+        }
+    }
+}
+
+impl HistoryManager for Summarize {
+    fn name(&self) -> &'static str {
+        "summarize"
+    }
+
+    fn curate<'r>(&self, view: View<'r>, _: &CurationContext) -> Result<View<'r>, CurationError> {
+        Ok(view)
+    }
+
+    fn plan(&self, view: &View<'_>, cx: &CurationContext) -> Vec<Ask> {
+        if !self.is_exceeded(view, cx) || just_failed(view) {
+            return Vec::new();
+        }
+        let covered = self.covered(view);
+        let entries: Vec<u64> = view.groups_in(&covered).flat_map(|(_, group)| group.positions()).map(u64::from).collect();
+        if entries.is_empty() {
+            return Vec::new();
+        }
+        let previous = view.summary();
+        let mut positions = Ranges::of(entries.iter().map(|position| *position as u32));
+        if let Some(previous) = previous {
+            positions = positions.union(&previous.positions);
+        }
+        vec![Ask::Summary(SummaryAsk {
+            covers: positions.runs().iter().map(|run| (run.start.into(), u64::from(run.end) - 1)).collect(),
+            entries,
+            previous: previous.map(|previous| previous.text.clone()),
+            replaces: previous.map(|previous| previous.at),
+            max_chars: self.max_chars,
+            place: self.place,
+            summarizer: self.summarizer.clone(),
+        })]
+    }
+
+    fn config(&self) -> Value {
+        let (keep_recent, ratio) = match self.extent {
+            Extent::KeepRecent(turns) => (Some(turns), None),
+            Extent::Ratio(ratio) => (None, Some(ratio)),
+        };
+        let options = json!({
+            "keep_recent": keep_recent, "ratio": ratio, "place": self.place, "summarizer": self.summarizer,
+            "max_turns": self.max_turns, "max_tokens": self.max_tokens, "max_entries": self.max_entries,
+            "max_chars": self.max_chars,
+        });
+        config_of(self.name(), options)
+    }
+}
+
+impl Summarize {
+    /// Whether any bound is passed; at a bound is not above it. Stops counting as soon as that is known.
+    fn is_exceeded(&self, view: &View<'_>, cx: &CurationContext) -> bool {
+        let unbounded = self.max_turns.is_none() && self.max_tokens.is_none() && self.max_entries.is_none();
+        let max_turns = self.max_turns.or(unbounded.then_some(DEFAULT_MAX_TURNS));
+        let turns = |bound: usize| match view.users_newest_first().take(bound + 1).count() {
+            0 => usize::from(view.groups().next().is_some()),
+            users => users,
+        };
+        let entries = |bound: usize| {
+            let mut entries = 0;
+            view.groups().rev().any(|(_, group)| {
+                entries += group.len();
+                entries > bound
+            })
+        };
+        max_turns.is_some_and(|bound| turns(bound) > bound)
+            || self.max_entries.is_some_and(entries)
+            || self.max_tokens.is_some_and(|bound| view.total_tokens(cx.counter, cx) > bound)
+    }
+
+    fn covered(&self, view: &View<'_>) -> Ranges {
+        let older = match self.extent {
+            Extent::KeepRecent(turns) => view.body().minus(&last_turns(view, turns)),
+            Extent::Ratio(ratio) => {
+                let groups: Vec<u32> = view.groups().map(|(index, _)| index).collect();
+                let covered = ((groups.len() as f64 * ratio).floor() as usize).max(1);
+                Ranges::of(groups.into_iter().take(covered))
+            }
+        };
+        older.minus(&view.protected())
+    }
+}
+
+/// Whether the last attempt failed and no whole turn has passed since.
+fn just_failed(view: &View<'_>) -> bool {
+    let Some(failed_at) = view.record().decided.failed_at else { return false };
+    let groups = &view.record().groups;
+    let since = groups.at_or_after(failed_at);
+    let Some(user) = groups.users.iter().find(|&&user| user >= since) else { return true };
+    view.groups().next_back().is_none_or(|(newest, _)| newest <= *user)
+}

@@ -1,0 +1,123 @@
+//! What the decisions of a record add up to: the latest word on lead, cuts, pins, rewrites and summaries.
+
+use std::sync::Arc;
+
+use crate::decision::{Decision, Place};
+use crate::ranges::Ranges;
+use crate::record::groups::Groups;
+use crate::view::edit::Rewrite;
+
+/// The state that views start from. Groups are by index, positions as in the record.
+#[derive(Debug, Default)]
+pub(crate) struct Decided {
+    /// The lead that was chosen, and the decision that chose it.
+    pub(crate) lead: Option<(Vec<u32>, u64)>,
+    cuts: Vec<Cut>,
+    pub(crate) pinned: Ranges,
+    pub(crate) rewrites: Vec<DecidedRewrite>,
+    summaries: Vec<Arc<Summary>>,
+    /// Position of the last summary that could not be written, while none has been since.
+    pub(crate) failed_at: Option<u64>,
+}
+
+/// A recorded cut.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    /// First group that stays.
+    pub(crate) before: u32,
+    pub(crate) held: Option<u32>,
+    pub(crate) by: Arc<str>,
+    scope: Option<String>,
+    /// Position of the decision.
+    pub(crate) at: u64,
+    /// How many cuts there are for its views, this one included.
+    pub(crate) epoch: u64,
+}
+
+/// A recorded rewriting of results.
+#[derive(Clone, Debug)]
+pub(crate) struct DecidedRewrite {
+    pub(crate) positions: Ranges,
+    pub(crate) rewrite: Rewrite,
+    pub(crate) at: u64,
+}
+
+/// A recorded summary.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    pub(crate) groups: Ranges,
+    pub(crate) positions: Ranges,
+    pub(crate) text: String,
+    pub(crate) place: Place,
+    scope: Option<String>,
+    pub(crate) at: u64,
+}
+
+impl Decided {
+    /// Takes in a decision that was found valid.
+    pub(crate) fn push(&mut self, at: u64, decision: &Decision, groups: &mut Groups) {
+        let groups_of = |groups: &Groups, positions: &[u64]| {
+            Ranges::of(positions.iter().filter_map(|position| groups.of(*position as u32)))
+        };
+        match decision {
+            Decision::Lead { positions } => {
+                let lead = positions.iter().filter_map(|position| groups.of(*position as u32)).collect();
+                self.lead = Some((lead, at));
+            }
+            Decision::Cut { before, held, by, scope } => {
+                let earlier = self.cut(scope.as_deref()).map_or(0, |cut| cut.epoch);
+                self.cuts.push(Cut {
+                    before: groups.at_or_after(*before),
+                    held: held.and_then(|held| groups.of(held as u32)),
+                    by: by.as_str().into(),
+                    scope: scope.clone(),
+                    at,
+                    epoch: earlier + 1,
+                });
+            }
+            Decision::Clear { positions, placeholder } => self.rewrites.push(DecidedRewrite {
+                positions: Ranges::of(positions.iter().map(|position| *position as u32)),
+                rewrite: Rewrite::Clear { placeholder: placeholder.as_str().into() },
+                at,
+            }),
+            Decision::Truncate { positions, max_length, keep } => self.rewrites.push(DecidedRewrite {
+                positions: Ranges::of(positions.iter().map(|position| *position as u32)),
+                rewrite: Rewrite::Truncate {
+                    max_length: *max_length,
+                    suffix: crate::manager::truncate::DEFAULT_SUFFIX.into(),
+                    keep: *keep,
+                },
+                at,
+            }),
+            Decision::Pin { positions } => self.pinned = self.pinned.union(&groups_of(groups, positions)),
+            Decision::Unpin { positions } => self.pinned = self.pinned.minus(&groups_of(groups, positions)),
+            Decision::Summary { covers, text, place, scope, .. } => {
+                let positions = covers.iter().fold(Ranges::default(), |set, (first, last)| {
+                    set.union(&Ranges::one(*first as u32..*last as u32 + 1))
+                });
+                self.failed_at = None;
+                self.summaries.push(Arc::new(Summary {
+                    groups: Ranges::of(positions.iter().filter_map(|position| groups.of(position))),
+                    positions,
+                    text: text.clone(),
+                    place: *place,
+                    scope: scope.clone(),
+                    at,
+                }));
+            }
+            Decision::SummaryFailed { .. } => self.failed_at = Some(at),
+            // Closed in the groups by the record; turns concern no view of core's.
+            Decision::Interrupted { .. } | Decision::Turn { .. } => {}
+        }
+    }
+
+    /// The cut that holds for views of `scope`: the newest of its own or of everyone's.
+    pub(crate) fn cut(&self, scope: Option<&str>) -> Option<&Cut> {
+        self.cuts.iter().rev().find(|cut| cut.scope.is_none() || cut.scope.as_deref() == scope)
+    }
+
+    /// The summary that holds for views of `scope`.
+    pub(crate) fn summary(&self, scope: Option<&str>) -> Option<&Arc<Summary>> {
+        self.summaries.iter().rev().find(|summary| summary.scope.is_none() || summary.scope.as_deref() == scope)
+    }
+}

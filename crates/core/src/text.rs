@@ -1,0 +1,111 @@
+//! Texts that stay where they came from: a slice of a message's raw JSON, decoded only when read.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::json::{self, Raw};
+
+/// One JSON value inside the raw text of a message, verbatim.
+///
+/// The text it points into passed [`json::check`], and is shared, so a clone copies no characters.
+#[derive(Clone)]
+pub struct RawJson {
+    source: Arc<str>,
+    start: u32,
+    end: u32,
+}
+
+impl RawJson {
+    /// Points at `raw`, which must be a slice of `source`.
+    pub(crate) fn new(source: &Arc<str>, raw: Raw<'_>) -> Self {
+        let (start, end) = raw.span_in(source);
+        RawJson { source: Arc::clone(source), start, end }
+    }
+
+    /// The value as it was written.
+    pub fn as_str(&self) -> &str {
+        self.source.get(self.start as usize..self.end as usize).unwrap_or("null")
+    }
+
+    /// The value, to be taken apart.
+    pub fn raw(&self) -> Raw<'_> {
+        Raw::trusted(self.as_str())
+    }
+}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl PartialEq for RawJson {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+/// A text of a conversation: what was said, as it came or as a view rewrote it.
+#[derive(Clone)]
+pub enum Text {
+    /// A string literal of the message it came in.
+    Raw(RawJson),
+    /// A text of our own making: a rewrite, a placeholder, a summary.
+    Own(Arc<str>),
+}
+
+impl Text {
+    /// The characters; borrowed unless the literal has escapes.
+    pub fn as_str(&self) -> Cow<'_, str> {
+        match self {
+            Text::Raw(raw) => json::unescape(raw.as_str()),
+            Text::Own(text) => Cow::Borrowed(text),
+        }
+    }
+
+    /// Length in Unicode scalar values.
+    pub fn chars(&self) -> usize {
+        self.as_str().chars().count()
+    }
+
+    /// Length in bytes of the text as it is held, without decoding it: never less than the decoded length.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Text::Raw(raw) => raw.as_str().len(),
+            Text::Own(text) => text.len(),
+        }
+    }
+
+    /// Appends the text as a JSON string literal, in its own spelling where it has one.
+    pub(crate) fn write_json(&self, out: &mut String) {
+        match self {
+            Text::Raw(raw) => out.push_str(raw.as_str()),
+            Text::Own(text) => json::write_string(out, text),
+        }
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Text::Own(Arc::from(text))
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.as_str(), f)
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}

@@ -1,0 +1,150 @@
+//! The explanation of a view: for every entry left out or changed, who did it and why.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::edit::Mark;
+use super::{Reason, View};
+use crate::record::groups::{Group, Stray};
+
+/// An entry that is not in the view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    /// Its position.
+    pub index: u64,
+    /// The first manager that left it out.
+    pub manager: String,
+    /// Why.
+    pub reason: Reason,
+    /// All positions of its group, when it is not alone in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<Vec<u64>>,
+    /// Position of the decision behind it, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<u64>,
+}
+
+/// An entry that is in the view, but not as it was said or not where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// Its position.
+    pub index: u64,
+    /// The manager that changed it.
+    pub manager: &'static str,
+    /// How.
+    pub reason: Reason,
+    /// Characters before.
+    pub from_chars: usize,
+    /// Characters after.
+    pub to_chars: usize,
+    /// Position of the decision behind it, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<u64>,
+}
+
+/// Every entry of the record is in the view exactly once or in `dropped` exactly once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// What is not in the view, by position.
+    pub dropped: Vec<Dropped>,
+    /// What is in the view changed, by position.
+    pub changed: Vec<Changed>,
+}
+
+const COHERENCE: &str = "coherence";
+
+impl View<'_> {
+    /// Who left out or changed what, and why. Costs in proportion to the record, so it is made only when asked for.
+    pub fn explain(&self) -> Explanation {
+        let mut dropped = BTreeMap::new();
+        self.explain_coherence(&mut dropped);
+        for drop in &self.drops {
+            for (_, group) in self.groups_in(&drop.groups) {
+                note(&mut dropped, group, &drop.manager, drop.reason, drop.by);
+            }
+        }
+        let mut changed = Vec::new();
+        for index in self.lead.iter().copied().chain(self.body.iter()) {
+            self.explain_changes(index, &mut changed);
+        }
+        changed.sort_by_key(|change| change.index);
+        Explanation { dropped: dropped.into_values().collect(), changed }
+    }
+
+    /// What no manager ever saw.
+    fn explain_coherence(&self, dropped: &mut BTreeMap<u64, Dropped>) {
+        for &(position, stray) in &self.record.groups.strays {
+            let reason = match stray {
+                Stray::Orphan => Reason::OrphanResult,
+                Stray::Duplicate => Reason::DuplicateResult,
+                Stray::Erased => Reason::Erased,
+            };
+            let index = u64::from(position);
+            dropped.insert(index, Dropped { index, manager: COHERENCE.into(), reason, group: None, by: None });
+        }
+        for group in self.record.groups.all.iter().filter(|group| !group.is_visible(self.unfinished)) {
+            let reason = if group.erased {
+                Reason::Erased
+            } else if group.silent {
+                Reason::Truncated
+            } else {
+                Reason::UnfinishedGroup
+            };
+            note(dropped, group, COHERENCE, reason, None);
+        }
+    }
+
+    fn explain_changes(&self, index: u32, changed: &mut Vec<Changed>) {
+        let Some(group) = self.group(index) else { return };
+        if let Some(entry) = self.record.entry(group.first.into()) {
+            if let Some(left) = entry.without_cut_parts() {
+                changed.push(Changed {
+                    index: group.first.into(),
+                    manager: COHERENCE,
+                    reason: Reason::Truncated,
+                    from_chars: entry.chars(),
+                    to_chars: left.chars(),
+                    by: None,
+                });
+            }
+        }
+        for (number, &position) in group.results.iter().enumerate() {
+            let Some(entry) = self.record.entry(position.into()) else { continue };
+            let mut current = std::borrow::Cow::Borrowed(entry.as_ref());
+            if self.record.groups.is_moved(position) {
+                let chars = entry.chars();
+                changed.push(Changed {
+                    index: position.into(),
+                    manager: COHERENCE,
+                    reason: Reason::Moved,
+                    from_chars: chars,
+                    to_chars: chars,
+                    by: None,
+                });
+            }
+            for edit in self.edits_on(Mark { group: index, result: number as u32 }, position) {
+                if let Some(next) = edit.rewrite.apply(&current) {
+                    changed.push(Changed {
+                        index: position.into(),
+                        manager: edit.manager,
+                        reason: edit.rewrite.reason(),
+                        from_chars: current.chars(),
+                        to_chars: next.chars(),
+                        by: edit.by,
+                    });
+                    current = std::borrow::Cow::Owned(next);
+                }
+            }
+        }
+    }
+}
+
+/// The first reason given for a position is the one that counts.
+fn note(dropped: &mut BTreeMap<u64, Dropped>, group: &Group, manager: &str, reason: Reason, by: Option<u64>) {
+    let positions: Vec<u64> = group.positions().map(u64::from).collect();
+    for &index in &positions {
+        let group = (positions.len() > 1).then(|| positions.clone());
+        dropped.entry(index).or_insert_with(|| Dropped { index, manager: manager.into(), reason, group, by });
+    }
+}

@@ -1,2 +1,5 @@
 //! The pure heart of Scrollback.
-#![doc = ""]
+
+pub mod model;
+pub mod nearest;
+pub mod tokens;

@@ -1,0 +1,82 @@
+//! Which known word somebody probably meant.
+
+/// The known word closest to `word`, if it is close enough to be a slip of the keyboard.
+///
+/// Case is ignored. Up to a third of the known word's letters may be missing, added or wrong; of equally
+/// close words the first is taken.
+///
+/// ```
+/// use scrollback_core::nearest::nearest;
+/// assert_eq!(nearest("slidng_window", ["passthrough", "sliding_window"]), Some("sliding_window"));
+/// assert_eq!(nearest("compress", ["passthrough", "sliding_window"]), None);
+/// ```
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .filter_map(|candidate| {
+            let allowed = candidate.len() / 3;
+            // Edits are at least the difference in length, so a huge word costs nothing.
+            if word.len().abs_diff(candidate.len()) > allowed {
+                return None;
+            }
+            let edits = edits(word.as_bytes(), candidate.as_bytes());
+            (edits <= allowed).then_some((edits, candidate))
+        })
+        .min_by_key(|&(edits, _)| edits)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's distance over bytes, ignoring ASCII case, one row of the table at a time.
+fn edits(from: &[u8], to: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (b, cell) in to.iter().zip(row.iter_mut().skip(1)) {
+            let replaced = diagonal + usize::from(!a.eq_ignore_ascii_case(b));
+            diagonal = *cell;
+            left = replaced.min(left + 1).min(diagonal + 1);
+            *cell = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted_as_on_paper() {
+        for (from, to, expected) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("flaw", "lawn", 2),
+            ("OpenAI", "openai", 0),
+        ] {
+            assert_eq!(edits(from.as_bytes(), to.as_bytes()), expected, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn a_slip_finds_its_word_and_another_word_does_not() {
+        let known = ["openai", "anthropic", "gemini", "bedrock"];
+        for (word, expected) in [
+            ("opnai", Some("openai")),
+            ("Anthropic", Some("anthropic")),
+            ("antrophic", Some("anthropic")),
+            ("gemmini", Some("gemini")),
+            ("", None),
+            ("mistral", None),
+            ("é", None),
+        ] {
+            assert_eq!(nearest(word, known), expected, "{word}");
+        }
+        assert_eq!(nearest(&"x".repeat(1 << 20), known), None);
+    }
+}

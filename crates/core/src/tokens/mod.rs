@@ -1,0 +1,7 @@
+//! Tokens: what a text or an image costs a model.
+
+mod image;
+mod tokenizer;
+
+pub use image::{Detail, IMAGE_HEAD, data_url_head, image_size, image_tokens};
+pub use tokenizer::{Counter, Method, Tokenizer};

@@ -1,2 +1,46 @@
-//! The command line.
-fn main() {}
+//! The command line of Scrollback. Thin on purpose: every command is a few calls into the library.
+
+mod args;
+mod batch;
+mod config;
+mod curate;
+mod explain;
+mod failure;
+mod input;
+mod tokens;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Args, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let json = std::env::args_os().any(|arg| arg == "--json");
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if error.exit_code() == 0 => {
+            // Help and version: what was asked for, on standard output.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return failure::report(&Failure::usage(&error), json),
+    };
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure::report(&failure, json),
+    }
+}
+
+fn run(args: Args) -> Result<(), Failure> {
+    match args.command {
+        Command::Curate(curate) => curate::run(&curate, args.json),
+        Command::Tokens(tokens) => tokens::run(&tokens, args.json),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "scrollback", &mut script);
+            input::print(&String::from_utf8_lossy(&script))
+        }
+    }
+}

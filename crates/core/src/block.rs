@@ -172,9 +172,30 @@ pub struct Media {
 
 /// Keys that some wire gives a meaning the model of a block holds; every other key is an extension.
 const MODELLED: [&str; 24] = [
-    "type", "text", "refusal", "id", "function", "custom", "name", "arguments", "input", "image_url", "input_audio",
-    "file", "thinking", "signature", "data", "summary", "encrypted_content", "tool_use_id", "content", "is_error",
-    "cache_control", "call_id", "output", "source",
+    "type",
+    "text",
+    "refusal",
+    "id",
+    "function",
+    "custom",
+    "name",
+    "arguments",
+    "input",
+    "image_url",
+    "input_audio",
+    "file",
+    "thinking",
+    "signature",
+    "data",
+    "summary",
+    "encrypted_content",
+    "tool_use_id",
+    "content",
+    "is_error",
+    "cache_control",
+    "call_id",
+    "output",
+    "source",
 ];
 
 impl Block {

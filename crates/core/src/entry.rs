@@ -162,9 +162,12 @@ pub struct Usage {
 impl Usage {
     /// All input, cached included; none if nothing about input was reported.
     pub fn input(&self) -> Option<u64> {
-        let known = self.input_uncached.is_some() || self.cache_read.is_some() || !self.cache_write.is_empty();
+        let known =
+            self.input_uncached.is_some() || self.cache_read.is_some() || !self.cache_write.is_empty();
         known.then(|| {
-            self.input_uncached.unwrap_or(0) + self.cache_read.unwrap_or(0) + self.cache_write.values().sum::<u64>()
+            self.input_uncached.unwrap_or(0)
+                + self.cache_read.unwrap_or(0)
+                + self.cache_write.values().sum::<u64>()
         })
     }
 }
@@ -298,7 +301,9 @@ impl Entry {
 
     /// Whether the entry says nothing at all.
     pub(crate) fn is_silent(&self) -> bool {
-        self.blocks.iter().all(|block| matches!(&block.kind, BlockKind::Text(text) if text.as_str().is_empty()))
+        self.blocks
+            .iter()
+            .all(|block| matches!(&block.kind, BlockKind::Text(text) if text.as_str().is_empty()))
     }
 
     /// Steps of a trajectory: one for text or reasoning, one per call, at least one.

@@ -41,9 +41,9 @@ impl fmt::Display for CurationError {
                 f,
                 "the context window of {model} is not known: give `fit` a window, or set context_window for it in scrollback.toml"
             ),
-            CurationError::UnknownModel { model: None } => {
-                f.write_str("`fit` needs a model or a window: name one, as in fit(openai:gpt-4o) or fit(window=128000)")
-            }
+            CurationError::UnknownModel { model: None } => f.write_str(
+                "`fit` needs a model or a window: name one, as in fit(openai:gpt-4o) or fit(window=128000)",
+            ),
         }
     }
 }

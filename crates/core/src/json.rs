@@ -107,9 +107,7 @@ impl Checker<'_> {
     fn unexpected(&self, wanted: &str) -> String {
         match self.bytes.get(self.at..).and_then(|rest| rest.utf8_chunks().next()) {
             Some(chunk) => match chunk.valid().chars().next() {
-                Some('\u{feff}') => {
-                    "byte order mark (save the file as UTF-8 without one)".into()
-                }
+                Some('\u{feff}') => "byte order mark (save the file as UTF-8 without one)".into(),
                 Some(found) => format!("expected {wanted}, found {found:?}"),
                 None => format!("expected {wanted}"),
             },
@@ -627,8 +625,15 @@ mod tests {
     #[test]
     fn accepts_what_json_allows_and_keeps_its_spelling() {
         for text in [
-            "null", " [ ] ", "{}", "-0.10e+5", "1e400", "12345678901234567890123", r#""\u00e9\ud83d\ude00""#,
-            r#"{"a":[1,{"b":[]}],"c":"\/"}"#, "[[],[[]],{}]",
+            "null",
+            " [ ] ",
+            "{}",
+            "-0.10e+5",
+            "1e400",
+            "12345678901234567890123",
+            r#""\u00e9\ud83d\ude00""#,
+            r#"{"a":[1,{"b":[]}],"c":"\/"}"#,
+            "[[],[[]],{}]",
         ] {
             assert_eq!(check(text).unwrap().text(), text.trim(), "{text}");
         }
@@ -637,14 +642,29 @@ mod tests {
     #[test]
     fn refuses_with_position_and_path() {
         let cases = [
-            ("", 1, 1, ""), ("[1,]", 1, 4, "/1"), ("{\"a\":1,}", 1, 8, "/a"), ("[1 2]", 1, 4, "/0"),
-            ("{\"a\":\n \"\\x\"}", 2, 3, "/a"), ("[\"\\ud800x\"]", 1, 3, "/0"), ("[\"\\udc00\"]", 1, 3, "/0"),
-            ("[\"\u{0}\"]", 1, 3, "/0"), ("01", 1, 2, ""), ("[tru]", 1, 2, "/0"), ("{a:1}", 1, 2, ""),
-            ("[\"é\", +1]", 1, 7, "/1"), ("nul", 1, 1, ""), ("\"abc", 1, 5, ""), ("{\"x\":{\"y/z\":[0,?]}}", 1, 16, "/x/y~1z/1"),
+            ("", 1, 1, ""),
+            ("[1,]", 1, 4, "/1"),
+            ("{\"a\":1,}", 1, 8, "/a"),
+            ("[1 2]", 1, 4, "/0"),
+            ("{\"a\":\n \"\\x\"}", 2, 3, "/a"),
+            ("[\"\\ud800x\"]", 1, 3, "/0"),
+            ("[\"\\udc00\"]", 1, 3, "/0"),
+            ("[\"\u{0}\"]", 1, 3, "/0"),
+            ("01", 1, 2, ""),
+            ("[tru]", 1, 2, "/0"),
+            ("{a:1}", 1, 2, ""),
+            ("[\"é\", +1]", 1, 7, "/1"),
+            ("nul", 1, 1, ""),
+            ("\"abc", 1, 5, ""),
+            ("{\"x\":{\"y/z\":[0,?]}}", 1, 16, "/x/y~1z/1"),
         ];
         for (text, line, column, path) in cases {
             let error = check(text).unwrap_err();
-            assert_eq!((error.line, error.column, error.path.as_str()), (line, column, path), "{text}: {error}");
+            assert_eq!(
+                (error.line, error.column, error.path.as_str()),
+                (line, column, path),
+                "{text}: {error}"
+            );
         }
         assert_eq!(check_bytes(b"[\"a\xff\"]").unwrap_err().offset, 3);
         assert!(check("\u{feff}[]").unwrap_err().problem.contains("byte order mark"));

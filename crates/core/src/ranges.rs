@@ -6,16 +6,16 @@ use std::ops::Range;
 ///
 /// Cost is in the number of runs, not of members: "everything but the first hundred thousand" is one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ranges(Vec<Range<u32>>);
+pub(crate) struct Ranges(Vec<Range<u32>>);
 
 impl Ranges {
     /// The members of one run; empty if the run is.
-    pub fn one(run: Range<u32>) -> Self {
+    pub(crate) fn one(run: Range<u32>) -> Self {
         Ranges(if run.is_empty() { Vec::new() } else { vec![run] })
     }
 
     /// The given members, in any order, repeats allowed.
-    pub fn of(members: impl IntoIterator<Item = u32>) -> Self {
+    pub(crate) fn of(members: impl IntoIterator<Item = u32>) -> Self {
         let mut members: Vec<u32> = members.into_iter().collect();
         members.sort_unstable();
         let mut set = Ranges::default();
@@ -37,29 +37,29 @@ impl Ranges {
     }
 
     /// Whether there is no member.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The runs, ascending.
-    pub fn runs(&self) -> &[Range<u32>] {
+    pub(crate) fn runs(&self) -> &[Range<u32>] {
         &self.0
     }
 
     /// Whether `member` is in the set.
-    pub fn contains(&self, member: u32) -> bool {
+    pub(crate) fn contains(&self, member: u32) -> bool {
         let after = self.0.partition_point(|run| run.start <= member);
         after.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|run| run.contains(&member))
     }
 
     /// The members, ascending; walks from either end.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.0.iter().flat_map(Clone::clone)
     }
 
     /// Members of either set.
     #[must_use]
-    pub fn union(&self, other: &Ranges) -> Ranges {
+    pub(crate) fn union(&self, other: &Ranges) -> Ranges {
         if other.is_empty() {
             return self.clone();
         }
@@ -74,7 +74,7 @@ impl Ranges {
 
     /// Members of both sets.
     #[must_use]
-    pub fn intersect(&self, other: &Ranges) -> Ranges {
+    pub(crate) fn intersect(&self, other: &Ranges) -> Ranges {
         let mut set = Ranges::default();
         let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());
         while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
@@ -90,7 +90,7 @@ impl Ranges {
 
     /// Members of this set that are not in `other`.
     #[must_use]
-    pub fn minus(&self, other: &Ranges) -> Ranges {
+    pub(crate) fn minus(&self, other: &Ranges) -> Ranges {
         let mut set = Ranges::default();
         for run in &self.0 {
             let mut start = run.start;
@@ -109,7 +109,7 @@ impl Ranges {
 
     /// Members from `start` on.
     #[must_use]
-    pub fn from(&self, start: u32) -> Ranges {
+    pub(crate) fn from(&self, start: u32) -> Ranges {
         self.intersect(&Ranges::one(start..u32::MAX))
     }
 }

@@ -1,9 +1,11 @@
 //! The offline summariser: extractive, deterministic, needs nobody.
 
+use crate::context::CurationContext;
 use crate::decision::Decision;
-use crate::entry::Role;
-use crate::manager::SummaryAsk;
-use crate::record::Record;
+use crate::entry::{Role, Time};
+use crate::manager::{Ask, HistoryManager, SummaryAsk};
+use crate::record::{AppendError, Record};
+use crate::view::View;
 
 /// Longest line of a summary, in characters.
 const LINE: usize = 160;
@@ -13,9 +15,12 @@ const LINE: usize = 160;
 /// Each user or assistant entry with text becomes one line; tool details are skipped. When the lines do not fit, the
 /// first one (usually the task) and the newest ones stay.
 pub fn summarize_offline(record: &Record, ask: &SummaryAsk) -> Decision {
-    let mut lines: Vec<String> = ask.previous.iter().flat_map(|text| text.lines()).map(String::from).collect();
+    let mut lines: Vec<String> =
+        ask.previous.iter().flat_map(|text| text.lines()).map(String::from).collect();
     for &position in &ask.entries {
-        let Some(entry) = record.entry(position).filter(|entry| matches!(entry.role, Role::User | Role::Assistant)) else {
+        let Some(entry) =
+            record.entry(position).filter(|entry| matches!(entry.role, Role::User | Role::Assistant))
+        else {
             continue;
         };
         let text = entry.content().unwrap_or_default();
@@ -36,6 +41,21 @@ pub fn summarize_offline(record: &Record, ask: &SummaryAsk) -> Decision {
         replaces: ask.replaces,
         scope: None,
     }
+}
+
+/// Records what `manager` asks for before a view is made, summaries being written offline, and returns the position
+/// of what was recorded. At most one summary is written per call; a manager that wants more asks again at the next.
+pub fn settle_offline(
+    record: &mut Record,
+    cx: &CurationContext,
+    manager: &dyn HistoryManager,
+    at: Time,
+) -> Result<Option<u64>, AppendError> {
+    let Some(Ask::Summary(ask)) = manager.plan(&View::of(record, cx), cx).into_iter().next() else {
+        return Ok(None);
+    };
+    let decision = summarize_offline(record, &ask);
+    record.decide(decision, at).map(Some)
 }
 
 fn cut_line(line: String) -> String {
@@ -59,7 +79,11 @@ fn fit_lines(lines: &[String], max_chars: usize) -> String {
         let note = format!("- ({omitted} lines omitted)");
         if first.chars().count() + 1 + note.len() + newest <= max_chars {
             let kept = rest.get(omitted..).unwrap_or_default();
-            return [first.as_str(), &note].into_iter().chain(kept.iter().map(String::as_str)).collect::<Vec<_>>().join("\n");
+            return [first.as_str(), &note]
+                .into_iter()
+                .chain(kept.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join("\n");
         }
     }
     first.chars().take(max_chars).collect()
@@ -75,7 +99,8 @@ mod tests {
         let cut = cut_line("x".repeat(161));
         assert!(cut.len() == 160 && cut.ends_with("xxx..."));
 
-        let lines: Vec<String> = ["- user: one", "- a: two", "- b: three", "- c: four"].map(String::from).into();
+        let lines: Vec<String> =
+            ["- user: one", "- a: two", "- b: three", "- c: four"].map(String::from).into();
         let whole = lines.join("\n");
         assert_eq!(fit_lines(&lines, whole.len()), whole);
         assert_eq!(fit_lines(&lines, whole.len() - 1), "- user: one\n- (3 lines omitted)");

@@ -19,7 +19,8 @@ impl HistoryManager for ActiveTools {
     }
 
     fn curate<'r>(&self, mut view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError> {
-        let Some(offered) = self.tools.as_deref().or(cx.tools.as_ref().map(crate::context::Tools::names)) else {
+        let Some(offered) = self.tools.as_deref().or(cx.tools.as_ref().map(crate::context::Tools::names))
+        else {
             view.warn("no_tool_list", None);
             return Ok(view);
         };

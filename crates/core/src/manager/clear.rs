@@ -21,7 +21,11 @@ pub struct ClearToolResults {
 
 impl Default for ClearToolResults {
     fn default() -> Self {
-        ClearToolResults { keep_recent: 3, exclude_tools: Vec::new(), placeholder: "[tool result cleared]".into() }
+        ClearToolResults {
+            keep_recent: 3,
+            exclude_tools: Vec::new(),
+            placeholder: "[tool result cleared]".into(),
+        }
     }
 }
 
@@ -31,12 +35,19 @@ impl ClearToolResults {
         let rewrite = Rewrite::Clear { placeholder: self.placeholder.as_str().into() };
         let exempt = view.pinned().union(view.task());
         let exclude_tools: Arc<[String]> = self.exclude_tools.clone().into();
-        view.edit(Edit::new(rewrite, Reach::Before { mark, exclude_tools, exempt }, "clear_tool_results", None));
+        view.edit(Edit::new(
+            rewrite,
+            Reach::Before { mark, exclude_tools, exempt },
+            "clear_tool_results",
+            None,
+        ));
     }
 
     /// The results of a group that count, as numbers within it.
     pub(crate) fn eligible(&self, view: &View<'_>, index: u32) -> Vec<u32> {
-        let Some(group) = view.group(index).filter(|_| !view.pinned().contains(index)) else { return Vec::new() };
+        let Some(group) = view.group(index).filter(|_| !view.pinned().contains(index)) else {
+            return Vec::new();
+        };
         (0..group.calls)
             .filter(|&result| {
                 let position = group.results.get(result as usize).copied().unwrap_or(u32::MAX);

@@ -28,7 +28,8 @@ impl Fit {
         if let Some(window) = self.window {
             return Ok(window);
         }
-        let model = self.model.as_ref().or(cx.model.as_ref()).ok_or(CurationError::UnknownModel { model: None })?;
+        let model =
+            self.model.as_ref().or(cx.model.as_ref()).ok_or(CurationError::UnknownModel { model: None })?;
         let name = model.to_string();
         cx.windows
             .get(&name)

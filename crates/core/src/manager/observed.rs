@@ -25,7 +25,7 @@ impl HistoryManager for Observed {
         let record = view.record();
         let items: Vec<_> = view.items().collect();
         let shown = items.iter().filter(|item| matches!(item.source, Source::Entry(_))).count();
-        let changed = items.iter().filter(|item| item.changed).count();
+        let changed = items.iter().filter(|item| item.is_changed()).count();
         view.emit(HistoryCurated {
             prompt_name: self.prompt_name.clone(),
             original_count: record.message_count(),

@@ -59,7 +59,9 @@ impl HistoryManager for Pin {
         let mut pinned = covering(self.first, view.groups());
         pinned.extend(covering(self.last, view.groups().rev()));
         if let Some(wanted) = &self.matching {
-            pinned.extend(view.groups().filter(|(_, group)| wanted.meets_group(&view, group)).map(|(index, _)| index));
+            pinned.extend(
+                view.groups().filter(|(_, group)| wanted.meets_group(&view, group)).map(|(index, _)| index),
+            );
         }
         view.pin(&Ranges::of(pinned));
         Ok(view)
@@ -67,7 +69,8 @@ impl HistoryManager for Pin {
 
     fn config(&self) -> Value {
         let matching = self.matching.as_ref().map(|wanted| {
-            let mut options = json!({ "role": wanted.role, "tool": wanted.tool, "contains": wanted.contains });
+            let mut options =
+                json!({ "role": wanted.role, "tool": wanted.tool, "contains": wanted.contains });
             if let Some(options) = options.as_object_mut() {
                 options.retain(|_, value| !value.is_null());
             }

@@ -60,7 +60,10 @@ impl HistoryManager for Relevant {
 
     fn config(&self) -> Value {
         let weights = json!({ "match": self.weights.matching, "recency": self.weights.recency });
-        config_of(self.name(), json!({ "max_tokens": self.max_tokens, "weights": weights, "reserve": self.reserve }))
+        config_of(
+            self.name(),
+            json!({ "max_tokens": self.max_tokens, "weights": weights, "reserve": self.reserve }),
+        )
     }
 }
 
@@ -82,7 +85,9 @@ impl Relevant {
         let query = view.last_user().map(words_of).unwrap_or_default();
         let groups: Vec<(u32, Vec<String>)> = view
             .groups()
-            .map(|(index, _)| (index, words_of(index).into_iter().filter(|word| query.contains(word)).collect()))
+            .map(|(index, _)| {
+                (index, words_of(index).into_iter().filter(|word| query.contains(word)).collect())
+            })
             .collect();
         let mut having: BTreeMap<&str, usize> = BTreeMap::new();
         for (_, shared) in &groups {
@@ -97,7 +102,8 @@ impl Relevant {
             .iter()
             .enumerate()
             .map(|(place, (index, shared))| {
-                let matching = if whole > 0.0 { shared.iter().map(|word| idf(word)).sum::<f64>() / whole } else { 0.0 };
+                let matching =
+                    if whole > 0.0 { shared.iter().map(|word| idf(word)).sum::<f64>() / whole } else { 0.0 };
                 let recency = (place as f64 + 1.0) / n;
                 (self.weights.matching * matching + self.weights.recency * recency, *index)
             })

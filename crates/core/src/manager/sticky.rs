@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{ClearToolResults, HistoryManager, SlidingWindow, TokenBudget, TrajectoryWindow, TurnWindow, config_of};
+use super::{
+    ClearToolResults, HistoryManager, SlidingWindow, TokenBudget, TrajectoryWindow, TurnWindow, config_of,
+};
 use crate::context::CurationContext;
 use crate::entry::Role;
 use crate::error::CurationError;
@@ -79,7 +81,10 @@ impl HistoryManager for Sticky {
     }
 
     fn config(&self) -> Value {
-        config_of(self.name(), json!({ "inner": self.inner.manager().config(), "high": self.high, "low": self.low }))
+        config_of(
+            self.name(),
+            json!({ "inner": self.inner.manager().config(), "high": self.high, "low": self.low }),
+        )
     }
 }
 
@@ -103,7 +108,8 @@ impl Sticky {
         let mut keep = view.body().from(fold.cut).union(&Ranges::of(fold.held));
         keep = keep.union(&gauge.first);
         view.keep(&keep, name, Reason::BeforeCut);
-        let after_cut = view.groups_in(&view.body().from(fold.cut)).next().map(|(_, group)| u64::from(group.first));
+        let after_cut =
+            view.groups_in(&view.body().from(fold.cut)).next().map(|(_, group)| u64::from(group.first));
         let cut = after_cut.unwrap_or(view.record().len() as u64);
         view.set_epoch(Epoch { id: fold.epoch, cut: Some(cut) });
         if matches!(self.inner, StickyInner::TokenBudget(_)) {
@@ -119,14 +125,23 @@ impl Sticky {
     fn fold(&self, view: &View<'_>, cx: &CurationContext, gauge: &dyn Gauge) -> Fold {
         let record = view.record();
         let key = view.lineage().map(|lineage| {
-            signature(&(lineage, self.inner.manager().config().to_string(), self.high, self.low, cx.preserve_task, gauge.key()))
+            signature(&(
+                lineage,
+                self.inner.manager().config().to_string(),
+                self.high,
+                self.low,
+                cx.preserve_task,
+                gauge.key(),
+            ))
         });
         let known = key.and_then(|key| record.cache.fold(key));
         let mut fold = known.unwrap_or_else(|| gauge.start(view, cx));
         let all = record.groups.all.len() as u32;
         // Groups that may still change are folded anew each time, and are never remembered.
         let settled = (all.saturating_sub(UNSETTLED as u32)..all)
-            .find(|&index| record.groups.get(index).is_some_and(|group| !group.is_complete() && !group.erased))
+            .find(|&index| {
+                record.groups.get(index).is_some_and(|group| !group.is_complete() && !group.erased)
+            })
             .unwrap_or(all);
         self.advance(&mut fold, settled, view, cx, gauge);
         if let Some(key) = key {
@@ -206,7 +221,13 @@ impl<'i> CutGauge<'i> {
     }
 
     /// Measure of what stays before group `cut`, and the task it holds.
-    fn staying_before(&self, cut: u32, newest: u32, view: &View<'_>, cx: &CurationContext) -> (usize, Option<u32>) {
+    fn staying_before(
+        &self,
+        cut: u32,
+        newest: u32,
+        view: &View<'_>,
+        cx: &CurationContext,
+    ) -> (usize, Option<u32>) {
         let user = view.last_user_up_to(newest);
         let held = user.filter(|&user| user < cut && cx.preserve_task);
         let staying = match self.inner {
@@ -236,7 +257,15 @@ impl Gauge for CutGauge<'_> {
         let Some(cut) = view.record().decided.cut(cx.scope.as_deref()) else { return Fold::default() };
         let judge_from = view.record().groups.at_or_after(cut.at);
         let (before, _) = self.staying_before(cut.before, judge_from.saturating_sub(1), view, cx);
-        Fold { next: cut.before, judge_from, cut: cut.before, held: cut.held, epoch: cut.epoch, before, ..Fold::default() }
+        Fold {
+            next: cut.before,
+            judge_from,
+            cut: cut.before,
+            held: cut.held,
+            epoch: cut.epoch,
+            before,
+            ..Fold::default()
+        }
     }
 
     fn unit(&self, view: &View<'_>, index: u32) -> usize {
@@ -270,7 +299,8 @@ impl Gauge for CutGauge<'_> {
                     continue;
                 }
                 let (before, held) = self.staying_before(index, newest, view, cx);
-                let moved = Fold { cut: index, held, before, after: left, epoch: fold.epoch + 1, ..fold.clone() };
+                let moved =
+                    Fold { cut: index, held, before, after: left, epoch: fold.epoch + 1, ..fold.clone() };
                 let enough = self.measure(&moved) <= low;
                 chosen = Some(moved);
                 if enough {

@@ -70,7 +70,8 @@ impl HistoryManager for Summarize {
             return Vec::new();
         }
         let covered = self.covered(view);
-        let entries: Vec<u64> = view.groups_in(&covered).flat_map(|(_, group)| group.positions()).map(u64::from).collect();
+        let entries: Vec<u64> =
+            view.groups_in(&covered).flat_map(|(_, group)| group.positions()).map(u64::from).collect();
         if entries.is_empty() {
             return Vec::new();
         }

@@ -51,7 +51,11 @@ impl HistoryManager for TokenBudget {
 }
 
 /// Tokens left of `limit` when everything that must stay is in: overhead, lead, summary and protected groups.
-pub(crate) fn room_beside(view: &View<'_>, cx: &CurationContext, limit: usize) -> Result<usize, CurationError> {
+pub(crate) fn room_beside(
+    view: &View<'_>,
+    cx: &CurationContext,
+    limit: usize,
+) -> Result<usize, CurationError> {
     let protected: usize = view.protected().iter().map(|index| view.group_tokens(cx.counter, index)).sum();
     let needed = cx.overhead(cx.counter) + view.anchored_tokens(cx.counter) + protected;
     limit.checked_sub(needed).ok_or(CurationError::BudgetTooSmall { needed, budget: limit })

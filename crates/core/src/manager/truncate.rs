@@ -37,7 +37,11 @@ pub struct ToolResultTruncator {
 
 impl Default for ToolResultTruncator {
     fn default() -> Self {
-        ToolResultTruncator { max_length: DEFAULT_MAX_LENGTH, suffix: DEFAULT_SUFFIX.into(), keep: Keep::Head }
+        ToolResultTruncator {
+            max_length: DEFAULT_MAX_LENGTH,
+            suffix: DEFAULT_SUFFIX.into(),
+            keep: Keep::Head,
+        }
     }
 }
 
@@ -47,14 +51,21 @@ impl HistoryManager for ToolResultTruncator {
     }
 
     fn curate<'r>(&self, mut view: View<'r>, _: &CurationContext) -> Result<View<'r>, CurationError> {
-        let rewrite = Rewrite::Truncate { max_length: self.max_length, suffix: self.suffix.as_str().into(), keep: self.keep };
+        let rewrite = Rewrite::Truncate {
+            max_length: self.max_length,
+            suffix: self.suffix.as_str().into(),
+            keep: self.keep,
+        };
         let exempt = view.pinned().clone();
         view.edit(Edit::new(rewrite, Reach::All { exempt }, self.name(), None));
         Ok(view)
     }
 
     fn config(&self) -> Value {
-        config_of(self.name(), json!({ "max_length": self.max_length, "suffix": self.suffix, "keep": self.keep }))
+        config_of(
+            self.name(),
+            json!({ "max_length": self.max_length, "suffix": self.suffix, "keep": self.keep }),
+        )
     }
 }
 

@@ -33,8 +33,14 @@ impl Cache {
     }
 
     /// Tokens of the entry at `position`, counted once.
-    pub(crate) fn entry_tokens(&self, tokenizer: Tokenizer, position: u32, count: impl FnOnce() -> usize) -> usize {
-        let Some(slot) = self.columns.get(tokenizer.index()).and_then(|column| column.get(position as usize)) else {
+    pub(crate) fn entry_tokens(
+        &self,
+        tokenizer: Tokenizer,
+        position: u32,
+        count: impl FnOnce() -> usize,
+    ) -> usize {
+        let Some(slot) = self.columns.get(tokenizer.index()).and_then(|column| column.get(position as usize))
+        else {
             return count();
         };
         match slot.load(Ordering::Relaxed) {

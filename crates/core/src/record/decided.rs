@@ -118,6 +118,9 @@ impl Decided {
 
     /// The summary that holds for views of `scope`.
     pub(crate) fn summary(&self, scope: Option<&str>) -> Option<&Arc<Summary>> {
-        self.summaries.iter().rev().find(|summary| summary.scope.is_none() || summary.scope.as_deref() == scope)
+        self.summaries
+            .iter()
+            .rev()
+            .find(|summary| summary.scope.is_none() || summary.scope.as_deref() == scope)
     }
 }

@@ -44,7 +44,8 @@ impl Group {
 
     /// Whether a coherent view shows the group.
     pub(crate) fn is_visible(&self, unfinished: Unfinished) -> bool {
-        let settled = self.is_complete() || self.closed || (unfinished == Unfinished::Close && !self.anonymous);
+        let settled =
+            self.is_complete() || self.closed || (unfinished == Unfinished::Close && !self.anonymous);
         settled && !self.erased && !self.silent
     }
 

@@ -41,6 +41,10 @@ pub enum Slot {
 pub struct Tombstone {
     /// Who had spoken.
     pub role: Role,
+    /// In which evaluation.
+    pub evaluation_id: Uuid,
+    /// At which place of it.
+    pub sequence: u64,
     /// When.
     pub created_at: Time,
 }
@@ -138,7 +142,9 @@ impl Record {
         self.check_decision(&decision).map_err(AppendError::BadDecision)?;
         if let Decision::Interrupted { call_ids } = &decision {
             let slots = &self.slots;
-            self.groups.close(call_ids, |group| missing_calls(slots, group).iter().filter_map(|call| call_id(call)).collect());
+            self.groups.close(call_ids, |group| {
+                missing_calls(slots, group).iter().filter_map(|call| call_id(call)).collect()
+            });
         }
         self.decided.push(u64::from(position), &decision, &mut self.groups);
         self.views_changed();
@@ -153,7 +159,12 @@ impl Record {
     pub fn erase(&mut self, position: u64) -> bool {
         let Some(slot @ Slot::Message(_)) = self.slots.get_mut(position as usize) else { return false };
         let Slot::Message(entry) = &*slot else { return false };
-        let tombstone = Tombstone { role: entry.role, created_at: entry.created_at };
+        let tombstone = Tombstone {
+            role: entry.role,
+            evaluation_id: entry.evaluation_id,
+            sequence: entry.sequence,
+            created_at: entry.created_at,
+        };
         *slot = Slot::Erased(tombstone);
         self.groups.erase(position as u32);
         self.reported.retain(|(at, _)| u64::from(*at) != position);
@@ -239,11 +250,18 @@ impl Record {
 
     /// Reported over estimated input of the last replies since the newest cut, within 0.5 and 3; 1 if unknown.
     fn calibration(&self, tokenizer: Tokenizer) -> f64 {
-        let cut = self.decided.cut(None).and_then(|cut| self.groups.get(cut.before)).map_or(0, |group| group.first);
-        let lead = self.groups.all.iter().take_while(|group| group.role == Role::System && group.first < cut).count();
+        let cut =
+            self.decided.cut(None).and_then(|cut| self.groups.get(cut.before)).map_or(0, |group| group.first);
+        let lead = self
+            .groups
+            .all
+            .iter()
+            .take_while(|group| group.role == Role::System && group.first < cut)
+            .count();
         let before_cut = self.sum(tokenizer, cut as usize) - self.sum(tokenizer, lead);
         let (mut reported, mut estimated) = (0u64, 0u64);
-        for &(at, input) in self.reported.iter().rev().take(CALIBRATION_REPLIES).filter(|(at, _)| *at >= cut) {
+        for &(at, input) in self.reported.iter().rev().take(CALIBRATION_REPLIES).filter(|(at, _)| *at >= cut)
+        {
             reported += input;
             estimated += self.sum(tokenizer, at as usize).saturating_sub(before_cut);
         }
@@ -261,7 +279,10 @@ impl Record {
         entry.tool_name().or_else(|| {
             let id = entry.tool_call_id()?;
             let group = self.groups.get(self.groups.of(position)?)?;
-            let call = self.entry(u64::from(group.first))?.tool_calls().find(|call| call_id(call).as_ref() == Some(&id))?;
+            let call = self
+                .entry(u64::from(group.first))?
+                .tool_calls()
+                .find(|call| call_id(call).as_ref() == Some(&id))?;
             Some(call.name.as_str().into_owned())
         })
     }
@@ -279,22 +300,31 @@ impl Record {
         match decision {
             Decision::Lead { positions } => {
                 self.check_positions(positions)?;
-                match positions.iter().find(|at| self.entry(**at).is_none_or(|entry| entry.role != Role::System)) {
-                    Some(at) => Err(format!("position {at} is not a system entry and cannot be part of the lead")),
+                match positions
+                    .iter()
+                    .find(|at| self.entry(**at).is_none_or(|entry| entry.role != Role::System))
+                {
+                    Some(at) => {
+                        Err(format!("position {at} is not a system entry and cannot be part of the lead"))
+                    }
                     None => Ok(()),
                 }
             }
             Decision::Cut { before, held, .. } => {
                 let whole = *before == self.len() as u64 || self.opens_group(*before);
                 if !whole {
-                    return Err(format!("a cut before position {before} would split a group, or there is none"));
+                    return Err(format!(
+                        "a cut before position {before} would split a group, or there is none"
+                    ));
                 }
                 match held.filter(|held| !self.opens_group(*held)) {
                     Some(held) => Err(format!("the held position {held} does not open a group")),
                     None => Ok(()),
                 }
             }
-            Decision::Clear { positions, .. } | Decision::Truncate { positions, .. } => self.check_positions(positions),
+            Decision::Clear { positions, .. } | Decision::Truncate { positions, .. } => {
+                self.check_positions(positions)
+            }
             Decision::Pin { positions } | Decision::Unpin { positions } => {
                 self.check_positions(positions)?;
                 self.check_whole(|at| positions.contains(&u64::from(at)), positions.iter().copied())
@@ -302,10 +332,14 @@ impl Record {
             Decision::Summary { covers, .. } => {
                 for (first, last) in covers {
                     if first > last || *last >= self.len() as u64 {
-                        return Err(format!("the range {first} to {last} is not in the record of {} entries", self.len()));
+                        return Err(format!(
+                            "the range {first} to {last} is not in the record of {} entries",
+                            self.len()
+                        ));
                     }
                 }
-                let covered = |at: u32| covers.iter().any(|(first, last)| (*first..=*last).contains(&u64::from(at)));
+                let covered =
+                    |at: u32| covers.iter().any(|(first, last)| (*first..=*last).contains(&u64::from(at)));
                 self.check_whole(covered, covers.iter().flat_map(|(first, last)| *first..=*last))
             }
             Decision::Turn { entry, .. } => self.check_positions(&[*entry]),
@@ -321,18 +355,29 @@ impl Record {
     }
 
     /// Every group that has an entry among `positions` must have all of them there.
-    fn check_whole(&self, chosen: impl Fn(u32) -> bool, positions: impl Iterator<Item = u64>) -> Result<(), String> {
+    fn check_whole(
+        &self,
+        chosen: impl Fn(u32) -> bool,
+        positions: impl Iterator<Item = u64>,
+    ) -> Result<(), String> {
         for position in positions {
-            let Some(group) = self.groups.of(position as u32).and_then(|group| self.groups.get(group)) else { continue };
+            let Some(group) = self.groups.of(position as u32).and_then(|group| self.groups.get(group)) else {
+                continue;
+            };
             if let Some(missing) = group.positions().find(|at| !chosen(*at)) {
-                return Err(format!("position {position} belongs to a group with position {missing}, which is not named"));
+                return Err(format!(
+                    "position {position} belongs to a group with position {missing}, which is not named"
+                ));
             }
         }
         Ok(())
     }
 
     fn opens_group(&self, position: u64) -> bool {
-        self.groups.of(position as u32).and_then(|group| self.groups.get(group)).is_some_and(|group| u64::from(group.first) == position)
+        self.groups
+            .of(position as u32)
+            .and_then(|group| self.groups.get(group))
+            .is_some_and(|group| u64::from(group.first) == position)
     }
 }
 

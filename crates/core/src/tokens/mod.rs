@@ -1,7 +1,10 @@
 //! Tokens: what a text or an image costs a model.
 
+mod count;
 mod image;
 mod tokenizer;
 
+pub(crate) use count::OVERHEAD;
+pub use count::{Count, entry_tokens};
 pub use image::{Detail, IMAGE_HEAD, data_url_head, image_size, image_tokens};
 pub use tokenizer::{Counter, Method, Tokenizer};

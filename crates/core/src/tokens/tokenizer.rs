@@ -20,6 +20,14 @@ pub enum Tokenizer {
 }
 
 impl Tokenizer {
+    /// Every way to count.
+    pub const ALL: [Tokenizer; 3] = [Tokenizer::O200kBase, Tokenizer::Cl100kBase, Tokenizer::Characters];
+
+    /// Its place in [`Tokenizer::ALL`].
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
     /// How many tokens `text` is; text that looks like a special token is counted as ordinary text.
     ///
     /// ```

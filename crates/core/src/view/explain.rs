@@ -81,7 +81,8 @@ impl View<'_> {
                 Stray::Erased => Reason::Erased,
             };
             let index = u64::from(position);
-            dropped.insert(index, Dropped { index, manager: COHERENCE.into(), reason, group: None, by: None });
+            dropped
+                .insert(index, Dropped { index, manager: COHERENCE.into(), reason, group: None, by: None });
         }
         for group in self.record.groups.all.iter().filter(|group| !group.is_visible(self.unfinished)) {
             let reason = if group.erased {

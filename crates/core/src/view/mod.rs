@@ -120,6 +120,17 @@ pub enum Source {
     },
 }
 
+/// How an entry of a view relates to what was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fidelity {
+    /// It is exactly that.
+    AsSaid,
+    /// It is that, next to its call although other entries came between.
+    Moved,
+    /// Some of its content is not what was said.
+    Rewritten,
+}
+
 /// One entry of a view.
 #[derive(Clone, Debug)]
 pub struct Item {
@@ -127,8 +138,15 @@ pub struct Item {
     pub source: Source,
     /// What is sent: shared with the record unless rewritten.
     pub entry: Arc<Entry>,
-    /// Whether it differs from what was recorded.
-    pub changed: bool,
+    /// Whether it is as it was said.
+    pub fidelity: Fidelity,
+}
+
+impl Item {
+    /// Whether it differs from the record in content or place.
+    pub fn is_changed(&self) -> bool {
+        self.fidelity != Fidelity::AsSaid
+    }
 }
 
 /// Groups a manager left out.
@@ -190,12 +208,22 @@ impl<'r> View<'r> {
             warnings: Vec::new(),
             events: Vec::new(),
             epoch: None,
-            lineage: Some(signature(&(record.version, cx.unfinished, cx.preserve_system, cx.scope.as_deref()))),
+            lineage: Some(signature(&(
+                record.version,
+                cx.unfinished,
+                cx.preserve_system,
+                cx.scope.as_deref(),
+            ))),
         };
         view.anchor_lead(cx);
         view.anchor_tail(cx);
         view.apply_decisions(cx);
-        view.warnings = record.groups.reclaimed.iter().map(|&at| Warning { code: "duplicate_call_id", index: Some(at.into()) }).collect();
+        view.warnings = record
+            .groups
+            .reclaimed
+            .iter()
+            .map(|&at| Warning { code: "duplicate_call_id", index: Some(at.into()) })
+            .collect();
         view
     }
 
@@ -203,7 +231,8 @@ impl<'r> View<'r> {
         if !cx.preserve_system {
             return;
         }
-        let natural: Vec<u32> = self.groups().map_while(|(index, group)| (group.role == Role::System).then_some(index)).collect();
+        let natural: Vec<u32> =
+            self.groups().map_while(|(index, group)| (group.role == Role::System).then_some(index)).collect();
         self.body = self.body.minus(&Ranges::of(natural.iter().copied()));
         match &self.record.decided.lead {
             None => self.lead = natural,
@@ -221,7 +250,8 @@ impl<'r> View<'r> {
     fn anchor_tail(&mut self, cx: &CurationContext) {
         if cx.preserve_task {
             let user = self.record.groups.users.last().copied();
-            let tail = self.groups().next_back().filter(|(_, group)| group.has_calls()).map(|(index, _)| index);
+            let tail =
+                self.groups().next_back().filter(|(_, group)| group.has_calls()).map(|(index, _)| index);
             self.task = Ranges::of(user.into_iter().chain(tail));
         }
         if let Some(wanted) = cx.preserve_last_n {
@@ -263,7 +293,8 @@ impl<'r> View<'r> {
             };
             self.summary = Some(Shown {
                 entry: Arc::new(Entry::text(role, &format!("{SUMMARY_HEADING}\n{}", summary.text))),
-                before: (summary.place == Place::Assistant).then(|| summary.groups.iter().next().unwrap_or(0)),
+                before: (summary.place == Place::Assistant)
+                    .then(|| summary.groups.iter().next().unwrap_or(0)),
                 summary: Arc::clone(summary),
             });
         }
@@ -282,7 +313,10 @@ impl<'r> View<'r> {
     }
 
     /// The groups of `set` that are shown, oldest first.
-    pub(crate) fn groups_in<'s>(&'s self, set: &'s Ranges) -> impl DoubleEndedIterator<Item = (u32, &'r Group)> + 's {
+    pub(crate) fn groups_in<'s>(
+        &'s self,
+        set: &'s Ranges,
+    ) -> impl DoubleEndedIterator<Item = (u32, &'r Group)> + 's {
         set.iter().filter_map(|index| Some((index, self.group(index)?)))
     }
 
@@ -302,10 +336,6 @@ impl<'r> View<'r> {
 
     pub(crate) fn task(&self) -> &Ranges {
         &self.task
-    }
-
-    pub(crate) fn unfinished(&self) -> Unfinished {
-        self.unfinished
     }
 
     /// The body's groups that no manager may drop.
@@ -401,10 +431,16 @@ impl<'r> View<'r> {
             .results
             .iter()
             .enumerate()
-            .map(|(number, &position)| self.result_tokens(counter, Mark { group: index, result: number as u32 }, position))
+            .map(|(number, &position)| {
+                self.result_tokens(counter, Mark { group: index, result: number as u32 }, position)
+            })
             .sum();
         let missing = self.missing_items(index, group);
-        own + results + missing.iter().map(|item| self.record.calibrated(counter, entry_tokens(counter.tokenizer, &item.entry))).sum::<usize>()
+        own + results
+            + missing
+                .iter()
+                .map(|item| self.record.calibrated(counter, entry_tokens(counter.tokenizer, &item.entry)))
+                .sum::<usize>()
     }
 
     fn opening_tokens(&self, counter: Counter, position: u32) -> usize {
@@ -430,7 +466,10 @@ impl<'r> View<'r> {
     /// Tokens of lead and summary.
     pub(crate) fn anchored_tokens(&self, counter: Counter) -> usize {
         let lead: usize = self.lead.iter().map(|&index| self.group_tokens(counter, index)).sum();
-        lead + self.summary.as_ref().map_or(0, |shown| self.record.calibrated(counter, entry_tokens(counter.tokenizer, &shown.entry)))
+        lead + self
+            .summary
+            .as_ref()
+            .map_or(0, |shown| self.record.calibrated(counter, entry_tokens(counter.tokenizer, &shown.entry)))
     }
 
     /// Tokens of the whole view, entry by entry.
@@ -443,7 +482,9 @@ impl<'r> View<'r> {
         let per_entry: Vec<usize> = self
             .items()
             .map(|item| match item.source {
-                Source::Entry(position) if !item.changed => self.record.entry_tokens(counter, position as u32),
+                Source::Entry(position) if item.fidelity != Fidelity::Rewritten => {
+                    self.record.entry_tokens(counter, position as u32)
+                }
                 _ => self.record.calibrated(counter, entry_tokens(counter.tokenizer, &item.entry)),
             })
             .collect();
@@ -465,16 +506,11 @@ impl<'r> View<'r> {
         let anchored = shown.filter(|shown| shown.before.is_none());
         let mut placed = shown.filter(|shown| shown.before.is_some());
         let lead = self.lead.iter().flat_map(|&index| self.group_items(index));
-        let body = self
-            .body
-            .iter()
-            .map(Some)
-            .chain(std::iter::once(None))
-            .flat_map(move |index| {
-                let due = index.is_none_or(|index| placed.is_some_and(|shown| shown.before <= Some(index)));
-                let summary = if due { placed.take().map(summary_item) } else { None };
-                summary.into_iter().chain(index.into_iter().flat_map(|index| self.group_items(index)))
-            });
+        let body = self.body.iter().map(Some).chain(std::iter::once(None)).flat_map(move |index| {
+            let due = index.is_none_or(|index| placed.is_some_and(|shown| shown.before <= Some(index)));
+            let summary = if due { placed.take().map(summary_item) } else { None };
+            summary.into_iter().chain(index.into_iter().flat_map(|index| self.group_items(index)))
+        });
         lead.chain(anchored.map(summary_item)).chain(body)
     }
 
@@ -493,7 +529,11 @@ impl<'r> View<'r> {
     /// What the reader should know about the view.
     pub fn warnings(&self) -> Vec<Warning> {
         let late = self.groups().filter(|(_, group)| group.late).flat_map(|(_, group)| {
-            group.results.iter().filter(|&&at| self.record.groups.is_moved(at)).map(|&at| Warning { code: "late_result", index: Some(at.into()) })
+            group
+                .results
+                .iter()
+                .filter(|&&at| self.record.groups.is_moved(at))
+                .map(|&at| Warning { code: "late_result", index: Some(at.into()) })
         });
         self.warnings.iter().cloned().chain(late).collect()
     }
@@ -513,15 +553,18 @@ impl<'r> View<'r> {
         let mut items = Vec::with_capacity(group.len());
         if let Some(entry) = self.record.entry(group.first.into()) {
             let left = entry.without_cut_parts();
-            let changed = left.is_some();
+            let fidelity = if left.is_some() { Fidelity::Rewritten } else { Fidelity::AsSaid };
             let entry = left.map_or_else(|| Arc::clone(entry), Arc::new);
-            items.push(Item { source: Source::Entry(group.first.into()), entry, changed });
+            items.push(Item { source: Source::Entry(group.first.into()), entry, fidelity });
         }
         for (number, &position) in group.results.iter().enumerate() {
             let Some(entry) = self.record.entry(position.into()) else { continue };
-            let (entry, edited) = self.rewritten(Mark { group: index, result: number as u32 }, position, entry);
-            let changed = edited || self.record.groups.is_moved(position);
-            items.push(Item { source: Source::Entry(position.into()), entry, changed });
+            let (entry, mut fidelity) =
+                self.rewritten(Mark { group: index, result: number as u32 }, position, entry);
+            if fidelity == Fidelity::AsSaid && self.record.groups.is_moved(position) {
+                fidelity = Fidelity::Moved;
+            }
+            items.push(Item { source: Source::Entry(position.into()), entry, fidelity });
         }
         items.extend(self.missing_items(index, group));
         items
@@ -540,8 +583,8 @@ impl<'r> View<'r> {
                 let call_id = call.call_id.as_ref().map(|id| id.as_str().into_owned()).unwrap_or_default();
                 let entry = Arc::new(crate::wire::openai_chat::result_entry(&call_id, INTERRUPTED));
                 let result = (group.results.len() + number) as u32;
-                let (entry, changed) = self.rewritten(Mark { group: index, result }, u32::MAX, &entry);
-                Item { source: Source::Interrupted { call_id }, entry, changed }
+                let (entry, fidelity) = self.rewritten(Mark { group: index, result }, u32::MAX, &entry);
+                Item { source: Source::Interrupted { call_id }, entry, fidelity }
             })
             .collect()
     }
@@ -570,20 +613,20 @@ impl<'r> View<'r> {
         name.is_some_and(|name| tools.contains(&name))
     }
 
-    fn rewritten(&self, mark: Mark, position: u32, entry: &Arc<Entry>) -> (Arc<Entry>, bool) {
+    fn rewritten(&self, mark: Mark, position: u32, entry: &Arc<Entry>) -> (Arc<Entry>, Fidelity) {
         let mut current = Arc::clone(entry);
-        let mut changed = false;
+        let mut fidelity = Fidelity::AsSaid;
         for edit in self.edits_on(mark, position) {
             if let Some(next) = edit.rewrite.apply(&current) {
                 current = Arc::new(next);
-                changed = true;
+                fidelity = Fidelity::Rewritten;
             }
         }
-        (current, changed)
+        (current, fidelity)
     }
 }
 
 fn summary_item(shown: &Shown) -> Item {
     let covers = shown.summary.positions.iter().map(u64::from).collect();
-    Item { source: Source::Summary { covers }, entry: Arc::clone(&shown.entry), changed: false }
+    Item { source: Source::Summary { covers }, entry: Arc::clone(&shown.entry), fidelity: Fidelity::AsSaid }
 }

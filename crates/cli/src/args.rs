@@ -1,0 +1,134 @@
+//! What can be asked for on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Keeps everything that was said, and sends each model call only what that call needs.
+#[derive(Parser)]
+#[command(name = "scrollback", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 usage or configuration, 4 the input is invalid.
+
+Example:
+  scrollback curate chat.json -m 'sliding_window(20)' --explain")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Print machine-readable JSON on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Show what a model call would be sent: messages in, curated messages out
+    Curate(CurateArgs),
+    /// Count the tokens of messages, and say whether the count is exact
+    Tokens(TokensArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:
+  scrollback completions bash > /etc/bash_completion.d/scrollback")]
+    Completions {
+        /// The shell to complete for
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Where messages come from.
+#[derive(clap::Args)]
+pub(crate) struct InputArgs {
+    /// A JSON list of messages, or a request that holds one; `-` is standard input
+    #[arg(required_unless_present = "batch")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Answer one JSON case a line from this file (`-`: standard input), one JSON answer a line
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "take", "from", "model"])]
+    pub(crate) batch: Option<PathBuf>,
+
+    /// Use only the first N messages
+    #[arg(long, value_name = "N")]
+    pub(crate) take: Option<usize>,
+
+    /// Format of the input; detected when not named
+    #[arg(long, value_name = "WIRE")]
+    pub(crate) from: Option<String>,
+
+    /// The model the messages are for, as provider:model; decides how tokens are counted
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Managers (several -m compose in order):
+  sliding_window(20)                  the last 20 entries, whole tool exchanges only
+  turn_window(5)                      the last 5 turns
+  token_budget(8000)                  the newest that fit 8,000 tokens
+  tool_result_truncator(2000)         long tool results shortened
+  clear_tool_results(3)               all but the last 3 tool results replaced by a placeholder
+  summarize(max_turns=10)             older turns replaced by a summary
+  relevant(8000)                      what matters to the question, within 8,000 tokens
+  sticky(token_budget(8000))          moves the cut rarely, so that prompt caches keep hitting
+  fit                                 whatever fits the window of --model
+  and: passthrough, active_tools, pin, trajectory_window, compose, observed
+
+Examples:
+  scrollback curate chat.json -m 'sliding_window(20)' --explain
+  scrollback curate request.json -m 'tool_result_truncator(1000)' -m fit --model openai:gpt-4o
+  scrollback curate chat.json -m '{\"sticky\": {\"token_budget\": 8000}}' --json
+  cat chat.json | scrollback curate - -m 'turn_window(3)'
+  scrollback curate --batch cases.jsonl")]
+pub(crate) struct CurateArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+
+    /// How to curate; may be given several times. None: only what is incoherent is left out
+    #[arg(short, long = "manager", value_name = "MANAGER", conflicts_with = "batch")]
+    pub(crate) managers: Vec<String>,
+
+    /// Format of the output; the input's when not named
+    #[arg(long, value_name = "WIRE", conflicts_with = "batch")]
+    pub(crate) to: Option<String>,
+
+    /// Tools on offer now, for active_tools
+    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with = "batch")]
+    pub(crate) tools: Option<Vec<String>>,
+
+    /// Do not protect the task: the last user entry and results not yet seen
+    #[arg(long, conflicts_with = "batch")]
+    pub(crate) no_task: bool,
+
+    /// Do not protect leading system entries
+    #[arg(long, conflicts_with = "batch")]
+    pub(crate) no_system: bool,
+
+    /// Protect the last N entries, rounded up to whole tool exchanges
+    #[arg(long, value_name = "N", conflicts_with = "batch")]
+    pub(crate) preserve_last: Option<usize>,
+
+    /// What to do with tool calls that have no result
+    #[arg(long, value_enum, default_value = "drop", conflicts_with = "batch")]
+    pub(crate) unfinished: UnfinishedArg,
+
+    /// Say on standard error what was left out or changed, by which manager, and why
+    #[arg(long, conflicts_with = "batch")]
+    pub(crate) explain: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum UnfinishedArg {
+    /// Leave the whole exchange out
+    Drop,
+    /// Keep it, and say in place of the result that there was an interruption
+    Close,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  scrollback tokens chat.json --model openai:gpt-4o
+  scrollback tokens request.json --model anthropic:claude-sonnet-4-5 --json
+  scrollback tokens --batch cases.jsonl")]
+pub(crate) struct TokensArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}

@@ -1,0 +1,229 @@
+//! `scrollback curate`: what a model call would be sent.
+
+use std::collections::BTreeMap;
+
+use scrollback_core::json::{self, Raw};
+use scrollback_core::manager::SharedManager;
+use scrollback_core::model::ModelName;
+use scrollback_core::wire::Wire;
+use scrollback_core::{
+    Changed, CurationContext, Decision, Dropped, Epoch, HistoryCurated, Record, Slot, Source, Time, Tools,
+    Unfinished, View, Warning, parse_list, settle_offline,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::args::{CurateArgs, UnfinishedArg};
+use crate::failure::{FAILED, Failure};
+use crate::{batch, config, explain, input};
+
+/// One curation, wherever it was asked for.
+pub(crate) struct Job {
+    pub(crate) manager: SharedManager,
+    pub(crate) model: Option<ModelName>,
+    pub(crate) from: Option<Wire>,
+    pub(crate) to: Option<Wire>,
+    pub(crate) take: Option<usize>,
+    pub(crate) wishes: Wishes,
+    pub(crate) windows: BTreeMap<String, u64>,
+}
+
+/// What the caller wants protected, and the tools on offer.
+#[derive(Clone)]
+pub(crate) struct Wishes {
+    pub(crate) preserve_system: bool,
+    pub(crate) preserve_task: bool,
+    pub(crate) preserve_last_n: Option<usize>,
+    pub(crate) unfinished: Unfinished,
+    pub(crate) tools: Option<Vec<String>>,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Wishes {
+            preserve_system: true,
+            preserve_task: true,
+            preserve_last_n: None,
+            unfinished: Unfinished::Drop,
+            tools: None,
+        }
+    }
+}
+
+/// The `--json` object.
+#[derive(Serialize)]
+pub(crate) struct Answer {
+    messages: Vec<Box<RawValue>>,
+    wire: Wire,
+    view: Vec<ViewItem>,
+    dropped: Vec<Dropped>,
+    changed: Vec<Changed>,
+    warnings: Vec<Warning>,
+    counts: Counts,
+    tokens: Tokens,
+    events: Vec<HistoryCurated>,
+    decisions: Vec<Recorded>,
+    epoch: Option<Epoch>,
+    lost: Vec<serde_json::Value>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ViewItem {
+    Entry {
+        index: u64,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        changed: bool,
+    },
+    Interrupted {
+        synthetic: &'static str,
+        call_id: String,
+    },
+    Summary {
+        synthetic: &'static str,
+        covers: Vec<u64>,
+    },
+}
+
+#[derive(Serialize)]
+struct Counts {
+    original: usize,
+    curated: usize,
+}
+
+#[derive(Serialize)]
+struct Tokens {
+    original: usize,
+    curated: usize,
+    method: scrollback_core::tokens::Method,
+    tokenizer: scrollback_core::tokens::Tokenizer,
+}
+
+#[derive(Serialize)]
+struct Recorded {
+    position: u64,
+    #[serde(flatten)]
+    decision: Decision,
+}
+
+pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
+    let config = config::load()?;
+    if let Some(file) = &args.input.batch {
+        return batch::curate(file, &config);
+    }
+    let job = Job {
+        manager: parse_list(&args.managers)?,
+        model: input::model_named(args.input.model.as_deref())?,
+        from: input::wire_named(args.input.from.as_deref())?,
+        to: input::wire_named(args.to.as_deref())?,
+        take: args.input.take,
+        wishes: Wishes {
+            preserve_system: !args.no_system,
+            preserve_task: !args.no_task,
+            preserve_last_n: args.preserve_last,
+            unfinished: match args.unfinished {
+                UnfinishedArg::Drop => Unfinished::Drop,
+                UnfinishedArg::Close => Unfinished::Close,
+            },
+            tools: args.tools.clone(),
+        },
+        windows: config.windows(),
+    };
+    let bytes = input::read(args.input.file.as_deref().unwrap_or("-".as_ref()))?;
+    let body = json::check_bytes(&bytes).map_err(scrollback_core::wire::WireError::from)?;
+    job.run(body, |curated| {
+        if args.explain {
+            explain::print(curated);
+        }
+        if json {
+            return input::print(&format!("{}\n", to_json(&curated.answer()?)?));
+        }
+        let messages = curated.wire.render(curated.view.items());
+        input::print(&format!("{}\n", curated.body.with_messages(&messages)))
+    })
+}
+
+/// A finished curation with everything it came from.
+pub(crate) struct Curated<'r> {
+    pub(crate) view: &'r View<'r>,
+    pub(crate) cx: &'r CurationContext,
+    pub(crate) wire: Wire,
+    pub(crate) body: &'r scrollback_core::wire::Body,
+    settled: Option<u64>,
+}
+
+impl Job {
+    /// Curates `body` and hands the result to `finish`.
+    pub(crate) fn run<T>(
+        &self,
+        body: Raw<'_>,
+        finish: impl FnOnce(&Curated<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let (wire, parsed) = input::parse(body, self.from, self.take)?;
+        let mut cx = CurationContext::for_model(self.model.clone());
+        cx.preserve_system = self.wishes.preserve_system;
+        cx.preserve_task = self.wishes.preserve_task;
+        cx.preserve_last_n = self.wishes.preserve_last_n;
+        cx.unfinished = self.wishes.unfinished;
+        cx.tools = self.wishes.tools.clone().map(Tools::named).or(parsed.tools);
+        cx.windows.clone_from(&self.windows);
+        let mut record = Record::new();
+        for entry in parsed.entries {
+            record.append(entry)?;
+        }
+        let settled = settle_offline(&mut record, &cx, &*self.manager, Time::default())?;
+        let view = record.view(&cx, &*self.manager)?;
+        finish(&Curated { view: &view, cx: &cx, wire: self.to.unwrap_or(wire), body: &parsed.body, settled })
+    }
+}
+
+impl Curated<'_> {
+    pub(crate) fn answer(&self) -> Result<Answer, Failure> {
+        let record = self.view.record();
+        let count = self.view.count(self.cx);
+        let explanation = self.view.explain();
+        let decisions = self.settled.iter().filter_map(|&position| match record.get(position) {
+            Some(Slot::Decision(decision, _)) => {
+                Some(Recorded { position, decision: decision.as_ref().clone() })
+            }
+            _ => None,
+        });
+        let messages = self.wire.render(self.view.items()).into_iter().map(RawValue::from_string);
+        Ok(Answer {
+            messages: messages.collect::<Result<_, _>>().map_err(|error| unprintable(&error))?,
+            wire: self.wire,
+            view: self.view.items().map(|item| view_item(item.is_changed(), item.source)).collect(),
+            dropped: explanation.dropped,
+            changed: explanation.changed,
+            warnings: self.view.warnings(),
+            counts: Counts { original: record.message_count(), curated: count.per_entry.len() },
+            tokens: Tokens {
+                original: record.tokens(self.cx.counter) as usize + count.overhead,
+                curated: count.total,
+                method: count.counter.method,
+                tokenizer: count.counter.tokenizer,
+            },
+            events: self.view.events().to_vec(),
+            decisions: decisions.collect(),
+            epoch: self.view.epoch(),
+            lost: Vec::new(),
+        })
+    }
+}
+
+fn view_item(changed: bool, source: Source) -> ViewItem {
+    match source {
+        Source::Entry(index) => ViewItem::Entry { index, changed },
+        Source::Interrupted { call_id } => ViewItem::Interrupted { synthetic: "interrupted", call_id },
+        Source::Summary { covers } => ViewItem::Summary { synthetic: "summary", covers },
+    }
+}
+
+/// An answer as one line of JSON.
+pub(crate) fn to_json(answer: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(answer).map_err(|error| unprintable(&error))
+}
+
+fn unprintable(error: &serde_json::Error) -> Failure {
+    Failure::new(FAILED, "internal", format!("the answer could not be printed: {error}"))
+}

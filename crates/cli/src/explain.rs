@@ -1,0 +1,191 @@
+//! `--explain`: the view as a table people can read.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anstyle::{AnsiColor, Reset, Style};
+use scrollback_core::{Reason, Source};
+
+use crate::curate::Curated;
+
+/// Longest excerpt of a text.
+const EXCERPT: usize = 44;
+
+/// One line of the table; neighbours with the same fate are told in one line.
+struct Row {
+    first: u64,
+    last: u64,
+    role: &'static str,
+    fate: Fate,
+    excerpt: String,
+}
+
+#[derive(PartialEq)]
+enum Fate {
+    Kept,
+    Changed(String),
+    Dropped(String),
+}
+
+/// Prints what was kept, changed and left out, entry by entry, and by whom.
+pub(crate) fn print(curated: &Curated<'_>) {
+    let mut out = anstream::stderr().lock();
+    let _ = write(&mut out, curated);
+}
+
+fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
+    let (dim, bold) = (Style::new().dimmed(), Style::new().bold());
+    let count = curated.view.count(curated.cx);
+    let record = curated.view.record();
+    let original = record.tokens(curated.cx.counter) as usize + count.overhead;
+    writeln!(
+        out,
+        "{bold}{} of {} messages, {} of {} tokens{Reset} {dim}({}, {}){Reset}\n",
+        count.per_entry.len(),
+        record.message_count(),
+        thousands(count.total),
+        thousands(original),
+        count.counter.method.name(),
+        count.counter.tokenizer.name(),
+    )?;
+    for row in rows(curated) {
+        let (mark, colour, what) = match &row.fate {
+            Fate::Kept => ("  ", Style::new(), row.excerpt.clone()),
+            Fate::Changed(why) => ("~ ", AnsiColor::Yellow.on_default(), why.clone()),
+            Fate::Dropped(why) => ("- ", AnsiColor::Red.on_default(), why.clone()),
+        };
+        let place = if row.first == row.last {
+            row.first.to_string()
+        } else {
+            format!("{}–{}", row.first, row.last)
+        };
+        writeln!(out, "{colour}{mark}{place:>9}  {:<10} {what}{Reset}", row.role)?;
+    }
+    for item in curated.view.items() {
+        match item.source {
+            Source::Summary { covers } => {
+                let text = item.entry.content().unwrap_or_default();
+                writeln!(
+                    out,
+                    "{}+   summary  of {} entries: {}{Reset}",
+                    AnsiColor::Green.on_default(),
+                    covers.len(),
+                    excerpt(&text)
+                )?;
+            }
+            Source::Interrupted { call_id } => {
+                writeln!(
+                    out,
+                    "{}+    closed  call {call_id} never got a result{Reset}",
+                    AnsiColor::Green.on_default()
+                )?;
+            }
+            Source::Entry(_) => {}
+        }
+    }
+    for warning in curated.view.warnings() {
+        let at = warning.index.map(|index| format!(" at {index}")).unwrap_or_default();
+        writeln!(out, "{}!   warning  {}{at}{Reset}", AnsiColor::Yellow.on_default(), warning.code)?;
+    }
+    if let Some(epoch) = curated.view.epoch() {
+        let cut = epoch.cut.map(|cut| format!(", cut before {cut}")).unwrap_or_default();
+        writeln!(out, "{dim}    epoch  {}{cut}{Reset}", epoch.id)?;
+    }
+    writeln!(out)
+}
+
+fn rows(curated: &Curated<'_>) -> Vec<Row> {
+    let record = curated.view.record();
+    let explanation = curated.view.explain();
+    let dropped: BTreeMap<u64, _> = explanation.dropped.iter().map(|drop| (drop.index, drop)).collect();
+    let mut changed: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for change in &explanation.changed {
+        let sizes = match change.reason {
+            Reason::Moved => String::new(),
+            _ => format!(", {} → {} characters", thousands(change.from_chars), thousands(change.to_chars)),
+        };
+        changed.entry(change.index).or_default().push(format!(
+            "{} by {}{sizes}",
+            phrase(change.reason),
+            change.manager
+        ));
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for position in 0..record.len() as u64 {
+        let Some(entry) = record.entry(position) else { continue };
+        let fate = match (dropped.get(&position), changed.remove(&position)) {
+            (Some(drop), _) => {
+                Fate::Dropped(format!("left out by {}: {}", drop.manager, phrase(drop.reason)))
+            }
+            (None, Some(changes)) => Fate::Changed(changes.join("; ")),
+            (None, None) => Fate::Kept,
+        };
+        let calls: Vec<String> =
+            entry.tool_calls().map(|call| format!("{}(…)", call.name.as_str())).collect();
+        let text = entry.content().filter(|text| !text.is_empty()).unwrap_or_else(|| calls.join(", "));
+        match rows.last_mut() {
+            Some(row) if row.fate == fate && matches!(fate, Fate::Dropped(_)) => {
+                row.last = position;
+                row.role = "";
+            }
+            _ => rows.push(Row {
+                first: position,
+                last: position,
+                role: entry.role.as_str(),
+                fate,
+                excerpt: excerpt(&text),
+            }),
+        }
+    }
+    rows
+}
+
+/// A reason in words.
+fn phrase(reason: Reason) -> &'static str {
+    match reason {
+        Reason::OrphanResult => "a result nobody called for",
+        Reason::DuplicateResult => "a second result for one call",
+        Reason::UnfinishedGroup => "a call whose results are not all there",
+        Reason::Erased => "erased",
+        Reason::Truncated => "shortened",
+        Reason::Moved => "moved to its call",
+        Reason::OutsideWindow => "outside the window",
+        Reason::OlderTurn => "in an older turn",
+        Reason::OverBudget => "over the budget",
+        Reason::Cleared => "cleared",
+        Reason::InactiveTool => "its tool is not on offer",
+        Reason::Summarized => "covered by the summary",
+        Reason::LessRelevant => "matters less to the question",
+        Reason::BeforeCut => "before the cut",
+        Reason::ReplacedLead => "another lead took its place",
+    }
+}
+
+/// The start of a text on one line, control characters shown and not sent to the terminal.
+fn excerpt(text: &str) -> String {
+    let mut out: String = text
+        .chars()
+        .take(EXCERPT)
+        .map(|c| match c {
+            '\n' | '\t' | '\r' => ' ',
+            c if c.is_control() => char::REPLACEMENT_CHARACTER,
+            c => c,
+        })
+        .collect();
+    if text.chars().nth(EXCERPT).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

@@ -1,0 +1,123 @@
+//! How a command fails: one line for people, one object for programs, one exit code for scripts.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use scrollback_core::manager::ConfigError;
+use scrollback_core::wire::WireError;
+use scrollback_core::{AppendError, CurationError};
+use serde_json::{Map, Value, json};
+
+/// The command line, or a manager on it, or the configuration file is wrong.
+pub(crate) const USAGE: u8 = 2;
+/// The document handed to the command is invalid.
+pub(crate) const INVALID: u8 = 4;
+/// Anything else.
+pub(crate) const FAILED: u8 = 1;
+
+/// Why a command could not do what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: u8,
+    code: &'static str,
+    message: String,
+    /// Further members of the error object: `path`, `known`, numbers.
+    details: Map<String, Value>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: u8, code: &'static str, message: impl Into<String>) -> Self {
+        Failure { exit, code, message: message.into(), details: Map::new() }
+    }
+
+    pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(key.into(), value.into());
+        self
+    }
+
+    /// A file or stream that could not be read or written.
+    pub(crate) fn io(what: &str, error: &std::io::Error) -> Self {
+        // "No such file or directory (os error 2)" says the same with less noise.
+        let reason = error.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default().to_string();
+        Failure::new(FAILED, "io", format!("{what}: {}", lower_first(&reason)))
+    }
+
+    /// A command line that clap refused, on one line.
+    pub(crate) fn usage(error: &clap::Error) -> Self {
+        let text = error.to_string();
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+            .filter(|line| !line.is_empty())
+            .collect();
+        let message = lines.join(" ");
+        let message = message.strip_prefix("error: ").unwrap_or(&message);
+        Failure::new(USAGE, "usage", format!("{message} (see --help)"))
+    }
+
+    /// The object programs get.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut error = json!({ "code": self.code, "message": self.message });
+        if let Some(members) = error.as_object_mut() {
+            members.extend(self.details.clone());
+        }
+        error
+    }
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let failure = Failure::new(USAGE, error.code(), error.to_string()).with("path", error.path());
+        if error.known().is_empty() { failure } else { failure.with("known", error.known().to_vec()) }
+    }
+}
+
+impl From<WireError> for Failure {
+    fn from(error: WireError) -> Self {
+        let failure = Failure::new(INVALID, error.code(), error.to_string());
+        if error.path().is_empty() { failure } else { failure.with("path", error.path()) }
+    }
+}
+
+impl From<CurationError> for Failure {
+    fn from(error: CurationError) -> Self {
+        let failure = Failure::new(FAILED, error.code(), error.to_string());
+        match error {
+            CurationError::BudgetTooSmall { needed, budget } => {
+                failure.with("needed", needed).with("budget", budget)
+            }
+            CurationError::UnknownModel { model } => failure.with("model", model),
+        }
+    }
+}
+
+impl From<AppendError> for Failure {
+    fn from(error: AppendError) -> Self {
+        Failure::new(FAILED, "append", error.to_string())
+    }
+}
+
+/// Prints a failure once: one line on standard error, and with `--json` an object on standard output.
+pub(crate) fn report(failure: &Failure, json: bool) -> ExitCode {
+    if failure.code == "broken_pipe" {
+        return ExitCode::SUCCESS;
+    }
+    if json {
+        let _ = writeln!(std::io::stdout(), "{}", json!({ "error": failure.to_json() }));
+    }
+    let one_line = failure.message.replace(['\n', '\r'], " ");
+    let _ = writeln!(
+        anstream::stderr(),
+        "{}error:{} {one_line}",
+        anstyle::AnsiColor::Red.on_default().bold(),
+        anstyle::Reset
+    );
+    ExitCode::from(failure.exit)
+}

@@ -1,0 +1,72 @@
+//! Reading what commands are handed, and printing what they answer.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use scrollback_core::json::{self, Raw};
+use scrollback_core::model::{ModelName, Provider};
+use scrollback_core::wire::{ParseOptions, Parsed, Wire, WireError};
+
+use crate::failure::{FAILED, Failure, USAGE};
+
+/// The bytes of a file, or of standard input for `-`.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failure::io("standard input", &error))?;
+        return Ok(bytes);
+    }
+    std::fs::read(path).map_err(|error| Failure::io(&path.display().to_string(), &error))
+}
+
+/// Writes to standard output. A reader that left is not an error worth a word.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        std::io::ErrorKind::BrokenPipe => {
+            Failure::new(FAILED, "broken_pipe", "the reader of the output left")
+        }
+        _ => Failure::io("standard output", &error),
+    })
+}
+
+/// Messages, read from a body in a named or detected wire.
+pub(crate) fn parse(
+    body: Raw<'_>,
+    from: Option<Wire>,
+    take: Option<usize>,
+) -> Result<(Wire, Parsed), Failure> {
+    let wire = from.or_else(|| Wire::detect(body)).ok_or_else(|| {
+        let what = match body.kind() {
+            json::Kind::Object => "an object without `messages`".to_string(),
+            other => other.name().to_string(),
+        };
+        WireError::bad_input(format!(
+            "expected a list of messages or an object with `messages`, found {what}"
+        ))
+    })?;
+    let parsed = wire.parse(body, &ParseOptions { take, ..ParseOptions::default() })?;
+    Ok((wire, parsed))
+}
+
+/// The wire of that name; a usage error that lists them all otherwise.
+pub(crate) fn wire_named(name: Option<&str>) -> Result<Option<Wire>, Failure> {
+    let Some(name) = name else { return Ok(None) };
+    let known: Vec<&str> = Wire::ALL.iter().map(|wire| wire.name()).collect();
+    Wire::named(name).map(Some).ok_or_else(|| {
+        let message = format!("unknown wire {name:?} (known: {})", known.join(", "));
+        Failure::new(USAGE, "unknown_wire", message).with("known", known)
+    })
+}
+
+/// The model of that name; a usage error that lists the providers otherwise.
+pub(crate) fn model_named(name: Option<&str>) -> Result<Option<ModelName>, Failure> {
+    let Some(name) = name else { return Ok(None) };
+    ModelName::parse(name).map(Some).map_err(|error| {
+        let known: Vec<&str> = Provider::ALL.iter().map(|provider| provider.name()).collect();
+        Failure::new(USAGE, "unknown_model", error.to_string()).with("known", known)
+    })
+}

@@ -1,0 +1,193 @@
+//! The options of one manager: named, checked for type and range, every one accounted for.
+
+use serde_json::Number;
+
+use super::syntax::Node;
+use super::{ConfigError, ConfigErrorKind};
+use crate::nearest::nearest;
+
+/// Options as they were written, to be taken out one by one.
+pub(super) struct Options<'n> {
+    manager: &'static str,
+    known: &'static [&'static str],
+    given: Vec<(&'static str, &'n Node)>,
+    /// Path of the manager.
+    pub(super) path: String,
+}
+
+impl<'n> Options<'n> {
+    /// Puts names to values: `positional` in the order of `known`, then `named`.
+    pub(super) fn new(
+        manager: &'static str,
+        known: &'static [&'static str],
+        positional: &'n [Node],
+        named: &'n [(String, Node)],
+        path: String,
+    ) -> Result<Self, ConfigError> {
+        if positional.len() > known.len() {
+            let message = match known {
+                [] => format!("{manager} takes no options"),
+                _ => format!("{manager} takes at most {} values: {}", known.len(), known.join(", ")),
+            };
+            return Err(ConfigError::new(ConfigErrorKind::BadOption, &path, message));
+        }
+        let mut given: Vec<(&'static str, &'n Node)> = known.iter().copied().zip(positional).collect();
+        for (name, value) in named {
+            let Some(&name) = known.iter().find(|known| **known == name) else {
+                return Err(unknown(
+                    ConfigErrorKind::UnknownOption,
+                    &format!("{path}/{name}"),
+                    name,
+                    manager,
+                    known,
+                ));
+            };
+            if given.iter().any(|(other, _)| *other == name) {
+                let message = format!("{manager} is given `{name}` twice");
+                return Err(ConfigError::new(ConfigErrorKind::BadOption, &format!("{path}/{name}"), message));
+            }
+            given.push((name, value));
+        }
+        Ok(Options { manager, known, given, path })
+    }
+
+    /// Whether nothing at all is given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.given.is_empty()
+    }
+
+    /// The value of an option; one that is null counts as not given.
+    pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
+        debug_assert!(self.known.contains(&name));
+        self.given
+            .iter()
+            .find(|(given, _)| *given == name)
+            .map(|(_, value)| *value)
+            .filter(|value| **value != Node::Null)
+    }
+
+    pub(super) fn bad(&self, name: &str, message: impl std::fmt::Display) -> ConfigError {
+        ConfigError::new(
+            ConfigErrorKind::BadOption,
+            &format!("{}/{name}", self.path),
+            format!("{}: {message}", self.manager),
+        )
+    }
+
+    pub(super) fn missing(&self, name: &str) -> ConfigError {
+        let path = format!("{}/{name}", self.path);
+        let message = format!("{} needs `{name}`, as in {}({name}=…)", self.manager, self.manager);
+        ConfigError::new(ConfigErrorKind::MissingOption, &path, message).with_known(self.known)
+    }
+
+    fn wrong(&self, name: &str, wanted: &str, found: &Node) -> ConfigError {
+        self.bad(name, format_args!("`{name}` must be {wanted}, not {}", found.describe()))
+    }
+
+    /// A whole number of at least `least`.
+    pub(super) fn whole(&self, name: &str, least: u64) -> Result<Option<usize>, ConfigError> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let Node::Number(number) = value else { return Err(self.wrong(name, "a whole number", value)) };
+        match as_whole(number) {
+            Some(number) if number >= least => {
+                usize::try_from(number).map(Some).map_err(|_| self.wrong(name, "a smaller number", value))
+            }
+            Some(_) => Err(self.wrong(name, &format!("at least {least}"), value)),
+            None => Err(self.wrong(name, &format!("a whole number of at least {least}"), value)),
+        }
+    }
+
+    pub(super) fn required_whole(&self, name: &str, least: u64) -> Result<usize, ConfigError> {
+        self.whole(name, least)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// A finite number.
+    pub(super) fn decimal(&self, name: &str) -> Result<Option<f64>, ConfigError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Node::Number(number)) => Ok(number.as_f64().filter(|number| number.is_finite())),
+            Some(other) => Err(self.wrong(name, "a number", other)),
+        }
+    }
+
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, ConfigError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Node::Text(text) | Node::Word(text)) => Ok(Some(text.clone())),
+            Some(other) => Err(self.wrong(name, "a text", other)),
+        }
+    }
+
+    pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ConfigError> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let Node::List(items) = value else { return Err(self.wrong(name, "a list of texts", value)) };
+        let text = |item: &Node| match item {
+            Node::Text(text) | Node::Word(text) => Ok(text.clone()),
+            other => Err(self.wrong(name, "a list of texts", other)),
+        };
+        items.iter().map(text).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// One of a few words.
+    pub(super) fn choice<T: Copy>(
+        &self,
+        name: &str,
+        choices: &[(&'static str, T)],
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(word) = self.text(name)? else { return Ok(None) };
+        match choices.iter().find(|(choice, _)| *choice == word) {
+            Some((_, value)) => Ok(Some(*value)),
+            None => {
+                let words: Vec<&'static str> = choices.iter().map(|(choice, _)| *choice).collect();
+                Err(self
+                    .bad(name, format_args!("`{name}` must be one of {}, not {word:?}", words.join(", ")))
+                    .with_known(&words))
+            }
+        }
+    }
+
+    /// The options of an object that is itself an option.
+    pub(super) fn object(
+        &self,
+        name: &'static str,
+        known: &'static [&'static str],
+    ) -> Result<Option<Options<'n>>, ConfigError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Node::Object(members)) => {
+                Options::new(name, known, &[], members, format!("{}/{name}", self.path)).map(Some)
+            }
+            Some(other) => {
+                Err(self.wrong(name, &format!("an object with some of {}", known.join(", ")), other))
+            }
+        }
+    }
+}
+
+/// A number without a fraction, however it is spelled; none if it is negative.
+fn as_whole(number: &Number) -> Option<u64> {
+    number.as_u64().or_else(|| {
+        let value = number.as_f64()?;
+        (value >= 0.0 && value.fract() == 0.0 && value < 9e15).then_some(value as u64)
+    })
+}
+
+/// The error for a name nobody knows, with those that are known and the nearest of them.
+pub(super) fn unknown(
+    kind: ConfigErrorKind,
+    path: &str,
+    name: &str,
+    owner: &str,
+    known: &'static [&'static str],
+) -> ConfigError {
+    let what = match kind {
+        ConfigErrorKind::UnknownManager => format!("unknown manager `{name}`"),
+        _ => format!("{owner} has no option `{name}`"),
+    };
+    let hint = nearest(name, known.iter().copied())
+        .map(|near| format!("; did you mean `{near}`?"))
+        .unwrap_or_default();
+    let list =
+        if known.is_empty() { " (it takes none)".into() } else { format!(" (known: {})", known.join(", ")) };
+    ConfigError::new(kind, path, format!("{what}{hint}{list}")).with_known(known)
+}

@@ -1,0 +1,233 @@
+//! The text form of a configuration, read into the same tree that JSON gives.
+
+use serde_json::{Number, Value};
+
+use super::{ConfigError, ConfigErrorKind};
+
+/// Managers inside managers, at most; more is a mistake, and recursion stays shallow.
+pub(super) const MAX_NESTING: usize = 32;
+
+/// A configuration before anybody knows what it means.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Node {
+    Null,
+    Bool(bool),
+    Number(Number),
+    /// A text in quotes; where a manager is wanted, its text form.
+    Text(String),
+    /// A word without quotes.
+    Word(String),
+    List(Vec<Node>),
+    Object(Vec<(String, Node)>),
+    /// A name with arguments.
+    Call {
+        name: String,
+        positional: Vec<Node>,
+        named: Vec<(String, Node)>,
+    },
+}
+
+impl Node {
+    /// What it is, in messages to people.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Node::Null => "null".into(),
+            Node::Bool(value) => value.to_string(),
+            Node::Number(number) => number.to_string(),
+            Node::Text(text) => format!("the text {text:?}"),
+            Node::Word(word) => format!("`{word}`"),
+            Node::List(_) => "a list".into(),
+            Node::Object(_) => "an object".into(),
+            Node::Call { name, .. } => format!("`{name}(…)`"),
+        }
+    }
+}
+
+impl From<&Value> for Node {
+    fn from(value: &Value) -> Self {
+        match value {
+            Value::Null => Node::Null,
+            Value::Bool(value) => Node::Bool(*value),
+            Value::Number(number) => Node::Number(number.clone()),
+            Value::String(text) => Node::Text(text.clone()),
+            Value::Array(items) => Node::List(items.iter().map(Node::from).collect()),
+            Value::Object(members) => {
+                Node::Object(members.iter().map(|(key, value)| (key.clone(), Node::from(value))).collect())
+            }
+        }
+    }
+}
+
+/// Reads the text form of one manager. Text that begins with `{` or `[` is JSON.
+pub(super) fn read(text: &str, path: &str) -> Result<Node, ConfigError> {
+    let mut reader = Reader { text, at: 0, path };
+    reader.space();
+    let node = if matches!(reader.peek(), Some('{' | '[')) { reader.json()? } else { reader.value(0)? };
+    reader.space();
+    match reader.peek() {
+        None => Ok(node),
+        Some(found) => Err(reader.error(&format!("nothing was expected after the manager, found {found:?}"))),
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    path: &'a str,
+}
+
+impl Reader<'_> {
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn space(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    fn eat(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.at += wanted.len_utf8();
+        }
+        found
+    }
+
+    fn error(&self, problem: &str) -> ConfigError {
+        let column = self.text.get(..self.at).unwrap_or_default().chars().count() + 1;
+        ConfigError::new(
+            ConfigErrorKind::BadSyntax,
+            self.path,
+            format!("{problem} (column {column} of {:?})", self.text),
+        )
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Node, ConfigError> {
+        if depth > MAX_NESTING {
+            return Err(self.error(&format!("nested deeper than {MAX_NESTING}")));
+        }
+        self.space();
+        match self.peek() {
+            None => Err(self.error("a manager or a value was expected, found the end")),
+            Some('"' | '{') => self.json(),
+            Some('[') => self.list(depth),
+            Some('-' | '0'..='9') => self.number(),
+            Some(c) if is_word_start(c) => self.word(depth),
+            Some(found) => Err(self.error(&format!("a manager or a value was expected, found {found:?}"))),
+        }
+    }
+
+    /// One JSON value at this place.
+    fn json(&mut self) -> Result<Node, ConfigError> {
+        let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(value)) => {
+                self.at += values.byte_offset();
+                Ok(Node::from(&value))
+            }
+            Some(Err(error)) => Err(self.error(&format!("not valid JSON: {error}"))),
+            None => Err(self.error("a value was expected, found the end")),
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Node, ConfigError> {
+        self.eat('[');
+        let mut items = Vec::new();
+        loop {
+            self.space();
+            if self.eat(']') {
+                return Ok(Node::List(items));
+            }
+            if !items.is_empty() && !self.eat(',') {
+                return Err(self.error("`,` or `]` was expected"));
+            }
+            items.push(self.value(depth + 1)?);
+        }
+    }
+
+    fn number(&mut self) -> Result<Node, ConfigError> {
+        let rest = self.rest();
+        let end =
+            rest.find(|c: char| !matches!(c, '-' | '+' | '.' | 'e' | 'E' | '0'..='9')).unwrap_or(rest.len());
+        let (digits, after) = rest.split_at(end);
+        let number = serde_json::from_str(digits).ok().filter(|_| !after.starts_with(is_word_char));
+        match number {
+            Some(number) => {
+                self.at += end;
+                Ok(Node::Number(number))
+            }
+            None => Err(self.error("this is not a number")),
+        }
+    }
+
+    fn bare_word(&mut self) -> String {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !is_word_char(c)).unwrap_or(rest.len());
+        let word = rest.get(..end).unwrap_or_default().to_string();
+        self.at += end;
+        word
+    }
+
+    fn word(&mut self, depth: usize) -> Result<Node, ConfigError> {
+        let word = self.bare_word();
+        self.space();
+        if self.eat('(') {
+            return self.arguments(word, depth);
+        }
+        Ok(match word.as_str() {
+            "true" => Node::Bool(true),
+            "false" => Node::Bool(false),
+            "null" => Node::Null,
+            _ => Node::Word(word),
+        })
+    }
+
+    fn arguments(&mut self, name: String, depth: usize) -> Result<Node, ConfigError> {
+        let (mut positional, mut named) = (Vec::new(), Vec::new());
+        loop {
+            self.space();
+            if self.eat(')') {
+                return Ok(Node::Call { name, positional, named });
+            }
+            if !(positional.is_empty() && named.is_empty()) {
+                if !self.eat(',') {
+                    return Err(self.error("`,` or `)` was expected"));
+                }
+                self.space();
+            }
+            match self.option_name() {
+                Some(option) => named.push((option, self.value(depth + 1)?)),
+                None if named.is_empty() => positional.push(self.value(depth + 1)?),
+                None => return Err(self.error("values without a name come before those with one")),
+            }
+        }
+    }
+
+    /// `name =`, if that is what comes next.
+    fn option_name(&mut self) -> Option<String> {
+        let start = self.at;
+        if self.peek().is_some_and(is_word_start) {
+            let word = self.bare_word();
+            self.space();
+            if self.eat('=') {
+                return Some(word);
+            }
+        }
+        self.at = start;
+        None
+    }
+}
+
+fn is_word_start(c: char) -> bool {
+    c.is_alphabetic() || c == '_'
+}
+
+/// Words take what model names have in them.
+fn is_word_char(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '@')
+}

@@ -90,7 +90,7 @@ pub(crate) struct CurateArgs {
     #[arg(long, value_name = "WIRE", conflicts_with = "batch")]
     pub(crate) to: Option<String>,
 
-    /// Tools on offer now, for active_tools
+    /// Tools on offer now, for the manager `active_tools`
     #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with = "batch")]
     pub(crate) tools: Option<Vec<String>>,
 

@@ -100,7 +100,7 @@ struct Line<'a> {
     raw: Raw<'a>,
 }
 
-impl<'a> Line<'a> {
+impl Line<'_> {
     /// Unknown keys are mistakes, and a mistake is worth a word.
     fn check_keys(&self, known: &[&'static str]) -> Result<(), Failure> {
         check_keys(self.raw, "", known)

@@ -117,7 +117,7 @@ fn rows(curated: &Curated<'_>) -> Vec<Row> {
             (Some(drop), _) => {
                 Fate::Dropped(format!("left out by {}: {}", drop.manager, phrase(drop.reason)))
             }
-            (None, Some(changes)) => Fate::Changed(changes.join("; ")),
+            (None, Some(told)) => Fate::Changed(told.join("; ")),
             (None, None) => Fate::Kept,
         };
         let calls: Vec<String> =
@@ -158,6 +158,7 @@ fn phrase(reason: Reason) -> &'static str {
         Reason::LessRelevant => "matters less to the question",
         Reason::BeforeCut => "before the cut",
         Reason::ReplacedLead => "another lead took its place",
+        Reason::LeftOut => "not wanted",
     }
 }
 
@@ -182,7 +183,7 @@ fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

@@ -214,12 +214,13 @@ pub struct Meta {
     pub tags: BTreeMap<String, String>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape serde asks for")]
 fn is_complete(status: &Status) -> bool {
     *status == Status::Complete
 }
 
 impl Entry {
-    /// A plain message in the OpenAI chat form, of the nil evaluation, sequence 0, at time 0; see [`Entry::stamped`].
+    /// A plain message in the `OpenAI` chat form, of the nil evaluation, sequence 0, at time 0; see [`Entry::stamped`].
     pub fn text(role: Role, text: &str) -> Self {
         crate::wire::openai_chat::text_entry(role, text)
     }

@@ -309,7 +309,7 @@ impl Checker<'_> {
         let mut path = String::new();
         for frame in &self.frames {
             match frame {
-                Frame::Array(index) => path.push_str(&format!("/{index}")),
+                Frame::Array(index) => path.extend(["/", &index.to_string()]),
                 Frame::Object { key: (start, end) } => {
                     if let Some(key) = text.get(*start..*end).filter(|key| !key.is_empty()) {
                         path.push('/');
@@ -565,11 +565,12 @@ pub fn unescape(literal: &str) -> Cow<'_, str> {
 /// The character of `uXXXX` (or of a surrogate pair) and how many bytes of `escape` it took.
 fn unescape_unicode(escape: &[u8]) -> (char, usize) {
     let Some(high) = hex4(escape, 1) else { return (char::REPLACEMENT_CHARACTER, 1) };
-    if (0xd800..0xdc00).contains(&high) && escape.get(5..7) == Some(b"\\u") {
-        if let Some(low @ 0xdc00..=0xdfff) = hex4(escape, 7) {
-            let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-            return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 11);
-        }
+    if (0xd800..0xdc00).contains(&high)
+        && escape.get(5..7) == Some(b"\\u")
+        && let Some(low @ 0xdc00..=0xdfff) = hex4(escape, 7)
+    {
+        let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+        return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 11);
     }
     (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 5)
 }
@@ -589,7 +590,7 @@ pub fn write_string(out: &mut String, text: &str) {
             Some(b'\t') => out.push_str("\\t"),
             Some(0x08) => out.push_str("\\b"),
             Some(0x0c) => out.push_str("\\f"),
-            Some(byte) => out.push_str(&format!("\\u{byte:04x}")),
+            Some(byte) => out.extend(["\\u00", &format!("{byte:02x}")]),
             None => {}
         }
         rest = special.get(1..).unwrap_or_default();

@@ -365,13 +365,11 @@ fn fit(options: &Options<'_>) -> Result<Fit, ConfigError> {
     };
     let window = options.whole("window", 1)?.map(|window| window as u64);
     let reserve = options.whole("reserve", 0)?.map(|reserve| reserve as u64);
-    if let (Some(window), Some(reserve)) = (window, reserve) {
-        if reserve >= window {
-            return Err(options.bad(
-                "reserve",
-                format_args!("a reserve of {reserve} leaves nothing of a window of {window}"),
-            ));
-        }
+    if let (Some(window), Some(reserve)) = (window, reserve)
+        && reserve >= window
+    {
+        return Err(options
+            .bad("reserve", format_args!("a reserve of {reserve} leaves nothing of a window of {window}")));
     }
     Ok(Fit { model, window, reserve })
 }

@@ -135,14 +135,13 @@ impl<'n> Options<'n> {
         choices: &[(&'static str, T)],
     ) -> Result<Option<T>, ConfigError> {
         let Some(word) = self.text(name)? else { return Ok(None) };
-        match choices.iter().find(|(choice, _)| *choice == word) {
-            Some((_, value)) => Ok(Some(*value)),
-            None => {
-                let words: Vec<&'static str> = choices.iter().map(|(choice, _)| *choice).collect();
-                Err(self
-                    .bad(name, format_args!("`{name}` must be one of {}, not {word:?}", words.join(", ")))
-                    .with_known(&words))
-            }
+        if let Some((_, value)) = choices.iter().find(|(choice, _)| *choice == word) {
+            Ok(Some(*value))
+        } else {
+            let words: Vec<&'static str> = choices.iter().map(|(choice, _)| *choice).collect();
+            Err(self
+                .bad(name, format_args!("`{name}` must be one of {}, not {word:?}", words.join(", ")))
+                .with_known(&words))
         }
     }
 

@@ -25,7 +25,7 @@ impl HistoryManager for SlidingWindow {
             if summary.take_if(|before| index < *before).is_some() {
                 room = room.saturating_sub(1);
             }
-            let entries = view.group(index).map_or(0, |group| group.len());
+            let entries = view.group(index).map_or(0, super::super::record::groups::Group::len);
             let fits = entries <= room;
             room = room.saturating_sub(entries);
             fits

@@ -45,7 +45,7 @@ impl HistoryManager for TrajectoryWindow {
     }
 
     fn curate<'r>(&self, mut view: View<'r>, _: &CurationContext) -> Result<View<'r>, CurationError> {
-        let steps_of = |index| view.group(index).map_or(0, |group| group.total_steps());
+        let steps_of = |index| view.group(index).map_or(0, super::super::record::groups::Group::total_steps);
         let mut total = 0;
         let within = view.groups().rev().all(|(_, group)| {
             total += group.total_steps();

@@ -90,10 +90,10 @@ impl Cache {
 
     /// The calibration factor of a record of `len` places, computed once per length.
     pub(crate) fn calibration(&self, len: usize, compute: impl FnOnce() -> f64) -> f64 {
-        if let Some((at, factor)) = *locked(&self.calibration) {
-            if at == len {
-                return factor;
-            }
+        if let Some((at, factor)) = *locked(&self.calibration)
+            && at == len
+        {
+            return factor;
         }
         let factor = compute();
         *locked(&self.calibration) = Some((len, factor));

@@ -11,6 +11,7 @@ pub(crate) const UNSETTLED: usize = 64;
 
 /// The atomic unit of curation: an entry, or an assistant entry with calls and its results.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "facts about a group that do not depend on each other")]
 pub(crate) struct Group {
     /// Position of the entry that opens it.
     pub(crate) first: u32,

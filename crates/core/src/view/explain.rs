@@ -98,17 +98,17 @@ impl View<'_> {
 
     fn explain_changes(&self, index: u32, changed: &mut Vec<Changed>) {
         let Some(group) = self.group(index) else { return };
-        if let Some(entry) = self.record.entry(group.first.into()) {
-            if let Some(left) = entry.without_cut_parts() {
-                changed.push(Changed {
-                    index: group.first.into(),
-                    manager: COHERENCE,
-                    reason: Reason::Truncated,
-                    from_chars: entry.chars(),
-                    to_chars: left.chars(),
-                    by: None,
-                });
-            }
+        if let Some(entry) = self.record.entry(group.first.into())
+            && let Some(left) = entry.without_cut_parts()
+        {
+            changed.push(Changed {
+                index: group.first.into(),
+                manager: COHERENCE,
+                reason: Reason::Truncated,
+                from_chars: entry.chars(),
+                to_chars: left.chars(),
+                by: None,
+            });
         }
         for (number, &position) in group.results.iter().enumerate() {
             let Some(entry) = self.record.entry(position.into()) else { continue };

@@ -59,6 +59,8 @@ pub enum Reason {
     BeforeCut,
     /// Another lead took its place.
     ReplacedLead,
+    /// A manager from outside this crate did not want it.
+    LeftOut,
 }
 
 impl Reason {
@@ -80,6 +82,7 @@ impl Reason {
             Reason::LessRelevant => "less_relevant",
             Reason::BeforeCut => "before_cut",
             Reason::ReplacedLead => "replaced_lead",
+            Reason::LeftOut => "left_out",
         }
     }
 }
@@ -305,6 +308,31 @@ impl<'r> View<'r> {
     /// The record the view is of.
     pub fn record(&self) -> &'r Record {
         self.record
+    }
+
+    /// Leaves out the groups that `keep` says no to, in the name of `manager`: the way to write a manager of your own.
+    ///
+    /// `keep` sees the entries of each group as they would be sent. What is protected stays whatever it says.
+    ///
+    /// ```
+    /// use scrollback_core::{CurationContext, CurationError, HistoryManager, Role, View};
+    ///
+    /// struct OnlyPeople;
+    ///
+    /// impl HistoryManager for OnlyPeople {
+    ///     fn name(&self) -> &'static str {
+    ///         "only_people"
+    ///     }
+    ///     fn curate<'r>(&self, mut view: View<'r>, _: &CurationContext) -> Result<View<'r>, CurationError> {
+    ///         view.retain(self.name(), |group| group.iter().any(|item| item.entry.role == Role::User));
+    ///         Ok(view)
+    ///     }
+    /// }
+    /// ```
+    pub fn retain(&mut self, manager: &str, mut keep: impl FnMut(&[Item]) -> bool) {
+        let kept: Vec<u32> =
+            self.groups().map(|(index, _)| index).filter(|&index| keep(&self.group_items(index))).collect();
+        self.keep(&Ranges::of(kept), manager, Reason::LeftOut);
     }
 
     /// The body's groups that are shown, oldest first; walks from either end.

@@ -197,12 +197,11 @@ impl Reader {
     ) -> Result<(), WireError> {
         let name = optional_text(message, "name", source);
         let mut call_id = id_text(message, "tool_call_id", source, path)?;
-        if call_id.is_none() {
-            if let Some((_, id)) =
+        if call_id.is_none()
+            && let Some((_, id)) =
                 self.pending.take_if(|(called, _)| name.as_ref().is_some_and(|name| *name == **called))
-            {
-                call_id = Some(id);
-            }
+        {
+            call_id = Some(id);
         }
         let content = std::mem::take(&mut entry.blocks);
         let result = ToolResult { call_id, name, content, is_error: None };
@@ -293,19 +292,14 @@ fn checked_object(value: Raw<'_>, path: &str, what: &str) -> Result<(), WireErro
 fn read_call(call: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
     checked_object(call, path, "a tool call")?;
     let id = id_text(call, "id", source, path)?;
-    Ok(match call.get("custom").filter(|custom| custom.kind() == Kind::Object) {
-        Some(custom) => {
-            let mut block = call_block(custom, id, CallStyle::Custom, "input", source);
-            block.raw = Some(RawJson::new(source, call));
-            block
-        }
-        None => {
-            let function = call.get("function").unwrap_or(call);
-            let mut block = call_block(function, id, CallStyle::Function, "arguments", source);
-            block.raw = Some(RawJson::new(source, call));
-            block
-        }
-    })
+    let custom = call.get("custom").filter(|custom| custom.kind() == Kind::Object);
+    let (inner, style, arguments) = match custom {
+        Some(custom) => (custom, CallStyle::Custom, "input"),
+        None => (call.get("function").unwrap_or(call), CallStyle::Function, "arguments"),
+    };
+    let mut block = call_block(inner, id, style, arguments, source);
+    block.raw = Some(RawJson::new(source, call));
+    Ok(block)
 }
 
 fn call_block(

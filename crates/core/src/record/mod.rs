@@ -279,10 +279,13 @@ impl Record {
         entry.tool_name().or_else(|| {
             let id = entry.tool_call_id()?;
             let group = self.groups.get(self.groups.of(position)?)?;
-            let call = self
-                .entry(u64::from(group.first))?
-                .tool_calls()
-                .find(|call| call_id(call).as_ref() == Some(&id))?;
+            // Where one entry uses an id for several calls, its results answer them in order.
+            let same_id = |at: &&u32| {
+                self.entry(u64::from(**at)).and_then(|entry| entry.tool_call_id()).as_ref() == Some(&id)
+            };
+            let before = group.results.iter().take_while(|at| **at != position).filter(same_id).count();
+            let opening = self.entry(u64::from(group.first))?;
+            let call = opening.open_calls().filter(|call| call_id(call).as_ref() == Some(&id)).nth(before)?;
             Some(call.name.as_str().into_owned())
         })
     }

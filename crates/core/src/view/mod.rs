@@ -556,13 +556,14 @@ impl<'r> View<'r> {
 
     /// What the reader should know about the view.
     pub fn warnings(&self) -> Vec<Warning> {
-        let late = self.groups().filter(|(_, group)| group.late).flat_map(|(_, group)| {
-            group
-                .results
-                .iter()
-                .filter(|&&at| self.record.groups.is_moved(at))
-                .map(|&at| Warning { code: "late_result", index: Some(at.into()) })
-        });
+        // A late result changes where earlier views would have cut, even if its group is not in this one.
+        let late = self
+            .record
+            .groups
+            .moved
+            .iter()
+            .filter(|&&at| self.record.groups.of(at).is_some_and(|group| self.group(group).is_some()));
+        let late = late.map(|&at| Warning { code: "late_result", index: Some(at.into()) });
         self.warnings.iter().cloned().chain(late).collect()
     }
 

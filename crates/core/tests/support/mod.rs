@@ -1,0 +1,212 @@
+//! Random incoherent histories, and checks that know nothing of how views are made.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use proptest::prelude::*;
+use scrollback_core::wire::{ParseOptions, Wire};
+use scrollback_core::{CurationContext, Entry, Item, Record, Role, Unfinished, json};
+use serde_json::{Value, json};
+
+/// One message of a history that nobody has checked.
+#[derive(Clone, Debug)]
+pub enum Said {
+    System(String),
+    User(String),
+    Assistant { text: Option<String>, calls: Vec<(Option<u8>, &'static str)> },
+    Result { id: Option<u8>, text: String },
+}
+
+pub const TOOLS: [&str; 3] = ["search", "read_file", "run"];
+
+impl Said {
+    pub fn to_json(&self) -> Value {
+        match self {
+            Said::System(text) => json!({ "role": "system", "content": text }),
+            Said::User(text) => json!({ "role": "user", "content": text }),
+            Said::Assistant { text, calls } => {
+                let mut message = json!({ "role": "assistant", "content": text });
+                if !calls.is_empty() {
+                    let calls = calls.iter().map(|(id, tool)| {
+                        let mut call = json!({ "type": "function", "function": { "name": tool, "arguments": "{\"path\":\"a.rs\"}" } });
+                        if let Some(id) = id {
+                            call["id"] = json!(format!("c{id}"));
+                        }
+                        call
+                    });
+                    message["tool_calls"] = calls.collect();
+                }
+                message
+            }
+            Said::Result { id, text } => {
+                let mut message = json!({ "role": "tool", "content": text });
+                if let Some(id) = id {
+                    message["tool_call_id"] = json!(format!("c{id}"));
+                }
+                message
+            }
+        }
+    }
+}
+
+fn words() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => "[a-d ]{0,12}",
+        1 => "(alpha|beta|passport|number|file) (alpha|beta|passport|number)",
+        1 => "[é😀\\n\"\\\\x]{0,8}",
+        1 => Just("long result ".repeat(30)),
+    ]
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    let id = || prop_oneof![9 => (0u8..6).prop_map(Some), 1 => Just(None)];
+    let call = (id(), prop::sample::select(TOOLS.to_vec()));
+    prop_oneof![
+        1 => words().prop_map(Said::System),
+        4 => words().prop_map(Said::User),
+        6 => (prop::option::of(words()), prop::collection::vec(call, 0..4))
+            .prop_map(|(text, calls)| Said::Assistant { text, calls }),
+        8 => (id(), words()).prop_map(|(id, text)| Said::Result { id, text }),
+    ]
+}
+
+/// Histories with parallel, interleaved, duplicate, orphan, pending and re-used calls, often with a lead.
+pub fn history(longest: usize) -> impl Strategy<Value = Vec<Said>> {
+    (prop::bool::weighted(0.7), prop::collection::vec(said(), 0..longest)).prop_map(|(lead, mut history)| {
+        if lead {
+            history.insert(0, Said::System("You are terse.".into()));
+        }
+        history
+    })
+}
+
+/// A manager of any kind, with small numbers so that bounds are met.
+pub fn manager_text() -> impl Strategy<Value = String> {
+    let plain = prop_oneof![
+        Just("passthrough".to_string()),
+        (0..9usize).prop_map(|n| format!("sliding_window({n})")),
+        (0..5usize).prop_map(|n| format!("turn_window({n})")),
+        (20..160usize).prop_map(|n| format!("token_budget({n})")),
+        (0..40usize, prop::sample::select(vec!["head", "tail", "both"]))
+            .prop_map(|(n, keep)| format!("tool_result_truncator({n}, suffix=\"..\", keep={keep})")),
+        (0..4usize).prop_map(|n| format!("clear_tool_results({n}, placeholder=\"-\")")),
+        (0..3usize).prop_map(|n| format!("clear_tool_results({n}, exclude_tools=[run])")),
+        Just("active_tools([search])".to_string()),
+        (0..3usize, 0..3usize).prop_map(|(a, b)| format!("pin(first={a}, last={b})")),
+        Just("pin(where={\"contains\":\"passport\"})".to_string()),
+        Just("pin(where={\"role\":\"tool\",\"tool\":\"search\"})".to_string()),
+        (2..12usize).prop_map(|n| format!("trajectory_window({n}, preserve_first=1, preserve_last=1)")),
+        (20..160usize).prop_map(|n| format!("relevant({n})")),
+        (0..4usize, 0..4usize).prop_map(|(m, k)| format!("summarize(max_turns={m}, keep_recent={k})")),
+        (1..9usize).prop_map(|m| format!("summarize(max_entries={m}, ratio=0.5, place=assistant)")),
+        sticky_text(),
+        (20..200usize).prop_map(|n| format!("fit(window={n}, reserve=0)")),
+    ];
+    prop_oneof![
+        3 => plain.clone(),
+        2 => prop::collection::vec(plain.clone(), 0..4).prop_map(|all| format!("compose({})", all.join(", "))),
+        1 => plain.prop_map(|inner| format!("observed({inner}, prompt_name=p)")),
+    ]
+}
+
+/// A sticky manager over each inner that can be.
+pub fn sticky_text() -> impl Strategy<Value = String> {
+    let marks = (2..10usize).prop_flat_map(|high| (Just(high), 1..=high));
+    let budget = (40..160usize).prop_flat_map(|high| (Just(high), 20..=high));
+    prop_oneof![
+        marks.clone().prop_map(|(high, low)| format!("sticky(sliding_window({high}), low={low})")),
+        marks.clone().prop_map(|(high, low)| format!("sticky(turn_window({high}), low={low})")),
+        budget.prop_map(|(high, low)| format!("sticky(token_budget({high}), low={low})")),
+        marks.clone().prop_map(|(high, low)| {
+            format!("sticky(trajectory_window({high}, preserve_first=1, preserve_last=1), low={low})")
+        }),
+        marks.prop_map(|(high, low)| format!(
+            "sticky(clear_tool_results({high}, placeholder=\"-\"), low={low})"
+        )),
+    ]
+}
+
+/// What a caller may wish for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes {
+    pub system: bool,
+    pub task: bool,
+    pub last: Option<usize>,
+    pub unfinished: Unfinished,
+}
+
+impl Wishes {
+    pub fn context(self) -> CurationContext {
+        CurationContext {
+            preserve_system: self.system,
+            preserve_task: self.task,
+            preserve_last_n: self.last,
+            unfinished: self.unfinished,
+            ..CurationContext::default()
+        }
+    }
+}
+
+pub fn wishes() -> impl Strategy<Value = Wishes> {
+    let unfinished = prop_oneof![3 => Just(Unfinished::Drop), 1 => Just(Unfinished::Close)];
+    (
+        prop::bool::weighted(0.85),
+        prop::bool::weighted(0.8),
+        prop::option::weighted(0.2, 0..5usize),
+        unfinished,
+    )
+        .prop_map(|(system, task, last, unfinished)| Wishes { system, task, last, unfinished })
+}
+
+pub fn entries(history: &[Said]) -> Vec<Entry> {
+    let body = Value::Array(history.iter().map(Said::to_json).collect()).to_string();
+    Wire::OpenaiChat.parse(json::check(&body).unwrap(), &ParseOptions::default()).unwrap().entries
+}
+
+pub fn record_of(history: &[Said]) -> Record {
+    let mut record = Record::new();
+    for entry in entries(history) {
+        record.append(entry).unwrap();
+    }
+    record
+}
+
+/// The messages a view becomes.
+pub fn rendered<'r>(items: impl Iterator<Item = Item> + 'r) -> Vec<String> {
+    Wire::OpenaiChat.render(items)
+}
+
+/// Panics unless every call is answered right after it, exactly once, and every result has a call before it.
+pub fn assert_coherent(messages: &[String]) {
+    let messages: Vec<Value> =
+        messages.iter().map(|message| serde_json::from_str(message).unwrap()).collect();
+    let mut open: Vec<String> = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        if message["role"] == "tool" {
+            let id = message["tool_call_id"].as_str().expect("a result in a view has an id");
+            let at = open.iter().position(|call| call == id);
+            open.swap_remove(at.unwrap_or_else(|| panic!("message {index}: result {id} has no open call")));
+            continue;
+        }
+        assert!(open.is_empty(), "message {index}: calls {open:?} are not answered");
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            open.push(call["id"].as_str().expect("a call in a view has an id").into());
+        }
+    }
+    assert!(open.is_empty(), "calls {open:?} at the end are not answered");
+}
+
+/// Number of leading system entries that a coherent reading of the history starts with, and the last user entry.
+pub fn anchors(record: &Record, cx: &CurationContext) -> (Vec<u64>, Option<u64>) {
+    let coherent = record.view(cx, &scrollback_core::manager::Passthrough).unwrap();
+    let positions: Vec<u64> = coherent
+        .items()
+        .filter_map(|item| match item.source {
+            scrollback_core::Source::Entry(position) => Some(position),
+            _ => None,
+        })
+        .collect();
+    let role = |position: &u64| record.entry(*position).map(|entry| entry.role);
+    let lead =
+        positions.iter().copied().take_while(|position| role(position) == Some(Role::System)).collect();
+    let task = positions.iter().copied().rfind(|position| role(position) == Some(Role::User));
+    (lead, task)
+}

@@ -17,7 +17,13 @@ pub(crate) fn parse(data: &[u8]) {
         assert!(record.append(entry).is_ok(), "a parsed list has no gaps");
     }
     let cx = CurationContext::default();
-    for text in ["passthrough", "sliding_window(2)", "sticky(sliding_window(3), low=1)", "tool_result_truncator(3)", "clear_tool_results(0)"] {
+    for text in [
+        "passthrough",
+        "sliding_window(2)",
+        "sticky(sliding_window(3), low=1)",
+        "tool_result_truncator(3)",
+        "clear_tool_results(0)",
+    ] {
         let Ok(manager) = manager::parse(text) else { panic!("{text} is a manager") };
         let Ok(view) = record.view(&cx, &*manager) else { panic!("{text} cannot fail") };
         let explanation = view.explain();

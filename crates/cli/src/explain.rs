@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anstyle::{AnsiColor, Reset, Style};
-use scrollback_core::{Reason, Source};
+use scrollback_core::tokens::{Count, entry_tokens};
+use scrollback_core::{Reason, SUMMARY_HEADING, Source};
 
 use crate::curate::Curated;
 
@@ -16,6 +17,8 @@ struct Row {
     first: u64,
     last: u64,
     role: &'static str,
+    /// Tokens as sent, or as recorded for what is left out.
+    tokens: usize,
     fate: Fate,
     excerpt: String,
 }
@@ -48,7 +51,8 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
         count.counter.method.name(),
         count.counter.tokenizer.name(),
     )?;
-    for row in rows(curated) {
+    writeln!(out, "{dim}    {:>7}  {:<10} {:>7}  what happened{Reset}", "entry", "role", "tokens")?;
+    for row in rows(curated, &count) {
         let (mark, colour, what) = match &row.fate {
             Fate::Kept => ("  ", Style::new(), row.excerpt.clone()),
             Fate::Changed(why) => ("~ ", AnsiColor::Yellow.on_default(), why.clone()),
@@ -59,26 +63,24 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
         } else {
             format!("{}–{}", row.first, row.last)
         };
-        writeln!(out, "{colour}{mark}{place:>9}  {:<10} {what}{Reset}", row.role)?;
+        let who = if row.first == row.last {
+            row.role.to_string()
+        } else {
+            format!("{} entries", row.last - row.first + 1)
+        };
+        writeln!(out, "{colour}{mark}  {place:>7}  {who:<10} {:>7}  {what}{Reset}", thousands(row.tokens))?;
     }
+    let added = AnsiColor::Green.on_default();
     for item in curated.view.items() {
         match item.source {
             Source::Summary { covers } => {
                 let text = item.entry.content().unwrap_or_default();
-                writeln!(
-                    out,
-                    "{}+   summary  of {} entries: {}{Reset}",
-                    AnsiColor::Green.on_default(),
-                    covers.len(),
-                    excerpt(&text)
-                )?;
+                let text = text.strip_prefix(SUMMARY_HEADING).unwrap_or(&text);
+                let what = format!("stands for {} entries: {}", covers.len(), excerpt(text.trim()));
+                writeln!(out, "{added}+   summary  {what}{Reset}")?;
             }
             Source::Interrupted { call_id } => {
-                writeln!(
-                    out,
-                    "{}+    closed  call {call_id} never got a result{Reset}",
-                    AnsiColor::Green.on_default()
-                )?;
+                writeln!(out, "{added}+    closed  call {} never got a result{Reset}", excerpt(&call_id))?;
             }
             Source::Entry(_) => {}
         }
@@ -94,8 +96,17 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
     writeln!(out)
 }
 
-fn rows(curated: &Curated<'_>) -> Vec<Row> {
+fn rows(curated: &Curated<'_>, count: &Count) -> Vec<Row> {
     let record = curated.view.record();
+    let sent: BTreeMap<u64, usize> = curated
+        .view
+        .items()
+        .zip(&count.per_entry)
+        .filter_map(|(item, tokens)| match item.source {
+            Source::Entry(position) => Some((position, *tokens)),
+            _ => None,
+        })
+        .collect();
     let explanation = curated.view.explain();
     let dropped: BTreeMap<u64, _> = explanation.dropped.iter().map(|drop| (drop.index, drop)).collect();
     let mut changed: BTreeMap<u64, Vec<String>> = BTreeMap::new();
@@ -123,15 +134,18 @@ fn rows(curated: &Curated<'_>) -> Vec<Row> {
         let calls: Vec<String> =
             entry.tool_calls().map(|call| format!("{}(…)", call.name.as_str())).collect();
         let text = entry.content().filter(|text| !text.is_empty()).unwrap_or_else(|| calls.join(", "));
+        let tokens =
+            sent.get(&position).copied().unwrap_or_else(|| entry_tokens(count.counter.tokenizer, entry));
         match rows.last_mut() {
             Some(row) if row.fate == fate && matches!(fate, Fate::Dropped(_)) => {
                 row.last = position;
-                row.role = "";
+                row.tokens += tokens;
             }
             _ => rows.push(Row {
                 first: position,
                 last: position,
                 role: entry.role.as_str(),
+                tokens,
                 fate,
                 excerpt: excerpt(&text),
             }),

@@ -4,8 +4,8 @@
 mod support;
 
 use scrollback_core::{
-    CurationContext, Decision, Entry, Fidelity, Meta, Record, Role, Source, Status, Time, Unfinished, View, json,
-    manager::Passthrough, wire::openai_chat::provider_message_to_entry,
+    CurationContext, Decision, Entry, Fidelity, Meta, Record, Role, Source, Status, Time, Unfinished, View,
+    json, manager::Passthrough, wire::openai_chat::provider_message_to_entry,
 };
 use support::rendered;
 
@@ -169,7 +169,8 @@ fn an_erased_orphan_and_an_erased_task_are_explained_too() {
 
 fn broken(line: &str, arguments: &str) -> Entry {
     let call = serde_json::json!({ "id": "x", "type": "function", "function": { "name": "f", "arguments": arguments } });
-    let whole = serde_json::json!({ "id": "y", "type": "function", "function": { "name": "f", "arguments": "{}" } });
+    let whole =
+        serde_json::json!({ "id": "y", "type": "function", "function": { "name": "f", "arguments": "{}" } });
     let text = if line.is_empty() { serde_json::Value::Null } else { line.into() };
     let calls = if line == "both" { vec![whole, call] } else { vec![call] };
     let message = serde_json::json!({ "role": "assistant", "content": text, "tool_calls": calls });
@@ -181,7 +182,9 @@ fn broken(line: &str, arguments: &str) -> Entry {
 #[test]
 fn stream_broke_before_a_call_was_complete_so_the_call_counts_as_not_made() {
     let mut record = record(&["u:q"]);
-    record.append(broken("I will look", "{\"path\":").stamped(uuid::Uuid::nil(), 1, Time::default())).unwrap();
+    record
+        .append(broken("I will look", "{\"path\":").stamped(uuid::Uuid::nil(), 1, Time::default()))
+        .unwrap();
     let view = coherent(&record, Unfinished::Drop);
     assert_eq!(rendered(view.items())[1], r#"{"role":"assistant","content":"I will look"}"#);
     assert_eq!(view.explain().changed[0].reason.as_str(), "truncated");

@@ -3,8 +3,8 @@
 
 use scrollback_core::manager::{self, Keep};
 use scrollback_core::{
-    AppendError, CurationContext, Decision, Entry, Place, Record, Role, Source, Time, View, json, settle_offline,
-    wire::openai_chat::provider_message_to_entry,
+    AppendError, CurationContext, Decision, Entry, Place, Record, Role, Source, Time, View, json,
+    settle_offline, wire::openai_chat::provider_message_to_entry,
 };
 
 fn append(record: &mut Record, message: &str) {
@@ -23,8 +23,18 @@ fn agent(turns: usize) -> Record {
     say(&mut record, Role::System, "Be brief.");
     for n in 0..turns {
         say(&mut record, Role::User, &format!("question {n}"));
-        append(&mut record, &format!(r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"c{n}","type":"function","function":{{"name":"look","arguments":"{{}}"}}}}]}}"#));
-        append(&mut record, &format!(r#"{{"role":"tool","tool_call_id":"c{n}","content":"a result that is quite a bit longer than a placeholder {n}"}}"#));
+        append(
+            &mut record,
+            &format!(
+                r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"c{n}","type":"function","function":{{"name":"look","arguments":"{{}}"}}}}]}}"#
+            ),
+        );
+        append(
+            &mut record,
+            &format!(
+                r#"{{"role":"tool","tool_call_id":"c{n}","content":"a result that is quite a bit longer than a placeholder {n}"}}"#
+            ),
+        );
         say(&mut record, Role::Assistant, &format!("answer {n}"));
     }
     record
@@ -55,7 +65,10 @@ fn a_cut_leaves_out_what_lies_before_it_but_not_what_it_holds() {
     let view = view(&record, "passthrough");
     assert_eq!(shown(&view), [0, 5, 6, 7, 8, 9, 10, 11, 12]);
     let first = &view.explain().dropped[0];
-    assert_eq!((first.index, first.manager.as_str(), first.reason.as_str(), first.by), (1, "sticky", "before_cut", Some(at)));
+    assert_eq!(
+        (first.index, first.manager.as_str(), first.reason.as_str(), first.by),
+        (1, "sticky", "before_cut", Some(at))
+    );
 }
 
 #[test]
@@ -88,10 +101,15 @@ fn pins_and_unpins_hold_for_every_manager() {
 #[test]
 fn clear_and_truncate_rewrite_only_the_results_they_name() {
     let mut record = agent(3);
-    let clear = decide(&mut record, Decision::Clear { positions: vec![3], placeholder: "[gone]".into() }).unwrap();
+    let clear =
+        decide(&mut record, Decision::Clear { positions: vec![3], placeholder: "[gone]".into() }).unwrap();
     decide(&mut record, Decision::Truncate { positions: vec![7], max_length: 20, keep: Keep::Head }).unwrap();
     let view = view(&record, "passthrough");
-    let texts: Vec<String> = view.items().filter(|item| item.entry.role == Role::Tool).map(|item| item.entry.content().unwrap()).collect();
+    let texts: Vec<String> = view
+        .items()
+        .filter(|item| item.entry.role == Role::Tool)
+        .map(|item| item.entry.content().unwrap())
+        .collect();
     assert_eq!(texts[0], "[gone]");
     assert_eq!(texts[1], "a re\n... [truncated]");
     assert!(texts[2].ends_with('2'));
@@ -137,7 +155,9 @@ fn summaries_are_rolling_and_replace_each_other() {
     assert_eq!(settle_offline(&mut record, &cx, &*manager, Time::default()).unwrap(), None);
     say(&mut record, Role::User, "question 4");
     settle_offline(&mut record, &cx, &*manager, Time::default()).unwrap().unwrap();
-    let Some(scrollback_core::Slot::Decision(decision, _)) = record.get(record.len() as u64 - 1) else { panic!() };
+    let Some(scrollback_core::Slot::Decision(decision, _)) = record.get(record.len() as u64 - 1) else {
+        panic!()
+    };
     let Decision::Summary { covers, replaces, .. } = decision.as_ref() else { panic!() };
     assert_eq!(*replaces, Some(first));
     assert_eq!(covers.as_slice(), [(1, 12), (14, 14)]);
@@ -163,7 +183,11 @@ fn a_summary_that_failed_is_tried_again_after_a_whole_turn() {
 #[test]
 fn scoped_cuts_and_summaries_hold_only_for_their_scope() {
     let mut record = agent(2);
-    decide(&mut record, Decision::Cut { before: 5, held: None, by: "loop".into(), scope: Some("loop-1".into()) }).unwrap();
+    decide(
+        &mut record,
+        Decision::Cut { before: 5, held: None, by: "loop".into(), scope: Some("loop-1".into()) },
+    )
+    .unwrap();
     assert_eq!(view(&record, "passthrough").len(), 9);
     let cx = CurationContext { scope: Some("loop-1".into()), ..CurationContext::default() };
     assert_eq!(shown(&record.view(&cx, &manager::Passthrough).unwrap()), [0, 5, 6, 7, 8]);

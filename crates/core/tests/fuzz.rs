@@ -62,9 +62,31 @@ fn messages_never_panic() {
         .collect();
     let seeds: Vec<&[u8]> = seeds.iter().map(Vec::as_slice).collect();
     let tokens: Vec<&[u8]> = [
-        "\"role\"", "\"tool\"", "\"user\"", "\"system\"", "\"assistant\"", "\"function\"", "null", "[]", "{}", "\"\"", "\\ud800",
-        "\\ud83d\\ude00", "\\u0000", "1e400", "-", "\"tool_calls\":[", "\"tool_call_id\":\"a\"", "\"content\":[{\"type\":\"text\",\"text\":\"x\"}]",
-        "\"function_call\":{\"name\":\"f\",\"arguments\":\"{}\"}", ",", ":", "]", "}", "\u{feff}", "\u{0}",
+        "\"role\"",
+        "\"tool\"",
+        "\"user\"",
+        "\"system\"",
+        "\"assistant\"",
+        "\"function\"",
+        "null",
+        "[]",
+        "{}",
+        "\"\"",
+        "\\ud800",
+        "\\ud83d\\ude00",
+        "\\u0000",
+        "1e400",
+        "-",
+        "\"tool_calls\":[",
+        "\"tool_call_id\":\"a\"",
+        "\"content\":[{\"type\":\"text\",\"text\":\"x\"}]",
+        "\"function_call\":{\"name\":\"f\",\"arguments\":\"{}\"}",
+        ",",
+        ":",
+        "]",
+        "}",
+        "\u{feff}",
+        "\u{0}",
     ]
     .iter()
     .map(|token| token.as_bytes())
@@ -78,18 +100,47 @@ fn messages_never_panic() {
 #[test]
 fn configurations_never_panic() {
     let seeds: Vec<&[u8]> = [
-        "sliding_window(20)", "sticky(token_budget(8000, reserve=100), high=7000, low=10)", "pin(where={\"role\":\"user\"})",
-        "{\"sticky\": {\"sliding_window\": 20}}", "[\"turn_window(3)\", {\"fit\": {\"window\": 1000}}]",
-        "summarize(ratio=0.5, place=assistant, summarizer=openai:gpt-4o)", "relevant(100, weights={\"match\": 1})",
+        "sliding_window(20)",
+        "sticky(token_budget(8000, reserve=100), high=7000, low=10)",
+        "pin(where={\"role\":\"user\"})",
+        "{\"sticky\": {\"sliding_window\": 20}}",
+        "[\"turn_window(3)\", {\"fit\": {\"window\": 1000}}]",
+        "summarize(ratio=0.5, place=assistant, summarizer=openai:gpt-4o)",
+        "relevant(100, weights={\"match\": 1})",
         "compose(passthrough, observed(clear_tool_results(3, exclude_tools=[a, b]), prompt_name=\"x\"))",
-        "trajectory_window(max_steps=5, preserve_first=1)", "tool_result_truncator(10, suffix=\"...\", keep=both)", "active_tools",
+        "trajectory_window(max_steps=5, preserve_first=1)",
+        "tool_result_truncator(10, suffix=\"...\", keep=both)",
+        "active_tools",
     ]
     .iter()
     .map(|seed| seed.as_bytes())
     .collect();
     let tokens: Vec<&[u8]> = [
-        "(", ")", "[", "]", "{", "}", ",", "=", "\"", "-1", "1.5", "1e9", "99999999999999999999", "null", "true", "sticky(", "compose(",
-        "sliding_window", "inner=", "é", "\\", ":", "low=1", "high=2", "fit",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        "=",
+        "\"",
+        "-1",
+        "1.5",
+        "1e9",
+        "99999999999999999999",
+        "null",
+        "true",
+        "sticky(",
+        "compose(",
+        "sliding_window",
+        "inner=",
+        "é",
+        "\\",
+        ":",
+        "low=1",
+        "high=2",
+        "fit",
     ]
     .iter()
     .map(|token| token.as_bytes())

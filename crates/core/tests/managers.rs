@@ -3,7 +3,9 @@
 
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::{ParseOptions, Wire};
-use scrollback_core::{CurationContext, CurationError, Record, Source, Tools, View, json, manager, settle_offline};
+use scrollback_core::{
+    CurationContext, CurationError, Record, Source, Tools, View, json, manager, settle_offline,
+};
 use serde_json::{Value, json};
 
 /// Messages in a shorthand, separated by spaces: `s`, `u`, `a` are plain messages, `a[x,y]` has calls, `t(x)` is a
@@ -40,7 +42,9 @@ fn messages(shorthand: &str) -> Vec<Value> {
 fn record(shorthand: &str) -> Record {
     let body = Value::Array(messages(shorthand)).to_string();
     let mut record = Record::new();
-    for entry in Wire::OpenaiChat.parse(json::check(&body).unwrap(), &ParseOptions::default()).unwrap().entries {
+    for entry in
+        Wire::OpenaiChat.parse(json::check(&body).unwrap(), &ParseOptions::default()).unwrap().entries
+    {
         record.append(entry).unwrap();
     }
     record
@@ -66,7 +70,8 @@ fn expect_in(cx: &CurationContext, history: &str, manager: &str, wanted: &str) {
     let manager_value = manager::parse(manager).unwrap_or_else(|error| panic!("{manager}: {error}"));
     let mut record = record(history);
     settle_offline(&mut record, cx, &*manager_value, scrollback_core::Time::default()).unwrap();
-    let view = record.view(cx, &*manager_value).unwrap_or_else(|error| panic!("{manager} on {history}: {error}"));
+    let view =
+        record.view(cx, &*manager_value).unwrap_or_else(|error| panic!("{manager} on {history}: {error}"));
     assert_eq!(shown(&view), wanted, "{manager} on {history}");
 }
 
@@ -83,9 +88,21 @@ fn expect_strict(history: &str, manager: &str, wanted: &str) {
 #[test]
 fn every_manager_takes_an_empty_list_no_lead_two_leads_and_a_system_entry_in_the_middle() {
     for manager in [
-        "passthrough", "sliding_window(2)", "turn_window(1)", "token_budget(1000)", "tool_result_truncator", "clear_tool_results",
-        "active_tools([f_x])", "pin(first=1)", "trajectory_window", "summarize", "relevant(1000)", "sticky(sliding_window(5))",
-        "fit(window=1000)", "compose", "observed(passthrough)",
+        "passthrough",
+        "sliding_window(2)",
+        "turn_window(1)",
+        "token_budget(1000)",
+        "tool_result_truncator",
+        "clear_tool_results",
+        "active_tools([f_x])",
+        "pin(first=1)",
+        "trajectory_window",
+        "summarize",
+        "relevant(1000)",
+        "sticky(sliding_window(5))",
+        "fit(window=1000)",
+        "compose",
+        "observed(passthrough)",
     ] {
         expect("", manager, "");
         expect("s s=two", manager, "0 1");
@@ -184,12 +201,24 @@ fn active_tools() {
 fn pin() {
     expect("s u a u a u", "[\"pin(first=2)\", \"sliding_window(1)\"]", "0 1 2 5");
     expect_strict("s u a[x] t(x) u", "[\"pin(first=2)\", \"sliding_window(0)\"]", "0 1 2 3");
-    expect_strict("u a[x] t(x) a u", "[\"pin(where={\\\"tool\\\": \\\"f_x\\\"})\", \"sliding_window(0)\"]", "1 2");
-    expect_strict("u=one a=two u=one a", r#"[{"pin":{"where":{"role":"user","contains":"one"}}},{"sliding_window":0}]"#, "0 2");
+    expect_strict(
+        "u a[x] t(x) a u",
+        "[\"pin(where={\\\"tool\\\": \\\"f_x\\\"})\", \"sliding_window(0)\"]",
+        "1 2",
+    );
+    expect_strict(
+        "u=one a=two u=one a",
+        r#"[{"pin":{"where":{"role":"user","contains":"one"}}},{"sliding_window":0}]"#,
+        "0 2",
+    );
     // What an earlier manager dropped stays dropped.
     expect("u a u a u", "[\"sliding_window(1)\", \"pin(first=2)\", \"sliding_window(0)\"]", "4");
     // Pinned groups are not rewritten.
-    expect("u a[x] t(x)=*99 a[y] t(y)=*99 a", "[\"pin(first=2)\", \"tool_result_truncator(5)\"]", "0 1 2 3 4~ 5");
+    expect(
+        "u a[x] t(x)=*99 a[y] t(y)=*99 a",
+        "[\"pin(first=2)\", \"tool_result_truncator(5)\"]",
+        "0 1 2 3 4~ 5",
+    );
 }
 
 #[test]
@@ -217,12 +246,17 @@ fn summarize() {
     // A protected group is never covered, and the summary never dropped.
     expect(turns, "[\"pin(first=1)\", \"summarize(max_turns=2, keep_recent=1)\"]", "0 summary 1 5 6");
     expect(turns, "[\"summarize(max_turns=2, keep_recent=1)\", \"sliding_window(0)\"]", "0 summary 5");
-    expect(turns, "[\"summarize(max_turns=2, keep_recent=1, place=assistant)\", \"sliding_window(0)\"]", "0 summary 5");
+    expect(
+        turns,
+        "[\"summarize(max_turns=2, keep_recent=1, place=assistant)\", \"sliding_window(0)\"]",
+        "0 summary 5",
+    );
 }
 
 #[test]
 fn relevant() {
-    let talk = "s=Be_brief. u=my_passport_is_X123 a=noted u=nice_weather_today a=yes_indeed u=which_passport?";
+    let talk =
+        "s=Be_brief. u=my_passport_is_X123 a=noted u=nice_weather_today a=yes_indeed u=which_passport?";
     expect(talk, "relevant(38, weights={\"match\": 1, \"recency\": 0})", "0 1 2 4 5");
     expect(talk, "relevant(32, weights={\"match\": 1, \"recency\": 0})", "0 1 4 5");
     expect(talk, "relevant(32, weights={\"match\": 0, \"recency\": 1})", "0 3 4 5");
@@ -239,7 +273,11 @@ fn sticky() {
     // The held task counts: 3 + system 5 + held 5 + newest 5.
     expect("s u a u a", "sticky(token_budget(23), low=14)", "0 3 4");
     expect("s u a u a u", "sticky(token_budget(23), low=14)", "0 3 4 5");
-    expect("u a[x] t(x) a[y] t(y) a", "sticky(trajectory_window(5, preserve_first=1, preserve_last=1), low=3)", "0 5");
+    expect(
+        "u a[x] t(x) a[y] t(y) a",
+        "sticky(trajectory_window(5, preserve_first=1, preserve_last=1), low=3)",
+        "0 5",
+    );
     let record = record("s u=*40 a u");
     let sticky = manager::parse("sticky(token_budget(12))").unwrap();
     let error = record.view(&CurationContext::default(), &*sticky).unwrap_err();
@@ -255,10 +293,18 @@ fn fit() {
     expect("s u a u", "fit(window=23, reserve=0)", "0 1 2 3");
     let view_of = |cx: &CurationContext, text: &str| {
         let record = record("s u a u");
-        record.view(cx, &*manager::parse(text).unwrap()).map(|view| (shown(&view), view.explain().dropped.first().map(|drop| drop.manager.clone())))
+        record
+            .view(cx, &*manager::parse(text).unwrap())
+            .map(|view| (shown(&view), view.explain().dropped.first().map(|drop| drop.manager.clone())))
     };
-    assert_eq!(view_of(&CurationContext::default(), "fit(window=18, reserve=0)").unwrap().1.as_deref(), Some("fit"));
-    assert_eq!(view_of(&CurationContext::default(), "fit").unwrap_err(), CurationError::UnknownModel { model: None });
+    assert_eq!(
+        view_of(&CurationContext::default(), "fit(window=18, reserve=0)").unwrap().1.as_deref(),
+        Some("fit")
+    );
+    assert_eq!(
+        view_of(&CurationContext::default(), "fit").unwrap_err(),
+        CurationError::UnknownModel { model: None }
+    );
     let gpt = CurationContext::for_model(Some(ModelName::parse("openai:gpt-4o").unwrap()));
     assert_eq!(view_of(&gpt, "fit").unwrap().0, "0 1 2 3");
     let nobody = || Some(ModelName::parse("openai-compatible:nobody").unwrap());
@@ -279,7 +325,10 @@ fn compose() {
 #[test]
 fn observed() {
     let history = record("s u a[x] t(x)=*3000 a u");
-    let manager = manager::parse("observed([\"tool_result_truncator(100)\", \"sliding_window(4)\"], prompt_name=answer)").unwrap();
+    let manager = manager::parse(
+        "observed([\"tool_result_truncator(100)\", \"sliding_window(4)\"], prompt_name=answer)",
+    )
+    .unwrap();
     let view = history.view(&CurationContext::default(), &*manager).unwrap();
     let event = serde_json::to_value(&view.events()[0]).unwrap();
     assert_eq!(event["event"], "HistoryCurated");
@@ -291,7 +340,8 @@ fn observed() {
     assert!(event["tokens_before"].as_u64() > event["tokens_after"].as_u64());
     assert_eq!(event["session_id"], Value::Null);
     let empty = Record::new();
-    let view = empty.view(&CurationContext::default(), &*manager::parse("observed(passthrough)").unwrap()).unwrap();
+    let view =
+        empty.view(&CurationContext::default(), &*manager::parse("observed(passthrough)").unwrap()).unwrap();
     assert_eq!(view.events()[0].original_count, 0);
 }
 
@@ -301,7 +351,9 @@ fn estimates_are_calibrated_by_what_replies_reported() {
     let model = Some(ModelName::parse("anthropic:claude-sonnet-4-5").unwrap());
     let cx = CurationContext::for_model(model);
     let mut record = Record::new();
-    record.append(Entry::text(Role::User, &"word ".repeat(100)).stamped(uuid::Uuid::nil(), 0, Time::default())).unwrap();
+    record
+        .append(Entry::text(Role::User, &"word ".repeat(100)).stamped(uuid::Uuid::nil(), 0, Time::default()))
+        .unwrap();
     let before = record.tokens(cx.counter);
     let mut reply = Entry::text(Role::Assistant, "ok").stamped(uuid::Uuid::nil(), 1, Time::default());
     let usage = Usage { input_uncached: Some(before * 2), ..Usage::default() };

@@ -133,7 +133,8 @@ fn walk(name: &str, messages: &[Value]) -> usize {
         for (text, manager) in &managers {
             match record.view(&cx, &**manager) {
                 Ok(view) => {
-                    check(&view, &cx, text, task).unwrap_or_else(|problem| panic!("{name}, after {position}, {text}: {problem}"));
+                    check(&view, &cx, text, task)
+                        .unwrap_or_else(|problem| panic!("{name}, after {position}, {text}: {problem}"));
                 }
                 // One exchange alone may be larger than the budget; then that is said.
                 Err(CurationError::BudgetTooSmall { needed, budget }) => assert!(needed > budget),
@@ -153,12 +154,15 @@ fn check(view: &View<'_>, cx: &CurationContext, manager: &str, task: Option<u64>
         system |= item.entry.role == Role::System;
         has_task |= task.is_some_and(|task| item.source == Source::Entry(task));
         if let Some(id) = item.entry.tool_call_id() {
-            let at = open.iter().position(|call| *call == id).ok_or(format!("result {id} without its call"))?;
+            let at =
+                open.iter().position(|call| *call == id).ok_or(format!("result {id} without its call"))?;
             open.swap_remove(at);
         } else if !open.is_empty() {
             return Err(format!("calls {open:?} without their results"));
         }
-        open.extend(item.entry.open_calls().filter_map(|call| Some(call.call_id.as_ref()?.as_str().into_owned())));
+        open.extend(
+            item.entry.open_calls().filter_map(|call| Some(call.call_id.as_ref()?.as_str().into_owned())),
+        );
     }
     if !open.is_empty() || !system || !has_task {
         return Err(format!("open calls {open:?}, system there: {system}, task there: {has_task}"));

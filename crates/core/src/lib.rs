@@ -1,2 +1,4 @@
 //! The pure heart of Scrollback.
 #![doc = ""]
+
+pub mod redact;

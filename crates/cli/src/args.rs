@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Curate(CurateArgs),
     /// Count the tokens of messages, and say whether the count is exact
     Tokens(TokensArgs),
+    /// Print a text with every secret in it replaced
+    Redact(RedactArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:
   scrollback completions bash > /etc/bash_completion.d/scrollback")]
@@ -131,4 +133,22 @@ pub(crate) enum UnfinishedArg {
 pub(crate) struct TokensArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Keys, tokens, passwords and private keys become [redacted:KIND]. E-mail addresses, telephone and
+card numbers, and patterns of your own are added in scrollback.toml:
+
+  [redact]
+  email = true
+  patterns = ['EMP-[0-9]{6}']
+
+Examples:
+  scrollback redact trace.log
+  cat session.jsonl | scrollback redact - --json"
+)]
+pub(crate) struct RedactArgs {
+    /// Any text; `-` is standard input
+    pub(crate) file: PathBuf,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use scrollback_core::nearest::nearest;
+use scrollback_core::redact::Options;
 use serde::Deserialize;
 
 use crate::failure::{Failure, USAGE};
@@ -18,8 +19,7 @@ const FILE: &str = "scrollback.toml";
 pub(crate) struct Config {
     #[serde(rename = "store")]
     _store: Option<String>,
-    #[serde(rename = "providers")]
-    _providers: Option<toml::Table>,
+    providers: BTreeMap<String, Provider>,
     models: BTreeMap<String, Model>,
     #[serde(rename = "history")]
     _history: Option<toml::Table>,
@@ -30,6 +30,17 @@ pub(crate) struct Config {
     redact: Redact,
     #[serde(rename = "server")]
     _server: Option<toml::Table>,
+}
+
+/// `[providers.NAME]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Provider {
+    #[serde(rename = "base_url")]
+    _base_url: Option<String>,
+    key_env: Option<String>,
+    #[serde(rename = "dialect")]
+    _dialect: Option<String>,
 }
 
 /// `[models."provider:model"]`
@@ -49,8 +60,7 @@ struct Model {
     _mode: Option<String>,
     #[serde(rename = "base_url")]
     _base_url: Option<String>,
-    #[serde(rename = "key_env")]
-    _key_env: Option<String>,
+    key_env: Option<String>,
     #[serde(rename = "dialect")]
     _dialect: Option<String>,
 }
@@ -58,11 +68,11 @@ struct Model {
 /// `[redact]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Redact {
-    pub(crate) email: Option<bool>,
-    pub(crate) phone: Option<bool>,
-    pub(crate) card: Option<bool>,
-    pub(crate) patterns: Option<Vec<String>>,
+struct Redact {
+    email: Option<bool>,
+    phone: Option<bool>,
+    card: Option<bool>,
+    patterns: Option<Vec<String>>,
 }
 
 impl Config {
@@ -71,8 +81,18 @@ impl Config {
         self.models.iter().filter_map(|(name, model)| Some((name.clone(), model.context_window?))).collect()
     }
 
-    pub(crate) fn redact(&self) -> &Redact {
-        &self.redact
+    /// What to redact: the wishes of `[redact]`, and the value of every key the configuration knows of.
+    pub(crate) fn redaction(&self) -> Options {
+        let named = self.providers.values().filter_map(|provider| provider.key_env.as_deref());
+        let named = named.chain(self.models.values().filter_map(|model| model.key_env.as_deref()));
+        let names = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].into_iter().chain(named);
+        Options {
+            email: self.redact.email.unwrap_or(false),
+            phone: self.redact.phone.unwrap_or(false),
+            card: self.redact.card.unwrap_or(false),
+            patterns: self.redact.patterns.clone().unwrap_or_default(),
+            configured: names.filter_map(|name| std::env::var(name).ok()).collect(),
+        }
     }
 
     /// Fills what this file leaves open from a file of lower rank.
@@ -80,6 +100,11 @@ impl Config {
         for (name, model) in lower.models {
             let mine = self.models.entry(name).or_default();
             mine.context_window = mine.context_window.or(model.context_window);
+            mine.key_env = mine.key_env.take().or(model.key_env);
+        }
+        for (name, provider) in lower.providers {
+            let mine = self.providers.entry(name).or_default();
+            mine.key_env = mine.key_env.take().or(provider.key_env);
         }
         self.redact.email = self.redact.email.or(lower.redact.email);
         self.redact.phone = self.redact.phone.or(lower.redact.phone);

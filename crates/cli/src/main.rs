@@ -7,6 +7,7 @@ mod curate;
 mod explain;
 mod failure;
 mod input;
+mod redact;
 mod tokens;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Curate(curate) => curate::run(&curate, args.json),
         Command::Tokens(tokens) => tokens::run(&tokens, args.json),
+        Command::Redact(redact) => redact::run(&redact, args.json),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "scrollback", &mut script);

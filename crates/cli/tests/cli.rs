@@ -364,8 +364,27 @@ fn the_configuration_file_is_found_upwards_and_checked() {
 }
 
 #[test]
+fn redact_replaces_every_hit_and_touches_nothing_else() {
+    let text = "password=hunter2\nmail me at a@example.com, EMP-123456\n";
+    assert_eq!(scrollback(&["redact", "-"], text).stdout, text.replace("hunter2", "[redacted:assignment]"));
+    let run = scrollback(&["redact", "-", "--json"], text);
+    assert_eq!(run.json()["counts"], json!({ "assignment": 1 }));
+    assert_eq!(scrollback(&["redact", "-", "--json"], "").json(), json!({ "text": "", "counts": {} }));
+
+    let root = folder("redact");
+    let config = "[redact]\nemail = true\npatterns = ['EMP-[0-9]{6}']\n";
+    std::fs::write(root.join("scrollback.toml"), config).unwrap();
+    let run = scrollback_in(&root, &["redact", "-", "--json"], text.as_bytes());
+    assert_eq!(run.json()["counts"], json!({ "assignment": 1, "custom": 1, "email": 1 }));
+    std::fs::write(root.join("scrollback.toml"), "[redact]\npatterns = ['(']\n").unwrap();
+    fails(&scrollback_in(&root, &["redact", "-"], b""), 2, "pattern 1");
+    fails(&scrollback_in(&folder("redact2"), &["redact", "-"], b"\xff"), 4, "not UTF-8 at byte 0");
+    fails(&scrollback(&["redact", "no-such-file"], ""), 1, "no-such-file");
+}
+
+#[test]
 fn help_has_examples_and_completions_work() {
-    for command in ["curate", "tokens", "completions"] {
+    for command in ["curate", "tokens", "redact", "completions"] {
         let run = scrollback(&[command, "--help"], "");
         assert_eq!(run.code, 0);
         assert!(run.stdout.contains("Example"), "{command}");

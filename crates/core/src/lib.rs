@@ -45,6 +45,7 @@ pub mod model;
 pub mod nearest;
 mod ranges;
 mod record;
+pub mod redact;
 mod summary;
 mod text;
 pub mod tokens;

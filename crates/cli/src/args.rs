@@ -49,7 +49,7 @@ pub(crate) struct InputArgs {
     pub(crate) batch: Option<PathBuf>,
 
     /// Use only the first N messages
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) take: Option<usize>,
 
     /// Format of the input; detected when not named
@@ -105,7 +105,7 @@ pub(crate) struct CurateArgs {
     pub(crate) no_system: bool,
 
     /// Protect the last N entries, rounded up to whole tool exchanges
-    #[arg(long, value_name = "N", conflicts_with = "batch")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "batch")]
     pub(crate) preserve_last: Option<usize>,
 
     /// What to do with tool calls that have no result

@@ -9,7 +9,6 @@ use scrollback_core::json::{self, Kind, Raw};
 use scrollback_core::nearest::nearest;
 use scrollback_core::wire::WireError;
 use scrollback_core::{Unfinished, manager};
-use serde_json::Value;
 
 use crate::config::Config;
 use crate::curate::{Job, Wishes, to_json};
@@ -20,7 +19,7 @@ pub(crate) fn curate(file: &Path, config: &Config) -> Result<(), Failure> {
     answer_lines(file, |line| {
         line.check_keys(&["id", "messages", "file", "take", "managers", "model", "from", "to", "context"])?;
         let job = Job {
-            manager: manager::parse_value(&line.value("managers")?)?,
+            manager: line.raw.get("managers").map_or_else(|| manager::parse_list(&[]), manager::parse_raw)?,
             model: input::model_named(line.text("model")?.as_deref())?,
             from: input::wire_named(line.text("from")?.as_deref())?,
             to: input::wire_named(line.text("to")?.as_deref())?,
@@ -106,19 +105,12 @@ impl Line<'_> {
         check_keys(self.raw, "", known)
     }
 
-    fn value(&self, key: &str) -> Result<Value, Failure> {
-        self.raw.get(key).map_or(Ok(Value::Null), |raw| {
-            serde_json::from_str(raw.text())
-                .map_err(|error| bad_value(key, &format!("cannot be read: {error}")))
-        })
-    }
-
     fn text(&self, key: &str) -> Result<Option<String>, Failure> {
-        optional(self.raw, key, |raw| raw.string().map(std::borrow::Cow::into_owned), "a text")
+        optional(self.raw, "", key, |raw| raw.string().map(std::borrow::Cow::into_owned), "a text")
     }
 
     fn number(&self, key: &str) -> Result<Option<usize>, Failure> {
-        optional(self.raw, key, |raw| raw.text().parse().ok(), "a whole number of at least 0")
+        optional(self.raw, "", key, |raw| raw.text().parse().ok(), "a whole number of at least 0")
     }
 
     /// The messages: those in the line, or those of the file it names.
@@ -135,7 +127,7 @@ impl Line<'_> {
             }
             (None, Some(file)) => {
                 let bytes = input::read(Path::new(&file))?;
-                then(json::check_bytes(&bytes).map_err(WireError::from)?)
+                then(input::check(&bytes)?)
             }
             (Some(_), Some(_)) => Err(WireError::bad_input("give `messages` or `file`, not both").into()),
             (None, None) => Err(WireError::bad_input("the line has neither `messages` nor `file`").into()),
@@ -148,18 +140,21 @@ impl Line<'_> {
             return Ok(wishes);
         };
         if context.kind() != Kind::Object {
-            return Err(bad_value("context", &format!("must be an object, not {}", context.kind().name())));
+            return Err(bad_value("/context", &format!("must be an object, not {}", context.kind().name())));
         }
         check_keys(
             context,
             "/context",
             &["preserve_system", "preserve_task", "preserve_last_n", "unfinished", "tools"],
         )?;
-        let flag = |key: &str| optional(context, key, |raw| raw.text().parse::<bool>().ok(), "true or false");
+        let flag = |key: &str| {
+            optional(context, "/context", key, |raw| raw.text().parse::<bool>().ok(), "true or false")
+        };
         wishes.preserve_system = flag("preserve_system")?.unwrap_or(true);
         wishes.preserve_task = flag("preserve_task")?.unwrap_or(true);
         wishes.preserve_last_n = optional(
             context,
+            "/context",
             "preserve_last_n",
             |raw| raw.text().parse().ok(),
             "a whole number of at least 0",
@@ -169,8 +164,8 @@ impl Line<'_> {
             "close" => Some(Unfinished::Close),
             _ => None,
         };
-        wishes.unfinished =
-            optional(context, "unfinished", unfinished, "\"drop\" or \"close\"")?.unwrap_or_default();
+        wishes.unfinished = optional(context, "/context", "unfinished", unfinished, "\"drop\" or \"close\"")?
+            .unwrap_or_default();
         let names = |raw: Raw<'_>| {
             (raw.kind() == Kind::Array)
                 .then(|| {
@@ -180,7 +175,7 @@ impl Line<'_> {
                 })
                 .flatten()
         };
-        wishes.tools = optional(context, "tools", names, "a list of names")?;
+        wishes.tools = optional(context, "/context", "tools", names, "a list of names")?;
         Ok(wishes)
     }
 }
@@ -188,21 +183,22 @@ impl Line<'_> {
 /// The value of `key` through `read`; null counts as not there.
 fn optional<'a, T>(
     object: Raw<'a>,
+    path: &str,
     key: &str,
     read: impl FnOnce(Raw<'a>) -> Option<T>,
     wanted: &str,
 ) -> Result<Option<T>, Failure> {
     match object.get(key).filter(|raw| raw.kind() != Kind::Null) {
         None => Ok(None),
-        Some(raw) => read(raw)
-            .map(Some)
-            .ok_or_else(|| bad_value(key, &format!("must be {wanted}, not {}", raw.text()))),
+        Some(raw) => read(raw).map(Some).ok_or_else(|| {
+            bad_value(&format!("{path}/{key}"), &format!("must be {wanted}, not {}", raw.text()))
+        }),
     }
 }
 
 fn check_keys(object: Raw<'_>, path: &str, known: &[&'static str]) -> Result<(), Failure> {
     if let Some(key) = object.duplicate_key() {
-        return Err(bad_value(&key, "stands twice"));
+        return Err(bad_value(&format!("{path}/{}", json::escape_pointer(&key)), "stands twice"));
     }
     let Some((key, _)) = object.members().find(|(key, _)| !known.contains(&key.as_ref())) else {
         return Ok(());
@@ -216,7 +212,7 @@ fn check_keys(object: Raw<'_>, path: &str, known: &[&'static str]) -> Result<(),
         .with("known", known.to_vec()))
 }
 
-fn bad_value(key: &str, problem: &str) -> Failure {
-    Failure::new(INVALID, "bad_input", format!("`{key}` {problem}"))
-        .with("path", format!("/{}", json::escape_pointer(key)))
+fn bad_value(path: &str, problem: &str) -> Failure {
+    let key = path.rsplit('/').next().unwrap_or_default();
+    Failure::new(INVALID, "bad_input", format!("`{key}` {problem}")).with("path", path)
 }

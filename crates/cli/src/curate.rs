@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use scrollback_core::json::{self, Raw};
-use scrollback_core::manager::SharedManager;
+use scrollback_core::json::Raw;
+use scrollback_core::manager::{SharedManager, parse_list};
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::Wire;
 use scrollback_core::{
-    Changed, CurationContext, Decision, Dropped, Epoch, HistoryCurated, Record, Slot, Source, Time, Tools,
-    Unfinished, View, Warning, parse_list, settle_offline,
+    Changed, CurationContext, Decision, Dropped, Epoch, HistoryCurated, Record, Source, Summaries, Tools,
+    Unfinished, View, Warning,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
         windows: config.windows(),
     };
     let bytes = input::read(args.input.file.as_deref().unwrap_or("-".as_ref()))?;
-    let body = json::check_bytes(&bytes).map_err(scrollback_core::wire::WireError::from)?;
+    let body = input::check(&bytes)?;
     job.run(body, |curated| {
         if args.explain {
             explain::print(curated);
@@ -149,7 +149,6 @@ pub(crate) struct Curated<'r> {
     pub(crate) cx: &'r CurationContext,
     pub(crate) wire: Wire,
     pub(crate) body: &'r scrollback_core::wire::Body,
-    settled: Option<u64>,
 }
 
 impl Job {
@@ -167,13 +166,13 @@ impl Job {
         cx.unfinished = self.wishes.unfinished;
         cx.tools = self.wishes.tools.clone().map(Tools::named).or(parsed.tools);
         cx.windows.clone_from(&self.windows);
+        cx.summaries = Summaries::InPlace;
         let mut record = Record::new();
         for entry in parsed.entries {
             record.append(entry)?;
         }
-        let settled = settle_offline(&mut record, &cx, &*self.manager, Time::default())?;
         let view = record.view(&cx, &*self.manager)?;
-        finish(&Curated { view: &view, cx: &cx, wire: self.to.unwrap_or(wire), body: &parsed.body, settled })
+        finish(&Curated { view: &view, cx: &cx, wire: self.to.unwrap_or(wire), body: &parsed.body })
     }
 }
 
@@ -182,12 +181,10 @@ impl Curated<'_> {
         let record = self.view.record();
         let count = self.view.count(self.cx);
         let explanation = self.view.explain();
-        let decisions = self.settled.iter().filter_map(|&position| match record.get(position) {
-            Some(Slot::Decision(decision, _)) => {
-                Some(Recorded { position, decision: decision.as_ref().clone() })
-            }
-            _ => None,
-        });
+        let recorded = |(at, decision): (usize, &Decision)| Recorded {
+            position: (record.len() + at) as u64,
+            decision: decision.clone(),
+        };
         let messages = self.wire.render(self.view.items()).into_iter().map(RawValue::from_string);
         Ok(Answer {
             messages: messages.collect::<Result<_, _>>().map_err(|error| unprintable(&error))?,
@@ -204,7 +201,7 @@ impl Curated<'_> {
                 tokenizer: count.counter.tokenizer,
             },
             events: self.view.events().to_vec(),
-            decisions: decisions.collect(),
+            decisions: self.view.decisions().iter().enumerate().map(recorded).collect(),
             epoch: self.view.epoch(),
             lost: Vec::new(),
         })

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use scrollback_core::manager::ConfigError;
+use scrollback_core::manager::{ConfigError, ConfigErrorKind};
 use scrollback_core::wire::WireError;
 use scrollback_core::{AppendError, CurationError};
 use serde_json::{Map, Value, json};
@@ -75,7 +75,13 @@ fn lower_first(text: &str) -> String {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         let failure = Failure::new(USAGE, error.code(), error.to_string()).with("path", error.path());
-        if error.known().is_empty() { failure } else { failure.with("known", error.known().to_vec()) }
+        match error.kind() {
+            ConfigErrorKind::UnknownManager | ConfigErrorKind::UnknownOption => {
+                failure.with("known", error.known().to_vec())
+            }
+            _ if error.known().is_empty() => failure,
+            _ => failure.with("known", error.known().to_vec()),
+        }
     }
 }
 

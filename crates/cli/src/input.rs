@@ -33,6 +33,20 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
+/// JSON from outside, checked. Paths into a bare list are given as if it stood under `messages`.
+pub(crate) fn check(bytes: &[u8]) -> Result<Raw<'_>, Failure> {
+    json::check_bytes(bytes).map_err(|mut error| {
+        let rest = bytes.get(error.offset..).unwrap_or_default();
+        if error.path.is_empty() && error.offset > 0 && rest.starts_with(b"{") {
+            error.problem.push_str(" (JSON lines? then use --batch)");
+        }
+        if bytes.trim_ascii_start().starts_with(b"[") && !error.path.is_empty() {
+            error.path.insert_str(0, "/messages");
+        }
+        WireError::from(error).into()
+    })
+}
+
 /// Messages, read from a body in a named or detected wire.
 pub(crate) fn parse(
     body: Raw<'_>,

@@ -12,6 +12,7 @@ mod tokens;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use args::{Args, Command};
@@ -25,6 +26,10 @@ fn main() -> ExitCode {
             // Help and version: what was asked for, on standard output.
             let _ = error.print();
             return ExitCode::SUCCESS;
+        }
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            return ExitCode::from(failure::USAGE);
         }
         Err(error) => return failure::report(&Failure::usage(&error), json),
     };

@@ -1,7 +1,7 @@
 //! `scrollback tokens`: how much a list of messages is.
 
 use scrollback_core::CurationContext;
-use scrollback_core::json::{self, Raw};
+use scrollback_core::json::Raw;
 use scrollback_core::model::ModelName;
 use scrollback_core::tokens::{Counter, Method, Tokenizer, entry_tokens};
 use scrollback_core::wire::Wire;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
     let model = input::model_named(args.input.model.as_deref())?;
     let from = input::wire_named(args.input.from.as_deref())?;
     let bytes = input::read(args.input.file.as_deref().unwrap_or("-".as_ref()))?;
-    let body = json::check_bytes(&bytes).map_err(scrollback_core::wire::WireError::from)?;
+    let body = input::check(&bytes)?;
     let answer = count(body, model, from, args.input.take)?;
     if json {
         return input::print(&format!("{}\n", curate::to_json(&answer)?));

@@ -19,6 +19,16 @@ pub enum Unfinished {
     Close,
 }
 
+/// Where summaries come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Summaries {
+    /// From the record: somebody serves the wishes of [`plan`](crate::HistoryManager::plan) and records the texts.
+    #[default]
+    Recorded,
+    /// Written offline while curating, and handed out with the view for whoever wants to record them.
+    InPlace,
+}
+
 /// The tools offered with a call, so that their definitions can be counted and groups of others dropped.
 #[derive(Debug, Default)]
 pub struct Tools {
@@ -70,6 +80,8 @@ pub struct CurationContext {
     pub windows: BTreeMap<String, u64>,
     /// The loop or agent the view is for, where one record serves several.
     pub scope: Option<String>,
+    /// Where summaries come from.
+    pub summaries: Summaries,
 }
 
 impl Default for CurationContext {
@@ -84,6 +96,7 @@ impl Default for CurationContext {
             counter: Counter::for_model(None),
             windows: BTreeMap::new(),
             scope: None,
+            summaries: Summaries::Recorded,
         }
     }
 }

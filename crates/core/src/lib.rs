@@ -57,8 +57,7 @@ pub use block::{
     ToolResult,
 };
 pub use chain::{Link, body_hash, link};
-pub use config::{ConfigErrorKind, parse_list};
-pub use context::{CurationContext, Tools, Unfinished};
+pub use context::{CurationContext, Summaries, Tools, Unfinished};
 pub use decision::{Decision, Place, Span};
 pub use entry::{ContentState, Entry, Meta, Origin, Part, Role, Status, Time, Usage};
 pub use error::CurationError;

@@ -97,10 +97,10 @@ fn the_first_and_last_steps_shrink_to_fit_unless_given() {
 #[test]
 fn every_error_has_a_code_a_path_and_a_next_step() {
     let cases = [
-        ("sliding_windows(3)", "unknown_manager", "/sliding_windows", "did you mean `sliding_window`?"),
-        ("foo", "unknown_manager", "/foo", "known: passthrough, sliding_window"),
-        ("sticky(foo(1))", "unknown_manager", "/sticky/inner/foo", "known: "),
-        ("[\"passthrough\", \"foo\"]", "unknown_manager", "/1/foo", "unknown manager `foo`"),
+        ("sliding_windows(3)", "unknown_manager", "", "did you mean `sliding_window`?"),
+        ("foo", "unknown_manager", "", "known: passthrough, sliding_window"),
+        ("sticky(foo(1))", "unknown_manager", "/sticky/inner", "known: "),
+        ("[\"passthrough\", \"foo\"]", "unknown_manager", "/1", "unknown manager `foo`"),
         (
             "{\"sliding_window\": {\"size\": 3}}",
             "unknown_option",
@@ -118,7 +118,7 @@ fn every_error_has_a_code_a_path_and_a_next_step() {
         ("relevant(9, weights={\"matches\": 1})", "unknown_option", "/relevant/weights/matches", "match"),
         ("sliding_window", "missing_option", "/sliding_window/window_size", "needs `window_size`"),
         ("sticky", "missing_option", "/sticky/inner", "needs `inner`"),
-        ("pin", "missing_option", "/pin/first", "needs"),
+        ("pin", "missing_option", "/pin", "first, last, where"),
         ("observed(prompt_name=x)", "missing_option", "/observed/inner", "needs `inner`"),
         ("sliding_window(many)", "bad_option", "/sliding_window/window_size", "whole number"),
         ("sliding_window(-1)", "bad_option", "/sliding_window/window_size", "at least 0"),
@@ -166,6 +166,18 @@ fn every_error_has_a_code_a_path_and_a_next_step() {
         ("fit(opnai:gpt-4o)", "bad_option", "/fit/model", "openai"),
         ("fit(window=10, reserve=10)", "bad_option", "/fit/reserve", "leaves nothing"),
         ("relevant(9, weights={\"match\": -1})", "bad_option", "/relevant/weights/match", "negative"),
+        ("sticky(3)", "bad_option", "/sticky/inner", "must be a manager, not 3"),
+        ("observed(true)", "bad_option", "/observed/inner", "must be a manager"),
+        (
+            r#"{"sliding_window": {"window_size": 1, "window_size": 2}}"#,
+            "bad_option",
+            "/sliding_window/window_size",
+            "twice",
+        ),
+        ("sliding_window 3", "bad_syntax", "", "options stand in parentheses"),
+        ("sliding_window(window_size: 3)", "bad_syntax", "", "name=value"),
+        ("tool_result_truncator(suffix='x')", "bad_syntax", "", "double quotes"),
+        ("[sliding_window(3)]", "bad_syntax", "", "texts or objects"),
         ("sliding_window(3", "bad_syntax", "", "column 17"),
         ("sliding_window(3))", "bad_syntax", "", "nothing was expected"),
         ("sliding_window(3,,)", "bad_syntax", "", "column 18"),

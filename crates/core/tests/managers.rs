@@ -176,7 +176,7 @@ fn clear_tool_results() {
     expect(rounds, "clear_tool_results(9)", "0 1 2 3 4 5 6 7");
     // Results the model has not seen yet stay, and so do those no longer than the placeholder.
     expect("u a[x] t(x)=*50 a[y] t(y)=*50", "clear_tool_results(0)", "0 1 2~ 3 4");
-    expect_strict("u a[x] t(x)=*50 a[y] t(y)=*50", "clear_tool_results(0)", "0 1 2~ 3 4~");
+    expect_strict("u a[x] t(x)=*50 a[y] t(y)=*50", "clear_tool_results(0)", "0 1 2~ 3 4");
     expect("u a[x] t(x)=*21 a[y] t(y)=*22 a", "clear_tool_results(0)", "0 1 2 3 4~ 5");
     // Pinned groups are neither cleared nor counted.
     expect(rounds, "[\"pin(first=2)\", \"clear_tool_results(0)\"]", "0 1 2 3 4~ 5 6~ 7");

@@ -7,7 +7,6 @@ use super::syntax::{MAX_NESTING, Node, read};
 use super::{ConfigError, ConfigErrorKind};
 use crate::decision::Place;
 use crate::entry::Role;
-use crate::json::escape_pointer;
 use crate::manager::sticky::default_low;
 use crate::manager::{
     ActiveTools, ClearToolResults, Compose, Extent, Fit, Keep, Observed, Passthrough, Pin, Relevant,
@@ -109,10 +108,11 @@ impl<'n> Parts<'n> {
             },
             other => return bad(format!("a manager was expected, found {}", other.describe())),
         };
-        let path = format!("{path}/{}", escape_pointer(name));
         match MANAGERS.iter().find(|(known, _)| *known == name) {
-            Some(&(name, known)) => Ok(Parts { name, known, positional, named, path }),
-            None => Err(unknown(ConfigErrorKind::UnknownManager, &path, name, "", &NAMES)),
+            Some(&(name, known)) => {
+                Ok(Parts { name, known, positional, named, path: format!("{path}/{name}") })
+            }
+            None => Err(unknown(ConfigErrorKind::UnknownManager, path, name, "", &NAMES)),
         }
     }
 
@@ -144,7 +144,7 @@ fn build(parts: &Parts<'_>, depth: usize) -> Result<SharedManager, ConfigError> 
     }
     let options = parts.options()?;
     let inner = |name: &str| {
-        let node = options.get(name).ok_or_else(|| options.missing(name))?;
+        let node = options.manager(name)?;
         manager(node, &format!("{}/{name}", options.path), depth + 1)
     };
     Ok(match parts.name {
@@ -217,7 +217,7 @@ fn clear_tool_results(options: &Options<'_>) -> Result<ClearToolResults, ConfigE
 
 fn pin(options: &Options<'_>) -> Result<Pin, ConfigError> {
     if options.is_empty() {
-        return Err(options.missing("first"));
+        return Err(options.missing_one_of(&["first", "last", "where"]));
     }
     let matching = match options.object("where", &["role", "tool", "contains"])? {
         None => None,
@@ -329,7 +329,7 @@ fn sticky(options: &Options<'_>, depth: usize) -> Result<Sticky, ConfigError> {
 }
 
 fn sticky_inner(options: &Options<'_>, depth: usize) -> Result<StickyInner, ConfigError> {
-    let node = options.get("inner").ok_or_else(|| options.missing("inner"))?;
+    let node = options.manager("inner")?;
     let path = format!("{}/inner", options.path);
     let owned;
     let node = match node {

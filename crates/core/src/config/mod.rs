@@ -8,10 +8,12 @@ mod options;
 mod syntax;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::manager::SharedManager;
+use crate::json::{Kind, Raw};
+use crate::manager::{Passthrough, SharedManager};
 use syntax::Node;
 
 /// What is wrong with a configuration.
@@ -100,8 +102,16 @@ pub fn parse(text: &str) -> Result<SharedManager, ConfigError> {
 /// Reads a manager from a value in any of its forms; null is `passthrough`.
 pub fn parse_value(value: &Value) -> Result<SharedManager, ConfigError> {
     match value {
-        Value::Null => Ok(std::sync::Arc::new(crate::manager::Passthrough)),
+        Value::Null => Ok(Arc::new(Passthrough)),
         value => build::manager(&Node::from(value), "", 0),
+    }
+}
+
+/// Reads a manager from JSON in its own spelling; null is `passthrough`.
+pub fn parse_raw(value: Raw<'_>) -> Result<SharedManager, ConfigError> {
+    match value.kind() {
+        Kind::Null => Ok(Arc::new(Passthrough)),
+        _ => build::manager(&Node::from(value), "", 0),
     }
 }
 

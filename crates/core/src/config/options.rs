@@ -80,8 +80,22 @@ impl<'n> Options<'n> {
         ConfigError::new(ConfigErrorKind::MissingOption, &path, message).with_known(self.known)
     }
 
+    pub(super) fn missing_one_of(&self, names: &[&str]) -> ConfigError {
+        let message = format!("{} needs at least one of {}", self.manager, names.join(", "));
+        ConfigError::new(ConfigErrorKind::MissingOption, &self.path, message).with_known(self.known)
+    }
+
     fn wrong(&self, name: &str, wanted: &str, found: &Node) -> ConfigError {
         self.bad(name, format_args!("`{name}` must be {wanted}, not {}", found.describe()))
+    }
+
+    /// Something that can be read as a manager.
+    pub(super) fn manager(&self, name: &str) -> Result<&'n Node, ConfigError> {
+        match self.get(name) {
+            None => Err(self.missing(name)),
+            Some(other @ (Node::Number(_) | Node::Bool(_))) => Err(self.wrong(name, "a manager", other)),
+            Some(node) => Ok(node),
+        }
     }
 
     /// A whole number of at least `least`.

@@ -3,6 +3,7 @@
 use serde_json::{Number, Value};
 
 use super::{ConfigError, ConfigErrorKind};
+use crate::json::{self, Kind, Raw};
 
 /// Managers inside managers, at most; more is a mistake, and recursion stays shallow.
 pub(super) const MAX_NESTING: usize = 32;
@@ -43,6 +44,25 @@ impl Node {
     }
 }
 
+impl From<Raw<'_>> for Node {
+    /// Nesting was limited when the text was checked.
+    fn from(raw: Raw<'_>) -> Self {
+        match raw.kind() {
+            Kind::Null => Node::Null,
+            Kind::Bool => Node::Bool(raw.text() == "true"),
+            // A number too large for any option is told apart from a text by what it is printed as.
+            Kind::Number => {
+                serde_json::from_str(raw.text()).map_or_else(|_| Node::Word(raw.text().into()), Node::Number)
+            }
+            Kind::String => Node::Text(raw.string().unwrap_or_default().into_owned()),
+            Kind::Array => Node::List(raw.elements().map(Node::from).collect()),
+            Kind::Object => Node::Object(
+                raw.members().map(|(key, value)| (key.into_owned(), Node::from(value))).collect(),
+            ),
+        }
+    }
+}
+
 impl From<&Value> for Node {
     fn from(value: &Value) -> Self {
         match value {
@@ -66,7 +86,10 @@ pub(super) fn read(text: &str, path: &str) -> Result<Node, ConfigError> {
     reader.space();
     match reader.peek() {
         None => Ok(node),
-        Some(found) => Err(reader.error(&format!("nothing was expected after the manager, found {found:?}"))),
+        Some(found) => {
+            let hint = if matches!(node, Node::Word(_)) { "; options stand in parentheses" } else { "" };
+            Err(reader.error(&format!("nothing was expected after the manager, found {found:?}{hint}")))
+        }
     }
 }
 
@@ -118,20 +141,35 @@ impl Reader<'_> {
             Some('[') => self.list(depth),
             Some('-' | '0'..='9') => self.number(),
             Some(c) if is_word_start(c) => self.word(depth),
+            Some('\'') => Err(self.error("texts stand in double quotes")),
             Some(found) => Err(self.error(&format!("a manager or a value was expected, found {found:?}"))),
         }
     }
 
     /// One JSON value at this place.
     fn json(&mut self) -> Result<Node, ConfigError> {
-        let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<Value>();
-        match values.next() {
-            Some(Ok(value)) => {
-                self.at += values.byte_offset();
-                Ok(Node::from(&value))
+        // serde finds the end of the value and names what is wrong; our own reader keeps keys that stand twice.
+        let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<serde::de::IgnoredAny>();
+        let end = match values.next() {
+            Some(Ok(_)) => values.byte_offset(),
+            Some(Err(error)) => {
+                let hint = if self.rest().starts_with('[') {
+                    "; in a JSON list managers are texts or objects"
+                } else {
+                    ""
+                };
+                return Err(self.error(&format!("not valid JSON: {error}{hint}")));
             }
-            Some(Err(error)) => Err(self.error(&format!("not valid JSON: {error}"))),
-            None => Err(self.error("a value was expected, found the end")),
+            None => return Err(self.error("a value was expected, found the end")),
+        };
+        let text = self.rest().get(..end).unwrap_or_default();
+        match json::check(text) {
+            Ok(raw) => {
+                let node = Node::from(raw);
+                self.at += end;
+                Ok(node)
+            }
+            Err(error) => Err(self.error(&format!("not valid JSON: {error}"))),
         }
     }
 
@@ -196,7 +234,9 @@ impl Reader<'_> {
             }
             if !(positional.is_empty() && named.is_empty()) {
                 if !self.eat(',') {
-                    return Err(self.error("`,` or `)` was expected"));
+                    let colon = matches!(positional.last(), Some(Node::Word(word)) if word.ends_with(':'));
+                    let hint = if colon { "; options are given as name=value" } else { "" };
+                    return Err(self.error(&format!("`,` or `)` was expected{hint}")));
                 }
                 self.space();
             }

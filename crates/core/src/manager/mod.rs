@@ -28,7 +28,7 @@ use crate::error::CurationError;
 use crate::ranges::Ranges;
 use crate::view::View;
 
-pub use crate::config::{ConfigError, parse, parse_value};
+pub use crate::config::{ConfigError, ConfigErrorKind, parse, parse_list, parse_raw, parse_value};
 pub use active_tools::ActiveTools;
 pub use clear::ClearToolResults;
 pub use compose::Compose;

@@ -6,7 +6,7 @@ use crate::entry::{Entry, Role};
 use crate::error::CurationError;
 use crate::ranges::Ranges;
 use crate::record::groups::Group;
-use crate::view::View;
+use crate::view::{Source, View};
 
 /// Protects groups from every later manager. What an earlier one dropped stays dropped.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,10 +42,12 @@ impl Where {
                 .is_none_or(|wanted| entry.texts().any(|text| text.as_str().contains(wanted.as_str())))
     }
 
-    fn meets_group(&self, view: &View<'_>, group: &Group) -> bool {
-        group.positions().any(|position| {
-            let entry = view.record().entry(position.into());
-            entry.is_some_and(|entry| self.meets(entry, || view.record().tool_name(position)))
+    fn meets_group(&self, view: &View<'_>, index: u32) -> bool {
+        view.group_items(index).iter().any(|item| {
+            self.meets(&item.entry, || match item.source {
+                Source::Entry(position) => view.record().tool_name(position as u32),
+                _ => None,
+            })
         })
     }
 }
@@ -60,7 +62,7 @@ impl HistoryManager for Pin {
         pinned.extend(covering(self.last, view.groups().rev()));
         if let Some(wanted) = &self.matching {
             pinned.extend(
-                view.groups().filter(|(_, group)| wanted.meets_group(&view, group)).map(|(index, _)| index),
+                view.groups().map(|(index, _)| index).filter(|&index| wanted.meets_group(&view, index)),
             );
         }
         view.pin(&Ranges::of(pinned));

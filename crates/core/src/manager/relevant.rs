@@ -70,15 +70,10 @@ impl HistoryManager for Relevant {
 impl Relevant {
     /// The body's groups, best first, newer first where they are equal.
     fn ranked(&self, view: &View<'_>) -> Vec<u32> {
-        let record = view.record();
         let words_of = |index: u32| {
             let mut words = BTreeSet::new();
-            if let Some(group) = view.group(index) {
-                for position in group.positions() {
-                    if let Some(entry) = record.entry(position.into()) {
-                        add_words(entry, &mut words);
-                    }
-                }
+            for item in view.group_items(index) {
+                add_words(&item.entry, &mut words);
             }
             words
         };

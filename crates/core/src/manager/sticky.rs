@@ -107,11 +107,10 @@ impl Sticky {
         let fold = self.fold(&view, cx, &gauge);
         let mut keep = view.body().from(fold.cut).union(&Ranges::of(fold.held));
         keep = keep.union(&gauge.first);
+        let after_cut = view.body().from(fold.cut);
+        let cut = view.groups_in(&after_cut).next().map(|(_, group)| u64::from(group.first));
+        view.set_epoch(Epoch { id: fold.epoch, cut });
         view.keep(&keep, name, Reason::BeforeCut);
-        let after_cut =
-            view.groups_in(&view.body().from(fold.cut)).next().map(|(_, group)| u64::from(group.first));
-        let cut = after_cut.unwrap_or(view.record().len() as u64);
-        view.set_epoch(Epoch { id: fold.epoch, cut: Some(cut) });
         if matches!(self.inner, StickyInner::TokenBudget(_)) {
             let needed = view.total_tokens(counter, cx);
             if needed > self.high {

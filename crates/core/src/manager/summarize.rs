@@ -2,10 +2,11 @@ use serde_json::{Value, json};
 
 use super::turn_window::last_turns;
 use super::{Ask, HistoryManager, SummaryAsk, config_of};
-use crate::context::CurationContext;
+use crate::context::{CurationContext, Summaries};
 use crate::decision::Place;
 use crate::error::CurationError;
 use crate::ranges::Ranges;
+use crate::summary::summarize_offline;
 use crate::view::View;
 
 /// Turns a history may have before it is summarised, when no bound is given.
@@ -14,7 +15,8 @@ const DEFAULT_MAX_TURNS: usize = 10;
 /// Asks for the older part to be summarised once a bound is passed.
 ///
 /// It works in two phases: [`plan`](HistoryManager::plan) says what to cover, somebody writes the text and records
-/// it, and every later view shows the recorded text. Curating itself changes nothing, so it stays pure.
+/// it, and every later view shows the recorded text. Curating itself changes nothing, so it stays pure; where
+/// summaries are written [in place](Summaries::InPlace) the offline summariser, which is pure too, does it at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summarize {
     /// How much is covered.
@@ -61,7 +63,13 @@ impl HistoryManager for Summarize {
         "summarize"
     }
 
-    fn curate<'r>(&self, view: View<'r>, _: &CurationContext) -> Result<View<'r>, CurationError> {
+    fn curate<'r>(&self, mut view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError> {
+        if cx.summaries == Summaries::InPlace {
+            for Ask::Summary(ask) in self.plan(&view, cx) {
+                let decision = summarize_offline(view.record(), &ask);
+                view.summarize(decision);
+            }
+        }
         Ok(view)
     }
 

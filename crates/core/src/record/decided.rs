@@ -53,6 +53,18 @@ pub(crate) struct Summary {
     pub(crate) at: u64,
 }
 
+impl Summary {
+    /// The summary a decision is, recorded or to be recorded at position `at`.
+    pub(crate) fn of(at: u64, decision: &Decision, groups: &Groups) -> Option<Summary> {
+        let Decision::Summary { covers, text, place, scope, .. } = decision else { return None };
+        let positions = covers.iter().fold(Ranges::default(), |set, (first, last)| {
+            set.union(&Ranges::one(*first as u32..*last as u32 + 1))
+        });
+        let groups = Ranges::of(positions.iter().filter_map(|position| groups.of(position)));
+        Some(Summary { groups, positions, text: text.clone(), place: *place, scope: scope.clone(), at })
+    }
+}
+
 impl Decided {
     /// Takes in a decision that was found valid.
     pub(crate) fn push(&mut self, at: u64, decision: &Decision, groups: &mut Groups) {
@@ -91,19 +103,9 @@ impl Decided {
             }),
             Decision::Pin { positions } => self.pinned = self.pinned.union(&groups_of(groups, positions)),
             Decision::Unpin { positions } => self.pinned = self.pinned.minus(&groups_of(groups, positions)),
-            Decision::Summary { covers, text, place, scope, .. } => {
-                let positions = covers.iter().fold(Ranges::default(), |set, (first, last)| {
-                    set.union(&Ranges::one(*first as u32..*last as u32 + 1))
-                });
+            Decision::Summary { .. } => {
                 self.failed_at = None;
-                self.summaries.push(Arc::new(Summary {
-                    groups: Ranges::of(positions.iter().filter_map(|position| groups.of(position))),
-                    positions,
-                    text: text.clone(),
-                    place: *place,
-                    scope: scope.clone(),
-                    at,
-                }));
+                self.summaries.extend(Summary::of(at, decision, groups).map(Arc::new));
             }
             Decision::SummaryFailed { .. } => self.failed_at = Some(at),
             // Closed in the groups by the record; turns concern no view of core's.

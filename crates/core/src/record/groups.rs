@@ -97,8 +97,8 @@ pub(crate) struct Groups {
     pub(crate) strays: Vec<(u32, Stray)>,
     /// Results that stand apart from their call, ascending.
     pub(crate) moved: Vec<u32>,
-    /// Entries that claim an id another entry had claimed, ascending.
-    pub(crate) reclaimed: Vec<u32>,
+    /// Entries that claim an id another entry had claimed, ascending, and the id.
+    pub(crate) reclaimed: Vec<(u32, Box<str>)>,
     /// Never iterated, so its order cannot reach a view.
     claims: HashMap<Box<str>, Claim>,
     last_non_result: Option<u32>,
@@ -123,7 +123,6 @@ impl Groups {
         let group = self.all.len() as u32;
         let mut calls = 0;
         let mut anonymous = false;
-        let mut reclaims = false;
         for call in entry.open_calls() {
             calls += 1;
             let Some(id) = &call.call_id else {
@@ -134,16 +133,13 @@ impl Groups {
             match self.claims.get_mut(id.as_ref()) {
                 Some(claim) if claim.group == group => claim.calls += 1,
                 Some(claim) => {
-                    reclaims = true;
+                    self.reclaimed.push((position, id.as_ref().into()));
                     *claim = Claim { group, calls: 1, results: 0 };
                 }
                 None => {
                     self.claims.insert(id.into(), Claim { group, calls: 1, results: 0 });
                 }
             }
-        }
-        if reclaims {
-            self.reclaimed.push(position);
         }
         if entry.role == Role::User {
             self.users.push(group);

@@ -273,21 +273,21 @@ impl Record {
         missing_calls(&self.slots, group)
     }
 
-    /// Name of the tool whose result stands at `position`: its own word for it, else the call's.
+    /// Name of the tool whose result stands at `position`: the call's word for it, else its own.
     pub(crate) fn tool_name(&self, position: u32) -> Option<String> {
         let entry = self.entry(u64::from(position))?;
-        entry.tool_name().or_else(|| {
+        let called = || {
             let id = entry.tool_call_id()?;
             let group = self.groups.get(self.groups.of(position)?)?;
             // Where one entry uses an id for several calls, its results answer them in order.
-            let same_id = |at: &&u32| {
-                self.entry(u64::from(**at)).and_then(|entry| entry.tool_call_id()).as_ref() == Some(&id)
-            };
+            let id_at = |at: u32| self.entry(u64::from(at)).and_then(|entry| entry.tool_call_id());
+            let same_id = |at: &&u32| id_at(**at).as_ref() == Some(&id);
             let before = group.results.iter().take_while(|at| **at != position).filter(same_id).count();
             let opening = self.entry(u64::from(group.first))?;
             let call = opening.open_calls().filter(|call| call_id(call).as_ref() == Some(&id)).nth(before)?;
             Some(call.name.as_str().into_owned())
-        })
+        };
+        called().or_else(|| entry.tool_name())
     }
 
     fn next_position(&self) -> Result<u32, AppendError> {

@@ -116,9 +116,11 @@ fn openai_vocabulary(name: &str) -> Option<Tokenizer> {
         None => name,
     };
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| base.starts_with(prefix));
-    if begins(&["gpt-4o", "gpt-4.1", "chatgpt-4o", "o1", "o3", "o4"]) || gpt_generation(base) >= Some(5) {
+    if begins(&["gpt-4o", "gpt-4.1", "chatgpt-4o", "o1", "o3", "o4"])
+        || gpt_generation(base).is_some_and(|generation| (5..35).contains(&generation))
+    {
         Some(Tokenizer::O200kBase)
-    } else if base == "gpt-4" || begins(&["gpt-4-", "gpt-3.5"]) {
+    } else if base == "gpt-4" || begins(&["gpt-4-", "gpt-3.5", "gpt-35"]) {
         Some(Tokenizer::Cl100kBase)
     } else {
         None
@@ -177,6 +179,7 @@ mod tests {
             ("openai:gpt-4-0613", Cl100kBase, Exact),
             ("openai:gpt-4-turbo-2024-04-09", Cl100kBase, Exact),
             ("openai:gpt-3.5-turbo", Cl100kBase, Exact),
+            ("openai:gpt-35-turbo", Cl100kBase, Exact),
             ("openai:ft:gpt-3.5-turbo-0125:org::id", Cl100kBase, Exact),
             ("openai:gpt-3", O200kBase, Estimate),
             ("openai:gpt-4.5-preview", O200kBase, Estimate),

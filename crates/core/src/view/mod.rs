@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::context::{CurationContext, Unfinished};
-use crate::decision::Place;
+use crate::decision::{Decision, Place};
 use crate::entry::{Entry, Role};
 use crate::event::HistoryCurated;
 use crate::ranges::Ranges;
@@ -95,6 +95,9 @@ pub struct Warning {
     /// The entry it is about, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<u64>,
+    /// The call it is about, if it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
 }
 
 /// The stretch between two cuts, in which each view is a prefix of the next.
@@ -102,7 +105,7 @@ pub struct Warning {
 pub struct Epoch {
     /// How many cuts there were.
     pub id: u64,
-    /// Position of the first entry after the cut; none for clearing.
+    /// Position of the first entry after the cut; none for clearing, and while there is none.
     pub cut: Option<u64>,
 }
 
@@ -191,6 +194,16 @@ pub struct View<'r> {
     epoch: Option<Epoch>,
     /// Identifies what was done so far, while that is a function of each group alone; see [`View::lineage`].
     lineage: Option<u64>,
+    anchors: Anchors,
+    decisions: Vec<Decision>,
+}
+
+/// What the caller wants anchored, whatever the view comes to hold.
+#[derive(Clone, Copy, Debug)]
+struct Anchors {
+    system: bool,
+    task: bool,
+    last: Option<usize>,
 }
 
 impl<'r> View<'r> {
@@ -217,47 +230,48 @@ impl<'r> View<'r> {
                 cx.preserve_system,
                 cx.scope.as_deref(),
             ))),
+            anchors: Anchors { system: cx.preserve_system, task: cx.preserve_task, last: cx.preserve_last_n },
+            decisions: Vec::new(),
         };
-        view.anchor_lead(cx);
-        view.anchor_tail(cx);
+        view.anchor_lead();
+        view.choose_lead();
+        view.anchor_tail();
         view.apply_decisions(cx);
-        view.warnings = record
-            .groups
-            .reclaimed
-            .iter()
-            .map(|&at| Warning { code: "duplicate_call_id", index: Some(at.into()) })
-            .collect();
+        view.warnings = duplicate_calls(record);
         view
     }
 
-    fn anchor_lead(&mut self, cx: &CurationContext) {
-        if !cx.preserve_system {
+    /// The system entries the view starts with are its lead.
+    fn anchor_lead(&mut self) {
+        // What follows a summary among the lead stays behind it.
+        if !self.anchors.system || self.summary.is_some() {
             return;
         }
         let natural: Vec<u32> =
             self.groups().map_while(|(index, group)| (group.role == Role::System).then_some(index)).collect();
-        self.body = self.body.minus(&Ranges::of(natural.iter().copied()));
-        match &self.record.decided.lead {
-            None => self.lead = natural,
-            Some((chosen, by)) => {
-                let chosen_set = Ranges::of(chosen.iter().copied());
-                self.body = self.body.minus(&chosen_set);
-                let replaced = Ranges::of(natural).minus(&chosen_set);
-                self.note_drop(replaced, &"lead".into(), Reason::ReplacedLead, Some(*by));
-                self.lead = chosen.iter().copied().filter(|&index| self.group(index).is_some()).collect();
-            }
+        if !natural.is_empty() {
+            self.body = self.body.minus(&Ranges::of(natural.iter().copied()));
+            self.lead.extend(natural);
         }
     }
 
+    /// A recorded decision may have put other entries in the place of the lead.
+    fn choose_lead(&mut self) {
+        let Some((chosen, by)) = self.record.decided.lead.as_ref().filter(|_| self.anchors.system) else {
+            return;
+        };
+        let chosen_set = Ranges::of(chosen.iter().copied());
+        self.body = self.body.minus(&chosen_set);
+        let replaced = Ranges::of(self.lead.drain(..)).minus(&chosen_set);
+        self.note_drop(replaced, &"lead".into(), Reason::ReplacedLead, Some(*by));
+        self.lead = chosen.iter().copied().filter(|&index| self.group(index).is_some()).collect();
+    }
+
     /// What the next reply must answer, and the last entries if asked for.
-    fn anchor_tail(&mut self, cx: &CurationContext) {
-        if cx.preserve_task {
-            let user = self.record.groups.users.last().copied();
-            let tail =
-                self.groups().next_back().filter(|(_, group)| group.has_calls()).map(|(index, _)| index);
-            self.task = Ranges::of(user.into_iter().chain(tail));
-        }
-        if let Some(wanted) = cx.preserve_last_n {
+    fn anchor_tail(&mut self) {
+        let tail = self.groups().next_back().filter(|(_, group)| group.has_calls()).map(|(index, _)| index);
+        self.task = Ranges::of(self.last_user().into_iter().chain(tail));
+        if let Some(wanted) = self.anchors.last {
             let mut entries = 0;
             let mut start = None;
             for (index, group) in self.groups().rev() {
@@ -287,20 +301,24 @@ impl<'r> View<'r> {
             self.keep_as(&keep, &cut.by, Reason::BeforeCut, Some(cut.at));
         }
         if let Some(summary) = record.decided.summary(scope) {
-            let covered = self.body.intersect(&summary.groups);
-            self.body = self.body.minus(&covered);
-            self.note_drop(covered, &"summarize".into(), Reason::Summarized, Some(summary.at));
-            let role = match summary.place {
-                Place::System => Role::System,
-                Place::Assistant => Role::Assistant,
-            };
-            self.summary = Some(Shown {
-                entry: Arc::new(Entry::text(role, &format!("{SUMMARY_HEADING}\n{}", summary.text))),
-                before: (summary.place == Place::Assistant)
-                    .then(|| summary.groups.iter().next().unwrap_or(0)),
-                summary: Arc::clone(summary),
-            });
+            self.show_summary(Arc::clone(summary));
         }
+    }
+
+    /// Shows a summary instead of the groups it covers, and instead of the one before it.
+    fn show_summary(&mut self, summary: Arc<Summary>) {
+        let covered = self.body.intersect(&summary.groups);
+        self.body = self.body.minus(&covered);
+        self.note_drop(covered, &"summarize".into(), Reason::Summarized, Some(summary.at));
+        let role = match summary.place {
+            Place::System => Role::System,
+            Place::Assistant => Role::Assistant,
+        };
+        self.summary = Some(Shown {
+            entry: Arc::new(Entry::text(role, &format!("{SUMMARY_HEADING}\n{}", summary.text))),
+            before: (summary.place == Place::Assistant).then(|| summary.groups.iter().next().unwrap_or(0)),
+            summary,
+        });
     }
 
     // What managers work with.
@@ -368,7 +386,8 @@ impl<'r> View<'r> {
 
     /// The body's groups that no manager may drop.
     pub(crate) fn protected(&self) -> Ranges {
-        self.task.union(&self.last).union(&self.pinned).intersect(&self.body)
+        let task = if self.anchors.task { self.task.clone() } else { Ranges::default() };
+        task.union(&self.last).union(&self.pinned).intersect(&self.body)
     }
 
     /// The last user group of the body.
@@ -408,6 +427,19 @@ impl<'r> View<'r> {
     pub(crate) fn keep(&mut self, keep: &Ranges, manager: &str, reason: Reason) {
         self.keep_as(keep, &manager.into(), reason, None);
         self.lineage = None;
+        // The next manager sees this view and no other, so what anchors it is found anew.
+        self.anchor_lead();
+        self.anchor_tail();
+    }
+
+    /// Shows a summary that is not recorded yet; it comes out with the view's decisions.
+    pub(crate) fn summarize(&mut self, decision: Decision) {
+        let at = (self.record.len() + self.decisions.len()) as u64;
+        if let Some(summary) = Summary::of(at, &decision, &self.record.groups) {
+            self.show_summary(Arc::new(summary));
+            self.decisions.push(decision);
+            self.lineage = None;
+        }
     }
 
     fn keep_as(&mut self, keep: &Ranges, manager: &Arc<str>, reason: Reason, by: Option<u64>) {
@@ -438,7 +470,7 @@ impl<'r> View<'r> {
     }
 
     pub(crate) fn warn(&mut self, code: &'static str, index: Option<u64>) {
-        self.warnings.push(Warning { code, index });
+        self.warnings.push(Warning { code, index, call_id: None });
     }
 
     pub(crate) fn set_epoch(&mut self, epoch: Epoch) {
@@ -563,7 +595,7 @@ impl<'r> View<'r> {
             .moved
             .iter()
             .filter(|&&at| self.record.groups.of(at).is_some_and(|group| self.group(group).is_some()));
-        let late = late.map(|&at| Warning { code: "late_result", index: Some(at.into()) });
+        let late = late.map(|&at| Warning { code: "late_result", index: Some(at.into()), call_id: None });
         self.warnings.iter().cloned().chain(late).collect()
     }
 
@@ -572,12 +604,17 @@ impl<'r> View<'r> {
         &self.events
     }
 
+    /// What managers decided while making the view, in order: to be recorded at the record's end, if at all.
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
     /// The epoch, if a sticky manager made the view.
     pub fn epoch(&self) -> Option<Epoch> {
         self.epoch
     }
 
-    fn group_items(&self, index: u32) -> Vec<Item> {
+    pub(crate) fn group_items(&self, index: u32) -> Vec<Item> {
         let Some(group) = self.group(index) else { return Vec::new() };
         let mut items = Vec::with_capacity(group.len());
         if let Some(entry) = self.record.entry(group.first.into()) {
@@ -653,6 +690,15 @@ impl<'r> View<'r> {
         }
         (current, fidelity)
     }
+}
+
+fn duplicate_calls(record: &Record) -> Vec<Warning> {
+    let warn = |(at, id): &(u32, Box<str>)| Warning {
+        code: "duplicate_call_id",
+        index: Some((*at).into()),
+        call_id: Some(id.to_string()),
+    };
+    record.groups.reclaimed.iter().map(warn).collect()
 }
 
 fn summary_item(shown: &Shown) -> Item {

@@ -181,6 +181,13 @@ impl WireError {
         WireError { kind: WireErrorKind::BadInput, message: message.into(), path: String::new() }
     }
 
+    /// The same error at a place.
+    #[must_use]
+    pub fn at(mut self, path: &str) -> Self {
+        self.path = path.into();
+        self
+    }
+
     /// A key that stands twice in one object.
     pub(crate) fn duplicate_key(path: String, key: &str) -> Self {
         let message = format!("the key {key:?} stands twice; readers would disagree about which one counts");

@@ -29,10 +29,8 @@ pub(super) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             let list =
                 body.get("messages").ok_or_else(|| WireError::bad_input("the object has no `messages`"))?;
             if list.kind() != Kind::Array {
-                return Err(WireError::bad_message(
-                    "/messages".into(),
-                    format!("`messages` must be a list, not {}", list.kind().name()),
-                ));
+                let problem = format!("`messages` must be a list, not {}", list.kind().name());
+                return Err(WireError::bad_input(problem).at("/messages"));
             }
             (list, Body::Object { raw: body.text().into(), key: "messages" })
         }
@@ -157,7 +155,7 @@ impl Reader {
             )
         })?;
         let mut entry = empty_entry(role, Arc::clone(&source));
-        entry.author = optional_text(message, "name", &source).filter(|_| role != Role::Tool);
+        entry.author = optional_text(message, "name", &source);
         entry.content_state = match message.get("content").map(|content| (content.kind(), content)) {
             None => ContentState::Absent,
             Some((Kind::Null, _)) => ContentState::Null,

@@ -83,9 +83,9 @@ impl Config {
 
     /// What to redact: the wishes of `[redact]`, and the value of every key the configuration knows of.
     pub(crate) fn redaction(&self) -> Options {
-        let named = self.providers.values().filter_map(|provider| provider.key_env.as_deref());
-        let named = named.chain(self.models.values().filter_map(|model| model.key_env.as_deref()));
-        let names = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].into_iter().chain(named);
+        let of_providers = self.providers.values().filter_map(|provider| provider.key_env.as_deref());
+        let of_models = self.models.values().filter_map(|model| model.key_env.as_deref());
+        let names = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].into_iter().chain(of_providers).chain(of_models);
         Options {
             email: self.redact.email.unwrap_or(false),
             phone: self.redact.phone.unwrap_or(false),

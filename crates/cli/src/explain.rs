@@ -5,85 +5,55 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Reset, Style};
 use scrollback_core::tokens::{Count, entry_tokens};
-use scrollback_core::{Reason, SUMMARY_HEADING, Source};
+use scrollback_core::{Entry, Reason, SUMMARY_HEADING, Source};
 
 use crate::curate::Curated;
 
 /// Longest excerpt of a text.
 const EXCERPT: usize = 44;
 
-/// One line of the table; neighbours with the same fate are told in one line.
-struct Row {
-    first: u64,
-    last: u64,
-    role: &'static str,
-    /// Tokens as sent, or as recorded for what is left out.
-    tokens: usize,
-    fate: Fate,
-    excerpt: String,
-}
-
-#[derive(PartialEq)]
+/// What became of an entry; decides mark and colour of its line.
+#[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Kept,
-    Changed(String),
-    Dropped(String),
+    Changed,
+    Dropped,
+    Added,
+}
+
+/// One line of the table. Neighbours left out for the same reason are told in one line.
+struct Row {
+    fate: Fate,
+    first: u64,
+    last: u64,
+    who: &'static str,
+    tokens: usize,
+    what: String,
 }
 
 /// Prints what was kept, changed and left out, entry by entry, and by whom.
 pub(crate) fn print(curated: &Curated<'_>) {
-    let mut out = anstream::stderr().lock();
-    let _ = write(&mut out, curated);
+    // Nobody reads it if it cannot be written.
+    let _ = write(&mut anstream::stderr().lock(), curated);
 }
 
 fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
     let (dim, bold) = (Style::new().dimmed(), Style::new().bold());
     let count = curated.view.count(curated.cx);
     let record = curated.view.record();
-    let original = record.tokens(curated.cx.counter) as usize + count.overhead;
     writeln!(
         out,
         "{bold}{} of {} messages, {} of {} tokens{Reset} {dim}({}, {}){Reset}\n",
         count.per_entry.len(),
         record.message_count(),
         thousands(count.total),
-        thousands(original),
+        thousands(record.tokens(curated.cx.counter) as usize + count.overhead),
         count.counter.method.name(),
         count.counter.tokenizer.name(),
     )?;
     writeln!(out, "{dim}    {:>7}  {:<10} {:>7}  what happened{Reset}", "entry", "role", "tokens")?;
     for row in rows(curated, &count) {
-        let (mark, colour, what) = match &row.fate {
-            Fate::Kept => ("  ", Style::new(), row.excerpt.clone()),
-            Fate::Changed(why) => ("~ ", AnsiColor::Yellow.on_default(), why.clone()),
-            Fate::Dropped(why) => ("- ", AnsiColor::Red.on_default(), why.clone()),
-        };
-        let place = if row.first == row.last {
-            row.first.to_string()
-        } else {
-            format!("{}–{}", row.first, row.last)
-        };
-        let who = if row.first == row.last {
-            row.role.to_string()
-        } else {
-            format!("{} entries", row.last - row.first + 1)
-        };
-        writeln!(out, "{colour}{mark}  {place:>7}  {who:<10} {:>7}  {what}{Reset}", thousands(row.tokens))?;
-    }
-    let added = AnsiColor::Green.on_default();
-    for item in curated.view.items() {
-        match item.source {
-            Source::Summary { covers } => {
-                let text = item.entry.content().unwrap_or_default();
-                let text = text.strip_prefix(SUMMARY_HEADING).unwrap_or(&text);
-                let what = format!("stands for {} entries: {}", covers.len(), excerpt(text.trim()));
-                writeln!(out, "{added}+   summary  {what}{Reset}")?;
-            }
-            Source::Interrupted { call_id } => {
-                writeln!(out, "{added}+    closed  call {} never got a result{Reset}", excerpt(&call_id))?;
-            }
-            Source::Entry(_) => {}
-        }
+        row.write(out)?;
     }
     for warning in curated.view.warnings() {
         let at = warning.index.map(|index| format!(" at {index}")).unwrap_or_default();
@@ -91,67 +61,148 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
     }
     if let Some(epoch) = curated.view.epoch() {
         let cut = epoch.cut.map(|cut| format!(", cut before {cut}")).unwrap_or_default();
-        writeln!(out, "{dim}    epoch  {}{cut}{Reset}", epoch.id)?;
+        writeln!(out, "{dim}      epoch  {}{cut}{Reset}", epoch.id)?;
     }
     writeln!(out)
 }
 
+impl Row {
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let (mark, colour) = match self.fate {
+            Fate::Kept => (' ', Style::new()),
+            Fate::Changed => ('~', AnsiColor::Yellow.on_default()),
+            Fate::Dropped => ('-', AnsiColor::Red.on_default()),
+            Fate::Added => ('+', AnsiColor::Green.on_default()),
+        };
+        let several = self.last - self.first + 1;
+        let (place, who) = match self.fate {
+            Fate::Added => (String::new(), self.who.to_string()),
+            _ if several > 1 => (format!("{}–{}", self.first, self.last), format!("{several} entries")),
+            _ => (self.first.to_string(), self.who.to_string()),
+        };
+        writeln!(
+            out,
+            "{colour}{mark}   {place:>7}  {who:<10} {:>7}  {}{Reset}",
+            thousands(self.tokens),
+            self.what
+        )
+    }
+}
+
+/// The entries of the record in order, and what the view added where it stands.
 fn rows(curated: &Curated<'_>, count: &Count) -> Vec<Row> {
     let record = curated.view.record();
-    let sent: BTreeMap<u64, usize> = curated
-        .view
-        .items()
-        .zip(&count.per_entry)
-        .filter_map(|(item, tokens)| match item.source {
-            Source::Entry(position) => Some((position, *tokens)),
-            _ => None,
-        })
-        .collect();
-    let explanation = curated.view.explain();
-    let dropped: BTreeMap<u64, _> = explanation.dropped.iter().map(|drop| (drop.index, drop)).collect();
-    let mut changed: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-    for change in &explanation.changed {
-        let sizes = match change.reason {
-            Reason::Moved => String::new(),
-            _ => format!(", {} → {} characters", thousands(change.from_chars), thousands(change.to_chars)),
-        };
-        changed.entry(change.index).or_default().push(format!(
-            "{} by {}{sizes}",
-            phrase(change.reason),
-            change.manager
-        ));
-    }
+    let told = Told::of(curated, count);
     let mut rows: Vec<Row> = Vec::new();
     for position in 0..record.len() as u64 {
+        rows.extend(told.added_before(position));
         let Some(entry) = record.entry(position) else { continue };
-        let fate = match (dropped.get(&position), changed.remove(&position)) {
-            (Some(drop), _) => {
-                Fate::Dropped(format!("left out by {}: {}", drop.manager, phrase(drop.reason)))
-            }
-            (None, Some(told)) => Fate::Changed(told.join("; ")),
-            (None, None) => Fate::Kept,
-        };
-        let calls: Vec<String> =
-            entry.tool_calls().map(|call| format!("{}(…)", call.name.as_str())).collect();
-        let text = entry.content().filter(|text| !text.is_empty()).unwrap_or_else(|| calls.join(", "));
-        let tokens =
-            sent.get(&position).copied().unwrap_or_else(|| entry_tokens(count.counter.tokenizer, entry));
+        let row = told.row(position, entry, count);
         match rows.last_mut() {
-            Some(row) if row.fate == fate && matches!(fate, Fate::Dropped(_)) => {
-                row.last = position;
-                row.tokens += tokens;
+            Some(last)
+                if row.fate == Fate::Dropped && last.fate == Fate::Dropped && last.what == row.what =>
+            {
+                last.last = position;
+                last.tokens += row.tokens;
             }
-            _ => rows.push(Row {
-                first: position,
-                last: position,
-                role: entry.role.as_str(),
-                tokens,
-                fate,
-                excerpt: excerpt(&text),
-            }),
+            _ => rows.push(row),
         }
     }
+    rows.extend(told.added_before(record.len() as u64));
     rows
+}
+
+/// What is known about the entries, by position.
+struct Told {
+    sent: BTreeMap<u64, usize>,
+    dropped: BTreeMap<u64, String>,
+    changed: BTreeMap<u64, String>,
+    /// What the view added, by the position it stands before.
+    added: BTreeMap<u64, Vec<(&'static str, usize, String)>>,
+}
+
+impl Told {
+    fn of(curated: &Curated<'_>, count: &Count) -> Self {
+        let mut told = Told {
+            sent: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            added: BTreeMap::new(),
+        };
+        let mut next = 0;
+        for (item, &tokens) in curated.view.items().zip(&count.per_entry) {
+            match item.source {
+                Source::Entry(position) => {
+                    told.sent.insert(position, tokens);
+                    next = position + 1;
+                }
+                Source::Interrupted { call_id } => {
+                    let what = format!("call {} never got a result", excerpt(&call_id));
+                    told.added.entry(next).or_default().push(("closed", tokens, what));
+                }
+                Source::Summary { covers } => {
+                    let text = item.entry.content().unwrap_or_default();
+                    let text = text.strip_prefix(SUMMARY_HEADING).unwrap_or(&text);
+                    let what = format!("stands for {} entries: {}", covers.len(), excerpt(text.trim()));
+                    let place = covers.first().copied().unwrap_or(next);
+                    told.added.entry(place).or_default().push(("summary", tokens, what));
+                }
+            }
+        }
+        let explanation = curated.view.explain();
+        for drop in explanation.dropped {
+            told.dropped.insert(drop.index, format!("left out by {}: {}", drop.manager, phrase(drop.reason)));
+        }
+        for change in explanation.changed {
+            let mut what = format!("{} by {}", phrase(change.reason), change.manager);
+            if change.reason != Reason::Moved {
+                let sizes = (thousands(change.from_chars), thousands(change.to_chars));
+                what.push_str(&format!(", {} → {} characters", sizes.0, sizes.1));
+            }
+            told.changed
+                .entry(change.index)
+                .and_modify(|earlier| {
+                    earlier.push_str("; ");
+                    earlier.push_str(&what);
+                })
+                .or_insert(what);
+        }
+        told
+    }
+
+    fn added_before(&self, position: u64) -> impl Iterator<Item = Row> {
+        let added = self.added.get(&position).map(Vec::as_slice).unwrap_or_default();
+        added.iter().map(move |(who, tokens, what)| Row {
+            fate: Fate::Added,
+            first: position,
+            last: position,
+            who,
+            tokens: *tokens,
+            what: what.clone(),
+        })
+    }
+
+    fn row(&self, position: u64, entry: &Entry, count: &Count) -> Row {
+        let (fate, what) = match (self.dropped.get(&position), self.changed.get(&position)) {
+            (Some(why), _) => (Fate::Dropped, why.clone()),
+            (None, Some(how)) => (Fate::Changed, how.clone()),
+            (None, None) => (Fate::Kept, said(entry)),
+        };
+        let tokens = self.sent.get(&position).copied();
+        let tokens = tokens.unwrap_or_else(|| entry_tokens(count.counter.tokenizer, entry));
+        Row { fate, first: position, last: position, who: entry.role.as_str(), tokens, what }
+    }
+}
+
+/// The start of what an entry says, or the calls it makes.
+fn said(entry: &Entry) -> String {
+    if let Some(text) = entry.content().filter(|text| !text.is_empty()) {
+        excerpt(&text)
+    } else {
+        let calls: Vec<String> =
+            entry.tool_calls().map(|call| format!("{}(…)", call.name.as_str())).collect();
+        excerpt(&calls.join(", "))
+    }
 }
 
 /// A reason in words.

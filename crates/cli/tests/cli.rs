@@ -1,5 +1,5 @@
 //! The binary as people and scripts meet it: output, error lines and exit codes.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 
@@ -154,7 +154,7 @@ fn several_managers_compose_in_order() {
 fn bad_input_is_exit_4_with_a_path() {
     let message = |message: &str| format!("[{{\"role\":\"user\",\"content\":\"x\"}},{message}]");
     let cases: Vec<(String, &str, Option<&str>)> = vec![
-        ("".into(), "bad_json", None),
+        (String::new(), "bad_json", None),
         ("{".into(), "bad_json", None),
         ("[1,]".into(), "bad_json", Some("/messages/1")),
         (

@@ -1,5 +1,5 @@
 //! One test for every row of the coherence table, named after it.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 

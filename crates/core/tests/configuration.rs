@@ -1,5 +1,5 @@
 //! The configuration grammar: every form, every error, with its path and what it suggests.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use scrollback_core::manager::{self, ConfigError};
 use serde_json::{Value, json};

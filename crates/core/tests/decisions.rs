@@ -1,5 +1,5 @@
 //! Decisions: what is recorded about a history holds for every later view.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use scrollback_core::manager::{self, Keep};
 use scrollback_core::{

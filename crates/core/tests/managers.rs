@@ -1,5 +1,5 @@
 //! Every manager at its edges: one test for each row of the managers' table, one line for each edge.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::{ParseOptions, Wire};

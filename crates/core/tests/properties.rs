@@ -139,11 +139,10 @@ proptest! {
             // A pending call closed with a stand-in gives way to the real result.
             let pending = wishes.unfinished == scrollback_core::Unfinished::Close
                 && matches!(history[n], Said::Result { .. });
-            if let Some((earlier, prefix)) = &before {
-                if *earlier == epoch && !late && !pending {
+            if let Some((earlier, prefix)) = &before
+                && *earlier == epoch && !late && !pending {
                     prop_assert!(messages.starts_with(prefix), "epoch {epoch}: {prefix:#?} then {messages:#?}");
                 }
-            }
             before = Some((epoch, messages));
         }
     }

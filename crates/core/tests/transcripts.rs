@@ -1,7 +1,7 @@
 //! Real agent sessions, every prefix of each: no view may break what the design promises.
 //!
 //! The transcripts are other people's and not part of this repository. Without them the test says so and passes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
 //! Running the real binary.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -237,7 +237,6 @@ impl<'r> View<'r> {
         view.choose_lead();
         view.anchor_tail();
         view.apply_decisions(cx);
-        view.warnings = duplicate_calls(record);
         view
     }
 
@@ -596,7 +595,7 @@ impl<'r> View<'r> {
             .iter()
             .filter(|&&at| self.record.groups.of(at).is_some_and(|group| self.group(group).is_some()));
         let late = late.map(|&at| Warning { code: "late_result", index: Some(at.into()), call_id: None });
-        self.warnings.iter().cloned().chain(late).collect()
+        duplicate_calls(self.record).chain(self.warnings.iter().cloned()).chain(late).collect()
     }
 
     /// What `observed` managers reported, in order.
@@ -692,13 +691,12 @@ impl<'r> View<'r> {
     }
 }
 
-fn duplicate_calls(record: &Record) -> Vec<Warning> {
-    let warn = |(at, id): &(u32, Box<str>)| Warning {
+fn duplicate_calls(record: &Record) -> impl Iterator<Item = Warning> {
+    record.groups.reclaimed.iter().map(|(at, id)| Warning {
         code: "duplicate_call_id",
         index: Some((*at).into()),
         call_id: Some(id.to_string()),
-    };
-    record.groups.reclaimed.iter().map(warn).collect()
+    })
 }
 
 fn summary_item(shown: &Shown) -> Item {

@@ -154,11 +154,13 @@ impl Told {
             told.dropped.insert(drop.index, format!("left out by {}: {}", drop.manager, phrase(drop.reason)));
         }
         for change in explanation.changed {
-            let mut what = format!("{} by {}", phrase(change.reason), change.manager);
-            if change.reason != Reason::Moved {
-                let sizes = (thousands(change.from_chars), thousands(change.to_chars));
-                what.push_str(&format!(", {} → {} characters", sizes.0, sizes.1));
-            }
+            let sizes = match change.reason {
+                Reason::Moved => String::new(),
+                _ => {
+                    format!(", {} → {} characters", thousands(change.from_chars), thousands(change.to_chars))
+                }
+            };
+            let what = format!("{} by {}{sizes}", phrase(change.reason), change.manager);
             told.changed
                 .entry(change.index)
                 .and_modify(|earlier| {

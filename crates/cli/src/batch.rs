@@ -197,7 +197,7 @@ fn optional<'a, T>(
 }
 
 fn check_keys(object: Raw<'_>, path: &str, known: &[&'static str]) -> Result<(), Failure> {
-    if let Some(key) = object.duplicate_key() {
+    if let Err(key) = object.object() {
         return Err(bad_value(&format!("{path}/{}", json::escape_pointer(&key)), "stands twice"));
     }
     let Some((key, _)) = object.members().find(|(key, _)| !known.contains(&key.as_ref())) else {

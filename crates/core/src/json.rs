@@ -428,17 +428,39 @@ impl<'a> Raw<'a> {
         Members { rest: Rest::inside(self, Kind::Object) }
     }
 
-    /// The first key that stands twice in this object.
-    pub fn duplicate_key(self) -> Option<Cow<'a, str>> {
-        let mut keys: Vec<Cow<'a, str>> = self.members().map(|(key, _)| key).collect();
+    /// An object taken apart once, to be asked for several keys; the first key that stands twice is the error.
+    pub fn object(self) -> Result<Object<'a>, Cow<'a, str>> {
+        let members: Vec<(Cow<'a, str>, Raw<'a>)> = self.members().collect();
+        let mut keys: Vec<&str> = members.iter().map(|(key, _)| key.as_ref()).collect();
         keys.sort_unstable();
-        keys.windows(2).find(|pair| pair.first() == pair.last()).and_then(|pair| pair.first().cloned())
+        match keys.windows(2).find(|pair| pair.first() == pair.last()).and_then(|pair| pair.first()) {
+            Some(key) => Err(Cow::Owned((*key).to_string())),
+            None => Ok(Object { members }),
+        }
     }
 
     /// Where this value lies in `source`, which it must be a slice of.
     pub fn span_in(self, source: &str) -> (u32, u32) {
         let start = (self.text.as_ptr() as usize).saturating_sub(source.as_ptr() as usize);
         (start as u32, (start + self.text.len()) as u32)
+    }
+}
+
+/// The members of an object in which no key stands twice.
+#[derive(Clone, Debug)]
+pub struct Object<'a> {
+    members: Vec<(Cow<'a, str>, Raw<'a>)>,
+}
+
+impl<'a> Object<'a> {
+    /// The value under `key`.
+    pub fn get(&self, key: &str) -> Option<Raw<'a>> {
+        self.members.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
+    }
+
+    /// Keys and values, in order.
+    pub fn members(&self) -> &[(Cow<'a, str>, Raw<'a>)] {
+        &self.members
     }
 }
 
@@ -711,7 +733,7 @@ mod tests {
         assert_eq!(members[2], ("b".into(), "null"));
         let elements: Vec<_> = raw.get("b").unwrap().elements().map(Raw::text).collect();
         assert_eq!(elements, ["1", r#""x,]""#, r#"{"k":2}"#]);
-        assert_eq!(raw.duplicate_key().as_deref(), Some("b"));
+        assert_eq!(raw.object().err().as_deref(), Some("b"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::block::{
 };
 use crate::context::Tools;
 use crate::entry::{ContentState, Entry, Origin, Role, Time};
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, Kind, Object, Raw};
 use crate::text::{RawJson, Text};
 use crate::view::{Fidelity, Item};
 
@@ -23,11 +23,9 @@ pub(super) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
     let (list, shape) = match body.kind() {
         Kind::Array => (body, Body::List),
         Kind::Object => {
-            if let Some(key) = body.duplicate_key() {
-                return Err(WireError::duplicate_key(String::new(), &key));
-            }
+            let object = body.object().map_err(|key| WireError::duplicate_key(String::new(), &key))?;
             let list =
-                body.get("messages").ok_or_else(|| WireError::bad_input("the object has no `messages`"))?;
+                object.get("messages").ok_or_else(|| WireError::bad_input("the object has no `messages`"))?;
             if list.kind() != Kind::Array {
                 let problem = format!("`messages` must be a list, not {}", list.kind().name());
                 return Err(WireError::bad_input(problem).at("/messages"));
@@ -139,11 +137,9 @@ impl Reader {
         if message.text().len() > MAX_MESSAGE_BYTES {
             return Err(bad("", "the message is larger than 4 GiB".into()));
         }
-        if let Some(key) = message.duplicate_key() {
-            return Err(WireError::duplicate_key(path.into(), &key));
-        }
         let source: Arc<str> = message.text().into();
-        let message = Raw::trusted(&source);
+        let message =
+            &Raw::trusted(&source).object().map_err(|key| WireError::duplicate_key(path.into(), &key))?;
         let role_raw = message.get("role").ok_or_else(|| bad("/role", "the message has no role".into()))?;
         let word = role_raw.string().ok_or_else(|| bad("/role", "the role must be a text".into()))?;
         let role = role_named(&word).ok_or_else(|| {
@@ -189,7 +185,7 @@ impl Reader {
     fn read_result(
         &mut self,
         entry: &mut Entry,
-        message: Raw<'_>,
+        message: &Object<'_>,
         source: &Arc<str>,
         path: &str,
     ) -> Result<(), WireError> {
@@ -211,7 +207,7 @@ impl Reader {
     fn read_reply(
         &mut self,
         entry: &mut Entry,
-        message: Raw<'_>,
+        message: &Object<'_>,
         source: &Arc<str>,
         index: usize,
         path: &str,
@@ -234,8 +230,9 @@ impl Reader {
             }
         }
         if let Some(call) = message.get("function_call").filter(|call| call.kind() == Kind::Object) {
+            let call = object(call, &format!("{path}/function_call"), "a function call")?;
             let id = Text::from(format!("sb_{index}_0").as_str());
-            let mut block = call_block(call, None, CallStyle::Function, "arguments", source);
+            let mut block = call_block(&call, None, CallStyle::Function, "arguments", source);
             if let BlockKind::ToolCall(call) = &mut block.kind {
                 call.call_id = Some(id.clone());
                 self.pending = Some((call.name.as_str().into_owned(), id));
@@ -259,13 +256,13 @@ fn role_named(word: &str) -> Option<Role> {
     })
 }
 
-fn optional_text(object: Raw<'_>, key: &str, source: &Arc<str>) -> Option<Text> {
+fn optional_text(object: &Object<'_>, key: &str, source: &Arc<str>) -> Option<Text> {
     let value = object.get(key).filter(|value| value.kind() == Kind::String)?;
     Some(Text::Raw(RawJson::new(source, value)))
 }
 
 /// An id that may be missing, but must be a text if it is there.
-fn id_text(object: Raw<'_>, key: &str, source: &Arc<str>, path: &str) -> Result<Option<Text>, WireError> {
+fn id_text(object: &Object<'_>, key: &str, source: &Arc<str>, path: &str) -> Result<Option<Text>, WireError> {
     match object.get(key).map(Raw::kind) {
         None | Some(Kind::Null) => Ok(None),
         Some(Kind::String) => Ok(optional_text(object, key, source)),
@@ -276,32 +273,32 @@ fn id_text(object: Raw<'_>, key: &str, source: &Arc<str>, path: &str) -> Result<
     }
 }
 
-fn checked_object(value: Raw<'_>, path: &str, what: &str) -> Result<(), WireError> {
+fn object<'a>(value: Raw<'a>, path: &str, what: &str) -> Result<Object<'a>, WireError> {
     if value.kind() != Kind::Object {
         let problem = format!("{what} must be an object, not {}", value.kind().name());
         return Err(WireError::bad_message(path.into(), problem));
     }
-    match value.duplicate_key() {
-        Some(key) => Err(WireError::duplicate_key(path.into(), &key)),
-        None => Ok(()),
-    }
+    value.object().map_err(|key| WireError::duplicate_key(path.into(), &key))
 }
 
-fn read_call(call: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
-    checked_object(call, path, "a tool call")?;
-    let id = id_text(call, "id", source, path)?;
-    let custom = call.get("custom").filter(|custom| custom.kind() == Kind::Object);
-    let (inner, style, arguments) = match custom {
-        Some(custom) => (custom, CallStyle::Custom, "input"),
-        None => (call.get("function").unwrap_or(call), CallStyle::Function, "arguments"),
+fn read_call(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
+    let call = object(raw, path, "a tool call")?;
+    let id = id_text(&call, "id", source, path)?;
+    let inner = |key: &str| match call.get(key) {
+        Some(inner) => object(inner, &format!("{path}/{key}"), "what is called").map(Some),
+        None => Ok(None),
     };
-    let mut block = call_block(inner, id, style, arguments, source);
-    block.raw = Some(RawJson::new(source, call));
+    let mut block = if let Some(custom) = inner("custom")? {
+        call_block(&custom, id, CallStyle::Custom, "input", source)
+    } else {
+        call_block(inner("function")?.as_ref().unwrap_or(&call), id, CallStyle::Function, "arguments", source)
+    };
+    block.raw = Some(RawJson::new(source, raw));
     Ok(block)
 }
 
 fn call_block(
-    inner: Raw<'_>,
+    inner: &Object<'_>,
     call_id: Option<Text>,
     style: CallStyle,
     arguments: &str,
@@ -314,17 +311,15 @@ fn call_block(
         _ => Text::from(""),
     };
     let name = optional_text(inner, "name", source).unwrap_or_else(|| Text::from(""));
-    Block::new(
-        BlockKind::ToolCall(Box::new(ToolCall { call_id, name, arguments, style, signature: None })),
-        None,
-    )
+    let call = ToolCall { call_id, name, arguments, style, signature: None };
+    Block::new(BlockKind::ToolCall(Box::new(call)), None)
 }
 
-fn read_part(part: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
-    checked_object(part, path, "a content part")?;
+fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
+    let part = object(raw, path, "a content part")?;
     let kind = part.get("type").and_then(Raw::string);
     let text = |key: &str| {
-        optional_text(part, key, source)
+        optional_text(&part, key, source)
             .ok_or_else(|| WireError::bad_message(format!("{path}/{key}"), format!("`{key}` must be a text")))
     };
     let block = match kind.as_deref() {
@@ -332,15 +327,18 @@ fn read_part(part: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, Wire
         Some("refusal") => BlockKind::Refusal(text("refusal")?),
         Some(media @ ("image_url" | "input_audio" | "file")) => match part.get(media) {
             Some(inner) => BlockKind::Media(Box::new(read_media(media, inner, source))),
-            None => BlockKind::Opaque(RawJson::new(source, part)),
+            None => BlockKind::Opaque(RawJson::new(source, raw)),
         },
-        _ => BlockKind::Opaque(RawJson::new(source, part)),
+        _ => BlockKind::Opaque(RawJson::new(source, raw)),
     };
-    Ok(Block::new(block, Some(RawJson::new(source, part))))
+    Ok(Block::new(block, Some(RawJson::new(source, raw))))
 }
 
 fn read_media(kind: &str, inner: Raw<'_>, source: &Arc<str>) -> Media {
-    let text = |key: &str| optional_text(inner, key, source);
+    let text = |key: &str| {
+        let value = inner.get(key).filter(|value| value.kind() == Kind::String)?;
+        Some(Text::Raw(RawJson::new(source, value)))
+    };
     let inline_or_url = |text: Text| {
         let inline = text.as_str().starts_with("data:");
         if inline { MediaSource::Inline(text) } else { MediaSource::Url(text) }

@@ -8,10 +8,22 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use scrollback_core::tokens::entry_tokens;
 use scrollback_core::wire::openai_chat::provider_message_to_entry;
-use scrollback_core::{CurationError, Source, Time, View, json, manager, settle_offline};
+use scrollback_core::wire::{ParseOptions, Wire};
+use scrollback_core::{CurationError, Record, Source, Time, View, json, manager, settle_offline};
 use support::{
     Said, anchors, assert_coherent, entries, history, manager_text, record_of, rendered, sticky_text, wishes,
 };
+
+/// A new record of rendered messages.
+fn record_from(messages: &[String]) -> Record {
+    let body = format!("[{}]", messages.join(","));
+    let parsed = Wire::OpenaiChat.parse(json::check(&body).unwrap(), &ParseOptions::default()).unwrap();
+    let mut record = Record::new();
+    for entry in parsed.entries {
+        record.append(entry).unwrap();
+    }
+    record
+}
 
 fn positions(view: &View<'_>) -> Vec<u64> {
     view.items()
@@ -118,7 +130,7 @@ proptest! {
         cx.preserve_last_n = None;
         let text = if truncate { format!("[\"tool_result_truncator(20)\", {sticky:?}]") } else { sticky };
         let manager = manager::parse(&text).unwrap();
-        let mut record = scrollback_core::Record::new();
+        let mut record = Record::new();
         let mut before: Option<(u64, Vec<String>)> = None;
         for (n, entry) in entries(&history).into_iter().enumerate() {
             record.append(entry).unwrap();
@@ -152,7 +164,7 @@ proptest! {
     fn growing_changes_nothing(history in history(22), text in manager_text(), wishes in wishes()) {
         let cx = wishes.context();
         let manager = manager::parse(&text).unwrap();
-        let mut record = scrollback_core::Record::new();
+        let mut record = Record::new();
         for (n, entry) in entries(&history).into_iter().enumerate() {
             record.append(entry).unwrap();
             let fresh = record_of(&history[..=n]);
@@ -166,6 +178,23 @@ proptest! {
         }
     }
 
+    /// Two managers in a row do what the second does with the messages of the first, pins and summaries aside.
+    #[test]
+    fn composing_is_curating_what_was_curated(
+        history in history(24), first in manager_text(), second in manager_text(), wishes in wishes()
+    ) {
+        prop_assume!(![&first, &second].iter().any(|text| text.contains("pin(") || text.contains("summarize(")));
+        let cx = wishes.context();
+        let (one, two) = (manager::parse(&first).unwrap(), manager::parse(&second).unwrap());
+        let record = record_of(&history);
+        let Ok(view) = record.view(&cx, &*one) else { return Ok(()) };
+        let between = record_from(&rendered(view.items()));
+        let apart = between.view(&cx, &*two).map(|view| rendered(view.items()));
+        let both = manager::Compose { managers: vec![one, two] };
+        let together = record.view(&cx, &both).map(|view| rendered(view.items()));
+        prop_assert_eq!(together, apart);
+    }
+
     /// Curating what was curated changes nothing more.
     #[test]
     fn curating_twice_is_curating_once(history in history(28), text in manager_text(), wishes in wishes()) {
@@ -177,14 +206,7 @@ proptest! {
         let record = record_of(&history);
         let Ok(view) = record.view(&cx, &*manager) else { return Ok(()) };
         let once = rendered(view.items());
-        let body = format!("[{}]", once.join(","));
-        let mut again = scrollback_core::Record::new();
-        let parsed = scrollback_core::wire::Wire::OpenaiChat
-            .parse(json::check(&body).unwrap(), &scrollback_core::wire::ParseOptions::default())
-            .unwrap();
-        for entry in parsed.entries {
-            again.append(entry).unwrap();
-        }
+        let again = record_from(&once);
         prop_assert_eq!(rendered(again.view(&cx, &*manager).unwrap().items()), once);
     }
 }

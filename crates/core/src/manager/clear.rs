@@ -9,7 +9,7 @@ use crate::view::View;
 use crate::view::edit::{Edit, Mark, Reach, Rewrite};
 
 /// Old tool results show a short placeholder; calls, and what the tools of the task answered, stay.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClearToolResults {
     /// Newest results that stay whole.
     pub keep_recent: usize,
@@ -66,8 +66,8 @@ impl HistoryManager for ClearToolResults {
     fn curate<'r>(&self, mut view: View<'r>, _: &CurationContext) -> Result<View<'r>, CurationError> {
         let mut left = self.keep_recent;
         let mut mark = None;
-        'walk: for (index, group) in view.groups().rev().filter(|(_, group)| group.has_calls()) {
-            let _ = group;
+        let tool_groups = view.groups().rev().filter(|(_, group)| group.has_calls()).map(|(index, _)| index);
+        'walk: for index in tool_groups {
             for result in self.eligible(&view, index).into_iter().rev() {
                 if left == 0 {
                     mark = Some(Mark { group: index, result: result + 1 });

@@ -6,7 +6,7 @@ use crate::error::CurationError;
 use crate::view::{Reason, View};
 
 /// Keeps the newest groups with at most `window_size` entries in total, and what is protected.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SlidingWindow {
     /// Entries that may stay; every entry of a group counts.
     pub window_size: usize,

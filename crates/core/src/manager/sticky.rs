@@ -18,7 +18,7 @@ use crate::view::{Epoch, Reason, View};
 ///
 /// Between two cuts each view is a prefix of the next. The cut is a fold over the groups of the record, so it needs
 /// no state: any process that has the record finds the same cut.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sticky {
     /// What is measured, and in which unit.
     pub inner: StickyInner,
@@ -29,7 +29,7 @@ pub struct Sticky {
 }
 
 /// The managers whose cut can be made sticky.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StickyInner {
     /// Entries.
     SlidingWindow(SlidingWindow),
@@ -123,16 +123,7 @@ impl Sticky {
     /// The cut after the last group, going on from where an earlier call on this record left off.
     fn fold(&self, view: &View<'_>, cx: &CurationContext, gauge: &dyn Gauge) -> Fold {
         let record = view.record();
-        let key = view.lineage().map(|lineage| {
-            signature(&(
-                lineage,
-                self.inner.manager().config().to_string(),
-                self.high,
-                self.low,
-                cx.preserve_task,
-                gauge.key(),
-            ))
-        });
+        let key = view.lineage().map(|lineage| signature(&(lineage, self, cx.preserve_task, gauge.key())));
         let known = key.and_then(|key| record.cache.fold(key));
         let mut fold = known.unwrap_or_else(|| gauge.start(view, cx));
         let all = record.groups.all.len() as u32;

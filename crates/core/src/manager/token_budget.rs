@@ -6,7 +6,7 @@ use crate::error::CurationError;
 use crate::view::{Reason, View};
 
 /// Keeps the newest groups that fit a number of tokens, and what is protected.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenBudget {
     /// Tokens of the whole request.
     pub max_tokens: usize,

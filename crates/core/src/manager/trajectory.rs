@@ -7,7 +7,7 @@ use crate::ranges::Ranges;
 use crate::view::{Reason, View};
 
 /// The window of a `ReAct` trajectory: the first steps, the last steps, and as many before those as fit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TrajectoryWindow {
     /// Steps a view may have.
     pub max_steps: usize,

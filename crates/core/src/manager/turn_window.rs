@@ -7,7 +7,7 @@ use crate::ranges::Ranges;
 use crate::view::{Reason, View};
 
 /// Keeps the groups of the last `max_turns` turns, and what is protected. A turn is never split.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TurnWindow {
     /// Turns that stay.
     pub max_turns: usize,

@@ -1,0 +1,127 @@
+//! Where every view starts: the coherent record with its decisions, and what is anchored in it.
+
+use std::sync::Arc;
+
+use super::edit::{Edit, Reach, Rewrite, signature};
+use super::{Anchors, Reason, SUMMARY_HEADING, Shown, View};
+use crate::context::CurationContext;
+use crate::decision::Place;
+use crate::entry::{Entry, Role};
+use crate::ranges::Ranges;
+use crate::record::Record;
+use crate::record::decided::Summary;
+
+impl<'r> View<'r> {
+    /// The coherent view of a record with its decisions applied: where every manager starts.
+    pub fn of(record: &'r Record, cx: &CurationContext) -> Self {
+        let decided = &record.decided;
+        let mut view = View {
+            record,
+            unfinished: cx.unfinished,
+            lead: Vec::new(),
+            body: Ranges::one(0..record.groups.all.len() as u32),
+            task: Ranges::default(),
+            last: Ranges::default(),
+            pinned: decided.pinned.clone(),
+            summary: None,
+            edits: Vec::new(),
+            drops: Vec::new(),
+            warnings: Vec::new(),
+            events: Vec::new(),
+            epoch: None,
+            lineage: Some(signature(&(
+                record.version,
+                cx.unfinished,
+                cx.preserve_system,
+                cx.scope.as_deref(),
+            ))),
+            anchors: Anchors { system: cx.preserve_system, task: cx.preserve_task, last: cx.preserve_last_n },
+            decisions: Vec::new(),
+        };
+        view.anchor_lead();
+        view.choose_lead();
+        view.anchor_tail();
+        view.apply_decisions(cx);
+        view
+    }
+
+    /// The system entries the view starts with are its lead.
+    pub(super) fn anchor_lead(&mut self) {
+        // What follows a summary among the lead stays behind it.
+        if !self.anchors.system || self.summary.is_some() {
+            return;
+        }
+        let natural: Vec<u32> =
+            self.groups().map_while(|(index, group)| (group.role == Role::System).then_some(index)).collect();
+        if !natural.is_empty() {
+            self.body = self.body.minus(&Ranges::of(natural.iter().copied()));
+            self.lead.extend(natural);
+        }
+    }
+
+    /// A recorded decision may have put other entries in the place of the lead.
+    fn choose_lead(&mut self) {
+        let Some((chosen, by)) = self.record.decided.lead.as_ref().filter(|_| self.anchors.system) else {
+            return;
+        };
+        let chosen_set = Ranges::of(chosen.iter().copied());
+        self.body = self.body.minus(&chosen_set);
+        let replaced = Ranges::of(self.lead.drain(..)).minus(&chosen_set);
+        self.note_drop(replaced, &"lead".into(), Reason::ReplacedLead, Some(*by));
+        self.lead = chosen.iter().copied().filter(|&index| self.group(index).is_some()).collect();
+    }
+
+    /// What the next reply must answer, and the last entries if asked for.
+    pub(super) fn anchor_tail(&mut self) {
+        let tail = self.groups().next_back().filter(|(_, group)| group.has_calls()).map(|(index, _)| index);
+        self.task = Ranges::of(self.last_user().into_iter().chain(tail));
+        if let Some(wanted) = self.anchors.last {
+            let mut entries = 0;
+            let mut start = None;
+            for (index, group) in self.groups().rev() {
+                if entries >= wanted {
+                    break;
+                }
+                entries += group.len();
+                start = Some(index);
+            }
+            self.last = start.map_or_else(Ranges::default, |start| self.body.from(start));
+        }
+    }
+
+    fn apply_decisions(&mut self, cx: &CurationContext) {
+        let record = self.record;
+        let scope = cx.scope.as_deref();
+        for decided in &record.decided.rewrites {
+            let manager = match decided.rewrite {
+                Rewrite::Clear { .. } => "clear_tool_results",
+                Rewrite::Truncate { .. } => "tool_result_truncator",
+            };
+            let reach = Reach::Positions(decided.positions.clone());
+            self.edits.push(Edit::new(decided.rewrite.clone(), reach, manager, Some(decided.at)));
+        }
+        if let Some(cut) = record.decided.cut(scope) {
+            let keep = self.body.from(cut.before).union(&Ranges::of(cut.held));
+            self.keep_as(&keep, &cut.by, Reason::BeforeCut, Some(cut.at));
+        }
+        if let Some(summary) = record.decided.summary(scope) {
+            self.show_summary(Arc::clone(summary));
+        }
+    }
+
+    /// Shows a summary instead of the groups it covers, and instead of the one before it.
+    pub(super) fn show_summary(&mut self, summary: Arc<Summary>) {
+        let covered = self.body.intersect(&summary.groups);
+        self.body = self.body.minus(&covered);
+        self.note_drop(covered, &"summarize".into(), Reason::Summarized, Some(summary.at));
+        let role = match summary.place {
+            Place::System => Role::System,
+            Place::Assistant => Role::Assistant,
+        };
+        self.summary = Some(Shown {
+            entry: Arc::new(Entry::text(role, &format!("{SUMMARY_HEADING}\n{}", summary.text))),
+            before: (summary.place == Place::Assistant).then(|| summary.groups.iter().next().unwrap_or(0)),
+            summary,
+        });
+    }
+}

@@ -1,0 +1,83 @@
+//! Tokens of a view, counted as it is shown.
+
+use super::edit::{Mark, signature};
+use super::{Fidelity, Source, View};
+use crate::context::CurationContext;
+use crate::tokens::{Count, Counter, entry_tokens};
+
+impl View<'_> {
+    /// Tokens of one group as the view shows it.
+    pub(crate) fn group_tokens(&self, counter: Counter, index: u32) -> usize {
+        let Some(group) = self.group(index) else { return 0 };
+        let own = self.opening_tokens(counter, group.first);
+        let results: usize = group
+            .results
+            .iter()
+            .enumerate()
+            .map(|(number, &position)| {
+                self.result_tokens(counter, Mark { group: index, result: number as u32 }, position)
+            })
+            .sum();
+        let missing = self.missing_items(index, group);
+        own + results
+            + missing
+                .iter()
+                .map(|item| self.record.calibrated(counter, entry_tokens(counter.tokenizer, &item.entry)))
+                .sum::<usize>()
+    }
+
+    fn opening_tokens(&self, counter: Counter, position: u32) -> usize {
+        let whole = || self.record.entry_tokens(counter, position);
+        match self.record.entry(position.into()).and_then(|entry| entry.without_cut_parts()) {
+            Some(left) => self.record.calibrated(counter, entry_tokens(counter.tokenizer, &left)),
+            None => whole(),
+        }
+    }
+
+    fn result_tokens(&self, counter: Counter, mark: Mark, position: u32) -> usize {
+        let edits: Vec<u64> = self.edits_on(mark, position).map(|edit| edit.signature).collect();
+        if edits.is_empty() {
+            return self.record.entry_tokens(counter, position);
+        }
+        let tokens = self.record.cache.rewrite_tokens(counter.tokenizer, position, signature(&edits), || {
+            let Some(entry) = self.record.entry(position.into()) else { return 0 };
+            entry_tokens(counter.tokenizer, &self.rewritten(mark, position, entry).0)
+        });
+        self.record.calibrated(counter, tokens)
+    }
+
+    /// Tokens of lead and summary.
+    pub(crate) fn anchored_tokens(&self, counter: Counter) -> usize {
+        let lead: usize = self.lead.iter().map(|&index| self.group_tokens(counter, index)).sum();
+        lead + self
+            .summary
+            .as_ref()
+            .map_or(0, |shown| self.record.calibrated(counter, entry_tokens(counter.tokenizer, &shown.entry)))
+    }
+
+    /// Tokens of the whole view, entry by entry.
+    pub fn count(&self, cx: &CurationContext) -> Count {
+        self.count_by(cx.counter, cx)
+    }
+
+    /// Tokens of the whole view by a given counter.
+    pub(crate) fn count_by(&self, counter: Counter, cx: &CurationContext) -> Count {
+        let per_entry: Vec<usize> = self
+            .items()
+            .map(|item| match item.source {
+                Source::Entry(position) if item.fidelity != Fidelity::Rewritten => {
+                    self.record.entry_tokens(counter, position as u32)
+                }
+                _ => self.record.calibrated(counter, entry_tokens(counter.tokenizer, &item.entry)),
+            })
+            .collect();
+        let overhead = cx.overhead(counter);
+        Count { total: per_entry.iter().sum::<usize>() + overhead, per_entry, overhead, counter }
+    }
+
+    /// Tokens of the whole view, without listing entries.
+    pub(crate) fn total_tokens(&self, counter: Counter, cx: &CurationContext) -> usize {
+        let body: usize = self.body.iter().map(|index| self.group_tokens(counter, index)).sum();
+        cx.overhead(counter) + self.anchored_tokens(counter) + body
+    }
+}

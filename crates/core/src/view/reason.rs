@@ -1,0 +1,65 @@
+//! Why an entry is not in a view, or not as it was said.
+
+use serde::Serialize;
+
+/// Why an entry is not in the view, or not as it was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// A result nobody called for.
+    OrphanResult,
+    /// A second result for one call.
+    DuplicateResult,
+    /// A call whose results are not all there.
+    UnfinishedGroup,
+    /// An entry of the group was erased.
+    Erased,
+    /// Shortened; or its stream broke before a part was whole.
+    Truncated,
+    /// A result shown next to its call although other entries came between.
+    Moved,
+    /// Before the window.
+    OutsideWindow,
+    /// In an older turn.
+    OlderTurn,
+    /// Does not fit the budget.
+    OverBudget,
+    /// Old result, placeholder shown.
+    Cleared,
+    /// Its tool is no longer offered.
+    InactiveTool,
+    /// A summary stands for it.
+    Summarized,
+    /// Matters less to the current question.
+    LessRelevant,
+    /// Before the cut.
+    BeforeCut,
+    /// Another lead took its place.
+    ReplacedLead,
+    /// A manager from outside this crate did not want it.
+    LeftOut,
+}
+
+impl Reason {
+    /// The word for it in every output.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::OrphanResult => "orphan_result",
+            Reason::DuplicateResult => "duplicate_result",
+            Reason::UnfinishedGroup => "unfinished_group",
+            Reason::Erased => "erased",
+            Reason::Truncated => "truncated",
+            Reason::Moved => "moved",
+            Reason::OutsideWindow => "outside_window",
+            Reason::OlderTurn => "older_turn",
+            Reason::OverBudget => "over_budget",
+            Reason::Cleared => "cleared",
+            Reason::InactiveTool => "inactive_tool",
+            Reason::Summarized => "summarized",
+            Reason::LessRelevant => "less_relevant",
+            Reason::BeforeCut => "before_cut",
+            Reason::ReplacedLead => "replaced_lead",
+            Reason::LeftOut => "left_out",
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What managers work with: the groups of a view, what is protected among them, and the ways to change it.
+
+use std::sync::Arc;
+
+use super::edit::{Edit, Reach, signature};
+use super::{Drop, Epoch, Item, Reason, View, Warning};
+use crate::decision::Decision;
+use crate::event::HistoryCurated;
+use crate::ranges::Ranges;
+use crate::record::Record;
+use crate::record::decided::Summary;
+use crate::record::groups::Group;
+
+impl<'r> View<'r> {
+    /// The record the view is of.
+    pub fn record(&self) -> &'r Record {
+        self.record
+    }
+
+    /// Leaves out the groups that `keep` says no to, in the name of `manager`: the way to write a manager of your own.
+    ///
+    /// `keep` sees the entries of each group as they would be sent. What is protected stays whatever it says.
+    ///
+    /// ```
+    /// use scrollback_core::{CurationContext, CurationError, HistoryManager, Role, View};
+    ///
+    /// struct OnlyPeople;
+    ///
+    /// impl HistoryManager for OnlyPeople {
+    ///     fn name(&self) -> &'static str {
+    ///         "only_people"
+    ///     }
+    ///     fn curate<'r>(&self, mut view: View<'r>, _: &CurationContext) -> Result<View<'r>, CurationError> {
+    ///         view.retain(self.name(), |group| group.iter().any(|item| item.entry.role == Role::User));
+    ///         Ok(view)
+    ///     }
+    /// }
+    /// ```
+    pub fn retain(&mut self, manager: &str, mut keep: impl FnMut(&[Item]) -> bool) {
+        let kept: Vec<u32> =
+            self.groups().map(|(index, _)| index).filter(|&index| keep(&self.group_items(index))).collect();
+        self.keep(&Ranges::of(kept), manager, Reason::LeftOut);
+    }
+
+    /// The body's groups that are shown, oldest first; walks from either end.
+    pub(crate) fn groups(&self) -> impl DoubleEndedIterator<Item = (u32, &'r Group)> + '_ {
+        self.groups_in(&self.body)
+    }
+
+    /// The groups of `set` that are shown, oldest first.
+    pub(crate) fn groups_in<'s>(
+        &'s self,
+        set: &'s Ranges,
+    ) -> impl DoubleEndedIterator<Item = (u32, &'r Group)> + 's {
+        set.iter().filter_map(|index| Some((index, self.group(index)?)))
+    }
+
+    /// A group, if a coherent view shows it.
+    pub(crate) fn group(&self, index: u32) -> Option<&'r Group> {
+        let record: &'r Record = self.record;
+        record.groups.get(index).filter(|group| group.is_visible(self.unfinished))
+    }
+
+    pub(crate) fn body(&self) -> &Ranges {
+        &self.body
+    }
+
+    pub(crate) fn pinned(&self) -> &Ranges {
+        &self.pinned
+    }
+
+    pub(crate) fn task(&self) -> &Ranges {
+        &self.task
+    }
+
+    /// The body's groups that no manager may drop.
+    pub(crate) fn protected(&self) -> Ranges {
+        let task = if self.anchors.task { self.task.clone() } else { Ranges::default() };
+        task.union(&self.last).union(&self.pinned).intersect(&self.body)
+    }
+
+    /// The last user group of the body.
+    pub(crate) fn last_user(&self) -> Option<u32> {
+        self.last_user_up_to(u32::MAX)
+    }
+
+    /// The last user group of the body up to and including `index`.
+    pub(crate) fn last_user_up_to(&self, index: u32) -> Option<u32> {
+        let users = &self.record.groups.users;
+        let end = users.partition_point(|&user| user <= index);
+        users.iter().take(end).rev().copied().find(|&user| self.body.contains(user))
+    }
+
+    /// The body's user groups, newest first.
+    pub(crate) fn users_newest_first(&self) -> impl Iterator<Item = u32> + '_ {
+        self.record.groups.users.iter().rev().copied().filter(|&user| self.body.contains(user))
+    }
+
+    /// Where a summary stands among the body's groups, if one does.
+    pub(crate) fn summary_before(&self) -> Option<u32> {
+        self.summary.as_ref()?.before
+    }
+
+    /// The recorded summary the view shows.
+    pub(crate) fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref().map(|shown| shown.summary.as_ref())
+    }
+
+    /// A number for everything done so far, as long as each group of the view depends on that group alone; then a
+    /// fold over the groups can go on where it stopped when the record was shorter. None once that is over.
+    pub(crate) fn lineage(&self) -> Option<u64> {
+        self.lineage
+    }
+
+    /// Drops what is neither in `keep` nor protected.
+    pub(crate) fn keep(&mut self, keep: &Ranges, manager: &str, reason: Reason) {
+        self.keep_as(keep, &manager.into(), reason, None);
+        self.lineage = None;
+        // The next manager sees this view and no other, so what anchors it is found anew.
+        self.anchor_lead();
+        self.anchor_tail();
+    }
+
+    /// Shows a summary that is not recorded yet; it comes out with the view's decisions.
+    pub(crate) fn summarize(&mut self, decision: Decision) {
+        let at = (self.record.len() + self.decisions.len()) as u64;
+        if let Some(summary) = Summary::of(at, &decision, &self.record.groups) {
+            self.show_summary(Arc::new(summary));
+            self.decisions.push(decision);
+            self.lineage = None;
+        }
+    }
+
+    pub(super) fn keep_as(&mut self, keep: &Ranges, manager: &Arc<str>, reason: Reason, by: Option<u64>) {
+        let kept = self.body.intersect(keep).union(&self.protected());
+        let dropped = self.body.minus(&kept);
+        self.body = kept;
+        self.note_drop(dropped, manager, reason, by);
+    }
+
+    pub(super) fn note_drop(&mut self, groups: Ranges, manager: &Arc<str>, reason: Reason, by: Option<u64>) {
+        if !groups.is_empty() {
+            self.drops.push(Drop { groups, manager: Arc::clone(manager), reason, by });
+        }
+    }
+
+    pub(crate) fn pin(&mut self, groups: &Ranges) {
+        self.pinned = self.pinned.union(groups);
+        self.lineage = self.lineage.map(|lineage| signature(&(lineage, &self.pinned)));
+    }
+
+    pub(crate) fn edit(&mut self, edit: Edit) {
+        self.lineage = match &edit.reach {
+            // The exempt groups are the pinned ones, which the lineage knows.
+            Reach::All { .. } => self.lineage.map(|lineage| signature(&(lineage, edit.signature))),
+            Reach::Before { .. } | Reach::Positions(_) => None,
+        };
+        self.edits.push(edit);
+    }
+
+    pub(crate) fn warn(&mut self, code: &'static str, index: Option<u64>) {
+        self.warnings.push(Warning { code, index, call_id: None });
+    }
+
+    pub(crate) fn set_epoch(&mut self, epoch: Epoch) {
+        self.epoch = Some(epoch);
+    }
+
+    pub(crate) fn emit(&mut self, event: HistoryCurated) {
+        self.events.push(event);
+    }
+}

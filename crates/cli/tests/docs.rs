@@ -1,0 +1,163 @@
+//! The documentation stays true: every command in it is run, every piece of Rust is part of an example that
+//! compiles, and every test that a promise names exists.
+//!
+//! A fenced block marked `console` holds commands, each after `$ `, and what they print. `…` alone on a line stands
+//! for any number of lines, and inside a line for any text.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{folder, repository};
+
+/// The files people read, with their text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut paths = Vec::new();
+    for folder in [repository("."), repository("docs")] {
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        paths.extend(files.filter(|path| path.extension().is_some_and(|ending| ending == "md")));
+    }
+    paths.sort();
+    assert!(paths.len() >= 10, "the pages were found: {paths:?}");
+    paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The fenced blocks of a page in one language: number of the first line, and the lines.
+fn blocks<'t>(page: &'t str, language: &str) -> Vec<(usize, Vec<&'t str>)> {
+    let mut found = Vec::new();
+    let mut open: Option<(bool, usize, Vec<&str>)> = None;
+    for (number, line) in page.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(marked)) => open = Some((marked == language, number + 2, Vec::new())),
+            (Some(_), Some(_)) => {
+                found.extend(open.take().filter(|(wanted, ..)| *wanted).map(|(_, at, lines)| (at, lines)));
+            }
+            (Some((.., lines)), None) => lines.push(line),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    found
+}
+
+/// Runs a command line at the root of the repository; what it prints on either stream, in order.
+fn run(command: &str) -> String {
+    let binary = Path::new(env!("CARGO_BIN_EXE_scrollback")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("sh")
+        .args(["-c", &format!("exec 2>&1\n{command}")])
+        .current_dir(repository("."))
+        .env("PATH", path)
+        .env("XDG_CONFIG_HOME", folder("docs"))
+        .env_remove("OPENAI_API_KEY")
+        .env_remove("ANTHROPIC_API_KEY")
+        .env_remove("CLICOLOR_FORCE")
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Whether `…` in `wanted` can stand for something such that both lines are equal.
+fn line_fits(wanted: &str, found: &str) -> bool {
+    let (wanted, mut rest) = (wanted.trim_end(), found.trim_end());
+    let Some((start, tail)) = wanted.split_once('…') else { return wanted == rest };
+    let Some(after) = rest.strip_prefix(start) else { return false };
+    rest = after;
+    let mut parts: Vec<&str> = tail.split('…').collect();
+    let end = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(end)
+}
+
+/// Whether lines of `…` in `wanted` can stand for something such that all lines fit.
+fn lines_fit(wanted: &[&str], found: &[&str]) -> bool {
+    match wanted.split_first() {
+        None => found.is_empty(),
+        Some((&"…", rest)) => (0..=found.len()).any(|skip| lines_fit(rest, &found[skip..])),
+        Some((line, rest)) => {
+            found.split_first().is_some_and(|(first, found)| line_fits(line, first) && lines_fit(rest, found))
+        }
+    }
+}
+
+#[test]
+fn every_command_prints_what_the_page_says() {
+    let mut commands = 0;
+    let mut wrong = Vec::new();
+    for (path, page) in pages() {
+        for (at, lines) in blocks(&page, "console") {
+            assert!(lines[0].starts_with("$ "), "{}:{at}: a command comes first", path.display());
+            for told in lines.chunk_by(|_, next| !next.starts_with("$ ")) {
+                let command = told[0].trim_start_matches("$ ");
+                assert!(command.contains("scrollback "), "{}:{at}: {command}", path.display());
+                let printed = run(command);
+                let trim = |lines: &mut Vec<&str>| {
+                    while lines.last().is_some_and(|line| line.is_empty()) {
+                        lines.pop();
+                    }
+                };
+                let (mut wanted, mut found) = (told[1..].to_vec(), printed.lines().collect::<Vec<_>>());
+                trim(&mut wanted);
+                trim(&mut found);
+                if !lines_fit(&wanted, &found) {
+                    wrong.push(format!("{}:{at}: $ {command}\n{printed}", path.display()));
+                }
+                commands += 1;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} commands print something else:\n\n{}", wrong.len(), wrong.join("\n\n"));
+    assert!(commands >= 40, "only {commands} commands were found");
+}
+
+#[test]
+fn all_rust_is_part_of_an_example() {
+    let flat = |text: &str| {
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    };
+    let examples: Vec<String> = std::fs::read_dir(repository("crates/core/examples"))
+        .unwrap()
+        .map(|entry| flat(&std::fs::read_to_string(entry.unwrap().path()).unwrap()))
+        .collect();
+    let mut found = 0;
+    for (path, page) in pages() {
+        for (at, lines) in blocks(&page, "rust") {
+            let code = flat(&lines.join("\n"));
+            assert!(
+                examples.iter().any(|example| example.contains(&code)),
+                "{}:{at}: no example in crates/core/examples has this code",
+                path.display()
+            );
+            found += 1;
+        }
+    }
+    assert!(found >= 4, "only {found} blocks were found");
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let page = std::fs::read_to_string(repository("PROMISES.md")).unwrap();
+    let mut found = 0;
+    for name in page.split('`').skip(1).step_by(2) {
+        let Some((file, test)) = name.split_once(".rs::") else { continue };
+        let source = std::fs::read_to_string(repository(&format!("{file}.rs")));
+        let source = source.unwrap_or_else(|_| unreachable!("{file}.rs is not there"));
+        assert!(source.contains(&format!("fn {test}(")), "{file}.rs has no test {test}");
+        found += 1;
+    }
+    assert!(found >= 20, "only {found} tests are named");
+}
+
+#[test]
+fn dots_stand_for_what_is_left_out() {
+    assert!(line_fits("a…c", "abc") && line_fits("…", "") && line_fits("a…b…c", "a1b2c"));
+    assert!(!line_fits("a…c", "abd") && !line_fits("a", "ab"));
+    assert!(lines_fit(&["a", "…", "c"], &["a", "b", "b", "c"]) && lines_fit(&["…"], &[]));
+    assert!(!lines_fit(&["a"], &["a", "b"]));
+}

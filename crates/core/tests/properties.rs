@@ -89,7 +89,7 @@ proptest! {
             .sum::<usize>() + cx.overhead(cx.counter);
         prop_assert_eq!(view.count(&cx).total, recounted);
         prop_assert_eq!(view.len(), messages.len());
-        for name in ["token_budget(", "relevant(", "fit(window="] {
+        for name in ["token_budget(", "sticky(token_budget(", "relevant(", "fit(window="] {
             if let Some(bound) = text.strip_prefix(name).and_then(|rest| rest.split([',', ')']).next()) {
                 prop_assert!(recounted <= bound.parse::<usize>().unwrap(), "{recounted} tokens in {text}");
             }

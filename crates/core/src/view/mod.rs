@@ -49,7 +49,8 @@ pub struct Warning {
 pub struct Epoch {
     /// How many cuts there were.
     pub id: u64,
-    /// Position of the first entry after the cut; none for clearing, and while there is none.
+    /// Position of the first entry after the cut, which is the body's first before any cut; none for clearing, and
+    /// while the body is empty.
     pub cut: Option<u64>,
 }
 

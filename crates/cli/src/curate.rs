@@ -129,9 +129,9 @@ pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
         },
         windows: config.windows(),
     };
-    let bytes = input::read(args.input.file.as_deref().unwrap_or("-".as_ref()))?;
-    let body = input::check(&bytes)?;
-    job.run(body, |curated| {
+    let file = args.input.file.as_deref().unwrap_or("-".as_ref());
+    let bytes = input::read(file)?;
+    let finish = |curated: &Curated<'_>| {
         if args.explain {
             explain::print(curated);
         }
@@ -140,7 +140,8 @@ pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
         }
         let messages = curated.wire.render(curated.view.items());
         input::print(&format!("{}\n", curated.body.with_messages(&messages)))
-    })
+    };
+    input::check(&bytes).and_then(|body| job.run(body, finish)).map_err(|failure| failure.about(file))
 }
 
 /// A finished curation with everything it came from.

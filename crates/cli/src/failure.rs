@@ -1,6 +1,7 @@
 //! How a command fails: one line for people, one object for programs, one exit code for scripts.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use scrollback_core::manager::{ConfigError, ConfigErrorKind};
@@ -55,6 +56,14 @@ impl Failure {
         let message = lines.join(" ");
         let message = message.strip_prefix("error: ").unwrap_or(&message);
         Failure::new(USAGE, "usage", format!("{message} (see --help)"))
+    }
+
+    /// The same failure, naming the file it is about where the input is at fault.
+    pub(crate) fn about(mut self, file: &Path) -> Self {
+        if self.exit == INVALID && file != Path::new("-") {
+            self.message.insert_str(0, &format!("{}: ", file.display()));
+        }
+        self
     }
 
     /// The object programs get.

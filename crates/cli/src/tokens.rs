@@ -28,9 +28,11 @@ pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
     }
     let model = input::model_named(args.input.model.as_deref())?;
     let from = input::wire_named(args.input.from.as_deref())?;
-    let bytes = input::read(args.input.file.as_deref().unwrap_or("-".as_ref()))?;
-    let body = input::check(&bytes)?;
-    let answer = count(body, model, from, args.input.take)?;
+    let file = args.input.file.as_deref().unwrap_or("-".as_ref());
+    let bytes = input::read(file)?;
+    let answer = input::check(&bytes)
+        .and_then(|body| count(body, model, from, args.input.take))
+        .map_err(|failure| failure.about(file))?;
     if json {
         return input::print(&format!("{}\n", curate::to_json(&answer)?));
     }

@@ -191,14 +191,15 @@ fn optional<'a, T>(
     match object.get(key).filter(|raw| raw.kind() != Kind::Null) {
         None => Ok(None),
         Some(raw) => read(raw).map(Some).ok_or_else(|| {
-            bad_value(&format!("{path}/{key}"), &format!("must be {wanted}, not {}", raw.text()))
+            bad_value(&format!("{path}/{key}"), &format!("must be {wanted}, not {}", raw.kind().name()))
         }),
     }
 }
 
 fn check_keys(object: Raw<'_>, path: &str, known: &[&'static str]) -> Result<(), Failure> {
     if let Err(key) = object.object() {
-        return Err(bad_value(&format!("{path}/{}", json::escape_pointer(&key)), "stands twice"));
+        let message = format!("the key `{key}` stands twice");
+        return Err(Failure::new(INVALID, "bad_json", message).with("path", path));
     }
     let Some((key, _)) = object.members().find(|(key, _)| !known.contains(&key.as_ref())) else {
         return Ok(());

@@ -136,8 +136,8 @@ fn user_file() -> Option<PathBuf> {
 }
 
 fn read(path: &Path) -> Result<Config, Failure> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::io(&path.display().to_string(), &error))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(USAGE, "bad_config", format!("{}: {error}", path.display())))?;
     toml::from_str(&text).map_err(|error| {
         let line = error
             .span()

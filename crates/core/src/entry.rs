@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::block::{Block, BlockKind, ToolCall, ToolResult};
+use crate::block::{Arguments, Block, BlockKind, CallStyle, ToolCall, ToolResult};
 use crate::text::Text;
 use crate::wire::Wire;
 
@@ -165,9 +165,11 @@ impl Usage {
         let known =
             self.input_uncached.is_some() || self.cache_read.is_some() || !self.cache_write.is_empty();
         known.then(|| {
-            self.input_uncached.unwrap_or(0)
-                + self.cache_read.unwrap_or(0)
-                + self.cache_write.values().sum::<u64>()
+            let written = self.cache_write.values().fold(0, |sum: u64, tokens| sum.saturating_add(*tokens));
+            self.input_uncached
+                .unwrap_or(0)
+                .saturating_add(self.cache_read.unwrap_or(0))
+                .saturating_add(written)
         })
     }
 }
@@ -223,6 +225,22 @@ impl Entry {
     /// A plain message in the `OpenAI` chat form, of the nil evaluation, sequence 0, at time 0; see [`Entry::stamped`].
     pub fn text(role: Role, text: &str) -> Self {
         crate::wire::openai_chat::text_entry(role, text)
+    }
+
+    /// A tool's answer to the call `call_id`, as a message in the `OpenAI` chat form.
+    pub fn result(call_id: &str, text: &str) -> Self {
+        crate::wire::openai_chat::result_entry(call_id, text)
+    }
+
+    /// An assistant's message that calls tools, each given as id, name and arguments.
+    ///
+    /// ```
+    /// use scrollback_core::Entry;
+    /// let entry = Entry::calling(None, &[("c1", "weather", r#"{"city":"Oslo"}"#)]);
+    /// assert_eq!(entry.tool_calls().next().map(|call| call.name.as_str().into_owned()).as_deref(), Some("weather"));
+    /// ```
+    pub fn calling(text: Option<&str>, calls: &[(&str, &str, &str)]) -> Self {
+        crate::wire::openai_chat::calling_entry(text, calls)
     }
 
     /// The same entry as number `sequence` of an evaluation, said at `created_at`.
@@ -287,7 +305,8 @@ impl Entry {
     /// The calls the client must answer: client-style, and whole even if the stream broke.
     pub fn open_calls(&self) -> impl DoubleEndedIterator<Item = &ToolCall> {
         let broken = self.status() != Status::Complete;
-        self.tool_calls().filter(move |call| call.style.is_client() && !(broken && call_is_cut(call)))
+        let last = self.tool_calls().next_back();
+        self.tool_calls().filter(move |call| call.style.is_client() && !(broken && call_is_cut(call, last)))
     }
 
     /// What is left of the entry in a view when its stream broke: cut calls and unsigned reasoning go.
@@ -296,7 +315,9 @@ impl Entry {
         if self.status() == Status::Complete {
             return None;
         }
-        let kept: Vec<Block> = self.blocks.iter().filter(|block| !block_is_cut(block)).cloned().collect();
+        let last = self.tool_calls().next_back();
+        let kept: Vec<Block> =
+            self.blocks.iter().filter(|block| !block_is_cut(block, last)).cloned().collect();
         (kept.len() < self.blocks.len()).then(|| Entry { blocks: kept, ..self.clone() })
     }
 
@@ -314,22 +335,30 @@ impl Entry {
         }
         let speaks = self.blocks.iter().any(|block| match &block.kind {
             BlockKind::Text(text) => text.held_bytes() > 0 && !text.as_str().is_empty(),
-            BlockKind::Reasoning(_) => true,
+            BlockKind::Reasoning(reasoning) => {
+                let readable =
+                    reasoning.text.iter().chain(&reasoning.summaries).any(|text| !text.as_str().is_empty());
+                readable || reasoning.signature.is_some() || reasoning.encrypted.is_some()
+            }
             _ => false,
         });
         (u32::from(speaks) + self.tool_calls().count() as u32).max(1)
     }
 }
 
-fn block_is_cut(block: &Block) -> bool {
+fn block_is_cut(block: &Block, last: Option<&ToolCall>) -> bool {
     match &block.kind {
-        BlockKind::ToolCall(call) => call.style.is_client() && call_is_cut(call),
+        BlockKind::ToolCall(call) => call.style.is_client() && call_is_cut(call, last),
         BlockKind::Reasoning(reasoning) => reasoning.signature.is_none() && reasoning.encrypted.is_none(),
         _ => false,
     }
 }
 
-/// A call of a broken stream counts as made only if its arguments are whole JSON.
-fn call_is_cut(call: &ToolCall) -> bool {
-    call.arguments_json() == crate::block::Arguments::NotJson
+/// Whether the stream broke inside a call: its arguments are no whole JSON, or, where they need not be JSON, it is the
+/// last call there is.
+fn call_is_cut(call: &ToolCall, last: Option<&ToolCall>) -> bool {
+    match call.style {
+        CallStyle::Custom => last.is_some_and(|last| std::ptr::eq(last, call)),
+        _ => call.arguments_json() == Arguments::NotJson,
+    }
 }

@@ -35,7 +35,7 @@ impl fmt::Display for CurationError {
             CurationError::BudgetTooSmall { needed, budget } => write!(
                 f,
                 "what must stay needs {needed} tokens and the budget is {budget}: raise the budget, shorten the system \
-                 entry or the task, or give up protecting them"
+                 entry or the task, or protect less"
             ),
             CurationError::UnknownModel { model: Some(model) } => write!(
                 f,

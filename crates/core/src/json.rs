@@ -216,7 +216,7 @@ impl Checker<'_> {
             self.at += word.len();
             return Ok(());
         }
-        Err(self.unexpected(&format!("`{word}`")))
+        Err(self.unexpected("a value"))
     }
 
     fn digits(&mut self) -> Result<(), String> {

@@ -5,7 +5,6 @@ use crate::decision::Decision;
 use crate::entry::{Role, Time};
 use crate::manager::{Ask, HistoryManager, SummaryAsk};
 use crate::record::{AppendError, Record};
-use crate::view::View;
 
 /// Longest line of a summary, in characters.
 const LINE: usize = 160;
@@ -32,15 +31,7 @@ pub fn summarize_offline(record: &Record, ask: &SummaryAsk) -> Decision {
     if lines.is_empty() {
         lines.push("(no text)".into());
     }
-    Decision::Summary {
-        covers: ask.covers.clone(),
-        text: fit_lines(&lines, ask.max_chars),
-        place: ask.place,
-        by: "offline".into(),
-        usage: None,
-        replaces: ask.replaces,
-        scope: None,
-    }
+    ask.answered(&fit_lines(&lines, ask.max_chars), "offline", None)
 }
 
 /// Records what `manager` asks for before a view is made, summaries being written offline, and returns the position
@@ -51,7 +42,7 @@ pub fn settle_offline(
     manager: &dyn HistoryManager,
     at: Time,
 ) -> Result<Option<u64>, AppendError> {
-    let Some(Ask::Summary(ask)) = manager.plan(&View::of(record, cx), cx).into_iter().next() else {
+    let Some(Ask::Summary(ask)) = record.plan(cx, manager).into_iter().next() else {
         return Ok(None);
     };
     let decision = summarize_offline(record, &ask);

@@ -139,7 +139,8 @@ fn compose(items: &[Node], path: &str, depth: usize) -> Result<SharedManager, Co
 
 fn build(parts: &Parts<'_>, depth: usize) -> Result<SharedManager, ConfigError> {
     // As text, `compose` takes any number of managers.
-    if parts.name == "compose" && !matches!(parts.positional, [Node::List(_)] | []) {
+    if parts.name == "compose" && parts.named.is_empty() && !matches!(parts.positional, [Node::List(_)] | [])
+    {
         return compose(parts.positional, &parts.path, depth);
     }
     let options = parts.options()?;
@@ -255,7 +256,7 @@ fn trajectory_window(options: &Options<'_>) -> Result<TrajectoryWindow, ConfigEr
         .unwrap_or_else(|| default.preserve_first.min(max_steps.saturating_sub(given_last.unwrap_or(0))));
     let preserve_last =
         given_last.unwrap_or_else(|| default.preserve_last.min(max_steps.saturating_sub(preserve_first)));
-    if preserve_first + preserve_last > max_steps {
+    if preserve_first.saturating_add(preserve_last) > max_steps {
         let name = if given_last.is_some() { "preserve_last" } else { "preserve_first" };
         let message = format_args!(
             "{preserve_first} first and {preserve_last} last steps are more than max_steps = {max_steps}"
@@ -315,6 +316,9 @@ fn relevant(options: &Options<'_>) -> Result<Relevant, ConfigError> {
 fn sticky(options: &Options<'_>, depth: usize) -> Result<Sticky, ConfigError> {
     let inner = sticky_inner(options, depth)?;
     let bound = inner.bound();
+    if bound == 0 {
+        return Err(options.bad("inner", "`sticky` needs an inner bound of at least 1"));
+    }
     let high = options.whole("high", 1)?.unwrap_or(bound);
     if high > bound {
         return Err(

@@ -53,7 +53,7 @@ impl<'n> Options<'n> {
 
     /// Whether nothing at all is given.
     pub(super) fn is_empty(&self) -> bool {
-        self.given.is_empty()
+        self.given.iter().all(|(_, value)| **value == Node::Null)
     }
 
     /// The value of an option; one that is null counts as not given.

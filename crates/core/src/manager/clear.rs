@@ -32,15 +32,13 @@ impl Default for ClearToolResults {
 impl ClearToolResults {
     /// Clears every eligible result before `mark`.
     pub(crate) fn clear_before(&self, view: &mut View<'_>, mark: Mark) {
+        if mark == Mark::default() {
+            return;
+        }
         let rewrite = Rewrite::Clear { placeholder: self.placeholder.as_str().into() };
         let exempt = view.pinned().union(view.task());
         let exclude_tools: Arc<[String]> = self.exclude_tools.clone().into();
-        view.edit(Edit::new(
-            rewrite,
-            Reach::Before { mark, exclude_tools, exempt },
-            "clear_tool_results",
-            None,
-        ));
+        view.edit(Edit::new(rewrite, Reach::Before { mark, exclude_tools, exempt }, "clear_tool_results"));
     }
 
     /// The results of a group that count, as numbers within it.
@@ -48,12 +46,14 @@ impl ClearToolResults {
         let Some(group) = view.group(index).filter(|_| !view.pinned().contains(index)) else {
             return Vec::new();
         };
-        (0..group.calls)
-            .filter(|&result| {
-                let position = group.results.get(result as usize).copied().unwrap_or(u32::MAX);
-                self.exclude_tools.is_empty()
-                    || !view.result_is_of(Mark { group: index, result }, position, &self.exclude_tools)
-            })
+        if self.exclude_tools.is_empty() {
+            return (0..group.calls).collect();
+        }
+        let tools = view.record().result_tools(group);
+        (0..)
+            .zip(tools)
+            .filter(|(_, tool)| !self.exclude_tools.contains(tool))
+            .map(|(result, _)| result)
             .collect()
     }
 }

@@ -23,7 +23,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::context::CurationContext;
-use crate::decision::Span;
+use crate::decision::{Decision, Span};
+use crate::entry::Usage;
 use crate::error::CurationError;
 use crate::ranges::Ranges;
 use crate::view::View;
@@ -90,6 +91,39 @@ pub struct SummaryAsk {
     pub place: crate::decision::Place,
     /// Who shall write it: `offline`, or a model.
     pub summarizer: String,
+    /// The scope it shall hold for; everywhere if none.
+    pub scope: Option<String>,
+}
+
+impl SummaryAsk {
+    /// The decision to record once somebody has written: the summary, or that it failed because the text is blank or
+    /// too long. Views are as before after a failure.
+    pub fn answered(&self, text: &str, by: &str, usage: Option<Usage>) -> Decision {
+        let length = text.chars().count();
+        let problem = if text.trim().is_empty() {
+            "the summary is blank".to_string()
+        } else if length > self.max_chars {
+            format!("the summary has {length} characters, more than {}", self.max_chars)
+        } else {
+            return Decision::Summary {
+                covers: self.covers.clone(),
+                text: text.into(),
+                place: self.place,
+                by: by.into(),
+                usage,
+                replaces: self.replaces,
+                scope: self.scope.clone(),
+            };
+        };
+        self.failed(&problem)
+    }
+
+    /// The decision to record when nobody could write it.
+    pub fn failed(&self, reason: &str) -> Decision {
+        let first = self.covers.first().map_or(0, |span| span.0);
+        let last = self.covers.last().map_or(first, |span| span.1);
+        Decision::SummaryFailed { range: (first, last), reason: reason.into() }
+    }
 }
 
 /// Does nothing beyond coherence.

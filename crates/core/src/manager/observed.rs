@@ -33,7 +33,7 @@ impl HistoryManager for Observed {
             strategy: self.inner.name().into(),
             session_id: None,
             created_at: None,
-            dropped: record.message_count() - shown,
+            dropped: record.message_count().saturating_sub(shown),
             changed,
             tokens_before: record.tokens(cx.counter) as usize + cx.overhead(cx.counter),
             tokens_after: view.total_tokens(cx.counter, cx),

@@ -6,7 +6,7 @@ use crate::entry::{Entry, Role};
 use crate::error::CurationError;
 use crate::ranges::Ranges;
 use crate::record::groups::Group;
-use crate::view::{Source, View};
+use crate::view::View;
 
 /// Protects groups from every later manager. What an earlier one dropped stays dropped.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,10 +31,10 @@ pub struct Where {
 }
 
 impl Where {
-    fn meets(&self, entry: &Entry, tool: impl FnOnce() -> Option<String>) -> bool {
+    fn meets(&self, entry: &Entry, tool: Option<&String>) -> bool {
         self.role.is_none_or(|role| role == entry.role)
             && self.tool.as_ref().is_none_or(|wanted| {
-                entry.tool_calls().any(|call| call.name == **wanted) || tool().as_ref() == Some(wanted)
+                tool == Some(wanted) || entry.tool_calls().any(|call| call.name == **wanted)
             })
             && self
                 .contains
@@ -42,13 +42,11 @@ impl Where {
                 .is_none_or(|wanted| entry.texts().any(|text| text.as_str().contains(wanted.as_str())))
     }
 
-    fn meets_group(&self, view: &View<'_>, index: u32) -> bool {
-        view.group_items(index).iter().any(|item| {
-            self.meets(&item.entry, || match item.source {
-                Source::Entry(position) => view.record().tool_name(position as u32),
-                _ => None,
-            })
-        })
+    fn meets_group(&self, view: &View<'_>, index: u32, group: &Group) -> bool {
+        let tools = if self.tool.is_some() { view.record().result_tools(group) } else { Vec::new() };
+        // The opening entry comes first, then the results in the order of their tools.
+        let tools = std::iter::once(None).chain(tools.iter().map(Some)).chain(std::iter::repeat(None));
+        view.group_items(index).iter().zip(tools).any(|(item, tool)| self.meets(&item.entry, tool))
     }
 }
 
@@ -62,7 +60,9 @@ impl HistoryManager for Pin {
         pinned.extend(covering(self.last, view.groups().rev()));
         if let Some(wanted) = &self.matching {
             pinned.extend(
-                view.groups().map(|(index, _)| index).filter(|&index| wanted.meets_group(&view, index)),
+                view.groups()
+                    .filter(|(index, group)| wanted.meets_group(&view, *index, group))
+                    .map(|(index, _)| index),
             );
         }
         view.pin(&Ranges::of(pinned));

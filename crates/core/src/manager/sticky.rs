@@ -6,9 +6,11 @@ use super::{
     ClearToolResults, HistoryManager, SlidingWindow, TokenBudget, TrajectoryWindow, TurnWindow, config_of,
 };
 use crate::context::CurationContext;
+use crate::decision::Decision;
 use crate::entry::Role;
 use crate::error::CurationError;
 use crate::ranges::Ranges;
+use crate::record::decided::Cut;
 use crate::record::groups::UNSETTLED;
 use crate::tokens::Counter;
 use crate::view::edit::{Mark, signature};
@@ -110,6 +112,9 @@ impl Sticky {
         let after_cut = view.body().from(fold.cut);
         let cut = view.groups_in(&after_cut).next().map(|(_, group)| u64::from(group.first));
         view.set_epoch(Epoch { id: fold.epoch, cut });
+        let held = fold.held.and_then(|held| view.group(held)).map(|group| group.first.into());
+        let before = cut.unwrap_or(view.record().len() as u64);
+        view.set_cut(Decision::Cut { before, held, by: name.into(), scope: cx.scope.clone() });
         view.keep(&keep, name, Reason::BeforeCut);
         if matches!(self.inner, StickyInner::TokenBudget(_)) {
             let needed = view.total_tokens(counter, cx);
@@ -191,8 +196,12 @@ trait Gauge {
 struct CutGauge<'i> {
     inner: &'i StickyInner,
     counter: Counter,
+    /// What estimates are multiplied by; another factor is another measure.
+    factor: f64,
     /// Tokens of overhead, lead and summary.
     fixed: usize,
+    /// The recorded cut the fold starts from.
+    recorded: Option<Cut>,
     /// The first steps of a trajectory, which stay.
     first: Ranges,
 }
@@ -207,26 +216,29 @@ impl<'i> CutGauge<'i> {
             StickyInner::TrajectoryWindow(window) => window.first_groups(view).0,
             _ => Ranges::default(),
         };
-        CutGauge { inner, counter, fixed, first }
+        let recorded = view.record().decided.cut(cx.scope.as_deref()).cloned();
+        CutGauge { inner, counter, factor: view.record().factor(counter), fixed, recorded, first }
     }
 
-    /// Measure of what stays before group `cut`, and the task it holds.
-    fn staying_before(
-        &self,
-        cut: u32,
-        newest: u32,
-        view: &View<'_>,
-        cx: &CurationContext,
-    ) -> (usize, Option<u32>) {
-        let user = view.last_user_up_to(newest);
-        let held = user.filter(|&user| user < cut && cx.preserve_task);
+    /// The task a cut before group `cut` holds, seen from group `newest`.
+    fn held(&self, cut: u32, newest: u32, view: &View<'_>, cx: &CurationContext) -> Option<u32> {
+        let user = view.last_user_up_to(newest).filter(|&user| user < cut && cx.preserve_task)?;
+        // What a recorded cut has let go is not picked up again, even if it happens to be the task still.
+        let known = self
+            .recorded
+            .as_ref()
+            .is_none_or(|recorded| user >= recorded.before || recorded.held == Some(user));
+        known.then_some(user)
+    }
+
+    /// Measure of what stays although it lies before group `cut`.
+    fn staying_before(&self, cut: u32, held: Option<u32>, view: &View<'_>) -> usize {
         let staying = match self.inner {
             StickyInner::TokenBudget(_) => view.pinned().union(&Ranges::of(held)),
             StickyInner::TrajectoryWindow(_) => self.first.clone(),
-            _ => Ranges::default(),
+            _ => return 0,
         };
-        let before = staying.intersect(view.body()).intersect(&Ranges::one(0..cut));
-        (before.iter().map(|index| self.unit(view, index)).sum(), held)
+        staying.intersect(&Ranges::one(0..cut)).iter().map(|index| self.unit(view, index)).sum()
     }
 
     fn allows(&self, index: u32, left: usize, view: &View<'_>) -> bool {
@@ -240,20 +252,18 @@ impl<'i> CutGauge<'i> {
 
 impl Gauge for CutGauge<'_> {
     fn key(&self) -> u64 {
-        signature(&(self.counter, self.fixed))
+        signature(&(self.counter, self.factor.to_bits(), self.fixed))
     }
 
-    fn start(&self, view: &View<'_>, cx: &CurationContext) -> Fold {
-        let Some(cut) = view.record().decided.cut(cx.scope.as_deref()) else { return Fold::default() };
-        let judge_from = view.record().groups.at_or_after(cut.at);
-        let (before, _) = self.staying_before(cut.before, judge_from.saturating_sub(1), view, cx);
+    fn start(&self, view: &View<'_>, _: &CurationContext) -> Fold {
+        let Some(cut) = &self.recorded else { return Fold::default() };
         Fold {
             next: cut.before,
-            judge_from,
+            judge_from: view.record().groups.at_or_after(cut.at),
             cut: cut.before,
             held: cut.held,
             epoch: cut.epoch,
-            before,
+            before: self.staying_before(cut.before, cut.held, view),
             ..Fold::default()
         }
     }
@@ -284,11 +294,12 @@ impl Gauge for CutGauge<'_> {
         let mut chosen = None;
         for (index, _) in view.groups_in(&after_cut) {
             if let Some(previous) = previous.replace(index) {
-                left -= self.unit(view, previous);
+                left = left.saturating_sub(self.unit(view, previous));
                 if !self.allows(index, left, view) {
                     continue;
                 }
-                let (before, held) = self.staying_before(index, newest, view, cx);
+                let held = self.held(index, newest, view, cx);
+                let before = self.staying_before(index, held, view);
                 let moved =
                     Fold { cut: index, held, before, after: left, epoch: fold.epoch + 1, ..fold.clone() };
                 let enough = self.measure(&moved) <= low;
@@ -318,8 +329,9 @@ impl Gauge for ClearGauge<'_> {
         0
     }
 
-    fn start(&self, _: &View<'_>, _: &CurationContext) -> Fold {
-        Fold::default()
+    fn start(&self, view: &View<'_>, cx: &CurationContext) -> Fold {
+        let before = view.record().decided.cut(cx.scope.as_deref()).map_or(0, |cut| cut.before);
+        Fold { next: before, mark: Mark { group: before, result: 0 }, ..Fold::default() }
     }
 
     fn unit(&self, view: &View<'_>, index: u32) -> usize {

@@ -4,8 +4,10 @@ use super::turn_window::last_turns;
 use super::{Ask, HistoryManager, SummaryAsk, config_of};
 use crate::context::{CurationContext, Summaries};
 use crate::decision::Place;
+use crate::entry::Role;
 use crate::error::CurationError;
 use crate::ranges::Ranges;
+use crate::record::groups::Group;
 use crate::summary::summarize_offline;
 use crate::view::View;
 
@@ -84,10 +86,13 @@ impl HistoryManager for Summarize {
             return Vec::new();
         }
         let previous = view.summary();
-        let mut positions = Ranges::of(entries.iter().map(|position| *position as u32));
-        if let Some(previous) = previous {
-            positions = positions.union(&previous.positions);
-        }
+        // By groups, so that a result that came after its group was covered is covered too.
+        let groups = previous.map_or_else(|| covered.clone(), |previous| covered.union(&previous.groups));
+        let all = &view.record().groups;
+        let positions =
+            Ranges::of(groups.iter().filter_map(|index| all.get(index)).flat_map(Group::positions));
+        let positions =
+            previous.map_or_else(|| positions.clone(), |previous| positions.union(&previous.positions));
         vec![Ask::Summary(SummaryAsk {
             covers: positions.runs().iter().map(|run| (run.start.into(), u64::from(run.end) - 1)).collect(),
             entries,
@@ -96,6 +101,7 @@ impl HistoryManager for Summarize {
             max_chars: self.max_chars,
             place: self.place,
             summarizer: self.summarizer.clone(),
+            scope: cx.scope.clone(),
         })]
     }
 
@@ -118,7 +124,7 @@ impl Summarize {
     fn is_exceeded(&self, view: &View<'_>, cx: &CurationContext) -> bool {
         let unbounded = self.max_turns.is_none() && self.max_tokens.is_none() && self.max_entries.is_none();
         let max_turns = self.max_turns.or(unbounded.then_some(DEFAULT_MAX_TURNS));
-        let turns = |bound: usize| match view.users_newest_first().take(bound + 1).count() {
+        let turns = |bound: usize| match view.users_newest_first().take(bound.saturating_add(1)).count() {
             0 => usize::from(view.groups().next().is_some()),
             users => users,
         };
@@ -147,11 +153,16 @@ impl Summarize {
     }
 }
 
-/// Whether the last attempt failed and no whole turn has passed since.
+/// Whether the last attempt failed and no whole turn has passed since: a user entry and a reply without calls, or
+/// the next user entry.
 fn just_failed(view: &View<'_>) -> bool {
     let Some(failed_at) = view.record().decided.failed_at else { return false };
     let groups = &view.record().groups;
     let since = groups.at_or_after(failed_at);
-    let Some(user) = groups.users.iter().find(|&&user| user >= since) else { return true };
-    view.groups().next_back().is_none_or(|(newest, _)| newest <= *user)
+    let turns = groups.users.len() - groups.users.partition_point(|&user| user < since);
+    let answered = view
+        .groups()
+        .next_back()
+        .is_some_and(|(_, newest)| newest.role == Role::Assistant && !newest.has_calls());
+    turns == 0 || (turns == 1 && !answered)
 }

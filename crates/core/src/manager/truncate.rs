@@ -57,7 +57,7 @@ impl HistoryManager for ToolResultTruncator {
             keep: self.keep,
         };
         let exempt = view.pinned().clone();
-        view.edit(Edit::new(rewrite, Reach::All { exempt }, self.name(), None));
+        view.edit(Edit::new(rewrite, Reach::All { exempt }, self.name()));
         Ok(view)
     }
 

@@ -19,8 +19,8 @@ pub(crate) struct Cache {
     columns: [Vec<AtomicU32>; Tokenizer::ALL.len()],
     /// Sums over the first 0, 1, 2, … positions of each column, as far as anyone has asked.
     sums: Mutex<[Vec<u64>; Tokenizer::ALL.len()]>,
-    /// The factor for estimates at a length of the record.
-    calibration: Mutex<Option<(usize, f64)>>,
+    /// The factor for estimates by a tokenizer, at a length of the record.
+    calibration: Mutex<Option<(usize, Tokenizer, f64)>>,
     rewrites: Mutex<HashMap<(Tokenizer, u32, u64), u32>>,
     folds: Mutex<HashMap<u64, Fold>>,
 }
@@ -89,14 +89,15 @@ impl Cache {
     }
 
     /// The calibration factor of a record of `len` places, computed once per length.
-    pub(crate) fn calibration(&self, len: usize, compute: impl FnOnce() -> f64) -> f64 {
-        if let Some((at, factor)) = *locked(&self.calibration)
-            && at == len
+    pub(crate) fn calibration(&self, len: usize, tokenizer: Tokenizer, compute: impl FnOnce() -> f64) -> f64 {
+        let known = *locked(&self.calibration);
+        if let Some((at, counted, factor)) = known
+            && (at, counted) == (len, tokenizer)
         {
             return factor;
         }
         let factor = compute();
-        *locked(&self.calibration) = Some((len, factor));
+        *locked(&self.calibration) = Some((len, tokenizer, factor));
         factor
     }
 

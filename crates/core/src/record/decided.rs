@@ -1,20 +1,25 @@
 //! What the decisions of a record add up to: the latest word on lead, cuts, pins, rewrites and summaries.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::decision::{Decision, Place};
+use crate::manager::truncate::DEFAULT_SUFFIX;
 use crate::ranges::Ranges;
 use crate::record::groups::Groups;
-use crate::view::edit::Rewrite;
+use crate::view::edit::{Edit, Rewrite};
 
 /// The state that views start from. Groups are by index, positions as in the record.
 #[derive(Debug, Default)]
 pub(crate) struct Decided {
     /// The lead that was chosen, and the decision that chose it.
     pub(crate) lead: Option<(Vec<u32>, u64)>,
+    /// Leads that were chosen before.
+    pub(crate) former_leads: Ranges,
     cuts: Vec<Cut>,
     pub(crate) pinned: Ranges,
-    pub(crate) rewrites: Vec<DecidedRewrite>,
+    /// What results show by decision, by position; the latest word on each.
+    pub(crate) rewrites: BTreeMap<u32, Edit>,
     summaries: Vec<Arc<Summary>>,
     /// Position of the last summary that could not be written, while none has been since.
     pub(crate) failed_at: Option<u64>,
@@ -32,14 +37,6 @@ pub(crate) struct Cut {
     pub(crate) at: u64,
     /// How many cuts there are for its views, this one included.
     pub(crate) epoch: u64,
-}
-
-/// A recorded rewriting of results.
-#[derive(Clone, Debug)]
-pub(crate) struct DecidedRewrite {
-    pub(crate) positions: Ranges,
-    pub(crate) rewrite: Rewrite,
-    pub(crate) at: u64,
 }
 
 /// A recorded summary.
@@ -67,14 +64,16 @@ impl Summary {
 
 impl Decided {
     /// Takes in a decision that was found valid.
-    pub(crate) fn push(&mut self, at: u64, decision: &Decision, groups: &mut Groups) {
+    pub(crate) fn push(&mut self, at: u64, decision: &Decision, groups: &Groups) {
         let groups_of = |groups: &Groups, positions: &[u64]| {
             Ranges::of(positions.iter().filter_map(|position| groups.of(*position as u32)))
         };
         match decision {
             Decision::Lead { positions } => {
                 let lead = positions.iter().filter_map(|position| groups.of(*position as u32)).collect();
-                self.lead = Some((lead, at));
+                if let Some((former, _)) = self.lead.replace((lead, at)) {
+                    self.former_leads = self.former_leads.union(&Ranges::of(former));
+                }
             }
             Decision::Cut { before, held, by, scope } => {
                 let earlier = self.cut(scope.as_deref()).map_or(0, |cut| cut.epoch);
@@ -87,20 +86,15 @@ impl Decided {
                     epoch: earlier + 1,
                 });
             }
-            Decision::Clear { positions, placeholder } => self.rewrites.push(DecidedRewrite {
-                positions: Ranges::of(positions.iter().map(|position| *position as u32)),
-                rewrite: Rewrite::Clear { placeholder: placeholder.as_str().into() },
-                at,
-            }),
-            Decision::Truncate { positions, max_length, keep } => self.rewrites.push(DecidedRewrite {
-                positions: Ranges::of(positions.iter().map(|position| *position as u32)),
-                rewrite: Rewrite::Truncate {
-                    max_length: *max_length,
-                    suffix: crate::manager::truncate::DEFAULT_SUFFIX.into(),
-                    keep: *keep,
-                },
-                at,
-            }),
+            Decision::Clear { positions, placeholder } => {
+                let rewrite = Rewrite::Clear { placeholder: placeholder.as_str().into() };
+                self.rewrite(positions, &Edit::decided(rewrite, "clear_tool_results", at));
+            }
+            Decision::Truncate { positions, max_length, keep } => {
+                let suffix = DEFAULT_SUFFIX.into();
+                let rewrite = Rewrite::Truncate { max_length: *max_length, suffix, keep: *keep };
+                self.rewrite(positions, &Edit::decided(rewrite, "tool_result_truncator", at));
+            }
             Decision::Pin { positions } => self.pinned = self.pinned.union(&groups_of(groups, positions)),
             Decision::Unpin { positions } => self.pinned = self.pinned.minus(&groups_of(groups, positions)),
             Decision::Summary { .. } => {
@@ -111,6 +105,10 @@ impl Decided {
             // Closed in the groups by the record; turns concern no view of core's.
             Decision::Interrupted { .. } | Decision::Turn { .. } => {}
         }
+    }
+
+    fn rewrite(&mut self, positions: &[u64], edit: &Edit) {
+        self.rewrites.extend(positions.iter().map(|position| (*position as u32, edit.clone())));
     }
 
     /// The cut that holds for views of `scope`: the newest of its own or of everyone's.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::context::Unfinished;
-use crate::entry::{Entry, Role};
+use crate::entry::{Entry, Role, Status};
 
 /// Groups that a late result may still change without disturbing what is remembered about older ones.
 /// A tool round rarely spans more; results that come later than this void the remembered folds.
@@ -24,14 +24,14 @@ pub(crate) struct Group {
     pub(crate) role: Role,
     /// A call has no id, so the group can never be complete.
     anonymous: bool,
-    /// A decision says its missing results will not come.
+    /// Calls of it that decisions say will not be answered.
+    interrupted: Vec<String>,
+    /// All of its missing results are such.
     closed: bool,
     /// An entry of it was erased.
     pub(crate) erased: bool,
     /// Its stream broke before it said anything.
     pub(crate) silent: bool,
-    /// A result came after other entries had followed the call.
-    pub(crate) late: bool,
 }
 
 impl Group {
@@ -152,10 +152,10 @@ impl Groups {
             steps: left.as_ref().unwrap_or(entry).steps(),
             role: entry.role,
             anonymous,
+            interrupted: Vec::new(),
             closed: false,
             erased: false,
-            silent: left.is_some_and(|left| left.is_silent()),
-            late: false,
+            silent: entry.status() != Status::Complete && left.as_ref().unwrap_or(entry).is_silent(),
         });
         self.of.push(Some(group));
         self.last_non_result = Some(position);
@@ -182,7 +182,6 @@ impl Groups {
         if let Some(group) = self.all.get_mut(index as usize) {
             group.results.push(position);
             if self.last_non_result.is_some_and(|last| last > group.first) {
-                group.late = true;
                 self.moved.push(position);
             }
         }
@@ -212,13 +211,14 @@ impl Groups {
         self.all.partition_point(|group| u64::from(group.first) < position) as u32
     }
 
-    /// The groups whose open calls are all among `ids` are shown from now on.
-    pub(crate) fn close(&mut self, ids: &[String], missing: impl Fn(&Group) -> Vec<String>) {
-        for id in ids {
-            let Some(claim) = self.claims.get(id.as_str()) else { continue };
-            if let Some(group) = self.all.get_mut(claim.group as usize) {
-                group.closed = missing(group).iter().all(|missing| ids.contains(missing)) && !group.anonymous;
-            }
+    /// These calls will not be answered: groups that miss only such results are shown from now on.
+    pub(crate) fn interrupt(&mut self, ids: &[String], missing: impl Fn(&Group) -> Vec<String>) {
+        for group in self.all.iter_mut().filter(|group| !group.is_complete() && !group.anonymous) {
+            let missing = missing(group);
+            let named = missing.iter().filter(|id| ids.contains(id) && !group.interrupted.contains(id));
+            let named: Vec<String> = named.cloned().collect();
+            group.interrupted.extend(named);
+            group.closed |= missing.iter().all(|id| group.interrupted.contains(id));
         }
     }
 

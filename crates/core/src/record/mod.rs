@@ -1,10 +1,12 @@
 //! The record: everything that was said in one conversation, in order, for good.
 
 mod cache;
+mod count;
 pub(crate) mod decided;
 pub(crate) mod groups;
+mod judge;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +16,6 @@ use crate::block::ToolCall;
 use crate::context::CurationContext;
 use crate::decision::Decision;
 use crate::entry::{Entry, Role, Time};
-use crate::tokens::{Counter, Method, Tokenizer, entry_tokens};
 use crate::view::View;
 use cache::Cache;
 use decided::Decided;
@@ -22,8 +23,6 @@ use groups::{Group, Groups, Reach};
 
 /// Most entries a record holds: positions are kept in 32 bits, which is a hundred years of talking.
 const MAX_ENTRIES: usize = u32::MAX as usize - 1;
-/// Replies whose reported usage calibrates estimates.
-const CALIBRATION_REPLIES: usize = 20;
 
 /// One place of a record.
 #[derive(Clone, Debug)]
@@ -47,6 +46,8 @@ pub struct Tombstone {
     pub sequence: u64,
     /// When.
     pub created_at: Time,
+    /// Hash of what was said, so that the chain still holds.
+    pub body_hash: crate::chain::Link,
 }
 
 /// The complete, append-only history of one conversation.
@@ -139,15 +140,18 @@ impl Record {
     /// Records a decision, which every later view repeats, and returns its position.
     pub fn decide(&mut self, decision: Decision, at: Time) -> Result<u64, AppendError> {
         let position = self.next_position()?;
-        self.check_decision(&decision).map_err(AppendError::BadDecision)?;
+        self.judge(&decision).map_err(AppendError::BadDecision)?;
         if let Decision::Interrupted { call_ids } = &decision {
             let slots = &self.slots;
-            self.groups.close(call_ids, |group| {
-                missing_calls(slots, group).iter().filter_map(|call| call_id(call)).collect()
+            self.groups.interrupt(call_ids, |group| {
+                missing_calls(slots, group).into_iter().filter_map(call_id).collect()
             });
         }
-        self.decided.push(u64::from(position), &decision, &mut self.groups);
-        self.views_changed();
+        self.decided.push(u64::from(position), &decision, &self.groups);
+        // These two change no view of core's, so what is remembered about folds stays true.
+        if !matches!(decision, Decision::Turn { .. } | Decision::SummaryFailed { .. }) {
+            self.views_changed();
+        }
         self.groups.skip();
         self.cache.push();
         self.slots.push(Slot::Decision(Arc::new(decision), at));
@@ -164,6 +168,7 @@ impl Record {
             evaluation_id: entry.evaluation_id,
             sequence: entry.sequence,
             created_at: entry.created_at,
+            body_hash: crate::chain::body_hash(position, slot),
         };
         *slot = Slot::Erased(tombstone);
         self.groups.erase(position as u32);
@@ -180,6 +185,15 @@ impl Record {
         manager: &dyn crate::HistoryManager,
     ) -> Result<View<'_>, crate::CurationError> {
         manager.curate(View::of(self, cx), cx)
+    }
+
+    /// What `manager` would like recorded before the next view is made: summaries to be written.
+    pub fn plan(
+        &self,
+        cx: &CurationContext,
+        manager: &dyn crate::HistoryManager,
+    ) -> Vec<crate::manager::Ask> {
+        manager.plan(&View::of(self, cx), cx)
     }
 
     /// Number of places: messages, decisions and tombstones.
@@ -215,79 +229,28 @@ impl Record {
         }
     }
 
-    /// Tokens of everything that was said, as a list of messages without overhead.
-    pub fn tokens(&self, counter: Counter) -> u64 {
-        self.calibrated(counter, self.sum(counter.tokenizer, self.slots.len()) as usize) as u64
-    }
-
-    /// Tokens of the entry at `position` as recorded, calibrated; 0 for decisions and tombstones.
-    pub(crate) fn entry_tokens(&self, counter: Counter, position: u32) -> usize {
-        self.calibrated(counter, self.raw_tokens(counter.tokenizer, position))
-    }
-
-    fn raw_tokens(&self, tokenizer: Tokenizer, position: u32) -> usize {
-        match self.slots.get(position as usize) {
-            Some(Slot::Message(entry)) => {
-                self.cache.entry_tokens(tokenizer, position, || entry_tokens(tokenizer, entry))
-            }
-            _ => 0,
-        }
-    }
-
-    /// Tokens of everything before `end`, as counted.
-    fn sum(&self, tokenizer: Tokenizer, end: usize) -> u64 {
-        self.cache.sum(tokenizer, end, |at| self.raw_tokens(tokenizer, at))
-    }
-
-    /// Scales an estimate by what replies reported; exact counts stay.
-    pub(crate) fn calibrated(&self, counter: Counter, tokens: usize) -> usize {
-        if counter.method == Method::Exact || self.reported.is_empty() {
-            return tokens;
-        }
-        let factor = self.cache.calibration(self.slots.len(), || self.calibration(counter.tokenizer));
-        (tokens as f64 * factor).ceil() as usize
-    }
-
-    /// Reported over estimated input of the last replies since the newest cut, within 0.5 and 3; 1 if unknown.
-    fn calibration(&self, tokenizer: Tokenizer) -> f64 {
-        let cut =
-            self.decided.cut(None).and_then(|cut| self.groups.get(cut.before)).map_or(0, |group| group.first);
-        let lead = self
-            .groups
-            .all
-            .iter()
-            .take_while(|group| group.role == Role::System && group.first < cut)
-            .count();
-        let before_cut = self.sum(tokenizer, cut as usize) - self.sum(tokenizer, lead);
-        let (mut reported, mut estimated) = (0u64, 0u64);
-        for &(at, input) in self.reported.iter().rev().take(CALIBRATION_REPLIES).filter(|(at, _)| *at >= cut)
-        {
-            reported += input;
-            estimated += self.sum(tokenizer, at as usize).saturating_sub(before_cut);
-        }
-        if estimated == 0 { 1.0 } else { (reported as f64 / estimated as f64).clamp(0.5, 3.0) }
-    }
-
     /// The calls of a group that have no result, in call order.
     pub(crate) fn missing_calls(&self, group: &Group) -> Vec<&ToolCall> {
         missing_calls(&self.slots, group)
     }
 
-    /// Name of the tool whose result stands at `position`: the call's word for it, else its own.
-    pub(crate) fn tool_name(&self, position: u32) -> Option<String> {
-        let entry = self.entry(u64::from(position))?;
-        let called = || {
-            let id = entry.tool_call_id()?;
-            let group = self.groups.get(self.groups.of(position)?)?;
-            // Where one entry uses an id for several calls, its results answer them in order.
-            let id_at = |at: u32| self.entry(u64::from(at)).and_then(|entry| entry.tool_call_id());
-            let same_id = |at: &&u32| id_at(**at).as_ref() == Some(&id);
-            let before = group.results.iter().take_while(|at| **at != position).filter(same_id).count();
-            let opening = self.entry(u64::from(group.first))?;
-            let call = opening.open_calls().filter(|call| call_id(call).as_ref() == Some(&id)).nth(before)?;
-            Some(call.name.as_str().into_owned())
-        };
-        called().or_else(|| entry.tool_name())
+    /// The tools whose results a group shows, in the order it shows them: those that came, then the missing ones.
+    /// The call's word for its tool counts; where one entry uses an id for several calls, results answer in order.
+    pub(crate) fn result_tools(&self, group: &Group) -> Vec<String> {
+        let mut called: HashMap<String, VecDeque<String>> = HashMap::new();
+        let opening = self.entry(u64::from(group.first));
+        for call in opening.iter().flat_map(|entry| entry.open_calls()) {
+            let name = call.name.as_str().into_owned();
+            called.entry(call_id(call).unwrap_or_default()).or_default().push_back(name);
+        }
+        let answered = group.results.iter().map(|&at| {
+            let entry = self.entry(u64::from(at));
+            let id = entry.and_then(|entry| entry.tool_call_id()).unwrap_or_default();
+            called.get_mut(&id).and_then(VecDeque::pop_front).unwrap_or_default()
+        });
+        let mut tools: Vec<String> = answered.collect();
+        tools.extend(self.missing_calls(group).iter().map(|call| call.name.as_str().into_owned()));
+        tools
     }
 
     fn next_position(&self) -> Result<u32, AppendError> {
@@ -297,90 +260,6 @@ impl Record {
     fn views_changed(&mut self) {
         self.version += 1;
         self.cache.forget_folds();
-    }
-
-    fn check_decision(&self, decision: &Decision) -> Result<(), String> {
-        match decision {
-            Decision::Lead { positions } => {
-                self.check_positions(positions)?;
-                match positions
-                    .iter()
-                    .find(|at| self.entry(**at).is_none_or(|entry| entry.role != Role::System))
-                {
-                    Some(at) => {
-                        Err(format!("position {at} is not a system entry and cannot be part of the lead"))
-                    }
-                    None => Ok(()),
-                }
-            }
-            Decision::Cut { before, held, .. } => {
-                let whole = *before == self.len() as u64 || self.opens_group(*before);
-                if !whole {
-                    return Err(format!(
-                        "a cut before position {before} would split a group, or there is none"
-                    ));
-                }
-                match held.filter(|held| !self.opens_group(*held)) {
-                    Some(held) => Err(format!("the held position {held} does not open a group")),
-                    None => Ok(()),
-                }
-            }
-            Decision::Clear { positions, .. } | Decision::Truncate { positions, .. } => {
-                self.check_positions(positions)
-            }
-            Decision::Pin { positions } | Decision::Unpin { positions } => {
-                self.check_positions(positions)?;
-                self.check_whole(|at| positions.contains(&u64::from(at)), positions.iter().copied())
-            }
-            Decision::Summary { covers, .. } => {
-                for (first, last) in covers {
-                    if first > last || *last >= self.len() as u64 {
-                        return Err(format!(
-                            "the range {first} to {last} is not in the record of {} entries",
-                            self.len()
-                        ));
-                    }
-                }
-                let covered =
-                    |at: u32| covers.iter().any(|(first, last)| (*first..=*last).contains(&u64::from(at)));
-                self.check_whole(covered, covers.iter().flat_map(|(first, last)| *first..=*last))
-            }
-            Decision::Turn { entry, .. } => self.check_positions(&[*entry]),
-            Decision::SummaryFailed { .. } | Decision::Interrupted { .. } => Ok(()),
-        }
-    }
-
-    fn check_positions(&self, positions: &[u64]) -> Result<(), String> {
-        match positions.iter().find(|at| **at >= self.len() as u64) {
-            Some(at) => Err(format!("position {at} is not in the record of {} entries", self.len())),
-            None => Ok(()),
-        }
-    }
-
-    /// Every group that has an entry among `positions` must have all of them there.
-    fn check_whole(
-        &self,
-        chosen: impl Fn(u32) -> bool,
-        positions: impl Iterator<Item = u64>,
-    ) -> Result<(), String> {
-        for position in positions {
-            let Some(group) = self.groups.of(position as u32).and_then(|group| self.groups.get(group)) else {
-                continue;
-            };
-            if let Some(missing) = group.positions().find(|at| !chosen(*at)) {
-                return Err(format!(
-                    "position {position} belongs to a group with position {missing}, which is not named"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn opens_group(&self, position: u64) -> bool {
-        self.groups
-            .of(position as u32)
-            .and_then(|group| self.groups.get(group))
-            .is_some_and(|group| u64::from(group.first) == position)
     }
 }
 
@@ -394,16 +273,16 @@ fn missing_calls<'r>(slots: &'r [Slot], group: &Group) -> Vec<&'r ToolCall> {
         _ => None,
     };
     let Some(opening) = entry(group.first) else { return Vec::new() };
-    let mut answered: Vec<String> =
-        group.results.iter().filter_map(|&position| entry(position)?.tool_call_id()).collect();
-    opening
-        .open_calls()
-        .filter(|call| match call_id(call).and_then(|id| answered.iter().position(|answer| *answer == id)) {
-            Some(at) => {
-                answered.swap_remove(at);
-                false
-            }
-            None => true,
-        })
-        .collect()
+    let mut answered: HashMap<String, usize> = HashMap::new();
+    for id in group.results.iter().filter_map(|&position| entry(position)?.tool_call_id()) {
+        *answered.entry(id).or_default() += 1;
+    }
+    let is_open = |call: &&ToolCall| match call_id(call).and_then(|id| answered.get_mut(&id)) {
+        Some(results) if *results > 0 => {
+            *results -= 1;
+            false
+        }
+        _ => true,
+    };
+    opening.open_calls().filter(is_open).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::edit::{Edit, Reach, Rewrite, signature};
+use super::edit::signature;
 use super::{Anchors, Reason, SUMMARY_HEADING, Shown, View};
 use crate::context::CurationContext;
 use crate::decision::Place;
@@ -37,6 +37,7 @@ impl<'r> View<'r> {
             ))),
             anchors: Anchors { system: cx.preserve_system, task: cx.preserve_task, last: cx.preserve_last_n },
             decisions: Vec::new(),
+            cut: None,
         };
         view.anchor_lead();
         view.choose_lead();
@@ -65,8 +66,9 @@ impl<'r> View<'r> {
             return;
         };
         let chosen_set = Ranges::of(chosen.iter().copied());
-        self.body = self.body.minus(&chosen_set);
-        let replaced = Ranges::of(self.lead.drain(..)).minus(&chosen_set);
+        let former = Ranges::of(self.lead.drain(..)).union(&self.record.decided.former_leads);
+        let replaced = former.minus(&chosen_set);
+        self.body = self.body.minus(&chosen_set).minus(&replaced);
         self.note_drop(replaced, &"lead".into(), Reason::ReplacedLead, Some(*by));
         self.lead = chosen.iter().copied().filter(|&index| self.group(index).is_some()).collect();
     }
@@ -92,14 +94,6 @@ impl<'r> View<'r> {
     fn apply_decisions(&mut self, cx: &CurationContext) {
         let record = self.record;
         let scope = cx.scope.as_deref();
-        for decided in &record.decided.rewrites {
-            let manager = match decided.rewrite {
-                Rewrite::Clear { .. } => "clear_tool_results",
-                Rewrite::Truncate { .. } => "tool_result_truncator",
-            };
-            let reach = Reach::Positions(decided.positions.clone());
-            self.edits.push(Edit::new(decided.rewrite.clone(), reach, manager, Some(decided.at)));
-        }
         if let Some(cut) = record.decided.cut(scope) {
             let keep = self.body.from(cut.before).union(&Ranges::of(cut.held));
             self.keep_as(&keep, &cut.by, Reason::BeforeCut, Some(cut.at));
@@ -111,7 +105,8 @@ impl<'r> View<'r> {
 
     /// Shows a summary instead of the groups it covers, and instead of the one before it.
     pub(super) fn show_summary(&mut self, summary: Arc<Summary>) {
-        let covered = self.body.intersect(&summary.groups);
+        // What was pinned after it was summarised is shown again.
+        let covered = self.body.intersect(&summary.groups).minus(&self.pinned);
         self.body = self.body.minus(&covered);
         self.note_drop(covered, &"summarize".into(), Reason::Summarized, Some(summary.at));
         let role = match summary.place {

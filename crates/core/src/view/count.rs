@@ -1,29 +1,21 @@
 //! Tokens of a view, counted as it is shown.
 
-use super::edit::{Mark, signature};
-use super::{Fidelity, Source, View};
+use std::sync::Arc;
+
+use super::edit::signature;
+use super::show::{Place, Result};
+use super::{Fidelity, INTERRUPTED, Source, View};
 use crate::context::CurationContext;
+use crate::entry::Entry;
 use crate::tokens::{Count, Counter, entry_tokens};
 
 impl View<'_> {
     /// Tokens of one group as the view shows it.
     pub(crate) fn group_tokens(&self, counter: Counter, index: u32) -> usize {
         let Some(group) = self.group(index) else { return 0 };
-        let own = self.opening_tokens(counter, group.first);
-        let results: usize = group
-            .results
-            .iter()
-            .enumerate()
-            .map(|(number, &position)| {
-                self.result_tokens(counter, Mark { group: index, result: number as u32 }, position)
-            })
-            .sum();
-        let missing = self.missing_items(index, group);
-        own + results
-            + missing
-                .iter()
-                .map(|item| self.record.calibrated(counter, entry_tokens(counter.tokenizer, &item.entry)))
-                .sum::<usize>()
+        let results =
+            self.places(index, group).iter().map(|place| self.result_tokens(counter, place)).sum::<usize>();
+        self.opening_tokens(counter, group.first) + results
     }
 
     fn opening_tokens(&self, counter: Counter, position: u32) -> usize {
@@ -34,14 +26,19 @@ impl View<'_> {
         }
     }
 
-    fn result_tokens(&self, counter: Counter, mark: Mark, position: u32) -> usize {
-        let edits: Vec<u64> = self.edits_on(mark, position).map(|edit| edit.signature).collect();
+    fn result_tokens(&self, counter: Counter, place: &Place<'_>) -> usize {
+        let Result::Came(position) = place.result else {
+            let stands_in = Arc::new(Entry::result("", INTERRUPTED));
+            let entry = self.rewritten(place, &stands_in).0;
+            return self.record.calibrated(counter, entry_tokens(counter.tokenizer, &entry));
+        };
+        let edits: Vec<u64> = self.edits_on(place).map(|edit| edit.signature).collect();
         if edits.is_empty() {
             return self.record.entry_tokens(counter, position);
         }
         let tokens = self.record.cache.rewrite_tokens(counter.tokenizer, position, signature(&edits), || {
             let Some(entry) = self.record.entry(position.into()) else { return 0 };
-            entry_tokens(counter.tokenizer, &self.rewritten(mark, position, entry).0)
+            entry_tokens(counter.tokenizer, &self.rewritten(place, entry).0)
         });
         self.record.calibrated(counter, tokens)
     }

@@ -78,8 +78,8 @@ pub(crate) enum Reach {
     All { exempt: Ranges },
     /// Results before `mark`, of tools that are not excluded, outside `exempt`.
     Before { mark: Mark, exclude_tools: Arc<[String]>, exempt: Ranges },
-    /// Results at these positions.
-    Positions(Ranges),
+    /// The result it is recorded for.
+    Decided,
 }
 
 /// A place among the results of a view: result number `result` of `group`.
@@ -102,9 +102,14 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    pub(crate) fn new(rewrite: Rewrite, reach: Reach, manager: &'static str, by: Option<u64>) -> Self {
+    pub(crate) fn new(rewrite: Rewrite, reach: Reach, manager: &'static str) -> Self {
         let signature = signature(&rewrite);
-        Edit { rewrite, reach, manager, by, signature }
+        Edit { rewrite, reach, manager, by: None, signature }
+    }
+
+    /// A rewriting that was recorded at position `at`.
+    pub(crate) fn decided(rewrite: Rewrite, manager: &'static str, at: u64) -> Self {
+        Edit { by: Some(at), ..Edit::new(rewrite, Reach::Decided, manager) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::edit::Mark;
+use super::show::Result;
 use super::{Reason, View};
 use crate::record::groups::{Group, Stray};
 
@@ -110,7 +110,8 @@ impl View<'_> {
                 by: None,
             });
         }
-        for (number, &position) in group.results.iter().enumerate() {
+        for place in self.places(index, group) {
+            let Result::Came(position) = place.result else { continue };
             let Some(entry) = self.record.entry(position.into()) else { continue };
             let mut current = std::borrow::Cow::Borrowed(entry.as_ref());
             if self.record.groups.is_moved(position) {
@@ -124,7 +125,7 @@ impl View<'_> {
                     by: None,
                 });
             }
-            for edit in self.edits_on(Mark { group: index, result: number as u32 }, position) {
+            for edit in self.edits_on(&place) {
                 if let Some(next) = edit.rewrite.apply(&current) {
                     changed.push(Changed {
                         index: position.into(),

@@ -95,6 +95,7 @@ pub struct View<'r> {
     lineage: Option<u64>,
     anchors: Anchors,
     decisions: Vec<Decision>,
+    cut: Option<Decision>,
 }
 
 /// What the caller wants anchored, whatever the view comes to hold.
@@ -128,7 +129,7 @@ impl View<'_> {
             .iter()
             .filter(|&&at| self.record.groups.of(at).is_some_and(|group| self.group(group).is_some()));
         let late = late.map(|&at| Warning { code: "late_result", index: Some(at.into()), call_id: None });
-        duplicate_calls(self.record).chain(self.warnings.iter().cloned()).chain(late).collect()
+        self.duplicate_calls().chain(self.warnings.iter().cloned()).chain(late).collect()
     }
 
     /// What `observed` managers reported, in order.
@@ -141,16 +142,27 @@ impl View<'_> {
         &self.decisions
     }
 
+    /// The cut behind the view's epoch, as the decision that makes it last: whoever keeps a durable record records it
+    /// when [`View::epoch`] has a new id, and a changed configuration then leaves the paid-for prefix alone.
+    pub fn cut(&self) -> Option<&Decision> {
+        self.cut.as_ref()
+    }
+
     /// The epoch, if a sticky manager made the view.
     pub fn epoch(&self) -> Option<Epoch> {
         self.epoch
     }
-}
 
-fn duplicate_calls(record: &Record) -> impl Iterator<Item = Warning> {
-    record.groups.reclaimed.iter().map(|(at, id)| Warning {
-        code: "duplicate_call_id",
-        index: Some((*at).into()),
-        call_id: Some(id.to_string()),
-    })
+    /// Ids used again, except by groups that a manager left out.
+    fn duplicate_calls(&self) -> impl Iterator<Item = Warning> {
+        let groups = &self.record.groups;
+        let concerns = |at: u32| {
+            groups.of(at).is_some_and(|group| self.body.contains(group) || self.group(group).is_none())
+        };
+        groups.reclaimed.iter().filter(move |(at, _)| concerns(*at)).map(|(at, id)| Warning {
+            code: "duplicate_call_id",
+            index: Some((*at).into()),
+            call_id: Some(id.to_string()),
+        })
+    }
 }

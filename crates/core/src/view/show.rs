@@ -4,10 +4,26 @@ use std::sync::Arc;
 
 use super::edit::{Edit, Mark, Reach};
 use super::{Fidelity, INTERRUPTED, Item, Shown, Source, View};
+use crate::block::ToolCall;
 use crate::entry::Entry;
 use crate::record::groups::Group;
 
-impl View<'_> {
+/// Where a result stands in a view.
+pub(super) struct Place<'r> {
+    pub(super) mark: Mark,
+    pub(super) result: Result<'r>,
+    /// Its tool, where an edit asks for it.
+    tool: Option<String>,
+}
+
+/// A result that came, or the call that still waits for one.
+#[derive(Clone, Copy)]
+pub(super) enum Result<'r> {
+    Came(u32),
+    Missing(&'r ToolCall),
+}
+
+impl<'r> View<'r> {
     /// The entries of the view, in order.
     pub fn items(&self) -> impl Iterator<Item = Item> + '_ {
         let shown = self.summary.as_ref();
@@ -31,66 +47,78 @@ impl View<'_> {
             let entry = left.map_or_else(|| Arc::clone(entry), Arc::new);
             items.push(Item { source: Source::Entry(group.first.into()), entry, fidelity });
         }
-        for (number, &position) in group.results.iter().enumerate() {
-            let Some(entry) = self.record.entry(position.into()) else { continue };
-            let (entry, mut fidelity) =
-                self.rewritten(Mark { group: index, result: number as u32 }, position, entry);
-            if fidelity == Fidelity::AsSaid && self.record.groups.is_moved(position) {
-                fidelity = Fidelity::Moved;
-            }
-            items.push(Item { source: Source::Entry(position.into()), entry, fidelity });
+        for place in self.places(index, group) {
+            items.extend(self.result_item(&place));
         }
-        items.extend(self.missing_items(index, group));
         items
     }
 
-    /// Results that stand in for missing ones, in call order.
-    pub(super) fn missing_items(&self, index: u32, group: &Group) -> Vec<Item> {
-        if group.is_complete() {
+    /// The places of a group's results, in the order in which they are shown.
+    pub(super) fn places(&self, index: u32, group: &'r Group) -> Vec<Place<'r>> {
+        if !group.has_calls() {
             return Vec::new();
         }
-        let missing = self.record.missing_calls(group);
-        missing
-            .iter()
-            .enumerate()
-            .map(|(number, call)| {
-                let call_id = call.call_id.as_ref().map(|id| id.as_str().into_owned()).unwrap_or_default();
-                let entry = Arc::new(crate::wire::openai_chat::result_entry(&call_id, INTERRUPTED));
-                let result = (group.results.len() + number) as u32;
-                let (entry, fidelity) = self.rewritten(Mark { group: index, result }, u32::MAX, &entry);
-                Item { source: Source::Interrupted { call_id }, entry, fidelity }
+        let mut tools =
+            if self.spares_tools() { self.record.result_tools(group) } else { Vec::new() }.into_iter();
+        let came = group.results.iter().map(|&position| Result::Came(position));
+        let missing = if group.is_complete() { Vec::new() } else { self.record.missing_calls(group) };
+        came.chain(missing.into_iter().map(Result::Missing))
+            .zip(0..)
+            .map(|(result, number)| Place {
+                mark: Mark { group: index, result: number },
+                result,
+                tool: tools.next(),
             })
             .collect()
     }
 
-    /// The edits that reach a result, in order.
-    pub(super) fn edits_on(&self, mark: Mark, position: u32) -> impl Iterator<Item = &Edit> {
-        self.edits.iter().filter(move |edit| match &edit.reach {
-            Reach::All { exempt } => !exempt.contains(mark.group),
-            Reach::Positions(positions) => positions.contains(position),
-            Reach::Before { mark: end, exclude_tools, exempt } => {
-                mark < *end
-                    && !exempt.contains(mark.group)
-                    && (exclude_tools.is_empty() || !self.result_is_of(mark, position, exclude_tools))
+    fn result_item(&self, place: &Place<'_>) -> Option<Item> {
+        match place.result {
+            Result::Came(position) => {
+                let (entry, mut fidelity) = self.rewritten(place, self.record.entry(position.into())?);
+                if fidelity == Fidelity::AsSaid && self.record.groups.is_moved(position) {
+                    fidelity = Fidelity::Moved;
+                }
+                Some(Item { source: Source::Entry(position.into()), entry, fidelity })
             }
-        })
+            Result::Missing(call) => {
+                let call_id = call.call_id.as_ref().map(|id| id.as_str().into_owned()).unwrap_or_default();
+                let (entry, fidelity) =
+                    self.rewritten(place, &Arc::new(Entry::result(&call_id, INTERRUPTED)));
+                Some(Item { source: Source::Interrupted { call_id }, entry, fidelity })
+            }
+        }
     }
 
-    /// Whether a result, or one that stands in, is of one of these tools.
-    pub(crate) fn result_is_of(&self, mark: Mark, position: u32, tools: &[String]) -> bool {
-        let name = self.record.tool_name(position).or_else(|| {
-            let group = self.group(mark.group)?;
-            let missing = self.record.missing_calls(group);
-            let call = missing.get((mark.result as usize).checked_sub(group.results.len())?)?;
-            Some(call.name.as_str().into_owned())
-        });
-        name.is_some_and(|name| tools.contains(&name))
+    /// Whether any edit depends on which tool a result is of.
+    fn spares_tools(&self) -> bool {
+        self.edits.iter().any(
+            |edit| matches!(&edit.reach, Reach::Before { exclude_tools, .. } if !exclude_tools.is_empty()),
+        )
     }
 
-    pub(super) fn rewritten(&self, mark: Mark, position: u32, entry: &Arc<Entry>) -> (Arc<Entry>, Fidelity) {
+    /// The edits that reach a result, in order: what was decided about it first.
+    pub(super) fn edits_on<'s>(&'s self, place: &'s Place<'_>) -> impl Iterator<Item = &'s Edit> {
+        let decided = match place.result {
+            Result::Came(position) => self.record.decided.rewrites.get(&position),
+            Result::Missing(_) => None,
+        };
+        decided.into_iter().chain(self.edits.iter().filter(move |edit| match &edit.reach {
+            Reach::All { exempt } => !exempt.contains(place.mark.group),
+            Reach::Before { mark, exclude_tools, exempt } => {
+                place.mark < *mark
+                    && !exempt.contains(place.mark.group)
+                    && !place.tool.as_ref().is_some_and(|tool| exclude_tools.contains(tool))
+            }
+            Reach::Decided => false,
+        }))
+    }
+
+    /// The entry as the edits leave it.
+    pub(super) fn rewritten(&self, place: &Place<'_>, entry: &Arc<Entry>) -> (Arc<Entry>, Fidelity) {
         let mut current = Arc::clone(entry);
         let mut fidelity = Fidelity::AsSaid;
-        for edit in self.edits_on(mark, position) {
+        for edit in self.edits_on(place) {
             if let Some(next) = edit.rewrite.apply(&current) {
                 current = Arc::new(next);
                 fidelity = Fidelity::Rewritten;

@@ -86,14 +86,21 @@ impl<'r> View<'r> {
 
     /// The last user group of the body up to and including `index`.
     pub(crate) fn last_user_up_to(&self, index: u32) -> Option<u32> {
-        let users = &self.record.groups.users;
-        let end = users.partition_point(|&user| user <= index);
-        users.iter().take(end).rev().copied().find(|&user| self.body.contains(user))
+        self.users_up_to(index).next()
     }
 
     /// The body's user groups, newest first.
     pub(crate) fn users_newest_first(&self) -> impl Iterator<Item = u32> + '_ {
-        self.record.groups.users.iter().rev().copied().filter(|&user| self.body.contains(user))
+        self.users_up_to(u32::MAX)
+    }
+
+    /// Looks no further back than the body does.
+    fn users_up_to(&self, index: u32) -> impl Iterator<Item = u32> + '_ {
+        let users = &self.record.groups.users;
+        let end = users.partition_point(|&user| user <= index);
+        let first = self.body.runs().first().map_or(u32::MAX, |run| run.start);
+        let recent = users.get(..end).unwrap_or_default().iter().rev().copied();
+        recent.take_while(move |&user| user >= first).filter(|&user| self.body.contains(user))
     }
 
     /// Where a summary stands among the body's groups, if one does.
@@ -150,11 +157,14 @@ impl<'r> View<'r> {
     }
 
     pub(crate) fn edit(&mut self, edit: Edit) {
-        self.lineage = match &edit.reach {
+        self.lineage = self.lineage.map(|lineage| match &edit.reach {
             // The exempt groups are the pinned ones, which the lineage knows.
-            Reach::All { .. } => self.lineage.map(|lineage| signature(&(lineage, edit.signature))),
-            Reach::Before { .. } | Reach::Positions(_) => None,
-        };
+            Reach::All { .. } | Reach::Decided => signature(&(lineage, edit.signature)),
+            Reach::Before { mark, exclude_tools, exempt } => {
+                let exempt = exempt.intersect(&Ranges::one(0..mark.group + 1));
+                signature(&(lineage, edit.signature, mark, exclude_tools, exempt))
+            }
+        });
         self.edits.push(edit);
     }
 
@@ -164,6 +174,10 @@ impl<'r> View<'r> {
 
     pub(crate) fn set_epoch(&mut self, epoch: Epoch) {
         self.epoch = Some(epoch);
+    }
+
+    pub(crate) fn set_cut(&mut self, cut: Decision) {
+        self.cut = Some(cut);
     }
 
     pub(crate) fn emit(&mut self, event: HistoryCurated) {

@@ -37,7 +37,7 @@ pub(super) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
         }
     };
     let mut reader = Reader::default();
-    let entries: Vec<Entry> = list
+    let mut entries: Vec<Entry> = list
         .elements()
         .take(options.take.unwrap_or(usize::MAX))
         .enumerate()
@@ -46,6 +46,15 @@ pub(super) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             Ok(entry.stamped(options.evaluation_id, index as u64, options.created_at))
         })
         .collect::<Result<_, WireError>>()?;
+    for &index in &reader.answered {
+        let blocks = entries.get_mut(index).into_iter().flat_map(|entry| &mut entry.blocks);
+        for block in blocks {
+            // Calls of today's form have JSON of their own; the old one does not.
+            if let (BlockKind::ToolCall(call), None) = (&mut block.kind, &block.raw) {
+                call.call_id = Some(given_id(index));
+            }
+        }
+    }
     let tools = match body.kind() {
         Kind::Object => body.get("tools").filter(|tools| tools.kind() == Kind::Array).map(read_tools),
         _ => None,
@@ -57,7 +66,7 @@ pub(super) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 fn read_tools(tools: Raw<'_>) -> Tools {
     let (mut names, mut definitions) = (Vec::new(), Vec::new());
     for tool in tools.elements() {
-        definitions.push(tool.text().to_string());
+        definitions.push(json::one_line(tool).into_owned());
         let inner = tool.get("function").or_else(|| tool.get("custom")).unwrap_or(tool);
         names.extend(inner.get("name").and_then(Raw::string).map(Cow::into_owned));
     }
@@ -101,6 +110,27 @@ pub(crate) fn result_entry(call_id: &str, text: &str) -> Entry {
     own_entry(Role::Tool, &raw)
 }
 
+/// An assistant's message with calls, of our own making.
+pub(crate) fn calling_entry(text: Option<&str>, calls: &[(&str, &str, &str)]) -> Entry {
+    let mut raw = String::from("{\"role\":\"assistant\",\"content\":");
+    match text {
+        Some(text) => json::write_string(&mut raw, text),
+        None => raw.push_str("null"),
+    }
+    for (number, (id, name, arguments)) in calls.iter().enumerate() {
+        raw.push_str(if number == 0 { ",\"tool_calls\":[" } else { "," });
+        raw.push_str("{\"id\":");
+        json::write_string(&mut raw, id);
+        raw.push_str(",\"type\":\"function\",\"function\":{\"name\":");
+        json::write_string(&mut raw, name);
+        raw.push_str(",\"arguments\":");
+        json::write_string(&mut raw, arguments);
+        raw.push_str("}}");
+    }
+    raw.push_str(if calls.is_empty() { "}" } else { "]}" });
+    own_entry(Role::Assistant, &raw)
+}
+
 fn own_entry(role: Role, raw: &str) -> Entry {
     // What we print ourselves always reads back; the empty entry is there for the type only.
     provider_message_to_entry(Raw::trusted(raw)).unwrap_or_else(|_| empty_entry(role, raw.into()))
@@ -123,9 +153,16 @@ fn empty_entry(role: Role, raw: Arc<str>) -> Entry {
 /// Reads messages in order; the order matters only for the old `function_call`, which has no ids.
 #[derive(Default)]
 struct Reader {
-    /// Name and given id of a `function_call` that waits for its `function` message.
-    pending: Option<(String, Text)>,
+    /// Message and name of a `function_call` that waits for its `function` message.
+    pending: Option<(usize, String)>,
+    /// Messages whose old-style call was answered, so that it can be given the id of its result.
+    answered: Vec<usize>,
     notes: Vec<String>,
+}
+
+/// The id given to the old-style call of a message, which has none of its own.
+fn given_id(index: usize) -> Text {
+    Text::from(format!("sb_{index}_0").as_str())
 }
 
 impl Reader {
@@ -146,7 +183,8 @@ impl Reader {
             bad(
                 "/role",
                 format!(
-                    "unknown role {word:?}: expected system, developer, user, assistant, tool or function"
+                    "unknown role {}: expected system, developer, user, assistant, tool or function",
+                    quoted(&word)
                 ),
             )
         })?;
@@ -191,11 +229,14 @@ impl Reader {
     ) -> Result<(), WireError> {
         let name = optional_text(message, "name", source);
         let mut call_id = id_text(message, "tool_call_id", source, path)?;
+        let answers = |(_, called): &mut (usize, String)| name.as_ref().is_some_and(|name| *name == **called);
         if call_id.is_none()
-            && let Some((_, id)) =
-                self.pending.take_if(|(called, _)| name.as_ref().is_some_and(|name| *name == **called))
+            && let Some((index, _)) = self.pending.take_if(answers)
         {
-            call_id = Some(id);
+            call_id = Some(given_id(index));
+            self.answered.push(index);
+            self.notes
+                .push(format!("message {index}: `function_call` has no id; paired by name with its result"));
         }
         let content = std::mem::take(&mut entry.blocks);
         let result = ToolResult { call_id, name, content, is_error: None };
@@ -231,15 +272,10 @@ impl Reader {
         }
         if let Some(call) = message.get("function_call").filter(|call| call.kind() == Kind::Object) {
             let call = object(call, &format!("{path}/function_call"), "a function call")?;
-            let id = Text::from(format!("sb_{index}_0").as_str());
-            let mut block = call_block(&call, None, CallStyle::Function, "arguments", source);
-            if let BlockKind::ToolCall(call) = &mut block.kind {
-                call.call_id = Some(id.clone());
-                self.pending = Some((call.name.as_str().into_owned(), id));
+            let block = call_block(&call, None, CallStyle::Function, "arguments", source);
+            if let BlockKind::ToolCall(call) = &block.kind {
+                self.pending = Some((index, call.name.as_str().into_owned()));
             }
-            self.notes.push(format!(
-                "message {index}: `function_call` has no id; paired by name with the next function message"
-            ));
             entry.blocks.push(block);
         }
         Ok(())
@@ -254,6 +290,12 @@ fn role_named(word: &str) -> Option<Role> {
         "tool" | "function" => Role::Tool,
         _ => return None,
     })
+}
+
+/// A word of the input in an error message: enough to recognise it.
+fn quoted(word: &str) -> String {
+    let short: String = word.chars().take(40).collect();
+    if short.len() < word.len() { format!("{short:?}…") } else { format!("{short:?}") }
 }
 
 fn optional_text(object: &Object<'_>, key: &str, source: &Arc<str>) -> Option<Text> {
@@ -319,8 +361,11 @@ fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireE
     let part = object(raw, path, "a content part")?;
     let kind = part.get("type").and_then(Raw::string);
     let text = |key: &str| {
+        let missing = part.get(key).is_none();
+        let problem =
+            if missing { format!("the part has no `{key}`") } else { format!("`{key}` must be a text") };
         optional_text(&part, key, source)
-            .ok_or_else(|| WireError::bad_message(format!("{path}/{key}"), format!("`{key}` must be a text")))
+            .ok_or_else(|| WireError::bad_message(format!("{path}/{key}"), problem))
     };
     let block = match kind.as_deref() {
         Some("text") => BlockKind::Text(text("text")?),
@@ -374,6 +419,13 @@ fn render_rewritten(entry: &Entry, raw: Raw<'_>) -> String {
         let replaced = match key.as_ref() {
             "content" => Some(render_content(entry)),
             "tool_calls" => render_calls(entry),
+            "function_call" => {
+                let kept = entry
+                    .blocks
+                    .iter()
+                    .any(|block| matches!(block.kind, BlockKind::ToolCall(_)) && block.raw.is_none());
+                kept.then(|| json::one_line(value).into_owned())
+            }
             "reasoning_content" => {
                 let kept = entry.blocks.iter().any(|block| matches!(block.kind, BlockKind::Reasoning(_)));
                 kept.then(|| value.text().to_string())

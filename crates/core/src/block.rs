@@ -92,8 +92,8 @@ pub struct ToolCall {
     pub arguments: Text,
     /// Who runs it.
     pub style: CallStyle,
-    /// The provider's signature over the call.
-    pub signature: Option<Text>,
+    /// The provider's signature over the call; rare, so kept apart.
+    pub signature: Option<Box<Text>>,
 }
 
 /// What the arguments of a call are.
@@ -123,8 +123,8 @@ impl ToolCall {
 pub struct ToolResult {
     /// The call it answers.
     pub call_id: Option<Text>,
-    /// Name of the tool, where the wire states it.
-    pub name: Option<Text>,
+    /// Name of the tool, where the wire states it; often absent, so kept apart.
+    pub name: Option<Box<Text>>,
     /// The answer: texts, media, opaque parts.
     pub content: Vec<Block>,
     /// Whether the tool failed; none where the wire cannot say.

@@ -151,14 +151,13 @@ impl Reader {
             )
         })?;
         let mut entry = empty_entry(role, Arc::clone(&source));
-        entry.author = optional_text(message, "name", &source);
+        entry.author = optional_text(message, "name", &source).map(Box::new);
         entry.content_state = match message.get("content").map(|content| (content.kind(), content)) {
             None => ContentState::Absent,
             Some((Kind::Null, _)) => ContentState::Null,
             Some((Kind::String, content)) => {
-                entry
-                    .blocks
-                    .push(Block::new(BlockKind::Text(Text::Raw(RawJson::new(&source, content))), None));
+                let text = Text::Raw(RawJson::new(&source, content));
+                entry.blocks = vec![Block::new(BlockKind::Text(text), None)];
                 ContentState::Text
             }
             Some((Kind::Array, content)) => {
@@ -178,6 +177,8 @@ impl Reader {
             Role::Assistant => self.read_reply(&mut entry, message, &source, index, path)?,
             Role::System | Role::User => {}
         }
+        // Entries stay for good, so room to grow is room lost.
+        entry.blocks.shrink_to_fit();
         Ok(entry)
     }
 
@@ -189,17 +190,18 @@ impl Reader {
         source: &Arc<str>,
         path: &str,
     ) -> Result<(), WireError> {
-        let name = optional_text(message, "name", source);
+        let name = optional_text(message, "name", source).map(Box::new);
         let mut call_id = id_text(message, "tool_call_id", source, path)?;
         if call_id.is_none()
             && let Some((_, id)) =
-                self.pending.take_if(|(called, _)| name.as_ref().is_some_and(|name| *name == **called))
+                self.pending.take_if(|(called, _)| name.as_ref().is_some_and(|name| **name == **called))
         {
             call_id = Some(id);
         }
-        let content = std::mem::take(&mut entry.blocks);
+        let mut content = std::mem::take(&mut entry.blocks);
+        content.shrink_to_fit();
         let result = ToolResult { call_id, name, content, is_error: None };
-        entry.blocks.push(Block::new(BlockKind::ToolResult(Box::new(result)), None));
+        entry.blocks = vec![Block::new(BlockKind::ToolResult(Box::new(result)), None)];
         Ok(())
     }
 

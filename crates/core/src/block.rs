@@ -10,8 +10,8 @@ use crate::text::{RawJson, Text};
 pub struct Block {
     /// What kind of part it is.
     pub kind: BlockKind,
-    /// The verbatim JSON of the block, if it is a value of its own on its wire.
-    pub raw: Option<RawJson>,
+    /// The verbatim JSON of the block, if it is a value of its own on its wire; most texts are not.
+    pub raw: Option<Box<RawJson>>,
     /// The provider's id of the block and its cache mark; rare, so kept apart.
     pub marks: Option<Box<Marks>>,
 }
@@ -92,8 +92,8 @@ pub struct ToolCall {
     pub arguments: Text,
     /// Who runs it.
     pub style: CallStyle,
-    /// The provider's signature over the call.
-    pub signature: Option<Text>,
+    /// The provider's signature over the call; rare, so kept apart.
+    pub signature: Option<Box<Text>>,
 }
 
 /// What the arguments of a call are.
@@ -123,8 +123,8 @@ impl ToolCall {
 pub struct ToolResult {
     /// The call it answers.
     pub call_id: Option<Text>,
-    /// Name of the tool, where the wire states it.
-    pub name: Option<Text>,
+    /// Name of the tool, where the wire states it; often absent, so kept apart.
+    pub name: Option<Box<Text>>,
     /// The answer: texts, media, opaque parts.
     pub content: Vec<Block>,
     /// Whether the tool failed; none where the wire cannot say.
@@ -205,7 +205,7 @@ impl Block {
     }
 
     pub(crate) fn new(kind: BlockKind, raw: Option<RawJson>) -> Self {
-        Block { kind, raw, marks: None }
+        Block { kind, raw: raw.map(Box::new), marks: None }
     }
 
     /// The keys of the block's JSON that this model does not hold, verbatim and in order.

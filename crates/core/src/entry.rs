@@ -94,8 +94,8 @@ pub struct Entry {
     pub sequence: u64,
     /// When it was said.
     pub created_at: Time,
-    /// The speaker's name, where the wire has one.
-    pub author: Option<Text>,
+    /// The speaker's name, where the wire has one; rare, so kept apart.
+    pub author: Option<Box<Text>>,
     /// What is known about the call that made it; never sent to a provider.
     pub meta: Option<Box<Meta>>,
     /// The message it was read from.

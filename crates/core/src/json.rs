@@ -256,21 +256,23 @@ impl Checker<'_> {
         self.at += 1;
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let Some(stop) = memchr2(b'"', b'\\', rest) else {
+            let Some(stop) = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20)
+            else {
                 self.at = self.bytes.len();
                 return Err("string without its closing quote".into());
             };
-            if let Some(control) = rest.iter().take(stop).position(|&byte| byte < 0x20) {
-                self.at += control;
-                let byte = rest.get(control).copied().unwrap_or_default();
-                return Err(format!("control character \\u{byte:04x} in a string must be escaped"));
-            }
             self.at += stop;
-            if self.peek() == Some(b'"') {
-                self.at += 1;
-                return Ok(());
+            match rest.get(stop) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => self.escape()?,
+                byte => {
+                    let byte = byte.copied().unwrap_or_default();
+                    return Err(format!("control character \\u{byte:04x} in a string must be escaped"));
+                }
             }
-            self.escape()?;
         }
     }
 

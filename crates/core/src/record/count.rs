@@ -26,7 +26,8 @@ impl Record {
         self.calibrated(counter, self.raw_tokens(counter.tokenizer, position))
     }
 
-    fn raw_tokens(&self, tokenizer: Tokenizer, position: u32) -> usize {
+    /// Tokens of the entry at `position` as recorded and as counted; 0 for decisions and tombstones.
+    pub(crate) fn raw_tokens(&self, tokenizer: Tokenizer, position: u32) -> usize {
         match self.slots.get(position as usize) {
             Some(Slot::Message(entry)) => {
                 self.cache.entry_tokens(tokenizer, position, || entry_tokens(tokenizer, entry))

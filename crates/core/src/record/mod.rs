@@ -32,7 +32,7 @@ pub enum Slot {
     /// A curation choice.
     Decision(Arc<Decision>, Time),
     /// Something said that was erased by request; place, role and time stay.
-    Erased(Tombstone),
+    Erased(Box<Tombstone>),
 }
 
 /// What stays of an erased entry.
@@ -170,7 +170,7 @@ impl Record {
             created_at: entry.created_at,
             body_hash: crate::chain::body_hash(position, slot),
         };
-        *slot = Slot::Erased(tombstone);
+        *slot = Slot::Erased(Box::new(tombstone));
         self.groups.erase(position as u32);
         self.reported.retain(|(at, _)| u64::from(*at) != position);
         self.cache.forget_counts(position as u32);

@@ -38,7 +38,12 @@ impl View<'_> {
         }
         let tokens = self.record.cache.rewrite_tokens(counter.tokenizer, position, signature(&edits), || {
             let Some(entry) = self.record.entry(position.into()) else { return 0 };
-            entry_tokens(counter.tokenizer, &self.rewritten(place, entry).0)
+            match self.rewritten(place, entry) {
+                (_, Fidelity::AsSaid | Fidelity::Moved) => {
+                    self.record.raw_tokens(counter.tokenizer, position)
+                }
+                (rewritten, Fidelity::Rewritten) => entry_tokens(counter.tokenizer, &rewritten),
+            }
         });
         self.record.calibrated(counter, tokens)
     }

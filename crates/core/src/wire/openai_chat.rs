@@ -189,14 +189,13 @@ impl Reader {
             )
         })?;
         let mut entry = empty_entry(role, Arc::clone(&source));
-        entry.author = optional_text(message, "name", &source);
+        entry.author = optional_text(message, "name", &source).map(Box::new);
         entry.content_state = match message.get("content").map(|content| (content.kind(), content)) {
             None => ContentState::Absent,
             Some((Kind::Null, _)) => ContentState::Null,
             Some((Kind::String, content)) => {
-                entry
-                    .blocks
-                    .push(Block::new(BlockKind::Text(Text::Raw(RawJson::new(&source, content))), None));
+                let text = Text::Raw(RawJson::new(&source, content));
+                entry.blocks = vec![Block::new(BlockKind::Text(text), None)];
                 ContentState::Text
             }
             Some((Kind::Array, content)) => {
@@ -216,6 +215,8 @@ impl Reader {
             Role::Assistant => self.read_reply(&mut entry, message, &source, index, path)?,
             Role::System | Role::User => {}
         }
+        // Entries stay for good, so room to grow is room lost.
+        entry.blocks.shrink_to_fit();
         Ok(entry)
     }
 
@@ -227,9 +228,10 @@ impl Reader {
         source: &Arc<str>,
         path: &str,
     ) -> Result<(), WireError> {
-        let name = optional_text(message, "name", source);
+        let name = optional_text(message, "name", source).map(Box::new);
         let mut call_id = id_text(message, "tool_call_id", source, path)?;
-        let answers = |(_, called): &mut (usize, String)| name.as_ref().is_some_and(|name| *name == **called);
+        let answers =
+            |(_, called): &mut (usize, String)| name.as_ref().is_some_and(|name| **name == **called);
         if call_id.is_none()
             && let Some((index, _)) = self.pending.take_if(answers)
         {
@@ -238,9 +240,10 @@ impl Reader {
             self.notes
                 .push(format!("message {index}: `function_call` has no id; paired by name with its result"));
         }
-        let content = std::mem::take(&mut entry.blocks);
+        let mut content = std::mem::take(&mut entry.blocks);
+        content.shrink_to_fit();
         let result = ToolResult { call_id, name, content, is_error: None };
-        entry.blocks.push(Block::new(BlockKind::ToolResult(Box::new(result)), None));
+        entry.blocks = vec![Block::new(BlockKind::ToolResult(Box::new(result)), None)];
         Ok(())
     }
 
@@ -335,7 +338,7 @@ fn read_call(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireE
     } else {
         call_block(inner("function")?.as_ref().unwrap_or(&call), id, CallStyle::Function, "arguments", source)
     };
-    block.raw = Some(RawJson::new(source, raw));
+    block.raw = Some(Box::new(RawJson::new(source, raw)));
     Ok(block)
 }
 

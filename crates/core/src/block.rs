@@ -126,7 +126,7 @@ pub struct ToolResult {
     /// Name of the tool, where the wire states it; often absent, so kept apart.
     pub name: Option<Box<Text>>,
     /// The answer: texts, media, opaque parts.
-    pub content: Vec<Block>,
+    pub content: Box<[Block]>,
     /// Whether the tool failed; none where the wire cannot say.
     pub is_error: Option<bool>,
 }

@@ -85,7 +85,7 @@ pub struct Entry {
     /// Who speaks.
     pub role: Role,
     /// What is said, part by part; may be empty.
-    pub blocks: Vec<Block>,
+    pub blocks: Box<[Block]>,
     /// How the content was written.
     pub content_state: ContentState,
     /// The evaluation the entry belongs to; all its entries share this.
@@ -117,9 +117,9 @@ pub struct Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// From 1.
-    pub number: u32,
+    pub number: u16,
     /// How many entries the message became.
-    pub of: u32,
+    pub of: u16,
 }
 
 /// How a reply ended.
@@ -316,7 +316,7 @@ impl Entry {
             return None;
         }
         let last = self.tool_calls().next_back();
-        let kept: Vec<Block> =
+        let kept: Box<[Block]> =
             self.blocks.iter().filter(|block| !block_is_cut(block, last)).cloned().collect();
         (kept.len() < self.blocks.len()).then(|| Entry { blocks: kept, ..self.clone() })
     }

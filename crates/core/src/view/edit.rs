@@ -22,13 +22,13 @@ impl Rewrite {
     /// The rewritten entry; none when it stays as it is.
     pub(crate) fn apply(&self, entry: &Entry) -> Option<Entry> {
         let result = entry.tool_result()?;
-        let (content, state) = match self {
+        let (content, state): (Box<[Block]>, _) = match self {
             Rewrite::Clear { placeholder } => {
                 let text: usize = entry.chars();
                 if text <= placeholder.chars().count() {
                     return None;
                 }
-                (vec![Block::text(placeholder)], ContentState::Text)
+                (Box::from([Block::text(placeholder)]), ContentState::Text)
             }
             Rewrite::Truncate { max_length, suffix, keep } => {
                 let mut changed = false;
@@ -54,7 +54,7 @@ impl Rewrite {
         };
         let mut rewritten = entry.clone();
         rewritten.content_state = state;
-        for block in &mut rewritten.blocks {
+        for block in &mut *rewritten.blocks {
             if let BlockKind::ToolResult(result) = &mut block.kind {
                 result.content = content;
                 break;

@@ -47,7 +47,7 @@ pub(super) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
         })
         .collect::<Result<_, WireError>>()?;
     for &index in &reader.answered {
-        let blocks = entries.get_mut(index).into_iter().flat_map(|entry| &mut entry.blocks);
+        let blocks = entries.get_mut(index).into_iter().flat_map(|entry| &mut *entry.blocks);
         for block in blocks {
             // Calls of today's form have JSON of their own; the old one does not.
             if let (BlockKind::ToolCall(call), None) = (&mut block.kind, &block.raw) {
@@ -139,7 +139,7 @@ fn own_entry(role: Role, raw: &str) -> Entry {
 fn empty_entry(role: Role, raw: Arc<str>) -> Entry {
     Entry {
         role,
-        blocks: Vec::new(),
+        blocks: Box::default(),
         content_state: ContentState::Absent,
         evaluation_id: Uuid::nil(),
         sequence: 0,
@@ -190,17 +190,18 @@ impl Reader {
         })?;
         let mut entry = empty_entry(role, Arc::clone(&source));
         entry.author = optional_text(message, "name", &source).map(Box::new);
+        let mut blocks = Vec::new();
         entry.content_state = match message.get("content").map(|content| (content.kind(), content)) {
             None => ContentState::Absent,
             Some((Kind::Null, _)) => ContentState::Null,
             Some((Kind::String, content)) => {
                 let text = Text::Raw(RawJson::new(&source, content));
-                entry.blocks = vec![Block::new(BlockKind::Text(text), None)];
+                blocks.push(Block::new(BlockKind::Text(text), None));
                 ContentState::Text
             }
             Some((Kind::Array, content)) => {
                 for (number, part) in content.elements().enumerate() {
-                    entry.blocks.push(read_part(part, &source, &format!("{path}/content/{number}"))?);
+                    blocks.push(read_part(part, &source, &format!("{path}/content/{number}"))?);
                 }
                 ContentState::Parts
             }
@@ -210,24 +211,22 @@ impl Reader {
                 return Err(bad("/content", problem));
             }
         };
-        match role {
-            Role::Tool => self.read_result(&mut entry, message, &source, path)?,
-            Role::Assistant => self.read_reply(&mut entry, message, &source, index, path)?,
-            Role::System | Role::User => {}
-        }
-        // Entries stay for good, so room to grow is room lost.
-        entry.blocks.shrink_to_fit();
+        entry.blocks = match role {
+            Role::Tool => Box::from([self.read_result(blocks, message, &source, path)?]),
+            Role::Assistant => self.read_reply(blocks, message, &source, index, path)?.into(),
+            Role::System | Role::User => blocks.into(),
+        };
         Ok(entry)
     }
 
     /// Wraps the content of a tool message into the result it is.
     fn read_result(
         &mut self,
-        entry: &mut Entry,
+        content: Vec<Block>,
         message: &Object<'_>,
         source: &Arc<str>,
         path: &str,
-    ) -> Result<(), WireError> {
+    ) -> Result<Block, WireError> {
         let name = optional_text(message, "name", source).map(Box::new);
         let mut call_id = id_text(message, "tool_call_id", source, path)?;
         let answers =
@@ -240,28 +239,25 @@ impl Reader {
             self.notes
                 .push(format!("message {index}: `function_call` has no id; paired by name with its result"));
         }
-        let mut content = std::mem::take(&mut entry.blocks);
-        content.shrink_to_fit();
-        let result = ToolResult { call_id, name, content, is_error: None };
-        entry.blocks = vec![Block::new(BlockKind::ToolResult(Box::new(result)), None)];
-        Ok(())
+        let result = ToolResult { call_id, name, content: content.into(), is_error: None };
+        Ok(Block::new(BlockKind::ToolResult(Box::new(result)), None))
     }
 
     /// Reads what only assistant messages have: reasoning, refusal, calls.
     fn read_reply(
         &mut self,
-        entry: &mut Entry,
+        mut blocks: Vec<Block>,
         message: &Object<'_>,
         source: &Arc<str>,
         index: usize,
         path: &str,
-    ) -> Result<(), WireError> {
+    ) -> Result<Vec<Block>, WireError> {
         if let Some(text) = optional_text(message, "reasoning_content", source) {
             let reasoning = Reasoning { text: Some(text), ..Reasoning::default() };
-            entry.blocks.insert(0, Block::new(BlockKind::Reasoning(Box::new(reasoning)), None));
+            blocks.insert(0, Block::new(BlockKind::Reasoning(Box::new(reasoning)), None));
         }
         if let Some(text) = optional_text(message, "refusal", source) {
-            entry.blocks.push(Block::new(BlockKind::Refusal(text), None));
+            blocks.push(Block::new(BlockKind::Refusal(text), None));
         }
         if let Some(calls) = message.get("tool_calls").filter(|calls| calls.kind() != Kind::Null) {
             let path = format!("{path}/tool_calls");
@@ -270,7 +266,7 @@ impl Reader {
                 return Err(WireError::bad_message(path, problem));
             }
             for (number, call) in calls.elements().enumerate() {
-                entry.blocks.push(read_call(call, source, &format!("{path}/{number}"))?);
+                blocks.push(read_call(call, source, &format!("{path}/{number}"))?);
             }
         }
         if let Some(call) = message.get("function_call").filter(|call| call.kind() == Kind::Object) {
@@ -279,9 +275,9 @@ impl Reader {
             if let BlockKind::ToolCall(call) = &block.kind {
                 self.pending = Some((index, call.name.as_str().into_owned()));
             }
-            entry.blocks.push(block);
+            blocks.push(block);
         }
-        Ok(())
+        Ok(blocks)
     }
 }
 

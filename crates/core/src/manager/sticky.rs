@@ -252,7 +252,7 @@ impl<'i> CutGauge<'i> {
 
 impl Gauge for CutGauge<'_> {
     fn key(&self) -> u64 {
-        signature(&(self.counter, self.factor.to_bits(), self.fixed))
+        signature(&(self.counter, self.factor.to_bits(), self.fixed, &self.first))
     }
 
     fn start(&self, view: &View<'_>, _: &CurationContext) -> Fold {

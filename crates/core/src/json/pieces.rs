@@ -1,0 +1,50 @@
+//! A value as its string literals and what stands between them.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2};
+
+use super::raw::string_end;
+use super::{Raw, is_space_char};
+
+/// A stretch of a JSON text.
+pub(crate) enum Piece<'a> {
+    /// A string literal, quotes included.
+    String(&'a str),
+    /// Everything up to the next one.
+    Between(&'a str),
+}
+
+/// Cuts a value into its string literals and what stands between them.
+pub(crate) fn pieces(raw: Raw<'_>) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = raw.text();
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let quote = memchr(b'"', rest.as_bytes()).unwrap_or(rest.len());
+        if quote > 0 {
+            let (between, after) = rest.split_at(quote);
+            rest = after;
+            return Some(Piece::Between(between));
+        }
+        let (literal, after) = rest.split_at(string_end(rest.as_bytes()));
+        rest = after;
+        Some(Piece::String(literal))
+    })
+}
+
+/// Drops insignificant white space, so that a value stands on one line; borrowed when there are no line breaks.
+pub fn one_line(raw: Raw<'_>) -> Cow<'_, str> {
+    if memchr2(b'\n', b'\r', raw.text().as_bytes()).is_none() {
+        return Cow::Borrowed(raw.text());
+    }
+    let mut out = String::with_capacity(raw.text().len());
+    for piece in pieces(raw) {
+        match piece {
+            Piece::String(literal) => out.push_str(literal),
+            Piece::Between(text) => out.extend(text.chars().filter(|c| !is_space_char(*c))),
+        }
+    }
+    Cow::Owned(out)
+}

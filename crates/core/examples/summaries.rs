@@ -1,7 +1,7 @@
 //! Summaries in two phases, written by whoever you like: `cargo run -p scrollback-core --example summaries`.
 
 use scrollback_core::manager::{self, Ask};
-use scrollback_core::{CurationContext, Decision, Entry, HistoryManager, Record, Role, Source, Time, View};
+use scrollback_core::{CurationContext, Entry, HistoryManager, Record, Role, Source, Time};
 
 /// Asks the manager what it would like summarised, writes it and records it.
 fn settle(
@@ -9,26 +9,12 @@ fn settle(
     cx: &CurationContext,
     manager: &dyn HistoryManager,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    for Ask::Summary(ask) in manager.plan(&View::of(record, cx), cx) {
+    for Ask::Summary(ask) in record.plan(cx, manager) {
         let texts: Vec<String> =
             ask.entries.iter().filter_map(|position| record.entry(*position)?.content()).collect();
         let text = call_summarizer(ask.previous.as_deref(), &texts);
-        if text.trim().is_empty() || text.chars().count() > ask.max_chars {
-            let (Some(first), Some(last)) = (ask.covers.first(), ask.covers.last()) else { continue };
-            let range = (first.0, last.1);
-            record.decide(Decision::SummaryFailed { range, reason: "unusable".into() }, Time::default())?;
-            continue;
-        }
-        let summary = Decision::Summary {
-            covers: ask.covers,
-            text,
-            place: ask.place,
-            by: "my summariser".into(),
-            usage: None,
-            replaces: ask.replaces,
-            scope: None,
-        };
-        record.decide(summary, Time::default())?;
+        // A blank text or one that is too long becomes a recorded failure, and the view stays as it was.
+        record.decide(ask.answered(&text, "my summariser", None), Time::default())?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use scrollback_core::{
     CurationContext, Decision, Entry, Meta, Record, Role, Source, Status, Time, Usage, View, manager,
     summarize_offline,
 };
-use support::{Said, assert_coherent, entries, history, manager_text, rendered, sticky_text};
+use support::{Said, assert_coherent, entries, manager_text, rendered, said, sticky_text};
 
 /// Something that happens to a record.
 #[derive(Clone, Debug)]
@@ -35,9 +35,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        20 => history(2).prop_filter_map("one message", |said| said.into_iter().last()).prop_map(Step::Say),
+        20 => said().prop_map(Step::Say),
         2 => any::<u8>().prop_map(Step::Report),
-        1 => history(2).prop_filter_map("one message", |said| said.into_iter().last()).prop_map(Step::Break),
+        1 => said().prop_map(Step::Break),
         1 => any::<u8>().prop_map(Step::Erase),
         1 => any::<u8>().prop_map(Step::Pin),
         1 => any::<u8>().prop_map(Step::Unpin),
@@ -169,7 +169,7 @@ fn grown_equals_fresh(steps: &[Step], text: &str, model: Option<&str>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn decisions_erasures_and_usage_never_leave_a_stale_view(

@@ -56,7 +56,8 @@ fn words() -> impl Strategy<Value = String> {
     ]
 }
 
-fn said() -> impl Strategy<Value = Said> {
+/// Any one message.
+pub fn said() -> impl Strategy<Value = Said> {
     let id = || prop_oneof![9 => (0u8..6).prop_map(Some), 1 => Just(None)];
     let call = (id(), prop::sample::select(TOOLS.to_vec()));
     prop_oneof![

@@ -37,14 +37,14 @@ impl Kind {
     }
 }
 
-/// A JSON value in its own spelling: a slice of a text that passed [`check`].
+/// A JSON value in its own spelling: a slice of a text that passed [`check`](super::check).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw<'a> {
     text: &'a str,
 }
 
 impl<'a> Raw<'a> {
-    /// A slice of a text that passed [`check`] before.
+    /// A slice of a text that passed [`check`](super::check) before.
     pub(crate) fn trusted(text: &'a str) -> Self {
         Raw { text }
     }

@@ -55,9 +55,14 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
     for row in rows(curated, &count) {
         row.write(out)?;
     }
+    let mut warnings: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for warning in curated.view.warnings() {
-        let at = warning.index.map(|index| format!(" at {index}")).unwrap_or_default();
-        writeln!(out, "{}!   warning  {}{at}{Reset}", AnsiColor::Yellow.on_default(), warning.code)?;
+        warnings.entry(warning.code).or_default().extend(warning.index);
+    }
+    for (code, places) in warnings {
+        let at = places.first().map(|first| format!(", first at {first}")).unwrap_or_default();
+        let times = if places.len() > 1 { format!(" {} times", places.len()) } else { String::new() };
+        writeln!(out, "{}!   warning  {}{times}{at}{Reset}", AnsiColor::Yellow.on_default(), in_words(code))?;
     }
     if let Some(epoch) = curated.view.epoch() {
         let cut = epoch.cut.map(|cut| format!(", cut before {cut}")).unwrap_or_default();
@@ -204,6 +209,16 @@ fn said(entry: &Entry) -> String {
         let calls: Vec<String> =
             entry.tool_calls().map(|call| format!("{}(…)", call.name.as_str())).collect();
         excerpt(&calls.join(", "))
+    }
+}
+
+/// A warning in words.
+fn in_words(code: &str) -> &str {
+    match code {
+        "duplicate_call_id" => "an id was used for a second call",
+        "late_result" => "a result came after other entries had followed its call",
+        "no_tool_list" => "active_tools did nothing: no tools are known (--tools)",
+        other => other,
     }
 }
 

@@ -149,7 +149,9 @@ impl Summarize {
                 Ranges::of(groups.into_iter().take(covered))
             }
         };
-        older.minus(&view.protected())
+        let older = older.minus(&view.protected());
+        // Groups that are not shown yet stay out: they may be completed later.
+        Ranges::of(view.groups_in(&older).map(|(index, _)| index))
     }
 }
 

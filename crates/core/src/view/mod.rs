@@ -153,13 +153,9 @@ impl View<'_> {
         self.epoch
     }
 
-    /// Ids used again, except by groups that a manager left out.
+    /// Ids that more than one entry used for its calls.
     fn duplicate_calls(&self) -> impl Iterator<Item = Warning> {
-        let groups = &self.record.groups;
-        let concerns = |at: u32| {
-            groups.of(at).is_some_and(|group| self.body.contains(group) || self.group(group).is_none())
-        };
-        groups.reclaimed.iter().filter(move |(at, _)| concerns(*at)).map(|(at, id)| Warning {
+        self.record.groups.reclaimed.iter().map(|(at, id)| Warning {
             code: "duplicate_call_id",
             index: Some((*at).into()),
             call_id: Some(id.to_string()),

@@ -60,9 +60,12 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
         warnings.entry(warning.code).or_default().extend(warning.index);
     }
     for (code, places) in warnings {
-        let at = places.first().map(|first| format!(", first at {first}")).unwrap_or_default();
-        let times = if places.len() > 1 { format!(" {} times", places.len()) } else { String::new() };
-        writeln!(out, "{}!   warning  {}{times}{at}{Reset}", AnsiColor::Yellow.on_default(), in_words(code))?;
+        let at = match places.as_slice() {
+            [] => String::new(),
+            [only] => format!(", at {only}"),
+            [first, ..] => format!(", {} times, first at {first}", places.len()),
+        };
+        writeln!(out, "{}!   warning  {}{at}{Reset}", AnsiColor::Yellow.on_default(), in_words(code))?;
     }
     if let Some(epoch) = curated.view.epoch() {
         let cut = epoch.cut.map(|cut| format!(", cut before {cut}")).unwrap_or_default();

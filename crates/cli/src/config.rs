@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use scrollback_core::model::ModelName;
 use scrollback_core::nearest::nearest;
 use scrollback_core::redact::Options;
 use serde::Deserialize;
@@ -136,15 +137,24 @@ fn user_file() -> Option<PathBuf> {
 }
 
 fn read(path: &Path) -> Result<Config, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(USAGE, "bad_config", format!("{}: {error}", path.display())))?;
-    toml::from_str(&text).map_err(|error| {
+    let text = std::fs::read_to_string(path).map_err(|error| bad(path, &error.to_string()))?;
+    let config: Config = toml::from_str(&text).map_err(|error| {
         let line = error
             .span()
             .map_or(1, |span| 1 + text.get(..span.start).unwrap_or_default().matches('\n').count());
-        let problem = with_suggestion(error.message());
-        Failure::new(USAGE, "bad_config", format!("{}, line {line}: {problem}", path.display()))
-    })
+        bad(path, &format!("line {line}: {}", with_suggestion(error.message())))
+    })?;
+    for (name, model) in &config.models {
+        ModelName::parse(name).map_err(|error| bad(path, &format!("in [models]: {error}")))?;
+        if model.context_window == Some(0) {
+            return Err(bad(path, &format!("[models.{name:?}]: context_window must be at least 1")));
+        }
+    }
+    Ok(config)
+}
+
+fn bad(path: &Path, problem: &str) -> Failure {
+    Failure::new(USAGE, "bad_config", format!("{}, {problem}", path.display()))
 }
 
 /// serde says "unknown field `x`, expected one of `a`, `b`"; the nearest of those is what was meant.

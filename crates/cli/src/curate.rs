@@ -150,6 +150,8 @@ pub(crate) struct Curated<'r> {
     pub(crate) cx: &'r CurationContext,
     pub(crate) wire: Wire,
     pub(crate) body: &'r scrollback_core::wire::Body,
+    /// What the reader had to assume.
+    pub(crate) notes: &'r [String],
 }
 
 impl Job {
@@ -173,7 +175,13 @@ impl Job {
             record.append(entry)?;
         }
         let view = record.view(&cx, &*self.manager)?;
-        finish(&Curated { view: &view, cx: &cx, wire: self.to.unwrap_or(wire), body: &parsed.body })
+        finish(&Curated {
+            view: &view,
+            cx: &cx,
+            wire: self.to.unwrap_or(wire),
+            body: &parsed.body,
+            notes: &parsed.notes,
+        })
     }
 }
 

@@ -67,6 +67,9 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
         };
         writeln!(out, "{}!   warning  {}{at}{Reset}", AnsiColor::Yellow.on_default(), in_words(code))?;
     }
+    for note in curated.notes {
+        writeln!(out, "{dim}       note  {note}{Reset}")?;
+    }
     if let Some(epoch) = curated.view.epoch() {
         let cut = epoch.cut.map(|cut| format!(", cut before {cut}")).unwrap_or_default();
         writeln!(out, "{dim}      epoch  {}{cut}{Reset}", epoch.id)?;

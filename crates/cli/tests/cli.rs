@@ -222,7 +222,13 @@ fn what_is_odd_but_legal_is_kept() {
     assert!(run.stdout.contains("\\u0000"));
     assert_eq!(scrollback(&["curate", "-"], "[]").stdout, "[]\n");
     let legacy = r#"[{"role":"user","content":"q"},{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"r"}]"#;
-    assert_eq!(scrollback(&["curate", "-", "--json"], legacy).json()["counts"]["curated"], 3);
+    let run = scrollback(&["curate", "-", "--json", "--explain"], legacy);
+    assert_eq!(run.json()["counts"]["curated"], 3);
+    assert!(run.stderr.contains("paired by name with its result"), "{}", run.stderr);
+    // Without its answer an old-style call has no id to be closed by.
+    let unanswered = r#"[{"role":"user","content":"q"},{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}]"#;
+    let run = scrollback(&["curate", "-", "--json", "--unfinished", "close"], unanswered);
+    assert_eq!(run.json()["counts"]["curated"], 1);
 }
 
 #[test]
@@ -355,6 +361,8 @@ fn the_configuration_file_is_found_upwards_and_checked() {
     fails(&run, 2, "line 2: unknown key `context_windw`");
     assert!(run.stderr.contains("did you mean `context_window`?"), "{}", run.stderr);
     assert_eq!(run.json()["error"]["code"], "bad_config");
+    std::fs::write(root.join("scrollback.toml"), "[models.\"gpt-4o\"]\ncontext_window = 64\n").unwrap();
+    fails(&scrollback_in(&below, &args, CHAT.as_bytes()), 2, "openai:gpt-4o");
 }
 
 #[test]

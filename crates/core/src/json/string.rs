@@ -36,7 +36,7 @@ pub fn unescape(literal: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The character of `uXXXX` (or of a surrogate pair) and how many bytes of `escape` it took.
+/// The character of an escape by number (or of a surrogate pair) and how many bytes of `escape` it took.
 fn unescape_unicode(escape: &[u8]) -> (char, usize) {
     let Some(high) = hex4(escape, 1) else { return (char::REPLACEMENT_CHARACTER, 1) };
     if (0xd800..0xdc00).contains(&high)

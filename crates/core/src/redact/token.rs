@@ -357,7 +357,7 @@ pub(super) const NPM: Rule = Rule {
     find: Find::Token(Shape { alphabet: Alphabet::Alnum, least: 36, most: 36, looks: varied }),
     hits: &[
         concat!("«np", "m_", twenty!(), ten!(), "5F6g7H»"),
-        concat!("//registry.npmjs.org/:_authToken=«np", "m_", twenty!(), ten!(), "5F6g7H»"),
+        concat!("//registry.example.com/:_authToken=«np", "m_", twenty!(), ten!(), "5F6g7H»"),
         concat!("NPM_TOKEN: \"«np", "m_", twenty!(), ten!(), "5F6g7H»\""),
         concat!("`«np", "m_", twenty!(), ten!(), "5F6g7H»`"),
         concat!("npm config set token «np", "m_", twenty!(), ten!(), "5F6g7H»"),

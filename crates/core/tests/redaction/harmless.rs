@@ -28,7 +28,7 @@ pub(crate) const SORTS: &[(&str, Make)] = &[
             r.text(HEX, 64)
         ),
         _ => format!(
-            "\"node_modules/js-tokens\": {{\"version\": \"4.0.{}\", \"resolved\": \"https://registry.npmjs.org/js-tokens/-/js-tokens-4.0.0.tgz\", \"integrity\": \"sha512-{}==\"}}",
+            "\"node_modules/js-tokens\": {{\"version\": \"4.0.{}\", \"resolved\": \"https://registry.example.com/js-tokens/-/js-tokens-4.0.0.tgz\", \"integrity\": \"sha512-{}==\"}}",
             r.below(9),
             r.text(BASE64, 86)
         ),

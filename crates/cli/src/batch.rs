@@ -15,9 +15,13 @@ use crate::curate::{Job, Wishes, to_json};
 use crate::failure::{FAILED, Failure, INVALID};
 use crate::{input, tokens};
 
+/// What a line may say. It is one list for every command with `--batch`, so that one file of cases serves them all; a
+/// command passes over what is not its business.
+const KEYS: [&str; 9] = ["id", "messages", "file", "take", "managers", "model", "from", "to", "context"];
+
 pub(crate) fn curate(file: &Path, config: &Config) -> Result<(), Failure> {
     answer_lines(file, |line| {
-        line.check_keys(&["id", "messages", "file", "take", "managers", "model", "from", "to", "context"])?;
+        line.check_keys()?;
         let job = Job {
             manager: line.raw.get("managers").map_or_else(|| manager::parse_list(&[]), manager::parse_raw)?,
             model: input::model_named(line.text("model")?.as_deref())?,
@@ -33,7 +37,7 @@ pub(crate) fn curate(file: &Path, config: &Config) -> Result<(), Failure> {
 
 pub(crate) fn tokens(file: &Path) -> Result<(), Failure> {
     answer_lines(file, |line| {
-        line.check_keys(&["id", "messages", "file", "take", "model", "from"])?;
+        line.check_keys()?;
         let model = input::model_named(line.text("model")?.as_deref())?;
         let from = input::wire_named(line.text("from")?.as_deref())?;
         let take = line.number("take")?;
@@ -101,8 +105,8 @@ struct Line<'a> {
 
 impl Line<'_> {
     /// Unknown keys are mistakes, and a mistake is worth a word.
-    fn check_keys(&self, known: &[&'static str]) -> Result<(), Failure> {
-        check_keys(self.raw, "", known)
+    fn check_keys(&self) -> Result<(), Failure> {
+        check_keys(self.raw, "", &KEYS)
     }
 
     fn text(&self, key: &str) -> Result<Option<String>, Failure> {

@@ -61,30 +61,35 @@ fn answer_lines(file: &Path, answer: impl Fn(&Line<'_>) -> Result<String, Failur
         }
         _ => Failure::io("standard output", &error),
     };
-    loop {
+    for number in 1.. {
         bytes.clear();
         if reader.read_until(b'\n', &mut bytes).map_err(|error| Failure::io(&name, &error))? == 0 {
-            return out.flush().map_err(broken);
+            break;
         }
         let line = bytes.trim_ascii();
         if line.is_empty() {
             continue;
         }
-        writeln!(out, "{}", answer_line(line, &answer)).map_err(broken)?;
+        writeln!(out, "{}", answer_line(line, number, &answer)).map_err(broken)?;
         // Whoever feeds the batch line by line is waiting for the answer.
         if file == Path::new("-") {
             out.flush().map_err(broken)?;
         }
     }
+    out.flush().map_err(broken)
 }
 
 /// The answer to one line, the line's id first.
-fn answer_line(bytes: &[u8], answer: &impl Fn(&Line<'_>) -> Result<String, Failure>) -> String {
+fn answer_line(
+    bytes: &[u8],
+    number: usize,
+    answer: &impl Fn(&Line<'_>) -> Result<String, Failure>,
+) -> String {
     let (id, result) = match json::check_bytes(bytes) {
-        Err(error) => (None, Err(Failure::from(WireError::from(error)))),
+        Err(error) => (None, Err(Failure::from(WireError::from(error)).with("line", number))),
         Ok(raw) if raw.kind() != Kind::Object => {
             let message = format!("a batch line must be an object, not {}", raw.kind().name());
-            (None, Err(Failure::from(WireError::bad_input(message))))
+            (None, Err(Failure::from(WireError::bad_input(message)).with("line", number)))
         }
         Ok(raw) => (raw.get("id").map(Raw::text), answer(&Line { raw })),
     };
@@ -130,8 +135,9 @@ impl Line<'_> {
                 then(messages)
             }
             (None, Some(file)) => {
-                let bytes = input::read(Path::new(&file))?;
-                then(input::check(&bytes)?)
+                let file = Path::new(&file);
+                let bytes = input::read(file)?;
+                input::check(&bytes).and_then(then).map_err(|failure| failure.about(file))
             }
             (Some(_), Some(_)) => Err(WireError::bad_input("give `messages` or `file`, not both").into()),
             (None, None) => Err(WireError::bad_input("the line has neither `messages` nor `file`").into()),

@@ -71,7 +71,11 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
         writeln!(out, "{dim}       note  {note}{Reset}")?;
     }
     if let Some(epoch) = curated.view.epoch() {
-        let cut = epoch.cut.map(|cut| format!(", cut before {cut}")).unwrap_or_default();
+        let cut = match (epoch.id, epoch.cut) {
+            (0, _) => ", nothing was cut yet".to_string(),
+            (_, Some(cut)) => format!(", cut before {cut}"),
+            (_, None) => String::new(),
+        };
         writeln!(out, "{dim}      epoch  {}{cut}{Reset}", epoch.id)?;
     }
     writeln!(out)

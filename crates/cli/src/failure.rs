@@ -53,7 +53,7 @@ impl Failure {
             .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
             .filter(|line| !line.is_empty())
             .collect();
-        let message = lines.join(" ");
+        let message = lines.join("; ").replace(":;", ":");
         let message = message.strip_prefix("error: ").unwrap_or(&message);
         Failure::new(USAGE, "usage", format!("{message} (see --help)"))
     }

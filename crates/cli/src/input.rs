@@ -33,12 +33,21 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
+/// How much of a wrong input is looked at to say what it might be.
+const HINT_BYTES: usize = 4096;
+
 /// JSON from outside, checked. Paths into a bare list are given as if it stood under `messages`.
 pub(crate) fn check(bytes: &[u8]) -> Result<Raw<'_>, Failure> {
     json::check_bytes(bytes).map_err(|mut error| {
         let rest = bytes.get(error.offset..).unwrap_or_default();
         if error.path.is_empty() && error.offset > 0 && rest.starts_with(b"{") {
-            error.problem.push_str(" (JSON lines? then use --batch)");
+            let head = rest.get(..HINT_BYTES).unwrap_or(rest);
+            let has = |wanted: &[u8]| head.windows(wanted.len()).any(|window| window == wanted);
+            error.problem.push_str(if has(b"\"role\"") && !has(b"\"messages\"") {
+                " (JSON lines? make one list of the messages: jq -s . FILE)"
+            } else {
+                " (JSON lines? cases, one a line, are for --batch)"
+            });
         }
         if bytes.trim_ascii_start().starts_with(b"[") && !error.path.is_empty() {
             error.path.insert_str(0, "/messages");
@@ -55,6 +64,9 @@ pub(crate) fn parse(
 ) -> Result<(Wire, Parsed), Failure> {
     let wire = from.or_else(|| Wire::detect(body)).ok_or_else(|| {
         let what = match body.kind() {
+            json::Kind::Object if body.get("role").is_some() => {
+                "a single message (wrap it in [ ])".to_string()
+            }
             json::Kind::Object => "an object without `messages`".to_string(),
             other => other.name().to_string(),
         };

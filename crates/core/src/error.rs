@@ -42,7 +42,7 @@ impl fmt::Display for CurationError {
                 "the context window of {model} is not known: give `fit` a window, or set context_window for it in scrollback.toml"
             ),
             CurationError::UnknownModel { model: None } => f.write_str(
-                "`fit` needs a model or a window: name one, as in fit(openai:gpt-4o) or fit(window=128000)",
+                "`fit` needs a model or a window: give one, as in --model openai:gpt-4o, fit(openai:gpt-4o) or fit(window=128000)",
             ),
         }
     }

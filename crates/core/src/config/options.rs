@@ -76,7 +76,12 @@ impl<'n> Options<'n> {
 
     pub(super) fn missing(&self, name: &str) -> ConfigError {
         let path = format!("{}/{name}", self.path);
-        let message = format!("{} needs `{name}`, as in {}({name}=…)", self.manager, self.manager);
+        let example = match (self.known.first(), name) {
+            (Some(first), "inner") if *first == name => "sliding_window(20)",
+            (Some(first), _) if *first == name => "20",
+            _ => "…",
+        };
+        let message = format!("{} needs `{name}`, as in {}({example})", self.manager, self.manager);
         ConfigError::new(ConfigErrorKind::MissingOption, &path, message).with_known(self.known)
     }
 

@@ -153,7 +153,9 @@ impl Reader<'_> {
         let end = match values.next() {
             Some(Ok(_)) => values.byte_offset(),
             Some(Err(error)) => {
-                let hint = if self.rest().starts_with('[') {
+                let hint = if self.rest().contains('\'') {
+                    "; JSON has double quotes"
+                } else if self.rest().starts_with('[') {
                     "; in a JSON list managers are texts or objects"
                 } else {
                     ""
@@ -199,7 +201,7 @@ impl Reader<'_> {
                 self.at += end;
                 Ok(Node::Number(number))
             }
-            None => Err(self.error("this is not a number")),
+            None => Err(self.error("this is not a number; write digits only, as in 8000")),
         }
     }
 

@@ -15,6 +15,9 @@ use crate::json::{self, Kind, Object, Raw};
 use crate::text::{RawJson, Text};
 use crate::view::{Fidelity, Item};
 
+/// The roles there are, for messages to people.
+const ROLES: &str = "system, developer, user, assistant, tool or function";
+
 /// Spans are kept in 32 bits.
 const MAX_MESSAGE_BYTES: usize = u32::MAX as usize;
 
@@ -177,17 +180,12 @@ impl Reader {
         let source: Arc<str> = message.text().into();
         let message =
             &Raw::trusted(&source).object().map_err(|key| WireError::duplicate_key(path.into(), &key))?;
-        let role_raw = message.get("role").ok_or_else(|| bad("/role", "the message has no role".into()))?;
+        let role_raw = message
+            .get("role")
+            .ok_or_else(|| bad("/role", format!("the message has no role: expected {ROLES}")))?;
         let word = role_raw.string().ok_or_else(|| bad("/role", "the role must be a text".into()))?;
-        let role = role_named(&word).ok_or_else(|| {
-            bad(
-                "/role",
-                format!(
-                    "unknown role {}: expected system, developer, user, assistant, tool or function",
-                    quoted(&word)
-                ),
-            )
-        })?;
+        let role = role_named(&word)
+            .ok_or_else(|| bad("/role", format!("unknown role {}: expected {ROLES}", quoted(&word))))?;
         let mut entry = empty_entry(role, Arc::clone(&source));
         entry.author = optional_text(message, "name", &source).map(Box::new);
         let mut blocks = Vec::new();

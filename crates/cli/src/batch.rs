@@ -8,10 +8,10 @@ use std::path::Path;
 use scrollback_core::json::{self, Kind, Raw};
 use scrollback_core::nearest::nearest;
 use scrollback_core::wire::WireError;
-use scrollback_core::{Unfinished, manager};
+use scrollback_core::{CurationContext, Tools, Unfinished, manager};
 
 use crate::config::Config;
-use crate::curate::{Job, Wishes, to_json};
+use crate::curate::{self, Job, to_json};
 use crate::failure::{FAILED, Failure, INVALID};
 use crate::{input, tokens};
 
@@ -22,14 +22,14 @@ const KEYS: [&str; 9] = ["id", "messages", "file", "take", "managers", "model", 
 pub(crate) fn curate(file: &Path, config: &Config) -> Result<(), Failure> {
     answer_lines(file, |line| {
         line.check_keys()?;
+        let mut cx = curate::context(input::model_named(line.text("model")?.as_deref())?, config);
+        line.read_context(&mut cx)?;
         let job = Job {
             manager: line.raw.get("managers").map_or_else(|| manager::parse_list(&[]), manager::parse_raw)?,
-            model: input::model_named(line.text("model")?.as_deref())?,
+            cx,
             from: input::wire_named(line.text("from")?.as_deref())?,
             to: input::wire_named(line.text("to")?.as_deref())?,
             take: line.number("take")?,
-            wishes: line.wishes()?,
-            windows: config.windows(),
         };
         line.with_body(|body| job.run(body, |curated| to_json(&curated.answer()?)))
     })
@@ -144,10 +144,10 @@ impl Line<'_> {
         }
     }
 
-    fn wishes(&self) -> Result<Wishes, Failure> {
-        let mut wishes = Wishes::default();
+    /// What the line's `context` asks for.
+    fn read_context(&self, cx: &mut CurationContext) -> Result<(), Failure> {
         let Some(context) = self.raw.get("context").filter(|context| context.kind() != Kind::Null) else {
-            return Ok(wishes);
+            return Ok(());
         };
         if context.kind() != Kind::Object {
             return Err(bad_value("/context", &format!("must be an object, not {}", context.kind().name())));
@@ -160,9 +160,9 @@ impl Line<'_> {
         let flag = |key: &str| {
             optional(context, "/context", key, |raw| raw.text().parse::<bool>().ok(), "true or false")
         };
-        wishes.preserve_system = flag("preserve_system")?.unwrap_or(true);
-        wishes.preserve_task = flag("preserve_task")?.unwrap_or(true);
-        wishes.preserve_last_n = optional(
+        cx.preserve_system = flag("preserve_system")?.unwrap_or(true);
+        cx.preserve_task = flag("preserve_task")?.unwrap_or(true);
+        cx.preserve_last_n = optional(
             context,
             "/context",
             "preserve_last_n",
@@ -174,7 +174,7 @@ impl Line<'_> {
             "close" => Some(Unfinished::Close),
             _ => None,
         };
-        wishes.unfinished = optional(context, "/context", "unfinished", unfinished, "\"drop\" or \"close\"")?
+        cx.unfinished = optional(context, "/context", "unfinished", unfinished, "\"drop\" or \"close\"")?
             .unwrap_or_default();
         let names = |raw: Raw<'_>| {
             (raw.kind() == Kind::Array)
@@ -185,8 +185,8 @@ impl Line<'_> {
                 })
                 .flatten()
         };
-        wishes.tools = optional(context, "/context", "tools", names, "a list of names")?;
-        Ok(wishes)
+        cx.tools = optional(context, "/context", "tools", names, "a list of names")?.map(Tools::named);
+        Ok(())
     }
 }
 

@@ -1,7 +1,5 @@
 //! `scrollback curate`: what a model call would be sent.
 
-use std::collections::BTreeMap;
-
 use scrollback_core::json::Raw;
 use scrollback_core::manager::{SharedManager, parse_list};
 use scrollback_core::model::ModelName;
@@ -14,39 +12,25 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::{CurateArgs, UnfinishedArg};
+use crate::config::Config;
 use crate::failure::{FAILED, Failure};
 use crate::{batch, config, explain, input};
 
 /// One curation, wherever it was asked for.
 pub(crate) struct Job {
     pub(crate) manager: SharedManager,
-    pub(crate) model: Option<ModelName>,
+    pub(crate) cx: CurationContext,
     pub(crate) from: Option<Wire>,
     pub(crate) to: Option<Wire>,
     pub(crate) take: Option<usize>,
-    pub(crate) wishes: Wishes,
-    pub(crate) windows: BTreeMap<String, u64>,
 }
 
-/// What the caller wants protected, and the tools on offer.
-#[derive(Clone)]
-pub(crate) struct Wishes {
-    pub(crate) preserve_system: bool,
-    pub(crate) preserve_task: bool,
-    pub(crate) preserve_last_n: Option<usize>,
-    pub(crate) unfinished: Unfinished,
-    pub(crate) tools: Option<Vec<String>>,
-}
-
-impl Default for Wishes {
-    fn default() -> Self {
-        Wishes {
-            preserve_system: true,
-            preserve_task: true,
-            preserve_last_n: None,
-            unfinished: Unfinished::Drop,
-            tools: None,
-        }
+/// The context of a model on the command line: its windows as configured, summaries written on the spot.
+pub(crate) fn context(model: Option<ModelName>, config: &Config) -> CurationContext {
+    CurationContext {
+        windows: config.windows(),
+        summaries: Summaries::InPlace,
+        ..CurationContext::for_model(model)
     }
 }
 
@@ -111,24 +95,19 @@ pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
     if let Some(file) = &args.input.batch {
         return batch::curate(file, &config);
     }
-    let job = Job {
-        manager: parse_list(&args.managers)?,
-        model: input::model_named(args.input.model.as_deref())?,
-        from: input::wire_named(args.input.from.as_deref())?,
-        to: input::wire_named(args.to.as_deref())?,
-        take: args.input.take,
-        wishes: Wishes {
-            preserve_system: !args.no_system,
-            preserve_task: !args.no_task,
-            preserve_last_n: args.preserve_last,
-            unfinished: match args.unfinished {
-                UnfinishedArg::Drop => Unfinished::Drop,
-                UnfinishedArg::Close => Unfinished::Close,
-            },
-            tools: args.tools.clone(),
-        },
-        windows: config.windows(),
+    let manager = parse_list(&args.managers)?;
+    let mut cx = context(input::model_named(args.input.model.as_deref())?, &config);
+    cx.preserve_system = !args.no_system;
+    cx.preserve_task = !args.no_task;
+    cx.preserve_last_n = args.preserve_last;
+    cx.unfinished = match args.unfinished {
+        UnfinishedArg::Drop => Unfinished::Drop,
+        UnfinishedArg::Close => Unfinished::Close,
     };
+    cx.tools = args.tools.clone().map(Tools::named);
+    let from = input::wire_named(args.input.from.as_deref())?;
+    let to = input::wire_named(args.to.as_deref())?;
+    let job = Job { manager, cx, from, to, take: args.input.take };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
     let bytes = input::read(file)?;
     let finish = |curated: &Curated<'_>| {
@@ -157,27 +136,20 @@ pub(crate) struct Curated<'r> {
 impl Job {
     /// Curates `body` and hands the result to `finish`.
     pub(crate) fn run<T>(
-        &self,
+        mut self,
         body: Raw<'_>,
         finish: impl FnOnce(&Curated<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let (wire, parsed) = input::parse(body, self.from, self.take)?;
-        let mut cx = CurationContext::for_model(self.model.clone());
-        cx.preserve_system = self.wishes.preserve_system;
-        cx.preserve_task = self.wishes.preserve_task;
-        cx.preserve_last_n = self.wishes.preserve_last_n;
-        cx.unfinished = self.wishes.unfinished;
-        cx.tools = self.wishes.tools.clone().map(Tools::named).or(parsed.tools);
-        cx.windows.clone_from(&self.windows);
-        cx.summaries = Summaries::InPlace;
+        self.cx.tools = self.cx.tools.or(parsed.tools);
         let mut record = Record::new();
         for entry in parsed.entries {
             record.append(entry)?;
         }
-        let view = record.view(&cx, &*self.manager)?;
+        let view = record.view(&self.cx, &*self.manager)?;
         finish(&Curated {
             view: &view,
-            cx: &cx,
+            cx: &self.cx,
             wire: self.to.unwrap_or(wire),
             body: &parsed.body,
             notes: &parsed.notes,

@@ -334,7 +334,7 @@ impl Entry {
             return 1;
         }
         let speaks = self.blocks.iter().any(|block| match &block.kind {
-            BlockKind::Text(text) => text.held_bytes() > 0 && !text.as_str().is_empty(),
+            BlockKind::Text(text) => !text.as_str().is_empty(),
             BlockKind::Reasoning(reasoning) => {
                 let readable =
                     reasoning.text.iter().chain(&reasoning.summaries).any(|text| !text.as_str().is_empty());

@@ -69,14 +69,6 @@ impl Text {
         self.as_str().chars().count()
     }
 
-    /// Length in bytes of the text as it is held, without decoding it: never less than the decoded length.
-    pub(crate) fn held_bytes(&self) -> usize {
-        match self {
-            Text::Raw(raw) => raw.as_str().len(),
-            Text::Own(text) => text.len(),
-        }
-    }
-
     /// Appends the text as a JSON string literal, in its own spelling where it has one.
     pub(crate) fn write_json(&self, out: &mut String) {
         match self {

@@ -89,6 +89,32 @@ fn a_recorded_cut_overrides_the_fold_from_there_on() {
 }
 
 #[test]
+fn the_cut_of_a_view_can_be_recorded_and_then_outlives_its_configuration() {
+    let mut record = agent(4);
+    let before = view(&record, "sticky(sliding_window(9), low=4)");
+    let (seen, epoch, cut) = (shown(&before), before.epoch().unwrap(), before.cut().unwrap().clone());
+    assert!(epoch.id > 0 && seen.len() < record.len());
+    assert!(matches!(&cut, Decision::Cut { before, by, .. } if Some(*before) == epoch.cut && by == "sticky"));
+    decide(&mut record, cut).unwrap();
+    assert_eq!(shown(&view(&record, "sticky(sliding_window(100))")), seen);
+    assert_eq!(shown(&view(&record, "sticky(sliding_window(9), low=4)")), seen);
+    assert!(view(&record, "sliding_window(3)").cut().is_none());
+}
+
+#[test]
+fn a_summary_that_is_blank_or_too_long_becomes_a_recorded_failure() {
+    let record = agent(3);
+    let wish = manager::parse("summarize(max_turns=1, keep_recent=1, max_chars=10)").unwrap();
+    let asks = record.plan(&CurationContext::default(), &*wish);
+    let manager::Ask::Summary(ask) = &asks[0];
+    for text in ["", " \n", "eleven char"] {
+        let decision = ask.answered(text, "me", None);
+        assert!(matches!(decision, Decision::SummaryFailed { range: (1, 8), .. }), "{text:?}: {decision:?}");
+    }
+    assert!(matches!(ask.answered("ten chars.", "me", None), Decision::Summary { by, .. } if by == "me"));
+}
+
+#[test]
 fn pins_and_unpins_hold_for_every_manager() {
     let mut record = agent(3);
     decide(&mut record, Decision::Pin { positions: vec![2, 3] }).unwrap();

@@ -107,9 +107,8 @@ impl Sticky {
         }
         let gauge = CutGauge::new(&self.inner, counter, &view, cx);
         let fold = self.fold(&view, cx, &gauge);
-        let mut keep = view.body().from(fold.cut).union(&Ranges::of(fold.held));
-        keep = keep.union(&gauge.first);
         let after_cut = view.body().from(fold.cut);
+        let keep = after_cut.union(&Ranges::of(fold.held)).union(&gauge.first);
         let cut = view.groups_in(&after_cut).next().map(|(_, group)| u64::from(group.first));
         view.set_epoch(Epoch { id: fold.epoch, cut });
         let held = fold.held.and_then(|held| view.group(held)).map(|group| group.first.into());
@@ -345,15 +344,15 @@ impl Gauge for ClearGauge<'_> {
     fn cut(&self, fold: &mut Fold, newest: u32, low: usize, view: &View<'_>, _: &CurationContext) {
         let open = view.body().intersect(&Ranges::one(fold.mark.group..newest));
         let before = fold.mark;
-        for (index, _) in view.groups_in(&open) {
-            for result in self.inner.eligible(view, index) {
-                let place = Mark { group: index, result };
-                if fold.after <= low || place < fold.mark {
-                    continue;
-                }
-                fold.mark = Mark { group: index, result: result + 1 };
-                fold.after -= 1;
+        let results = view.groups_in(&open).flat_map(|(group, _)| {
+            self.inner.eligible(view, group).into_iter().map(move |result| Mark { group, result })
+        });
+        for place in results.filter(|place| *place >= before) {
+            if fold.after <= low {
+                break;
             }
+            fold.mark = Mark { result: place.result + 1, ..place };
+            fold.after -= 1;
         }
         if fold.mark != before {
             fold.epoch += 1;

@@ -161,7 +161,7 @@ impl Record {
     /// Replaces the entry at `position` by a tombstone. Views leave its whole group out from then on.
     /// False if there is no message at that place.
     pub fn erase(&mut self, position: u64) -> bool {
-        let Some(slot @ Slot::Message(_)) = self.slots.get_mut(position as usize) else { return false };
+        let Some(slot) = self.slots.get_mut(position as usize) else { return false };
         let Slot::Message(entry) = &*slot else { return false };
         let tombstone = Tombstone {
             role: entry.role,

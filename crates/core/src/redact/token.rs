@@ -179,7 +179,7 @@ pub(super) const AWS_ID: Rule = Rule {
         concat!("«AS", "IA", "7Q6P5O4N3M2L7Q6P", "» is the id"),
     ],
     misses: &[
-        "AKIAXXXXXXXXXXXXXXXX",
+        "AKIA0000000000000000",
         concat!("AK", "IA", "2B4D6F3C5E7G"),
         concat!("AK", "IA", "2B4D6F3C5E7G2B4D6F"),
         concat!("AK", "IA", "2B4D6F3C5E7G2B4Dx"),

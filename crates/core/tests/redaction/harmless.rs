@@ -113,7 +113,7 @@ pub(crate) const SORTS: &[(&str, Make)] = &[
             "token: \"\"",
             "pwd: ''",
             "glpat-xxxxxxxxxxxxxxxxxxxx",
-            "AKIAXXXXXXXXXXXXXXXX",
+            "AKIA0000000000000000",
             "hf_your_token",
             "\"password\": \"string\"",
         ])

@@ -162,6 +162,8 @@ pub struct Media {
     pub kind: MediaKind,
     /// Its MIME type, where stated.
     pub mime: Option<String>,
+    /// Its name, where it has one; rare, so kept apart.
+    pub name: Option<Box<Text>>,
     /// Where the bytes are; none when the wire names no source.
     pub source: Option<MediaSource>,
     /// Whether it was sent for a quick look only (`"detail": "low"`).

@@ -73,7 +73,7 @@ fn message_body(position: u64, entry: &Entry) -> String {
     if let Some(meta) = &entry.meta {
         body.insert("meta".into(), sorted(serde_json::to_value(meta).unwrap_or_default()));
     }
-    if let Some(part) = entry.origin.part {
+    if let Some(part) = &entry.origin.part {
         body.insert("part".into(), sorted(serde_json::to_value(part).unwrap_or_default()));
     }
     body.insert("position".into(), position.into());

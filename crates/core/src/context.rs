@@ -30,7 +30,7 @@ pub enum Summaries {
 }
 
 /// The tools offered with a call, so that their definitions can be counted and groups of others dropped.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tools {
     names: Vec<String>,
     definitions: Vec<String>,

@@ -110,16 +110,19 @@ pub struct Origin {
     /// The message's exact JSON text.
     pub raw: Arc<str>,
     /// Which part of its message the entry is, where one message became several entries.
-    pub part: Option<Part>,
+    pub part: Option<Box<Part>>,
 }
 
-/// One of the entries that a single message became.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// One of the entries that a single message became. The raw text of such an entry is the message with only its blocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Part {
     /// From 1.
-    pub number: u16,
+    pub number: u32,
     /// How many entries the message became.
-    pub of: u16,
+    pub of: u32,
+    /// Where its blocks stood in the message.
+    pub indexes: Vec<u32>,
 }
 
 /// How a reply ended.

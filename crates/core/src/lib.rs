@@ -49,6 +49,7 @@ pub mod redact;
 mod summary;
 mod text;
 pub mod tokens;
+pub mod transcript;
 mod view;
 pub mod wire;
 

@@ -51,6 +51,8 @@ impl PartialEq for RawJson {
 pub enum Text {
     /// A string literal of the message it came in.
     Raw(RawJson),
+    /// A JSON value of the message it came in, as the text it is written as: arguments that are an object there.
+    Json(RawJson),
     /// A text of our own making: a rewrite, a placeholder, a summary.
     Own(Arc<str>),
 }
@@ -60,6 +62,7 @@ impl Text {
     pub fn as_str(&self) -> Cow<'_, str> {
         match self {
             Text::Raw(raw) => json::unescape(raw.as_str()),
+            Text::Json(raw) => Cow::Borrowed(raw.as_str()),
             Text::Own(text) => Cow::Borrowed(text),
         }
     }
@@ -73,6 +76,7 @@ impl Text {
     pub(crate) fn write_json(&self, out: &mut String) {
         match self {
             Text::Raw(raw) => out.push_str(raw.as_str()),
+            Text::Json(raw) => json::write_string(out, raw.as_str()),
             Text::Own(text) => json::write_string(out, text),
         }
     }

@@ -1,7 +1,9 @@
 //! Models: how they are named, and what is known about each.
 
 mod facts;
+mod family;
 mod name;
 
 pub use facts::{ModelFacts, facts};
+pub(crate) use family::{Generation, Line};
 pub use name::{BadModel, BadModelKind, ModelName, Provider};

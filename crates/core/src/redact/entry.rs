@@ -3,7 +3,6 @@
 use super::Redactor;
 use crate::entry::Entry;
 use crate::json::{self, Raw};
-use crate::wire::Wire;
 
 impl Redactor {
     /// A copy of the entry without its secrets, raw text and tags included. For showing only: never record or send it.
@@ -18,16 +17,13 @@ impl Redactor {
     #[must_use]
     pub fn entry(&self, entry: &Entry) -> Entry {
         let raw = self.json(Raw::trusted(&entry.origin.raw));
-        let read = match entry.origin.wire {
-            Wire::OpenaiChat => json::check(&raw)
-                .ok()
-                .and_then(|raw| crate::wire::openai_chat::provider_message_to_entry(raw).ok()),
-        };
+        let read = json::check(&raw).ok().and_then(|raw| entry.origin.wire.read_message(raw).ok());
         // A message whose strings are redacted is still a message; the other branch is there for the type only.
         let mut shown = read
             .unwrap_or_else(|| Entry::text(entry.role, &self.text(&entry.content().unwrap_or_default()).text))
             .stamped(entry.evaluation_id, entry.sequence, entry.created_at);
         shown.meta.clone_from(&entry.meta);
+        shown.origin.part.clone_from(&entry.origin.part);
         if let Some(meta) = &mut shown.meta {
             for value in meta.tags.values_mut() {
                 *value = self.text(value).text.into_owned();

@@ -1,6 +1,7 @@
 //! Wires: the message formats of providers. One file each, all of the same shape: parse a body into entries,
 //! render a view back into one.
 
+pub mod check;
 pub mod openai_chat;
 
 use std::fmt;
@@ -20,16 +21,43 @@ pub enum Wire {
     /// `OpenAI` Chat Completions, and everything that speaks it.
     #[serde(rename = "openai-chat")]
     OpenaiChat,
+    /// `OpenAI` Responses.
+    #[serde(rename = "openai-responses")]
+    OpenaiResponses,
+    /// Anthropic Messages.
+    #[serde(rename = "anthropic")]
+    Anthropic,
+    /// Gemini `generateContent`.
+    #[serde(rename = "gemini")]
+    Gemini,
+    /// Amazon Bedrock Converse.
+    #[serde(rename = "bedrock")]
+    Bedrock,
+    /// Our own form, which loses nothing.
+    #[serde(rename = "scrollback")]
+    Scrollback,
 }
 
 impl Wire {
     /// Every wire there is.
-    pub const ALL: [Wire; 1] = [Wire::OpenaiChat];
+    pub const ALL: [Wire; 6] = [
+        Wire::OpenaiChat,
+        Wire::OpenaiResponses,
+        Wire::Anthropic,
+        Wire::Gemini,
+        Wire::Bedrock,
+        Wire::Scrollback,
+    ];
 
     /// Its name on the command line and in every output.
     pub fn name(self) -> &'static str {
         match self {
             Wire::OpenaiChat => "openai-chat",
+            Wire::OpenaiResponses => "openai-responses",
+            Wire::Anthropic => "anthropic",
+            Wire::Gemini => "gemini",
+            Wire::Bedrock => "bedrock",
+            Wire::Scrollback => "scrollback",
         }
     }
 
@@ -48,13 +76,22 @@ impl Wire {
     pub fn parse(self, body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
         match self {
             Wire::OpenaiChat => openai_chat::parse(body, options),
+            _ => Err(WireError::bad_input("not read yet")),
+        }
+    }
+
+    /// Reads one message that is one entry: any message of `openai-chat`, a part of one elsewhere.
+    pub fn read_message(self, message: Raw<'_>) -> Result<Entry, WireError> {
+        match self {
+            Wire::OpenaiChat => openai_chat::provider_message_to_entry(message),
+            _ => Err(WireError::bad_input("not read yet")),
         }
     }
 
     /// Prints the entries of a view as messages of this wire, one text each.
     pub fn render(self, items: impl IntoIterator<Item = Item>) -> Vec<String> {
         match self {
-            Wire::OpenaiChat => items.into_iter().map(|item| openai_chat::render_item(&item)).collect(),
+            _ => items.into_iter().map(|item| openai_chat::render_item(&item)).collect(),
         }
     }
 }

@@ -397,7 +397,14 @@ fn read_media(kind: &str, inner: Raw<'_>, source: &Arc<str>) -> Media {
         }
     };
     let low_detail = inner.get("detail").and_then(Raw::string).as_deref() == Some("low");
-    Media { kind: media, mime: None, source: place, low_detail, size: None }
+    Media {
+        kind: media,
+        mime: None,
+        name: text("filename").map(Box::new),
+        source: place,
+        low_detail,
+        size: None,
+    }
 }
 
 /// The message of one item: as it came, unless the view rewrote it.

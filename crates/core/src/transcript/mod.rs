@@ -1,0 +1,153 @@
+//! Transcripts: what other tools keep of a conversation, read into entries.
+//!
+//! Each format has one file with a function from text to [`Conversation`]s. A reader turns what it finds into messages
+//! of the wire that holds them best and lets the wire read those, so that there is one way into an [`Entry`]. What is
+//! not a message is kept as a [`Note`], never dropped in silence.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::decision::Decision;
+use crate::entry::{Entry, Meta, Time};
+use crate::json;
+use crate::wire::{ParseOptions, Wire, WireError};
+
+/// One conversation found in a transcript.
+#[derive(Clone, Debug, Default)]
+pub struct Conversation {
+    /// The tool's own id of the session, where it has one.
+    pub id: Option<String>,
+    /// The conversation it branched off or works for (forks, sidechains, sub-agents), and the message there.
+    pub parent: Option<Parent>,
+    /// What the tool calls it.
+    pub title: Option<String>,
+    /// What was said, in order, as one evaluation counted from sequence 0.
+    pub entries: Vec<Entry>,
+    /// For each entry, the line (or place in the list) it was read from, from 1, and the source's own id of it.
+    pub sources: Vec<Source>,
+    /// Decisions the source had taken: summaries, cuts, pins. Positions are indexes into `entries`; each is to be
+    /// recorded once `after` entries are there.
+    pub decisions: Vec<Decided>,
+    /// What was found beside messages, in order.
+    pub notes: Vec<Note>,
+    /// The tools on offer, if the source says.
+    pub tools: Option<crate::context::Tools>,
+}
+
+/// Where a conversation branched off another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// Id of the other conversation.
+    pub id: String,
+    /// The source's own id of the last message both share, or of the message that started it.
+    pub at: Option<String>,
+}
+
+/// Where an entry stands in its source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The line, or the place in the list, from 1.
+    pub line: usize,
+    /// The source's own id.
+    pub id: Option<String>,
+}
+
+/// A decision of the source, and when it was taken.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// How many entries were there.
+    pub after: usize,
+    /// What was decided.
+    pub decision: Decision,
+}
+
+/// Something in a transcript that is not a message, or that a reader had to assume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// The line, or the place in the list, from 1.
+    pub line: usize,
+    /// The source's own word for it, or what was assumed.
+    pub kind: String,
+    /// What stands there, verbatim, if it is a value.
+    pub raw: Option<Arc<str>>,
+}
+
+/// A transcript that cannot be read, or a line of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TranscriptError {
+    /// The line, from 1; 0 where the whole text is meant.
+    pub line: usize,
+    /// Byte offset of the trouble within the text.
+    pub byte: usize,
+    /// One lower-case line.
+    pub problem: String,
+}
+
+impl fmt::Display for TranscriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line == 0 {
+            f.write_str(&self.problem)
+        } else {
+            write!(f, "line {} (byte {}): {}", self.line, self.byte, self.problem)
+        }
+    }
+}
+
+impl std::error::Error for TranscriptError {}
+
+/// What a transcript gave: its conversations, and the lines that could not be read (the rest was).
+#[derive(Clone, Debug, Default)]
+pub struct Transcript {
+    /// In the order in which they begin.
+    pub conversations: Vec<Conversation>,
+    /// Lines that are broken; readers go on after them.
+    pub failed: Vec<TranscriptError>,
+}
+
+/// One message a reader found, before its wire has read it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// The message as JSON of the wire, in the source's own spelling wherever it has one.
+    pub(crate) raw: String,
+    /// Where it stood.
+    pub(crate) source: Source,
+    /// When it was said.
+    pub(crate) time: Option<Time>,
+    /// What the source knows about it. Of a message that becomes several entries, all get it.
+    pub(crate) meta: Option<Meta>,
+}
+
+/// Reads messages of one wire into a conversation: entries in order, each with time, source and meta.
+///
+/// `Conversation::sources` tells for each entry which message it came from, so that decisions can be placed.
+pub(crate) fn read_messages(wire: Wire, found: &[Found]) -> Result<Conversation, WireError> {
+    let mut list = String::from("[");
+    for (number, message) in found.iter().enumerate() {
+        if number > 0 {
+            list.push(',');
+        }
+        list.push_str(&message.raw);
+    }
+    list.push(']');
+    let parsed = wire.parse(json::check(&list)?, &ParseOptions::default())?;
+    let mut conversation = Conversation::default();
+    for (mut entry, index) in parsed.entries.into_iter().zip(parsed.indexes) {
+        let Some(message) = found.get(index) else { continue };
+        if let Some(time) = message.time {
+            entry.created_at = time;
+        }
+        if let Some(meta) = &message.meta {
+            entry.meta = Some(Box::new(meta.clone()));
+        }
+        conversation.entries.push(entry);
+        conversation.sources.push(message.source.clone());
+    }
+    conversation.notes =
+        parsed.notes.into_iter().map(|note| Note { line: 0, kind: note, raw: None }).collect();
+    Ok(conversation)
+}
+
+/// A time as RFC 3339 text; none if it is none.
+pub(crate) fn time_of(text: &str) -> Option<Time> {
+    text.parse::<jiff::Timestamp>().ok().map(|time| Time(time.as_millisecond()))
+}

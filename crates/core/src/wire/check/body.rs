@@ -1,0 +1,37 @@
+//! How a check looks into a body, the same for every wire.
+
+use std::borrow::Cow;
+
+use super::{CheckOptions, Wire};
+use crate::context::CurationContext;
+use crate::json::{Kind, Raw};
+use crate::model::facts;
+use crate::tokens::{Counter, entry_tokens};
+use crate::wire::ParseOptions;
+
+/// The elements under `key` of a body; a bare list is read as if it stood there.
+pub(super) fn list<'a>(body: Raw<'a>, key: &str) -> Vec<Raw<'a>> {
+    let list = if body.kind() == Kind::Array { Some(body) } else { body.get(key) };
+    list.into_iter().flat_map(Raw::elements).collect()
+}
+
+/// The text under `key` of an object; none if it is missing or no text.
+pub(super) fn text<'a>(object: Raw<'a>, key: &str) -> Option<Cow<'a, str>> {
+    object.get(key).and_then(Raw::string)
+}
+
+/// What a body costs and what the model's window holds, when it costs more than that.
+pub(super) fn overflow(wire: Wire, body: Raw<'_>, options: &CheckOptions<'_>) -> Option<(usize, usize)> {
+    let model = options.model?;
+    let window = usize::try_from(facts(model)?.context_window?).ok()?;
+    // A token is at least one byte: most bodies need no counting.
+    if body.text().len() <= window {
+        return None;
+    }
+    let parsed = wire.parse(body, &ParseOptions::default()).ok()?;
+    let counter = Counter::for_model(Some(model));
+    let cx = CurationContext { tools: parsed.tools, ..CurationContext::for_model(Some(model.clone())) };
+    let tokens: usize = parsed.entries.iter().map(|entry| entry_tokens(counter.tokenizer, entry)).sum();
+    let total = tokens + cx.overhead(cx.counter);
+    (total > window).then_some((total, window))
+}

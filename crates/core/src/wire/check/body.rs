@@ -23,7 +23,7 @@ pub(super) fn text<'a>(object: Raw<'a>, key: &str) -> Option<Cow<'a, str>> {
 /// What a body costs and what the model's window holds, when it costs more than that.
 pub(super) fn overflow(wire: Wire, body: Raw<'_>, options: &CheckOptions<'_>) -> Option<(usize, usize)> {
     let model = options.model?;
-    let window = usize::try_from(facts(model)?.context_window?).ok()?;
+    let window = usize::try_from(facts(model)?.context_window).ok()?;
     // A token is at least one byte: most bodies need no counting.
     if body.text().len() <= window {
         return None;

@@ -53,6 +53,11 @@ impl Tools {
         &self.names
     }
 
+    /// The JSON texts of their definitions.
+    pub fn definitions(&self) -> &[String] {
+        &self.definitions
+    }
+
     fn tokens(&self, tokenizer: Tokenizer) -> usize {
         let count = || self.definitions.iter().map(|definition| tokenizer.count(definition) + 8).sum();
         self.counted.get(tokenizer.index()).map_or_else(count, |counted| *counted.get_or_init(count))

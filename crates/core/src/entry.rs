@@ -60,6 +60,13 @@ pub enum ContentState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub i64);
 
+impl Time {
+    /// Reads a time as in RFC 3339; parts of a millisecond are cut off.
+    pub fn parse(text: &str) -> Option<Time> {
+        text.parse::<jiff::Timestamp>().ok().map(|time| Time(time.as_millisecond()))
+    }
+}
+
 impl fmt::Display for Time {
     /// RFC 3339 with three decimals and `Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -23,6 +23,11 @@ impl RawJson {
         RawJson { source: Arc::clone(source), start, end }
     }
 
+    /// Where the value lies in the text it came in.
+    pub(crate) fn span(&self) -> Option<(u32, u32)> {
+        Some((self.start, self.end))
+    }
+
     /// The value as it was written.
     pub fn as_str(&self) -> &str {
         self.source.get(self.start as usize..self.end as usize).unwrap_or("null")

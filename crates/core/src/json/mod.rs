@@ -5,6 +5,7 @@
 //! a [`Raw`] is a validated slice that can be taken apart without copying, and [`write_string`] is the way back.
 
 mod check;
+mod edit;
 mod pieces;
 mod raw;
 mod string;
@@ -12,6 +13,7 @@ mod string;
 use std::borrow::Cow;
 
 pub use check::{JsonError, MAX_DEPTH, check, check_bytes};
+pub(crate) use edit::{Edit, Edits, edit};
 pub use pieces::one_line;
 pub(crate) use pieces::{Piece, pieces};
 pub use raw::{Elements, Kind, Members, Object, Raw};

@@ -72,6 +72,20 @@ impl ModelName {
     }
 }
 
+impl ModelName {
+    /// Whether its provider signs reasoning over everything that came before it: from Fable 5.1 and Opus 5.5 on.
+    pub(crate) fn binds_reasoning(&self) -> bool {
+        self.generation().is_some_and(|generation| {
+            generation.line == Line::Claude
+                && match generation.variant {
+                    "fable" => generation.version >= (5, 1),
+                    "opus" => generation.version >= (5, 5),
+                    _ => generation.version > (5, 5),
+                }
+        })
+    }
+}
+
 /// Words in model names that tell siblings apart.
 const KNOWN_VARIANTS: [&str; 13] = [
     "opus", "sonnet", "haiku", "fable", "mythos", "codex", "mini", "nano", "pro", "flash", "lite", "chat",

@@ -178,6 +178,21 @@ impl Record {
         true
     }
 
+    /// Adds the place of an entry that was erased before this record was read.
+    pub(crate) fn bury(&mut self, tombstone: Tombstone) -> Result<u64, AppendError> {
+        let entry = Entry::text(tombstone.role, "").stamped(
+            tombstone.evaluation_id,
+            tombstone.sequence,
+            tombstone.created_at,
+        );
+        let position = self.append(entry)?;
+        self.erase(position);
+        if let Some(slot) = self.slots.get_mut(position as usize) {
+            *slot = Slot::Erased(Box::new(tombstone));
+        }
+        Ok(position)
+    }
+
     /// What one call would be sent: the coherent record, with its decisions, through `manager`.
     pub fn view(
         &self,

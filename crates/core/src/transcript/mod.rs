@@ -132,7 +132,7 @@ pub(crate) fn read_messages(wire: Wire, found: &[Found]) -> Result<Conversation,
     let parsed = wire.parse(json::check(&list)?, &ParseOptions::default())?;
     let mut conversation = Conversation::default();
     for (mut entry, index) in parsed.entries.into_iter().zip(parsed.indexes) {
-        let Some(message) = found.get(index) else { continue };
+        let Some(message) = index.and_then(|index| found.get(index)) else { continue };
         if let Some(time) = message.time {
             entry.created_at = time;
         }
@@ -149,5 +149,5 @@ pub(crate) fn read_messages(wire: Wire, found: &[Found]) -> Result<Conversation,
 
 /// A time as RFC 3339 text; none if it is none.
 pub(crate) fn time_of(text: &str) -> Option<Time> {
-    text.parse::<jiff::Timestamp>().ok().map(|time| Time(time.as_millisecond()))
+    Time::parse(text)
 }

@@ -38,6 +38,10 @@ pub enum Reason {
     ReplacedLead,
     /// A manager from outside this crate did not want it.
     LeftOut,
+    /// Reasoning whose provider would refuse it, because what came before it changed.
+    BoundReasoning,
+    /// A text without a visible character, which the provider refuses.
+    BlankText,
 }
 
 impl Reason {
@@ -60,6 +64,8 @@ impl Reason {
             Reason::BeforeCut => "before_cut",
             Reason::ReplacedLead => "replaced_lead",
             Reason::LeftOut => "left_out",
+            Reason::BoundReasoning => "bound_reasoning",
+            Reason::BlankText => "blank_text",
         }
     }
 }

@@ -2,7 +2,10 @@
 //! render a view back into one.
 
 pub mod check;
+mod detect;
 pub mod openai_chat;
+mod parse;
+mod render;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +14,13 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::context::Tools;
+use crate::decision::Decision;
 use crate::entry::{Entry, Time};
-use crate::json::{self, JsonError, Kind, Raw};
+use crate::json::{JsonError, Raw};
+use crate::record::{AppendError, Record, Slot};
 use crate::view::Item;
+
+pub use render::{LeftOut, Lost, OPENING, Purpose, RenderOptions, Rendered, SYSTEM_NOTE, list_key, system_key, tools_key};
 
 /// A provider's message format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -68,14 +75,16 @@ impl Wire {
 
     /// The wire a body is written in, by its shape.
     pub fn detect(body: Raw<'_>) -> Option<Wire> {
-        let list = body.kind() == Kind::Array;
-        (list || body.get("messages").is_some()).then_some(Wire::OpenaiChat)
+        detect::detect(body)
     }
 
     /// Reads a body: a list of messages, or an object that holds one.
     pub fn parse(self, body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
         match self {
-            Wire::OpenaiChat => openai_chat::parse(body, options),
+            Wire::OpenaiChat => parse::openai_chat::parse(body, options),
+            Wire::OpenaiResponses => parse::openai_responses::parse(body, options),
+            Wire::Anthropic => parse::anthropic::parse(body, options),
+            Wire::Scrollback => parse::scrollback::parse(body, options),
             _ => Err(WireError::bad_input("not read yet")),
         }
     }
@@ -83,16 +92,16 @@ impl Wire {
     /// Reads one message that is one entry: any message of `openai-chat`, a part of one elsewhere.
     pub fn read_message(self, message: Raw<'_>) -> Result<Entry, WireError> {
         match self {
-            Wire::OpenaiChat => openai_chat::provider_message_to_entry(message),
+            Wire::OpenaiChat => parse::openai_chat::read_message(message),
+            Wire::OpenaiResponses => parse::openai_responses::read_message(message),
+            Wire::Anthropic => parse::anthropic::read_message(message),
             _ => Err(WireError::bad_input("not read yet")),
         }
     }
 
-    /// Prints the entries of a view as messages of this wire, one text each.
-    pub fn render(self, items: impl IntoIterator<Item = Item>) -> Vec<String> {
-        match self {
-            _ => items.into_iter().map(|item| openai_chat::render_item(&item)).collect(),
-        }
+    /// Prints entries as messages of this wire.
+    pub fn render(self, items: impl IntoIterator<Item = Item>, options: RenderOptions<'_>) -> Rendered {
+        render::render(self, items, options)
     }
 }
 
@@ -118,14 +127,59 @@ pub struct ParseOptions {
 pub struct Parsed {
     /// The entries, in order.
     pub entries: Vec<Entry>,
-    /// The message each entry came from, by its place in the list.
-    pub indexes: Vec<usize>,
+    /// The message each entry came from, by its place in the list; none for what stands in a field of its own.
+    pub indexes: Vec<Option<usize>>,
     /// Everything around the messages.
     pub body: Body,
     /// The tools the request offers, if it says.
     pub tools: Option<Tools>,
     /// What the reader had to assume.
     pub notes: Vec<String>,
+    /// What stands between the entries of a record in the neutral form.
+    pub between: Vec<Between>,
+}
+
+/// A place of a record that is no message.
+#[derive(Clone, Debug)]
+pub struct Between {
+    /// Its position.
+    pub position: u64,
+    /// A decision or a tombstone.
+    pub slot: Slot,
+}
+
+impl Parsed {
+    /// Nothing read yet.
+    fn around(body: Body) -> Self {
+        Parsed { entries: Vec::new(), indexes: Vec::new(), body, tools: None, notes: Vec::new(), between: Vec::new() }
+    }
+
+    /// The entries as a record, with the decisions among them.
+    pub fn into_record(self) -> Result<Record, AppendError> {
+        let mut record = Record::new();
+        let mut between = self.between.into_iter().peekable();
+        let mut entries = self.entries.into_iter();
+        loop {
+            let position = record.len() as u64;
+            if let Some(other) = between.next_if(|other| other.position == position) {
+                match other.slot {
+                    Slot::Decision(decision, at) => record.decide(Decision::clone(&decision), at).map(|_| ())?,
+                    Slot::Erased(tombstone) => record.bury(*tombstone).map(|_| ())?,
+                    Slot::Message(_) => {}
+                }
+                continue;
+            }
+            let Some(entry) = entries.next() else { return Ok(record) };
+            record.append(entry)?;
+        }
+    }
+
+    /// Adds an entry as the next of its evaluation.
+    fn push(&mut self, index: Option<usize>, entry: Entry, options: &ParseOptions) {
+        let sequence = self.entries.len() as u64;
+        self.entries.push(entry.stamped(options.evaluation_id, sequence, options.created_at));
+        self.indexes.push(index);
+    }
 }
 
 /// What stands around the messages of a request, kept so that it can be sent again.
@@ -140,30 +194,6 @@ pub enum Body {
         /// Where the messages are.
         key: &'static str,
     },
-}
-
-impl Body {
-    /// The body with these messages in it, one a line, everything else as it was.
-    pub fn with_messages(&self, messages: &[String]) -> String {
-        let list = one_per_line(messages);
-        let Body::Object { raw, key } = self else { return list };
-        let mut out = String::from("{");
-        let Ok(object) = json::check(raw) else { return list };
-        for (name, value) in object.members() {
-            if out.len() > 1 {
-                out.push(',');
-            }
-            json::write_string(&mut out, &name);
-            out.push(':');
-            if name == *key {
-                out.push_str(&list);
-            } else {
-                out.push_str(&json::one_line(value));
-            }
-        }
-        out.push('}');
-        out
-    }
 }
 
 fn one_per_line(messages: &[String]) -> String {

@@ -1,0 +1,214 @@
+//! Images, sounds and files across wires.
+
+use super::{Cx, quote};
+use crate::block::{Block, Media, MediaKind, MediaSource};
+use crate::entry::Entry;
+
+/// Bytes that travel in the message itself.
+struct Inline {
+    mime: String,
+    base64: String,
+}
+
+/// Where the bytes are, in a form every wire can be printed from.
+enum Place {
+    Inline(Inline),
+    Url(String),
+}
+
+fn place(media: &Media) -> Option<Place> {
+    match media.source.as_ref()? {
+        MediaSource::Inline(text) => {
+            let text = text.as_str();
+            let head = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+            Some(Place::Inline(match head {
+                Some((mime, data)) => Inline { mime: mime.into(), base64: data.into() },
+                None => Inline { mime: mime(media), base64: text.into_owned() },
+            }))
+        }
+        MediaSource::Url(url) => Some(Place::Url(url.as_str().into_owned())),
+        MediaSource::File(_) => None,
+    }
+}
+
+/// The type as stated, else the most likely one.
+fn mime(media: &Media) -> String {
+    let likely = match media.kind {
+        MediaKind::Image => "image/png",
+        MediaKind::Audio => "audio/wav",
+        MediaKind::Video => "video/mp4",
+        MediaKind::Document => "application/pdf",
+    };
+    media.mime.clone().unwrap_or_else(|| likely.into())
+}
+
+impl Cx<'_> {
+    /// Notes media that cannot be held.
+    fn lose_media(&mut self, media: &Media, block: &Block, entry: &Entry) -> Option<String> {
+        let what = match media.kind {
+            MediaKind::Image => "image",
+            MediaKind::Audio => "audio",
+            MediaKind::Video => "video",
+            MediaKind::Document => "document",
+        };
+        let reason = match media.source {
+            Some(MediaSource::File(_)) => "files stored at one provider cannot be read by another",
+            _ => "the other format cannot hold it here",
+        };
+        self.lose(entry, Some(block), what, reason);
+        None
+    }
+
+    /// Notes reasoning, which never crosses providers.
+    pub(super) fn lose_reasoning(&mut self, entry: &Entry, block: &Block) -> Option<String> {
+        self.lose(entry, Some(block), "reasoning", "reasoning cannot be replayed to another provider");
+        None
+    }
+
+    /// Notes a block only its own wire understands.
+    pub(super) fn lose_opaque(&mut self, entry: &Entry, block: &Block) -> Option<String> {
+        let named = block.raw.as_ref().and_then(|raw| raw.raw().get("type")?.string().map(std::borrow::Cow::into_owned));
+        let what = named.unwrap_or_else(|| "block".into());
+        self.lose(entry, Some(block), &what, "only its own provider understands it");
+        None
+    }
+
+    fn lose_detail(&mut self, media: &Media, block: &Block, entry: &Entry) {
+        if media.low_detail {
+            self.lose(entry, Some(block), "detail", "the other format has no such setting");
+        }
+    }
+}
+
+pub(super) fn anthropic(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
+    let word = match media.kind {
+        MediaKind::Image => "image",
+        MediaKind::Document => "document",
+        MediaKind::Audio | MediaKind::Video => return cx.lose_media(media, block, entry),
+    };
+    let source = match place(media) {
+        Some(Place::Inline(inline)) => format!(
+            "{{\"type\":\"base64\",\"media_type\":{},\"data\":{}}}",
+            quote(&inline.mime),
+            quote(&inline.base64)
+        ),
+        Some(Place::Url(url)) => format!("{{\"type\":\"url\",\"url\":{}}}", quote(&url)),
+        None => return cx.lose_media(media, block, entry),
+    };
+    cx.lose_detail(media, block, entry);
+    Some(format!("{{\"type\":\"{word}\",\"source\":{source}}}"))
+}
+
+pub(super) fn gemini(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
+    let part = match place(media) {
+        Some(Place::Inline(inline)) => format!(
+            "{{\"inlineData\":{{\"mimeType\":{},\"data\":{}}}}}",
+            quote(&inline.mime),
+            quote(&inline.base64)
+        ),
+        Some(Place::Url(url)) => {
+            format!("{{\"fileData\":{{\"mimeType\":{},\"fileUri\":{}}}}}", quote(&mime(media)), quote(&url))
+        }
+        None => return cx.lose_media(media, block, entry),
+    };
+    cx.lose_detail(media, block, entry);
+    Some(part)
+}
+
+pub(super) fn bedrock(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
+    let spoken_by_user = entry.role != crate::entry::Role::Assistant;
+    let Some(Place::Inline(inline)) = place(media).filter(|_| spoken_by_user) else {
+        return cx.lose_media(media, block, entry);
+    };
+    let format = inline.mime.rsplit('/').next().unwrap_or_default().trim_start_matches("x-");
+    let source = format!("\"source\":{{\"bytes\":{}}}", quote(&inline.base64));
+    cx.lose_detail(media, block, entry);
+    Some(match media.kind {
+        MediaKind::Image => {
+            let format = if format == "jpg" { "jpeg" } else { format };
+            format!("{{\"image\":{{\"format\":{},{source}}}}}", quote(format))
+        }
+        MediaKind::Video => format!("{{\"video\":{{\"format\":{},{source}}}}}", quote(format)),
+        MediaKind::Document => {
+            let name = media.name.as_ref().map_or_else(String::new, |name| document_name(&name.as_str()));
+            // Names must differ; a hash of the content tells two files of one name apart.
+            let hash = blake3::hash(inline.base64.as_bytes()).to_hex();
+            let name = format!("{name}{}{}", if name.is_empty() { "document-" } else { "-" }, hash.get(..8).unwrap_or_default());
+            format!("{{\"document\":{{\"format\":{},\"name\":{},{source}}}}}", quote(document_format(format)), quote(&name))
+        }
+        MediaKind::Audio => return cx.lose_media(media, block, entry),
+    })
+}
+
+/// A document's name with only the characters the wire takes, short enough for a hash to follow.
+fn document_name(name: &str) -> String {
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    stem.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(150).collect()
+}
+
+fn document_format(format: &str) -> &str {
+    match format {
+        "pdf" | "csv" | "doc" | "docx" | "xls" | "xlsx" | "html" | "txt" | "md" => format,
+        "markdown" => "md",
+        "plain" => "txt",
+        _ => "pdf",
+    }
+}
+
+pub(super) fn openai_chat(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
+    let place = place(media);
+    match (media.kind, place) {
+        (MediaKind::Image, Some(Place::Inline(inline))) => {
+            Some(format!("{{\"type\":\"image_url\",\"image_url\":{{\"url\":{}{}}}}}", quote(&data_url(&inline)), detail(media)))
+        }
+        (MediaKind::Image, Some(Place::Url(url))) => {
+            Some(format!("{{\"type\":\"image_url\",\"image_url\":{{\"url\":{}{}}}}}", quote(&url), detail(media)))
+        }
+        (MediaKind::Audio, Some(Place::Inline(inline))) => {
+            let format = if inline.mime.contains("mp3") || inline.mime.contains("mpeg") { "mp3" } else { "wav" };
+            let data = quote(&inline.base64);
+            Some(format!("{{\"type\":\"input_audio\",\"input_audio\":{{\"data\":{data},\"format\":\"{format}\"}}}}"))
+        }
+        (MediaKind::Document, Some(Place::Inline(inline))) => {
+            let name = media.name.as_ref().map_or("document.pdf".into(), |name| name.as_str());
+            Some(format!(
+                "{{\"type\":\"file\",\"file\":{{\"filename\":{},\"file_data\":{}}}}}",
+                quote(&name),
+                quote(&data_url(&inline))
+            ))
+        }
+        _ => cx.lose_media(media, block, entry),
+    }
+}
+
+pub(super) fn openai_responses(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
+    match (media.kind, place(media)) {
+        (MediaKind::Image, Some(place)) => {
+            let url = match place {
+                Place::Inline(inline) => data_url(&inline),
+                Place::Url(url) => url,
+            };
+            Some(format!("{{\"type\":\"input_image\",\"image_url\":{}{}}}", quote(&url), detail(media)))
+        }
+        (MediaKind::Document, Some(Place::Inline(inline))) => {
+            let name = media.name.as_ref().map_or("document.pdf".into(), |name| name.as_str());
+            Some(format!(
+                "{{\"type\":\"input_file\",\"filename\":{},\"file_data\":{}}}",
+                quote(&name),
+                quote(&data_url(&inline))
+            ))
+        }
+        (MediaKind::Document, Some(Place::Url(url))) => {
+            Some(format!("{{\"type\":\"input_file\",\"file_url\":{}}}", quote(&url)))
+        }
+        _ => cx.lose_media(media, block, entry),
+    }
+}
+
+fn data_url(inline: &Inline) -> String {
+    format!("data:{};base64,{}", inline.mime, inline.base64)
+}
+
+fn detail(media: &Media) -> &'static str {
+    if media.low_detail { ",\"detail\":\"low\"" } else { "" }
+}

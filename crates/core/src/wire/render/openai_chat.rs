@@ -1,0 +1,290 @@
+//! `OpenAI` Chat Completions: one message per entry. Results are text only; what else they hold follows in a user
+//! message after all results of the group.
+
+use std::borrow::Cow;
+
+use super::{Cx, error_text, media, quote, tools};
+use crate::block::{Block, BlockKind, CallStyle, ToolResult};
+use crate::entry::{ContentState, Entry, Role};
+use crate::json::{self, Raw};
+use crate::text::{RawJson, Text};
+use crate::view::{Fidelity, Item, Source};
+
+/// Prints entries as messages.
+pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> Vec<String> {
+    let mut messages = Vec::with_capacity(items.len());
+    // Media of results, which wait until the group is over.
+    let mut waiting: Vec<String> = Vec::new();
+    for item in items {
+        cx.position = match item.source {
+            Source::Entry(position) => Some(position),
+            _ => None,
+        };
+        let entry = &item.entry;
+        cx.note_calls(entry);
+        if entry.role != Role::Tool {
+            messages.extend(carried(&mut waiting));
+        }
+        if cx.is_own(entry) {
+            messages.push(render_own(item));
+        } else {
+            cx.lose_extras(entry);
+            messages.extend(render_foreign(entry, &mut waiting, cx));
+        }
+    }
+    messages.extend(carried(&mut waiting));
+    messages
+}
+
+/// The message that carries the media of the results before it.
+fn carried(waiting: &mut Vec<String>) -> Option<String> {
+    if waiting.is_empty() {
+        return None;
+    }
+    let parts = std::mem::take(waiting).join(",");
+    Some(format!("{{\"role\":\"user\",\"content\":[{parts}]}}"))
+}
+
+/// An entry of another wire.
+fn render_foreign(entry: &Entry, waiting: &mut Vec<String>, cx: &mut Cx<'_>) -> Option<String> {
+    match entry.role {
+        Role::Tool => entry.tool_result().map(|result| render_result(result, entry, waiting, cx)),
+        Role::Assistant => render_reply(entry, cx),
+        Role::System | Role::User => {
+            let role = role_word(entry);
+            let mut parts = Vec::new();
+            for block in &entry.blocks {
+                parts.extend(match &block.kind {
+                    BlockKind::Text(text) => Some(text_part(text)),
+                    BlockKind::Media(media) if entry.role == Role::User => {
+                        media::openai_chat(media, block, entry, cx)
+                    }
+                    _ => cx.lose_opaque(entry, block),
+                });
+            }
+            let content = match (&*entry.blocks, entry.content_state) {
+                ([Block { kind: BlockKind::Text(text), .. }], _) => literal(text),
+                _ if parts.is_empty() && !entry.blocks.is_empty() => return None,
+                _ if parts.is_empty() => "\"\"".into(),
+                _ => format!("[{}]", parts.join(",")),
+            };
+            Some(format!("{{\"role\":\"{role}\",\"content\":{content}{}}}", name(entry)))
+        }
+    }
+}
+
+/// The role's word; a developer stays one between the wires that know the word.
+fn role_word(entry: &Entry) -> &'static str {
+    let said = Raw::trusted(&entry.origin.raw).get("role").and_then(Raw::string);
+    if said.as_deref() == Some("developer") { "developer" } else { entry.role.as_str() }
+}
+
+fn name(entry: &Entry) -> String {
+    entry.author.as_ref().map_or_else(String::new, |name| format!(",\"name\":{}", quote(&name.as_str())))
+}
+
+fn literal(text: &Text) -> String {
+    let mut out = String::new();
+    text.write_json(&mut out);
+    out
+}
+
+fn text_part(text: &Text) -> String {
+    format!("{{\"type\":\"text\",\"text\":{}}}", literal(text))
+}
+
+fn render_result(result: &ToolResult, entry: &Entry, waiting: &mut Vec<String>, cx: &mut Cx<'_>) -> String {
+    let id = quote(&cx.id(result.call_id.as_ref(), 0));
+    let mut texts = Vec::new();
+    let mut media = Vec::new();
+    for inner in &result.content {
+        match &inner.kind {
+            BlockKind::Text(text) => texts.push(text),
+            BlockKind::Media(found) => {
+                media.extend(media::openai_chat(found, inner, entry, cx));
+            }
+            _ => {
+                cx.lose_opaque(entry, inner);
+            }
+        }
+    }
+    if !media.is_empty() {
+        let note = format!("[from the result of {}]", cx.tool_name(result));
+        waiting.push(text_part(&Text::from(note.as_str())));
+        waiting.extend(media);
+    }
+    let failed = result.is_error == Some(true);
+    if failed {
+        cx.lose_at("/is_error".into(), "is_error", "the text says so instead");
+    }
+    let content = match (texts.as_slice(), entry.content_state) {
+        ([text], state) if !failed && state != ContentState::Parts => literal(text),
+        ([], _) if !failed => "\"\"".into(),
+        (texts, ContentState::Parts) if !failed && texts.len() > 1 => {
+            let parts: Vec<String> = texts.iter().map(|text| text_part(text)).collect();
+            format!("[{}]", parts.join(","))
+        }
+        (texts, _) => {
+            let texts: Vec<Cow<'_, str>> = texts.iter().map(|text| text.as_str()).collect();
+            let text = texts.join("\n");
+            if failed { quote(&error_text(&text)) } else { quote(&text) }
+        }
+    };
+    format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{content}}}")
+}
+
+fn render_reply(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
+    let (mut parts, mut calls, mut refusal) = (Vec::new(), Vec::new(), None);
+    let mut mixed = false;
+    for block in &entry.blocks {
+        match &block.kind {
+            BlockKind::Text(text) => {
+                mixed |= !calls.is_empty();
+                parts.push(text);
+            }
+            BlockKind::Refusal(text) => refusal = Some(text),
+            BlockKind::ToolCall(call) if call.style.is_client() => {
+                let id = quote(&cx.id(call.call_id.as_ref(), calls.len()));
+                let name = quote(&tools::fit_name(&call.name.as_str()));
+                let arguments = quote(&call.arguments.as_str());
+                calls.push(if call.style == CallStyle::Custom {
+                    format!("{{\"id\":{id},\"type\":\"custom\",\"custom\":{{\"name\":{name},\"input\":{arguments}}}}}")
+                } else {
+                    format!("{{\"id\":{id},\"type\":\"function\",\"function\":{{\"name\":{name},\"arguments\":{arguments}}}}}")
+                });
+            }
+            BlockKind::Reasoning(_) => {
+                cx.lose_reasoning(entry, block);
+            }
+            _ => {
+                cx.lose_opaque(entry, block);
+            }
+        }
+    }
+    if mixed {
+        cx.lose(entry, None, "order of text and calls", "calls come after the text there");
+    }
+    if parts.is_empty() && calls.is_empty() && refusal.is_none() && !entry.blocks.is_empty() {
+        return None;
+    }
+    let content = match parts.as_slice() {
+        [] if calls.is_empty() && refusal.is_none() => "\"\"".into(),
+        [] => "null".into(),
+        [text] => literal(text),
+        texts => {
+            let parts: Vec<String> = texts.iter().map(|text| text_part(text)).collect();
+            format!("[{}]", parts.join(","))
+        }
+    };
+    let mut out = format!("{{\"role\":\"assistant\",\"content\":{content}");
+    if let Some(refusal) = refusal {
+        out.push_str(",\"refusal\":");
+        out.push_str(&literal(refusal));
+    }
+    if !calls.is_empty() {
+        out.push_str(&format!(",\"tool_calls\":[{}]", calls.join(",")));
+    }
+    out.push_str(&name(entry));
+    out.push('}');
+    Some(out)
+}
+
+/// The message of one item: as it came, unless the view rewrote it.
+fn render_own(item: &Item) -> String {
+    let raw = Raw::trusted(&item.entry.origin.raw);
+    match item.fidelity {
+        Fidelity::AsSaid | Fidelity::Moved => json::one_line(raw).into_owned(),
+        Fidelity::Rewritten => render_rewritten(&item.entry, raw),
+    }
+}
+
+/// The message with only those values printed anew that the view changed; key order and all else stay.
+fn render_rewritten(entry: &Entry, raw: Raw<'_>) -> String {
+    let mut out = String::from("{");
+    for (key, value) in raw.members() {
+        let replaced = match key.as_ref() {
+            "content" => Some(render_content(entry)),
+            "tool_calls" => render_calls(entry),
+            "function_call" => {
+                let kept = entry
+                    .blocks
+                    .iter()
+                    .any(|block| matches!(block.kind, BlockKind::ToolCall(_)) && block.raw.is_none());
+                kept.then(|| json::one_line(value).into_owned())
+            }
+            "reasoning_content" => {
+                let kept = entry.blocks.iter().any(|block| matches!(block.kind, BlockKind::Reasoning(_)));
+                kept.then(|| value.text().to_string())
+            }
+            _ => Some(json::one_line(value).into_owned()),
+        };
+        let Some(replaced) = replaced else { continue };
+        if out.len() > 1 {
+            out.push(',');
+        }
+        json::write_string(&mut out, &key);
+        out.push(':');
+        out.push_str(&replaced);
+    }
+    out.push('}');
+    out
+}
+
+fn render_content(entry: &Entry) -> String {
+    let content: &[Block] = entry.tool_result().map_or(&entry.blocks, |result| &result.content);
+    let mut out = String::new();
+    match entry.content_state {
+        ContentState::Null | ContentState::Absent => out.push_str("null"),
+        ContentState::Text => match content.iter().flat_map(Block::texts).next() {
+            Some(text) => text.write_json(&mut out),
+            None => out.push_str("null"),
+        },
+        ContentState::Parts => {
+            out.push('[');
+            for block in content {
+                let Some(raw) = block.raw.as_ref().filter(|_| !matches!(block.kind, BlockKind::ToolCall(_)))
+                else {
+                    continue;
+                };
+                if out.len() > 1 {
+                    out.push(',');
+                }
+                match &block.kind {
+                    BlockKind::Text(text @ Text::Own(_)) => render_text_part(&mut out, raw, text),
+                    _ => out.push_str(&json::one_line(raw.raw())),
+                }
+            }
+            out.push(']');
+        }
+    }
+    out
+}
+
+/// A text part with another text and everything else as it was.
+fn render_text_part(out: &mut String, raw: &RawJson, text: &Text) {
+    out.push('{');
+    for (number, (key, value)) in raw.raw().members().enumerate() {
+        if number > 0 {
+            out.push(',');
+        }
+        json::write_string(out, &key);
+        out.push(':');
+        if key == "text" {
+            text.write_json(out);
+        } else {
+            out.push_str(&json::one_line(value));
+        }
+    }
+    out.push('}');
+}
+
+/// The calls that are left; none when the key has to go, since an empty list is refused by the provider.
+fn render_calls(entry: &Entry) -> Option<String> {
+    let calls: Vec<Cow<'_, str>> = entry
+        .blocks
+        .iter()
+        .filter(|block| matches!(block.kind, BlockKind::ToolCall(_)))
+        .filter_map(|block| Some(json::one_line(block.raw.as_ref()?.raw())))
+        .collect();
+    (!calls.is_empty()).then(|| format!("[{}]", calls.join(",")))
+}

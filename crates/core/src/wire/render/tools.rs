@@ -1,0 +1,162 @@
+//! Tool definitions and arguments across wires.
+
+use std::collections::BTreeSet;
+
+use super::{Cx, quote};
+use crate::block::{Arguments, BlockKind, ToolCall};
+use crate::json::{self, Raw};
+use crate::view::Item;
+use crate::wire::Wire;
+use crate::wire::parse::RAW_ARGUMENTS;
+
+/// The key of a wire's field for tools.
+pub(super) fn key(wire: Wire) -> &'static str {
+    if wire == Wire::Bedrock { "toolConfig" } else { "tools" }
+}
+
+/// The arguments of a call as the object some wires want; wrapped if they are none.
+pub(super) fn object_arguments(call: &ToolCall) -> String {
+    let arguments = call.arguments.as_str();
+    if call.arguments_json() == Arguments::Object {
+        return match json::check(&arguments) {
+            Ok(raw) => json::one_line(raw).into_owned(),
+            Err(_) => "{}".into(),
+        };
+    }
+    format!("{{\"{RAW_ARGUMENTS}\":{}}}", quote(&arguments))
+}
+
+/// A tool's name as providers take it: word characters and dashes, at most 64.
+pub(super) fn fit_name(name: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !name.is_empty() && name.len() <= 64 && name.chars().all(fits) {
+        return name.into();
+    }
+    let hash = blake3::hash(name.as_bytes()).to_hex();
+    let start: String = name.chars().take(55).map(|c| if fits(c) { c } else { '_' }).collect();
+    format!("{start}_{}", hash.get(..8).unwrap_or_default())
+}
+
+/// What a definition says, whatever its wire.
+struct Definition<'a> {
+    name: String,
+    description: Option<Raw<'a>>,
+    schema: Option<Raw<'a>>,
+    strict: Option<Raw<'a>>,
+}
+
+/// The value of the wire's field for tools, converted from another wire, or made up where the wire demands one.
+pub(super) fn render(body: &[Item], cx: &mut Cx<'_>) -> Option<String> {
+    if cx.wire == Wire::Scrollback {
+        return None;
+    }
+    let offered = cx.options.tools.filter(|(tools, _)| !tools.definitions().is_empty());
+    let mut printed = Vec::new();
+    if let Some((tools, from)) = offered {
+        if from == cx.wire {
+            return None;
+        }
+        cx.position = None;
+        for (number, text) in tools.definitions().iter().enumerate() {
+            let Ok(raw) = json::check(text) else { continue };
+            match read(from, raw) {
+                Some(definition) => printed.push(print(cx.wire, &definition)),
+                None => cx.lose_at(
+                    format!("/{}/{number}", key(from)),
+                    "tool",
+                    "tools that the provider runs cannot be offered by another",
+                ),
+            }
+        }
+    }
+    // Converse wants definitions as soon as a call stands in the history.
+    if printed.is_empty() && cx.wire == Wire::Bedrock {
+        let mentions = |item: &&Item| {
+            item.entry.blocks.iter().any(|block| {
+                matches!(&block.kind, BlockKind::ToolResult(_))
+                    || matches!(&block.kind, BlockKind::ToolCall(call) if call.style.is_client())
+            })
+        };
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        for item in body.iter().filter(mentions) {
+            names.extend(item.entry.tool_calls().map(|call| fit_name(&call.name.as_str())));
+            if names.is_empty() {
+                names.insert("unknown".into());
+            }
+        }
+        printed = names.iter().map(|name| placeholder(name)).collect();
+    }
+    if printed.is_empty() {
+        return None;
+    }
+    let list = printed.join(",");
+    Some(match cx.wire {
+        Wire::Gemini => format!("[{{\"functionDeclarations\":[{list}]}}]"),
+        Wire::Bedrock => format!("{{\"tools\":[{list}]}}"),
+        _ => format!("[{list}]"),
+    })
+}
+
+/// A definition for a tool only known by name.
+pub(crate) fn placeholder(name: &str) -> String {
+    let name = quote(name);
+    format!("{{\"toolSpec\":{{\"name\":{name},\"inputSchema\":{{\"json\":{{\"type\":\"object\"}}}}}}}}")
+}
+
+fn read(wire: Wire, tool: Raw<'_>) -> Option<Definition<'_>> {
+    let (inner, schema) = match wire {
+        Wire::OpenaiChat => {
+            let inner = tool.get("function")?;
+            (inner, inner.get("parameters"))
+        }
+        Wire::OpenaiResponses => {
+            if tool.get("type").and_then(Raw::string).as_deref() != Some("function") {
+                return None;
+            }
+            (tool, tool.get("parameters"))
+        }
+        Wire::Anthropic => (tool, Some(tool.get("input_schema")?)),
+        Wire::Gemini => {
+            let either = |a: &str, b: &str| tool.get(a).or_else(|| tool.get(b));
+            (tool, either("parametersJsonSchema", "parameters_json_schema").or_else(|| tool.get("parameters")))
+        }
+        Wire::Bedrock => {
+            let inner = tool.get("toolSpec")?;
+            (inner, inner.get("inputSchema").and_then(|schema| schema.get("json")))
+        }
+        Wire::Scrollback => return None,
+    };
+    Some(Definition {
+        name: inner.get("name").and_then(Raw::string)?.into_owned(),
+        description: inner.get("description"),
+        schema,
+        strict: inner.get("strict"),
+    })
+}
+
+fn print(wire: Wire, tool: &Definition<'_>) -> String {
+    let mut inner = format!("\"name\":{}", quote(&fit_name(&tool.name)));
+    if let Some(description) = tool.description {
+        inner.push_str(",\"description\":");
+        inner.push_str(&json::one_line(description));
+    }
+    let schema = tool.schema.map_or("{\"type\":\"object\"}".into(), json::one_line);
+    match wire {
+        Wire::OpenaiChat | Wire::OpenaiResponses => {
+            inner.push_str(",\"parameters\":");
+            inner.push_str(&schema);
+            if let Some(strict) = tool.strict {
+                inner.push_str(",\"strict\":");
+                inner.push_str(strict.text());
+            }
+            if wire == Wire::OpenaiChat {
+                format!("{{\"type\":\"function\",\"function\":{{{inner}}}}}")
+            } else {
+                format!("{{\"type\":\"function\",{inner}}}")
+            }
+        }
+        Wire::Anthropic => format!("{{{inner},\"input_schema\":{schema}}}"),
+        Wire::Gemini => format!("{{{inner},\"parametersJsonSchema\":{schema}}}"),
+        _ => format!("{{\"toolSpec\":{{{inner},\"inputSchema\":{{\"json\":{schema}}}}}}}"),
+    }
+}

@@ -1,0 +1,144 @@
+//! From a list its provider would refuse to one it accepts, changing as little as possible.
+//!
+//! Three means, tried in this order until the check finds nothing: an edit of the very place a rule complains about
+//! (`repair/edits.rs`), reading the whole list into a record and printing its coherent view, and leaving out what still
+//! offends. Each is a function of the body alone, so repairing is deterministic, and a body that passes is not touched.
+
+mod edits;
+
+use serde::Serialize;
+
+use super::check::{self, CheckOptions, Strictness, Violation, rules};
+use super::{ParseOptions, Purpose, RenderOptions, Wire, list_key};
+use crate::context::{CurationContext, Unfinished};
+use crate::json::{self, Edit, Edits, Kind, Raw};
+use crate::manager::Passthrough;
+
+/// Rounds after which whatever still offends is given up. Each round ends one kind of trouble; more than a handful
+/// happens only in lists made to be hard.
+const MAX_ROUNDS: usize = 40;
+
+/// Something that was done to make a list valid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Repair {
+    /// The rule that was broken.
+    pub rule: &'static str,
+    /// Where, in the body as it was before this step.
+    pub path: String,
+    /// What was done.
+    pub action: &'static str,
+}
+
+/// A body, repaired.
+#[derive(Clone, Debug)]
+pub struct Repaired {
+    /// The body; the very text that was given if nothing was wrong.
+    pub body: String,
+    /// What was done, in order.
+    pub repairs: Vec<Repair>,
+    /// What could not be mended: empty unless the trouble lies outside the messages.
+    pub left: Vec<Violation>,
+}
+
+/// Makes a body valid for its provider.
+pub fn repair(wire: Wire, body: Raw<'_>, options: CheckOptions<'_>, strictness: Strictness) -> Repaired {
+    mend(wire, body, options, &|violation| violation.is_fatal(strictness))
+}
+
+/// Makes a body pass as far as `matters` says.
+pub(super) fn mend(
+    wire: Wire,
+    body: Raw<'_>,
+    options: CheckOptions<'_>,
+    matters: &dyn Fn(&Violation) -> bool,
+) -> Repaired {
+    let mut text = body.text().to_string();
+    let mut repairs: Vec<Repair> = Vec::new();
+    let mut rerendered = false;
+    for _ in 0..MAX_ROUNDS {
+        let Ok(body) = json::check(&text) else { break };
+        let broken: Vec<Violation> =
+            check::check(wire, body, options).into_iter().filter(|violation| matters(violation)).collect();
+        if broken.is_empty() {
+            return Repaired { body: text, repairs, left: Vec::new() };
+        }
+        let local = edits::local(wire, body, &broken);
+        let (next, done): (String, Vec<&Violation>) = if !local.edits.is_empty() {
+            rerendered = false;
+            (json::edit(body, &local.edits), local.mended.iter().filter_map(|&at| broken.get(at)).collect())
+        } else if !rerendered && let Some(next) = rerender(wire, body, options) {
+            rerendered = true;
+            (next, broken.iter().collect())
+        } else {
+            rerendered = false;
+            (json::edit(body, &offending(wire, &broken)), broken.iter().collect())
+        };
+        if next == text {
+            return Repaired { body: text, repairs, left: broken };
+        }
+        for violation in done {
+            let action = rules(wire).iter().find(|rule| rule.id == violation.rule).map_or("left out", |rule| rule.mend);
+            let action = if action.is_empty() { "left out" } else { action };
+            let repair = Repair { rule: violation.rule, path: violation.path.clone(), action };
+            if !repairs.contains(&repair) {
+                repairs.push(repair);
+            }
+        }
+        text = next;
+    }
+    let left = json::check(&text).map(|body| check::check(wire, body, options)).unwrap_or_default();
+    Repaired { body: text, repairs, left: left.into_iter().filter(|violation| matters(violation)).collect() }
+}
+
+/// The coherent view of the list, every unanswered call closed.
+fn rerender(wire: Wire, body: Raw<'_>, options: CheckOptions<'_>) -> Option<String> {
+    let parsed = wire.parse(body, &ParseOptions::default()).ok()?;
+    let around = parsed.body.clone();
+    let tools = parsed.tools.clone();
+    let record = parsed.into_record().ok()?;
+    let cx = CurationContext { unfinished: Unfinished::Close, ..CurationContext::default() };
+    let view = record.view(&cx, &Passthrough).ok()?;
+    let manual_thinking = around.asks_for_manual_thinking();
+    let options = RenderOptions {
+        purpose: Purpose::Send,
+        model: options.model,
+        tools: tools.as_ref(),
+        manual_thinking,
+        record: Some(&record),
+    };
+    let rendered = wire.render(view.items(), options);
+    let next = rendered.body(wire, Some(&around));
+    let next = json::check(&next).map(|raw| json::one_line(raw).into_owned()).ok()?;
+    (next != json::one_line(body)).then_some(next)
+}
+
+/// Leaves out the smallest thing around each place that still offends: a block of a message, else the message.
+fn offending(wire: Wire, broken: &[Violation]) -> Edits {
+    let list = format!("/{}/", list_key(wire));
+    let mut edits = Edits::new();
+    for violation in broken {
+        let Some(rest) = violation.path.strip_prefix(&list) else {
+            // Around the messages there is nothing smaller than the member itself.
+            if !violation.path.is_empty() {
+                edits.insert(violation.path.clone(), Edit::Remove);
+            }
+            continue;
+        };
+        let steps: Vec<&str> = rest.split('/').collect();
+        let kept = match steps.as_slice() {
+            [message, key @ ("content" | "parts" | "tool_calls"), block, ..] => format!("{list}{message}/{key}/{block}"),
+            [message, ..] => format!("{list}{message}"),
+            [] => continue,
+        };
+        edits.insert(kept, Edit::Remove);
+    }
+    // A message goes with its blocks.
+    let messages: Vec<String> = edits.keys().filter(|path| path.matches('/').count() == 2).cloned().collect();
+    edits.retain(|path, _| !messages.iter().any(|message| path.starts_with(&format!("{message}/"))));
+    edits
+}
+
+/// A bare list under the key its wire keeps messages under, so that pointers lead into it.
+pub(super) fn as_object(wire: Wire, body: Raw<'_>) -> Option<String> {
+    (body.kind() == Kind::Array).then(|| format!("{{\"{}\":{}}}", list_key(wire), body.text()))
+}

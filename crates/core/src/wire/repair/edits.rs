@@ -1,0 +1,1 @@
+//! What can be mended at the very place a rule complains about.

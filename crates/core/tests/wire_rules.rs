@@ -115,7 +115,8 @@ fn bodies_keep_and_break_the_rules_they_are_named_after() {
         assert!(fixture.note.ends_with('.'), "{name}: the note is no sentence");
         let violations = fixture.violations();
         if keeps {
-            let against = |found: &&Violation| found.severity == Severity::Refused || found.rule == fixture.rule;
+            let against =
+                |found: &&Violation| found.severity == Severity::Refused || found.rule == fixture.rule;
             assert_eq!(violations.iter().find(against), None, "{name}");
             continue;
         }

@@ -20,6 +20,16 @@ pub(super) fn text<'a>(object: Raw<'a>, key: &str) -> Option<Cow<'a, str>> {
     object.get(key).and_then(Raw::string)
 }
 
+/// Whether a text is longer than `limit` characters; most are known not to be by their bytes.
+pub(super) fn longer_than(limit: usize, text: &str) -> bool {
+    text.len() > limit && text.chars().nth(limit).is_some()
+}
+
+/// Whether a value is a text longer than `limit` characters, read only if it can be.
+pub(super) fn is_longer_than(limit: usize, value: Raw<'_>) -> bool {
+    value.text().len() > limit && value.string().is_some_and(|text| longer_than(limit, &text))
+}
+
 /// What a body costs and what the model's window holds, when it costs more than that.
 pub(super) fn overflow(wire: Wire, body: Raw<'_>, options: &CheckOptions<'_>) -> Option<(usize, usize)> {
     let model = options.model?;

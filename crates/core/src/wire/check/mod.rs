@@ -93,6 +93,28 @@ pub struct Rule {
     pub mend: &'static str,
 }
 
+impl Rule {
+    /// A rule for all models, known from something that was seen.
+    pub(crate) const fn new(
+        id: &'static str,
+        severity: Severity,
+        says: &'static str,
+        mend: &'static str,
+    ) -> Self {
+        Rule { id, severity, evidence: Evidence::Seen, gate: None, says, mend }
+    }
+
+    /// The same rule, known from hearsay only.
+    pub(crate) const fn unverified(self) -> Self {
+        Rule { evidence: Evidence::Unverified, ..self }
+    }
+
+    /// The same rule, for some models only.
+    pub(crate) const fn only(self, gate: Gate) -> Self {
+        Rule { gate: Some(gate), ..self }
+    }
+}
+
 /// A place that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
@@ -189,6 +211,15 @@ impl<'a> Report<'a> {
             model_gate,
             unverified: rule.evidence == Evidence::Unverified,
         });
+    }
+
+    /// The same for a detail known only from hearsay, of a rule that is known better.
+    pub(crate) fn add_unverified(&mut self, id: &str, path: impl Into<String>, message: impl Into<String>) {
+        let before = self.violations.len();
+        self.add(id, path, message);
+        for violation in self.violations.iter_mut().skip(before) {
+            violation.unverified = true;
+        }
     }
 
     /// The gate to report; an error if the rule does not hold for the model that is known.

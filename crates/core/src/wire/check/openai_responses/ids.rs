@@ -1,0 +1,61 @@
+//! The ids of items: OR-7, OR-8, OR-18.
+
+use std::collections::HashSet;
+
+use super::super::Report;
+use super::item::{Item, Side};
+use super::request::{Request, Store};
+
+/// A short number behind the prefix is of somebody's own making; the provider's ids are longer.
+const OWN_DIGITS: usize = 6;
+
+/// The ids that were met so far.
+pub(super) struct Ids<'i> {
+    seen: HashSet<&'i str>,
+    held: HashSet<&'i str>,
+    store: Store,
+}
+
+impl<'i> Ids<'i> {
+    /// `held` are the items of the request before, if the server holds them.
+    pub(super) fn new(held: &'i [Item<'_>], request: &Request<'_>) -> Self {
+        let held = held.iter().filter_map(|item| item.id.as_deref()).collect();
+        Ids { seen: HashSet::new(), held, store: request.store }
+    }
+
+    pub(super) fn check(&mut self, index: usize, item: &'i Item<'_>, report: &mut Report<'_>) {
+        let Some(id) = item.id.as_deref() else { return };
+        let path = format!("/input/{index}");
+        if !self.seen.insert(id) {
+            report.add("OR-7", &path, "an item with this id stands before; leave one of them out");
+        } else if self.held.contains(id) {
+            report.add("OR-7", &path, "the server holds an item with this id already; send only what is new");
+        }
+        if self.store == Store::Off {
+            let bare = item.encrypted_content.is_none() && !item.has_content;
+            if item.kind == "item_reference" {
+                let message = "nothing is stored, so the reference leads nowhere; send the item itself";
+                report.add("OR-8", &path, message);
+            } else if item.side == Side::Reasoning && bare {
+                let message = "nothing is stored, so the id is no reasoning; send its encrypted_content or leave it out";
+                report.add("OR-8", &path, message);
+            }
+        }
+        // Whether it does collide is known only to the provider.
+        if is_own(id) {
+            let message =
+                "the id can collide with one of the provider's; drop it or use a prefix of your own";
+            report.add_unverified("OR-18", format!("{path}/id"), message);
+        }
+    }
+}
+
+/// `msg_4`: the form of the provider's ids, with a number of one's own.
+fn is_own(id: &str) -> bool {
+    id.split_once('_').is_some_and(|(prefix, number)| {
+        let short = (2..=4).contains(&prefix.len()) && (1..=OWN_DIGITS).contains(&number.len());
+        short
+            && prefix.bytes().all(|byte| byte.is_ascii_lowercase())
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}

@@ -1,0 +1,114 @@
+//! An item of `input`, taken apart once, and the side it comes from.
+
+use std::borrow::Cow;
+
+use crate::json::{Kind, Raw};
+
+/// Calls a client answers; the output of one has `_output` behind the same name.
+const CALLS: [&str; 7] = [
+    "function_call",
+    "custom_tool_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "computer_call",
+    "tool_search_call",
+];
+
+/// Who an item comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// A message of the user, or of the one who set the conversation up.
+    User,
+    /// The output of a call.
+    Output,
+    /// The model's reasoning.
+    Reasoning,
+    /// Anything else the model said or did.
+    Model,
+    /// A reference, or a kind of item there are no rules for: it may stand for anything.
+    Unknown,
+}
+
+/// What the rules look at in an item.
+pub(super) struct Item<'a> {
+    pub(super) kind: Cow<'a, str>,
+    pub(super) side: Side,
+    pub(super) id: Option<Cow<'a, str>>,
+    pub(super) call_id: Option<Cow<'a, str>>,
+    /// As it is written; none if missing or null.
+    pub(super) encrypted_content: Option<Raw<'a>>,
+    pub(super) has_summary: bool,
+    /// Whether it has content that is no empty list.
+    pub(super) has_content: bool,
+    pub(super) has_phase: bool,
+    pub(super) in_progress: bool,
+    /// Whether it is a call the model does not wait for.
+    pub(super) is_async: bool,
+}
+
+impl<'a> Item<'a> {
+    pub(super) fn read(item: Raw<'a>) -> Self {
+        let (mut kind, mut role) = (None, None);
+        let mut read = Item {
+            kind: Cow::Borrowed(""),
+            side: Side::Unknown,
+            id: None,
+            call_id: None,
+            encrypted_content: None,
+            has_summary: false,
+            has_content: false,
+            has_phase: false,
+            in_progress: false,
+            is_async: false,
+        };
+        for (key, value) in item.members().filter(|(_, value)| value.kind() != Kind::Null) {
+            match key.as_ref() {
+                "type" => kind = value.string(),
+                "role" => role = value.string(),
+                "id" => read.id = value.string().filter(|id| !id.is_empty()),
+                "call_id" => read.call_id = value.string(),
+                "encrypted_content" => read.encrypted_content = Some(value),
+                "summary" => read.has_summary = true,
+                "content" => {
+                    read.has_content = value.kind() != Kind::Array || value.elements().next().is_some()
+                }
+                "phase" => read.has_phase = true,
+                "status" => read.in_progress = value.string().as_deref() == Some("in_progress"),
+                "async" => read.is_async = value.text() == "true",
+                _ => {}
+            }
+        }
+        // A message may leave its type out.
+        let untyped = if role.is_some() { "message" } else { "" };
+        read.kind = kind.unwrap_or(Cow::Borrowed(untyped));
+        read.side = match (read.kind.as_ref(), role.as_deref()) {
+            ("message", Some("assistant")) => Side::Model,
+            ("message", Some("user" | "system" | "developer")) => Side::User,
+            ("reasoning", _) => Side::Reasoning,
+            ("tool_search_output", _) if read.call_id.is_some() => Side::Output,
+            (call, _) if CALLS.contains(&call) => Side::Model,
+            (output, _) if output.strip_suffix("_output").is_some_and(|call| CALLS.contains(&call)) => {
+                Side::Output
+            }
+            _ => Side::Unknown,
+        };
+        read
+    }
+
+    /// What pairs a call with its output, if this is a call.
+    pub(super) fn called(&self) -> Option<&str> {
+        self.call_id.as_deref().filter(|_| CALLS.contains(&self.kind.as_ref()))
+    }
+
+    /// What pairs an output with its call, if this is an output. Outputs of a local shell have only the id.
+    pub(super) fn answers(&self) -> Option<&str> {
+        let key = if self.kind == "local_shell_call_output" { self.id.as_ref() } else { None };
+        self.call_id.as_ref().or(key).filter(|_| self.side == Side::Output).map(AsRef::as_ref)
+    }
+
+    /// Whether it is something the assistant said to the user.
+    pub(super) fn is_reply(&self) -> bool {
+        self.side == Side::Model && self.kind == "message"
+    }
+}

@@ -52,7 +52,7 @@ impl ModelName {
             return None;
         };
         let (mut version, mut variant) = (None, "");
-        for word in name.split(['-', ':']) {
+        for word in name.split(['-', ':', '@']) {
             let digits = word.strip_prefix(['o', 'v']).unwrap_or(word);
             let mut numbers = digits.split('.').map(str::parse::<u32>);
             match (numbers.next(), numbers.next(), version) {
@@ -106,6 +106,7 @@ mod tests {
             ("anthropic:claude-sonnet-4-20250514", Line::Claude, "sonnet", (4, 0)),
             ("anthropic:claude-opus-5", Line::Claude, "opus", (5, 0)),
             ("anthropic:claude-fable-5-1", Line::Claude, "fable", (5, 1)),
+            ("anthropic:claude-opus-4-8@20260528", Line::Claude, "opus", (4, 8)),
             ("bedrock:us.anthropic.claude-haiku-4-5-20251001-v1:0", Line::Claude, "haiku", (4, 5)),
             ("openai:gpt-5.3-codex", Line::Gpt, "codex", (5, 3)),
             ("openai:gpt-5-mini", Line::Gpt, "mini", (5, 0)),

@@ -255,6 +255,14 @@ pub fn rules(wire: Wire) -> &'static [Rule] {
     }
 }
 
+/// The rules of a wire that no body can show: they are listed, and never found.
+pub fn unseen(wire: Wire) -> &'static [&'static str] {
+    match wire {
+        Wire::Anthropic => anthropic::UNSEEN,
+        _ => &[],
+    }
+}
+
 /// Looks for every breach of the rules of `wire` in a body.
 pub fn check(wire: Wire, body: Raw<'_>, options: CheckOptions<'_>) -> Vec<Violation> {
     let mut report = Report::new(rules(wire), options);

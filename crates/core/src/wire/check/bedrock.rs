@@ -1,12 +1,585 @@
 //! Bedrock Converse: rules BC-1 to BC-15.
 
-use super::{Report, Rule};
-use crate::json::Raw;
+mod media;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use self::media::Documents;
+use super::{Evidence, Gate, Report, Rule, Severity};
+use crate::json::{Kind, Raw};
+use crate::model::{Line, ModelName};
 
 /// The rules, in order.
-pub(super) const RULES: &[Rule] = &[];
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        says: "the first message is a user's",
+        mend: "put a user message in front",
+        gate: Some(Gate { models: "all but Claude and Qwen", holds: needs_user_first }),
+        ..rule("BC-1")
+    },
+    Rule { says: "user and assistant alternate", mend: "joined neighbours of one role", ..rule("BC-2") },
+    Rule {
+        says: "every toolUse is answered in the next message",
+        mend: "closed the unanswered call with an interrupted result",
+        ..rule("BC-3")
+    },
+    Rule {
+        says: "no toolResult is without its toolUse in the message before",
+        mend: "left out the result without a call",
+        ..rule("BC-4")
+    },
+    Rule {
+        says: "no id stands twice among the toolUse or the toolResult blocks of one message",
+        mend: "left out the second one",
+        ..rule("BC-5")
+    },
+    Rule {
+        says: "a toolUseId is 1 to 64 characters of [a-zA-Z0-9_.:-], the name of a tool 1 to 64 of [a-zA-Z0-9_-]",
+        mend: "mapped the id or name with a hash suffix, on both sides",
+        ..rule("BC-6")
+    },
+    Rule {
+        says: "a request with tool blocks in its messages has a toolConfig",
+        mend: "added a `toolConfig` from the tools named in the history",
+        ..rule("BC-7")
+    },
+    Rule {
+        says: "toolResult blocks stand alone in their message",
+        mend: "moved the other blocks to a message of their own",
+        gate: Some(Gate {
+            models: "Llama and Mistral; Claude beside documents and video",
+            holds: |model| is_one_of(model, &[Line::Llama, Line::Mistral, Line::Claude]),
+        }),
+        ..rule("BC-8")
+    },
+    Rule {
+        says: "an assistant's text comes before its toolUse blocks",
+        mend: "moved the text before the calls",
+        ..rule("BC-9")
+    },
+    Rule { says: "no text is blank and no content empty", mend: "left out the blank text", ..rule("BC-10") },
+    Rule {
+        says: "a toolResult with status `error` has content",
+        mend: "added a text that says the tool failed",
+        ..rule("BC-11")
+    },
+    Rule {
+        says: "a document has a text beside it and a name of its own: at most 200 letters, digits, single spaces, \
+               hyphens, parentheses and brackets",
+        mend: "added a text, or renamed the document",
+        ..rule("BC-12")
+    },
+    Rule {
+        says: "a message has at most 20 images of 3.75 MB and 8000 pixels and 5 documents of 4.5 MB, all of them a user's",
+        mend: "replaced what is too much or too large by a note",
+        ..rule("BC-13")
+    },
+    Rule {
+        says: "reasoning goes back as it came, with its text and, on Claude, its signature",
+        mend: "left out the reasoning",
+        ..rule("BC-14")
+    },
+    Rule {
+        says: "a message of role `system` only where the model allows it",
+        mend: "turned the system message into a user's",
+        gate: Some(Gate {
+            models: "all but Claude Opus 4.8, Sonnet 5, Fable 5, Haiku 5.5 and later",
+            holds: refuses_system_messages,
+        }),
+        ..rule("BC-15")
+    },
+];
+
+const fn rule(id: &'static str) -> Rule {
+    Rule { id, severity: Severity::Refused, evidence: Evidence::Seen, gate: None, says: "", mend: "" }
+}
+
+/// BC-8 for models that want nothing at all beside a result.
+const ALONE: Gate =
+    Gate { models: "Llama and Mistral", holds: |model| is_one_of(model, &[Line::Llama, Line::Mistral]) };
+/// BC-8 and BC-14, where only Claude is strict.
+const CLAUDE: Gate = Gate { models: "Claude", holds: |model| is_one_of(model, &[Line::Claude]) };
+
+fn is_one_of(model: &ModelName, lines: &[Line]) -> bool {
+    model.generation().is_some_and(|generation| lines.contains(&generation.line))
+}
+
+/// Whether the name hides the model behind a profile of the account.
+fn is_hidden(model: &ModelName) -> bool {
+    model.generation().is_none() && model.model().starts_with("arn:")
+}
+
+fn needs_user_first(model: &ModelName) -> bool {
+    !is_hidden(model) && !is_one_of(model, &[Line::Claude, Line::Qwen])
+}
+
+fn refuses_system_messages(model: &ModelName) -> bool {
+    match model.generation() {
+        Some(generation) if generation.line == Line::Claude => match generation.variant {
+            "opus" => generation.version < (4, 8),
+            "sonnet" | "fable" => generation.version < (5, 0),
+            "haiku" => generation.version < (5, 5),
+            _ => false,
+        },
+        _ => !is_hidden(model),
+    }
+}
 
 /// Looks for every breach in a body.
 pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
-    let _ = (body, report);
+    let (mut list, mut system, mut tools) = (body, None, None);
+    for (key, value) in body.members() {
+        match key.as_ref() {
+            "messages" => list = value,
+            "system" => system = Some(value),
+            "toolConfig" => tools = value.get("tools"),
+            _ => {}
+        }
+    }
+    for (number, block) in system.into_iter().flat_map(Raw::elements).enumerate() {
+        if block.get("text").and_then(Raw::string).is_some_and(|text| text.is_empty()) {
+            report.add("BC-10", format!("/system/{number}"), "a blank text: leave it out");
+        }
+    }
+    let messages: Vec<Message<'_>> = list.elements().map(Message::read).collect();
+    // A bare list cannot say which tools there are.
+    let needs_config =
+        body.kind() == Kind::Object && tools.is_none_or(|tools| tools.elements().next().is_none());
+    Walk { report, needs_config, documents: Documents::default() }.messages(&messages);
+    for (number, tool) in tools.into_iter().flat_map(Raw::elements).enumerate() {
+        let spec = tool.get("toolSpec").filter(|spec| spec.kind() == Kind::Object);
+        if let Some(spec) = spec {
+            check_word(report, spec.get("name"), Word::Name, &format!("/toolConfig/tools/{number}/toolSpec"));
+        }
+    }
+}
+
+/// One message, taken apart once.
+#[derive(Default)]
+struct Message<'a> {
+    role: Cow<'a, str>,
+    blocks: Vec<Block<'a>>,
+    /// Where the content should be and is not.
+    bare: Option<&'static str>,
+}
+
+enum Block<'a> {
+    Text {
+        blank: bool,
+    },
+    Use {
+        id: Option<Raw<'a>>,
+        name: Option<Raw<'a>>,
+        by: RunBy,
+    },
+    Result {
+        id: Option<Raw<'a>>,
+        failed_silently: bool,
+    },
+    Reasoning(Raw<'a>),
+    Image(Raw<'a>),
+    Document(Raw<'a>),
+    Video,
+    /// Anything else passes in silence.
+    Other,
+}
+
+/// Who runs a tool. What the provider runs is answered in the same message.
+#[derive(PartialEq, Eq)]
+enum RunBy {
+    Client,
+    Provider,
+}
+
+impl<'a> Message<'a> {
+    fn read(raw: Raw<'a>) -> Self {
+        let mut message = Message { bare: (raw.kind() == Kind::Object).then_some(""), ..Message::default() };
+        for (key, value) in raw.members() {
+            match key.as_ref() {
+                "role" => message.role = value.string().unwrap_or_default(),
+                "content" if value.kind() == Kind::Array => {
+                    message.blocks = value.elements().map(Block::read).collect();
+                    message.bare = message.blocks.is_empty().then_some("/content");
+                }
+                "content" if value.kind() != Kind::Null => message.bare = None,
+                _ => {}
+            }
+        }
+        message
+    }
+
+    /// The ids the client must answer in the next message.
+    fn asked(&self) -> HashSet<Cow<'a, str>> {
+        self.blocks.iter().filter_map(Block::asked).collect()
+    }
+
+    /// The ids that are answered here.
+    fn answered(&self) -> HashSet<Cow<'a, str>> {
+        let answered = |block: &Block<'a>| match block {
+            Block::Result { id, .. } => id.and_then(Raw::string),
+            _ => None,
+        };
+        self.blocks.iter().filter_map(answered).collect()
+    }
+}
+
+impl<'a> Block<'a> {
+    fn read(raw: Raw<'a>) -> Self {
+        let known = raw.members().find_map(|(key, value)| {
+            Some(match (key.as_ref(), value.kind()) {
+                ("text", Kind::String) => {
+                    Block::Text { blank: value.string().is_some_and(|text| text.trim().is_empty()) }
+                }
+                ("toolUse", Kind::Object) => Block::read_use(value),
+                ("toolResult", Kind::Object) => Block::read_result(value),
+                ("reasoningContent", Kind::Object) => Block::Reasoning(value),
+                ("image", Kind::Object) => Block::Image(value),
+                ("document", Kind::Object) => Block::Document(value),
+                ("video", Kind::Object) => Block::Video,
+                _ => return None,
+            })
+        });
+        known.unwrap_or(Block::Other)
+    }
+
+    fn read_use(raw: Raw<'a>) -> Self {
+        let (mut id, mut name, mut by) = (None, None, RunBy::Client);
+        for (key, value) in raw.members() {
+            match key.as_ref() {
+                "toolUseId" => id = Some(value),
+                "name" => name = Some(value),
+                "type" if value.kind() == Kind::String => by = RunBy::Provider,
+                _ => {}
+            }
+        }
+        Block::Use { id, name, by }
+    }
+
+    fn read_result(raw: Raw<'a>) -> Self {
+        let (mut id, mut failed, mut empty) = (None, false, true);
+        for (key, value) in raw.members() {
+            match key.as_ref() {
+                "toolUseId" => id = Some(value),
+                "status" => failed = value.string().as_deref() == Some("error"),
+                "content" => empty = value.elements().next().is_none(),
+                _ => {}
+            }
+        }
+        Block::Result { id, failed_silently: failed && empty }
+    }
+
+    fn asked(&self) -> Option<Cow<'a, str>> {
+        match self {
+            Block::Use { id, by: RunBy::Client, .. } => id.and_then(Raw::string),
+            _ => None,
+        }
+    }
+}
+
+struct Walk<'r, 'o, 'a> {
+    report: &'r mut Report<'o>,
+    /// Whether tool blocks would miss their `toolConfig`; false once that was said.
+    needs_config: bool,
+    documents: Documents<'a>,
+}
+
+impl<'a> Walk<'_, '_, 'a> {
+    fn messages(&mut self, messages: &[Message<'a>]) {
+        let mut previous: Option<&Message<'a>> = None;
+        for (number, message) in messages.iter().enumerate() {
+            let path = format!("/messages/{number}");
+            if message.role == "system" {
+                let text = "this model takes no system message here: put it into `system`, or under `user`";
+                self.report.add("BC-15", format!("{path}/role"), text);
+            }
+            match previous {
+                None if message.role == "assistant" => {
+                    self.report.add(
+                        "BC-1",
+                        path.as_str(),
+                        "the conversation starts with the assistant: put a user message first",
+                    );
+                }
+                Some(previous) if !message.role.is_empty() && message.role == previous.role => {
+                    self.report.add("BC-2", path.as_str(), "two messages of one role in a row: join them");
+                }
+                _ => {}
+            }
+            if let Some(at) = message.bare {
+                self.report.add(
+                    "BC-10",
+                    format!("{path}{at}"),
+                    "a message without content: leave it out, or give it a text",
+                );
+            }
+            let is_system = |message: &&Message<'a>| message.role == "system";
+            match message.role.as_ref() {
+                "assistant" => {
+                    let next = messages.iter().skip(number + 1).find(|next| !is_system(next));
+                    let answered = next.map(Message::answered).unwrap_or_default();
+                    self.reply(message, &answered, &path);
+                }
+                _ => {
+                    let asked = previous.map(Message::asked).unwrap_or_default();
+                    self.results(message, &asked, &path);
+                }
+            }
+            if !is_system(&message) {
+                previous = Some(message);
+            }
+        }
+    }
+
+    /// The blocks of an assistant's message.
+    fn reply(&mut self, message: &Message<'a>, answered: &HashSet<Cow<'a, str>>, path: &str) {
+        let mut seen = HashSet::new();
+        let mut called = false;
+        for (number, block) in message.blocks.iter().enumerate() {
+            let path = format!("{path}/content/{number}");
+            self.needs_config(block, &path);
+            match block {
+                Block::Use { id, name, by } => {
+                    if let Some(asked) = block.asked() {
+                        if !answered.contains(&asked) {
+                            let text = "this toolUse has no toolResult in the next message: answer it there";
+                            self.report.add("BC-3", path.as_str(), text);
+                        }
+                        if !seen.insert(asked) {
+                            let text = "a second toolUse with the same id in one message: leave it out";
+                            self.report.add("BC-5", path.as_str(), text);
+                        }
+                    }
+                    let path = path + "/toolUse";
+                    check_word(self.report, *id, Word::Id, &path);
+                    check_word(self.report, *name, Word::Name, &path);
+                    called |= *by == RunBy::Client;
+                }
+                Block::Text { blank } => {
+                    if called {
+                        let text = "a text after a toolUse: move it before the calls";
+                        self.report.add("BC-9", path.as_str(), text);
+                    }
+                    if *blank {
+                        self.report.add("BC-10", path, "a blank text: leave it out");
+                    }
+                }
+                Block::Image(_) | Block::Document(_) => {
+                    let text = "images and documents only in a user's message: move it there";
+                    self.report.add("BC-13", path, text);
+                }
+                Block::Reasoning(reasoning) => self.reasoning(*reasoning, path),
+                Block::Result { .. } | Block::Video | Block::Other => {}
+            }
+        }
+    }
+
+    /// The blocks of a user's message; `asked` are the ids that wait for an answer.
+    fn results(&mut self, message: &Message<'a>, asked: &HashSet<Cow<'a, str>>, path: &str) {
+        let mut seen = HashSet::new();
+        self.alone(message, path);
+        self.documents.begin_message(message.blocks.iter().any(|block| matches!(block, Block::Text { .. })));
+        for (number, block) in message.blocks.iter().enumerate() {
+            let path = format!("{path}/content/{number}");
+            self.needs_config(block, &path);
+            match block {
+                Block::Result { id, failed_silently } => {
+                    if let Some(answered) = id.and_then(Raw::string) {
+                        if !asked.contains(&answered) {
+                            let text = "a toolResult without its toolUse in the message before: leave it out";
+                            self.report.add("BC-4", path.as_str(), text);
+                        }
+                        if !seen.insert(answered) {
+                            let text = "a second toolResult for the same call in one message: leave it out";
+                            self.report.add("BC-5", path.as_str(), text);
+                        }
+                    }
+                    check_word(self.report, *id, Word::Id, &format!("{path}/toolResult"));
+                    if *failed_silently {
+                        let text =
+                            "a failed toolResult must have content: add a text that says what went wrong";
+                        self.report.add("BC-11", path, text);
+                    }
+                }
+                Block::Text { blank: true } => self.report.add("BC-10", path, "a blank text: leave it out"),
+                Block::Image(image) => self.documents.image(*image, &path, self.report),
+                Block::Document(document) => self.documents.document(*document, &path, self.report),
+                _ => {}
+            }
+        }
+    }
+
+    /// BC-8: what stands beside results.
+    fn alone(&mut self, message: &Message<'a>, path: &str) {
+        if !message.blocks.iter().any(|block| matches!(block, Block::Result { .. })) {
+            return;
+        }
+        let text = "a block beside toolResult blocks: put it into a message of its own";
+        let place = |wanted: fn(&Block<'_>) -> bool| {
+            message.blocks.iter().position(wanted).map(|number| format!("{path}/content/{number}"))
+        };
+        if let Some(path) = place(|block| !matches!(block, Block::Result { .. } | Block::Other)) {
+            self.report.add_for("BC-8", ALONE, path, text);
+        }
+        if let Some(path) = place(|block| matches!(block, Block::Document(_) | Block::Video)) {
+            self.report.add_for("BC-8", CLAUDE, path, text);
+        }
+    }
+
+    /// BC-7, on the first tool block there is.
+    fn needs_config(&mut self, block: &Block<'_>, path: &str) {
+        if self.needs_config && matches!(block, Block::Use { .. } | Block::Result { .. }) {
+            self.needs_config = false;
+            let text = "tool blocks in a request without `toolConfig`: define the tools of the history there";
+            self.report.add("BC-7", path, text);
+        }
+    }
+
+    fn reasoning(&mut self, reasoning: Raw<'_>, path: String) {
+        let Some(inner) = reasoning.get("reasoningText").filter(|inner| inner.kind() == Kind::Object) else {
+            return;
+        };
+        let has = |key: &str| inner.get(key).is_some_and(|value| value.kind() == Kind::String);
+        if !has("text") {
+            self.report.add(
+                "BC-14",
+                path,
+                "reasoning without its text: send it back as it came, or leave it out",
+            );
+        } else if !has("signature") {
+            let text = "reasoning without its signature: send it back as it came, or leave it out";
+            self.report.add_for("BC-14", CLAUDE, path, text);
+        }
+    }
+}
+
+/// What BC-6 restricts.
+#[derive(Clone, Copy)]
+enum Word {
+    Id,
+    Name,
+}
+
+/// BC-6 for a value of the object at `path`.
+fn check_word(report: &mut Report<'_>, value: Option<Raw<'_>>, word: Word, path: &str) {
+    let (key, extra, text) = match word {
+        Word::Id => {
+            ("toolUseId", "_.:-", "a toolUseId must be 1 to 64 letters, digits, `_`, `.`, `:` or `-`")
+        }
+        Word::Name => ("name", "_-", "the name of a tool must be 1 to 64 letters, digits, `_` or `-`"),
+    };
+    let Some(value) = value.filter(|value| value.kind() != Kind::Null) else {
+        report.add("BC-6", path, format!("`{key}` is missing: {text}"));
+        return;
+    };
+    let fits = |word: &str| {
+        (1..=64).contains(&word.len()) && word.chars().all(|c| c.is_ascii_alphanumeric() || extra.contains(c))
+    };
+    if !value.string().is_some_and(|word| fits(&word)) {
+        report.add("BC-6", format!("{path}/{key}"), text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::{CheckOptions, check};
+    use crate::json;
+    use crate::model::ModelName;
+    use crate::wire::Wire;
+
+    /// What is found, each as `rule path`, with the gate behind it.
+    fn found(model: &str, body: &str) -> Vec<String> {
+        let model = (!model.is_empty()).then(|| ModelName::parse(model).unwrap());
+        let options = CheckOptions { model: model.as_ref(), ..CheckOptions::default() };
+        let found = check(Wire::Bedrock, json::check(body).unwrap(), options);
+        let gate = |gate: Option<&str>| gate.map(|gate| format!(" ({gate})")).unwrap_or_default();
+        found.into_iter().map(|v| format!("{} {}{}", v.rule, v.path, gate(v.model_gate))).collect()
+    }
+
+    const ASK: &str = r#"{"role":"user","content":[{"text":"hi"}]}"#;
+    const CALL: &str =
+        r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"a","name":"f","input":{}}}]}"#;
+    const RESULT: &str = r#"{"toolResult":{"toolUseId":"a","content":[]}}"#;
+
+    #[test]
+    fn a_bare_list_needs_no_tool_config_and_a_request_needs_one_with_tools() {
+        let list = format!(r#"[{ASK},{CALL},{{"role":"user","content":[{RESULT}]}}]"#);
+        assert!(found("", &list).is_empty());
+        assert_eq!(found("", &format!(r#"{{"messages":{list}}}"#)), ["BC-7 /messages/1/content/0"]);
+        let config = |tools: &str| format!(r#"{{"toolConfig":{{"tools":[{tools}]}},"messages":{list}}}"#);
+        assert_eq!(found("", &config("")), ["BC-7 /messages/1/content/0"]);
+        assert!(found("", &config(r#"{"toolSpec":{"name":"f"}},{"cachePoint":{}}"#)).is_empty());
+        assert_eq!(
+            found("", &config(r#"{"toolSpec":{"name":"f.g"}}"#)),
+            ["BC-6 /toolConfig/tools/0/toolSpec/name"]
+        );
+    }
+
+    #[test]
+    fn a_call_at_the_end_and_a_result_at_the_start_pair_with_nothing() {
+        assert_eq!(found("", &format!("[{ASK},{CALL}]")), ["BC-3 /messages/1/content/0"]);
+        assert_eq!(
+            found("", &format!(r#"[{{"role":"user","content":[{RESULT}]}}]"#)),
+            ["BC-4 /messages/0/content/0"]
+        );
+    }
+
+    #[test]
+    fn tools_the_provider_runs_need_no_answer() {
+        let server = CALL.replace(r#""input""#, r#""type":"server_tool_use","input""#);
+        let server = server.replace("]}", &format!(r#",{RESULT},{{"text":"done"}}]}}"#));
+        assert!(found("", &format!("[{ASK},{server},{ASK}]")).is_empty());
+    }
+
+    #[test]
+    fn families_differ_on_what_may_stand_beside_results() {
+        let beside = |block: &str| {
+            format!(r#"[{ASK},{CALL},{{"role":"user","content":[{RESULT},{{"text":"x"}},{block}]}}]"#)
+        };
+        let document = beside(r#"{"document":{"name":"d"}}"#);
+        let (text, file) = ("BC-8 /messages/2/content/1", "BC-8 /messages/2/content/2");
+        assert_eq!(found("bedrock:mistral.mistral-large-2402-v1:0", &document), [text]);
+        assert_eq!(found("bedrock:anthropic.claude-opus-5", &document), [file]);
+        assert!(found("bedrock:amazon.nova-pro-v1:0", &document).is_empty());
+        assert_eq!(found("", &document), [format!("{text} (Llama and Mistral)"), format!("{file} (Claude)")]);
+    }
+
+    #[test]
+    fn a_model_behind_a_profile_is_not_guessed() {
+        let body = format!(r#"[{{"role":"assistant","content":[{{"text":"hi"}}]}},{ASK}]"#);
+        let profile = "bedrock:arn:aws:bedrock:us-east-1:1:application-inference-profile/x1";
+        assert!(found(profile, &body).is_empty());
+        assert!(found("bedrock:qwen.qwen3-32b-v1:0", &body).is_empty());
+        assert_eq!(found("bedrock:amazon.nova-pro-v1:0", &body), ["BC-1 /messages/0"]);
+        assert_eq!(found("", &body), ["BC-1 /messages/0 (all but Claude and Qwen)"]);
+    }
+
+    #[test]
+    fn too_many_and_too_large_is_said_once() {
+        let many = |block: &str, times: usize| {
+            format!(r#"[{{"role":"user","content":[{{"text":"x"}}{}]}}]"#, format!(",{block}").repeat(times))
+        };
+        let image = r#"{"image":{"source":{"bytes":"AAAA"}}}"#;
+        assert!(found("", &many(image, 20)).is_empty());
+        assert_eq!(found("", &many(image, 25)), ["BC-13 /messages/0/content/21"]);
+        // The head of a PNG of 9000 by 1 pixels, as an SDK keeps it in a file.
+        let wide = "iVBORw0KGgoAAAANSUhEUgAAIygAAAABCAIAAAA=";
+        let wide =
+            format!(r#"{{"image":{{"source":{{"bytes":{{"__bytes_encoded__":true,"data":"{wide}"}}}}}}}}"#);
+        assert_eq!(found("", &many(&wide, 1)), ["BC-13 /messages/0/content/1"]);
+    }
+
+    #[test]
+    fn a_list_of_anything_is_survived() {
+        for body in
+            ["null", "[]", "{}", "[null,1,[]]", r#"{"messages":{}}"#, r#"[{"content":"x"},{"content":[1]}]"#]
+        {
+            assert!(found("", body).is_empty(), "{body}");
+        }
+        let double =
+            r#"{"role":"user","content":[{"text":"x"},{"document":{"name":"a  b"}},{"document":{}}]}"#;
+        let names = ["BC-12 /messages/0/content/1/document/name", "BC-12 /messages/0/content/2"];
+        assert_eq!(found("", &format!("[{double}]")), names);
+    }
 }

@@ -1,12 +1,501 @@
 //! Gemini `generateContent`: rules GE-1 to GE-14.
 
-use super::{Report, Rule};
-use crate::json::Raw;
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use super::{Evidence, Gate, Report, Rule, Severity};
+use crate::json::{Kind, Raw};
+use crate::model::{Line, ModelName};
 
 /// The rules, in order.
-pub(super) const RULES: &[Rule] = &[];
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        says: "function responses go under the role `user`",
+        mend: "corrected the role",
+        ..rule("GE-1", Severity::Refused)
+    },
+    Rule {
+        says: "the content after a call turn holds exactly one functionResponse part for each functionCall part",
+        mend: "closed unanswered calls with an interrupted response, and left out responses without a call",
+        ..rule("GE-2", Severity::Refused)
+    },
+    Rule {
+        says: "a call turn comes immediately after a user turn or a function response turn",
+        mend: "put a user content in front, or joined neighbours of one role",
+        ..rule("GE-3", Severity::Refused)
+    },
+    Rule {
+        says: "a content with functionResponse parts holds nothing else",
+        mend: "moved the other parts to a content of their own",
+        ..rule("GE-4", Severity::Refused)
+    },
+    Rule {
+        says: "the last content is not a model's",
+        mend: "put a user content at the end",
+        gate: Some(Gate { models: "Gemini 3.5 Flash-Lite, Gemini 3.6 and later", holds: refuses_prefill }),
+        ..rule("GE-5", Severity::Refused)
+    },
+    Rule {
+        says: "in the current turn the first functionCall part of each step carries its thoughtSignature",
+        mend: "added the placeholder signature",
+        gate: Some(Gate {
+            models: "Gemini 3 and later",
+            holds: |model| is_gemini(model, |version| version >= (3, 0)),
+        }),
+        ..rule("GE-6", Severity::Refused)
+    },
+    Rule {
+        says: "a thoughtSignature stays on the model's part it came with",
+        mend: "left out the signature",
+        ..rule("GE-7", Severity::Quality)
+    },
+    Rule {
+        says: "the placeholder signature is a last resort that costs quality",
+        ..rule("GE-8", Severity::Quality)
+    },
+    Rule {
+        says: "no signature stands on two parts: each copy is billed as the whole context of its turn",
+        mend: "left out the copies of the signature",
+        ..rule("GE-9", Severity::Cost)
+    },
+    Rule {
+        says: "no content is without parts",
+        mend: "left out the empty content",
+        ..rule("GE-10", Severity::Refused)
+    },
+    Rule {
+        says: "functionResponse.response is an object",
+        mend: "put the value under `output`",
+        ..rule("GE-11", Severity::Refused)
+    },
+    Rule {
+        says: "ids are optional; without them calls and responses pair by name and order",
+        ..rule("GE-12", Severity::Allowed)
+    },
+    Rule {
+        says: "a request with cachedContent sets no systemInstruction, tools or toolConfig",
+        mend: "left out what the cached content holds already",
+        ..rule("GE-13", Severity::Refused)
+    },
+    Rule {
+        says: "neighbouring contents of one role are merged",
+        mend: "joined neighbours of one role",
+        ..rule("GE-14", Severity::Silent)
+    },
+];
+
+const fn rule(id: &'static str, severity: Severity) -> Rule {
+    Rule { id, severity, evidence: Evidence::Seen, gate: None, says: "", mend: "" }
+}
+
+/// What newer models name as roles in their error; `assistant` and the others pass there.
+const ROLES: [&str; 8] =
+    ["user", "model", "assistant", "system", "system_1", "developer", "context", "user_context"];
+
+/// The signature that is accepted in place of any other, as text and as the bytes REST wants.
+const PLACEHOLDERS: [&str; 2] =
+    ["skip_thought_signature_validator", "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="];
+
+fn is_gemini(model: &ModelName, wanted: fn((u32, u32)) -> bool) -> bool {
+    model.generation().is_some_and(|generation| generation.line == Line::Gemini && wanted(generation.version))
+}
+
+/// Earlier models continue a reply that was begun for them.
+fn refuses_prefill(model: &ModelName) -> bool {
+    let lite = model.model().contains("lite");
+    is_gemini(model, |version| version >= (3, 6)) || lite && is_gemini(model, |version| version >= (3, 5))
+}
 
 /// Looks for every breach in a body.
 pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
-    let _ = (body, report);
+    let (mut list, mut cached) = (body, false);
+    let mut settings = Vec::new();
+    for (key, value) in body.members() {
+        match key.as_ref() {
+            "contents" => list = value,
+            "cachedContent" | "cached_content" => cached = is_set(value),
+            "systemInstruction" | "system_instruction" | "tools" | "toolConfig" | "tool_config" => {
+                settings.push((key, value));
+            }
+            _ => {}
+        }
+    }
+    for (key, value) in settings {
+        if cached && is_set(value) {
+            let message = format!(
+                "`{key}` beside `cachedContent`: it belongs into the cached content, leave it out here"
+            );
+            report.add("GE-13", format!("/{key}"), message);
+        }
+    }
+    let contents: Vec<Content<'_>> = list.elements().map(Content::read).collect();
+    Walk { report, cached, signatures: HashSet::new() }.contents(&contents);
+}
+
+/// Whether a field says anything: an empty list or object is the same as none.
+fn is_set(value: Raw<'_>) -> bool {
+    match value.kind() {
+        Kind::Null => false,
+        Kind::Array => value.elements().next().is_some(),
+        Kind::Object => value.members().next().is_some(),
+        _ => true,
+    }
+}
+
+/// Whose turn a content is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Speaker {
+    /// No role is the user's too.
+    #[default]
+    User,
+    Model,
+    /// A role we do not know the rules of.
+    Other,
+}
+
+/// One content, taken apart once.
+#[derive(Default)]
+struct Content<'a> {
+    speaker: Speaker,
+    /// A role word no model knows.
+    bad_role: Option<Cow<'a, str>>,
+    parts: Vec<Part<'a>>,
+    /// Where the parts should be and are not.
+    bare: Option<&'static str>,
+    calls: usize,
+    responses: usize,
+}
+
+struct Part<'a> {
+    kind: PartKind<'a>,
+    signature: Option<Cow<'a, str>>,
+}
+
+enum PartKind<'a> {
+    Call,
+    Response {
+        key: Cow<'a, str>,
+        /// The key and value of a response that is no object.
+        wrong: Option<(Cow<'a, str>, Kind)>,
+    },
+    /// Text, media, code.
+    Other,
+    Unknown,
+    Empty,
+}
+
+impl<'a> Content<'a> {
+    fn read(raw: Raw<'a>) -> Self {
+        let mut content = Content { bare: (raw.kind() == Kind::Object).then_some(""), ..Content::default() };
+        for (key, value) in raw.members() {
+            match key.as_ref() {
+                "role" => content.read_role(value),
+                "parts" if value.kind() == Kind::Array => {
+                    content.parts = value.elements().map(Part::read).collect();
+                    content.bare = content.parts.is_empty().then_some("/parts");
+                }
+                "parts" if value.kind() != Kind::Null => content.bare = None,
+                _ => {}
+            }
+        }
+        for part in &content.parts {
+            match part.kind {
+                PartKind::Call => content.calls += 1,
+                PartKind::Response { .. } => content.responses += 1,
+                _ => {}
+            }
+        }
+        content
+    }
+
+    fn read_role(&mut self, value: Raw<'a>) {
+        let Some(role) = value.string().filter(|role| !role.is_empty()) else { return };
+        let is = |word: &str| role.eq_ignore_ascii_case(word);
+        let unknown = !ROLES.into_iter().any(is);
+        self.speaker = if is("model") || is("assistant") {
+            Speaker::Model
+        } else if is("user") || unknown {
+            Speaker::User
+        } else {
+            Speaker::Other
+        };
+        self.bad_role = unknown.then_some(role);
+    }
+
+    /// Whether the user says something here: the turn begins with it.
+    fn begins_turn(&self) -> bool {
+        let says = |part: &Part<'_>| !matches!(part.kind, PartKind::Response { .. } | PartKind::Empty);
+        self.speaker != Speaker::Model && self.parts.iter().any(says)
+    }
+}
+
+impl<'a> Part<'a> {
+    fn read(raw: Raw<'a>) -> Self {
+        let mut part = Part { kind: PartKind::Unknown, signature: None };
+        let mut empty = raw.kind() == Kind::Object;
+        for (key, value) in raw.members() {
+            empty = false;
+            match key.as_ref() {
+                "thoughtSignature" | "thought_signature" => {
+                    part.signature = value.string().filter(|signature| !signature.is_empty());
+                }
+                "functionCall" | "function_call" if value.kind() == Kind::Object => {
+                    part.kind = PartKind::Call
+                }
+                "functionResponse" | "function_response" if value.kind() == Kind::Object => {
+                    let response = value.members().find(|(key, _)| key == "response");
+                    let wrong = response.map(|(key, value)| (key, value.kind()));
+                    let wrong = wrong.filter(|(_, kind)| !matches!(kind, Kind::Object | Kind::Null));
+                    part.kind = PartKind::Response { key, wrong };
+                }
+                "text"
+                | "inlineData"
+                | "inline_data"
+                | "fileData"
+                | "file_data"
+                | "executableCode"
+                | "executable_code"
+                | "codeExecutionResult"
+                | "code_execution_result"
+                    if value.kind() != Kind::Null =>
+                {
+                    part.kind = PartKind::Other;
+                }
+                _ => {}
+            }
+        }
+        if empty {
+            part.kind = PartKind::Empty;
+        }
+        part
+    }
+}
+
+struct Walk<'r, 'o, 'a> {
+    report: &'r mut Report<'o>,
+    /// Whether earlier contents may be in the cache, where we do not see them.
+    cached: bool,
+    signatures: HashSet<&'a str>,
+}
+
+impl<'a> Walk<'_, '_, 'a> {
+    fn contents(&mut self, contents: &'a [Content<'a>]) {
+        let turn = contents.iter().rposition(Content::begins_turn);
+        let mut previous = None;
+        for (number, content) in contents.iter().enumerate() {
+            let path = || format!("/contents/{number}");
+            let last = number + 1 == contents.len();
+            self.role(content, number);
+            self.pairing(content, previous, last, number);
+            self.response_alone(content, number);
+            if last && content.speaker == Speaker::Model && content.responses == 0 {
+                self.report.add("GE-5", path(), "the request ends with a model turn: end it with a user's");
+            }
+            let current = turn.is_none_or(|turn| number > turn);
+            self.parts(content, current, number);
+            if let Some(at) = content.bare {
+                let message = "a content without parts: leave it out, or give it a text";
+                self.report.add("GE-10", path() + at, message);
+            }
+            if let Some(previous) = previous
+                && content.speaker == previous.speaker
+                && content.speaker != Speaker::Other
+                // A content of its own beside the responses is what GE-4 asks for.
+                && (content.responses == 0) == (previous.responses == 0)
+            {
+                let message = "two contents of one role in a row count as one: join them";
+                self.report.add("GE-14", path(), message);
+            }
+            previous = Some(content);
+        }
+    }
+
+    fn role(&mut self, content: &Content<'_>, number: usize) {
+        let path = || format!("/contents/{number}/role");
+        if let Some(role) = &content.bad_role {
+            // Models before 3.6 take the old word for what it meant.
+            let old =
+                self.report.options.model.is_some_and(|model| is_gemini(model, |version| version < (3, 6)));
+            let accepted = old && role == "function";
+            let severity = if accepted { Severity::Quality } else { Severity::Refused };
+            let message =
+                "this role is not supported: function responses and everything people say go under `user`";
+            self.report.add_as("GE-1", severity, path(), message);
+        } else if content.speaker == Speaker::Model && content.responses > 0 {
+            let message = "function responses under the model's role: put them under `user`";
+            self.report.add_as("GE-1", Severity::Quality, path(), message);
+        }
+    }
+
+    /// Calls and responses in number and order: GE-2 and GE-3.
+    fn pairing(&mut self, content: &Content<'_>, previous: Option<&Content<'_>>, last: bool, number: usize) {
+        let path = || format!("/contents/{number}");
+        let unseen = previous.is_none() && self.cached;
+        let (asked, answered) = (previous.map_or(0, |previous| previous.calls), content.responses);
+        if asked != answered && !unseen {
+            let message = format!(
+                "{answered} function responses after {asked} function calls: answer each call of the turn before, and \
+                 nothing else"
+            );
+            self.report.add("GE-2", path(), message);
+        }
+        if last && content.calls > 0 {
+            let message = "function calls without their responses: answer each in the content after them";
+            self.report.add("GE-2", path(), message);
+        }
+        let follows = previous.map_or(self.cached, |previous| previous.speaker != Speaker::Model);
+        if content.calls > 0 && !follows {
+            let message = "a function call must come right after a user turn or after function responses: put one in \
+                           front, or join it with the model turn before";
+            self.report.add("GE-3", path(), message);
+        }
+    }
+
+    /// What stands beside responses: refused behind them by Gemini 3 and later, tolerated in front of them.
+    fn response_alone(&mut self, content: &Content<'_>, number: usize) {
+        if content.responses == 0 {
+            return;
+        }
+        let is_other = |part: &Part<'_>| matches!(part.kind, PartKind::Other | PartKind::Call);
+        let Some(first) = content.parts.iter().position(is_other) else { return };
+        let is_response = |part: &Part<'_>| matches!(part.kind, PartKind::Response { .. });
+        let after_response = content.parts.iter().skip_while(|part| !is_response(part)).any(is_other);
+        let old = self.report.options.model.is_some_and(|model| is_gemini(model, |version| version < (3, 0)));
+        let severity = if after_response && !old { Severity::Refused } else { Severity::Quality };
+        let message = "a part beside function responses: put it into a content of its own after them";
+        self.report.add_as("GE-4", severity, format!("/contents/{number}/parts/{first}"), message);
+    }
+
+    fn parts(&mut self, content: &'a Content<'a>, current: bool, number: usize) {
+        let first_call = content.parts.iter().position(|part| matches!(part.kind, PartKind::Call));
+        for (place, part) in content.parts.iter().enumerate() {
+            let path = || format!("/contents/{number}/parts/{place}");
+            if current && first_call == Some(place) && part.signature.is_none() {
+                let message = "the first function call of this step has no thoughtSignature: send back the one it came with";
+                self.report.add("GE-6", path(), message);
+            }
+            if let Some(signature) = &part.signature {
+                self.signature(signature, content.speaker, path);
+            }
+            match &part.kind {
+                PartKind::Empty => {
+                    self.report.add("GE-10", path(), "an empty part: leave it out, or give it a text");
+                }
+                PartKind::Response { key, wrong: Some((inner, kind)) } => {
+                    let message = format!(
+                        "the response must be an object, not {}: put it under `output` or `error`",
+                        kind.name()
+                    );
+                    self.report.add("GE-11", format!("{}/{key}/{inner}", path()), message);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a signature stands where it came from: GE-7 to GE-9.
+    fn signature(&mut self, signature: &'a str, speaker: Speaker, path: impl Fn() -> String) {
+        if speaker == Speaker::User {
+            let message = "a thoughtSignature on a user's part: it belongs on the model's part it came with";
+            self.report.add("GE-7", path(), message);
+        }
+        if PLACEHOLDERS.contains(&signature) {
+            let message = "the placeholder instead of a signature: send the model's own where there is one";
+            self.report.add("GE-8", path(), message);
+        } else if !self.signatures.insert(signature) {
+            let message =
+                "this signature stands on an earlier part too: keep it only on the part it came with";
+            self.report.add("GE-9", path(), message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::{CheckOptions, check};
+    use crate::json;
+    use crate::model::ModelName;
+    use crate::wire::Wire;
+
+    /// What is found, each as `rule severity path`, with the gate's mark behind it.
+    fn found(model: &str, body: &str) -> Vec<String> {
+        let model = (!model.is_empty()).then(|| ModelName::parse(model).unwrap());
+        let options = CheckOptions { model: model.as_ref(), ..CheckOptions::default() };
+        let found = check(Wire::Gemini, json::check(body).unwrap(), options);
+        let mark = |gated: bool| if gated { " gated" } else { "" };
+        found
+            .into_iter()
+            .map(|v| format!("{} {} {}{}", v.rule, v.severity, v.path, mark(v.model_gate.is_some())))
+            .collect()
+    }
+
+    const ASK: &str = r#"{"parts":[{"text":"hi"}]}"#;
+    const CALL: &str =
+        r#"{"role":"model","parts":[{"function_call":{"name":"f"},"thought_signature":"c2ln"}]}"#;
+    const ANSWER: &str = r#"{"role":"user","parts":[{"function_response":{"name":"f","response":{}}}]}"#;
+
+    #[test]
+    fn both_spellings_and_a_bare_list_are_read() {
+        assert!(found("gemini:gemini-3.6-flash", &format!("[{ASK},{CALL},{ANSWER}]")).is_empty());
+        assert_eq!(
+            found("", &format!("[{CALL}]")),
+            ["GE-2 R /contents/0", "GE-3 R /contents/0", "GE-5 R /contents/0 gated"]
+        );
+        let text = r#"{"parts":[{"function_response":{"name":"f","response":[1]}}]}"#;
+        let wrong = "GE-11 R /contents/2/parts/0/function_response/response";
+        assert_eq!(found("", &format!(r#"{{"contents":[{ASK},{CALL},{text}]}}"#)), [wrong]);
+    }
+
+    #[test]
+    fn what_a_cache_holds_is_not_missed() {
+        let cached = |list: &str| format!(r#"{{"cached_content":"c","tools":[],"contents":[{list}]}}"#);
+        assert!(found("", &cached(ANSWER)).is_empty());
+        assert!(found("", &cached(&format!("{CALL},{ANSWER}"))).is_empty());
+        assert_eq!(found("", &format!("[{ANSWER}]")), ["GE-2 R /contents/0"]);
+    }
+
+    #[test]
+    fn what_older_models_accept_is_not_refused() {
+        let old_role = ANSWER.replace("user", "function");
+        let body = format!("[{ASK},{CALL},{old_role}]");
+        assert_eq!(found("gemini:gemini-2.5-pro", &body), ["GE-1 Q /contents/2/role"]);
+        assert_eq!(found("gemini:gemini-3.6-flash", &body), ["GE-1 R /contents/2/role"]);
+        let begun = format!(r#"[{ASK},{{"role":"model","parts":[{{"text":"It"}}]}}]"#);
+        assert!(found("gemini:gemini-3.5-flash", &begun).is_empty());
+        assert_eq!(found("gemini:gemini-3.5-flash-lite", &begun), ["GE-5 R /contents/1"]);
+        let beside = |parts: &str| format!(r#"[{ASK},{CALL},{{"role":"user","parts":[{parts}]}}]"#);
+        let response = r#"{"functionResponse":{"name":"f","response":{}}}"#;
+        let behind = beside(&format!(r#"{response},{{"text":"a"}}"#));
+        assert_eq!(found("gemini:gemini-2.5-pro", &behind), ["GE-4 Q /contents/2/parts/1"]);
+        assert_eq!(found("", &behind), ["GE-4 R /contents/2/parts/1"]);
+        assert_eq!(
+            found("", &beside(&format!(r#"{{"text":"a"}},{response}"#))),
+            ["GE-4 Q /contents/2/parts/0"]
+        );
+        assert!(found("", &beside(&format!(r#"{response},{{"newKind":1}}"#))).is_empty());
+    }
+
+    #[test]
+    fn only_the_current_turn_needs_signatures() {
+        let unsigned = CALL.replace("thought_signature", "other");
+        let body = format!("[{ASK},{unsigned},{ANSWER},{unsigned},{ANSWER}]");
+        assert_eq!(
+            found("gemini:gemini-3-pro", &body),
+            ["GE-6 R /contents/1/parts/0", "GE-6 R /contents/3/parts/0"]
+        );
+        assert!(found("gemini:gemini-2.5-pro", &body).is_empty());
+        let over = format!("[{ASK},{unsigned},{ANSWER},{ASK}]");
+        assert!(found("gemini:gemini-3-pro", &over).is_empty());
+    }
+
+    #[test]
+    fn a_list_of_anything_is_survived() {
+        for body in
+            ["null", "[]", "{}", "[null,1,[]]", r#"{"contents":{}}"#, r#"[{"parts":{}},{"parts":[1]}]"#]
+        {
+            assert!(found("", body).iter().all(|line| line.starts_with("GE-14")), "{body}");
+        }
+        assert_eq!(found("", r#"[{"parts":[{}]}]"#), ["GE-10 R /contents/0/parts/0"]);
+    }
 }

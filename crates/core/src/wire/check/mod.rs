@@ -198,7 +198,25 @@ impl<'a> Report<'a> {
         path: impl Into<String>,
         message: impl Into<String>,
     ) {
-        let Some(rule) = self.rules.iter().find(|rule| rule.id == id) else { return };
+        if let Some(rule) = self.rules.iter().find(|rule| rule.id == id) {
+            self.push(rule, severity, path, message);
+        }
+    }
+
+    /// The same for a breach that only `gate`'s models refuse, where the rule's own gate is wider.
+    pub(crate) fn add_for(
+        &mut self,
+        id: &str,
+        gate: Gate,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) {
+        if let Some(rule) = self.rules.iter().find(|rule| rule.id == id) {
+            self.push(&Rule { gate: Some(gate), ..*rule }, rule.severity, path, message);
+        }
+    }
+
+    fn push(&mut self, rule: &Rule, severity: Severity, path: impl Into<String>, message: impl Into<String>) {
         if severity == Severity::Allowed {
             return;
         }

@@ -1,7 +1,7 @@
 //! What each fuzz target does with its bytes. The targets and the short run inside the tests share these, so a
 //! finding of one is a case for the other.
 
-use scrollback_core::wire::{ParseOptions, Wire};
+use scrollback_core::wire::{ParseOptions, RenderOptions, Wire};
 use scrollback_core::{CurationContext, Record, json, manager};
 
 /// Any bytes as messages: an error with a place, or entries that print back as they came and make coherent views.
@@ -32,13 +32,13 @@ pub(crate) fn parse(data: &[u8]) {
             shown += usize::from(matches!(item.source, scrollback_core::Source::Entry(_)));
         }
         assert_eq!(shown + explanation.dropped.len(), record.message_count(), "{text}");
-        for message in Wire::OpenaiChat.render(view.items()) {
+        for message in Wire::OpenaiChat.render(view.items(), RenderOptions::default()).messages {
             assert!(json::check(&message).is_ok(), "{text}: {message}");
         }
     }
     // Unchanged entries print as they came, white space aside.
     let view = scrollback_core::View::of(&record, &cx);
-    for (item, message) in view.items().zip(Wire::OpenaiChat.render(view.items())) {
+    for (item, message) in view.items().zip(Wire::OpenaiChat.render(view.items(), RenderOptions::default()).messages) {
         if item.fidelity == scrollback_core::Fidelity::AsSaid {
             let raw = item.entry.origin.raw.as_ref();
             assert_eq!(message, json::one_line(json::check(raw).unwrap_or_else(|error| panic!("{error}"))));

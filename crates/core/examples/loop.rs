@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for sheep in 1..=12 {
         keep(&mut record, &format!(r#"{{"role":"user","content":"Sheep {sheep} jumps. How many?"}}"#))?;
         let view = record.view(&cx, &*manager)?;
-        let request = format!("[{}]", Wire::OpenaiChat.render(view.items()).join(","));
+        let request = format!("[{}]", view.render(Wire::OpenaiChat, &cx).messages.join(","));
         println!("{:2} of {:2} messages, {} bytes", view.len(), record.len(), request.len());
         let reply = r#"{"role":"assistant","content":"One more."}"#; // your client sends `request` and gets this
         keep(&mut record, reply)?;

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use crate::model::ModelName;
+use crate::wire::Wire;
 use crate::tokens::{Counter, OVERHEAD, Tokenizer};
 
 /// What a view does with a tool call whose results are not all there.
@@ -34,6 +35,8 @@ pub enum Summaries {
 pub struct Tools {
     names: Vec<String>,
     definitions: Vec<String>,
+    /// The format of the definitions.
+    wire: Option<Wire>,
     counted: [OnceLock<usize>; Tokenizer::ALL.len()],
 }
 
@@ -44,8 +47,13 @@ impl Tools {
     }
 
     /// Tools with the JSON text of their definitions, which every call sends along.
-    pub fn defined(names: Vec<String>, definitions: Vec<String>) -> Self {
-        Tools { names, definitions, ..Tools::default() }
+    pub fn defined(wire: Wire, names: Vec<String>, definitions: Vec<String>) -> Self {
+        Tools { names, definitions, wire: Some(wire), ..Tools::default() }
+    }
+
+    /// The format the definitions are written in; none if there are none.
+    pub fn wire(&self) -> Option<Wire> {
+        self.wire.filter(|_| !self.definitions.is_empty())
     }
 
     /// The names on offer.

@@ -22,8 +22,9 @@
 //!     record.append(entry)?;
 //! }
 //!
-//! let view = record.view(&CurationContext::default(), &*manager::parse("turn_window(1)")?)?;
-//! assert_eq!(Wire::OpenaiChat.render(view.items()), [
+//! let cx = CurationContext::default();
+//! let view = record.view(&cx, &*manager::parse("turn_window(1)")?)?;
+//! assert_eq!(view.render(Wire::OpenaiChat, &cx).messages, [
 //!     r#"{"role":"system","content":"Be brief."}"#,
 //!     r#"{"role":"user","content":"what is 6 x 7?"}"#,
 //! ]);

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use scrollback_core::manager::{SharedManager, parse_list};
-use scrollback_core::wire::Wire;
+use scrollback_core::wire::{RenderOptions, Wire};
 use scrollback_core::{CurationContext, Entry, HistoryManager, Record};
 
 use crate::table::{self, against, note, time};
@@ -37,7 +37,7 @@ pub(crate) fn one_call() -> Fallible<()> {
     for (name, manager) in managers()? {
         let (mut times, mut sent) = (Vec::new(), Vec::new());
         for record in &records {
-            sent.push(Wire::OpenaiChat.render(record.view(&cx, &*manager)?.items()));
+            sent.push(Wire::OpenaiChat.render(record.view(&cx, &*manager)?.items(), RenderOptions::default()).messages);
             times.push(measure::call(|| record.view(&cx, &*manager)));
         }
         let lengths: Vec<String> = sent.iter().map(|view| view.len().to_string()).collect();

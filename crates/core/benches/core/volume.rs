@@ -2,7 +2,7 @@
 
 use scrollback_core::manager::Passthrough;
 use scrollback_core::tokens::Tokenizer;
-use scrollback_core::wire::Wire;
+use scrollback_core::wire::{RenderOptions, Wire};
 use scrollback_core::{CurationContext, Entry};
 
 use crate::table::{self, against, megabytes, note, rate, time};
@@ -69,7 +69,7 @@ pub(crate) fn wire() -> Fallible<()> {
         let record = record_of(read(list)?)?;
         let view = record.view(&CurationContext::default(), &Passthrough)?;
         let parse = measure::call(|| read(list));
-        let render = measure::call(|| Wire::OpenaiChat.render(view.items()));
+        let render = measure::call(|| Wire::OpenaiChat.render(view.items(), RenderOptions::default()));
         let both = rate(list.len(), parse + render);
         rows.push(vec![
             name.to_string(),

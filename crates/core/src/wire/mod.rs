@@ -6,6 +6,8 @@ mod detect;
 pub mod openai_chat;
 mod parse;
 mod render;
+pub mod repair;
+mod request;
 
 use std::fmt;
 use std::sync::Arc;
@@ -198,6 +200,15 @@ pub enum Body {
 
 fn one_per_line(messages: &[String]) -> String {
     if messages.is_empty() { "[]".into() } else { format!("[\n{}\n]", messages.join(",\n")) }
+}
+
+impl Body {
+    /// Whether the request asks for reasoning with a budget of its own, the older kind, which is bound to nothing.
+    pub fn asks_for_manual_thinking(&self) -> bool {
+        let Body::Object { raw, .. } = self else { return false };
+        let thinking = Raw::trusted(raw).get("thinking");
+        thinking.and_then(|thinking| thinking.get("type")?.string()).as_deref() == Some("enabled")
+    }
 }
 
 /// What is wrong with an input.

@@ -18,6 +18,9 @@ use crate::manager::Passthrough;
 /// happens only in lists made to be hard.
 const MAX_ROUNDS: usize = 40;
 
+/// Rules about how much a model can read.
+const OVERFLOW: [&str; 3] = ["OC-13", "OR-19", "AN-21"];
+
 /// Something that was done to make a list valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Repair {
@@ -52,21 +55,25 @@ pub(super) fn mend(
     options: CheckOptions<'_>,
     matters: &dyn Fn(&Violation) -> bool,
 ) -> Repaired {
-    let mut text = body.text().to_string();
+    let listed = as_object(wire, body);
+    let mut text = listed.clone().unwrap_or_else(|| body.text().to_string());
+    let unwrapped = |text: String| if listed.is_some() { as_list(wire, text) } else { text };
     let mut repairs: Vec<Repair> = Vec::new();
     let mut rerendered = false;
     for _ in 0..MAX_ROUNDS {
         let Ok(body) = json::check(&text) else { break };
+        // A bare list is judged as one: it cannot hold what stands beside messages.
+        let judged = if listed.is_some() { only_list(wire, body) } else { body };
         let broken: Vec<Violation> =
-            check::check(wire, body, options).into_iter().filter(|violation| matters(violation)).collect();
+            check::check(wire, judged, options).into_iter().filter(|violation| matters(violation)).collect();
         if broken.is_empty() {
-            return Repaired { body: text, repairs, left: Vec::new() };
+            return Repaired { body: unwrapped(text), repairs, left: Vec::new() };
         }
         let local = edits::local(wire, body, &broken);
         let (next, done): (String, Vec<&Violation>) = if !local.edits.is_empty() {
             rerendered = false;
             (json::edit(body, &local.edits), local.mended.iter().filter_map(|&at| broken.get(at)).collect())
-        } else if !rerendered && let Some(next) = rerender(wire, body, options) {
+        } else if !rerendered && let Some(next) = rerender(wire, judged, &broken, options) {
             rerendered = true;
             (next, broken.iter().collect())
         } else {
@@ -74,7 +81,7 @@ pub(super) fn mend(
             (json::edit(body, &offending(wire, &broken)), broken.iter().collect())
         };
         if next == text {
-            return Repaired { body: text, repairs, left: broken };
+            return Repaired { body: unwrapped(text), repairs, left: broken };
         }
         for violation in done {
             let action = rules(wire).iter().find(|rule| rule.id == violation.rule).map_or("left out", |rule| rule.mend);
@@ -87,17 +94,22 @@ pub(super) fn mend(
         text = next;
     }
     let left = json::check(&text).map(|body| check::check(wire, body, options)).unwrap_or_default();
-    Repaired { body: text, repairs, left: left.into_iter().filter(|violation| matters(violation)).collect() }
+    Repaired { body: unwrapped(text), repairs, left: left.into_iter().filter(|violation| matters(violation)).collect() }
 }
 
 /// The coherent view of the list, every unanswered call closed.
-fn rerender(wire: Wire, body: Raw<'_>, options: CheckOptions<'_>) -> Option<String> {
+fn rerender(wire: Wire, body: Raw<'_>, broken: &[Violation], options: CheckOptions<'_>) -> Option<String> {
     let parsed = wire.parse(body, &ParseOptions::default()).ok()?;
     let around = parsed.body.clone();
     let tools = parsed.tools.clone();
     let record = parsed.into_record().ok()?;
-    let cx = CurationContext { unfinished: Unfinished::Close, ..CurationContext::default() };
-    let view = record.view(&cx, &Passthrough).ok()?;
+    let cx = CurationContext {
+        unfinished: Unfinished::Close,
+        ..CurationContext::for_model(options.model.cloned())
+    };
+    let overflows = broken.iter().any(|violation| OVERFLOW.contains(&violation.rule));
+    let fitted = overflows.then(|| record.view(&cx, &*crate::manager::parse("fit").ok()?).ok()).flatten();
+    let view = fitted.or_else(|| record.view(&cx, &Passthrough).ok())?;
     let manual_thinking = around.asks_for_manual_thinking();
     let options = RenderOptions {
         purpose: Purpose::Send,
@@ -109,7 +121,8 @@ fn rerender(wire: Wire, body: Raw<'_>, options: CheckOptions<'_>) -> Option<Stri
     let rendered = wire.render(view.items(), options);
     let next = rendered.body(wire, Some(&around));
     let next = json::check(&next).map(|raw| json::one_line(raw).into_owned()).ok()?;
-    (next != json::one_line(body)).then_some(next)
+    let next = as_object(wire, Raw::trusted(&next)).unwrap_or(next);
+    (next != as_object(wire, body).unwrap_or_else(|| json::one_line(body).into_owned())).then_some(next)
 }
 
 /// Leaves out the smallest thing around each place that still offends: a block of a message, else the message.
@@ -139,6 +152,23 @@ fn offending(wire: Wire, broken: &[Violation]) -> Edits {
 }
 
 /// A bare list under the key its wire keeps messages under, so that pointers lead into it.
-pub(super) fn as_object(wire: Wire, body: Raw<'_>) -> Option<String> {
+fn as_object(wire: Wire, body: Raw<'_>) -> Option<String> {
     (body.kind() == Kind::Array).then(|| format!("{{\"{}\":{}}}", list_key(wire), body.text()))
+}
+
+/// The bare list again, if nothing had to be put beside it.
+fn as_list(wire: Wire, text: String) -> String {
+    match json::check(&text) {
+        Ok(body) => only_list(wire, body).text().to_string(),
+        Err(_) => text,
+    }
+}
+
+/// The list, if there is nothing else in the object.
+fn only_list(wire: Wire, body: Raw<'_>) -> Raw<'_> {
+    let mut members = body.members();
+    match (members.next(), members.next()) {
+        (Some((key, list)), None) if key == list_key(wire) => list,
+        _ => body,
+    }
 }

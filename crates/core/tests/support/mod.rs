@@ -172,7 +172,7 @@ pub fn record_of(history: &[Said]) -> Record {
 
 /// The messages a view becomes.
 pub fn rendered<'r>(items: impl Iterator<Item = Item> + 'r) -> Vec<String> {
-    Wire::OpenaiChat.render(items)
+    Wire::OpenaiChat.render(items, scrollback_core::wire::RenderOptions::default()).messages
 }
 
 /// Panics unless every call is answered right after it, exactly once, and every result has a call before it.

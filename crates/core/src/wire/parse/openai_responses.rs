@@ -45,7 +45,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
     parsed.tools = body
         .get("tools")
         .filter(|list| list.kind() == Kind::Array)
-        .map(|list| tools(list.elements(), |tool| tool.get("name")));
+        .map(|list| tools(Wire::OpenaiResponses, list.elements(), |tool| tool.get("name")));
     Ok(parsed)
 }
 

@@ -155,11 +155,11 @@ pub(super) fn call_block(
 }
 
 /// The tools of a request: `definitions` are the values that define one each.
-pub(super) fn tools<'a>(definitions: impl Iterator<Item = Raw<'a>>, name: impl Fn(Raw<'a>) -> Option<Raw<'a>>) -> Tools {
+pub(super) fn tools<'a>(wire: Wire, definitions: impl Iterator<Item = Raw<'a>>, name: impl Fn(Raw<'a>) -> Option<Raw<'a>>) -> Tools {
     let (mut names, mut texts) = (Vec::new(), Vec::new());
     for definition in definitions {
         texts.push(json::one_line(definition).into_owned());
         names.extend(name(definition).and_then(Raw::string).map(std::borrow::Cow::into_owned));
     }
-    Tools::defined(names, texts)
+    Tools::defined(wire, names, texts)
 }

@@ -25,8 +25,10 @@ use crate::model::ModelName;
 use crate::record::{Record, Slot};
 use crate::view::{Fidelity, Item, Reason, Source};
 
+use super::repair::Repair;
 use super::{Body, Wire};
 pub use lost::Lost;
+pub(super) use tools::{fit_name as tool_name, placeholder as placeholder_tool};
 
 /// What a list is printed for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,8 +47,8 @@ pub struct RenderOptions<'a> {
     pub purpose: Purpose,
     /// The model it is for; decides what its provider binds reasoning to.
     pub model: Option<&'a ModelName>,
-    /// The tools on offer, and the wire their definitions are written in.
-    pub tools: Option<(&'a Tools, Wire)>,
+    /// The tools on offer.
+    pub tools: Option<&'a Tools>,
     /// Whether the request asks for reasoning of the older kind, which no provider binds to its prefix.
     pub manual_thinking: bool,
     /// The record the entries are from, which tells where decisions stand between them.
@@ -68,6 +70,8 @@ pub struct Rendered {
     pub left_out: Vec<LeftOut>,
     /// Whether a message of our own had to be put in front.
     pub opened: bool,
+    /// What had to be mended before it could be sent.
+    pub repairs: Vec<Repair>,
 }
 
 /// An entry, or part of it, that is not sent because the provider would refuse it.
@@ -244,7 +248,7 @@ fn error_text(text: &str) -> String {
 }
 
 /// A JSON string literal.
-fn quote(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     json::write_string(&mut out, text);
     out

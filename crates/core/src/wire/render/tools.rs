@@ -27,7 +27,7 @@ pub(super) fn object_arguments(call: &ToolCall) -> String {
 }
 
 /// A tool's name as providers take it: word characters and dashes, at most 64.
-pub(super) fn fit_name(name: &str) -> String {
+pub(crate) fn fit_name(name: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !name.is_empty() && name.len() <= 64 && name.chars().all(fits) {
         return name.into();
@@ -50,7 +50,7 @@ pub(super) fn render(body: &[Item], cx: &mut Cx<'_>) -> Option<String> {
     if cx.wire == Wire::Scrollback {
         return None;
     }
-    let offered = cx.options.tools.filter(|(tools, _)| !tools.definitions().is_empty());
+    let offered = cx.options.tools.and_then(|tools| Some((tools, tools.wire()?)));
     let mut printed = Vec::new();
     if let Some((tools, from)) = offered {
         if from == cx.wire {

@@ -1,1 +1,358 @@
-//! What can be mended at the very place a rule complains about.
+//! What can be mended at the very place a rule complains about. Trouble between messages (who answers whom, who speaks
+//! first) is not here: printing the coherent view mends that.
+
+use crate::json::{self, Edit, Edits, Kind, Raw};
+use crate::wire::check::Violation;
+use crate::wire::render::{ids, placeholder_tool, quote, tool_name};
+use crate::wire::{Wire, list_key};
+
+/// Edits, and the violations they mend, by number.
+#[derive(Default)]
+pub(super) struct Local {
+    pub(super) edits: Edits,
+    pub(super) mended: Vec<usize>,
+}
+
+/// Longest texts some rules allow, in characters.
+const MAX_CONTENT: usize = 10_485_760;
+const MAX_DESCRIPTION: usize = 1024;
+
+/// What a call in a conversation that must not end here is followed by.
+const CONTINUE: &str = "Continue.";
+
+/// The edits that mend what they can of these violations.
+pub(super) fn local(wire: Wire, body: Raw<'_>, broken: &[Violation]) -> Local {
+    let mut local = Local::default();
+    let messages: Vec<Raw<'_>> = body.get(list_key(wire)).into_iter().flat_map(Raw::elements).collect();
+    for (number, violation) in broken.iter().enumerate() {
+        let place = Place { wire, body, messages: &messages, path: &violation.path };
+        if place.mend(violation.rule, &mut local.edits) {
+            local.mended.push(number);
+        }
+    }
+    local
+}
+
+/// The place a rule complains about.
+struct Place<'a> {
+    wire: Wire,
+    body: Raw<'a>,
+    messages: &'a [Raw<'a>],
+    path: &'a str,
+}
+
+impl<'a> Place<'a> {
+    /// Adds the edits for one violation; false if it cannot be mended here.
+    fn mend(&self, rule: &str, edits: &mut Edits) -> bool {
+        let before = edits.len();
+        match rule {
+            "OC-5" => self.put("/content", "\"\"", edits),
+            "OC-6" | "OR-12" | "OR-13" | "OR-18" | "OR-22" | "GE-13" | "GE-10" | "AN-44" => self.remove(self.path, edits),
+            "OC-7" | "OR-11" | "AN-8" | "BC-6" => self.rename(edits),
+            "OC-8" => self.cut(MAX_CONTENT, edits),
+            "OC-9" if self.path.ends_with("/name") => self.rename(edits),
+            "OC-9" => self.cut(MAX_DESCRIPTION, edits),
+            "OC-11" => self.move_media(edits),
+            "OC-15" => self.add("/reasoning_content", "\"\"", edits),
+            "OR-4" | "OR-7" | "OR-9" | "OR-15" => self.remove(&self.message_path(), edits),
+            "OR-5" => self.remove(&format!("{}/id", self.message_path()), edits),
+            "OR-6" => self.add("/summary", "[]", edits),
+            "OR-8" => self.forget_reference(edits),
+            "OR-20" => self.shrink_metadata(edits),
+            "OR-21" => self.shorten_list(20, edits),
+            "AN-6" | "AN-9" | "AN-19" | "AN-20" | "AN-30" | "AN-31" | "AN-33" | "AN-42" | "AN-46" | "BC-13" | "BC-14" => {
+                self.remove_block(edits);
+            }
+            "AN-12" => self.append("{\"role\":\"user\",\"content\":\"Continue.\"}", edits),
+            "AN-13" => self.trim_end(edits),
+            "AN-14" | "AN-15" | "BC-15" | "GE-1" => self.put("/role", "\"user\"", edits),
+            "AN-32" => {
+                edits.insert("/thinking".into(), Edit::Put("{\"type\":\"disabled\"}".into()));
+            }
+            "AN-34" | "AN-35" => self.drop_thinking(edits),
+            "AN-50" | "AN-52" => self.remove(&format!("{}/cache_control", self.path.trim_end_matches("/cache_control")), edits),
+            "AN-51" => self.remove(&format!("{}/cache_control/ttl", self.before("/cache_control")), edits),
+            "GE-5" => self.append(&format!("{{\"role\":\"user\",\"parts\":[{{\"text\":\"{CONTINUE}\"}}]}}"), edits),
+            "GE-6" => self.add("/thoughtSignature", "\"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=\"", edits),
+            "GE-11" => self.wrap_response(edits),
+            "BC-7" => self.offer_tools(edits),
+            "BC-8" => self.part_from_results(edits),
+            "BC-9" => self.order_blocks(edits),
+            "BC-11" => self.add("/toolResult/content", "[{\"text\":\"(empty)\"}]", edits),
+            "BC-12" => self.mend_document(edits),
+            _ => {}
+        }
+        edits.len() > before
+    }
+
+    fn value(&self, path: &str) -> Option<Raw<'a>> {
+        let mut value = self.body;
+        for step in path.split('/').skip(1) {
+            let key = step.replace("~1", "/").replace("~0", "~");
+            value = match value.kind() {
+                Kind::Array => value.elements().nth(key.parse().ok()?)?,
+                _ => value.get(&key)?,
+            };
+        }
+        Some(value)
+    }
+
+    /// The path up to a member, where it ends in one.
+    fn before(&self, member: &str) -> &str {
+        self.path.find(member).and_then(|at| self.path.get(..at)).unwrap_or(self.path)
+    }
+
+    /// The message the place is in, by number.
+    fn message(&self) -> Option<usize> {
+        self.path.split('/').nth(2)?.parse().ok()
+    }
+
+    fn message_path(&self) -> String {
+        self.path.split('/').take(3).collect::<Vec<_>>().join("/")
+    }
+
+    /// The block the place is in, or the message if it is in none.
+    fn block_path(&self) -> String {
+        let steps: Vec<&str> = self.path.split('/').collect();
+        let depth = if steps.get(3).is_some_and(|key| matches!(*key, "content" | "parts")) { 5 } else { 3 };
+        steps.get(..depth.min(steps.len())).unwrap_or_default().join("/")
+    }
+
+    /// Puts a value at the place itself if it ends in `member`, else under that member of it.
+    fn put(&self, member: &str, value: &str, edits: &mut Edits) {
+        let path = if self.path.ends_with(member) { self.path.to_string() } else { format!("{}{member}", self.path) };
+        edits.insert(path, Edit::Put(value.into()));
+    }
+
+    fn add(&self, member: &str, value: &str, edits: &mut Edits) {
+        let path = self.path.trim_end_matches(member);
+        edits.insert(format!("{path}{member}"), Edit::Put(value.into()));
+    }
+
+    fn remove(&self, path: &str, edits: &mut Edits) {
+        if self.value(path).is_some() {
+            edits.insert(path.into(), Edit::Remove);
+        }
+    }
+
+    /// Leaves out the block; the message too if that was all it had.
+    fn remove_block(&self, edits: &mut Edits) {
+        let path = self.block_path();
+        let list = path.rsplit_once('/').and_then(|(list, _)| self.value(list));
+        let alone = list.is_some_and(|list| list.kind() == Kind::Array && list.elements().nth(1).is_none());
+        if alone && path.split('/').count() == 5 {
+            self.remove(&self.message_path(), edits);
+        } else {
+            self.remove(&path, edits);
+        }
+    }
+
+    fn append(&self, message: &str, edits: &mut Edits) {
+        edits.insert(format!("/{}/{}", list_key(self.wire), self.messages.len()), Edit::Before(message.into()));
+    }
+
+    /// Gives an id, wherever it stands, or a name the form the wire takes.
+    fn rename(&self, edits: &mut Edits) {
+        let Some(old) = self.value(self.path).and_then(Raw::string) else { return };
+        if self.path.ends_with("/name") {
+            edits.insert(self.path.into(), Edit::Put(quote(&tool_name(&old))));
+            return;
+        }
+        let new = quote(&ids::fit(self.wire, &old));
+        for path in id_paths(self.wire, self.messages) {
+            if self.value(&path).and_then(Raw::string).as_deref() == Some(old.as_ref()) {
+                edits.insert(path, Edit::Put(new.clone()));
+            }
+        }
+    }
+
+    /// Cuts a text at a number of characters.
+    fn cut(&self, limit: usize, edits: &mut Edits) {
+        let Some(text) = self.value(self.path).and_then(Raw::string) else { return };
+        let short: String = text.chars().take(limit).collect();
+        edits.insert(self.path.into(), Edit::Put(quote(&short)));
+    }
+
+    fn trim_end(&self, edits: &mut Edits) {
+        let path = ["", "/text", "/content"].iter().map(|end| format!("{}{end}", self.path)).find(|path| {
+            self.value(path).is_some_and(|value| value.kind() == Kind::String)
+        });
+        let Some((path, text)) = path.and_then(|path| Some((path.clone(), self.value(&path)?.string()?))) else {
+            return;
+        };
+        edits.insert(path, Edit::Put(quote(text.trim_end())));
+    }
+
+    /// Moves media of a result into a user's message after all results of the group.
+    fn move_media(&self, edits: &mut Edits) {
+        let (Some(part), Some(number)) = (self.value(self.path), self.message()) else { return };
+        let is_tool = |message: &&Raw<'_>| message.get("role").and_then(Raw::string).as_deref() == Some("tool");
+        if !self.messages.get(number).as_ref().is_some_and(is_tool) {
+            return self.remove_block(edits);
+        }
+        let after = number + self.messages.get(number..).unwrap_or_default().iter().take_while(is_tool).count();
+        let place = format!("/messages/{after}");
+        let carried = match edits.get(&place) {
+            Some(Edit::Before(text)) => {
+                text.strip_suffix("]}").map(|list| format!("{list},{}]}}", part.text())).unwrap_or_default()
+            }
+            _ => format!("{{\"role\":\"user\",\"content\":[{}]}}", part.text()),
+        };
+        edits.insert(place, Edit::Before(carried));
+        let list = self.path.rsplit_once('/').map_or("", |(list, _)| list);
+        let texts = self.value(list).into_iter().flat_map(Raw::elements).any(|part| part.get("text").is_some());
+        if texts {
+            edits.insert(self.path.into(), Edit::Remove);
+        } else {
+            edits.insert(list.into(), Edit::Put("\"\"".into()));
+        }
+    }
+
+    /// Leaves out what the server does not hold: references, and reasoning without its content.
+    fn forget_reference(&self, edits: &mut Edits) {
+        let path = self.message_path();
+        let kind = self.value(&path).and_then(|item| item.get("type")?.string());
+        match kind.as_deref() {
+            Some("item_reference" | "reasoning") => self.remove(&path, edits),
+            _ => self.remove(&format!("{path}/id"), edits),
+        }
+    }
+
+    fn shrink_metadata(&self, edits: &mut Edits) {
+        if let Some(text) = self.value("/safety_identifier").and_then(Raw::string)
+            && self.path.starts_with("/safety_identifier")
+        {
+            let short: String = text.chars().take(128).collect();
+            edits.insert("/safety_identifier".into(), Edit::Put(quote(&short)));
+            return;
+        }
+        let Some(metadata) = self.value("/metadata") else { return };
+        let short = |text: &str, limit: usize| quote(&text.chars().take(limit).collect::<String>());
+        let pairs: Vec<String> = metadata
+            .members()
+            .take(16)
+            .map(|(key, value)| {
+                let value = value.string().map_or_else(|| value.text().into(), |text| short(&text, 512));
+                format!("{}:{value}", short(&key, 64))
+            })
+            .collect();
+        edits.insert("/metadata".into(), Edit::Put(format!("{{{}}}", pairs.join(","))));
+    }
+
+    fn shorten_list(&self, length: usize, edits: &mut Edits) {
+        let Some(list) = self.value(self.path) else { return };
+        let kept: Vec<&str> = list.elements().take(length).map(Raw::text).collect();
+        edits.insert(self.path.into(), Edit::Put(format!("[{}]", kept.join(","))));
+    }
+
+    /// Drops reasoning from this place on: what came before it is no longer what it was signed over.
+    fn drop_thinking(&self, edits: &mut Edits) {
+        let Some(from) = self.message() else { return };
+        let first_block: usize = self.path.split('/').nth(4).and_then(|step| step.parse().ok()).unwrap_or(0);
+        for (number, message) in self.messages.iter().enumerate().skip(from) {
+            let Some(content) = message.get("content").filter(|content| content.kind() == Kind::Array) else {
+                continue;
+            };
+            let blocks: Vec<Raw<'_>> = content.elements().collect();
+            let bound = |block: &Raw<'_>| {
+                let kind = block.get("type").and_then(Raw::string);
+                matches!(kind.as_deref(), Some("thinking" | "redacted_thinking")) || block.get("reasoningContent").is_some()
+            };
+            if !blocks.is_empty() && blocks.iter().all(bound) && (number > from || first_block == 0) {
+                edits.insert(format!("/messages/{number}"), Edit::Remove);
+                continue;
+            }
+            for (at, _) in blocks.iter().enumerate().filter(|(_, block)| bound(block)) {
+                if number > from || at >= first_block {
+                    edits.insert(format!("/messages/{number}/content/{at}"), Edit::Remove);
+                }
+            }
+        }
+    }
+
+    /// A response that is no object becomes one.
+    fn wrap_response(&self, edits: &mut Edits) {
+        let value = self.value(self.path).filter(|value| value.kind() != Kind::Null);
+        let text = value.map_or_else(|| "\"\"".into(), json::one_line);
+        edits.insert(self.path.into(), Edit::Put(format!("{{\"output\":{text}}}")));
+    }
+
+    /// Offers the tools the history names.
+    fn offer_tools(&self, edits: &mut Edits) {
+        let blocks = self.messages.iter().filter_map(|message| message.get("content")).flat_map(Raw::elements);
+        let mut names: Vec<String> = blocks
+            .filter_map(|block| block.get("toolUse")?.get("name")?.string().map(|name| tool_name(&name)))
+            .collect();
+        names.sort();
+        names.dedup();
+        if names.is_empty() {
+            names.push("unknown".into());
+        }
+        let specs: Vec<String> = names.iter().map(|name| placeholder_tool(name)).collect();
+        edits.insert("/toolConfig".into(), Edit::Put(format!("{{\"tools\":[{}]}}", specs.join(","))));
+    }
+
+    /// What stands beside results goes into a message of its own, with a word of the model's between.
+    fn part_from_results(&self, edits: &mut Edits) {
+        let (Some(number), Some(content)) = (self.message(), self.value(&format!("{}/content", self.message_path())))
+        else {
+            return;
+        };
+        let (results, others): (Vec<Raw<'_>>, Vec<Raw<'_>>) =
+            content.elements().partition(|block| block.get("toolResult").is_some());
+        let list = |blocks: &[Raw<'_>]| blocks.iter().map(|block| block.text()).collect::<Vec<_>>().join(",");
+        let apart = format!(
+            "{{\"role\":\"assistant\",\"content\":[{{\"text\":\"(results received)\"}}]}},{{\"role\":\"user\",\"content\":[{}]}}",
+            list(&others)
+        );
+        edits.insert(format!("{}/content", self.message_path()), Edit::Put(format!("[{}]", list(&results))));
+        edits.insert(format!("/messages/{}", number + 1), Edit::Before(apart));
+    }
+
+    /// Texts before calls, reasoning before texts.
+    fn order_blocks(&self, edits: &mut Edits) {
+        let path = format!("{}/content", self.message_path());
+        let Some(content) = self.value(&path) else { return };
+        let mut blocks: Vec<Raw<'_>> = content.elements().collect();
+        blocks.sort_by_key(|block| match () {
+            () if block.get("reasoningContent").is_some() => 0,
+            () if block.get("toolUse").is_some() => 2,
+            () => 1,
+        });
+        let list: Vec<&str> = blocks.iter().map(|block| block.text()).collect();
+        edits.insert(path, Edit::Put(format!("[{}]", list.join(","))));
+    }
+
+    /// Gives a document a text beside it, or a name nobody else has.
+    fn mend_document(&self, edits: &mut Edits) {
+        if !self.path.ends_with("/name") {
+            let path = self.block_path();
+            edits.insert(path, Edit::Before("{\"text\":\"(document)\"}".into()));
+            return;
+        }
+        let Some(name) = self.value(self.path).and_then(Raw::string) else { return };
+        let start: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(150).collect();
+        // The place tells two documents of one name apart.
+        let hash = blake3::hash(format!("{name}{}", self.path).as_bytes()).to_hex();
+        let name = format!("{start}-{}", hash.get(..8).unwrap_or_default());
+        edits.insert(self.path.into(), Edit::Put(quote(name.trim_start_matches('-'))));
+    }
+}
+
+/// Where the ids of calls and results stand.
+fn id_paths(wire: Wire, messages: &[Raw<'_>]) -> Vec<String> {
+    let list = list_key(wire);
+    let mut paths = Vec::new();
+    for (number, message) in messages.iter().enumerate() {
+        let base = format!("/{list}/{number}");
+        paths.extend(["tool_call_id", "call_id"].iter().map(|key| format!("{base}/{key}")));
+        let calls = message.get("tool_calls").into_iter().flat_map(Raw::elements);
+        paths.extend(calls.enumerate().map(|(call, _)| format!("{base}/tool_calls/{call}/id")));
+        let blocks = message.get("content").into_iter().flat_map(Raw::elements);
+        for (block, _) in blocks.enumerate() {
+            let keys = ["id", "tool_use_id", "toolUse/toolUseId", "toolResult/toolUseId"];
+            paths.extend(keys.iter().map(|key| format!("{base}/content/{block}/{key}")));
+        }
+    }
+    paths
+}

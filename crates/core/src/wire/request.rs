@@ -1,0 +1,86 @@
+//! What is really sent: rendered, checked, and mended where the check finds something.
+
+use super::check::{CheckOptions, Strictness, Violation, check};
+use super::render::{list_key, system_key, tools_key};
+use super::repair::mend;
+use super::{Body, Purpose, RenderOptions, Rendered, Wire};
+use crate::context::CurationContext;
+use crate::json::{self, Raw};
+use crate::view::{Item, View};
+
+/// Rules about how a conversation ends or how long it is: whoever asked for the view decides that.
+const CALLERS: [&str; 7] = ["AN-12", "AN-13", "AN-21", "GE-5", "OC-12", "OC-13", "OR-19"];
+
+impl View<'_> {
+    /// The view as messages of a wire, ready to be sent: they pass the check of their provider's rules.
+    ///
+    /// ```
+    /// use scrollback_core::{CurationContext, Entry, Record, Role, manager, wire::Wire};
+    /// let mut record = Record::new();
+    /// record.append(Entry::text(Role::System, "Be brief."))?;
+    /// record.append(Entry::text(Role::User, "What is 6 x 7?").stamped(uuid::Uuid::nil(), 1, Default::default()))?;
+    ///
+    /// let cx = CurationContext::default();
+    /// let request = record.view(&cx, &*manager::parse("sliding_window(20)")?)?.render(Wire::Anthropic, &cx);
+    /// assert_eq!(request.system.as_deref(), Some(r#""Be brief.""#));
+    /// assert_eq!(request.messages, [r#"{"role":"user","content":"What is 6 x 7?"}"#]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn render(&self, wire: Wire, cx: &CurationContext) -> Rendered {
+        let options = RenderOptions {
+            purpose: Purpose::Send,
+            model: cx.model.as_ref(),
+            tools: cx.tools.as_ref(),
+            manual_thinking: false,
+            record: Some(self.record()),
+        };
+        wire.request(self.items(), options, None)
+    }
+}
+
+impl Wire {
+    /// Prints entries as messages that this wire's provider accepts, in the request they are for.
+    ///
+    /// What rendering alone leaves invalid (because it came so) is mended, and listed under `repairs`.
+    pub fn request(
+        self,
+        items: impl IntoIterator<Item = Item>,
+        options: RenderOptions<'_>,
+        around: Option<&Body>,
+    ) -> Rendered {
+        let mut rendered = self.render(items, RenderOptions { purpose: Purpose::Send, ..options });
+        let text = rendered.body(self, around);
+        let Ok(body) = json::check(&text) else { return rendered };
+        let options = CheckOptions { model: options.model, ..CheckOptions::default() };
+        let list = format!("/{}", list_key(self));
+        let matters = |violation: &Violation| {
+            violation.is_fatal(Strictness::Strict)
+                && violation.path.starts_with(&list)
+                && !CALLERS.contains(&violation.rule)
+        };
+        if !check(self, body, options).iter().any(matters) {
+            return rendered;
+        }
+        let mended = mend(self, body, options, &matters);
+        if let Ok(body) = json::check(&mended.body) {
+            rendered.take(self, body);
+            rendered.repairs = mended.repairs;
+        }
+        rendered
+    }
+}
+
+impl Rendered {
+    /// Takes messages and fields from a body.
+    fn take(&mut self, wire: Wire, body: Raw<'_>) {
+        let list = if body.kind() == json::Kind::Array { Some(body) } else { body.get(list_key(wire)) };
+        let line = |value: Raw<'_>| json::one_line(value).into_owned();
+        self.messages = list.into_iter().flat_map(Raw::elements).map(line).collect();
+        if self.tools.is_none() || body.get(tools_key(wire)).is_some() {
+            self.tools = body.get(tools_key(wire)).map(line);
+        }
+        if let Some(key) = system_key(wire) {
+            self.system = body.get(key).map(line).or_else(|| self.system.take());
+        }
+    }
+}

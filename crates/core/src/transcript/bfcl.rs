@@ -144,3 +144,72 @@ fn calling(position: usize, turn: Raw<'_>) -> Option<String> {
     let list = format!("[{}]", calls.join(","));
     Some(Writing::new().text("role", "assistant").raw("content", "null").raw("tool_calls", &list).end())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::entry::Role;
+
+    const SCRIPT: &str = include_str!("../../../../corpus/transcript/bfcl/script.jsonl");
+    const ANSWER: &str = include_str!("../../../../corpus/transcript/bfcl/answer.jsonl");
+
+    fn calls(conversation: &Conversation) -> Vec<(String, String, String)> {
+        let calls = conversation.entries.iter().flat_map(|entry| entry.tool_calls());
+        calls
+            .map(|call| (call.call_id.clone().unwrap(), &call.name, &call.arguments))
+            .map(|(id, name, arguments)| {
+                (id.as_str().into(), name.as_str().into(), arguments.as_str().into())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_script_alone_is_what_the_user_says() {
+        assert!(looks_like(SCRIPT));
+        let transcript = read(SCRIPT).unwrap();
+        let sizes: Vec<_> = transcript
+            .conversations
+            .iter()
+            .map(|script| (script.id.as_deref(), script.entries.len()))
+            .collect();
+        assert_eq!(sizes, [(Some("m_0"), 2), (Some("m_1"), 1)]);
+        assert!(transcript.conversations[0].entries.iter().all(|entry| entry.role == Role::User));
+        let kinds: Vec<_> = transcript.conversations[0].notes.iter().map(|note| note.kind.as_str()).collect();
+        assert_eq!(kinds, ["initial_config", "involved_classes"]);
+    }
+
+    #[test]
+    fn an_answer_alone_is_a_group_of_calls_per_turn() {
+        assert!(looks_like(ANSWER));
+        let transcript = read(ANSWER).unwrap();
+        let sizes: Vec<_> = transcript.conversations.iter().map(|script| script.entries.len()).collect();
+        assert_eq!(sizes, [0, 3, 1]);
+    }
+
+    #[test]
+    fn both_halves_are_joined_by_id_and_turn() {
+        let transcript = read(&format!("{SCRIPT}{ANSWER}")).unwrap();
+        let script = &transcript.conversations[0];
+        let roles: Vec<_> = script.entries.iter().map(|entry| entry.role.as_str()).collect();
+        assert_eq!(roles, ["user", "assistant", "assistant", "user", "assistant"]);
+        let expected = [
+            ("sb_1_0", "mkdir", r#"{"name":"temp"}"#),
+            ("sb_1_1", "cd", r#"{"folder":"temp"}"#),
+            ("sb_2_0", "ls", r#"{"a":true}"#),
+            ("sb_4_0", "sort", r#"{"__raw":"sort('list.txt')"}"#),
+        ];
+        assert_eq!(
+            calls(script),
+            expected.map(|(id, name, arguments)| (id.into(), name.into(), arguments.into()))
+        );
+        assert_eq!(transcript.conversations.len(), 3);
+    }
+
+    #[test]
+    fn an_id_twice_or_a_record_of_another_kind_is_set_aside() {
+        let transcript = read(&format!("{SCRIPT}{SCRIPT}{{\"id\":\"x\"}}\nnot json\n")).unwrap();
+        assert_eq!(transcript.conversations.len(), 2);
+        assert_eq!(transcript.failed.iter().map(|error| error.line).collect::<Vec<_>>(), [3, 4, 5, 6]);
+    }
+}

@@ -124,7 +124,8 @@ impl Tape {
         };
         let with_place = |raw: Raw<'_>| {
             let (start, _) = raw.span_in(&self.printed.json);
-            let item = self.printed.items.iter().find(|(json, ..)| *json == start as usize);
+            let found = self.printed.items.binary_search_by_key(&(start as usize), |(json, ..)| *json);
+            let item = found.ok().and_then(|at| self.printed.items.get(at));
             item.map_or((0, 0), |(_, line, byte)| (*line, *byte))
         };
         let each = list.ok_or_else(missing)?.elements().map(|raw| {
@@ -306,4 +307,84 @@ fn answer_meta(wire: Wire, body: Raw<'_>, answer: Raw<'_>) -> Meta {
     };
     meta.model_asked = text(body, "model");
     meta
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const CHAT: &str = include_str!("../../../../corpus/transcript/cassette/chat.yaml");
+    const OTHERS: &str = include_str!("../../../../corpus/transcript/cassette/other_wires.yaml");
+
+    #[test]
+    fn bodies_come_verbatim_or_in_the_order_of_their_keys() {
+        let recorded = requests(CHAT).unwrap();
+        let bodies: Vec<_> = recorded.iter().map(|request| (request.status, request.body.as_str())).collect();
+        let printed = r#"{"messages":[{"content":"How hot is Oslo?","role":"user"}],"model":"some-model","temperature":0.50,"tools":[{"function":{"name":"weather","parameters":{"type":"object"}},"type":"function"}]}"#;
+        let verbatim = r#"{"messages": [{"role": "user", "content": "caf\u00e9"}],  "stream": true}"#;
+        let refused = r#"{"messages": [{"role": "nobody"}]}"#;
+        assert_eq!(bodies, [(Some(200), printed), (Some(200), verbatim), (Some(400), refused)]);
+    }
+
+    #[test]
+    fn a_request_and_its_plain_answer_are_a_conversation() {
+        assert!(looks_like(CHAT) && looks_like(OTHERS));
+        let transcript = read(CHAT).unwrap();
+        let first = &transcript.conversations[0];
+        assert_eq!(first.title.as_deref(), Some("POST https://api.openai.com/v1/chat/completions"));
+        assert_eq!(first.tools.as_ref().unwrap().names(), ["weather"]);
+        let [asked, answered] = &first.entries[..] else { panic!("two entries") };
+        assert!(asked.meta.is_none());
+        assert_eq!(answered.tool_calls().count(), 1);
+        let meta = answered.meta.as_ref().unwrap();
+        assert_eq!(
+            (meta.model_asked.as_deref(), meta.model_served.as_deref(), meta.response_id.as_deref()),
+            (Some("some-model"), Some("some-model-2026"), Some("chatcmpl-1"))
+        );
+    }
+
+    #[test]
+    fn streams_other_requests_and_refused_ones_are_kept_apart() {
+        let transcript = read(CHAT).unwrap();
+        let second = &transcript.conversations[1];
+        assert_eq!(second.entries.len(), 1);
+        let kinds: Vec<_> = second.notes.iter().map(|note| (note.line, note.kind.as_str())).collect();
+        assert_eq!(kinds, [(3, "request"), (3, "response"), (2, "interaction")]);
+        assert_eq!(transcript.failed.len(), 1);
+        assert!(CHAT.lines().nth(transcript.failed[0].line - 1).unwrap().contains("request:"));
+        assert!(CHAT.get(transcript.failed[0].byte..).unwrap().starts_with("request:"));
+    }
+
+    #[test]
+    fn the_wire_follows_from_the_address() {
+        let wires: Vec<_> = requests(OTHERS).unwrap().into_iter().map(|request| request.wire).collect();
+        assert_eq!(wires, [Wire::Anthropic, Wire::OpenaiResponses, Wire::Gemini, Wire::Bedrock]);
+    }
+
+    #[test]
+    #[ignore = "needs the wire's reader"]
+    fn every_wire_gives_question_and_answer() {
+        let transcript = read(OTHERS).unwrap();
+        assert_eq!(transcript.failed, []);
+        for conversation in transcript.conversations {
+            let texts: Vec<_> = conversation.entries.iter().map(|entry| entry.content().unwrap()).collect();
+            assert_eq!(texts, ["hi", "hello"], "{:?}", conversation.title);
+        }
+    }
+
+    #[test]
+    fn the_same_tape_as_json_is_read_too() {
+        let json = yaml::to_json(CHAT).unwrap().json;
+        assert!(looks_like(&json));
+        assert_eq!(requests(&json).unwrap(), requests(CHAT).unwrap());
+    }
+
+    #[test]
+    fn a_text_without_interactions_is_no_cassette() {
+        for text in ["", "a: 1", "{\"a\":1}", "{", "interactions: 3", "- request: x"] {
+            assert!(!looks_like(text), "{text}");
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
 }

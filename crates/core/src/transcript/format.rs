@@ -140,3 +140,76 @@ pub fn read(format: Option<Format>, text: &str) -> Result<Transcript, Transcript
         other => Err(TranscriptError { line: 0, byte: 0, problem: format!("{other} is not read yet") }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const FIXTURES: [(Format, &str); 9] = [
+        (Format::TauBench, include_str!("../../../../corpus/transcript/tau-bench/runs.json")),
+        (Format::SweAgent, include_str!("../../../../corpus/transcript/swe-agent/two_agents.traj")),
+        (Format::Openhands, include_str!("../../../../corpus/transcript/openhands/output.jsonl")),
+        (Format::Openhands, include_str!("../../../../corpus/transcript/openhands/events.json")),
+        (Format::Inspect, include_str!("../../../../corpus/transcript/inspect/log.json")),
+        (Format::Bfcl, include_str!("../../../../corpus/transcript/bfcl/script.jsonl")),
+        (Format::Bfcl, include_str!("../../../../corpus/transcript/bfcl/answer.jsonl")),
+        (Format::Cassette, include_str!("../../../../corpus/transcript/cassette/chat.yaml")),
+        (Format::Cassette, include_str!("../../../../corpus/transcript/cassette/other_wires.yaml")),
+    ];
+
+    #[test]
+    fn every_fixture_is_of_exactly_one_format() {
+        for (format, text) in FIXTURES {
+            let matching: Vec<_> = Format::ALL.into_iter().filter(|format| format.looks_like(text)).collect();
+            assert_eq!(matching, [format]);
+            assert_eq!(detect(text), Some(format));
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_found_again() {
+        for format in Format::ALL {
+            assert_eq!(Format::named(format.name()), Some(format));
+        }
+        assert_eq!(Format::named("tau"), None);
+    }
+
+    #[test]
+    fn requests_and_bare_lists_of_every_wire_are_no_transcripts() {
+        for text in [
+            r#"[]"#,
+            r#"[{"role":"user","content":"hi"}]"#,
+            r#"[{"role":"user","content":"\"action\" \"traj\" \"samples\""}]"#,
+            r#"{"messages":[{"role":"user","content":"hi"}]}"#,
+            r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[]}"#,
+            r#"{"system":"s","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}"#,
+            r#"{"model":"m","input":"hi","instructions":"s"}"#,
+            r#"{"input":[{"type":"message","role":"user","content":"hi"}]}"#,
+            r#"[{"type":"local_shell_call","call_id":"c","action":{"type":"exec"}}]"#,
+            r#"[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]"#,
+            r#"{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}"#,
+            r#"[{"role":"user","parts":[{"text":"hi"}]}]"#,
+            r#"{"system":[{"text":"s"}],"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#,
+            r#"{"scrollback":1,"entries":[]}"#,
+            "hello",
+            "",
+        ] {
+            assert_eq!(detect(text), None, "{text}");
+            assert!(read(None, text).unwrap_err().problem.contains("cassette"), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_beginning_of_a_fixture_and_no_other_format_makes_a_reader_panic() {
+        for (_, text) in FIXTURES {
+            for cut in (0..text.len()).filter(|cut| text.is_char_boundary(*cut)).step_by(7) {
+                let start = text.get(..cut).unwrap();
+                let _ = detect(start);
+                for format in Format::ALL {
+                    let _ = read(Some(format), start);
+                }
+            }
+        }
+    }
+}

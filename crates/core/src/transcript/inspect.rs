@@ -191,3 +191,68 @@ fn calls(list: Raw<'_>, tags: &mut BTreeMap<String, String>) -> String {
     }
     format!("[{}]", out.join(","))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::block::BlockKind;
+
+    const LOG: &str = include_str!("../../../../corpus/transcript/inspect/log.json");
+
+    #[test]
+    fn messages_become_chat_messages() {
+        assert!(looks_like(LOG));
+        let transcript = read(LOG).unwrap();
+        let sample = &transcript.conversations[0];
+        assert_eq!(sample.id.as_deref(), Some("s1/2"));
+        assert_eq!(sample.sources[3], Source { line: 4, id: Some("d".into()) });
+        let kinds = |at: usize| sample.entries[at].blocks.iter().map(|block| &block.kind).collect::<Vec<_>>();
+        assert!(matches!(kinds(1)[..], [BlockKind::Text(_), BlockKind::Media(_), BlockKind::Media(_)]));
+        assert!(matches!(
+            kinds(2)[..],
+            [BlockKind::Reasoning(_), BlockKind::Text(_), BlockKind::ToolCall(_)]
+        ));
+        let call = sample.entries[2].tool_calls().next().unwrap();
+        assert_eq!(
+            (&*call.name.as_str(), &*call.arguments.as_str()),
+            ("bash", r#"{"cmd":"file a.png","n":1.50}"#)
+        );
+        let meta = sample.entries[2].meta.as_ref().unwrap();
+        assert_eq!(
+            (meta.tags["inspect.args"].as_str(), meta.model_served.as_deref()),
+            ("reprinted", Some("some-model"))
+        );
+    }
+
+    #[test]
+    fn results_keep_name_and_error_and_need_no_call() {
+        let transcript = read(LOG).unwrap();
+        let [.., failed, orphan] = &transcript.conversations[0].entries[..] else { panic!("two results") };
+        assert_eq!(failed.tool_name().as_deref(), Some("bash"));
+        assert_eq!(failed.meta.as_ref().unwrap().tags["inspect.error"], "timeout");
+        assert_eq!(orphan.tool_call_id().as_deref(), Some("bash_9"));
+        assert!(orphan.meta.is_none());
+    }
+
+    #[test]
+    fn what_is_no_message_is_noted_and_a_sample_without_messages_fails_alone() {
+        let transcript = read(LOG).unwrap();
+        let kinds: Vec<_> = transcript.conversations[0].notes.iter().map(|note| note.kind.as_str()).collect();
+        assert_eq!(kinds, ["reasoning", "input", "target", "scores", "version", "status", "eval"]);
+        assert_eq!(transcript.conversations.len(), 1);
+        assert!(LOG.lines().nth(transcript.failed[0].line - 1).unwrap().trim() == "{");
+        assert!(transcript.failed[0].problem.contains("no list `messages`"));
+    }
+
+    #[test]
+    fn a_sample_alone_is_read_and_a_message_that_needs_nothing_stays_verbatim() {
+        let text = r#"{"id": 1, "epoch": 1, "input": "x", "target": "", "messages": [{"role": "user",  "content": "x"}]}"#;
+        assert!(looks_like(text));
+        let transcript = read(text).unwrap();
+        assert_eq!(
+            transcript.conversations[0].entries[0].origin.raw.as_ref(),
+            r#"{"role": "user",  "content": "x"}"#
+        );
+    }
+}

@@ -80,7 +80,8 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
                 conversation.notes.extend(other_members(&output, &["history", "instance_id"]));
                 transcript.conversations.push(conversation);
             }
-            None if is_event(record.raw) => loose.event(record, record.raw),
+            // Among events, what is none is kept as a note.
+            None if loose.events > 0 || is_event(record.raw) => loose.event(record, record.raw),
             None => {
                 let problem = "neither an event nor an output with a `history`".into();
                 transcript.failed.push(record.error(record.raw, problem));
@@ -137,7 +138,7 @@ impl<'a> Reader<'a> {
                 self.push(record, raw, &event, plain("user", &raw_text), None);
             }
             (None, Some(other), None) => self.keep(&other, raw),
-            (None, None, _) => self.keep("event", raw),
+            (None, None, _) => self.keep(word("kind").as_deref().unwrap_or("event"), raw),
         }
     }
 
@@ -315,4 +316,94 @@ fn rebuilt_call(event: &Object<'_>, metadata: Raw<'_>, call_id: &str) -> String 
         .raw("content", thought.map_or("null", Raw::text))
         .raw("tool_calls", &format!("[{}]", call(call_id, &name, &literal(&arguments))))
         .end()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const OUTPUT: &str = include_str!("../../../../corpus/transcript/openhands/output.jsonl");
+    const EVENTS: &str = include_str!("../../../../corpus/transcript/openhands/events.json");
+
+    fn roles(conversation: &Conversation) -> Vec<&str> {
+        conversation.entries.iter().map(|entry| entry.role.as_str()).collect()
+    }
+
+    #[test]
+    fn a_reply_is_one_message_with_all_its_calls() {
+        assert!(looks_like(OUTPUT));
+        let transcript = read(OUTPUT).unwrap();
+        let session = &transcript.conversations[0];
+        assert_eq!(session.id.as_deref(), Some("repo__1"));
+        assert_eq!(roles(session), ["system", "user", "assistant", "tool", "tool", "user", "assistant"]);
+        let calls: Vec<_> =
+            session.entries[2].tool_calls().map(|call| call.arguments.as_str().into_owned()).collect();
+        assert_eq!(calls, [r#"{"command": "ls"}"#, r#"{"command": "pwd"}"#]);
+        assert!(OUTPUT.contains(session.entries[2].origin.raw.as_ref()), "the reply's own bytes");
+        assert_eq!(session.entries[4].tool_call_id().as_deref(), Some("t2"));
+        let meta = session.entries[2].meta.as_ref().unwrap();
+        assert_eq!(
+            (meta.response_id.as_deref(), meta.stop_raw.as_deref()),
+            (Some("gen-1"), Some("tool_calls"))
+        );
+        let usage = meta.usage.as_ref().unwrap();
+        assert_eq!((usage.input_uncached, usage.cache_read, usage.output), (Some(20), Some(100), Some(20)));
+        assert_eq!(session.tools.as_ref().unwrap().names(), ["execute_bash"]);
+        assert_eq!(session.entries[1].created_at.to_string(), "2025-04-30T16:32:02.500Z");
+        assert_eq!(session.sources[3], Source { line: 5, id: Some("4".into()) });
+    }
+
+    #[test]
+    fn a_call_whose_reply_was_not_kept_is_rebuilt_and_tagged() {
+        let transcript = read(OUTPUT).unwrap();
+        let last = transcript.conversations[0].entries.last().unwrap();
+        let call = last.tool_calls().next().unwrap();
+        assert_eq!((&*call.name.as_str(), last.content().as_deref()), ("finish", Some("Done.")));
+        assert_eq!(last.meta.as_ref().unwrap().tags["openhands.args"], "reprinted");
+    }
+
+    #[test]
+    fn without_calls_actions_and_observations_are_texts() {
+        let transcript = read(OUTPUT).unwrap();
+        let session = &transcript.conversations[1];
+        let texts: Vec<_> =
+            session.entries.iter().map(|entry| (entry.role.as_str(), entry.content().unwrap())).collect();
+        let expected = [
+            ("user", "Add a licence."),
+            ("assistant", "First the file.\n<execute_bash>\ntouch LICENSE\n</execute_bash>"),
+            ("user", "ok"),
+            ("assistant", "Done."),
+        ];
+        assert_eq!(texts, expected.map(|(role, text)| (role, text.to_string())));
+    }
+
+    #[test]
+    fn bookkeeping_is_noted_assumptions_are_said_once_and_a_cut_line_fails_alone() {
+        let transcript = read(OUTPUT).unwrap();
+        let kinds: Vec<_> = transcript.conversations[0].notes.iter().map(|note| note.kind.as_str()).collect();
+        let expected = [
+            "times have no zone and are read as UTC",
+            "recall",
+            "events without `tool_call_metadata` are read as texts",
+            "metrics",
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!(transcript.failed.iter().map(|error| error.line).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn a_list_of_events_and_a_line_each_are_one_conversation() {
+        assert!(looks_like(EVENTS));
+        let list = read(EVENTS).unwrap();
+        let lines: Vec<_> = json::check(EVENTS).unwrap().elements().map(compact).collect();
+        let lines = read(&lines.join("\n")).unwrap();
+        for transcript in [list, lines] {
+            assert_eq!(transcript.conversations.len(), 1);
+            assert_eq!(
+                roles(&transcript.conversations[0]),
+                ["system", "user", "assistant", "tool", "tool", "user", "assistant"]
+            );
+        }
+    }
 }

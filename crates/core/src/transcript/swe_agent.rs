@@ -60,3 +60,39 @@ fn message(place: usize, raw: Raw<'_>, notes: &mut Vec<Note>) -> Found {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const TRAJ: &str = include_str!("../../../../corpus/transcript/swe-agent/two_agents.traj");
+
+    #[test]
+    fn observations_get_the_id_they_answer_and_keep_everything_else() {
+        assert!(looks_like(TRAJ));
+        let transcript = read(TRAJ).unwrap();
+        let conversation = &transcript.conversations[0];
+        assert!(transcript.failed.is_empty());
+        assert_eq!(
+            conversation.entries[2].origin.raw.as_ref(),
+            r#"{"role": "tool", "content": "a.py", "agent": "main", "message_type": "observation", "tool_call_ids": ["call_a"],"tool_call_id":"call_a"}"#
+        );
+        let ids: Vec<_> = conversation.entries.iter().map(|entry| entry.tool_call_id()).collect();
+        assert_eq!(ids, [None, None, Some("call_a".into()), None, Some("call_b".into())]);
+        let agents: Vec<_> = conversation
+            .entries
+            .iter()
+            .map(|entry| entry.meta.as_ref().unwrap().tags["agent"].as_str())
+            .collect();
+        assert_eq!(agents, ["main", "main", "main", "reviewer", "main"]);
+    }
+
+    #[test]
+    fn what_is_no_message_is_noted() {
+        let notes = read(TRAJ).unwrap().conversations.remove(0).notes;
+        let kinds: Vec<_> = notes.iter().map(|note| (note.line, note.kind.as_str())).collect();
+        assert_eq!(kinds, [(5, "tool_call_ids"), (0, "environment"), (0, "trajectory"), (0, "info")]);
+        assert_eq!(notes[3].raw.as_deref(), Some(r#"{"exit_status": "submitted"}"#));
+    }
+}

@@ -33,3 +33,44 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const RUNS: &str = include_str!("../../../../corpus/transcript/tau-bench/runs.json");
+
+    #[test]
+    fn every_run_is_a_conversation_with_its_messages_verbatim() {
+        assert!(looks_like(RUNS));
+        let transcript = read(RUNS).unwrap();
+        let ids: Vec<_> = transcript.conversations.iter().map(|run| run.id.as_deref().unwrap()).collect();
+        assert_eq!(ids, ["4/0", "4/1"]);
+        let run = &transcript.conversations[0];
+        for entry in &run.entries {
+            assert!(RUNS.contains(entry.origin.raw.as_ref()));
+        }
+        assert_eq!(run.entries[2].tool_call_id().as_deref(), Some("call_1"));
+        let notes: Vec<_> =
+            run.notes.iter().map(|note| (note.kind.as_str(), note.raw.as_deref().unwrap())).collect();
+        assert_eq!(notes, [("reward", "1.0"), ("info", r#"{"source": "user"}"#)]);
+    }
+
+    #[test]
+    fn a_bad_message_or_run_is_set_aside_with_its_place() {
+        let transcript = read(RUNS).unwrap();
+        let run = &transcript.conversations[1];
+        assert_eq!(run.sources.iter().map(|source| source.line).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(transcript.failed.iter().map(|error| error.line).collect::<Vec<_>>(), [10, 13]);
+        assert!(RUNS.get(transcript.failed[0].byte..).unwrap().starts_with(r#"{"role": "narrator""#));
+        assert!(read(r#"{"messages":[]}"#).unwrap_err().problem.contains("no list `traj`"));
+    }
+
+    #[test]
+    fn a_single_run_is_read_alone() {
+        let transcript = read(r#"{"task_id":"t","traj":[{"role":"user","content":"hi"}]}"#).unwrap();
+        assert_eq!(transcript.conversations[0].id.as_deref(), Some("t"));
+        assert_eq!(transcript.conversations[0].entries.len(), 1);
+    }
+}

@@ -22,8 +22,18 @@ const DOORS: [&str; 14] = [
     "unsafe ",
 ];
 /// Everything the crate may depend on.
-const DEPENDENCIES: [&str; 9] =
-    ["aho-corasick", "blake3", "jiff", "memchr", "regex", "serde", "serde_json", "tiktoken", "uuid"];
+const DEPENDENCIES: [&str; 10] = [
+    "aho-corasick",
+    "blake3",
+    "granit-parser",
+    "jiff",
+    "memchr",
+    "regex",
+    "serde",
+    "serde_json",
+    "tiktoken",
+    "uuid",
+];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

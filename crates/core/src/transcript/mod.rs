@@ -4,8 +4,22 @@
 //! of the wire that holds them best and lets the wire read those, so that there is one way into an [`Entry`]. What is
 //! not a message is kept as a [`Note`], never dropped in silence.
 
+mod bfcl;
+pub mod cassette;
+mod chat;
+mod format;
+mod inspect;
+mod openhands;
+mod python;
+mod swe_agent;
+mod tau_bench;
+mod values;
+mod yaml;
+
 use std::fmt;
 use std::sync::Arc;
+
+pub use format::{Format, detect, read};
 
 use crate::decision::Decision;
 use crate::entry::{Entry, Meta, Time};

@@ -6,6 +6,7 @@ use super::super::Report;
 use super::item::{Item, Side};
 use super::request::Request;
 use super::rules::always_reasons;
+use crate::json::Raw;
 
 /// Hexadecimal digits an id of the provider has at least; it has 48 or more today.
 const ID_DIGITS: usize = 16;
@@ -79,7 +80,7 @@ impl<'i> Thread<'i> {
             let message = "the compaction has no encrypted_content, so nothing of what it stood for is left";
             report.add("OR-14", &path, message);
         }
-        if item.encrypted_content.and_then(|content| content.string()).is_some_and(|text| !is_whole(&text)) {
+        if item.encrypted_content.and_then(Raw::string).is_some_and(|text| !is_whole(&text)) {
             let message = "the encrypted_content is empty or cut; send it as it came or leave the item out";
             report.add("OR-9", format!("{path}/encrypted_content"), message);
         }
@@ -108,7 +109,7 @@ impl<'i> Thread<'i> {
                 report.add_unverified("OR-4", path, message);
             }
         }
-        if !item.has_summary {
+        if item.summary.is_none() {
             report.add("OR-6", path, "the reasoning has no summary; add an empty list");
         }
         if item.in_progress && item.encrypted_content.is_some() {
@@ -207,8 +208,9 @@ fn is_provided(id: &str) -> bool {
 fn is_whole(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let known_form = text.len() >= TOKEN_CHARS && text.starts_with("gAAAA");
-    !digits.is_empty()
-        && !(known_form && digits.len() % 4 == 1)
+    let possible = !known_form || digits.len() % 4 != 1;
+    possible
+        && !digits.is_empty()
         && digits
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_'))

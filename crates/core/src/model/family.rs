@@ -56,11 +56,12 @@ impl ModelName {
             let digits = word.strip_prefix(['o', 'v']).unwrap_or(word);
             let mut numbers = digits.split('.').map(str::parse::<u32>);
             match (numbers.next(), numbers.next(), version) {
-                // A date such as 20250929 is no version.
-                (Some(Ok(major)), minor, None) if major < 100 && !word.starts_with('v') => {
+                // A date such as 20250929 is no version, nor are the month and day of 2025-09-29.
+                (Some(Ok(100..)), ..) => break,
+                (Some(Ok(major)), minor, None) if !word.starts_with('v') => {
                     version = Some((major, minor.and_then(Result::ok)));
                 }
-                (Some(Ok(minor)), None, Some((major, None))) if minor < 100 && !word.starts_with('v') => {
+                (Some(Ok(minor)), None, Some((major, None))) if !word.starts_with('v') => {
                     version = Some((major, Some(minor)));
                 }
                 _ if KNOWN_VARIANTS.contains(&word) && variant.is_empty() => variant = word,
@@ -110,6 +111,8 @@ mod tests {
             ("bedrock:us.anthropic.claude-haiku-4-5-20251001-v1:0", Line::Claude, "haiku", (4, 5)),
             ("openai:gpt-5.3-codex", Line::Gpt, "codex", (5, 3)),
             ("openai:gpt-5-mini", Line::Gpt, "mini", (5, 0)),
+            ("openai:gpt-5-2025-08-07", Line::Gpt, "", (5, 0)),
+            ("openai:o4-mini-2025-04-16", Line::OpenAiReasoning, "mini", (4, 0)),
             ("openai:o3-mini", Line::OpenAiReasoning, "mini", (3, 0)),
             ("gemini:gemini-3-pro-preview", Line::Gemini, "pro", (3, 0)),
             ("gemini:gemini-2.5-flash", Line::Gemini, "flash", (2, 5)),

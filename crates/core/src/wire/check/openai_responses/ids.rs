@@ -32,7 +32,7 @@ impl<'i> Ids<'i> {
             report.add("OR-7", &path, "the server holds an item with this id already; send only what is new");
         }
         if self.store == Store::Off {
-            let bare = item.encrypted_content.is_none() && !item.has_content;
+            let bare = item.encrypted_content.is_none() && !item.has_content();
             if item.kind == "item_reference" {
                 let message = "nothing is stored, so the reference leads nowhere; send the item itself";
                 report.add("OR-8", &path, message);

@@ -36,12 +36,14 @@ pub(super) struct Item<'a> {
     pub(super) side: Side,
     pub(super) id: Option<Cow<'a, str>>,
     pub(super) call_id: Option<Cow<'a, str>>,
+    /// The id of the call it answers, where an output names the item and not the `call_id`.
+    answered_id: Option<Cow<'a, str>>,
     /// As it is written; none if missing or null.
     pub(super) encrypted_content: Option<Raw<'a>>,
-    pub(super) has_summary: bool,
-    /// Whether it has content that is no empty list.
-    pub(super) has_content: bool,
-    pub(super) has_phase: bool,
+    /// None if missing or null, as the following.
+    pub(super) summary: Option<Raw<'a>>,
+    pub(super) content: Option<Raw<'a>>,
+    pub(super) phase: Option<Raw<'a>>,
     pub(super) in_progress: bool,
     /// Whether it is a call the model does not wait for.
     pub(super) is_async: bool,
@@ -55,10 +57,11 @@ impl<'a> Item<'a> {
             side: Side::Unknown,
             id: None,
             call_id: None,
+            answered_id: None,
             encrypted_content: None,
-            has_summary: false,
-            has_content: false,
-            has_phase: false,
+            summary: None,
+            content: None,
+            phase: None,
             in_progress: false,
             is_async: false,
         };
@@ -69,11 +72,9 @@ impl<'a> Item<'a> {
                 "id" => read.id = value.string().filter(|id| !id.is_empty()),
                 "call_id" => read.call_id = value.string(),
                 "encrypted_content" => read.encrypted_content = Some(value),
-                "summary" => read.has_summary = true,
-                "content" => {
-                    read.has_content = value.kind() != Kind::Array || value.elements().next().is_some()
-                }
-                "phase" => read.has_phase = true,
+                "summary" => read.summary = Some(value),
+                "content" => read.content = Some(value),
+                "phase" => read.phase = Some(value),
                 "status" => read.in_progress = value.string().as_deref() == Some("in_progress"),
                 "async" => read.is_async = value.text() == "true",
                 _ => {}
@@ -93,6 +94,9 @@ impl<'a> Item<'a> {
             }
             _ => Side::Unknown,
         };
+        if read.kind == "local_shell_call_output" && read.call_id.is_none() {
+            read.answered_id = read.id.take();
+        }
         read
     }
 
@@ -101,10 +105,16 @@ impl<'a> Item<'a> {
         self.call_id.as_deref().filter(|_| CALLS.contains(&self.kind.as_ref()))
     }
 
-    /// What pairs an output with its call, if this is an output. Outputs of a local shell have only the id.
+    /// What pairs an output with its call, if this is an output.
     pub(super) fn answers(&self) -> Option<&str> {
-        let key = if self.kind == "local_shell_call_output" { self.id.as_ref() } else { None };
-        self.call_id.as_ref().or(key).filter(|_| self.side == Side::Output).map(AsRef::as_ref)
+        let names = self.call_id.as_deref().or(self.answered_id.as_deref());
+        names.filter(|_| self.side == Side::Output)
+    }
+
+    /// Whether it has content that is no empty list.
+    pub(super) fn has_content(&self) -> bool {
+        self.content
+            .is_some_and(|content| content.kind() != Kind::Array || content.elements().next().is_some())
     }
 
     /// Whether it is something the assistant said to the user.

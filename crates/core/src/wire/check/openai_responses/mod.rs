@@ -45,8 +45,8 @@ pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
                 "items follow the compaction_trigger; put it last",
             );
         }
-        if item.is_reply() && !item.has_phase {
-            let message = "the assistant message has lost its phase; send it as it came";
+        if item.is_reply() && item.phase.is_none() {
+            let message = "the assistant message has no phase; send the one it came with";
             report.add("OR-16", format!("/input/{index}"), message);
         }
     }

@@ -6,6 +6,7 @@ use super::super::Report;
 use super::item::{Item, Side};
 use super::request::Request;
 use super::rules::always_reasons;
+use crate::json::Raw;
 
 /// Hexadecimal digits an id of the provider has at least; it has 48 or more today.
 const ID_DIGITS: usize = 16;
@@ -43,8 +44,8 @@ enum Suspicion {
 pub(super) struct Thread<'i> {
     runs: Vec<Run>,
     places: Vec<Place>,
-    /// Ids of items that were made after reasoning, as the request before shows.
-    reasoned: HashSet<&'i str>,
+    /// Ids of items that were made after reasoning which is missing now, as the request before shows.
+    parted: HashSet<&'i str>,
     /// What a run without reasoning that answers the user means, if nothing else is known.
     suspicion: Suspicion,
     /// The first call of the tool loop under way, if its reasoning was lost.
@@ -62,12 +63,12 @@ impl<'i> Thread<'i> {
         let (runs, places) = runs(items);
         if request.continues() {
             // The reasoning may be with the server.
-            let reasoned = HashSet::new();
-            return Thread { runs, places, reasoned, suspicion: Suspicion::None, thoughtless: None };
+            let parted = HashSet::new();
+            return Thread { runs, places, parted, suspicion: Suspicion::None, thoughtless: None };
         }
         let suspicion = suspicion(&runs, request, report);
         let thoughtless = lost_thought(items, &runs, &places);
-        Thread { runs, places, reasoned: reasoned(before), suspicion, thoughtless }
+        Thread { runs, places, parted: parted(before, items), suspicion, thoughtless }
     }
 
     pub(super) fn check(&self, index: usize, item: &Item<'_>, report: &mut Report<'_>) {
@@ -79,7 +80,7 @@ impl<'i> Thread<'i> {
             let message = "the compaction has no encrypted_content, so nothing of what it stood for is left";
             report.add("OR-14", &path, message);
         }
-        if item.encrypted_content.and_then(|content| content.string()).is_some_and(|text| !is_whole(&text)) {
+        if item.encrypted_content.and_then(Raw::string).is_some_and(|text| !is_whole(&text)) {
             let message = "the encrypted_content is empty or cut; send it as it came or leave the item out";
             report.add("OR-9", format!("{path}/encrypted_content"), message);
         }
@@ -108,7 +109,7 @@ impl<'i> Thread<'i> {
                 report.add_unverified("OR-4", path, message);
             }
         }
-        if !item.has_summary {
+        if item.summary.is_none() {
             report.add("OR-6", path, "the reasoning has no summary; add an empty list");
         }
         if item.in_progress && item.encrypted_content.is_some() {
@@ -120,7 +121,7 @@ impl<'i> Thread<'i> {
     fn misses_reasoning(&self, index: usize, id: &str) -> Suspicion {
         match self.places.get(index).and_then(|place| self.runs.get(place.run)) {
             Some(run) if run.reasons || run.unclear => Suspicion::None,
-            Some(_) if self.reasoned.contains(id) => Suspicion::Sure,
+            Some(_) if self.parted.contains(id) => Suspicion::Sure,
             Some(run) if run.answers_user => self.suspicion,
             _ => Suspicion::None,
         }
@@ -170,15 +171,18 @@ fn suspicion(runs: &[Run], request: &Request<'_>, report: &Report<'_>) -> Suspic
     }
 }
 
-/// The ids of items that come after reasoning in their run.
-fn reasoned<'i>(items: &'i [Item<'_>]) -> HashSet<&'i str> {
+/// The ids of items that came after reasoning `before`, where that reasoning is not among the items now.
+fn parted<'i>(before: &'i [Item<'_>], now: &[Item<'_>]) -> HashSet<&'i str> {
+    let reasoning = |item: &Item<'_>| item.side == Side::Reasoning;
+    let kept: HashSet<&str> =
+        now.iter().filter(|item| reasoning(item)).filter_map(|item| item.id.as_deref()).collect();
     let mut found = HashSet::new();
-    let mut reasons = false;
-    for item in items {
+    let mut lost = false;
+    for item in before {
         match item.side {
-            Side::User | Side::Output => reasons = false,
-            Side::Reasoning => reasons = true,
-            Side::Model if reasons => found.extend(item.id.as_deref()),
+            Side::User | Side::Output => lost = false,
+            Side::Reasoning => lost = item.id.as_deref().is_some_and(|id| !kept.contains(id)),
+            Side::Model if lost => found.extend(item.id.as_deref()),
             Side::Model | Side::Unknown => {}
         }
     }
@@ -207,8 +211,9 @@ fn is_provided(id: &str) -> bool {
 fn is_whole(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let known_form = text.len() >= TOKEN_CHARS && text.starts_with("gAAAA");
-    !digits.is_empty()
-        && !(known_form && digits.len() % 4 == 1)
+    let possible = !known_form || digits.len() % 4 != 1;
+    possible
+        && !digits.is_empty()
         && digits
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_'))

@@ -46,6 +46,7 @@ pub mod nearest;
 mod ranges;
 mod record;
 pub mod redact;
+pub mod stream;
 mod summary;
 mod text;
 pub mod tokens;

@@ -47,6 +47,7 @@ pub mod nearest;
 mod ranges;
 mod record;
 pub mod redact;
+pub mod stream;
 mod summary;
 mod text;
 pub mod tokens;

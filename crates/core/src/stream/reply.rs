@@ -1,0 +1,78 @@
+//! A reply: the message, and what is known about it.
+
+use super::{Assembly, StreamError, Told, reported};
+use super::{anthropic, bedrock, gemini, openai_chat, openai_responses};
+use crate::entry::{Entry, Meta, Status};
+use crate::json::{self, Kind, Raw};
+use crate::wire::{Wire, WireError};
+
+/// What a model answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The format of `raw`.
+    pub wire: Wire,
+    /// The message as the next request would send it back, in the provider's own spelling; a list of items for
+    /// Responses. None if no part of a message came.
+    pub raw: Option<String>,
+    /// How it ended, what it cost, who answered.
+    pub meta: Meta,
+    /// What went wrong, if something did.
+    pub problem: Option<StreamError>,
+    /// What was passed over, one line each.
+    pub notes: Vec<String>,
+}
+
+impl Reply {
+    /// Reads a reply that came in one piece, or the error that came instead of one.
+    ///
+    /// ```
+    /// use scrollback_core::{json, stream::Reply, wire::Wire};
+    /// let body = r#"{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"hi"}],
+    ///     "stop_reason":"end_turn","usage":{"input_tokens":8,"output_tokens":2}}"#;
+    /// let reply = Reply::from_body(Wire::Anthropic, json::check(body)?);
+    /// assert_eq!(reply.raw.as_deref(), Some(r#"{"role":"assistant","content":[{"type":"text","text":"hi"}]}"#));
+    /// assert_eq!(reply.meta.stop.as_deref(), Some("stop"));
+    ///
+    /// let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    /// let reply = Reply::from_body(Wire::Anthropic, json::check(body)?);
+    /// assert_eq!(reply.problem.and_then(|problem| problem.status), Some(529));
+    /// # Ok::<(), json::JsonError>(())
+    /// ```
+    pub fn from_body(wire: Wire, body: Raw<'_>) -> Self {
+        // Asked for a stream without `alt=sse`, Gemini sends the events as a list.
+        if body.kind() == Kind::Array
+            && let (Wire::Gemini, Some(mut events)) = (wire, Assembly::new(wire))
+        {
+            body.elements().for_each(|event| events.take("", event));
+            return events.reply(Status::TruncatedUpstream);
+        }
+        let mut told = Told { ended: true, ..Told::default() };
+        if let Some(error) = reported(body.get("error")) {
+            told.fail(error);
+        }
+        let raw = body.object().ok().and_then(|body| match wire {
+            Wire::OpenaiChat => openai_chat::body(&body, &mut told),
+            Wire::OpenaiResponses => openai_responses::body(&body, &mut told),
+            Wire::Anthropic => anthropic::body(&body, &mut told),
+            Wire::Gemini => gemini::body(&body, &mut told),
+            Wire::Bedrock => bedrock::body(&body, &mut told),
+            Wire::Scrollback => None,
+        });
+        if raw.is_none() && told.problem.is_none() && told.stop.is_none() && told.ended {
+            let worded = body.get("message").or_else(|| body.get("Message")).or_else(|| body.get("detail"));
+            told.problem = Some(match worded {
+                Some(_) => StreamError::read(body),
+                None => StreamError::no_reply(wire),
+            });
+        }
+        told.reply(wire, raw, None, Status::TruncatedUpstream)
+    }
+
+    /// The reply as an entry of a record, with what is known about it.
+    pub fn entry(&self) -> Result<Entry, WireError> {
+        let raw = self.raw.as_deref().ok_or_else(|| WireError::bad_input("the reply holds no message"))?;
+        let mut entry = self.wire.read_message(json::check(raw)?)?;
+        entry.meta = Some(Box::new(self.meta.clone()));
+        Ok(entry)
+    }
+}

@@ -4,6 +4,18 @@
 //! of the wire that holds them best and lets the wire read those, so that there is one way into an [`Entry`]. What is
 //! not a message is kept as a [`Note`], never dropped in silence.
 
+mod claude_code;
+mod codex;
+mod draft;
+mod format;
+mod goose;
+mod langchain;
+mod lines;
+mod openai_finetune;
+mod print;
+mod sharegpt;
+mod strands;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +23,10 @@ use crate::decision::Decision;
 use crate::entry::{Entry, Meta, Time};
 use crate::json;
 use crate::wire::{ParseOptions, Wire, WireError};
+
+pub use format::Format;
+pub use goose::{Row as GooseRow, read_rows as read_goose_rows};
+pub use strands::read_folder as read_strands_folder;
 
 /// One conversation found in a transcript.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +114,7 @@ impl std::error::Error for TranscriptError {}
 /// What a transcript gave: its conversations, and the lines that could not be read (the rest was).
 #[derive(Clone, Debug, Default)]
 pub struct Transcript {
-    /// In the order in which they begin.
+    /// The main one first, where the source has one; otherwise in the order in which they begin.
     pub conversations: Vec<Conversation>,
     /// Lines that are broken; readers go on after them.
     pub failed: Vec<TranscriptError>,
@@ -121,6 +137,12 @@ pub(crate) struct Found {
 ///
 /// `Conversation::sources` tells for each entry which message it came from, so that decisions can be placed.
 pub(crate) fn read_messages(wire: Wire, found: &[Found]) -> Result<Conversation, WireError> {
+    let all: Vec<&Found> = found.iter().collect();
+    Ok(read_placed(wire, &all)?.0)
+}
+
+/// Like [`read_messages`], and tells for each entry which of the messages it came from.
+fn read_placed(wire: Wire, found: &[&Found]) -> Result<(Conversation, Vec<usize>), WireError> {
     let mut list = String::from("[");
     for (number, message) in found.iter().enumerate() {
         if number > 0 {
@@ -130,7 +152,7 @@ pub(crate) fn read_messages(wire: Wire, found: &[Found]) -> Result<Conversation,
     }
     list.push(']');
     let parsed = wire.parse(json::check(&list)?, &ParseOptions::default())?;
-    let mut conversation = Conversation::default();
+    let (mut conversation, mut places) = (Conversation::default(), Vec::new());
     for (mut entry, index) in parsed.entries.into_iter().zip(parsed.indexes) {
         let Some(message) = found.get(index) else { continue };
         if let Some(time) = message.time {
@@ -141,10 +163,11 @@ pub(crate) fn read_messages(wire: Wire, found: &[Found]) -> Result<Conversation,
         }
         conversation.entries.push(entry);
         conversation.sources.push(message.source.clone());
+        places.push(index);
     }
     conversation.notes =
         parsed.notes.into_iter().map(|note| Note { line: 0, kind: note, raw: None }).collect();
-    Ok(conversation)
+    Ok((conversation, places))
 }
 
 /// A time as RFC 3339 text; none if it is none.

@@ -185,11 +185,11 @@ impl<'a> Interaction<'a> {
             ..Conversation::default()
         };
         for (mut entry, index) in parsed.entries.into_iter().zip(parsed.indexes) {
-            if index >= sent && entry.meta.is_none() {
+            if index.is_some_and(|index| index >= sent) && entry.meta.is_none() {
                 entry.meta = meta.clone().map(Box::new);
             }
             conversation.entries.push(entry);
-            conversation.sources.push(Source { line: index + 1, id: None });
+            conversation.sources.push(Source { line: index.map_or(0, |index| index + 1), id: None });
         }
         let assumed = parsed.notes.into_iter().map(|kind| Note { line: 0, kind, raw: None });
         conversation.notes.extend(assumed);

@@ -1,6 +1,9 @@
 //! Which tool a transcript is of, and the one way to read any of them.
 
-use super::{Transcript, TranscriptError, bfcl, cassette, inspect, openhands, swe_agent, tau_bench};
+use super::{
+    Transcript, TranscriptError, bfcl, cassette, claude_code, codex, goose, inspect, langchain, openai_finetune,
+    openhands, sharegpt, strands, swe_agent, tau_bench,
+};
 
 /// A transcript format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,11 +41,11 @@ impl Format {
     pub const ALL: [Format; 13] = [
         Format::ClaudeCode,
         Format::Codex,
+        Format::Goose,
         Format::Langchain,
         Format::Strands,
-        Format::OpenaiFinetune,
         Format::Sharegpt,
-        Format::Goose,
+        Format::OpenaiFinetune,
         Format::TauBench,
         Format::SweAgent,
         Format::Openhands,
@@ -77,20 +80,19 @@ impl Format {
 
     fn looks_like(self, text: &str) -> bool {
         match self {
-            // merged with: Format::ClaudeCode => claude_code::looks_like(text),
-            // merged with: Format::Codex => codex::looks_like(text),
-            // merged with: Format::Langchain => langchain::looks_like(text),
-            // merged with: Format::Strands => strands::looks_like(text),
-            // merged with: Format::OpenaiFinetune => openai_finetune::looks_like(text),
-            // merged with: Format::Sharegpt => sharegpt::looks_like(text),
-            // merged with: Format::Goose => goose::looks_like(text),
+            Format::ClaudeCode => claude_code::looks_like(text),
+            Format::Codex => codex::looks_like(text),
+            Format::Langchain => langchain::looks_like(text),
+            Format::Strands => strands::looks_like(text),
+            Format::OpenaiFinetune => openai_finetune::looks_like(text),
+            Format::Sharegpt => sharegpt::looks_like(text),
+            Format::Goose => goose::looks_like(text),
             Format::TauBench => tau_bench::looks_like(text),
             Format::SweAgent => swe_agent::looks_like(text),
             Format::Openhands => openhands::looks_like(text),
             Format::Inspect => inspect::looks_like(text),
             Format::Bfcl => bfcl::looks_like(text),
             Format::Cassette => cassette::looks_like(text),
-            _ => false,
         }
     }
 }
@@ -124,20 +126,19 @@ pub fn read(format: Option<Format>, text: &str) -> Result<Transcript, Transcript
         return Err(TranscriptError { line: 0, byte: 0, problem });
     };
     match format {
-        // merged with: Format::ClaudeCode => claude_code::read(text),
-        // merged with: Format::Codex => codex::read(text),
-        // merged with: Format::Langchain => langchain::read(text),
-        // merged with: Format::Strands => strands::read(text),
-        // merged with: Format::OpenaiFinetune => openai_finetune::read(text),
-        // merged with: Format::Sharegpt => sharegpt::read(text),
-        // merged with: Format::Goose => goose::read(text),
+        Format::ClaudeCode => claude_code::read(text),
+        Format::Codex => codex::read(text),
+        Format::Langchain => langchain::read(text),
+        Format::Strands => strands::read(text),
+        Format::OpenaiFinetune => openai_finetune::read(text),
+        Format::Sharegpt => sharegpt::read(text),
+        Format::Goose => goose::read(text),
         Format::TauBench => tau_bench::read(text),
         Format::SweAgent => swe_agent::read(text),
         Format::Openhands => openhands::read(text),
         Format::Inspect => inspect::read(text),
         Format::Bfcl => bfcl::read(text),
         Format::Cassette => cassette::read(text),
-        other => Err(TranscriptError { line: 0, byte: 0, problem: format!("{other} is not read yet") }),
     }
 }
 

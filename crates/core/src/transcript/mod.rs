@@ -7,10 +7,20 @@
 mod bfcl;
 pub mod cassette;
 mod chat;
+mod claude_code;
+mod codex;
+mod draft;
 mod format;
+mod goose;
 mod inspect;
+mod langchain;
+mod lines;
+mod openai_finetune;
 mod openhands;
+mod print;
 mod python;
+mod sharegpt;
+mod strands;
 mod swe_agent;
 mod tau_bench;
 mod values;
@@ -19,12 +29,14 @@ mod yaml;
 use std::fmt;
 use std::sync::Arc;
 
-pub use format::{Format, detect, read};
-
 use crate::decision::Decision;
 use crate::entry::{Entry, Meta, Time};
 use crate::json;
 use crate::wire::{ParseOptions, Wire, WireError};
+
+pub use format::{Format, detect, read};
+pub use goose::{Row as GooseRow, read_rows as read_goose_rows};
+pub use strands::read_folder as read_strands_folder;
 
 /// One conversation found in a transcript.
 #[derive(Clone, Debug, Default)]
@@ -112,7 +124,7 @@ impl std::error::Error for TranscriptError {}
 /// What a transcript gave: its conversations, and the lines that could not be read (the rest was).
 #[derive(Clone, Debug, Default)]
 pub struct Transcript {
-    /// In the order in which they begin.
+    /// The main one first, where the source has one; otherwise in the order in which they begin.
     pub conversations: Vec<Conversation>,
     /// Lines that are broken; readers go on after them.
     pub failed: Vec<TranscriptError>,
@@ -135,6 +147,12 @@ pub(crate) struct Found {
 ///
 /// `Conversation::sources` tells for each entry which message it came from, so that decisions can be placed.
 pub(crate) fn read_messages(wire: Wire, found: &[Found]) -> Result<Conversation, WireError> {
+    let all: Vec<&Found> = found.iter().collect();
+    Ok(read_placed(wire, &all)?.0)
+}
+
+/// Like [`read_messages`], and tells for each entry which of the messages it came from.
+fn read_placed(wire: Wire, found: &[&Found]) -> Result<(Conversation, Vec<usize>), WireError> {
     let mut list = String::from("[");
     for (number, message) in found.iter().enumerate() {
         if number > 0 {
@@ -144,9 +162,9 @@ pub(crate) fn read_messages(wire: Wire, found: &[Found]) -> Result<Conversation,
     }
     list.push(']');
     let parsed = wire.parse(json::check(&list)?, &ParseOptions::default())?;
-    let mut conversation = Conversation::default();
+    let (mut conversation, mut places) = (Conversation::default(), Vec::new());
     for (mut entry, index) in parsed.entries.into_iter().zip(parsed.indexes) {
-        let Some(message) = index.and_then(|index| found.get(index)) else { continue };
+        let Some((index, message)) = index.and_then(|index| Some((index, found.get(index)?))) else { continue };
         if let Some(time) = message.time {
             entry.created_at = time;
         }
@@ -155,10 +173,11 @@ pub(crate) fn read_messages(wire: Wire, found: &[Found]) -> Result<Conversation,
         }
         conversation.entries.push(entry);
         conversation.sources.push(message.source.clone());
+        places.push(index);
     }
     conversation.notes =
         parsed.notes.into_iter().map(|note| Note { line: 0, kind: note, raw: None }).collect();
-    Ok(conversation)
+    Ok((conversation, places))
 }
 
 /// A time as RFC 3339 text; none if it is none.

@@ -1,8 +1,12 @@
 //! Wires: the message formats of providers. One file each, all of the same shape: parse a body into entries,
 //! render a view back into one.
 
+mod bedrock;
 pub mod check;
+mod gemini;
 pub mod openai_chat;
+mod read;
+mod split;
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,6 +80,8 @@ impl Wire {
     pub fn parse(self, body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
         match self {
             Wire::OpenaiChat => openai_chat::parse(body, options),
+            Wire::Gemini => gemini::parse(body, options),
+            Wire::Bedrock => bedrock::parse(body, options),
             _ => Err(WireError::bad_input("not read yet")),
         }
     }

@@ -1,0 +1,179 @@
+//! How every wire reads values: what may be missing, what must be a text, and what to say when it is not.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{Body, Wire, WireError};
+use crate::block::{Block, BlockKind, CallStyle, ToolCall};
+use crate::context::Tools;
+use crate::entry::{ContentState, Entry, Origin, Role, Time};
+use crate::json::{self, Kind, Object, Raw};
+use crate::text::{RawJson, Text};
+
+/// The single member under which arguments that are no JSON object travel on wires that want an object.
+const RAW_ARGUMENTS: &str = "__raw";
+
+/// Spans are kept in 32 bits.
+const MAX_MESSAGE_BYTES: usize = u32::MAX as usize;
+
+/// The list of messages in a body, and what stands around it; a bare list is a body too.
+pub(super) fn message_list<'a>(body: Raw<'a>, key: &'static str) -> Result<(Raw<'a>, Body), WireError> {
+    match body.kind() {
+        Kind::Array => Ok((body, Body::List)),
+        Kind::Object => {
+            let object = body.object().map_err(|key| WireError::duplicate_key(String::new(), &key))?;
+            let list =
+                object.get(key).ok_or_else(|| WireError::bad_input(format!("the object has no `{key}`")))?;
+            if list.kind() != Kind::Array {
+                let problem = format!("`{key}` must be a list, not {}", list.kind().name());
+                return Err(WireError::bad_input(problem).at(&format!("/{key}")));
+            }
+            Ok((list, Body::Object { raw: body.text().into(), key }))
+        }
+        other => Err(WireError::bad_input(format!("expected a list of messages, found {}", other.name()))),
+    }
+}
+
+/// The text of a message in memory of its own.
+pub(super) fn own_text(message: Raw<'_>, path: &str, what: &str) -> Result<Arc<str>, WireError> {
+    if message.kind() != Kind::Object {
+        let problem = format!("{what} must be an object, not {}", message.kind().name());
+        return Err(WireError::bad_message(path.into(), problem));
+    }
+    if message.text().len() > MAX_MESSAGE_BYTES {
+        return Err(WireError::bad_message(path.into(), format!("{what} is larger than 4 GiB")));
+    }
+    Ok(message.text().into())
+}
+
+/// An entry with nothing in it yet.
+pub(super) fn empty_entry(wire: Wire, role: Role, raw: Arc<str>) -> Entry {
+    Entry {
+        role,
+        blocks: Box::default(),
+        content_state: ContentState::Absent,
+        evaluation_id: Uuid::nil(),
+        sequence: 0,
+        created_at: Time::default(),
+        author: None,
+        meta: None,
+        origin: Origin { wire, raw, part: None },
+    }
+}
+
+/// An object in which no key stands twice.
+pub(super) fn object<'a>(value: Raw<'a>, path: &str, what: &str) -> Result<Object<'a>, WireError> {
+    if value.kind() != Kind::Object {
+        let problem = format!("{what} must be an object, not {}", value.kind().name());
+        return Err(WireError::bad_message(path.into(), problem));
+    }
+    value.object().map_err(|key| WireError::duplicate_key(path.into(), &key))
+}
+
+/// The role word of a message.
+pub(super) fn role_word(message: &Object<'_>, path: &str, roles: &str) -> Result<String, WireError> {
+    let path = format!("{path}/role");
+    match message.get("role").map(Raw::string) {
+        Some(Some(word)) => Ok(word.into_owned()),
+        Some(None) => Err(WireError::bad_message(path, "the role must be a text".into())),
+        None => Err(WireError::bad_message(path, format!("the message has no role: expected {roles}"))),
+    }
+}
+
+/// The complaint about a role nobody knows.
+pub(super) fn unknown_role(word: &str, path: &str, roles: &str) -> WireError {
+    let problem = format!("unknown role {}: expected {roles}", quoted(word));
+    WireError::bad_message(format!("{path}/role"), problem)
+}
+
+/// A word of the input in an error message: enough to recognise it.
+fn quoted(word: &str) -> String {
+    let short: String = word.chars().take(40).collect();
+    if short.len() < word.len() { format!("{short:?}…") } else { format!("{short:?}") }
+}
+
+/// The text under a key; none if it is missing or no text.
+pub(super) fn optional_text(object: &Object<'_>, key: &str, source: &Arc<str>) -> Option<Text> {
+    let value = object.get(key).filter(|value| value.kind() == Kind::String)?;
+    Some(Text::Raw(RawJson::new(source, value)))
+}
+
+/// The text under a key that must be there.
+pub(super) fn text(object: &Object<'_>, key: &str, source: &Arc<str>, path: &str) -> Result<Text, WireError> {
+    optional_text(object, key, source).ok_or_else(|| {
+        let missing = object.get(key).is_none();
+        let problem =
+            if missing { format!("the part has no `{key}`") } else { format!("`{key}` must be a text") };
+        WireError::bad_message(format!("{path}/{key}"), problem)
+    })
+}
+
+/// An id that may be missing, but must be a text if it is there.
+pub(super) fn id_text(
+    object: &Object<'_>,
+    key: &str,
+    source: &Arc<str>,
+    path: &str,
+) -> Result<Option<Text>, WireError> {
+    match object.get(key).map(Raw::kind) {
+        None | Some(Kind::Null) => Ok(None),
+        Some(Kind::String) => Ok(optional_text(object, key, source)),
+        Some(other) => Err(WireError::bad_message(
+            format!("{path}/{key}"),
+            format!("an id must be a text, not {}", other.name()),
+        )),
+    }
+}
+
+/// The arguments of a call on a wire that holds them as an object: its text, or what was wrapped because it is none.
+pub(super) fn object_arguments(value: Option<Raw<'_>>, source: &Arc<str>) -> Text {
+    let Some(value) = value.filter(|value| value.kind() != Kind::Null) else { return Text::from("{}") };
+    match only_member(value) {
+        Some((key, inner)) if key == RAW_ARGUMENTS && inner.kind() == Kind::String => {
+            Text::Raw(RawJson::new(source, inner))
+        }
+        _ => Text::Json(RawJson::new(source, value)),
+    }
+}
+
+/// The one member of an object that has no other.
+pub(super) fn only_member(value: Raw<'_>) -> Option<(Cow<'_, str>, Raw<'_>)> {
+    let mut members = value.members();
+    let member = members.next()?;
+    members.next().is_none().then_some(member)
+}
+
+/// A call that has JSON of its own.
+pub(super) fn call_block(
+    raw: Raw<'_>,
+    source: &Arc<str>,
+    call_id: Option<Text>,
+    name: Option<Text>,
+    arguments: Text,
+    style: CallStyle,
+) -> Block {
+    let name = name.unwrap_or_else(|| Text::from(""));
+    let call = ToolCall { call_id, name, arguments, style, signature: None };
+    Block::new(BlockKind::ToolCall(Box::new(call)), Some(RawJson::new(source, raw)))
+}
+
+/// Bytes as base64: a text, or the object SDKs write into files.
+pub(super) fn bytes(value: Raw<'_>, source: &Arc<str>) -> Option<Text> {
+    let value = if value.kind() == Kind::Object { value.get("data")? } else { value };
+    (value.kind() == Kind::String).then(|| Text::Raw(RawJson::new(source, value)))
+}
+
+/// The tools of a request: `definitions` are the values that define one each.
+pub(super) fn tools<'a>(
+    definitions: impl Iterator<Item = Raw<'a>>,
+    name: impl Fn(Raw<'a>) -> Option<Raw<'a>>,
+) -> Tools {
+    let (mut names, mut texts) = (Vec::new(), Vec::new());
+    for definition in definitions {
+        texts.push(json::one_line(definition).into_owned());
+        names.extend(name(definition).and_then(Raw::string).map(Cow::into_owned));
+    }
+    Tools::defined(names, texts)
+}

@@ -1,5 +1,8 @@
 //! Amazon Bedrock Converse: every message holds a list of blocks, and each result in it becomes an entry.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use super::read::{

@@ -3,6 +3,8 @@
 //! Keys are read in the spelling of REST (`functionCall`) and in that of the SDKs (`function_call`).
 
 mod pair;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -38,7 +38,9 @@ pub(crate) fn parse(data: &[u8]) {
     }
     // Unchanged entries print as they came, white space aside.
     let view = scrollback_core::View::of(&record, &cx);
-    for (item, message) in view.items().zip(Wire::OpenaiChat.render(view.items(), RenderOptions::default()).messages) {
+    for (item, message) in
+        view.items().zip(Wire::OpenaiChat.render(view.items(), RenderOptions::default()).messages)
+    {
         if item.fidelity == scrollback_core::Fidelity::AsSaid {
             let raw = item.entry.origin.raw.as_ref();
             assert_eq!(message, json::one_line(json::check(raw).unwrap_or_else(|error| panic!("{error}"))));

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use crate::model::ModelName;
-use crate::wire::Wire;
 use crate::tokens::{Counter, OVERHEAD, Tokenizer};
+use crate::wire::Wire;
 
 /// What a view does with a tool call whose results are not all there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

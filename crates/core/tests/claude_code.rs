@@ -101,8 +101,9 @@ fn lines_of(read: &Transcript, roles: &[Role]) -> BTreeSet<usize> {
 
 fn check(path: &Path, text: &str) -> usize {
     let name = path.display();
-    assert_eq!(Format::detect(text), Some(Format::ClaudeCode), "{name}");
-    let read = Format::ClaudeCode.read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(scrollback_core::transcript::detect(text), Some(Format::ClaudeCode), "{name}");
+    let read = scrollback_core::transcript::read(Some(Format::ClaudeCode), text)
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
     let scan = scan(text);
 
     let failed: BTreeSet<usize> = read.failed.iter().map(|failure| failure.line).collect();

@@ -152,7 +152,11 @@ fn token_budget() {
     // The first group that does not fit ends the walk: no holes.
     expect("u a a=*400 a u", "token_budget(50)", "3 4");
     // Tools on offer are part of the request.
-    let tools = Tools::defined(scrollback_core::wire::Wire::OpenaiChat, vec!["f".into()], vec![r#"{"type":"function"}"#.into()]);
+    let tools = Tools::defined(
+        scrollback_core::wire::Wire::OpenaiChat,
+        vec!["f".into()],
+        vec![r#"{"type":"function"}"#.into()],
+    );
     let cx = CurationContext { tools: Some(tools), ..CurationContext::default() };
     let error = record.view(&cx, &*manager::parse("token_budget(13)").unwrap()).unwrap_err();
     assert!(matches!(error, CurationError::BudgetTooSmall { needed: 24..=26, budget: 13 }), "{error:?}");

@@ -37,7 +37,11 @@ pub(crate) fn one_call() -> Fallible<()> {
     for (name, manager) in managers()? {
         let (mut times, mut sent) = (Vec::new(), Vec::new());
         for record in &records {
-            sent.push(Wire::OpenaiChat.render(record.view(&cx, &*manager)?.items(), RenderOptions::default()).messages);
+            sent.push(
+                Wire::OpenaiChat
+                    .render(record.view(&cx, &*manager)?.items(), RenderOptions::default())
+                    .messages,
+            );
             times.push(measure::call(|| record.view(&cx, &*manager)));
         }
         let lengths: Vec<String> = sent.iter().map(|view| view.len().to_string()).collect();

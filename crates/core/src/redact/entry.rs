@@ -17,7 +17,7 @@ impl Redactor {
     #[must_use]
     pub fn entry(&self, entry: &Entry) -> Entry {
         let raw = self.json(Raw::trusted(&entry.origin.raw));
-        let read = json::check(&raw).ok().and_then(|raw| entry.origin.wire.read_message(raw).ok());
+        let read = json::check(&raw).ok().and_then(|raw| entry.origin.wire.read_entry(entry.role, raw).ok());
         // A message whose strings are redacted is still a message; the other branch is there for the type only.
         let mut shown = read
             .unwrap_or_else(|| Entry::text(entry.role, &self.text(&entry.content().unwrap_or_default()).text))

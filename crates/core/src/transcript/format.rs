@@ -1,8 +1,8 @@
 //! Which tool a transcript is of, and the one way to read any of them.
 
 use super::{
-    Transcript, TranscriptError, bfcl, cassette, claude_code, codex, goose, inspect, langchain, openai_finetune,
-    openhands, sharegpt, strands, swe_agent, tau_bench,
+    Transcript, TranscriptError, bfcl, cassette, claude_code, codex, goose, inspect, langchain,
+    openai_finetune, openhands, sharegpt, strands, swe_agent, tau_bench,
 };
 
 /// A transcript format.

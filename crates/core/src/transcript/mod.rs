@@ -164,7 +164,9 @@ fn read_placed(wire: Wire, found: &[&Found]) -> Result<(Conversation, Vec<usize>
     let parsed = wire.parse(json::check(&list)?, &ParseOptions::default())?;
     let (mut conversation, mut places) = (Conversation::default(), Vec::new());
     for (mut entry, index) in parsed.entries.into_iter().zip(parsed.indexes) {
-        let Some((index, message)) = index.and_then(|index| Some((index, found.get(index)?))) else { continue };
+        let Some((index, message)) = index.and_then(|index| Some((index, found.get(index)?))) else {
+            continue;
+        };
         if let Some(time) = message.time {
             entry.created_at = time;
         }

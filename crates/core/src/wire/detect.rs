@@ -26,7 +26,8 @@ pub(super) fn detect(body: Raw<'_>) -> Option<Wire> {
 
 /// What the members around the messages tell.
 fn by_request(body: Raw<'_>) -> Option<Wire> {
-    let bedrock = ["toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig", "modelId"];
+    let bedrock =
+        ["toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig", "modelId"];
     if bedrock.iter().any(|key| body.get(key).is_some()) {
         return Some(Wire::Bedrock);
     }
@@ -64,7 +65,8 @@ fn by_message(message: Raw<'_>) -> Option<Wire> {
     if message.get("type").is_some() {
         return Some(Wire::OpenaiResponses);
     }
-    let of_chat = ["tool_calls", "tool_call_id", "function_call"].iter().any(|key| message.get(key).is_some());
+    let of_chat =
+        ["tool_calls", "tool_call_id", "function_call"].iter().any(|key| message.get(key).is_some());
     if of_chat || matches!(role.as_deref(), Some("tool" | "developer" | "function")) {
         return Some(Wire::OpenaiChat);
     }
@@ -74,16 +76,15 @@ fn by_message(message: Raw<'_>) -> Option<Wire> {
 
 fn by_block(block: Raw<'_>) -> Option<Wire> {
     let Some(word) = block.get("type").and_then(Raw::string) else {
-        let converse = [
-            "text", "toolUse", "toolResult", "image", "document", "video", "reasoningContent", "cachePoint",
-        ];
+        let converse =
+            ["text", "toolUse", "toolResult", "image", "document", "video", "reasoningContent", "cachePoint"];
         return converse.iter().any(|key| block.get(key).is_some()).then_some(Wire::Bedrock);
     };
     match word.as_ref() {
         "input_text" | "output_text" | "input_image" | "input_file" => Some(Wire::OpenaiResponses),
         "image_url" | "input_audio" | "file" | "refusal" => Some(Wire::OpenaiChat),
-        "tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image" | "document" | "server_tool_use"
-        | "search_result" | "compaction" => Some(Wire::Anthropic),
+        "tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image" | "document"
+        | "server_tool_use" | "search_result" | "compaction" => Some(Wire::Anthropic),
         _ if block.get("cache_control").is_some() => Some(Wire::Anthropic),
         _ => None,
     }
@@ -109,10 +110,16 @@ mod tests {
             (r#"{"contents":[]}"#, Wire::Gemini),
             (r#"[{"role":"user","parts":[{"text":"hi"}]}]"#, Wire::Gemini),
             (r#"{"input":"hi"}"#, Wire::OpenaiResponses),
-            (r#"[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]"#, Wire::OpenaiResponses),
+            (
+                r#"[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]"#,
+                Wire::OpenaiResponses,
+            ),
             (r#"[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]"#, Wire::OpenaiResponses),
             (r#"{"scrollback":1,"entries":[]}"#, Wire::Scrollback),
-            (r#"[{"role":"user","content":"hi"},{"role":"tool","tool_call_id":"a","content":""}]"#, Wire::OpenaiChat),
+            (
+                r#"[{"role":"user","content":"hi"},{"role":"tool","tool_call_id":"a","content":""}]"#,
+                Wire::OpenaiChat,
+            ),
         ];
         for (body, wire) in cases {
             assert_eq!(detect(check(body).unwrap()), Some(wire), "{body}");

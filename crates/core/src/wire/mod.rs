@@ -17,12 +17,14 @@ use uuid::Uuid;
 
 use crate::context::Tools;
 use crate::decision::Decision;
-use crate::entry::{Entry, Time};
+use crate::entry::{Entry, Role, Time};
 use crate::json::{JsonError, Raw};
 use crate::record::{AppendError, Record, Slot};
 use crate::view::Item;
 
-pub use render::{LeftOut, Lost, OPENING, Purpose, RenderOptions, Rendered, SYSTEM_NOTE, list_key, system_key, tools_key};
+pub use render::{
+    LeftOut, Lost, OPENING, Purpose, RenderOptions, Rendered, SYSTEM_NOTE, list_key, system_key, tools_key,
+};
 
 /// A provider's message format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -87,7 +89,8 @@ impl Wire {
             Wire::OpenaiResponses => parse::openai_responses::parse(body, options),
             Wire::Anthropic => parse::anthropic::parse(body, options),
             Wire::Scrollback => parse::scrollback::parse(body, options),
-            _ => Err(WireError::bad_input("not read yet")),
+            Wire::Gemini => parse::gemini::parse(body, options),
+            Wire::Bedrock => parse::bedrock::parse(body, options),
         }
     }
 
@@ -97,7 +100,19 @@ impl Wire {
             Wire::OpenaiChat => parse::openai_chat::read_message(message),
             Wire::OpenaiResponses => parse::openai_responses::read_message(message),
             Wire::Anthropic => parse::anthropic::read_message(message),
-            _ => Err(WireError::bad_input("not read yet")),
+            Wire::Gemini => parse::gemini::read_message(message),
+            Wire::Bedrock => parse::bedrock::read_message(message),
+            Wire::Scrollback => {
+                Err(WireError::bad_input("an entry in the neutral form names the wire of its message"))
+            }
+        }
+    }
+
+    /// The same for an entry whose role is known: on one wire instructions look like any other message.
+    pub(crate) fn read_entry(self, role: Role, message: Raw<'_>) -> Result<Entry, WireError> {
+        match (self, role) {
+            (Wire::Gemini, Role::System) => parse::gemini::read_system(message, ""),
+            _ => self.read_message(message),
         }
     }
 
@@ -153,7 +168,14 @@ pub struct Between {
 impl Parsed {
     /// Nothing read yet.
     fn around(body: Body) -> Self {
-        Parsed { entries: Vec::new(), indexes: Vec::new(), body, tools: None, notes: Vec::new(), between: Vec::new() }
+        Parsed {
+            entries: Vec::new(),
+            indexes: Vec::new(),
+            body,
+            tools: None,
+            notes: Vec::new(),
+            between: Vec::new(),
+        }
     }
 
     /// The entries as a record, with the decisions among them.
@@ -165,7 +187,9 @@ impl Parsed {
             let position = record.len() as u64;
             if let Some(other) = between.next_if(|other| other.position == position) {
                 match other.slot {
-                    Slot::Decision(decision, at) => record.decide(Decision::clone(&decision), at).map(|_| ())?,
+                    Slot::Decision(decision, at) => {
+                        record.decide(Decision::clone(&decision), at).map(|_| ())?
+                    }
                     Slot::Erased(tombstone) => record.bury(*tombstone).map(|_| ())?,
                     Slot::Message(_) => {}
                 }

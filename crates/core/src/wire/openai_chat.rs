@@ -65,6 +65,6 @@ pub(crate) fn calling_entry(text: Option<&str>, calls: &[(&str, &str, &str)]) ->
 
 fn own_entry(role: Role, raw: &str) -> Entry {
     // What we print ourselves always reads back; the empty entry is there for the type only.
-    provider_message_to_entry(Raw::trusted(raw)).unwrap_or_else(|_| empty_entry(Wire::OpenaiChat, role, raw.into()))
+    provider_message_to_entry(Raw::trusted(raw))
+        .unwrap_or_else(|_| empty_entry(Wire::OpenaiChat, role, raw.into()))
 }
-

@@ -84,7 +84,10 @@ pub(super) fn mend(
             return Repaired { body: unwrapped(text), repairs, left: broken };
         }
         for violation in done {
-            let action = rules(wire).iter().find(|rule| rule.id == violation.rule).map_or("left out", |rule| rule.mend);
+            let action = rules(wire)
+                .iter()
+                .find(|rule| rule.id == violation.rule)
+                .map_or("left out", |rule| rule.mend);
             let action = if action.is_empty() { "left out" } else { action };
             let repair = Repair { rule: violation.rule, path: violation.path.clone(), action };
             if !repairs.contains(&repair) {
@@ -94,7 +97,11 @@ pub(super) fn mend(
         text = next;
     }
     let left = json::check(&text).map(|body| check::check(wire, body, options)).unwrap_or_default();
-    Repaired { body: unwrapped(text), repairs, left: left.into_iter().filter(|violation| matters(violation)).collect() }
+    Repaired {
+        body: unwrapped(text),
+        repairs,
+        left: left.into_iter().filter(|violation| matters(violation)).collect(),
+    }
 }
 
 /// The coherent view of the list, every unanswered call closed.
@@ -139,7 +146,9 @@ fn offending(wire: Wire, broken: &[Violation]) -> Edits {
         };
         let steps: Vec<&str> = rest.split('/').collect();
         let kept = match steps.as_slice() {
-            [message, key @ ("content" | "parts" | "tool_calls"), block, ..] => format!("{list}{message}/{key}/{block}"),
+            [message, key @ ("content" | "parts" | "tool_calls"), block, ..] => {
+                format!("{list}{message}/{key}/{block}")
+            }
             [message, ..] => format!("{list}{message}"),
             [] => continue,
         };

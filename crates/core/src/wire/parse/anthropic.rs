@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::read::{
-    call_block, empty_entry, id_text, message_list, object, object_arguments, optional_text, own_text, role_word, text,
-    tools, unknown_role,
+    call_block, empty_entry, id_text, message_list, object, object_arguments, optional_text, own_text,
+    role_word, text, tools, unknown_role,
 };
 use super::split::split;
 use crate::block::{
@@ -54,8 +54,9 @@ fn read_entries(message: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
     if whole.role == Role::Assistant || !has_result(&whole) {
         return Ok(vec![whole]);
     }
-    let is_result = |block: Raw<'_>| block.get("type").and_then(Raw::string).as_deref() == Some("tool_result");
-    let pieces = split(&source, "content", is_result);
+    let is_result =
+        |block: Raw<'_>| block.get("type").and_then(Raw::string).as_deref() == Some("tool_result");
+    let pieces = split(&source, "content", path, is_result)?;
     if pieces.len() == 1 {
         return Ok(vec![as_result(whole)]);
     }
@@ -168,7 +169,8 @@ fn read_block(raw: Raw<'_>, source: &Arc<str>, path: &str, role: Role) -> Result
             };
             let id = id_text(&block, "id", source, path)?;
             let arguments = object_arguments(block.get("input"), source);
-            let mut read = call_block(raw, source, id, optional_text(&block, "name", source), arguments, style);
+            let mut read =
+                call_block(raw, source, id, optional_text(&block, "name", source), arguments, style);
             read.marks = marks(&block, source);
             return Ok(read);
         }

@@ -4,6 +4,8 @@
 //! Every entry keeps the exact text of its message; its blocks are slices of that text.
 
 pub(super) mod anthropic;
+pub(super) mod bedrock;
+pub(super) mod gemini;
 pub(super) mod openai_chat;
 pub(super) mod openai_responses;
 mod read;

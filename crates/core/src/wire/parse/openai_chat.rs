@@ -35,7 +35,9 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
         }
     }
     parsed.tools = body.get("tools").filter(|list| list.kind() == Kind::Array).map(|list| {
-        tools(Wire::OpenaiChat, list.elements(), |tool| tool.get("function").or_else(|| tool.get("custom")).unwrap_or(tool).get("name"))
+        tools(Wire::OpenaiChat, list.elements(), |tool| {
+            tool.get("function").or_else(|| tool.get("custom")).unwrap_or(tool).get("name")
+        })
     });
     parsed.notes = reader.notes;
     Ok(parsed)
@@ -250,4 +252,3 @@ fn read_media(kind: &str, inner: Raw<'_>, source: &Arc<str>) -> Media {
         size: None,
     }
 }
-

@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::read::{call_block, empty_entry, id_text, object, optional_text, own_text, text, tools, unknown_role};
+use super::read::{
+    call_block, empty_entry, id_text, object, optional_text, own_text, text, tools, unknown_role,
+};
 use crate::block::{
     Block, BlockKind, CallStyle, Marks, Media, MediaKind, MediaSource, Reasoning, ToolResult,
 };
@@ -22,7 +24,11 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
         Kind::Array => (body, Body::List),
         Kind::Object => {
             let object = body.object().map_err(|key| WireError::duplicate_key(String::new(), &key))?;
-            let key = if object.get("input").is_none() && object.get("items").is_some() { "items" } else { "input" };
+            let key = if object.get("input").is_none() && object.get("items").is_some() {
+                "items"
+            } else {
+                "input"
+            };
             let input = object.get(key).ok_or_else(|| WireError::bad_input("the object has no `input`"))?;
             (input, Body::Object { raw: body.text().into(), key })
         }
@@ -76,7 +82,8 @@ fn read_instructions(instructions: Raw<'_>) -> Entry {
 /// `input` as one text: the message it is short for.
 fn user_text(input: Raw<'_>) -> Entry {
     let source: Arc<str> = format!("{{\"role\":\"user\",\"content\":{}}}", input.text()).into();
-    read_item(Arc::clone(&source), "").unwrap_or_else(|_| empty_entry(Wire::OpenaiResponses, Role::User, source))
+    read_item(Arc::clone(&source), "")
+        .unwrap_or_else(|_| empty_entry(Wire::OpenaiResponses, Role::User, source))
 }
 
 /// Whose item it is.
@@ -95,9 +102,14 @@ fn side(item: Raw<'_>) -> Side {
             let role = item.get("role").and_then(Raw::string);
             if role.as_deref() == Some("assistant") { Side::Model } else { Side::Other }
         }
-        Some("reasoning" | "item_reference" | "compaction" | "program" | "mcp_list_tools" | "mcp_approval_request") => {
-            Side::Model
-        }
+        Some(
+            "reasoning"
+            | "item_reference"
+            | "compaction"
+            | "program"
+            | "mcp_list_tools"
+            | "mcp_approval_request",
+        ) => Side::Model,
         Some(word) if word.ends_with("_call") => Side::Model,
         Some(_) => Side::Other,
     }
@@ -173,7 +185,8 @@ fn read_model_item(
     let mut block = match word.as_ref() {
         "message" => {
             let content = item.get("content");
-            return read_content(content, source, &format!("{path}/content")).map(|(_, parts)| blocks.extend(parts));
+            return read_content(content, source, &format!("{path}/content"))
+                .map(|(_, parts)| blocks.extend(parts));
         }
         "reasoning" => Block::new(BlockKind::Reasoning(Box::new(read_reasoning(&item, source))), Some(own())),
         "compaction" => Block::new(BlockKind::Compaction(own()), Some(own())),
@@ -195,7 +208,8 @@ fn read_model_item(
         "computer_call" | "local_shell_call" | "shell_call" | "apply_patch_call" => {
             let id = id_text(&item, "call_id", source, path)?;
             let inner = ["action", "operation", "actions"].iter().find_map(|key| item.get(key));
-            let arguments = inner.map_or_else(|| Text::from("{}"), |value| Text::Json(RawJson::new(source, value)));
+            let arguments =
+                inner.map_or_else(|| Text::from("{}"), |value| Text::Json(RawJson::new(source, value)));
             call_block(raw, source, id, Some(Text::from(word.as_ref())), arguments, CallStyle::Function)
         }
         word if word.ends_with("_call") => {
@@ -355,7 +369,8 @@ fn read_media(word: &str, part: &Object<'_>, source: &Arc<str>) -> Media {
     let (kind, place) = match word {
         "input_image" => (MediaKind::Image, at("image_url").map(inline_or_url).or_else(file)),
         "input_audio" => {
-            let data = part.get("input_audio").and_then(|audio| audio.get("data")).unwrap_or(Raw::trusted("null"));
+            let data =
+                part.get("input_audio").and_then(|audio| audio.get("data")).unwrap_or(Raw::trusted("null"));
             let data = (data.kind() == Kind::String).then(|| Text::Raw(RawJson::new(source, data)));
             (MediaKind::Audio, data.map(MediaSource::Inline))
         }

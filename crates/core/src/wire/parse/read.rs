@@ -1,5 +1,6 @@
 //! How every wire reads values: what may be missing, what must be a text, and what to say when it is not.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -35,7 +36,7 @@ pub(super) fn message_list<'a>(body: Raw<'a>, key: &'static str) -> Result<(Raw<
     }
 }
 
-/// The text of a message in memory of its own, and the message as an object in which no key stands twice.
+/// The text of a message in memory of its own.
 pub(super) fn own_text(message: Raw<'_>, path: &str, what: &str) -> Result<Arc<str>, WireError> {
     if message.kind() != Kind::Object {
         let problem = format!("{what} must be an object, not {}", message.kind().name());
@@ -74,12 +75,10 @@ pub(super) fn object<'a>(value: Raw<'a>, path: &str, what: &str) -> Result<Objec
 /// The role word of a message.
 pub(super) fn role_word(message: &Object<'_>, path: &str, roles: &str) -> Result<String, WireError> {
     let path = format!("{path}/role");
-    match message.get("role").map(|role| (role.kind(), role.string())) {
-        Some((_, Some(word))) => Ok(word.into_owned()),
-        Some(_) => Err(WireError::bad_message(path, "the role must be a text".into())),
-        None => {
-            Err(WireError::bad_message(path, format!("the message has no role: expected {roles}")))
-        }
+    match message.get("role").map(Raw::string) {
+        Some(Some(word)) => Ok(word.into_owned()),
+        Some(None) => Err(WireError::bad_message(path, "the role must be a text".into())),
+        None => Err(WireError::bad_message(path, format!("the message has no role: expected {roles}"))),
     }
 }
 
@@ -131,13 +130,19 @@ pub(super) fn id_text(
 /// The arguments of a call on a wire that holds them as an object: its text, or what was wrapped because it is none.
 pub(super) fn object_arguments(value: Option<Raw<'_>>, source: &Arc<str>) -> Text {
     let Some(value) = value.filter(|value| value.kind() != Kind::Null) else { return Text::from("{}") };
-    let mut members = value.members();
-    match (members.next(), members.next()) {
-        (Some((key, inner)), None) if key == RAW_ARGUMENTS && inner.kind() == Kind::String => {
+    match only_member(value) {
+        Some((key, inner)) if key == RAW_ARGUMENTS && inner.kind() == Kind::String => {
             Text::Raw(RawJson::new(source, inner))
         }
         _ => Text::Json(RawJson::new(source, value)),
     }
+}
+
+/// The one member of an object that has no other.
+pub(super) fn only_member(value: Raw<'_>) -> Option<(Cow<'_, str>, Raw<'_>)> {
+    let mut members = value.members();
+    let member = members.next()?;
+    members.next().is_none().then_some(member)
 }
 
 /// A call that has JSON of its own.
@@ -154,12 +159,22 @@ pub(super) fn call_block(
     Block::new(BlockKind::ToolCall(Box::new(call)), Some(RawJson::new(source, raw)))
 }
 
+/// Bytes as base64: a text, or the object SDKs write into files.
+pub(super) fn bytes(value: Raw<'_>, source: &Arc<str>) -> Option<Text> {
+    let value = if value.kind() == Kind::Object { value.get("data")? } else { value };
+    (value.kind() == Kind::String).then(|| Text::Raw(RawJson::new(source, value)))
+}
+
 /// The tools of a request: `definitions` are the values that define one each.
-pub(super) fn tools<'a>(wire: Wire, definitions: impl Iterator<Item = Raw<'a>>, name: impl Fn(Raw<'a>) -> Option<Raw<'a>>) -> Tools {
+pub(super) fn tools<'a>(
+    wire: Wire,
+    definitions: impl Iterator<Item = Raw<'a>>,
+    name: impl Fn(Raw<'a>) -> Option<Raw<'a>>,
+) -> Tools {
     let (mut names, mut texts) = (Vec::new(), Vec::new());
     for definition in definitions {
         texts.push(json::one_line(definition).into_owned());
-        names.extend(name(definition).and_then(Raw::string).map(std::borrow::Cow::into_owned));
+        names.extend(name(definition).and_then(Raw::string).map(Cow::into_owned));
     }
     Tools::defined(wire, names, texts)
 }

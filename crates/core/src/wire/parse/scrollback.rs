@@ -28,7 +28,9 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
         let path = format!("/entries/{index}");
         let place = Place { members: object(place, &path, "an entry")?, path };
         if place.number("position")? != index as u64 {
-            return Err(place.bad("position", format!("positions count from 0 without gaps: this is {index}")));
+            return Err(
+                place.bad("position", format!("positions count from 0 without gaps: this is {index}"))
+            );
         }
         if let Some(decision) = place.members.get("decision") {
             let decision: Decision = serde_json::from_str(decision.text())
@@ -44,7 +46,8 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             parsed.indexes.push(Some(index));
         }
     }
-    parsed.tools = None;
+    // Ids that were given because the wire has none are no part of the text: they are given again.
+    super::gemini::give_ids(&mut parsed.entries);
     Ok(parsed)
 }
 
@@ -80,7 +83,9 @@ impl Place<'_> {
             "user" => Role::User,
             "assistant" => Role::Assistant,
             "tool" => Role::Tool,
-            _ => return Err(self.bad("role", "unknown role: expected system, user, assistant or tool".into())),
+            _ => {
+                return Err(self.bad("role", "unknown role: expected system, user, assistant or tool".into()));
+            }
         })
     }
 
@@ -115,9 +120,9 @@ impl Place<'_> {
             .ok_or_else(|| self.bad("wire", format!("unknown wire {word:?}")))?;
         let raw = self.text("raw")?;
         let message = json::check(&raw).map_err(|error| self.bad("raw", format!("not JSON: {error}")))?;
-        let mut entry = wire.read_message(message).map_err(|error| self.bad("raw", error.to_string()))?;
-        entry = entry.stamped(self.evaluation()?, self.number("sequence")?, self.time()?);
         let role = self.role()?;
+        let entry = wire.read_entry(role, message).map_err(|error| self.bad("raw", error.to_string()))?;
+        let mut entry = entry.stamped(self.evaluation()?, self.number("sequence")?, self.time()?);
         if entry.role != role {
             return Err(self.bad("role", format!("the message was said by {}, not by {role}", entry.role)));
         }

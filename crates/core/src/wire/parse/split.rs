@@ -3,9 +3,15 @@
 use std::sync::Arc;
 
 use crate::entry::Part;
-use crate::json::{self, Raw};
+use crate::json::{Kind, Raw};
+use crate::wire::WireError;
+
+/// Bytes that the parts of one message may repeat. Each part has all members beside the blocks, which is a role and
+/// little else; without a limit a large member and many small results would fill the memory.
+const MAX_REPEATED: usize = 64 << 20;
 
 /// The text of one entry of a message.
+#[derive(Debug)]
 pub(super) struct Piece {
     pub(super) raw: Arc<str>,
     pub(super) part: Option<Box<Part>>,
@@ -13,59 +19,88 @@ pub(super) struct Piece {
 
 /// Cuts a message into the texts of its entries: one per result, in order, then one with everything else.
 ///
-/// A message that is one entry anyway stays as it is.
-pub(super) fn split(message: &Arc<str>, key: &str, is_result: impl Fn(Raw<'_>) -> bool) -> Vec<Piece> {
-    let whole = Raw::trusted(message);
-    let Some(list) = whole.get(key) else { return vec![Piece { raw: Arc::clone(message), part: None }] };
-    let (mut results, mut others) = (Vec::new(), Vec::new());
-    for (index, block) in (0u32..).zip(list.elements()) {
-        if is_result(block) { results.push(vec![index]) } else { others.push(index) }
+/// A message that is one entry anyway stays as it is. Of the others every byte stays but the blocks left out, and the
+/// white space between blocks.
+pub(super) fn split(
+    message: &Arc<str>,
+    key: &str,
+    path: &str,
+    is_result: impl Fn(Raw<'_>) -> bool,
+) -> Result<Vec<Piece>, WireError> {
+    let list = Raw::trusted(message).get(key).filter(|list| list.kind() == Kind::Array);
+    let blocks: Vec<Raw<'_>> = list.into_iter().flat_map(Raw::elements).collect();
+    let (mut groups, mut others) = (Vec::new(), Vec::new());
+    for (index, block) in (0u32..).zip(&blocks) {
+        if is_result(*block) { groups.push(vec![index]) } else { others.push(index) }
     }
-    if results.is_empty() || (results.len() == 1 && others.is_empty()) {
-        return vec![Piece { raw: Arc::clone(message), part: None }];
-    }
-    let mut groups = results;
+    let Some(list) = list.filter(|_| !groups.is_empty() && blocks.len() > 1) else {
+        return Ok(vec![Piece { raw: Arc::clone(message), part: None }]);
+    };
     if !others.is_empty() {
         groups.push(others);
     }
+    let (start, end) = list.span_in(message);
+    let before = message.get(..start as usize).unwrap_or_default();
+    let after = message.get(end as usize..).unwrap_or_default();
+    if (before.len() + after.len()).saturating_mul(groups.len()) > MAX_REPEATED {
+        let problem = "too many results beside too large members: split the message".into();
+        return Err(WireError::bad_message(path.into(), problem));
+    }
     let of = groups.len() as u32;
-    (1..)
-        .zip(groups)
-        .map(|(number, indexes)| Piece {
-            raw: with_blocks(whole, key, &indexes).into(),
-            part: Some(Box::new(Part { number, of, indexes })),
-        })
-        .collect()
+    let pieces = (1..).zip(groups).map(|(number, indexes)| {
+        let mut raw = String::from(before);
+        for (place, index) in indexes.iter().enumerate() {
+            raw.push(if place == 0 { '[' } else { ',' });
+            raw.push_str(blocks.get(*index as usize).map_or("null", |block| block.text()));
+        }
+        raw.push(']');
+        raw.push_str(after);
+        Piece { raw: raw.into(), part: Some(Box::new(Part { number, of, indexes })) }
+    });
+    Ok(pieces.collect())
 }
 
-/// The message with only some of its blocks; every other member as it was.
-fn with_blocks(message: Raw<'_>, key: &str, indexes: &[u32]) -> String {
-    let mut out = String::from("{");
-    for (name, value) in message.members() {
-        if out.len() > 1 {
-            out.push(',');
-        }
-        json::write_string(&mut out, &name);
-        out.push(':');
-        if name == key {
-            out.push('[');
-            let mut wanted = indexes.iter().peekable();
-            let mut first = true;
-            for (index, block) in (0u32..).zip(value.elements()) {
-                if wanted.next_if_eq(&&index).is_none() {
-                    continue;
-                }
-                if !first {
-                    out.push(',');
-                }
-                first = false;
-                out.push_str(block.text());
-            }
-            out.push(']');
-        } else {
-            out.push_str(value.text());
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn pieces(message: &str) -> Vec<(String, Option<(u32, u32, Vec<u32>)>)> {
+        let is_result = |block: Raw<'_>| block.get("r").is_some();
+        let pieces = split(&message.into(), "content", "", is_result).unwrap();
+        let part = |part: Box<Part>| (part.number, part.of, part.indexes);
+        pieces.into_iter().map(|piece| (piece.raw.to_string(), piece.part.map(part))).collect()
+    }
+
+    #[test]
+    fn every_result_is_a_part_and_all_else_is_the_last() {
+        let message =
+            r#"{ "x" : 1.0,"content": [ {"t":"a"}, {"r":1} ,{"t":"\u00e9"},{"r": 2}], "\u0079":null }"#;
+        let part = |blocks: &str| format!(r#"{{ "x" : 1.0,"content": [{blocks}], "\u0079":null }}"#);
+        assert_eq!(
+            pieces(message),
+            [
+                (part(r#"{"r":1}"#), Some((1, 3, vec![1]))),
+                (part(r#"{"r": 2}"#), Some((2, 3, vec![3]))),
+                (part(r#"{"t":"a"},{"t":"\u00e9"}"#), Some((3, 3, vec![0, 2]))),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_one_entry_stays_as_it_is() {
+        for message in
+            [r#"{"content":[ {"r":1} ]}"#, r#"{"content":[{"t":1}, {"t":2}]}"#, r#"{"content":[]}"#, "{}"]
+        {
+            assert_eq!(pieces(message), [(message.to_string(), None)]);
         }
     }
-    out.push('}');
-    out
+
+    #[test]
+    fn results_without_end_cannot_fill_the_memory() {
+        let results = vec![r#"{"r":1}"#; 1000].join(",");
+        let message = format!(r#"{{"x":"{}","content":[{results}]}}"#, "x".repeat(100_000));
+        let error = split(&message.into(), "content", "/messages/0", |_| true).unwrap_err();
+        assert_eq!(error.path(), "/messages/0");
+    }
 }

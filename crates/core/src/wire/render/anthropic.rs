@@ -43,7 +43,9 @@ fn block(block: &Block, entry: &Entry, number: usize, cx: &mut Cx<'_>) -> Option
         BlockKind::ToolResult(result) => Some(result_block(result, entry, cx)),
         BlockKind::Media(media) => media::anthropic(media, block, entry, cx),
         BlockKind::Reasoning(_) => cx.lose_reasoning(entry, block),
-        BlockKind::ToolCall(_) | BlockKind::Compaction(_) | BlockKind::Opaque(_) => cx.lose_opaque(entry, block),
+        BlockKind::ToolCall(_) | BlockKind::Compaction(_) | BlockKind::Opaque(_) => {
+            cx.lose_opaque(entry, block)
+        }
     }
 }
 

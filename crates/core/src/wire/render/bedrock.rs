@@ -38,12 +38,17 @@ fn block(block: &Block, entry: &Entry, number: usize, cx: &mut Cx<'_>) -> Option
             let id = cx.id(call.call_id.as_ref(), number);
             let input = super::tools::object_arguments(call);
             let name = quote(&super::tools::fit_name(&call.name.as_str()));
-            Some(format!("{{\"toolUse\":{{\"toolUseId\":{},\"name\":{name},\"input\":{input}}}}}", quote(&id)))
+            Some(format!(
+                "{{\"toolUse\":{{\"toolUseId\":{},\"name\":{name},\"input\":{input}}}}}",
+                quote(&id)
+            ))
         }
         BlockKind::ToolResult(result) => Some(result_block(result, entry, cx)),
         BlockKind::Media(media) => media::bedrock(media, block, entry, cx),
         BlockKind::Reasoning(_) => cx.lose_reasoning(entry, block),
-        BlockKind::ToolCall(_) | BlockKind::Compaction(_) | BlockKind::Opaque(_) => cx.lose_opaque(entry, block),
+        BlockKind::ToolCall(_) | BlockKind::Compaction(_) | BlockKind::Opaque(_) => {
+            cx.lose_opaque(entry, block)
+        }
     }
 }
 

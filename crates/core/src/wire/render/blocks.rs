@@ -111,7 +111,11 @@ fn draft(
         // A message of instructions stays one where the provider takes it: after a user, before a reply or the end.
         let placed = before.is_some_and(|draft| matches!(draft.role, Role::User | Role::Tool))
             && matches!(after, None | Some(Role::Assistant));
-        if own && item.fidelity == Fidelity::AsSaid && (placed || !cx.sends()) && cx.wire != crate::wire::Wire::Gemini {
+        if own
+            && item.fidelity == Fidelity::AsSaid
+            && (placed || !cx.sends())
+            && cx.wire != crate::wire::Wire::Gemini
+        {
             return Some(verbatim(entry, Vec::new()));
         }
         return instructions(style, entry, cx);
@@ -215,13 +219,12 @@ fn add(style: &Style, drafts: &mut Vec<Draft>, next: Draft, cx: &Cx<'_>) {
         && next.role != Role::System;
     let wanted = match style.joins {
         Joins::Results => results && !apart,
-        Joins::ResultsAndReplies => {
-            results || (last.role == Role::Assistant && next.role == Role::Assistant)
-        }
+        Joins::ResultsAndReplies => results || (last.role == Role::Assistant && next.role == Role::Assistant),
         Joins::All => same_side,
     };
     let mixed = style.results_alone && (last.role == Role::Tool) != (next.role == Role::Tool);
-    let join = if cx.sends() || !apart { (wanted || parts) && !(mixed && (cx.sends() || !parts)) } else { false };
+    let join =
+        if cx.sends() || !apart { (wanted || parts) && !(mixed && (cx.sends() || !parts)) } else { false };
     if join { last.join(next) } else { drafts.push(next) }
 }
 

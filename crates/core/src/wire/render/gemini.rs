@@ -51,15 +51,18 @@ fn part(block: &Block, entry: &Entry, number: usize, cx: &mut Cx<'_>) -> Option<
         BlockKind::ToolResult(result) => Some(response_part(result, entry, cx)),
         BlockKind::Media(media) => media::gemini(media, block, entry, cx),
         BlockKind::Reasoning(_) => cx.lose_reasoning(entry, block),
-        BlockKind::ToolCall(_) | BlockKind::Compaction(_) | BlockKind::Opaque(_) => cx.lose_opaque(entry, block),
+        BlockKind::ToolCall(_) | BlockKind::Compaction(_) | BlockKind::Opaque(_) => {
+            cx.lose_opaque(entry, block)
+        }
     }
 }
 
 /// Whether the model refuses calls without a signature.
 fn demands_signature(cx: &Cx<'_>) -> bool {
-    cx.options.model.and_then(|model| model.generation()).is_some_and(|generation| {
-        generation.line == Line::Gemini && generation.version >= (3, 0)
-    })
+    cx.options
+        .model
+        .and_then(|model| model.generation())
+        .is_some_and(|generation| generation.line == Line::Gemini && generation.version >= (3, 0))
 }
 
 fn response_part(result: &ToolResult, entry: &Entry, cx: &mut Cx<'_>) -> String {
@@ -80,12 +83,8 @@ fn response_part(result: &ToolResult, entry: &Entry, cx: &mut Cx<'_>) -> String 
 
 /// The texts of a result as the object the wire wants.
 fn response(result: &ToolResult) -> String {
-    let texts: Vec<String> = result
-        .content
-        .iter()
-        .flat_map(Block::texts)
-        .map(|text| text.as_str().into_owned())
-        .collect();
+    let texts: Vec<String> =
+        result.content.iter().flat_map(Block::texts).map(|text| text.as_str().into_owned()).collect();
     let key = if result.is_error == Some(true) { "error" } else { "output" };
     format!("{{\"{key}\":{}}}", quote(&texts.join("\n")))
 }

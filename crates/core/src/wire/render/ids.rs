@@ -17,9 +17,10 @@ fn limit(wire: Wire) -> Option<Limit> {
         Wire::OpenaiResponses => Limit { longest: 64, allowed: |c| !c.is_control() },
         // The pattern has no length; an id longer than any provider's own is cut all the same.
         Wire::Anthropic => Limit { longest: 256, allowed: word },
-        Wire::Bedrock => {
-            Limit { longest: 64, allowed: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':') }
-        }
+        Wire::Bedrock => Limit {
+            longest: 64,
+            allowed: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'),
+        },
         Wire::Gemini | Wire::Scrollback => return None,
     })
 }

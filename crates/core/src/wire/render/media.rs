@@ -67,7 +67,10 @@ impl Cx<'_> {
 
     /// Notes a block only its own wire understands.
     pub(super) fn lose_opaque(&mut self, entry: &Entry, block: &Block) -> Option<String> {
-        let named = block.raw.as_ref().and_then(|raw| raw.raw().get("type")?.string().map(std::borrow::Cow::into_owned));
+        let named = block
+            .raw
+            .as_ref()
+            .and_then(|raw| raw.raw().get("type")?.string().map(std::borrow::Cow::into_owned));
         let what = named.unwrap_or_else(|| "block".into());
         self.lose(entry, Some(block), &what, "only its own provider understands it");
         None
@@ -133,8 +136,16 @@ pub(super) fn bedrock(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'
             let name = media.name.as_ref().map_or_else(String::new, |name| document_name(&name.as_str()));
             // Names must differ; a hash of the content tells two files of one name apart.
             let hash = blake3::hash(inline.base64.as_bytes()).to_hex();
-            let name = format!("{name}{}{}", if name.is_empty() { "document-" } else { "-" }, hash.get(..8).unwrap_or_default());
-            format!("{{\"document\":{{\"format\":{},\"name\":{},{source}}}}}", quote(document_format(format)), quote(&name))
+            let name = format!(
+                "{name}{}{}",
+                if name.is_empty() { "document-" } else { "-" },
+                hash.get(..8).unwrap_or_default()
+            );
+            format!(
+                "{{\"document\":{{\"format\":{},\"name\":{},{source}}}}}",
+                quote(document_format(format)),
+                quote(&name)
+            )
         }
         MediaKind::Audio => return cx.lose_media(media, block, entry),
     })
@@ -158,16 +169,23 @@ fn document_format(format: &str) -> &str {
 pub(super) fn openai_chat(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
     let place = place(media);
     match (media.kind, place) {
-        (MediaKind::Image, Some(Place::Inline(inline))) => {
-            Some(format!("{{\"type\":\"image_url\",\"image_url\":{{\"url\":{}{}}}}}", quote(&data_url(&inline)), detail(media)))
-        }
-        (MediaKind::Image, Some(Place::Url(url))) => {
-            Some(format!("{{\"type\":\"image_url\",\"image_url\":{{\"url\":{}{}}}}}", quote(&url), detail(media)))
-        }
+        (MediaKind::Image, Some(Place::Inline(inline))) => Some(format!(
+            "{{\"type\":\"image_url\",\"image_url\":{{\"url\":{}{}}}}}",
+            quote(&data_url(&inline)),
+            detail(media)
+        )),
+        (MediaKind::Image, Some(Place::Url(url))) => Some(format!(
+            "{{\"type\":\"image_url\",\"image_url\":{{\"url\":{}{}}}}}",
+            quote(&url),
+            detail(media)
+        )),
         (MediaKind::Audio, Some(Place::Inline(inline))) => {
-            let format = if inline.mime.contains("mp3") || inline.mime.contains("mpeg") { "mp3" } else { "wav" };
+            let format =
+                if inline.mime.contains("mp3") || inline.mime.contains("mpeg") { "mp3" } else { "wav" };
             let data = quote(&inline.base64);
-            Some(format!("{{\"type\":\"input_audio\",\"input_audio\":{{\"data\":{data},\"format\":\"{format}\"}}}}"))
+            Some(format!(
+                "{{\"type\":\"input_audio\",\"input_audio\":{{\"data\":{data},\"format\":\"{format}\"}}}}"
+            ))
         }
         (MediaKind::Document, Some(Place::Inline(inline))) => {
             let name = media.name.as_ref().map_or("document.pdf".into(), |name| name.as_str());
@@ -181,7 +199,12 @@ pub(super) fn openai_chat(media: &Media, block: &Block, entry: &Entry, cx: &mut 
     }
 }
 
-pub(super) fn openai_responses(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
+pub(super) fn openai_responses(
+    media: &Media,
+    block: &Block,
+    entry: &Entry,
+    cx: &mut Cx<'_>,
+) -> Option<String> {
     match (media.kind, place(media)) {
         (MediaKind::Image, Some(place)) => {
             let url = match place {

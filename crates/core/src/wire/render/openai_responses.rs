@@ -80,7 +80,9 @@ fn changed_output(result: &ToolResult, state: ContentState) -> String {
         .content
         .iter()
         .filter_map(|inner| match (&inner.kind, &inner.raw) {
-            (BlockKind::Text(text @ Text::Own(_)), _) | (BlockKind::Text(text), None) => Some(text_part("input_text", text)),
+            (BlockKind::Text(text @ Text::Own(_)), _) | (BlockKind::Text(text), None) => {
+                Some(text_part("input_text", text))
+            }
             (_, Some(raw)) => Some(json::one_line(raw.raw()).into_owned()),
             _ => None,
         })
@@ -148,9 +150,13 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
                 let arguments = quote(&call.arguments.as_str());
                 calls += 1;
                 Some(if call.style == CallStyle::Custom {
-                    format!("{{\"type\":\"custom_tool_call\",\"call_id\":{id},\"name\":{name},\"input\":{arguments}}}")
+                    format!(
+                        "{{\"type\":\"custom_tool_call\",\"call_id\":{id},\"name\":{name},\"input\":{arguments}}}"
+                    )
                 } else {
-                    format!("{{\"type\":\"function_call\",\"call_id\":{id},\"name\":{name},\"arguments\":{arguments}}}")
+                    format!(
+                        "{{\"type\":\"function_call\",\"call_id\":{id},\"name\":{name},\"arguments\":{arguments}}}"
+                    )
                 })
             }
             BlockKind::Reasoning(_) => cx.lose_reasoning(entry, block),

@@ -17,11 +17,8 @@ pub(super) fn render(items: &[Item]) -> Vec<String> {
         .zip(items)
         .map(|(position, item)| {
             let sequence = next.entry(item.entry.evaluation_id).or_default();
-            let mut entry = Entry::clone(&item.entry).stamped(
-                item.entry.evaluation_id,
-                *sequence,
-                item.entry.created_at,
-            );
+            let mut entry =
+                Entry::clone(&item.entry).stamped(item.entry.evaluation_id, *sequence, item.entry.created_at);
             *sequence += 1;
             if item.fidelity == Fidelity::Rewritten {
                 rewrite(&mut entry, item);

@@ -45,9 +45,9 @@ pub(super) fn render(lead: &[Item], cx: &mut Cx<'_>) -> Option<String> {
     {
         return Some(json::one_line(Raw::trusted(&only.entry.origin.raw)).into_owned());
     }
-    let blocks = lead.iter().any(|item| {
-        is_field(item, cx) && matches!(Raw::trusted(&item.entry.origin.raw).kind(), Kind::Array)
-    });
+    let blocks = lead
+        .iter()
+        .any(|item| is_field(item, cx) && matches!(Raw::trusted(&item.entry.origin.raw).kind(), Kind::Array));
     if blocks { as_blocks(lead, cx) } else { as_text(lead, cx) }
 }
 

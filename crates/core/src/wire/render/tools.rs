@@ -118,7 +118,10 @@ fn read(wire: Wire, tool: Raw<'_>) -> Option<Definition<'_>> {
         Wire::Anthropic => (tool, Some(tool.get("input_schema")?)),
         Wire::Gemini => {
             let either = |a: &str, b: &str| tool.get(a).or_else(|| tool.get(b));
-            (tool, either("parametersJsonSchema", "parameters_json_schema").or_else(|| tool.get("parameters")))
+            (
+                tool,
+                either("parametersJsonSchema", "parameters_json_schema").or_else(|| tool.get("parameters")),
+            )
         }
         Wire::Bedrock => {
             let inner = tool.get("toolSpec")?;

@@ -47,7 +47,9 @@ impl<'a> Place<'a> {
         let before = edits.len();
         match rule {
             "OC-5" => self.put("/content", "\"\"", edits),
-            "OC-6" | "OR-12" | "OR-13" | "OR-18" | "OR-22" | "GE-13" | "GE-10" | "AN-44" => self.remove(self.path, edits),
+            "OC-6" | "OR-12" | "OR-13" | "OR-18" | "OR-22" | "GE-13" | "GE-10" | "AN-44" => {
+                self.remove(self.path, edits)
+            }
             "OC-7" | "OR-11" | "AN-8" | "BC-6" => self.rename(edits),
             "OC-8" => self.cut(MAX_CONTENT, edits),
             "OC-9" if self.path.ends_with("/name") => self.rename(edits),
@@ -60,7 +62,8 @@ impl<'a> Place<'a> {
             "OR-8" => self.forget_reference(edits),
             "OR-20" => self.shrink_metadata(edits),
             "OR-21" => self.shorten_list(20, edits),
-            "AN-6" | "AN-9" | "AN-19" | "AN-20" | "AN-30" | "AN-31" | "AN-33" | "AN-42" | "AN-46" | "BC-13" | "BC-14" => {
+            "AN-6" | "AN-9" | "AN-19" | "AN-20" | "AN-30" | "AN-31" | "AN-33" | "AN-42" | "AN-46"
+            | "BC-13" | "BC-14" => {
                 self.remove_block(edits);
             }
             "AN-12" => self.append("{\"role\":\"user\",\"content\":\"Continue.\"}", edits),
@@ -70,10 +73,16 @@ impl<'a> Place<'a> {
                 edits.insert("/thinking".into(), Edit::Put("{\"type\":\"disabled\"}".into()));
             }
             "AN-34" | "AN-35" => self.drop_thinking(edits),
-            "AN-50" | "AN-52" => self.remove(&format!("{}/cache_control", self.path.trim_end_matches("/cache_control")), edits),
+            "AN-50" | "AN-52" => {
+                self.remove(&format!("{}/cache_control", self.path.trim_end_matches("/cache_control")), edits)
+            }
             "AN-51" => self.remove(&format!("{}/cache_control/ttl", self.before("/cache_control")), edits),
-            "GE-5" => self.append(&format!("{{\"role\":\"user\",\"parts\":[{{\"text\":\"{CONTINUE}\"}}]}}"), edits),
-            "GE-6" => self.add("/thoughtSignature", "\"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=\"", edits),
+            "GE-5" => {
+                self.append(&format!("{{\"role\":\"user\",\"parts\":[{{\"text\":\"{CONTINUE}\"}}]}}"), edits)
+            }
+            "GE-6" => {
+                self.add("/thoughtSignature", "\"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=\"", edits)
+            }
             "GE-11" => self.wrap_response(edits),
             "BC-7" => self.offer_tools(edits),
             "BC-8" => self.part_from_results(edits),
@@ -120,7 +129,11 @@ impl<'a> Place<'a> {
 
     /// Puts a value at the place itself if it ends in `member`, else under that member of it.
     fn put(&self, member: &str, value: &str, edits: &mut Edits) {
-        let path = if self.path.ends_with(member) { self.path.to_string() } else { format!("{}{member}", self.path) };
+        let path = if self.path.ends_with(member) {
+            self.path.to_string()
+        } else {
+            format!("{}{member}", self.path)
+        };
         edits.insert(path, Edit::Put(value.into()));
     }
 
@@ -148,7 +161,10 @@ impl<'a> Place<'a> {
     }
 
     fn append(&self, message: &str, edits: &mut Edits) {
-        edits.insert(format!("/{}/{}", list_key(self.wire), self.messages.len()), Edit::Before(message.into()));
+        edits.insert(
+            format!("/{}/{}", list_key(self.wire), self.messages.len()),
+            Edit::Before(message.into()),
+        );
     }
 
     /// Gives an id, wherever it stands, or a name the form the wire takes.
@@ -174,10 +190,12 @@ impl<'a> Place<'a> {
     }
 
     fn trim_end(&self, edits: &mut Edits) {
-        let path = ["", "/text", "/content"].iter().map(|end| format!("{}{end}", self.path)).find(|path| {
-            self.value(path).is_some_and(|value| value.kind() == Kind::String)
-        });
-        let Some((path, text)) = path.and_then(|path| Some((path.clone(), self.value(&path)?.string()?))) else {
+        let path = ["", "/text", "/content"]
+            .iter()
+            .map(|end| format!("{}{end}", self.path))
+            .find(|path| self.value(path).is_some_and(|value| value.kind() == Kind::String));
+        let Some((path, text)) = path.and_then(|path| Some((path.clone(), self.value(&path)?.string()?)))
+        else {
             return;
         };
         edits.insert(path, Edit::Put(quote(text.trim_end())));
@@ -186,11 +204,13 @@ impl<'a> Place<'a> {
     /// Moves media of a result into a user's message after all results of the group.
     fn move_media(&self, edits: &mut Edits) {
         let (Some(part), Some(number)) = (self.value(self.path), self.message()) else { return };
-        let is_tool = |message: &&Raw<'_>| message.get("role").and_then(Raw::string).as_deref() == Some("tool");
+        let is_tool =
+            |message: &&Raw<'_>| message.get("role").and_then(Raw::string).as_deref() == Some("tool");
         if !self.messages.get(number).as_ref().is_some_and(is_tool) {
             return self.remove_block(edits);
         }
-        let after = number + self.messages.get(number..).unwrap_or_default().iter().take_while(is_tool).count();
+        let after =
+            number + self.messages.get(number..).unwrap_or_default().iter().take_while(is_tool).count();
         let place = format!("/messages/{after}");
         let carried = match edits.get(&place) {
             Some(Edit::Before(text)) => {
@@ -200,7 +220,8 @@ impl<'a> Place<'a> {
         };
         edits.insert(place, Edit::Before(carried));
         let list = self.path.rsplit_once('/').map_or("", |(list, _)| list);
-        let texts = self.value(list).into_iter().flat_map(Raw::elements).any(|part| part.get("text").is_some());
+        let texts =
+            self.value(list).into_iter().flat_map(Raw::elements).any(|part| part.get("text").is_some());
         if texts {
             edits.insert(self.path.into(), Edit::Remove);
         } else {
@@ -256,7 +277,8 @@ impl<'a> Place<'a> {
             let blocks: Vec<Raw<'_>> = content.elements().collect();
             let bound = |block: &Raw<'_>| {
                 let kind = block.get("type").and_then(Raw::string);
-                matches!(kind.as_deref(), Some("thinking" | "redacted_thinking")) || block.get("reasoningContent").is_some()
+                matches!(kind.as_deref(), Some("thinking" | "redacted_thinking"))
+                    || block.get("reasoningContent").is_some()
             };
             if !blocks.is_empty() && blocks.iter().all(bound) && (number > from || first_block == 0) {
                 edits.insert(format!("/messages/{number}"), Edit::Remove);
@@ -279,7 +301,8 @@ impl<'a> Place<'a> {
 
     /// Offers the tools the history names.
     fn offer_tools(&self, edits: &mut Edits) {
-        let blocks = self.messages.iter().filter_map(|message| message.get("content")).flat_map(Raw::elements);
+        let blocks =
+            self.messages.iter().filter_map(|message| message.get("content")).flat_map(Raw::elements);
         let mut names: Vec<String> = blocks
             .filter_map(|block| block.get("toolUse")?.get("name")?.string().map(|name| tool_name(&name)))
             .collect();
@@ -294,7 +317,8 @@ impl<'a> Place<'a> {
 
     /// What stands beside results goes into a message of its own, with a word of the model's between.
     fn part_from_results(&self, edits: &mut Edits) {
-        let (Some(number), Some(content)) = (self.message(), self.value(&format!("{}/content", self.message_path())))
+        let (Some(number), Some(content)) =
+            (self.message(), self.value(&format!("{}/content", self.message_path())))
         else {
             return;
         };
@@ -331,7 +355,8 @@ impl<'a> Place<'a> {
             return;
         }
         let Some(name) = self.value(self.path).and_then(Raw::string) else { return };
-        let start: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(150).collect();
+        let start: String =
+            name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(150).collect();
         // The place tells two documents of one name apart.
         let hash = blake3::hash(format!("{name}{}", self.path).as_bytes()).to_hex();
         let name = format!("{start}-{}", hash.get(..8).unwrap_or_default());

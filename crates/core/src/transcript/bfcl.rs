@@ -155,7 +155,7 @@ mod tests {
     const ANSWER: &str = include_str!("../../../../corpus/transcript/bfcl/answer.jsonl");
 
     fn calls(conversation: &Conversation) -> Vec<(String, String, String)> {
-        let calls = conversation.entries.iter().flat_map(|entry| entry.tool_calls());
+        let calls = conversation.entries.iter().flat_map(crate::Entry::tool_calls);
         calls
             .map(|call| (call.call_id.clone().unwrap(), &call.name, &call.arguments))
             .map(|(id, name, arguments)| {

@@ -1,7 +1,7 @@
 //! Recorded HTTP: cassettes of VCR and its kin, each interaction a request to a provider and its answer.
 
 use super::chat::reply_meta;
-use super::values::{first_record, has_key, has_list, note};
+use super::values::{finished, first_record, has_key, has_list, leave_notes, note};
 use super::yaml::{self, Printed};
 use super::{Conversation, Note, Source, Transcript, TranscriptError};
 use crate::entry::Meta;
@@ -81,18 +81,12 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
         }
     }
     // What came after the last request of a wire stays with it.
-    if !pending.is_empty() && (transcript.conversations.is_empty() && transcript.failed.is_empty()) {
-        transcript.conversations.push(Conversation::default());
-    }
     match transcript.conversations.last_mut() {
         Some(last) => last.notes.append(&mut pending),
-        None => {
-            if let Some(first) = transcript.failed.first() {
-                return Err(first.clone());
-            }
-        }
+        None if transcript.failed.is_empty() => leave_notes(&mut transcript, pending),
+        None => {}
     }
-    Ok(transcript)
+    finished(transcript)
 }
 
 /// A cassette as JSON.
@@ -110,12 +104,13 @@ impl Tape {
             byte: error.offset,
             problem: error.problem,
         })?;
-        Ok(Tape { printed: Printed { json: text.trim().into(), items: Vec::new() } })
+        Ok(Tape { printed: Printed { json: text.into(), items: Vec::new() } })
     }
 
-    /// The interactions, each with the line and byte it begins at; both 0 where they are not known.
+    /// The interactions, each with the line and byte it begins at.
     fn interactions(&self) -> Result<Vec<(Raw<'_>, usize, usize)>, TranscriptError> {
-        let tape = Raw::trusted(&self.printed.json);
+        let Printed { json, items } = &self.printed;
+        let tape = Raw::trusted(json.trim());
         let list = LISTS.iter().find_map(|key| tape.get(key)).filter(|list| list.kind() == Kind::Array);
         let missing = || TranscriptError {
             line: 1,
@@ -123,10 +118,14 @@ impl Tape {
             problem: "not a cassette: it has no list of `interactions`".into(),
         };
         let with_place = |raw: Raw<'_>| {
-            let (start, _) = raw.span_in(&self.printed.json);
-            let found = self.printed.items.binary_search_by_key(&(start as usize), |(json, ..)| *json);
-            let item = found.ok().and_then(|at| self.printed.items.get(at));
-            item.map_or((0, 0), |(_, line, byte)| (*line, *byte))
+            let start = raw.span_in(json).0 as usize;
+            let item = items
+                .binary_search_by_key(&start, |(printed, ..)| *printed)
+                .ok()
+                .and_then(|at| items.get(at));
+            // A tape that was JSON already has no other places than its own.
+            let own = || (1 + json.get(..start).unwrap_or_default().matches('\n').count(), start);
+            item.map_or_else(own, |(_, line, byte)| (*line, *byte))
         };
         let each = list.ok_or_else(missing)?.elements().map(|raw| {
             let (line, byte) = with_place(raw);
@@ -311,7 +310,7 @@ fn answer_meta(wire: Wire, body: Raw<'_>, answer: Raw<'_>) -> Meta {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
     const CHAT: &str = include_str!("../../../../corpus/transcript/cassette/chat.yaml");
@@ -375,8 +374,10 @@ mod tests {
 
     #[test]
     fn the_same_tape_as_json_is_read_too() {
-        let json = yaml::to_json(CHAT).unwrap().json;
+        let json = format!("\n{}", yaml::to_json(CHAT).unwrap().json);
         assert!(looks_like(&json));
+        let failed = &read(&json).unwrap().failed[0];
+        assert_eq!((failed.line, json.get(failed.byte..failed.byte + 11)), (2, Some(r#"{"request":"#)));
         assert_eq!(requests(&json).unwrap(), requests(CHAT).unwrap());
     }
 

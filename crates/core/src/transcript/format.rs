@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn requests_and_bare_lists_of_every_wire_are_no_transcripts() {
         for text in [
-            r#"[]"#,
+            "[]",
             r#"[{"role":"user","content":"hi"}]"#,
             r#"[{"role":"user","content":"\"action\" \"traj\" \"samples\""}]"#,
             r#"{"messages":[{"role":"user","content":"hi"}]}"#,

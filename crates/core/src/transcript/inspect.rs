@@ -82,7 +82,7 @@ fn message(place: usize, raw: Raw<'_>, notes: &mut Vec<Note>) -> Found {
     for (key, value) in message.members() {
         let written = match (key.as_ref(), value.kind()) {
             ("content", Kind::Array) => content(place, *value, notes),
-            ("tool_calls", Kind::Array) => Some(calls(*value, &mut tags)),
+            ("tool_calls", Kind::Array) => calls(place, *value, &mut tags, notes),
             _ => None,
         };
         changed |= written.is_some();
@@ -171,9 +171,15 @@ fn reasoning(message: &Object<'_>) -> Option<String> {
     (!thoughts.is_empty()).then(|| thoughts.join("\n"))
 }
 
-/// Calls in the chat form. Arguments were parsed by the source, so they are printed again, and that is tagged.
-fn calls(list: Raw<'_>, tags: &mut BTreeMap<String, String>) -> String {
-    let mut out = Vec::new();
+/// Calls in the chat form; none if there are none. Arguments were parsed by the source, so they are printed again, and
+/// that is tagged. A call that says more than the wire can hold is noted.
+fn calls(
+    place: usize,
+    list: Raw<'_>,
+    tags: &mut BTreeMap<String, String>,
+    notes: &mut Vec<Note>,
+) -> Option<String> {
+    let mut out: Vec<String> = Vec::new();
     for each in list.elements() {
         let text = |key: &str| each.get(key).and_then(Raw::string);
         // A call that names its function by a text is of Inspect's form; any other is left to the wire.
@@ -188,13 +194,21 @@ fn calls(list: Raw<'_>, tags: &mut BTreeMap<String, String>) -> String {
             literal(&compact(arguments))
         };
         out.push(call(&text("id").unwrap_or_default(), &name, &arguments));
+        let says_more = |(key, value): (std::borrow::Cow<'_, str>, Raw<'_>)| match key.as_ref() {
+            "id" | "function" | "arguments" => false,
+            "type" => value.text() != "\"function\"",
+            _ => value.kind() != Kind::Null,
+        };
+        if each.members().any(says_more) {
+            notes.push(note(place, "tool_call", each));
+        }
     }
-    format!("[{}]", out.join(","))
+    (!out.is_empty()).then(|| format!("[{}]", out.join(",")))
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::block::BlockKind;
 
@@ -239,7 +253,10 @@ mod tests {
     fn what_is_no_message_is_noted_and_a_sample_without_messages_fails_alone() {
         let transcript = read(LOG).unwrap();
         let kinds: Vec<_> = transcript.conversations[0].notes.iter().map(|note| note.kind.as_str()).collect();
-        assert_eq!(kinds, ["reasoning", "input", "target", "scores", "version", "status", "eval"]);
+        assert_eq!(
+            kinds,
+            ["reasoning", "tool_call", "input", "target", "scores", "version", "status", "eval"]
+        );
         assert_eq!(transcript.conversations.len(), 1);
         assert!(LOG.lines().nth(transcript.failed[0].line - 1).unwrap().trim() == "{");
         assert!(transcript.failed[0].problem.contains("no list `messages`"));

@@ -1,4 +1,4 @@
-//! OpenHands: a list of events, actions and observations, joined by the id of the tool call that made them.
+//! `OpenHands`: a list of events, actions and observations, joined by the id of the tool call that made them.
 //!
 //! An action with `tool_call_metadata` carries the whole reply of the model it came from, so the assistant's message
 //! is that reply's, once per reply. Without it the session did not use function calling: then what the agent did was

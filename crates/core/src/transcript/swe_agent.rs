@@ -78,7 +78,7 @@ mod tests {
             conversation.entries[2].origin.raw.as_ref(),
             r#"{"role": "tool", "content": "a.py", "agent": "main", "message_type": "observation", "tool_call_ids": ["call_a"],"tool_call_id":"call_a"}"#
         );
-        let ids: Vec<_> = conversation.entries.iter().map(|entry| entry.tool_call_id()).collect();
+        let ids: Vec<_> = conversation.entries.iter().map(crate::Entry::tool_call_id).collect();
         assert_eq!(ids, [None, None, Some("call_a".into()), None, Some("call_b".into())]);
         let agents: Vec<_> = conversation
             .entries

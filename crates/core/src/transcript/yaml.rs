@@ -16,6 +16,7 @@ use crate::json::{self, Kind, MAX_DEPTH};
 const MAX_ALIASED: usize = 64 << 20;
 
 /// A document, printed.
+#[derive(Default)]
 pub(super) struct Printed {
     pub(super) json: String,
     /// Where the items of the lists under the outermost keys begin: byte of the JSON, line and byte of the YAML.
@@ -29,12 +30,12 @@ pub(super) fn to_json(text: &str) -> Result<Printed, TranscriptError> {
         block_nesting_limit: MAX_DEPTH,
         emit_comments: false,
     };
-    let mut printer = Printer::default();
+    let mut document = Printer::default();
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) = next.map_err(|error| at(*error.marker(), "not valid YAML"))?;
-        printer.event(event, span.start).map_err(|problem| at(span.start, problem))?;
+        document.event(event, span.start).map_err(|problem| at(span.start, problem))?;
     }
-    let printed = printer.printed;
+    let printed = document.printed;
     json::check(&printed.json).map_err(|error| TranscriptError {
         line: 0,
         byte: 0,
@@ -70,12 +71,6 @@ struct Printer {
     anchors: BTreeMap<usize, Range<usize>>,
     aliased: usize,
     documents: usize,
-}
-
-impl Default for Printed {
-    fn default() -> Self {
-        Printed { json: String::new(), items: Vec::new() }
-    }
 }
 
 impl Printer {
@@ -245,11 +240,12 @@ mod tests {
 
     #[test]
     fn aliases_that_multiply_are_refused() {
-        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        let mut lines = vec![format!("a0: &a0 [{}]", ["x"; 10].join(", "))];
         for level in 1..12 {
-            let before = level - 1;
-            bomb.push_str(&format!("a{level}: &a{level} [{}]\n", vec![format!("*a{before}"); 10].join(", ")));
+            let before = format!("*a{}", level - 1);
+            lines.push(format!("a{level}: &a{level} [{}]", vec![before; 10].join(", ")));
         }
+        let bomb = lines.join("\n");
         assert!(to_json(&bomb).err().unwrap().problem.contains("64 MiB"));
     }
 }

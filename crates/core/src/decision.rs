@@ -104,6 +104,32 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// The same decision about other positions: what was at `p` is at `place(p)`.
+    pub(crate) fn moved(mut self, place: impl Fn(u64) -> u64) -> Self {
+        match &mut self {
+            Decision::Lead { positions }
+            | Decision::Clear { positions, .. }
+            | Decision::Truncate { positions, .. }
+            | Decision::Pin { positions }
+            | Decision::Unpin { positions } => positions.iter_mut().for_each(|at| *at = place(*at)),
+            Decision::Cut { before, held, .. } => {
+                *before = place(*before);
+                *held = held.map(&place);
+            }
+            Decision::Summary { covers, .. } => {
+                covers.iter_mut().for_each(|(first, last)| (*first, *last) = (place(*first), place(*last)));
+            }
+            Decision::SummaryFailed { range: (first, last), .. } => {
+                (*first, *last) = (place(*first), place(*last));
+            }
+            Decision::Turn { entry, .. } => *entry = place(*entry),
+            Decision::Interrupted { .. } => {}
+        }
+        self
+    }
+}
+
 /// Where a summary stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -136,10 +136,7 @@ fn a_stream_without_its_end_is_never_complete() {
             if !whole {
                 let mut assembler = Assembler::new(wire).unwrap();
                 assembler.feed(head);
-                assert_eq!(
-                    assembler.so_far().meta.status == Status::Error,
-                    reply.meta.status == Status::Error
-                );
+                assert_ne!(assembler.so_far().meta.status, Status::Complete, "{name} cut at {cut}");
                 let status = assembler.finish_cancelled().meta.status;
                 assert!(matches!(status, Status::TruncatedClient | Status::Error), "{name} cut at {cut}");
             }

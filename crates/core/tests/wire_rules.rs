@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use scrollback_core::json;
 use scrollback_core::model::ModelName;
-use scrollback_core::wire::check::{
+use scrollback_core::wire::check::{unseen, 
     CheckOptions, Evidence, Rule, Severity, Strictness, Violation, check, rules,
 };
 use scrollback_core::wire::{ParseOptions, Wire};
@@ -173,7 +173,8 @@ fn every_rule_has_its_bodies() {
     let files: BTreeSet<String> = fixtures().into_iter().map(|(name, ..)| name).collect();
     for rule in Wire::ALL.into_iter().flat_map(rules) {
         let mut needed = vec![format!("{}.pass.json", rule.id)];
-        if rule.severity != Severity::Allowed {
+        let unseen = Wire::ALL.iter().any(|wire| unseen(*wire).contains(&rule.id));
+        if rule.severity != Severity::Allowed && !unseen {
             needed.push(format!("{}.fail.json", rule.id));
         }
         for file in needed {
@@ -202,6 +203,10 @@ fn a_bare_list_is_checked_as_if_it_stood_in_a_body() {
         };
         let Value::Object(body) = &fixture.body else { continue };
         let (1, Some(list @ Value::Array(_))) = (body.len(), body.get(key)) else { continue };
+        // A bare list cannot hold the tools whose absence this rule complains about.
+        if fixture.expect.iter().any(|expected| expected.rule == "BC-7") {
+            continue;
+        }
         let bare = Fixture { body: list.clone(), ..Fixture::read(&folder().join(&name)) };
         assert_eq!(bare.violations(), fixture.violations(), "{name}");
     }

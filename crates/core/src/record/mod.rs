@@ -35,6 +35,17 @@ pub enum Slot {
     Erased(Box<Tombstone>),
 }
 
+impl Slot {
+    /// When it was said, decided, or had been said.
+    pub fn created_at(&self) -> Time {
+        match self {
+            Slot::Message(entry) => entry.created_at,
+            Slot::Decision(_, at) => *at,
+            Slot::Erased(tombstone) => tombstone.created_at,
+        }
+    }
+}
+
 /// What stays of an erased entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tombstone {

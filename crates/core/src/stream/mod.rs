@@ -109,7 +109,7 @@ impl Assembler {
         self.assembly.told.ended
     }
 
-    /// The reply as it would be if the stream broke here; costs a copy of all of it.
+    /// The reply as it would be if the stream broke after its last whole event; costs a copy of all of it.
     pub fn so_far(&self) -> Reply {
         self.assembly.reply(Status::TruncatedUpstream)
     }

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use crate::decision::Decision;
 use crate::entry::{Entry, Meta, Time};
 use crate::json;
+use crate::record::{AppendError, Record, Slot};
 use crate::wire::{ParseOptions, Wire, WireError};
 
 pub use format::{Format, detect, read};
@@ -58,6 +59,45 @@ pub struct Conversation {
     pub notes: Vec<Note>,
     /// The tools on offer, if the source says.
     pub tools: Option<crate::context::Tools>,
+}
+
+impl Conversation {
+    /// The wire its messages are in.
+    pub fn wire(&self) -> Wire {
+        self.entries.first().map_or(Wire::OpenaiChat, |entry| entry.origin.wire)
+    }
+
+    /// The first `take` entries as a record, with the decisions of the source among them. A decision that the record
+    /// does not accept is noted instead.
+    pub fn into_record(self, take: Option<usize>) -> Result<(Record, Vec<Note>), AppendError> {
+        let mut record = Record::new();
+        let mut notes = self.notes;
+        let mut decisions = self.decisions.into_iter().peekable();
+        let mut positions: Vec<u64> = Vec::with_capacity(self.entries.len());
+        for (index, entry) in self.entries.into_iter().take(take.unwrap_or(usize::MAX)).enumerate() {
+            while let Some(decided) = decisions.next_if(|decided| decided.after <= index) {
+                decide(&mut record, decided, &positions, entry.created_at, &mut notes);
+            }
+            let (evaluation, at) = (entry.evaluation_id, entry.created_at);
+            positions.push(record.append(entry.stamped(evaluation, index as u64, at))?);
+        }
+        let whole = take.is_none_or(|take| take >= positions.len());
+        let last = record.slots().last().map_or(Time::default(), Slot::created_at);
+        for decided in decisions.filter(|decided| whole || decided.after <= positions.len()) {
+            decide(&mut record, decided, &positions, last, &mut notes);
+        }
+        Ok((record, notes))
+    }
+}
+
+/// Records a decision of the source about the entries that are there.
+fn decide(record: &mut Record, decided: Decided, positions: &[u64], at: Time, notes: &mut Vec<Note>) {
+    // What lies past the last entry is the place of the decision itself.
+    let here = record.len() as u64;
+    let place = |index: u64| positions.get(index as usize).copied().unwrap_or(here);
+    if let Err(error) = record.decide(decided.decision.moved(place), at) {
+        notes.push(Note { line: 0, kind: format!("a decision of the source does not hold: {error}"), raw: None });
+    }
 }
 
 /// Where a conversation branched off another.

@@ -23,7 +23,7 @@ use crate::entry::{Entry, Role};
 use crate::json;
 use crate::model::ModelName;
 use crate::record::{Record, Slot};
-use crate::view::{Fidelity, Item, Reason, Source};
+use crate::view::{Changed, Dropped, Explanation, Fidelity, Item, Reason, Source};
 
 use super::repair::Repair;
 use super::{Body, Wire};
@@ -85,6 +85,26 @@ pub struct LeftOut {
     pub whole: bool,
     /// Length of its texts in Unicode scalar values before and after.
     pub chars: (usize, usize),
+}
+
+impl LeftOut {
+    /// Adds what was left out for the provider's sake to the explanation of the view.
+    pub fn explain(left_out: &[LeftOut], explanation: &mut Explanation) {
+        for left in left_out {
+            let (index, reason) = (left.position, left.reason);
+            if left.whole {
+                explanation.changed.retain(|changed| changed.index != index);
+                let dropped = Dropped { index, manager: "wire".into(), reason, group: None, by: None };
+                explanation.dropped.push(dropped);
+            } else {
+                let (from_chars, to_chars) = left.chars;
+                let changed = Changed { index, manager: "wire", reason, from_chars, to_chars, by: None };
+                explanation.changed.push(changed);
+            }
+        }
+        explanation.dropped.sort_by_key(|dropped| dropped.index);
+        explanation.changed.sort_by_key(|changed| changed.index);
+    }
 }
 
 /// The text of a message of our own that opens a list whose first entry the provider would refuse there.

@@ -1,0 +1,234 @@
+//! `scrollback check`: whether a provider would accept a list, by rule and place.
+
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Reset, Style};
+use scrollback_core::json::{self, Raw};
+use scrollback_core::model::ModelName;
+use scrollback_core::wire::check::{CheckOptions, Severity, Strictness, Violation, check};
+use scrollback_core::wire::repair::{Repaired, repair};
+use scrollback_core::wire::{ParseOptions, Wire};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::CheckArgs;
+use crate::config::{self, Config};
+use crate::failure::{Failure, INVALID, USAGE};
+use crate::load::{How, Written, format_named};
+use crate::{answer, batch, convert, input};
+
+/// What is asked of a list.
+pub(crate) struct Job {
+    pub(crate) wire: Wire,
+    pub(crate) model: Option<ModelName>,
+    pub(crate) dialect: Option<String>,
+    pub(crate) strictness: Strictness,
+    pub(crate) repair: Mend,
+    pub(crate) how: How,
+}
+
+/// Whether the list shall be mended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mend {
+    No,
+    Yes,
+}
+
+/// The `--json` object.
+#[derive(Serialize)]
+struct Answer {
+    wire: Wire,
+    valid: bool,
+    violations: Vec<Violation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repairs: Option<Value>,
+}
+
+/// A list, judged.
+pub(crate) struct Judged {
+    wire: Wire,
+    valid: bool,
+    violations: Vec<Violation>,
+    repaired: Option<Repaired>,
+}
+
+pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<ExitCode, Failure> {
+    let config = config::load()?;
+    if let Some(file) = &args.input.batch {
+        return batch::check(file, &config).map(|()| ExitCode::SUCCESS);
+    }
+    let wire = input::wire_named(args.wire.as_deref())?.ok_or_else(no_wire)?;
+    let model = input::model_named(args.input.model.as_deref())?;
+    let job = Job {
+        wire,
+        dialect: config.dialect(model.as_ref()),
+        model,
+        strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
+        repair: if args.repair { Mend::Yes } else { Mend::No },
+        how: How {
+            from: format_named(args.input.from.as_deref())?,
+            take: args.input.take,
+            conversation: args.input.take_conversation,
+        },
+    };
+    let previous = args.previous.as_deref().map(input::read).transpose()?;
+    let previous = previous.as_deref().map(input::check).transpose()?;
+    let file = args.input.file.as_deref().unwrap_or("-".as_ref());
+    let bytes = input::read(file)?;
+    let judged = job.run(&bytes, previous).map_err(|failure| failure.about(file))?;
+    if json {
+        input::print(&format!("{}\n", judged.to_json()?))?;
+    } else if let Some(repaired) = &judged.repaired {
+        input::print(&format!("{}\n", lines(wire, &repaired.body)))?;
+        judged.report_repairs(repaired);
+    } else {
+        judged.print()?;
+    }
+    Ok(judged.exit())
+}
+
+/// A check without a wire is a mistake of the command line.
+pub(crate) fn no_wire() -> Failure {
+    let known: Vec<&str> = Wire::ALL.iter().map(|wire| wire.name()).collect();
+    let message = format!("name the wire to check for: --for WIRE (known: {})", known.join(", "));
+    Failure::new(USAGE, "usage", message).with("known", known)
+}
+
+impl Job {
+    /// Judges a file: a body of the wire, or anything that can be printed as one.
+    pub(crate) fn run(&self, bytes: &[u8], previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
+        let named = match self.how.from {
+            Some(Written::Wire(from)) => from != self.wire,
+            Some(Written::Transcript(_)) => true,
+            None => std::str::from_utf8(bytes).is_ok_and(|text| scrollback_core::transcript::detect(text).is_some()),
+        };
+        if named {
+            let loaded = self.how.load(bytes)?;
+            let body = convert::convert(&loaded, self.wire).body(self.wire, None);
+            return input::check(body.as_bytes()).map(|body| self.judge(body, previous));
+        }
+        input::check(bytes).and_then(|body| self.run_body(body, previous))
+    }
+
+    /// Judges a body of the wire.
+    pub(crate) fn run_body(&self, body: Raw<'_>, previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
+        // What cannot be read at all breaks no rule in particular.
+        self.wire.parse(body, &ParseOptions::default())?;
+        if let Some(take) = self.how.take {
+            let short = first(self.wire, body, take);
+            return input::check(short.as_bytes()).map(|body| self.judge(body, previous));
+        }
+        Ok(self.judge(body, previous))
+    }
+
+    fn judge(&self, body: Raw<'_>, previous: Option<Raw<'_>>) -> Judged {
+        let options = CheckOptions { model: self.model.as_ref(), previous, dialect: self.dialect.as_deref() };
+        let violations = check(self.wire, body, options);
+        let valid = !violations.iter().any(|violation| violation.is_fatal(self.strictness));
+        let repaired = (self.repair == Mend::Yes).then(|| repair(self.wire, body, options, self.strictness));
+        Judged { wire: self.wire, valid, violations, repaired }
+    }
+}
+
+/// The body with only its first messages.
+fn first(wire: Wire, body: Raw<'_>, take: usize) -> String {
+    let shorten = |list: Raw<'_>| {
+        let kept: Vec<&str> = list.elements().take(take).map(Raw::text).collect();
+        format!("[{}]", kept.join(","))
+    };
+    if body.kind() == json::Kind::Array {
+        return shorten(body);
+    }
+    let members: Vec<String> = body
+        .members()
+        .map(|(key, value)| {
+            let mut out = String::new();
+            json::write_string(&mut out, &key);
+            let listed = key == scrollback_core::wire::list_key(wire) && value.kind() == json::Kind::Array;
+            format!("{out}:{}", if listed { shorten(value) } else { value.text().into() })
+        })
+        .collect();
+    format!("{{{}}}", members.join(","))
+}
+
+/// A body with one message a line, as every command prints it.
+fn lines(wire: Wire, body: &str) -> String {
+    let Ok(raw) = json::check(body) else { return body.into() };
+    let list = |list: Raw<'_>| {
+        let lines: Vec<_> = list.elements().map(json::one_line).collect();
+        if lines.is_empty() { "[]".into() } else { format!("[\n{}\n]", lines.join(",\n")) }
+    };
+    if raw.kind() == json::Kind::Array {
+        return list(raw);
+    }
+    let members: Vec<String> = raw
+        .members()
+        .map(|(key, value)| {
+            let mut out = String::new();
+            json::write_string(&mut out, &key);
+            let listed = key == scrollback_core::wire::list_key(wire) && value.kind() == json::Kind::Array;
+            format!("{out}:{}", if listed { list(value) } else { json::one_line(value).into_owned() })
+        })
+        .collect();
+    format!("{{{}}}", members.join(","))
+}
+
+impl Judged {
+    pub(crate) fn to_json(&self) -> Result<String, Failure> {
+        let answer = |repairs| Answer {
+            wire: self.wire,
+            valid: self.valid,
+            violations: self.violations.clone(),
+            repairs,
+        };
+        let Some(repaired) = &self.repaired else { return answer::to_json(&answer(None)) };
+        let body = input::check(repaired.body.as_bytes())?;
+        let repairs = serde_json::to_value(&repaired.repairs).unwrap_or_default();
+        answer::with_text(self.wire, body, &answer(Some(repairs)))
+    }
+
+    /// 4 when the list is invalid and stays so.
+    fn exit(&self) -> ExitCode {
+        let broken = match &self.repaired {
+            Some(repaired) => !repaired.left.is_empty(),
+            None => !self.valid,
+        };
+        if broken { ExitCode::from(INVALID) } else { ExitCode::SUCCESS }
+    }
+
+    fn print(&self) -> Result<(), Failure> {
+        let mut out = String::new();
+        let (red, yellow, dim) =
+            (AnsiColor::Red.on_default().bold(), AnsiColor::Yellow.on_default(), Style::new().dimmed());
+        for violation in &self.violations {
+            let style = if violation.severity == Severity::Refused { red } else { yellow };
+            let gate = violation.model_gate.map_or_else(String::new, |gate| format!(" [only {gate}]"));
+            let mark = if violation.unverified { " [unverified]" } else { "" };
+            out.push_str(&format!(
+                "{style}{} {:<6}{Reset} {}  {}{dim}{gate}{mark}{Reset}\n",
+                violation.severity, violation.rule, violation.path, violation.message
+            ));
+        }
+        let refused = self.violations.iter().filter(|one| one.severity == Severity::Refused).count();
+        out.push_str(&match (self.valid, self.violations.len()) {
+            (true, 0) => format!("valid for {}\n", self.wire),
+            (true, others) => format!("valid for {}, {others} remarks\n", self.wire),
+            (false, _) => format!("not valid for {}: {refused} refused (--repair mends)\n", self.wire),
+        });
+        input::print_styled(&out)
+    }
+
+    fn report_repairs(&self, repaired: &Repaired) {
+        use std::io::Write as _;
+        let mut err = anstream::stderr().lock();
+        for repair in &repaired.repairs {
+            let _ = writeln!(err, "{} at {}: {}", repair.rule, repair.path, repair.action);
+        }
+        for violation in &repaired.left {
+            let _ = writeln!(err, "{} at {} could not be mended: {}", violation.rule, violation.path, violation.message);
+        }
+        if repaired.repairs.is_empty() && repaired.left.is_empty() {
+            let _ = writeln!(err, "valid for {}, nothing to mend", self.wire);
+        }
+    }
+}

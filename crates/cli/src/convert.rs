@@ -1,0 +1,123 @@
+//! `scrollback convert`: messages of one wire as those of another, with what the other cannot hold.
+
+use std::io::Write as _;
+
+use scrollback_core::wire::{Body, Lost, Purpose, RenderOptions, Rendered, Wire, list_key, system_key, tools_key};
+use scrollback_core::{Fidelity, Item, Slot, Source, json};
+use serde_json::json;
+
+use crate::args::ConvertArgs;
+use crate::failure::Failure;
+use crate::load::{How, Loaded, format_named};
+use crate::{answer, batch, input};
+
+pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
+    if let Some(file) = &args.input.batch {
+        return batch::convert(file);
+    }
+    let to = input::wire_named(args.to.as_deref())?.ok_or_else(no_target)?;
+    let how = How {
+        from: format_named(args.input.from.as_deref())?,
+        take: args.input.take,
+        conversation: args.input.take_conversation,
+    };
+    let file = args.input.file.as_deref().unwrap_or("-".as_ref());
+    let bytes = input::read(file)?;
+    let loaded = how.load(&bytes).map_err(|failure| failure.about(file))?;
+    let rendered = convert(&loaded, to);
+    if json {
+        return input::print(&format!("{}\n", to_json(&loaded, &rendered, to)?));
+    }
+    let around = match &loaded.body {
+        body if loaded.wire == to && loaded.transcript.is_none() => Some(body),
+        // A list stays one where nothing has to stand beside it.
+        Body::List if to == Wire::OpenaiChat => Some(&Body::List),
+        _ => None,
+    };
+    input::print(&format!("{}\n", rendered.body(to, around)))?;
+    report(&loaded, &rendered);
+    Ok(())
+}
+
+/// A conversion without a target is a mistake of the command line.
+pub(crate) fn no_target() -> Failure {
+    Failure::new(crate::failure::USAGE, "usage", "name the wire to convert to: --to WIRE (see --help)")
+}
+
+/// Every entry on another wire.
+pub(crate) fn convert(loaded: &Loaded, to: Wire) -> Rendered {
+    if to == Wire::Scrollback {
+        return Rendered { messages: scrollback_core::wire::neutral(&loaded.record), ..Rendered::default() };
+    }
+    let items = loaded.record.slots().iter().enumerate().filter_map(|(position, slot)| match slot {
+        Slot::Message(entry) => Some(Item {
+            source: Source::Entry(position as u64),
+            entry: std::sync::Arc::clone(entry),
+            fidelity: Fidelity::AsSaid,
+        }),
+        _ => None,
+    });
+    let options = RenderOptions {
+        purpose: Purpose::Keep,
+        tools: loaded.tools.as_ref().filter(|_| to != loaded.wire),
+        ..RenderOptions::default()
+    };
+    let mut rendered = to.render(items, options);
+    if to != loaded.wire {
+        rendered.lost.extend(settings(loaded));
+    }
+    rendered.lost.extend(undecided(loaded));
+    rendered
+}
+
+/// Members of the request around the messages, which are the provider's own.
+fn settings(loaded: &Loaded) -> Vec<Lost> {
+    let Body::Object { raw, .. } = &loaded.body else { return Vec::new() };
+    let Ok(body) = json::check(raw) else { return Vec::new() };
+    let wire = loaded.wire;
+    let held = [Some(list_key(wire)), system_key(wire), Some(tools_key(wire)), Some("system_instruction")];
+    body.members()
+        .filter(|(key, _)| !held.iter().flatten().any(|held| held == key) && key != "scrollback")
+        .map(|(key, _)| Lost {
+            position: None,
+            path: format!("/{}", json::escape_pointer(&key)),
+            what: key.into_owned(),
+            reason: "settings of a request are not converted",
+        })
+        .collect()
+}
+
+/// Decisions and erased places, which only our own form holds.
+fn undecided(loaded: &Loaded) -> Vec<Lost> {
+    let slots = loaded.record.slots().iter().enumerate();
+    slots
+        .filter_map(|(position, slot)| {
+            let what = match slot {
+                Slot::Message(_) => return None,
+                Slot::Decision(..) => "decision",
+                Slot::Erased(_) => "erased entry",
+            };
+            let path = format!("/entries/{position}");
+            Some(Lost { position: None, path, what: what.into(), reason: "only the form `scrollback` holds it" })
+        })
+        .collect()
+}
+
+pub(crate) fn to_json(loaded: &Loaded, rendered: &Rendered, to: Wire) -> Result<String, Failure> {
+    let from = loaded.transcript.map_or(loaded.wire.name(), |format| format.name());
+    let lost = answer::lost(&rendered.lost, loaded);
+    answer::with_body(to, rendered, &json!({ "from": from, "to": to, "lost": lost }))
+}
+
+/// What was lost, for people, on standard error.
+fn report(loaded: &Loaded, rendered: &Rendered) {
+    let mut err = anstream::stderr().lock();
+    let dim = anstyle::Style::new().dimmed();
+    for note in &loaded.notes {
+        let _ = writeln!(err, "{dim}note: {note}{}", anstyle::Reset);
+    }
+    for lost in answer::lost(&rendered.lost, loaded) {
+        let text = |key: &str| lost.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_string();
+        let _ = writeln!(err, "lost: {} at {} ({})", text("what"), text("path"), text("reason"));
+    }
+}

@@ -1,0 +1,185 @@
+//! What commands work on: messages of any wire, or a conversation of any transcript, as a record.
+
+use std::borrow::Cow;
+
+use scrollback_core::json::{self, Raw};
+use scrollback_core::transcript::{self, Conversation, Format};
+use scrollback_core::wire::{Body, ParseOptions, Wire, WireError, list_key, system_key};
+use scrollback_core::{Record, Slot, Tools};
+
+use crate::failure::{Failure, INVALID, USAGE};
+use crate::input;
+
+/// How an input is written, where somebody said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    Wire(Wire),
+    Transcript(Format),
+}
+
+/// How an input shall be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    /// In which format; detected if none.
+    pub(crate) from: Option<Written>,
+    /// How many messages; all if none.
+    pub(crate) take: Option<usize>,
+    /// Which conversation of a transcript, from 0; the first if none.
+    pub(crate) conversation: Option<usize>,
+}
+
+/// An input, read.
+pub(crate) struct Loaded {
+    /// The wire the messages are in.
+    pub(crate) wire: Wire,
+    /// The transcript they were found in, if it was one.
+    pub(crate) transcript: Option<Format>,
+    pub(crate) record: Record,
+    /// For each position, the message it came from by its place in the input; none for what stands elsewhere.
+    pub(crate) indexes: Vec<Option<usize>>,
+    pub(crate) body: Body,
+    pub(crate) tools: Option<Tools>,
+    /// What the reader had to assume, and what it could not read.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The format of that name; a usage error that lists them all otherwise.
+pub(crate) fn format_named(name: Option<&str>) -> Result<Option<Written>, Failure> {
+    let Some(name) = name else { return Ok(None) };
+    let found = Wire::named(name).map(Written::Wire).or_else(|| Format::named(name).map(Written::Transcript));
+    found.map(Some).ok_or_else(|| {
+        let known: Vec<&str> = Wire::ALL
+            .iter()
+            .map(|wire| wire.name())
+            .chain(Format::ALL.iter().map(|format| format.name()))
+            .collect();
+        let message = format!("unknown wire or transcript format {name:?} (known: {})", known.join(", "));
+        Failure::new(USAGE, "unknown_wire", message).with("known", known)
+    })
+}
+
+impl How {
+    /// Reads the bytes of a file.
+    pub(crate) fn load(self, bytes: &[u8]) -> Result<Loaded, Failure> {
+        let text = self.transcript_text(bytes)?;
+        let format = match (self.from, &text) {
+            (Some(Written::Transcript(format)), _) => Some(format),
+            (None, Some(text)) => transcript::detect(text),
+            _ => None,
+        };
+        match (format, text) {
+            (Some(format), Some(text)) => self.load_transcript(format, &text),
+            _ => input::check(bytes).and_then(|body| self.load_body(body)),
+        }
+    }
+
+    /// The text in which to look for a transcript; a named one must be text.
+    fn transcript_text(self, bytes: &[u8]) -> Result<Option<Cow<'_, str>>, Failure> {
+        match (std::str::from_utf8(bytes), self.from) {
+            (_, Some(Written::Wire(_))) => Ok(None),
+            (Ok(text), _) => Ok(Some(Cow::Borrowed(text))),
+            (Err(_), None) => Ok(None),
+            (Err(error), Some(Written::Transcript(_))) => {
+                let message = format!("not UTF-8 at byte {}", error.valid_up_to());
+                Err(Failure::new(INVALID, "bad_json", message).with("byte", error.valid_up_to()))
+            }
+        }
+    }
+
+    /// Reads a body that is JSON already.
+    pub(crate) fn load_body(self, body: Raw<'_>) -> Result<Loaded, Failure> {
+        let named = match self.from {
+            Some(Written::Wire(wire)) => Some(wire),
+            Some(Written::Transcript(format)) => return self.load_transcript(format, body.text()),
+            None => None,
+        };
+        let wire = named.or_else(|| Wire::detect(body)).ok_or_else(|| no_messages(body))?;
+        let mut parsed = wire.parse(body, &ParseOptions { take: self.take, ..ParseOptions::default() })?;
+        let notes = std::mem::take(&mut parsed.notes);
+        let (body, tools) = (parsed.body.clone(), parsed.tools.take());
+        let indexes = parsed.indexes.clone();
+        let record = parsed.into_record()?;
+        let indexes = by_position(&record, &indexes);
+        Ok(Loaded { wire, transcript: None, record, indexes, body, tools, notes })
+    }
+
+    fn load_transcript(self, format: Format, text: &str) -> Result<Loaded, Failure> {
+        let read = transcript::read(Some(format), text).map_err(|error| {
+            Failure::new(INVALID, "bad_input", format!("not a {format} transcript: {error}"))
+                .with("line", error.line)
+                .with("byte", error.byte)
+        })?;
+        let several = read.conversations.len();
+        let wanted = self.conversation.unwrap_or(0);
+        let failed = read.failed.iter().map(|error| format!("not read: {error}"));
+        let mut notes: Vec<String> = failed.collect();
+        let Some(mut conversation) = read.conversations.into_iter().nth(wanted) else {
+            let message = format!("there is no conversation {wanted}: the {format} transcript has {several}");
+            return Err(Failure::new(INVALID, "bad_input", message).with("conversations", several));
+        };
+        if several > 1 && self.conversation.is_none() {
+            notes.push(format!("the first of {several} conversations (--take-conversation N for another)"));
+        }
+        let wire = conversation.wire();
+        let tools = conversation.tools.take();
+        let (record, found) = conversation.into_record(self.take)?;
+        notes.extend(kinds(&found));
+        let indexes = by_position(&record, &(0..record.message_count()).map(Some).collect::<Vec<_>>());
+        Ok(Loaded { wire, transcript: Some(format), record, indexes, body: Body::List, tools, notes })
+    }
+}
+
+/// Notes of one kind in one line.
+fn kinds(notes: &[transcript::Note]) -> Vec<String> {
+    let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    for note in notes {
+        *counts.entry(note.kind.as_str()).or_default() += 1;
+    }
+    let line = |(kind, count): (&str, usize)| {
+        if count > 1 { format!("kept aside: {kind}, {count} times") } else { format!("kept aside: {kind}") }
+    };
+    counts.into_iter().map(line).collect()
+}
+
+/// The message of each position, decisions and erased places skipped.
+fn by_position(record: &Record, indexes: &[Option<usize>]) -> Vec<Option<usize>> {
+    let mut indexes = indexes.iter().copied();
+    let place = |slot: &Slot| if matches!(slot, Slot::Message(_)) { indexes.next().flatten() } else { None };
+    record.slots().iter().map(place).collect()
+}
+
+fn no_messages(body: Raw<'_>) -> WireError {
+    let what = match body.kind() {
+        json::Kind::Object if body.get("role").is_some() => "a single message (wrap it in [ ])".to_string(),
+        json::Kind::Object => "an object without `messages`".to_string(),
+        other => other.name().to_string(),
+    };
+    WireError::bad_input(format!("expected a list of messages or an object with `messages`, found {what}"))
+}
+
+impl Loaded {
+    /// The message a position came from; itself where the input has no list.
+    pub(crate) fn index(&self, position: u64) -> Option<u64> {
+        self.indexes.get(position as usize).copied().flatten().map(|index| index as u64)
+    }
+
+    /// JSON pointer, from the body, of something inside the message at `position`.
+    pub(crate) fn pointer(&self, position: u64, path: &str) -> String {
+        match self.index(position) {
+            Some(index) => {
+                // Several items of one list may be one entry; its text is then a list of them.
+                let listed = self.record.entry(position).is_some_and(|entry| entry.origin.raw.starts_with('['));
+                let (number, rest) = match path.strip_prefix('/') {
+                    Some(inner) if listed => match inner.split_once('/') {
+                        Some((number, rest)) => (number, format!("/{rest}")),
+                        None => (inner, String::new()),
+                    },
+                    _ => ("0", path.to_string()),
+                };
+                let index = index + number.parse::<u64>().unwrap_or_default();
+                format!("/{}/{index}{rest}", list_key(self.wire))
+            }
+            None => system_key(self.wire).map_or_else(|| path.into(), |key| format!("/{key}{path}")),
+        }
+    }
+}

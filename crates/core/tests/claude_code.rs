@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use scrollback_core::Role;
-use scrollback_core::transcript::{Conversation, Format, Transcript};
+use scrollback_core::transcript::{self, Conversation, Format, Transcript};
 use serde_json::Value;
 
 const SETS: [&str; 3] = ["claude-code-fasthooks", "claude-code-session-share", "claude-code-spotter"];
@@ -101,8 +101,9 @@ fn lines_of(read: &Transcript, roles: &[Role]) -> BTreeSet<usize> {
 
 fn check(path: &Path, text: &str) -> usize {
     let name = path.display();
-    assert_eq!(Format::detect(text), Some(Format::ClaudeCode), "{name}");
-    let read = Format::ClaudeCode.read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(transcript::detect(text), Some(Format::ClaudeCode), "{name}");
+    let read =
+        transcript::read(Some(Format::ClaudeCode), text).unwrap_or_else(|error| panic!("{name}: {error}"));
     let scan = scan(text);
 
     let failed: BTreeSet<usize> = read.failed.iter().map(|failure| failure.line).collect();

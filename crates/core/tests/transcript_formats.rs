@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use scrollback_core::transcript::Format;
+use scrollback_core::transcript::{self, Format};
 
 /// The fixtures that are one text, each with the format its folder is named after.
 fn fixtures() -> Vec<(Format, PathBuf, String)> {
@@ -27,7 +27,7 @@ fn fixtures() -> Vec<(Format, PathBuf, String)> {
 #[test]
 fn a_fixture_is_known_by_its_shape() {
     for (format, path, text) in fixtures() {
-        assert_eq!(Format::detect(&text), Some(format), "{}", path.display());
+        assert_eq!(transcript::detect(&text), Some(format), "{}", path.display());
         assert_eq!(Format::named(format.name()), Some(format));
     }
 }
@@ -41,7 +41,7 @@ fn a_request_is_not_taken_for_a_transcript() {
         r#"{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}"#,
         r#"{"scrollback":1,"entries":[]}"#,
     ] {
-        assert_eq!(Format::detect(body), None, "{body}");
+        assert_eq!(transcript::detect(body), None, "{body}");
     }
 }
 
@@ -51,7 +51,7 @@ fn a_text_cut_anywhere_is_read_or_refused() {
         for end in (0..text.len()).step_by(5) {
             let Some(cut) = text.get(..end) else { continue };
             for format in Format::ALL {
-                if let Ok(read) = format.read(cut) {
+                if let Ok(read) = transcript::read(Some(format), cut) {
                     for conversation in &read.conversations {
                         let (entries, sources) = (conversation.entries.len(), conversation.sources.len());
                         assert_eq!(entries, sources, "{} cut at {end}", path.display());

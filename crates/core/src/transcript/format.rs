@@ -59,14 +59,20 @@ impl Format {
     pub fn named(name: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
+}
 
-    /// The format a text is written in, by its shape.
-    pub fn detect(text: &str) -> Option<Format> {
-        Format::ALL.into_iter().find(|format| (format.row().1)(text))
-    }
+/// The format a text is written in, by its shape.
+pub fn detect(text: &str) -> Option<Format> {
+    Format::ALL.into_iter().find(|format| (format.row().1)(text))
+}
 
-    /// Reads a text of this format.
-    pub fn read(self, text: &str) -> Result<Transcript, TranscriptError> {
-        (self.row().2)(text)
-    }
+/// Reads a transcript of that format, or of the one it looks like.
+pub fn read(format: Option<Format>, text: &str) -> Result<Transcript, TranscriptError> {
+    let Some(format) = format.or_else(|| detect(text)) else {
+        let known: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+        let problem =
+            format!("not a transcript of a known format; name it if it is one of {}", known.join(", "));
+        return Err(TranscriptError { line: 0, byte: 0, problem });
+    };
+    (format.row().2)(text)
 }

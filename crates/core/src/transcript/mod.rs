@@ -24,7 +24,7 @@ use crate::entry::{Entry, Meta, Time};
 use crate::json;
 use crate::wire::{ParseOptions, Wire, WireError};
 
-pub use format::Format;
+pub use format::{Format, detect, read};
 pub use goose::{Row as GooseRow, read_rows as read_goose_rows};
 pub use strands::read_folder as read_strands_folder;
 

@@ -222,6 +222,15 @@ fn read_placed(wire: Wire, found: &[&Found]) -> Result<(Conversation, Vec<usize>
     Ok((conversation, places))
 }
 
+/// The tools a list defines, read the way a request's are; none if it is no list.
+fn tools_of(list: json::Raw<'_>) -> Option<crate::context::Tools> {
+    if list.kind() != json::Kind::Array {
+        return None;
+    }
+    let body = format!(r#"{{"messages":[],"tools":{}}}"#, list.text());
+    Wire::OpenaiChat.parse(json::check(&body).ok()?, &ParseOptions::default()).ok()?.tools
+}
+
 /// A time as RFC 3339 text; none if it is none.
 pub(crate) fn time_of(text: &str) -> Option<Time> {
     Time::parse(text)

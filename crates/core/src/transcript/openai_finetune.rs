@@ -4,11 +4,10 @@
 
 use super::draft::{Draft, finish};
 use super::lines::{Line, Members, first_objects, lines, not_this_format};
-use super::{Found, Parent, Source, Transcript, TranscriptError};
-use crate::context::Tools;
+use super::{Found, Parent, Source, Transcript, TranscriptError, tools_of};
 use crate::entry::Meta;
-use crate::json::{self, Object, Raw};
-use crate::wire::{ParseOptions, Wire};
+use crate::json::{Object, Raw};
+use crate::wire::Wire;
 
 /// Whether the text is a set of examples. One line of `messages` alone is an ordinary request as well, and read as such.
 pub(crate) fn looks_like(text: &str) -> bool {
@@ -58,7 +57,7 @@ fn example(line: Line<'_>, members: &Object<'_>) -> Result<Vec<Draft>, Transcrip
     draft.head.id = Some(line.number.to_string());
     if let Some(messages) = members.list("messages") {
         push_all(&mut draft, line, messages);
-        draft.head.tools = tools(members);
+        draft.head.tools = members.list("tools").and_then(tools_of);
         draft.note_rest(line.number, members, &["messages", "tools"]);
         return Ok(vec![draft]);
     }
@@ -73,7 +72,7 @@ fn example(line: Line<'_>, members: &Object<'_>) -> Result<Vec<Draft>, Transcrip
     fork.head.id = Some(format!("{}/non_preferred", line.number));
     fork.head.parent = Some(Parent { id: line.number.to_string(), at });
     push_all(&mut draft, line, preferred);
-    draft.head.tools = tools(&input);
+    draft.head.tools = input.list("tools").and_then(tools_of);
     draft.note_rest(line.number, &input, &["messages", "tools"]);
     draft.note_rest(line.number, members, &["input", "preferred_output", "non_preferred_output"]);
     let Some(other) = members.list("non_preferred_output") else { return Ok(vec![draft]) };
@@ -97,12 +96,6 @@ fn push_all(draft: &mut Draft, line: Line<'_>, messages: Raw<'_>) {
         let source = Source { line: line.number, id };
         draft.push(byte, Found { raw: message.text().to_string(), source, time: None, meta: weight });
     }
-}
-
-/// The tools an object offers, read the way a request's are.
-pub(super) fn tools(members: &Object<'_>) -> Option<Tools> {
-    let body = format!(r#"{{"messages":[],"tools":{}}}"#, members.list("tools")?.text());
-    Wire::OpenaiChat.parse(json::check(&body).ok()?, &ParseOptions::default()).ok()?.tools
 }
 
 #[cfg(test)]

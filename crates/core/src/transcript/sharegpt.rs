@@ -6,9 +6,8 @@ use std::collections::VecDeque;
 
 use super::draft::{Draft, finish};
 use super::lines::{Members, first_objects, lines, not_this_format, object};
-use super::openai_finetune::tools;
 use super::print::{Printed, compact, list};
-use super::{Found, Source, Transcript, TranscriptError};
+use super::{Found, Source, Transcript, TranscriptError, tools_of};
 use crate::json::{self, Kind, Object, Raw};
 use crate::wire::Wire;
 
@@ -91,14 +90,10 @@ fn conversation(place: Place, members: &Object<'_>) -> Result<Draft, TranscriptE
         reader.turn(turn);
     }
     let mut draft = reader.draft;
-    draft.head.tools = match members.text("tools") {
-        // Some write the definitions as a text that holds the list.
-        Some(text) => {
-            let body = format!(r#"{{"tools":{text}}}"#);
-            json::check(&text).ok().and_then(|_| tools(&json::check(&body).ok()?.object().ok()?))
-        }
-        None => tools(members),
-    };
+    // Some write the definitions as a text that holds the list.
+    let text = members.text("tools");
+    let list = text.as_deref().map_or_else(|| members.list("tools"), |text| json::check(text).ok());
+    draft.head.tools = list.and_then(tools_of);
     let placed: &[&str] = &["conversations", "id", "system", "tools"];
     let unread = draft.head.tools.is_none();
     draft.note_rest(place.line, members, if unread { placed.get(..3).unwrap_or(placed) } else { placed });
@@ -143,21 +138,23 @@ impl Turns {
                 self.draft.note(line, "a function_call that is no JSON with a name; read as text", None);
                 plain("assistant")
             }),
-            "observation" | "tool" | "function_response" => match self.waiting.pop_front() {
-                Some(id) => {
-                    Printed::message("tool").text("tool_call_id", &id).raw("content", value.text()).end()
-                }
-                None => {
-                    self.draft.note(line, "a result that no call precedes", None);
-                    plain("tool")
-                }
-            },
+            "observation" | "tool" | "function_response" => self.result(value),
             other => {
                 self.draft.note(line, other, Some(turn.text()));
                 return;
             }
         };
         self.push(raw);
+    }
+
+    fn result(&mut self, value: Raw<'_>) -> String {
+        let mut printed = Printed::message("tool");
+        if let Some(id) = self.waiting.pop_front() {
+            printed = printed.text("tool_call_id", &id);
+        } else {
+            self.draft.note(self.place.line, "a result that no call precedes", None);
+        }
+        printed.raw("content", value.text()).end()
     }
 
     /// The message of a text that holds a call, or a list of them.

@@ -109,14 +109,11 @@ impl<'a> Message<'a> {
 
     /// Its texts, joined by line breaks.
     pub(super) fn texts(&self) -> String {
-        match self.content.string() {
-            Some(text) => text.into_owned(),
-            None => {
-                let texts =
-                    self.content.elements().filter_map(|block| block.get("text").and_then(Raw::string));
-                texts.collect::<Vec<_>>().join("\n")
-            }
+        if let Some(text) = self.content.string() {
+            return text.into_owned();
         }
+        let texts = self.content.elements().filter_map(|block| block.get("text").and_then(Raw::string));
+        texts.collect::<Vec<_>>().join("\n")
     }
 
     /// The tokens the reply reported.

@@ -279,14 +279,14 @@ fn message(lines: &[&Written<'_>]) -> Found {
         (None, _) => String::new(),
     };
     let last = |key: &str| {
-        let text = messages().filter_map(|message| message.members.text(key)).last();
+        let text = messages().filter_map(|message| message.members.text(key)).next_back();
         text.map(Cow::into_owned)
     };
     let mut meta = Meta {
         model_served: last("model"),
         response_id: last("id"),
         stop_raw: last("stop_reason"),
-        usage: messages().filter_map(line::Message::usage).last(),
+        usage: messages().filter_map(line::Message::usage).next_back(),
         request_id: lines.iter().find_map(|line| line.members.text("requestId")).map(Cow::into_owned),
         ..Meta::default()
     };

@@ -9,11 +9,9 @@ macro_rules! fixture {
 }
 
 /// The uuids of each conversation's messages, in order.
-fn uuids(drafts: &[Draft]) -> Vec<Vec<&str>> {
-    let ids = |draft: &'_ Draft| -> Vec<String> {
-        draft.found.iter().map(|found| found.source.id.clone().unwrap_or_default()).collect()
-    };
-    drafts.iter().map(|draft| ids(draft).into_iter().map(|id| &*id.leak()).collect()).collect()
+fn uuids(drafts: &[Draft]) -> Vec<Vec<String>> {
+    let of = |draft: &Draft| draft.found.iter().filter_map(|found| found.source.id.clone()).collect();
+    drafts.iter().map(of).collect()
 }
 
 fn notes(draft: &Draft) -> Vec<(usize, &str)> {

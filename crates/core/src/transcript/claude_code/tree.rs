@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::line::{Speaker, Strand, Written};
+use super::line::{Message, Speaker, Strand, Written};
 use crate::entry::Time;
 
 /// A message: one line of a user, or all lines of a reply.
@@ -64,8 +64,8 @@ pub(super) struct Tree<'a> {
 impl<'a> Tree<'a> {
     /// Builds the tree of lines that have no id twice.
     pub(super) fn new(lines: &[Written<'a>]) -> Self {
-        let (links, order) = link(lines);
-        let mut tree = Tree { links, nodes: Vec::new(), node_of: vec![None; lines.len()] };
+        let (hangs_on, order) = link(lines);
+        let mut tree = Tree { links: hangs_on, nodes: Vec::new(), node_of: vec![None; lines.len()] };
         // The nearest line above that is a message of the same strand.
         let mut above: Vec<Option<usize>> = vec![None; lines.len()];
         for at in order {
@@ -210,7 +210,7 @@ impl<'a> Tree<'a> {
 
     fn answers<'l>(&self, lines: &'l [Written<'_>], node: usize) -> Vec<Cow<'l, str>> {
         let message = self.first_line(lines, node).and_then(|line| line.message.as_ref());
-        message.filter(|message| !message.is_assistant()).map(|message| message.answers()).unwrap_or_default()
+        message.filter(|message| !message.is_assistant()).map(Message::answers).unwrap_or_default()
     }
 
     pub(super) fn first_line<'l, 'b>(
@@ -227,9 +227,9 @@ fn link<'a>(lines: &[Written<'a>]) -> (Vec<Link<'a>>, Vec<usize>) {
     let by_id: BTreeMap<&str, usize> =
         lines.iter().enumerate().filter_map(|(at, line)| Some((line.uuid.as_deref()?, at))).collect();
     let mut before: BTreeMap<&Strand<'_>, usize> = BTreeMap::new();
-    let mut links: Vec<Link<'a>> = Vec::with_capacity(lines.len());
+    let mut hangs_on: Vec<Link<'a>> = Vec::with_capacity(lines.len());
     for (at, line) in lines.iter().enumerate() {
-        links.push(match &line.parent {
+        hangs_on.push(match &line.parent {
             None => Link::Root,
             Some(parent) => match by_id.get(parent.as_ref()) {
                 Some(&up) if up != at => Link::Line(up),
@@ -240,8 +240,8 @@ fn link<'a>(lines: &[Written<'a>]) -> (Vec<Link<'a>>, Vec<usize>) {
             before.insert(&line.strand, at);
         }
     }
-    let order = ancestors_first(&mut links);
-    (links, order)
+    let order = ancestors_first(&mut hangs_on);
+    (hangs_on, order)
 }
 
 /// Orders lines so that each comes after the one it hangs on. A circle is opened where it closes.

@@ -24,6 +24,10 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Show what a model call would be sent: messages in, curated messages out
     Curate(CurateArgs),
+    /// Say whether a provider would accept messages, by rule and place; --repair makes them valid
+    Check(CheckArgs),
+    /// Turn messages of one format into those of another, and list what it cannot hold
+    Convert(ConvertArgs),
     /// Count the tokens of messages, and say whether the count is exact
     Tokens(TokensArgs),
     /// Print a text with every secret in it replaced
@@ -40,20 +44,24 @@ pub(crate) enum Command {
 /// Where messages come from.
 #[derive(clap::Args)]
 pub(crate) struct InputArgs {
-    /// A JSON list of messages, or a request that holds one; `-` is standard input
+    /// Messages: a JSON list, a request of any provider, or another tool's transcript; `-` is standard input
     #[arg(required_unless_present = "batch")]
     pub(crate) file: Option<PathBuf>,
 
     /// Answer one JSON case a line from this file (`-`: standard input), one JSON answer a line
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "take", "from", "model"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "take", "take_conversation", "from", "model"])]
     pub(crate) batch: Option<PathBuf>,
 
     /// Use only the first N messages
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) take: Option<usize>,
 
-    /// Format of the input; detected when not named
-    #[arg(long, value_name = "WIRE")]
+    /// Which conversation of a transcript that holds several, from 0
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) take_conversation: Option<usize>,
+
+    /// Format of the input, a wire or a transcript format; detected when not named
+    #[arg(long, value_name = "FORMAT")]
     pub(crate) from: Option<String>,
 
     /// The model the messages are for, as provider:model; decides how tokens are counted
@@ -123,6 +131,62 @@ pub(crate) enum UnfinishedArg {
     Drop,
     /// Keep it, and say in place of the result that there was an interruption
     Close,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Wires: openai-chat, openai-responses, anthropic, gemini, bedrock, scrollback.
+
+Each line names what a breach does (R refused, S silently dropped or merged, Q worse answers, $ higher cost), the
+rule, the place, and what is wrong there. The exit code is 4 when something is refused. Rules that hold only for some
+models are reported with these and do not count until --model names one; rules marked unverified count with --strict.
+
+Examples:
+  scrollback check request.json --for anthropic --model anthropic:claude-opus-4-6
+  scrollback check chat.json --for openai-chat --repair > valid.json
+  scrollback check session.jsonl --from claude-code --for openai-chat --json
+  scrollback check --batch cases.jsonl")]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+
+    /// The wire whose rules shall hold
+    #[arg(long = "for", value_name = "WIRE", conflicts_with = "batch", required_unless_present = "batch")]
+    pub(crate) wire: Option<String>,
+
+    /// Print the list made valid, and on standard error what was done
+    #[arg(long, conflicts_with = "batch")]
+    pub(crate) repair: bool,
+
+    /// Count rules that are known from hearsay only
+    #[arg(long, conflicts_with = "batch")]
+    pub(crate) strict: bool,
+
+    /// The request sent before in this conversation, its reply appended: what signed reasoning is bound to
+    #[arg(long, value_name = "FILE", conflicts_with = "batch")]
+    pub(crate) previous: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Wires: openai-chat, openai-responses, anthropic, gemini, bedrock, scrollback (loses nothing).
+Transcripts (--from only): claude-code, codex, langchain, strands, openai-finetune, sharegpt, goose, tau-bench,
+swe-agent, openhands, inspect, bfcl, cassette.
+
+What the target cannot hold is listed on standard error, or under `lost` with --json.
+
+Examples:
+  scrollback convert chat.json --to anthropic
+  scrollback convert request.json --from anthropic --to gemini --json
+  scrollback convert session.jsonl --from claude-code --to openai-chat
+  scrollback convert --batch cases.jsonl"
+)]
+pub(crate) struct ConvertArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+
+    /// The wire to convert to
+    #[arg(long, value_name = "WIRE", conflicts_with = "batch", required_unless_present = "batch")]
+    pub(crate) to: Option<String>,
 }
 
 #[derive(clap::Args)]

@@ -8,16 +8,55 @@ use std::path::Path;
 use scrollback_core::json::{self, Kind, Raw};
 use scrollback_core::nearest::nearest;
 use scrollback_core::wire::WireError;
+use scrollback_core::wire::check::Strictness;
 use scrollback_core::{CurationContext, Tools, Unfinished, manager};
 
+use crate::answer::to_json;
 use crate::config::Config;
-use crate::curate::{self, Job, to_json};
+use crate::curate::{self, Job};
 use crate::failure::{FAILED, Failure, INVALID};
-use crate::{input, tokens};
+use crate::load::{How, Loaded, Written, format_named};
+use crate::{check, convert, input, tokens};
 
 /// What a line may say. It is one list for every command with `--batch`, so that one file of cases serves them all; a
 /// command passes over what is not its business.
-const KEYS: [&str; 9] = ["id", "messages", "file", "take", "managers", "model", "from", "to", "context"];
+const KEYS: [&str; 22] = [
+    "id",
+    "messages",
+    "system",
+    "input",
+    "instructions",
+    "contents",
+    "systemInstruction",
+    "entries",
+    "tools",
+    "toolConfig",
+    "file",
+    "take",
+    "take_conversation",
+    "managers",
+    "model",
+    "from",
+    "to",
+    "for",
+    "repair",
+    "strict",
+    "previous",
+    "context",
+];
+
+/// The keys of a line that make up a body.
+const BODY: [&str; 9] = [
+    "system",
+    "instructions",
+    "systemInstruction",
+    "tools",
+    "toolConfig",
+    "messages",
+    "input",
+    "contents",
+    "entries",
+];
 
 pub(crate) fn curate(file: &Path, config: &Config) -> Result<(), Failure> {
     answer_lines(file, |line| {
@@ -27,11 +66,11 @@ pub(crate) fn curate(file: &Path, config: &Config) -> Result<(), Failure> {
         let job = Job {
             manager: line.raw.get("managers").map_or_else(|| manager::parse_list(&[]), manager::parse_raw)?,
             cx,
-            from: input::wire_named(line.text("from")?.as_deref())?,
             to: input::wire_named(line.text("to")?.as_deref())?,
-            take: line.number("take")?,
+            how: line.how()?,
         };
-        line.with_body(|body| job.run(body, |curated| to_json(&curated.answer()?)))
+        let loaded = line.load(job.how)?;
+        job.run(loaded, |curated| curated.to_json())
     })
 }
 
@@ -39,10 +78,59 @@ pub(crate) fn tokens(file: &Path) -> Result<(), Failure> {
     answer_lines(file, |line| {
         line.check_keys()?;
         let model = input::model_named(line.text("model")?.as_deref())?;
-        let from = input::wire_named(line.text("from")?.as_deref())?;
-        let take = line.number("take")?;
-        line.with_body(|body| to_json(&tokens::count(body, model, from, take)?))
+        let how = line.how()?;
+        to_json(&tokens::count(line.load(how)?, model))
     })
+}
+
+pub(crate) fn convert(file: &Path) -> Result<(), Failure> {
+    answer_lines(file, |line| {
+        line.check_keys()?;
+        let to = input::wire_named(line.text("to")?.as_deref())?.ok_or_else(convert::no_target)?;
+        let how = line.how()?;
+        let loaded = line.load(how)?;
+        convert::to_json(&loaded, &convert::convert(&loaded, to), to)
+    })
+}
+
+pub(crate) fn check(file: &Path, config: &Config) -> Result<(), Failure> {
+    answer_lines(file, |line| {
+        line.check_keys()?;
+        let wire = input::wire_named(line.text("for")?.as_deref())?.ok_or_else(check::no_wire)?;
+        let model = input::model_named(line.text("model")?.as_deref())?;
+        let job = check::Job {
+            wire,
+            dialect: config.dialect(model.as_ref()),
+            model,
+            strictness: if line.flag("strict")? { Strictness::Strict } else { Strictness::Lenient },
+            repair: if line.flag("repair")? { check::Mend::Yes } else { check::Mend::No },
+            how: line.how()?,
+        };
+        let previous = line.raw.get("previous").filter(|previous| previous.kind() != Kind::Null);
+        let judged = match line.source()? {
+            Source::File(file) => {
+                let bytes = input::read(Path::new(&file))?;
+                job.run(&bytes, previous).map_err(|failure| failure.about(Path::new(&file)))?
+            }
+            Source::Body(body) => {
+                let other = matches!(job.how.from, Some(Written::Wire(from)) if from != wire);
+                if other {
+                    job.run(body.as_bytes(), previous)?
+                } else {
+                    job.run_body(input::check(body.as_bytes())?, previous)?
+                }
+            }
+        };
+        judged.to_json()
+    })
+}
+
+/// Where the messages of a line are.
+enum Source {
+    /// In the line itself.
+    Body(String),
+    /// In a file.
+    File(String),
 }
 
 /// Answers every line of `file` in order; blank lines are passed over.
@@ -122,25 +210,54 @@ impl Line<'_> {
         optional(self.raw, "", key, |raw| raw.text().parse().ok(), "a whole number of at least 0")
     }
 
+    fn flag(&self, key: &str) -> Result<bool, Failure> {
+        let flag = optional(self.raw, "", key, |raw| raw.text().parse::<bool>().ok(), "true or false")?;
+        Ok(flag.unwrap_or(false))
+    }
+
+    fn how(&self) -> Result<How, Failure> {
+        Ok(How {
+            from: format_named(self.text("from")?.as_deref())?,
+            take: self.number("take")?,
+            conversation: self.number("take_conversation")?,
+        })
+    }
+
     /// The messages: those in the line, or those of the file it names.
-    fn with_body(&self, then: impl FnOnce(Raw<'_>) -> Result<String, Failure>) -> Result<String, Failure> {
-        match (self.raw.get("messages"), self.text("file")?) {
-            (Some(messages), None) => {
-                if messages.kind() != Kind::Array {
-                    return Err(bad_value(
-                        "messages",
-                        &format!("must be a list, not {}", messages.kind().name()),
-                    ));
+    fn source(&self) -> Result<Source, Failure> {
+        let held: Vec<(&str, Raw<'_>)> =
+            BODY.iter().filter_map(|key| Some((*key, self.raw.get(key)?))).collect();
+        let lists = ["messages", "input", "contents", "entries"];
+        let list = held.iter().find(|(key, _)| lists.contains(key));
+        match (list, self.text("file")?) {
+            (Some((key, value)), None) => {
+                let textual = *key == "input" && value.kind() == Kind::String;
+                if value.kind() != Kind::Array && !textual {
+                    let problem = format!("must be a list, not {}", value.kind().name());
+                    return Err(bad_value(&format!("/{key}"), &problem));
                 }
-                then(messages)
+                if let ("messages", [_]) = (*key, held.as_slice()) {
+                    return Ok(Source::Body(value.text().into()));
+                }
+                let version = if *key == "entries" { "\"scrollback\":1," } else { "" };
+                let members: Vec<String> =
+                    held.iter().map(|(key, value)| format!("\"{key}\":{}", value.text())).collect();
+                Ok(Source::Body(format!("{{{version}{}}}", members.join(","))))
             }
-            (None, Some(file)) => {
-                let file = Path::new(&file);
-                let bytes = input::read(file)?;
-                input::check(&bytes).and_then(then).map_err(|failure| failure.about(file))
-            }
+            (None, Some(file)) => Ok(Source::File(file)),
             (Some(_), Some(_)) => Err(WireError::bad_input("give `messages` or `file`, not both").into()),
             (None, None) => Err(WireError::bad_input("the line has neither `messages` nor `file`").into()),
+        }
+    }
+
+    fn load(&self, how: How) -> Result<Loaded, Failure> {
+        match self.source()? {
+            Source::Body(body) => how.load_body(input::check(body.as_bytes())?),
+            Source::File(file) => {
+                let file = Path::new(&file);
+                let bytes = input::read(file)?;
+                how.load(&bytes).map_err(|failure| failure.about(file))
+            }
         }
     }
 

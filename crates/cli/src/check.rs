@@ -100,7 +100,8 @@ impl Job {
         let named = match self.how.from {
             Some(Written::Wire(from)) => from != self.wire,
             Some(Written::Transcript(_)) => true,
-            None => std::str::from_utf8(bytes).is_ok_and(|text| scrollback_core::transcript::detect(text).is_some()),
+            None => std::str::from_utf8(bytes)
+                .is_ok_and(|text| scrollback_core::transcript::detect(text).is_some()),
         };
         if named {
             let loaded = self.how.load(bytes)?;
@@ -225,7 +226,11 @@ impl Judged {
             let _ = writeln!(err, "{} at {}: {}", repair.rule, repair.path, repair.action);
         }
         for violation in &repaired.left {
-            let _ = writeln!(err, "{} at {} could not be mended: {}", violation.rule, violation.path, violation.message);
+            let _ = writeln!(
+                err,
+                "{} at {} could not be mended: {}",
+                violation.rule, violation.path, violation.message
+            );
         }
         if repaired.repairs.is_empty() && repaired.left.is_empty() {
             let _ = writeln!(err, "valid for {}, nothing to mend", self.wire);

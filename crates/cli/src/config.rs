@@ -40,8 +40,7 @@ struct Provider {
     #[serde(rename = "base_url")]
     _base_url: Option<String>,
     key_env: Option<String>,
-    #[serde(rename = "dialect")]
-    _dialect: Option<String>,
+    dialect: Option<String>,
 }
 
 /// `[models."provider:model"]`
@@ -62,8 +61,7 @@ struct Model {
     #[serde(rename = "base_url")]
     _base_url: Option<String>,
     key_env: Option<String>,
-    #[serde(rename = "dialect")]
-    _dialect: Option<String>,
+    dialect: Option<String>,
 }
 
 /// `[redact]`
@@ -77,6 +75,13 @@ struct Redact {
 }
 
 impl Config {
+    /// The dialect of the host that serves a model, where it was given one; the model's own before its provider's.
+    pub(crate) fn dialect(&self, model: Option<&ModelName>) -> Option<String> {
+        let model = model?;
+        let own = self.models.get(&model.to_string()).and_then(|model| model.dialect.clone());
+        own.or_else(|| self.providers.get(model.provider().name())?.dialect.clone())
+    }
+
     /// Context windows by model name.
     pub(crate) fn windows(&self) -> BTreeMap<String, u64> {
         self.models.iter().filter_map(|(name, model)| Some((name.clone(), model.context_window?))).collect()

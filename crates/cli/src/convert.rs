@@ -2,7 +2,9 @@
 
 use std::io::Write as _;
 
-use scrollback_core::wire::{Body, Lost, Purpose, RenderOptions, Rendered, Wire, list_key, system_key, tools_key};
+use scrollback_core::wire::{
+    Body, Lost, Purpose, RenderOptions, Rendered, Wire, list_key, system_key, tools_key,
+};
 use scrollback_core::{Fidelity, Item, Slot, Source, json};
 use serde_json::json;
 
@@ -98,7 +100,12 @@ fn undecided(loaded: &Loaded) -> Vec<Lost> {
                 Slot::Erased(_) => "erased entry",
             };
             let path = format!("/entries/{position}");
-            Some(Lost { position: None, path, what: what.into(), reason: "only the form `scrollback` holds it" })
+            Some(Lost {
+                position: None,
+                path,
+                what: what.into(),
+                reason: "only the form `scrollback` holds it",
+            })
         })
         .collect()
 }

@@ -1,28 +1,26 @@
 //! `scrollback curate`: what a model call would be sent.
 
-use scrollback_core::json::Raw;
 use scrollback_core::manager::{SharedManager, parse_list};
 use scrollback_core::model::ModelName;
-use scrollback_core::wire::Wire;
+use scrollback_core::wire::{LeftOut, Purpose, RenderOptions, Rendered, Wire};
 use scrollback_core::{
-    Changed, CurationContext, Decision, Dropped, Epoch, HistoryCurated, Record, Source, Summaries, Tools,
-    Unfinished, View, Warning,
+    CurationContext, Decision, Epoch, Explanation, HistoryCurated, Source, Summaries, Tools, Unfinished, View,
 };
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::Value;
 
 use crate::args::{CurateArgs, UnfinishedArg};
 use crate::config::Config;
-use crate::failure::{FAILED, Failure};
-use crate::{batch, config, explain, input};
+use crate::failure::Failure;
+use crate::load::{How, Loaded, format_named};
+use crate::{answer, batch, config, explain, input};
 
 /// One curation, wherever it was asked for.
 pub(crate) struct Job {
     pub(crate) manager: SharedManager,
     pub(crate) cx: CurationContext,
-    pub(crate) from: Option<Wire>,
     pub(crate) to: Option<Wire>,
-    pub(crate) take: Option<usize>,
+    pub(crate) how: How,
 }
 
 /// The context of a model on the command line: its windows as configured, summaries written on the spot.
@@ -34,28 +32,29 @@ pub(crate) fn context(model: Option<ModelName>, config: &Config) -> CurationCont
     }
 }
 
-/// The `--json` object.
+/// The `--json` object, beside the keys of the body.
 #[derive(Serialize)]
-pub(crate) struct Answer {
-    messages: Vec<Box<RawValue>>,
+struct Answer {
     wire: Wire,
     view: Vec<ViewItem>,
-    dropped: Vec<Dropped>,
-    changed: Vec<Changed>,
-    warnings: Vec<Warning>,
+    dropped: Value,
+    changed: Value,
+    warnings: Value,
     counts: Counts,
     tokens: Tokens,
     events: Vec<HistoryCurated>,
     decisions: Vec<Recorded>,
     epoch: Option<Epoch>,
-    lost: Vec<serde_json::Value>,
+    lost: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    repairs: Vec<scrollback_core::wire::repair::Repair>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ViewItem {
     Entry {
-        index: u64,
+        index: Option<u64>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         changed: bool,
     },
@@ -66,6 +65,9 @@ enum ViewItem {
     Summary {
         synthetic: &'static str,
         covers: Vec<u64>,
+    },
+    Opening {
+        synthetic: &'static str,
     },
 }
 
@@ -105,22 +107,27 @@ pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
         UnfinishedArg::Close => Unfinished::Close,
     };
     cx.tools = args.tools.clone().map(Tools::named);
-    let from = input::wire_named(args.input.from.as_deref())?;
     let to = input::wire_named(args.to.as_deref())?;
-    let job = Job { manager, cx, from, to, take: args.input.take };
+    let how = How {
+        from: format_named(args.input.from.as_deref())?,
+        take: args.input.take,
+        conversation: args.input.take_conversation,
+    };
+    let job = Job { manager, cx, to, how };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
     let bytes = input::read(file)?;
-    let finish = |curated: &Curated<'_>| {
+    let loaded = job.how.load(&bytes).map_err(|failure| failure.about(file))?;
+    job.run(loaded, |curated| {
         if args.explain {
             explain::print(curated);
         }
         if json {
-            return input::print(&format!("{}\n", to_json(&curated.answer()?)?));
+            return input::print(&format!("{}\n", curated.to_json()?));
         }
-        let messages = curated.wire.render(curated.view.items());
-        input::print(&format!("{}\n", curated.body.with_messages(&messages)))
-    };
-    input::check(&bytes).and_then(|body| job.run(body, finish)).map_err(|failure| failure.about(file))
+        let same = curated.wire == curated.loaded.wire && curated.loaded.transcript.is_none();
+        let around = same.then_some(&curated.loaded.body);
+        input::print(&format!("{}\n", curated.rendered.body(curated.wire, around)))
+    })
 }
 
 /// A finished curation with everything it came from.
@@ -128,53 +135,59 @@ pub(crate) struct Curated<'r> {
     pub(crate) view: &'r View<'r>,
     pub(crate) cx: &'r CurationContext,
     pub(crate) wire: Wire,
-    pub(crate) body: &'r scrollback_core::wire::Body,
-    /// What the reader had to assume.
-    pub(crate) notes: &'r [String],
+    pub(crate) loaded: &'r Loaded,
+    /// What would be sent.
+    pub(crate) rendered: Rendered,
 }
 
 impl Job {
-    /// Curates `body` and hands the result to `finish`.
+    /// Curates what was loaded and hands the result to `finish`.
     pub(crate) fn run<T>(
         mut self,
-        body: Raw<'_>,
+        mut loaded: Loaded,
         finish: impl FnOnce(&Curated<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (wire, parsed) = input::parse(body, self.from, self.take)?;
-        self.cx.tools = self.cx.tools.or(parsed.tools);
-        let mut record = Record::new();
-        for entry in parsed.entries {
-            record.append(entry)?;
-        }
-        let view = record.view(&self.cx, &*self.manager)?;
-        finish(&Curated {
-            view: &view,
-            cx: &self.cx,
-            wire: self.to.unwrap_or(wire),
-            body: &parsed.body,
-            notes: &parsed.notes,
-        })
+        let offered = loaded.tools.take();
+        self.cx.tools = self.cx.tools.or(offered);
+        let view = loaded.record.view(&self.cx, &*self.manager)?;
+        let wire = self.to.unwrap_or(loaded.wire);
+        let options = RenderOptions {
+            purpose: Purpose::Send,
+            model: self.cx.model.as_ref(),
+            tools: self.cx.tools.as_ref(),
+            manual_thinking: loaded.body.asks_for_manual_thinking(),
+            record: Some(&loaded.record),
+        };
+        let around = (wire == loaded.wire).then_some(&loaded.body);
+        let rendered = wire.request(view.items(), options, around);
+        finish(&Curated { view: &view, cx: &self.cx, wire, loaded: &loaded, rendered })
     }
 }
 
 impl Curated<'_> {
-    pub(crate) fn answer(&self) -> Result<Answer, Failure> {
+    /// Who left out or changed what; the provider's rules included.
+    pub(crate) fn explanation(&self) -> Explanation {
+        let mut explanation = self.view.explain();
+        LeftOut::explain(&self.rendered.left_out, &mut explanation);
+        explanation
+    }
+
+    pub(crate) fn to_json(&self) -> Result<String, Failure> {
         let record = self.view.record();
         let count = self.view.count(self.cx);
-        let explanation = self.view.explain();
+        let explanation = self.explanation();
         let recorded = |(at, decision): (usize, &Decision)| Recorded {
             position: (record.len() + at) as u64,
             decision: decision.clone(),
         };
-        let messages = self.wire.render(self.view.items()).into_iter().map(RawValue::from_string);
-        Ok(Answer {
-            messages: messages.collect::<Result<_, _>>().map_err(|error| unprintable(&error))?,
+        let view = self.items();
+        let answer = Answer {
             wire: self.wire,
-            view: self.view.items().map(|item| view_item(item.is_changed(), item.source)).collect(),
-            dropped: explanation.dropped,
-            changed: explanation.changed,
-            warnings: self.view.warnings(),
-            counts: Counts { original: record.message_count(), curated: count.per_entry.len() },
+            counts: Counts { original: record.message_count(), curated: view.len() },
+            view,
+            dropped: answer::reindexed(&explanation.dropped, self.loaded)?,
+            changed: answer::reindexed(&explanation.changed, self.loaded)?,
+            warnings: answer::reindexed(&self.view.warnings(), self.loaded)?,
             tokens: Tokens {
                 original: record.tokens(self.cx.counter) as usize + count.overhead,
                 curated: count.total,
@@ -184,24 +197,38 @@ impl Curated<'_> {
             events: self.view.events().to_vec(),
             decisions: self.view.decisions().iter().enumerate().map(recorded).collect(),
             epoch: self.view.epoch(),
-            lost: Vec::new(),
-        })
+            lost: answer::lost(&self.rendered.lost, self.loaded),
+            repairs: self.rendered.repairs.clone(),
+        };
+        answer::with_body(self.wire, &self.rendered, &answer)
     }
-}
 
-fn view_item(changed: bool, source: Source) -> ViewItem {
-    match source {
-        Source::Entry(index) => ViewItem::Entry { index, changed },
-        Source::Interrupted { call_id } => ViewItem::Interrupted { synthetic: "interrupted", call_id },
-        Source::Summary { covers } => ViewItem::Summary { synthetic: "summary", covers },
+    /// One item per entry that is sent.
+    fn items(&self) -> Vec<ViewItem> {
+        let left_out = &self.rendered.left_out;
+        let fate = |position: u64| left_out.iter().find(|left| left.position == position);
+        let opening = self.rendered.opened.then_some(ViewItem::Opening { synthetic: "opening" });
+        let items = self.view.items().filter_map(|item| {
+            let changed = item.is_changed();
+            Some(match item.source {
+                Source::Entry(position) => match fate(position) {
+                    Some(left) if left.whole => return None,
+                    left => ViewItem::Entry {
+                        index: self.loaded.index(position),
+                        changed: changed || left.is_some(),
+                    },
+                },
+                Source::Interrupted { call_id } => {
+                    ViewItem::Interrupted { synthetic: "interrupted", call_id }
+                }
+                Source::Summary { covers } => {
+                    let mut covers: Vec<u64> =
+                        covers.iter().filter_map(|position| self.loaded.index(*position)).collect();
+                    covers.dedup();
+                    ViewItem::Summary { synthetic: "summary", covers }
+                }
+            })
+        });
+        opening.into_iter().chain(items).collect()
     }
-}
-
-/// An answer as one line of JSON.
-pub(crate) fn to_json(answer: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(answer).map_err(|error| unprintable(&error))
-}
-
-fn unprintable(error: &serde_json::Error) -> Failure {
-    Failure::new(FAILED, "internal", format!("the answer could not be printed: {error}"))
 }

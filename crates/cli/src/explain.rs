@@ -67,7 +67,7 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
         };
         writeln!(out, "{}!   warning  {}{at}{Reset}", AnsiColor::Yellow.on_default(), in_words(code))?;
     }
-    for note in curated.notes {
+    for note in &curated.loaded.notes {
         writeln!(out, "{dim}       note  {note}{Reset}")?;
     }
     if let Some(epoch) = curated.view.epoch() {
@@ -164,7 +164,7 @@ impl Told {
                 }
             }
         }
-        let explanation = curated.view.explain();
+        let explanation = curated.explanation();
         for drop in explanation.dropped {
             told.dropped.insert(drop.index, format!("left out by {}: {}", drop.manager, phrase(drop.reason)));
         }
@@ -251,6 +251,8 @@ fn phrase(reason: Reason) -> &'static str {
         Reason::BeforeCut => "before the cut",
         Reason::ReplacedLead => "another lead took its place",
         Reason::LeftOut => "not wanted",
+        Reason::BoundReasoning => "its reasoning was signed over what has changed",
+        Reason::BlankText => "blank, which the provider refuses",
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use scrollback_core::json::{self, Raw};
 use scrollback_core::model::{ModelName, Provider};
-use scrollback_core::wire::{ParseOptions, Parsed, Wire, WireError};
+use scrollback_core::wire::{Wire, WireError};
 
 use crate::failure::{FAILED, Failure, USAGE};
 
@@ -20,6 +20,17 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         return Ok(bytes);
     }
     std::fs::read(path).map_err(|error| Failure::io(&path.display().to_string(), &error))
+}
+
+/// Writes text with colours to standard output, which shows them only on a terminal.
+pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
+    let mut plain = Vec::new();
+    if anstream::AutoStream::choice(&std::io::stdout()) == anstream::ColorChoice::Never {
+        let mut strip = anstream::StripStream::new(&mut plain);
+        strip.write_all(text.as_bytes()).map_err(|error| Failure::io("standard output", &error))?;
+        return print(&String::from_utf8_lossy(&plain));
+    }
+    print(text)
 }
 
 /// Writes to standard output. A reader that left is not an error worth a word.
@@ -54,28 +65,6 @@ pub(crate) fn check(bytes: &[u8]) -> Result<Raw<'_>, Failure> {
         }
         WireError::from(error).into()
     })
-}
-
-/// Messages, read from a body in a named or detected wire.
-pub(crate) fn parse(
-    body: Raw<'_>,
-    from: Option<Wire>,
-    take: Option<usize>,
-) -> Result<(Wire, Parsed), Failure> {
-    let wire = from.or_else(|| Wire::detect(body)).ok_or_else(|| {
-        let what = match body.kind() {
-            json::Kind::Object if body.get("role").is_some() => {
-                "a single message (wrap it in [ ])".to_string()
-            }
-            json::Kind::Object => "an object without `messages`".to_string(),
-            other => other.name().to_string(),
-        };
-        WireError::bad_input(format!(
-            "expected a list of messages or an object with `messages`, found {what}"
-        ))
-    })?;
-    let parsed = wire.parse(body, &ParseOptions { take, ..ParseOptions::default() })?;
-    Ok((wire, parsed))
 }
 
 /// The wire of that name; a usage error that lists them all otherwise.

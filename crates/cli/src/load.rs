@@ -168,7 +168,8 @@ impl Loaded {
         match self.index(position) {
             Some(index) => {
                 // Several items of one list may be one entry; its text is then a list of them.
-                let listed = self.record.entry(position).is_some_and(|entry| entry.origin.raw.starts_with('['));
+                let listed =
+                    self.record.entry(position).is_some_and(|entry| entry.origin.raw.starts_with('['));
                 let (number, rest) = match path.strip_prefix('/') {
                     Some(inner) if listed => match inner.split_once('/') {
                         Some((number, rest)) => (number, format!("/{rest}")),

@@ -1,12 +1,16 @@
 //! The command line of Scrollback. Thin on purpose: every command is a few calls into the library.
 
+mod answer;
 mod args;
 mod batch;
+mod check;
 mod config;
+mod convert;
 mod curate;
 mod explain;
 mod failure;
 mod input;
+mod load;
 mod redact;
 mod tokens;
 
@@ -34,13 +38,15 @@ fn main() -> ExitCode {
         Err(error) => return failure::report(&Failure::usage(&error), json),
     };
     match run(args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => failure::report(&failure, json),
     }
 }
 
-fn run(args: Args) -> Result<(), Failure> {
+fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
+        Command::Check(check) => return check::run(&check, args.json),
+        Command::Convert(convert) => convert::run(&convert, args.json),
         Command::Curate(curate) => curate::run(&curate, args.json),
         Command::Tokens(tokens) => tokens::run(&tokens, args.json),
         Command::Redact(redact) => redact::run(&redact, args.json),
@@ -50,4 +56,5 @@ fn run(args: Args) -> Result<(), Failure> {
             input::print(&String::from_utf8_lossy(&script))
         }
     }
+    .map(|()| ExitCode::SUCCESS)
 }

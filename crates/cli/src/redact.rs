@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::RedactArgs;
 use crate::failure::{Failure, INVALID, USAGE};
-use crate::{config, curate, input};
+use crate::{answer, config, input};
 
 /// The `--json` object.
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &RedactArgs, json: bool) -> Result<(), Failure> {
     let redacted = redactor.text(text);
     if json {
         let answer = Answer { text: &redacted.text, counts: redacted.counts() };
-        return input::print(&format!("{}\n", curate::to_json(&answer)?));
+        return input::print(&format!("{}\n", answer::to_json(&answer)?));
     }
     input::print(&redacted.text)
 }

@@ -1,15 +1,14 @@
 //! `scrollback tokens`: how much a list of messages is.
 
 use scrollback_core::CurationContext;
-use scrollback_core::json::Raw;
 use scrollback_core::model::ModelName;
 use scrollback_core::tokens::{Counter, Method, Tokenizer, entry_tokens};
-use scrollback_core::wire::Wire;
 use serde::Serialize;
 
 use crate::args::TokensArgs;
 use crate::failure::Failure;
-use crate::{batch, curate, input};
+use crate::load::{How, Loaded, format_named};
+use crate::{answer, batch, input};
 
 /// The `--json` object.
 #[derive(Serialize)]
@@ -27,14 +26,17 @@ pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
         return batch::tokens(file);
     }
     let model = input::model_named(args.input.model.as_deref())?;
-    let from = input::wire_named(args.input.from.as_deref())?;
+    let how = How {
+        from: format_named(args.input.from.as_deref())?,
+        take: args.input.take,
+        conversation: args.input.take_conversation,
+    };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
     let bytes = input::read(file)?;
-    let answer = input::check(&bytes)
-        .and_then(|body| count(body, model, from, args.input.take))
-        .map_err(|failure| failure.about(file))?;
+    let loaded = how.load(&bytes).map_err(|failure| failure.about(file))?;
+    let answer = count(loaded, model);
     if json {
-        return input::print(&format!("{}\n", curate::to_json(&answer)?));
+        return input::print(&format!("{}\n", answer::to_json(&answer)?));
     }
     input::print(&format!(
         "{} tokens ({}, {})\n",
@@ -44,30 +46,23 @@ pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
     ))
 }
 
-/// Counts every message as it is: nothing is left out, coherent or not.
-pub(crate) fn count(
-    body: Raw<'_>,
-    model: Option<ModelName>,
-    from: Option<Wire>,
-    take: Option<usize>,
-) -> Result<Answer, Failure> {
-    let (_, parsed) = input::parse(body, from, take)?;
+/// Counts every message as it is: nothing is left out, coherent or not. Instructions that stand in a field of their
+/// own count as overhead.
+pub(crate) fn count(loaded: Loaded, model: Option<ModelName>) -> Answer {
     let Counter { tokenizer, method } = Counter::for_model(model.as_ref());
-    let mut messages = vec![0; parsed.indexes.last().map_or(0, |last| last + 1)];
-    for (entry, &index) in parsed.entries.iter().zip(&parsed.indexes) {
-        if let Some(message) = messages.get_mut(index) {
-            *message += entry_tokens(tokenizer, entry);
+    let last = loaded.indexes.iter().copied().flatten().max();
+    let mut messages = vec![0; last.map_or(0, |last| last + 1)];
+    let mut around = 0;
+    for (position, index) in loaded.indexes.iter().enumerate() {
+        let Some(entry) = loaded.record.entry(position as u64) else { continue };
+        let tokens = entry_tokens(tokenizer, entry);
+        match index.and_then(|index| messages.get_mut(index)) {
+            Some(message) => *message += tokens,
+            None => around += tokens,
         }
     }
-    let cx = CurationContext { tools: parsed.tools, ..CurationContext::for_model(model) };
-    let overhead = cx.overhead(cx.counter);
+    let cx = CurationContext { tools: loaded.tools, ..CurationContext::for_model(model) };
+    let overhead = cx.overhead(cx.counter) + around;
     let total = messages.iter().sum::<usize>() + overhead;
-    Ok(Answer {
-        model: cx.model.map(|model| model.to_string()),
-        method,
-        tokenizer,
-        total,
-        messages,
-        overhead,
-    })
+    Answer { model: cx.model.map(|model| model.to_string()), method, tokenizer, total, messages, overhead }
 }

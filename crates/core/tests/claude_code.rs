@@ -146,7 +146,6 @@ fn check(path: &Path, text: &str) -> usize {
 }
 
 #[test]
-#[ignore = "needs the anthropic reader"]
 fn real_sessions_are_read_whole() {
     let sessions = sessions();
     for path in &sessions {

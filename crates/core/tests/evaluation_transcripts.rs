@@ -293,7 +293,6 @@ fn cassettes_of_chat_are_read_with_their_answers() {
 }
 
 #[test]
-#[ignore = "needs the wire's reader"]
 fn cassettes_of_every_wire_are_read() {
     for (path, text) in files("pydantic-ai-cassettes", ".yaml") {
         let transcript = transcript::read(None, &text).unwrap();

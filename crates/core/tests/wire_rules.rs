@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use scrollback_core::json;
 use scrollback_core::model::ModelName;
-use scrollback_core::wire::check::{unseen, 
-    CheckOptions, Evidence, Rule, Severity, Strictness, Violation, check, rules,
+use scrollback_core::wire::check::{
+    CheckOptions, Evidence, Rule, Severity, Strictness, Violation, check, rules, unseen,
 };
 use scrollback_core::wire::{ParseOptions, Wire};
 use serde::Deserialize;

@@ -5,5 +5,5 @@ mod family;
 mod name;
 
 pub use facts::{ModelFacts, facts};
-pub(crate) use family::{Generation, Line};
+pub(crate) use family::Line;
 pub use name::{BadModel, BadModelKind, ModelName, Provider};

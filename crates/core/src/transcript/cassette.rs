@@ -362,7 +362,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "needs the wire's reader"]
     fn every_wire_gives_question_and_answer() {
         let transcript = read(OTHERS).unwrap();
         assert_eq!(transcript.failed, []);

@@ -266,7 +266,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "needs the openai-responses reader"]
     fn a_rollout_becomes_entries() {
         let read = read(ROLLOUT).unwrap();
         let conversation = &read.conversations[0];

@@ -305,7 +305,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "needs the anthropic reader"]
     fn a_session_becomes_entries() {
         let read = read(SESSION).unwrap();
         let roles: Vec<_> = read.conversations[0].entries.iter().map(|entry| entry.role.as_str()).collect();

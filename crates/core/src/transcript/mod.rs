@@ -96,7 +96,11 @@ fn decide(record: &mut Record, decided: Decided, positions: &[u64], at: Time, no
     let here = record.len() as u64;
     let place = |index: u64| positions.get(index as usize).copied().unwrap_or(here);
     if let Err(error) = record.decide(decided.decision.moved(place), at) {
-        notes.push(Note { line: 0, kind: format!("a decision of the source does not hold: {error}"), raw: None });
+        notes.push(Note {
+            line: 0,
+            kind: format!("a decision of the source does not hold: {error}"),
+            raw: None,
+        });
     }
 }
 

@@ -329,7 +329,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "needs the bedrock reader"]
     fn a_folder_becomes_entries() {
         let read = read_folder(&folder()).unwrap();
         let roles: Vec<_> = read.conversations[0].entries.iter().map(|entry| entry.role.as_str()).collect();

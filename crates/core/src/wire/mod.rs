@@ -128,6 +128,11 @@ impl fmt::Display for Wire {
     }
 }
 
+/// Every place of a record in the neutral form: what was said, decided and erased.
+pub fn neutral(record: &Record) -> Vec<String> {
+    render::scrollback::record(record)
+}
+
 /// What parsing needs to know from outside.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ParseOptions {

@@ -211,3 +211,45 @@ pub fn anchors(record: &Record, cx: &CurationContext) -> (Vec<u64>, Option<u64>)
     let task = positions.iter().copied().rfind(|position| role(position) == Some(Role::User));
     (lead, task)
 }
+
+/// Does some harm to a list of messages of any wire.
+pub fn break_list(list: &mut Value, place: usize, harm: u8) {
+    let Some(messages) = list.as_array_mut().filter(|messages| !messages.is_empty()) else { return };
+    let (at, other) = (place % messages.len(), place / 7 % messages.len());
+    match harm {
+        0 => {
+            messages.remove(at);
+        }
+        1 => {
+            let message = messages[at].clone();
+            messages.insert(other, message);
+        }
+        2 => messages.swap(at, other),
+        3 => messages.truncate(at + 1),
+        _ => {
+            let message = &mut messages[at];
+            let blocks = ["content", "parts", "tool_calls"].into_iter().find(|key| message[*key].is_array());
+            match (harm, blocks) {
+                (4, Some(key)) => message[key] = json!([]),
+                (5, Some(key)) => {
+                    let blocks = message[key].as_array_mut().unwrap();
+                    if let Some(block) = blocks.get(place / 3 % blocks.len().max(1)).cloned() {
+                        blocks.push(block);
+                    }
+                }
+                (6, Some(key)) => message[key].as_array_mut().unwrap().reverse(),
+                (7, Some(key)) => {
+                    let blocks = message[key].as_array_mut().unwrap();
+                    blocks.retain(|_| place % 2 == 0);
+                }
+                (8, _) if message.get("content").is_some() => message["content"] = json!("  "),
+                (9, _) if message["role"] == "assistant" || message["role"] == "model" => {
+                    message["role"] = json!("user")
+                }
+                (10, _) if message.get("call_id").is_some() => message["call_id"] = json!("x".repeat(70)),
+                (11, _) if message.get("tool_call_id").is_some() => message["tool_call_id"] = json!("c/9 9"),
+                _ => {}
+            }
+        }
+    }
+}

@@ -180,7 +180,6 @@ fn what_is_no_session_is_an_error() {
 }
 
 #[test]
-#[ignore = "needs the anthropic reader"]
 fn a_compaction_becomes_a_decision_about_entries() {
     let read = read(fixture!("compaction")).unwrap();
     let conversation = &read.conversations[0];
@@ -193,7 +192,6 @@ fn a_compaction_becomes_a_decision_about_entries() {
 }
 
 #[test]
-#[ignore = "needs the anthropic reader"]
 fn parallel_results_become_entries_after_their_call() {
     let read = read(fixture!("parallel-calls")).unwrap();
     let conversation = &read.conversations[0];

@@ -2,6 +2,7 @@
 //! every other item is an entry of its own.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::read::{
@@ -11,7 +12,7 @@ use crate::block::{
     Block, BlockKind, CallStyle, Marks, Media, MediaKind, MediaSource, Reasoning, ToolResult,
 };
 use crate::entry::{ContentState, Entry, Role};
-use crate::json::{self, Kind, Object, Raw};
+use crate::json::{Kind, Object, Raw};
 use crate::text::{RawJson, Text};
 use crate::wire::{Body, ParseOptions, Parsed, Wire, WireError};
 
@@ -29,7 +30,11 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             } else {
                 "input"
             };
-            let input = object.get(key).ok_or_else(|| WireError::bad_input("the object has no `input`"))?;
+            // A request that goes on from what the server holds needs no input.
+            let continues = ["previous_response_id", "conversation", "response_id", "prompt"];
+            let held = continues.iter().any(|key| object.get(key).is_some()).then(|| Raw::trusted("[]"));
+            let input =
+                object.get(key).or(held).ok_or_else(|| WireError::bad_input("the object has no `input`"))?;
             (input, Body::Object { raw: body.text().into(), key })
         }
         other => {
@@ -117,15 +122,26 @@ fn side(item: Raw<'_>) -> Side {
 
 fn read_items(list: Raw<'_>, parsed: &mut Parsed, options: &ParseOptions) -> Result<(), WireError> {
     let mut run: Vec<(usize, Raw<'_>)> = Vec::new();
+    // One kind of output names the item of its call, not the call.
+    let mut calls: HashMap<Cow<'_, str>, Cow<'_, str>> = HashMap::new();
     for (index, item) in list.elements().take(options.take.unwrap_or(usize::MAX)).enumerate() {
         let path = format!("/input/{index}");
         let source = own_text(item, &path, "an item")?;
         if side(item) == Side::Model {
             run.push((index, item));
+            let text = |key: &str| item.get(key).and_then(Raw::string);
+            calls.extend(text("id").zip(text("call_id")));
             continue;
         }
         close_run(&mut run, parsed, options)?;
-        parsed.push(Some(index), read_item(source, &path)?, options);
+        let mut entry = read_item(source, &path)?;
+        if item.get("call_id").is_none()
+            && let Some(Block { kind: BlockKind::ToolResult(result), .. }) = entry.blocks.first_mut()
+            && let Some(call) = result.call_id.as_ref().and_then(|id| calls.get(id.as_str().as_ref()))
+        {
+            result.call_id = Some(Text::from(call.as_ref()));
+        }
+        parsed.push(Some(index), entry, options);
     }
     close_run(&mut run, parsed, options)
 }
@@ -382,10 +398,4 @@ fn read_media(word: &str, part: &Object<'_>, source: &Arc<str>) -> Media {
     };
     let low_detail = part.get("detail").and_then(Raw::string).as_deref() == Some("low");
     Media { kind, mime: None, name: at("filename").map(Box::new), source: place, low_detail, size: None }
-}
-
-/// An entry's raw text with line breaks of its items removed.
-#[allow(dead_code, reason = "used by rendering")]
-pub(crate) fn item_texts(raw: Raw<'_>) -> Vec<String> {
-    items(raw).into_iter().map(|item| json::one_line(item).into_owned()).collect()
 }

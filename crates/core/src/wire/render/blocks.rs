@@ -74,7 +74,7 @@ pub(super) fn render(
             add(style, &mut drafts, draft, cx);
         }
     }
-    let opens = |draft: &Draft| draft.role == Role::Assistant && (cx.sends() || !draft.whole);
+    let opens = |draft: &Draft| draft.role == Role::Assistant && (cx.sends() || !draft.own);
     if drafts.first().is_some_and(opens) && !starts_with_compaction(items) {
         drafts.insert(0, Draft::ours(Role::User, (style.text)(&Text::from(OPENING))));
         rendered.opened = true;
@@ -165,7 +165,7 @@ fn draft(
         return None;
     }
     let mut draft = if own { verbatim(entry, slots) } else { Draft::of(entry, slots) };
-    draft.whole = whole;
+    (draft.whole, draft.own) = (whole, whole);
     draft.plain = !own && entry.content_state == ContentState::Text && entry.role != Role::Tool;
     Some(draft)
 }
@@ -173,7 +173,7 @@ fn draft(
 fn verbatim(entry: &Entry, slots: Vec<Slot>) -> Draft {
     let mut draft = Draft::of(entry, slots);
     draft.shell = Some(Arc::clone(&entry.origin.raw));
-    draft.whole = true;
+    (draft.whole, draft.own) = (true, true);
     draft
 }
 
@@ -213,7 +213,7 @@ fn add(style: &Style, drafts: &mut Vec<Draft>, next: Draft, cx: &Cx<'_>) {
     let results = last.role == Role::Tool && next.role == Role::Tool;
     let parts = last.continues(&next) && last.shell.is_some() && next.shell.is_some();
     // Messages that came apart and may stay apart do.
-    let apart = last.whole && next.whole && !parts;
+    let apart = last.own && next.own && !parts;
     let same_side = (last.role == Role::Assistant) == (next.role == Role::Assistant)
         && last.role != Role::System
         && next.role != Role::System;

@@ -14,6 +14,8 @@ pub(super) struct Draft {
     pub(super) blocks: Vec<Slot>,
     /// Whether the message is still exactly its shell.
     pub(super) whole: bool,
+    /// Whether all of it came on this wire, in one message, and is unchanged.
+    pub(super) own: bool,
     /// Whether it is one text of another wire, to be printed as plainly as it came.
     pub(super) plain: bool,
     /// Which part of its message was added last, and of how many.
@@ -32,13 +34,13 @@ pub(super) struct Slot {
 impl Draft {
     pub(super) fn of(entry: &Entry, blocks: Vec<Slot>) -> Self {
         let part = entry.origin.part.as_ref().map(|part| (part.number, part.of));
-        Draft { role: entry.role, shell: None, blocks, whole: false, plain: false, part }
+        Draft { role: entry.role, shell: None, blocks, whole: false, own: false, plain: false, part }
     }
 
     /// A message of our own.
     pub(super) fn ours(role: Role, block: String) -> Self {
         let slot = Slot { at: 0, json: block, is_result: false, is_call: false };
-        Draft { role, shell: None, blocks: vec![slot], whole: false, plain: false, part: None }
+        Draft { role, shell: None, blocks: vec![slot], whole: false, own: false, plain: false, part: None }
     }
 
     /// Whether `next` is the part of the same message that comes after this one.
@@ -51,8 +53,10 @@ impl Draft {
 
     /// Adds what `next` says.
     pub(super) fn join(&mut self, next: Draft) {
-        self.part = if self.continues(&next) { next.part } else { None };
+        let parts = self.continues(&next);
+        self.part = if parts { next.part } else { None };
         self.whole = false;
+        self.own &= next.own && parts;
         self.plain = false;
         if self.role == Role::Tool {
             self.role = next.role;

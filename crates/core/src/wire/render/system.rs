@@ -25,9 +25,14 @@ pub(super) fn names(wire: Wire) -> &'static [&'static str] {
 /// Parts the lead into what belongs into the field and what is an item of the list.
 pub(super) fn split(lead: Vec<Item>, cx: &Cx<'_>) -> (Vec<Item>, Vec<Item>) {
     lead.into_iter().partition(|item| {
-        let listed = cx.wire == Wire::OpenaiResponses
-            && cx.is_own(&item.entry)
-            && Raw::trusted(&item.entry.origin.raw).kind() == Kind::Object;
+        let message = cx.is_own(&item.entry) && Raw::trusted(&item.entry.origin.raw).kind() == Kind::Object;
+        let listed = message
+            && match cx.wire {
+                Wire::OpenaiResponses => true,
+                // A provider that refuses instructions in front of the list takes them in the field.
+                Wire::Anthropic | Wire::Bedrock => !cx.sends(),
+                _ => false,
+            };
         !listed
     })
 }
@@ -60,7 +65,7 @@ fn as_blocks(lead: &[Item], cx: &mut Cx<'_>) -> Option<String> {
             list.extend(raw.elements().map(|block| json::one_line(block).into_owned()));
             continue;
         }
-        for text in texts(item, cx) {
+        if let Some(text) = texts(item, cx) {
             let text = quote(&text);
             list.push(match cx.wire {
                 Wire::Anthropic => format!("{{\"type\":\"text\",\"text\":{text}}}"),

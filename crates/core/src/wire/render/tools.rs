@@ -70,7 +70,8 @@ pub(super) fn render(body: &[Item], cx: &mut Cx<'_>) -> Option<String> {
         }
     }
     // Converse wants definitions as soon as a call stands in the history.
-    if printed.is_empty() && cx.wire == Wire::Bedrock {
+    let ours = || body.iter().all(|item| item.entry.origin.wire == Wire::Bedrock);
+    if printed.is_empty() && cx.wire == Wire::Bedrock && (cx.sends() || !ours()) {
         let mentions = |item: &&Item| {
             item.entry.blocks.iter().any(|block| {
                 matches!(&block.kind, BlockKind::ToolResult(_))

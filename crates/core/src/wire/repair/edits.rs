@@ -68,7 +68,9 @@ impl<'a> Place<'a> {
             }
             "AN-12" => self.append("{\"role\":\"user\",\"content\":\"Continue.\"}", edits),
             "AN-13" => self.trim_end(edits),
-            "AN-14" | "AN-15" | "BC-15" | "GE-1" => self.put("/role", "\"user\"", edits),
+            "AN-14" | "AN-15" | "BC-15" | "GE-1" => {
+                edits.insert(format!("{}/role", self.message_path()), Edit::Put("\"user\"".into()));
+            }
             "AN-32" => {
                 edits.insert("/thinking".into(), Edit::Put("{\"type\":\"disabled\"}".into()));
             }

@@ -1,0 +1,289 @@
+//! What wires promise: bytes survive, views are valid, prefixes are stable, repair always ends valid.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+mod support;
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use scrollback_core::model::ModelName;
+use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
+use scrollback_core::wire::repair::repair;
+use scrollback_core::wire::{ParseOptions, Parsed, RenderOptions, Wire, list_key};
+use scrollback_core::{Fidelity, Item, Record, Source, Time, json, manager, settle_offline};
+use serde_json::Value;
+use support::{Said, history, manager_text, record_of, sticky_text, wishes};
+
+/// The wires that a provider speaks.
+const PROVIDERS: [Wire; 5] =
+    [Wire::OpenaiChat, Wire::OpenaiResponses, Wire::Anthropic, Wire::Gemini, Wire::Bedrock];
+
+fn parse(wire: Wire, body: &str) -> Parsed {
+    let raw = json::check(body).unwrap();
+    wire.parse(raw, &ParseOptions::default()).unwrap_or_else(|error| panic!("{wire}: {error}\n{body}"))
+}
+
+/// The entries of a body, as they are.
+fn items(parsed: &Parsed) -> Vec<Item> {
+    (0..)
+        .zip(&parsed.entries)
+        .map(|(position, entry)| Item {
+            source: Source::Entry(position),
+            entry: std::sync::Arc::new(entry.clone()),
+            fidelity: Fidelity::AsSaid,
+        })
+        .collect()
+}
+
+/// A JSON text without the white space between its values.
+fn squeezed(text: &str) -> String {
+    let (mut out, mut inside, mut escaped) = (String::new(), false, false);
+    for c in text.chars() {
+        if inside || !c.is_ascii_whitespace() {
+            out.push(c);
+        }
+        inside ^= c == '"' && !escaped;
+        escaped = inside && c == '\\' && !escaped;
+    }
+    out
+}
+
+fn fatal(wire: Wire, body: &str) -> Vec<Violation> {
+    let violations = check(wire, json::check(body).unwrap(), CheckOptions::default());
+    violations.into_iter().filter(|violation| violation.is_fatal(Strictness::Strict)).collect()
+}
+
+fn assert_valid(wire: Wire, body: &str, what: &str) {
+    let found = fatal(wire, body);
+    assert!(found.is_empty(), "{what} on {wire}: {found:#?}\n{body}");
+}
+
+/// The texts of every fixture body, with wire and file name; those that are too long to be written out are left out.
+fn corpus() -> Vec<(String, Wire, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/wire");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let fixture = json::check(&text).unwrap();
+        if fixture.get("grow").is_some() {
+            continue;
+        }
+        let wire = Wire::named(&fixture.get("wire").unwrap().string().unwrap()).unwrap();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        found.push((name, wire, fixture.get("body").unwrap().text().to_string()));
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+fn assert_faithful(wire: Wire, body: &str, what: &str) {
+    let parsed = parse(wire, body);
+    let rendered = wire.render(items(&parsed), RenderOptions::default());
+    let printed = rendered.body(wire, Some(&parsed.body));
+    assert_eq!(squeezed(&printed), squeezed(body), "{what}");
+    assert!(rendered.lost.is_empty(), "{what}: {:?}", rendered.lost);
+}
+
+#[test]
+fn every_fixture_survives_parsing_and_rendering_byte_for_byte() {
+    for (name, wire, body) in corpus() {
+        assert_faithful(wire, &body, &name);
+    }
+}
+
+#[test]
+fn spelling_survives_on_every_wire() {
+    let bodies = [
+        (
+            Wire::OpenaiChat,
+            r#"{"z":1e3,"messages":[{"content":null,"role":"assistant","tool_calls":null,"x":[1.0,{"b":"\u00e9","a":-0}]},{"role":"user","content":"","name":"\/n"}],"a":{}}"#,
+        ),
+        (Wire::OpenaiResponses, r#"{"input":"h\u00e9","instructions":"\/s","x":1.50}"#),
+        (
+            Wire::OpenaiResponses,
+            r#"{"instructions":null,"input":[{"content":[],"role":"user"},{"type":"reasoning","summary":[],"id":"rs_1","x":1E5},{"type":"function_call","arguments":"{\"a\": 1}","call_id":"c","name":"f"},{"type":"web_search_call","id":"w","y":null},{"output":null,"type":"function_call_output","call_id":"c"},{"type":"unknown_thing","q":[0.10]}]}"#,
+        ),
+        (
+            Wire::Anthropic,
+            r#"{"messages":[{"content":[{"text":"a","type":"text","n":1.0},{"tool_use_id":"t1","type":"tool_result"},{"type":"text","text":"\u0062"},{"content":[{"type":"text","text":"r"}],"type":"tool_result","tool_use_id":"t2","is_error":false}],"role":"user","k":1e1}],"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}]}"#,
+        ),
+        (
+            Wire::Gemini,
+            r#"{"contents":[{"parts":[{"text":"a"},{"functionResponse":{"name":"f","response":{"x":1.0}}},{"function_response":{"name":"g","response":{}}}],"role":"user"},{"role":"model","parts":[]}],"system_instruction":{"parts":[{"text":"s"}]}}"#,
+        ),
+        (
+            Wire::Bedrock,
+            r#"{"messages":[{"role":"user","content":[{"text":"a"},{"toolResult":{"toolUseId":"t","content":[{"json":{"n":1.0}}]}},{"cachePoint":{"type":"default"}}]},{"role":"user","content":[{"text":"b"}]}],"system":[{"text":"s"}],"q":null}"#,
+        ),
+    ];
+    for (wire, body) in bodies {
+        assert_faithful(wire, body, body);
+    }
+}
+
+#[test]
+fn every_broken_fixture_is_repaired_once_and_for_all() {
+    for (name, wire, body) in corpus() {
+        let raw = json::check(&body).unwrap();
+        let options = CheckOptions::default();
+        let once = repair(wire, raw, options, Strictness::Strict);
+        assert!(once.left.is_empty(), "{name}: {:#?}\n{}", once.left, once.body);
+        assert_valid(wire, &once.body, &name);
+        let again = repair(wire, json::check(&once.body).unwrap(), options, Strictness::Strict);
+        assert_eq!(again.body, once.body, "{name}: repairing twice");
+        assert!(again.repairs.is_empty(), "{name}");
+        if fatal(wire, &body).is_empty() {
+            assert_eq!(once.body, body, "{name}: a valid body is not touched");
+        } else {
+            assert!(!once.repairs.is_empty(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_valid_on_one_wire_is_valid_on_every_other() {
+    for (name, from, body) in corpus() {
+        if !fatal(from, &body).is_empty() {
+            continue;
+        }
+        let parsed = parse(from, &body);
+        for to in PROVIDERS {
+            if to == from {
+                continue;
+            }
+            let options = RenderOptions { tools: parsed.tools.as_ref(), ..RenderOptions::default() };
+            let rendered = to.render(items(&parsed), options);
+            // What the provider holds, or runs on its own, is not in the body.
+            let elsewhere = [
+                "previous_response_id",
+                "\"conversation\"",
+                "cachedContent",
+                "\"thread\"",
+                "\"async\"",
+                "item_reference",
+            ];
+            if !elsewhere.iter().any(|sign| body.contains(sign)) {
+                assert_valid(to, &rendered.body(to, None), &format!("{name} as {to}: {body}"));
+            }
+        }
+    }
+}
+
+/// A random history as a body of a wire.
+fn body_of(wire: Wire, history: &[Said]) -> String {
+    let parsed = Parsed::of_chat(history);
+    wire.render(items(&parsed), RenderOptions::default()).body(wire, None)
+}
+
+trait OfChat {
+    fn of_chat(history: &[Said]) -> Parsed;
+}
+
+impl OfChat for Parsed {
+    fn of_chat(history: &[Said]) -> Parsed {
+        let body = Value::Array(history.iter().map(Said::to_json).collect()).to_string();
+        parse(Wire::OpenaiChat, &body)
+    }
+}
+
+fn provider() -> impl Strategy<Value = Wire> {
+    prop::sample::select(PROVIDERS.to_vec())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Invariant 5: whatever was said, on whatever wire, any manager's view is valid on any wire.
+    #[test]
+    fn every_view_is_valid_on_every_wire(
+        history in history(24), text in manager_text(), wishes in wishes(), from in provider(), to in provider()
+    ) {
+        let cx = wishes.context();
+        let manager = manager::parse(&text).unwrap();
+        let parsed = parse(from, &body_of(from, &history));
+        let mut record = parsed.into_record().unwrap();
+        settle_offline(&mut record, &cx, &*manager, Time::default()).unwrap();
+        let Ok(view) = record.view(&cx, &*manager) else { return Ok(()) };
+        let rendered = view.render(to, &cx);
+        assert_valid(to, &rendered.body(to, None), "view");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Invariant 6: within an epoch each request starts with the bytes of the one before.
+    #[test]
+    fn within_an_epoch_requests_only_grow(
+        history in history(24), text in prop_oneof![Just("passthrough".to_string()), sticky_text()], to in provider()
+    ) {
+        let cx = support::Wishes { system: true, task: true, last: None, unfinished: Default::default() }.context();
+        let manager = manager::parse(&text).unwrap();
+        let mut before: Option<(Option<u64>, Option<String>, Vec<String>)> = None;
+        for length in 0..=history.len() {
+            let record = record_of(&history[..length]);
+            let Ok(view) = record.view(&cx, &*manager) else { before = None; continue };
+            let epoch = view.epoch().map(|epoch| epoch.id);
+            let late = view.warnings().iter().any(|warning| warning.code == "late_result");
+            let rendered = view.render(to, &cx);
+            if let Some((old_epoch, system, messages)) = &before
+                && *old_epoch == epoch && !late && *system == rendered.system
+            {
+                prop_assert!(continues(to, messages, &rendered.messages), "{to} {text}\n{messages:#?}\n{:#?}", rendered.messages);
+            }
+            before = Some((epoch, rendered.system, rendered.messages));
+        }
+    }
+
+    /// Lists broken at random always become valid, and stay as they are from then on.
+    #[test]
+    fn broken_lists_always_become_valid(
+        history in history(16), wire in provider(), harms in prop::collection::vec((any::<u16>(), 0u8..12), 0..6)
+    ) {
+        let mut body: Value = serde_json::from_str(&body_of(wire, &history)).unwrap();
+        for (place, harm) in harms {
+            support::break_list(&mut body[list_key(wire)], usize::from(place), harm);
+        }
+        let text = body.to_string();
+        let Ok(_) = wire.parse(json::check(&text).unwrap(), &ParseOptions::default()) else { return Ok(()) };
+        let once = repair(wire, json::check(&text).unwrap(), CheckOptions::default(), Strictness::Strict);
+        prop_assert!(once.left.is_empty(), "{wire}: {:#?}\n{}\nfrom {text}", once.left, once.body);
+        assert_valid(wire, &once.body, &text);
+        let again = repair(wire, json::check(&once.body).unwrap(), CheckOptions::default(), Strictness::Strict);
+        prop_assert_eq!(again.body, once.body);
+    }
+
+    /// The neutral form gives back the very record.
+    #[test]
+    fn the_neutral_form_loses_nothing(history in history(16), from in provider(), text in manager_text()) {
+        let cx = support::Wishes { system: true, task: true, last: None, unfinished: Default::default() }.context();
+        let mut record = parse(from, &body_of(from, &history)).into_record().unwrap();
+        let _ = settle_offline(&mut record, &cx, &*manager::parse(&text).unwrap(), Time(1_000));
+        let body = format!("{{\"scrollback\":1,\"entries\":[{}]}}", scrollback_core::wire::neutral(&record).join(","));
+        let read = parse(Wire::Scrollback, &body).into_record().unwrap();
+        prop_assert_eq!(scrollback_core::wire::neutral(&read), scrollback_core::wire::neutral(&record));
+        let shown = |record: &Record| record.view(&cx, &scrollback_core::manager::Passthrough).unwrap().render(from, &cx).messages;
+        prop_assert_eq!(shown(&read), shown(&record));
+    }
+}
+
+/// Whether a list of messages goes on where another ended: the same messages, the last of which may have grown.
+fn continues(wire: Wire, before: &[String], after: &[String]) -> bool {
+    let Some((last, rest)) = before.split_last() else { return true };
+    let Some(grown) = after.get(rest.len()) else { return false };
+    let open = if matches!(wire, Wire::Bedrock | Wire::Gemini) {
+        last.strip_suffix("]}").unwrap_or(last)
+    } else {
+        last
+    };
+    after.starts_with(rest) && grown.starts_with(open)
+}
+
+#[test]
+fn names_of_models_do_not_matter_to_lists_without_trouble() {
+    let model = ModelName::parse("anthropic:claude-fable-5-1").unwrap();
+    let body = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
+    let options = CheckOptions { model: Some(&model), ..CheckOptions::default() };
+    assert!(check(Wire::Anthropic, json::check(body).unwrap(), options).is_empty());
+}

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::CheckArgs;
-use crate::config::{self, Config};
+use crate::config;
 use crate::failure::{Failure, INVALID, USAGE};
 use crate::load::{How, Written, format_named};
 use crate::{answer, batch, convert, input};
@@ -108,7 +108,13 @@ impl Job {
             let body = convert::convert(&loaded, self.wire).body(self.wire, None);
             return input::check(body.as_bytes()).map(|body| self.judge(body, previous));
         }
-        input::check(bytes).and_then(|body| self.run_body(body, previous))
+        let body = input::check(bytes)?;
+        if let Some(seen) = Wire::detect(body).filter(|seen| *seen != self.wire && self.how.from.is_none())
+            && seen != Wire::OpenaiChat
+        {
+            input::note(&format!("this looks like {seen} (--from {seen} converts it first)"));
+        }
+        self.run_body(body, previous)
     }
 
     /// Judges a body of the wire.

@@ -118,11 +118,8 @@ pub(crate) fn to_json(loaded: &Loaded, rendered: &Rendered, to: Wire) -> Result<
 
 /// What was lost, for people, on standard error.
 fn report(loaded: &Loaded, rendered: &Rendered) {
+    loaded.notes.iter().for_each(|note| input::note(note));
     let mut err = anstream::stderr().lock();
-    let dim = anstyle::Style::new().dimmed();
-    for note in &loaded.notes {
-        let _ = writeln!(err, "{dim}note: {note}{}", anstyle::Reset);
-    }
     for lost in answer::lost(&rendered.lost, loaded) {
         let text = |key: &str| lost.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_string();
         let _ = writeln!(err, "lost: {} at {} ({})", text("what"), text("path"), text("reason"));

@@ -4,7 +4,8 @@ use scrollback_core::manager::{SharedManager, parse_list};
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::{LeftOut, Purpose, RenderOptions, Rendered, Wire};
 use scrollback_core::{
-    CurationContext, Decision, Epoch, Explanation, HistoryCurated, Source, Summaries, Tools, Unfinished, View,
+    CurationContext, Decision, Epoch, Explanation, HistoryCurated, Role, Source, Summaries, Tools,
+    Unfinished, View,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -158,8 +159,11 @@ impl Job {
             manual_thinking: loaded.body.asks_for_manual_thinking(),
             record: Some(&loaded.record),
         };
-        let around = (wire == loaded.wire).then_some(&loaded.body);
-        let rendered = wire.request(view.items(), options, around);
+        // On its own wire an entry goes out as it came; what was wrong with it before is the business of `check`.
+        let rendered = match self.to {
+            Some(to) => to.request(view.items(), options, (to == loaded.wire).then_some(&loaded.body)),
+            None => wire.render(view.items(), options),
+        };
         finish(&Curated { view: &view, cx: &self.cx, wire, loaded: &loaded, rendered })
     }
 }
@@ -207,7 +211,7 @@ impl Curated<'_> {
     fn items(&self) -> Vec<ViewItem> {
         let left_out = &self.rendered.left_out;
         let fate = |position: u64| left_out.iter().find(|left| left.position == position);
-        let opening = self.rendered.opened.then_some(ViewItem::Opening { synthetic: "opening" });
+        let lead = self.view.items().take_while(|item| item.entry.role == Role::System).count();
         let items = self.view.items().filter_map(|item| {
             let changed = item.is_changed();
             Some(match item.source {
@@ -229,6 +233,10 @@ impl Curated<'_> {
                 }
             })
         });
-        opening.into_iter().chain(items).collect()
+        let mut items: Vec<ViewItem> = items.collect();
+        if self.rendered.opened {
+            items.insert(lead.min(items.len()), ViewItem::Opening { synthetic: "opening" });
+        }
+        items
     }
 }

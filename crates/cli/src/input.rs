@@ -33,6 +33,12 @@ pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
     print(text)
 }
 
+/// A remark on standard error.
+pub(crate) fn note(text: &str) {
+    let dim = anstyle::Style::new().dimmed();
+    let _ = writeln!(anstream::stderr().lock(), "{dim}note: {text}{}", anstyle::Reset);
+}
+
 /// Writes to standard output. A reader that left is not an error worth a word.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();

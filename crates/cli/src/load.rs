@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use scrollback_core::json::{self, Raw};
-use scrollback_core::transcript::{self, Conversation, Format};
+use scrollback_core::transcript::{self, Format};
 use scrollback_core::wire::{Body, ParseOptions, Wire, WireError, list_key, system_key};
 use scrollback_core::{Record, Slot, Tools};
 

@@ -177,11 +177,6 @@ impl<'a> Report<'a> {
         Report { rules, options, violations: Vec::new() }
     }
 
-    /// Whether a rule is worth looking for: it can be reported, and may hold for the model.
-    pub(crate) fn applies(&self, id: &str) -> bool {
-        self.rules.iter().any(|rule| rule.id == id && self.gate_of(rule).is_ok())
-    }
-
     /// Notes a breach of rule `id` at `path`, unless the rule does not hold for the model.
     pub(crate) fn add(&mut self, id: &str, path: impl Into<String>, message: impl Into<String>) {
         let severity = self.rules.iter().find(|rule| rule.id == id).map(|rule| rule.severity);

@@ -40,7 +40,7 @@ impl Draft {
     /// A message of our own.
     pub(super) fn ours(role: Role, block: String) -> Self {
         let slot = Slot { at: 0, json: block, is_result: false, is_call: false };
-        Draft { role, shell: None, blocks: vec![slot], whole: false, own: false, plain: false, part: None }
+        Draft { role, shell: None, blocks: vec![slot], whole: false, own: false, plain: true, part: None }
     }
 
     /// Whether `next` is the part of the same message that comes after this one.

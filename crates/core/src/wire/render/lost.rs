@@ -61,6 +61,13 @@ impl Cx<'_> {
         self.lost.push(Lost { position: self.position, path, what: what.into(), reason });
     }
 
+    /// Notes that a result can say only in words that it failed.
+    pub(super) fn lose_error_mark(&mut self, entry: &Entry) {
+        let path = entry.blocks.first().map_or_else(String::new, |block| locate(entry, block));
+        let key = if entry.origin.wire == Wire::Bedrock { "/toolResult/status" } else { "/is_error" };
+        self.lose_at(format!("{path}{key}"), "is_error", "the text says so instead");
+    }
+
     /// Notes what no other wire holds: unknown members, cache marks, provider ids, and on most the speaker's name.
     pub(super) fn lose_extras(&mut self, entry: &Entry) {
         let raw = Raw::trusted(&entry.origin.raw);

@@ -108,7 +108,7 @@ impl LeftOut {
 }
 
 /// The text of a message of our own that opens a list whose first entry the provider would refuse there.
-pub const OPENING: &str = "[The earlier part of this conversation is not shown.]";
+pub const OPENING: &str = "(continued)";
 /// What marks instructions given in the middle of a conversation on wires that have no place for them.
 pub const SYSTEM_NOTE: &str = "[System message]\n";
 

@@ -115,7 +115,7 @@ fn render_result(result: &ToolResult, entry: &Entry, waiting: &mut Vec<String>, 
     }
     let failed = result.is_error == Some(true);
     if failed {
-        cx.lose_at("/is_error".into(), "is_error", "the text says so instead");
+        cx.lose_error_mark(entry);
     }
     let content = match (texts.as_slice(), entry.content_state) {
         ([text], state) if !failed && state != ContentState::Parts => literal(text),

@@ -196,7 +196,7 @@ fn render_result(result: &ToolResult, entry: &Entry, cx: &mut Cx<'_>) -> String 
     }
     let failed = result.is_error == Some(true);
     if failed {
-        cx.lose_at("/is_error".into(), "is_error", "the text says so instead");
+        cx.lose_error_mark(entry);
     }
     let output = if media || (parts.len() > 1 && !failed) {
         format!("[{}]", parts.join(","))

@@ -93,7 +93,9 @@ fn reindex(place: &mut Value, loaded: &Loaded) {
             *place = index.map_or(Value::Null, Value::from);
         }
         Value::Array(places) => {
-            places.iter_mut().for_each(|place| reindex(place, loaded));
+            for place in places.iter_mut() {
+                reindex(place, loaded);
+            }
             places.dedup();
         }
         _ => {}

@@ -70,7 +70,7 @@ pub(crate) fn curate(file: &Path, config: &Config) -> Result<(), Failure> {
             how: line.how()?,
         };
         let loaded = line.load(job.how)?;
-        job.run(loaded, |curated| curated.to_json())
+        job.run(loaded, curate::to_json)
     })
 }
 

@@ -204,6 +204,7 @@ impl Judged {
     }
 
     fn print(&self) -> Result<(), Failure> {
+        use std::fmt::Write as _;
         let mut out = String::new();
         let (red, yellow, dim) =
             (AnsiColor::Red.on_default().bold(), AnsiColor::Yellow.on_default(), Style::new().dimmed());
@@ -211,18 +212,20 @@ impl Judged {
             let style = if violation.severity == Severity::Refused { red } else { yellow };
             let gate = violation.model_gate.map_or_else(String::new, |gate| format!(" [only {gate}]"));
             let mark = if violation.unverified { " [unverified]" } else { "" };
-            out.push_str(&format!(
-                "{style}{} {:<6}{Reset} {}  {}{dim}{gate}{mark}{Reset}\n",
+            let _ = writeln!(
+                out,
+                "{style}{} {:<6}{Reset} {}  {}{dim}{gate}{mark}{Reset}",
                 violation.severity, violation.rule, violation.path, violation.message
-            ));
+            );
         }
         let refused = self.violations.iter().filter(|one| one.severity == Severity::Refused).count();
-        out.push_str(&match (self.valid, self.violations.len()) {
-            (true, 0) => format!("valid for {}\n", self.wire),
-            (true, others) => format!("valid for {}, {others} remarks\n", self.wire),
-            (false, _) => format!("not valid for {}: {refused} refused (--repair mends)\n", self.wire),
-        });
-        input::print_styled(&out)
+        let verdict = match (self.valid, self.violations.len()) {
+            (true, 0) => format!("valid for {}", self.wire),
+            (true, 1) => format!("valid for {}, one remark", self.wire),
+            (true, others) => format!("valid for {}, {others} remarks", self.wire),
+            (false, _) => format!("not valid for {}: {refused} refused (--repair mends)", self.wire),
+        };
+        input::print_styled(&format!("{out}{verdict}\n"))
     }
 
     fn report_repairs(&self, repaired: &Repaired) {

@@ -123,7 +123,7 @@ pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
             explain::print(curated);
         }
         if json {
-            return input::print(&format!("{}\n", curated.to_json()?));
+            return input::print(&format!("{}\n", to_json(curated)?));
         }
         let same = curated.wire == curated.loaded.wire && curated.loaded.transcript.is_none();
         let around = same.then_some(&curated.loaded.body);
@@ -176,37 +176,6 @@ impl Curated<'_> {
         explanation
     }
 
-    pub(crate) fn to_json(&self) -> Result<String, Failure> {
-        let record = self.view.record();
-        let count = self.view.count(self.cx);
-        let explanation = self.explanation();
-        let recorded = |(at, decision): (usize, &Decision)| Recorded {
-            position: (record.len() + at) as u64,
-            decision: decision.clone(),
-        };
-        let view = self.items();
-        let answer = Answer {
-            wire: self.wire,
-            counts: Counts { original: record.message_count(), curated: view.len() },
-            view,
-            dropped: answer::reindexed(&explanation.dropped, self.loaded)?,
-            changed: answer::reindexed(&explanation.changed, self.loaded)?,
-            warnings: answer::reindexed(&self.view.warnings(), self.loaded)?,
-            tokens: Tokens {
-                original: record.tokens(self.cx.counter) as usize + count.overhead,
-                curated: count.total,
-                method: count.counter.method,
-                tokenizer: count.counter.tokenizer,
-            },
-            events: self.view.events().to_vec(),
-            decisions: self.view.decisions().iter().enumerate().map(recorded).collect(),
-            epoch: self.view.epoch(),
-            lost: answer::lost(&self.rendered.lost, self.loaded),
-            repairs: self.rendered.repairs.clone(),
-        };
-        answer::with_body(self.wire, &self.rendered, &answer)
-    }
-
     /// One item per entry that is sent.
     fn items(&self) -> Vec<ViewItem> {
         let left_out = &self.rendered.left_out;
@@ -239,4 +208,36 @@ impl Curated<'_> {
         }
         items
     }
+}
+
+/// The answer as one line of JSON.
+pub(crate) fn to_json(curated: &Curated<'_>) -> Result<String, Failure> {
+    let record = curated.view.record();
+    let count = curated.view.count(curated.cx);
+    let explanation = curated.explanation();
+    let recorded = |(at, decision): (usize, &Decision)| Recorded {
+        position: (record.len() + at) as u64,
+        decision: decision.clone(),
+    };
+    let view = curated.items();
+    let answer = Answer {
+        wire: curated.wire,
+        counts: Counts { original: record.message_count(), curated: view.len() },
+        view,
+        dropped: answer::reindexed(&explanation.dropped, curated.loaded)?,
+        changed: answer::reindexed(&explanation.changed, curated.loaded)?,
+        warnings: answer::reindexed(&curated.view.warnings(), curated.loaded)?,
+        tokens: Tokens {
+            original: record.tokens(curated.cx.counter) as usize + count.overhead,
+            curated: count.total,
+            method: count.counter.method,
+            tokenizer: count.counter.tokenizer,
+        },
+        events: curated.view.events().to_vec(),
+        decisions: curated.view.decisions().iter().enumerate().map(recorded).collect(),
+        epoch: curated.view.epoch(),
+        lost: answer::lost(&curated.rendered.lost, curated.loaded),
+        repairs: curated.rendered.repairs.clone(),
+    };
+    answer::with_body(curated.wire, &curated.rendered, &answer)
 }

@@ -76,9 +76,8 @@ impl How {
     /// The text in which to look for a transcript; a named one must be text.
     fn transcript_text(self, bytes: &[u8]) -> Result<Option<Cow<'_, str>>, Failure> {
         match (std::str::from_utf8(bytes), self.from) {
-            (_, Some(Written::Wire(_))) => Ok(None),
+            (_, Some(Written::Wire(_))) | (Err(_), None) => Ok(None),
             (Ok(text), _) => Ok(Some(Cow::Borrowed(text))),
-            (Err(_), None) => Ok(None),
             (Err(error), Some(Written::Transcript(_))) => {
                 let message = format!("not UTF-8 at byte {}", error.valid_up_to());
                 Err(Failure::new(INVALID, "bad_json", message).with("byte", error.valid_up_to()))

@@ -118,7 +118,9 @@ impl Decision {
                 *held = held.map(&place);
             }
             Decision::Summary { covers, .. } => {
-                covers.iter_mut().for_each(|(first, last)| (*first, *last) = (place(*first), place(*last)));
+                for (first, last) in covers {
+                    (*first, *last) = (place(*first), place(*last));
+                }
             }
             Decision::SummaryFailed { range: (first, last), .. } => {
                 (*first, *last) = (place(*first), place(*last));

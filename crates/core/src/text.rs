@@ -24,8 +24,8 @@ impl RawJson {
     }
 
     /// Where the value lies in the text it came in.
-    pub(crate) fn span(&self) -> Option<(u32, u32)> {
-        Some((self.start, self.end))
+    pub(crate) fn span(&self) -> (u32, u32) {
+        (self.start, self.end)
     }
 
     /// The value as it was written.

@@ -10,7 +10,7 @@ use scrollback_core::model::ModelName;
 use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
 use scrollback_core::wire::repair::repair;
 use scrollback_core::wire::{ParseOptions, Parsed, RenderOptions, Wire, list_key};
-use scrollback_core::{Fidelity, Item, Record, Source, Time, json, manager, settle_offline};
+use scrollback_core::{Fidelity, Item, Record, Source, Time, Unfinished, json, manager, settle_offline};
 use serde_json::Value;
 use support::{Said, history, manager_text, record_of, sticky_text, wishes};
 
@@ -218,7 +218,7 @@ proptest! {
     fn within_an_epoch_requests_only_grow(
         history in history(24), text in prop_oneof![Just("passthrough".to_string()), sticky_text()], to in provider()
     ) {
-        let cx = support::Wishes { system: true, task: true, last: None, unfinished: Default::default() }.context();
+        let cx = support::Wishes { system: true, task: true, last: None, unfinished: Unfinished::Drop }.context();
         let manager = manager::parse(&text).unwrap();
         let mut before: Option<(Option<u64>, Option<String>, Vec<String>)> = None;
         for length in 0..=history.len() {
@@ -257,7 +257,7 @@ proptest! {
     /// The neutral form gives back the very record.
     #[test]
     fn the_neutral_form_loses_nothing(history in history(16), from in provider(), text in manager_text()) {
-        let cx = support::Wishes { system: true, task: true, last: None, unfinished: Default::default() }.context();
+        let cx = support::Wishes { system: true, task: true, last: None, unfinished: Unfinished::Drop }.context();
         let mut record = parse(from, &body_of(from, &history)).into_record().unwrap();
         let _ = settle_offline(&mut record, &cx, &*manager::parse(&text).unwrap(), Time(1_000));
         let body = format!("{{\"scrollback\":1,\"entries\":[{}]}}", scrollback_core::wire::neutral(&record).join(","));

@@ -193,7 +193,7 @@ impl Parsed {
             if let Some(other) = between.next_if(|other| other.position == position) {
                 match other.slot {
                     Slot::Decision(decision, at) => {
-                        record.decide(Decision::clone(&decision), at).map(|_| ())?
+                        record.decide(Decision::clone(&decision), at).map(|_| ())?;
                     }
                     Slot::Erased(tombstone) => record.bury(*tombstone).map(|_| ())?,
                     Slot::Message(_) => {}

@@ -240,11 +240,11 @@ pub fn break_list(list: &mut Value, place: usize, harm: u8) {
                 (6, Some(key)) => message[key].as_array_mut().unwrap().reverse(),
                 (7, Some(key)) => {
                     let blocks = message[key].as_array_mut().unwrap();
-                    blocks.retain(|_| place % 2 == 0);
+                    blocks.retain(|_| place.is_multiple_of(2));
                 }
                 (8, _) if message.get("content").is_some() => message["content"] = json!("  "),
                 (9, _) if message["role"] == "assistant" || message["role"] == "model" => {
-                    message["role"] = json!("user")
+                    message["role"] = json!("user");
                 }
                 (10, _) if message.get("call_id").is_some() => message["call_id"] = json!("x".repeat(70)),
                 (11, _) if message.get("tool_call_id").is_some() => message["tool_call_id"] = json!("c/9 9"),

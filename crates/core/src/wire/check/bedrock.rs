@@ -316,16 +316,13 @@ impl<'a> Walk<'_, '_, 'a> {
                 );
             }
             let is_system = |message: &&Message<'a>| message.role == "system";
-            match message.role.as_ref() {
-                "assistant" => {
-                    let next = messages.iter().skip(number + 1).find(|next| !is_system(next));
-                    let answered = next.map(Message::answered).unwrap_or_default();
-                    self.reply(message, &answered, &path);
-                }
-                _ => {
-                    let asked = previous.map(Message::asked).unwrap_or_default();
-                    self.results(message, &asked, &path);
-                }
+            if message.role == "assistant" {
+                let next = messages.iter().skip(number + 1).find(|next| !is_system(next));
+                let answered = next.map(Message::answered).unwrap_or_default();
+                self.reply(message, &answered, &path);
+            } else {
+                let asked = previous.map(Message::asked).unwrap_or_default();
+                self.results(message, &asked, &path);
             }
             if !is_system(&message) {
                 previous = Some(message);

@@ -243,7 +243,7 @@ impl<'a> Part<'a> {
                     part.signature = value.string().filter(|signature| !signature.is_empty());
                 }
                 "functionCall" | "function_call" if value.kind() == Kind::Object => {
-                    part.kind = PartKind::Call
+                    part.kind = PartKind::Call;
                 }
                 "functionResponse" | "function_response" if value.kind() == Kind::Object => {
                     let response = value.members().find(|(key, _)| key == "response");

@@ -43,14 +43,14 @@ pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
         return read_system(message, "");
     }
     let source = own_text(message, "", "a message")?;
-    read_entry(source, "")
+    read_entry(&source, "")
 }
 
 /// The entries of one message: its results, then the rest.
 fn read_entries(message: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
     let source = own_text(message, path, "a message")?;
     // Read whole first, so that trouble is reported where it stands in the message.
-    let whole = read_entry(Arc::clone(&source), path)?;
+    let whole = read_entry(&source, path)?;
     if whole.role == Role::Assistant || !has_result(&whole) {
         return Ok(vec![whole]);
     }
@@ -63,7 +63,7 @@ fn read_entries(message: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
     pieces
         .into_iter()
         .map(|piece| {
-            let mut entry = read_entry(piece.raw, path)?;
+            let mut entry = read_entry(&piece.raw, path)?;
             entry.origin.part = piece.part;
             Ok(entry)
         })
@@ -94,8 +94,8 @@ fn result_state(entry: &Entry) -> ContentState {
     }
 }
 
-fn read_entry(source: Arc<str>, path: &str) -> Result<Entry, WireError> {
-    let message = object(Raw::trusted(&source), path, "a message")?;
+fn read_entry(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
+    let message = object(Raw::trusted(source), path, "a message")?;
     let word = role_word(&message, path, ROLES)?;
     let role = match word.as_str() {
         "user" => Role::User,
@@ -103,10 +103,10 @@ fn read_entry(source: Arc<str>, path: &str) -> Result<Entry, WireError> {
         "system" => Role::System,
         _ => return Err(unknown_role(&word, path, ROLES)),
     };
-    let mut entry = empty_entry(Wire::Anthropic, role, Arc::clone(&source));
+    let mut entry = empty_entry(Wire::Anthropic, role, Arc::clone(source));
     if let Some(content) = message.get("content") {
         let path = format!("{path}/content");
-        (entry.content_state, entry.blocks) = read_content(content, &source, &path, role)?;
+        (entry.content_state, entry.blocks) = read_content(content, source, &path, role)?;
     }
     Ok(as_result(entry))
 }

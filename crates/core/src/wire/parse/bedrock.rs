@@ -41,7 +41,7 @@ pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
     if message.kind() == Kind::Array {
         return read_system(message, "");
     }
-    read_entry(own_text(message, "", "a message")?, "")
+    read_entry(&own_text(message, "", "a message")?, "")
 }
 
 fn read_tools(list: Raw<'_>) -> Option<Tools> {
@@ -55,7 +55,7 @@ fn read_tools(list: Raw<'_>) -> Option<Tools> {
 fn read_entries(message: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
     let source = own_text(message, path, "a message")?;
     // Read whole first, so that trouble is reported where it stands in the message.
-    let whole = read_entry(Arc::clone(&source), path)?;
+    let whole = read_entry(&source, path)?;
     let is_result = |block: &Block| matches!(block.kind, BlockKind::ToolResult(_));
     if whole.blocks.len() < 2 || !whole.blocks.iter().any(is_result) {
         return Ok(vec![whole]);
@@ -64,15 +64,15 @@ fn read_entries(message: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
     pieces
         .into_iter()
         .map(|piece| {
-            let mut entry = read_entry(piece.raw, path)?;
+            let mut entry = read_entry(&piece.raw, path)?;
             entry.origin.part = piece.part;
             Ok(entry)
         })
         .collect()
 }
 
-fn read_entry(source: Arc<str>, path: &str) -> Result<Entry, WireError> {
-    let message = object(Raw::trusted(&source), path, "a message")?;
+fn read_entry(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
+    let message = object(Raw::trusted(source), path, "a message")?;
     let word = role_word(&message, path, ROLES)?;
     let role = match word.as_str() {
         "user" => Role::User,
@@ -81,14 +81,12 @@ fn read_entry(source: Arc<str>, path: &str) -> Result<Entry, WireError> {
         _ => return Err(unknown_role(&word, path, ROLES)),
     };
     let (content_state, blocks) = match message.get("content") {
-        Some(content) => {
-            read_content(content, &source, &format!("{path}/content"), |block, source, path| {
-                read_block(block, source, path, role)
-            })?
-        }
+        Some(content) => read_content(content, source, &format!("{path}/content"), |block, source, path| {
+            read_block(block, source, path, role)
+        })?,
         None => (ContentState::Absent, Box::default()),
     };
-    let mut entry = empty_entry(Wire::Bedrock, role, Arc::clone(&source));
+    let mut entry = empty_entry(Wire::Bedrock, role, Arc::clone(source));
     (entry.content_state, entry.blocks) = (content_state, blocks);
     if let [Block { kind: BlockKind::ToolResult(_), raw: Some(raw), .. }] = &*entry.blocks {
         // A message that is nothing but one result is spoken by the tool.

@@ -52,7 +52,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 ///
 /// The value of the system field is a content too, mostly without a role; see [`read_system`].
 pub(crate) fn read_message(content: Raw<'_>) -> Result<Entry, WireError> {
-    read_entry(own_text(content, "", "a content")?, "")
+    read_entry(&own_text(content, "", "a content")?, "")
 }
 
 /// Reads the value of the system field.
@@ -92,7 +92,7 @@ fn either_text(object: &Object<'_>, camel: &str, snake: &str, source: &Arc<str>)
 fn read_entries(content: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
     let source = own_text(content, path, "a content")?;
     // Read whole first, so that trouble is reported where it stands in the content.
-    let whole = read_entry(Arc::clone(&source), path)?;
+    let whole = read_entry(&source, path)?;
     let is_result = |block: &Block| matches!(block.kind, BlockKind::ToolResult(_));
     if whole.blocks.len() < 2 || !whole.blocks.iter().any(is_result) {
         return Ok(vec![whole]);
@@ -102,15 +102,15 @@ fn read_entries(content: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
     pieces
         .into_iter()
         .map(|piece| {
-            let mut entry = read_entry(piece.raw, path)?;
+            let mut entry = read_entry(&piece.raw, path)?;
             entry.origin.part = piece.part;
             Ok(entry)
         })
         .collect()
 }
 
-fn read_entry(source: Arc<str>, path: &str) -> Result<Entry, WireError> {
-    let content = object(Raw::trusted(&source), path, "a content")?;
+fn read_entry(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
+    let content = object(Raw::trusted(source), path, "a content")?;
     let role = match content.get("role").filter(|role| role.kind() != Kind::Null) {
         None => Role::User,
         Some(role) => {
@@ -125,8 +125,8 @@ fn read_entry(source: Arc<str>, path: &str) -> Result<Entry, WireError> {
             }
         }
     };
-    let mut entry = empty_entry(Wire::Gemini, role, Arc::clone(&source));
-    (entry.content_state, entry.blocks) = read_parts(&content, &source, path)?;
+    let mut entry = empty_entry(Wire::Gemini, role, Arc::clone(source));
+    (entry.content_state, entry.blocks) = read_parts(&content, source, path)?;
     if let [Block { kind: BlockKind::ToolResult(result), raw: Some(raw), .. }] = &*entry.blocks {
         // A content that is nothing but one response is spoken by the tool.
         entry.content_state = result_state(result, raw);

@@ -64,12 +64,12 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
     match message.kind() {
         Kind::String => Ok(read_instructions(message)),
-        Kind::Array => read_run(message.text().into(), &|number| format!("/{number}")),
+        Kind::Array => read_run(&message.text().into(), &|number| format!("/{number}")),
         _ => {
             let source = own_text(message, "", "an item")?;
             match side(Raw::trusted(&source)) {
-                Side::Model => read_run(source, &|_| String::new()),
-                Side::Other => read_item(source, ""),
+                Side::Model => read_run(&source, &|_| String::new()),
+                Side::Other => read_item(&source, ""),
             }
         }
     }
@@ -87,8 +87,7 @@ fn read_instructions(instructions: Raw<'_>) -> Entry {
 /// `input` as one text: the message it is short for.
 fn user_text(input: Raw<'_>) -> Entry {
     let source: Arc<str> = format!("{{\"role\":\"user\",\"content\":{}}}", input.text()).into();
-    read_item(Arc::clone(&source), "")
-        .unwrap_or_else(|_| empty_entry(Wire::OpenaiResponses, Role::User, source))
+    read_item(&source, "").unwrap_or_else(|_| empty_entry(Wire::OpenaiResponses, Role::User, source))
 }
 
 /// Whose item it is.
@@ -134,7 +133,7 @@ fn read_items(list: Raw<'_>, parsed: &mut Parsed, options: &ParseOptions) -> Res
             continue;
         }
         close_run(&mut run, parsed, options)?;
-        let mut entry = read_item(source, &path)?;
+        let mut entry = read_item(&source, &path)?;
         if item.get("call_id").is_none()
             && let Some(Block { kind: BlockKind::ToolResult(result), .. }) = entry.blocks.first_mut()
             && let Some(call) = result.call_id.as_ref().and_then(|id| calls.get(id.as_str().as_ref()))
@@ -166,7 +165,7 @@ fn close_run(
         list.push(']');
         list.into()
     };
-    let entry = read_run(source, &|number| format!("/input/{}", first + number))?;
+    let entry = read_run(&source, &|number| format!("/input/{}", first + number))?;
     run.clear();
     parsed.push(Some(first), entry, options);
     Ok(())
@@ -177,11 +176,11 @@ pub(crate) fn items(raw: Raw<'_>) -> Vec<Raw<'_>> {
     if raw.kind() == Kind::Array { raw.elements().collect() } else { vec![raw] }
 }
 
-fn read_run(source: Arc<str>, path: &dyn Fn(usize) -> String) -> Result<Entry, WireError> {
-    let mut entry = empty_entry(Wire::OpenaiResponses, Role::Assistant, Arc::clone(&source));
+fn read_run(source: &Arc<str>, path: &dyn Fn(usize) -> String) -> Result<Entry, WireError> {
+    let mut entry = empty_entry(Wire::OpenaiResponses, Role::Assistant, Arc::clone(source));
     let mut blocks = Vec::new();
-    for (number, item) in items(Raw::trusted(&source)).into_iter().enumerate() {
-        read_model_item(item, &source, &path(number), &mut blocks)?;
+    for (number, item) in items(Raw::trusted(source)).into_iter().enumerate() {
+        read_model_item(item, source, &path(number), &mut blocks)?;
     }
     entry.content_state = ContentState::Parts;
     entry.blocks = blocks.into();
@@ -259,10 +258,10 @@ fn read_reasoning(item: &Object<'_>, source: &Arc<str>) -> Reasoning {
 }
 
 /// An item of anybody but the model.
-fn read_item(source: Arc<str>, path: &str) -> Result<Entry, WireError> {
-    let item = object(Raw::trusted(&source), path, "an item")?;
+fn read_item(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
+    let item = object(Raw::trusted(source), path, "an item")?;
     let word = item.get("type").and_then(Raw::string).unwrap_or(Cow::Borrowed("message"));
-    let own = || RawJson::new(&source, Raw::trusted(&source));
+    let own = || RawJson::new(source, Raw::trusted(source));
     let (role, state, blocks): (Role, ContentState, Box<[Block]>) = match word.as_ref() {
         "message" => {
             let role = match item.get("role").and_then(Raw::string).as_deref() {
@@ -278,11 +277,11 @@ fn read_item(source: Arc<str>, path: &str) -> Result<Entry, WireError> {
                     return Err(WireError::bad_message(path.into(), problem));
                 }
             };
-            let (state, blocks) = read_content(item.get("content"), &source, &format!("{path}/content"))?;
+            let (state, blocks) = read_content(item.get("content"), source, &format!("{path}/content"))?;
             (role, state, blocks.into())
         }
         word if is_output(word) => {
-            let (state, result) = read_output(&item, &source, path)?;
+            let (state, result) = read_output(&item, source, path)?;
             let block = Block::new(BlockKind::ToolResult(Box::new(result)), Some(own()));
             (Role::Tool, state, Box::from([block]))
         }
@@ -294,7 +293,7 @@ fn read_item(source: Arc<str>, path: &str) -> Result<Entry, WireError> {
             (role, ContentState::Absent, Box::from([Block::new(BlockKind::Opaque(own()), Some(own()))]))
         }
     };
-    let mut entry = empty_entry(Wire::OpenaiResponses, role, Arc::clone(&source));
+    let mut entry = empty_entry(Wire::OpenaiResponses, role, Arc::clone(source));
     (entry.content_state, entry.blocks) = (state, blocks);
     Ok(entry)
 }

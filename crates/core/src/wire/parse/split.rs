@@ -65,7 +65,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn pieces(message: &str) -> Vec<(String, Option<(u32, u32, Vec<u32>)>)> {
+    /// Number, of how many, and where the blocks stood.
+    type Told = (u32, u32, Vec<u32>);
+
+    fn pieces(message: &str) -> Vec<(String, Option<Told>)> {
         let is_result = |block: Raw<'_>| block.get("r").is_some();
         let pieces = split(&message.into(), "content", "", is_result).unwrap();
         let part = |part: Box<Part>| (part.number, part.of, part.indexes);

@@ -1,6 +1,6 @@
 //! Anthropic Messages.
 
-use super::blocks::{Joins, Style};
+use super::blocks::{Habit, Joins, Style};
 use super::{Cx, media, quote};
 use crate::block::{Block, BlockKind, ToolResult};
 use crate::entry::{ContentState, Entry};
@@ -13,11 +13,8 @@ pub(super) const STYLE: Style = Style {
     text: text_block,
     block,
     changed,
-    refuses_blank: true,
     joins: Joins::Results,
-    results_alone: false,
-    plain_text: true,
-    calls_last: false,
+    habits: &[Habit::RefusesBlank, Habit::PlainText],
 };
 
 fn text_block(text: &Text) -> String {

@@ -1,6 +1,6 @@
 //! Amazon Bedrock Converse.
 
-use super::blocks::{Joins, Style};
+use super::blocks::{Habit, Joins, Style};
 use super::{Cx, media, quote};
 use crate::block::{Block, BlockKind, ToolResult};
 use crate::entry::Entry;
@@ -13,11 +13,8 @@ pub(super) const STYLE: Style = Style {
     text: text_block,
     block,
     changed,
-    refuses_blank: true,
     joins: Joins::All,
-    results_alone: false,
-    plain_text: false,
-    calls_last: true,
+    habits: &[Habit::RefusesBlank, Habit::CallsLast],
 };
 
 fn text_block(text: &Text) -> String {

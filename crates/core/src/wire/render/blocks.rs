@@ -23,16 +23,29 @@ pub(super) struct Style {
     pub(super) block: fn(&Block, &Entry, usize, &mut Cx<'_>) -> Option<String>,
     /// A block of this wire whose content a view changed.
     pub(super) changed: fn(&Block, &Entry) -> Option<String>,
-    /// Whether blank texts are refused.
-    pub(super) refuses_blank: bool,
     /// Which neighbours must be one message.
     pub(super) joins: Joins,
-    /// Whether results must stand alone in their message.
-    pub(super) results_alone: bool,
-    /// Whether a single text may be written without a list.
-    pub(super) plain_text: bool,
-    /// Whether texts must come before calls.
-    pub(super) calls_last: bool,
+    /// What else the provider is particular about.
+    pub(super) habits: &'static [Habit],
+}
+
+/// Something a provider is particular about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Habit {
+    /// Blank texts are refused.
+    RefusesBlank,
+    /// Results must stand alone in their message.
+    ResultsAlone,
+    /// A single text may be written without a list.
+    PlainText,
+    /// Texts must come before calls.
+    CallsLast,
+}
+
+impl Style {
+    fn has(&self, habit: Habit) -> bool {
+        self.habits.contains(&habit)
+    }
 }
 
 /// Which neighbours of one role a wire wants as one message.
@@ -132,7 +145,7 @@ fn draft(
             unbound = true;
             continue;
         }
-        if style.refuses_blank && (cx.sends() || !own) && is_blank(block) {
+        if style.has(Habit::RefusesBlank) && (cx.sends() || !own) && is_blank(block) {
             blank = true;
             continue;
         }
@@ -151,7 +164,7 @@ fn draft(
         let is_result = matches!(block.kind, BlockKind::ToolResult(_));
         slots.extend(json.map(|json| Slot { at, json, is_result, is_call }));
     }
-    if !own && style.calls_last {
+    if !own && style.has(Habit::CallsLast) {
         slots.sort_by_key(|slot| slot.is_call);
     }
     let whole = own && item.fidelity != Fidelity::Rewritten && !blank && !unbound;
@@ -222,7 +235,7 @@ fn add(style: &Style, drafts: &mut Vec<Draft>, next: Draft, cx: &Cx<'_>) {
         Joins::ResultsAndReplies => results || (last.role == Role::Assistant && next.role == Role::Assistant),
         Joins::All => same_side,
     };
-    let mixed = style.results_alone && (last.role == Role::Tool) != (next.role == Role::Tool);
+    let mixed = style.has(Habit::ResultsAlone) && (last.role == Role::Tool) != (next.role == Role::Tool);
     let join =
         if cx.sends() || !apart { (wanted || parts) && !(mixed && (cx.sends() || !parts)) } else { false };
     if join { last.join(next) } else { drafts.push(next) }
@@ -232,11 +245,11 @@ fn print(style: &Style, mut draft: Draft, cx: &Cx<'_>) -> String {
     if !draft.whole {
         draft.reorder(cx.sends() && draft.blocks.iter().any(|slot| slot.is_result));
     }
-    if style.calls_last && !draft.whole && cx.sends() {
+    if style.has(Habit::CallsLast) && !draft.whole && cx.sends() {
         draft.blocks.sort_by_key(|slot| slot.is_call);
     }
     let role = if draft.role == Role::Assistant { style.assistant } else { "user" };
-    if let (true, true, [only]) = (style.plain_text, draft.plain, draft.blocks.as_slice())
+    if let (true, true, [only]) = (style.has(Habit::PlainText), draft.plain, draft.blocks.as_slice())
         && let Some(text) = Raw::trusted(&only.json).get("text")
     {
         return format!("{{\"role\":\"{role}\",\"{}\":{}}}", style.key, text.text());

@@ -1,11 +1,11 @@
 //! Gemini `generateContent`.
 
-use super::blocks::{Joins, Style};
+use super::blocks::{Habit, Joins, Style};
 use super::{Cx, media, quote};
 use crate::block::{Block, BlockKind, ToolResult};
 use crate::entry::Entry;
 use crate::json::{self, Edit, Edits};
-use crate::model::Line;
+use crate::model::{Line, ModelName};
 use crate::text::Text;
 
 pub(super) const STYLE: Style = Style {
@@ -14,11 +14,8 @@ pub(super) const STYLE: Style = Style {
     text: text_part,
     block: part,
     changed,
-    refuses_blank: false,
     joins: Joins::ResultsAndReplies,
-    results_alone: true,
-    plain_text: false,
-    calls_last: false,
+    habits: &[Habit::ResultsAlone],
 };
 
 /// What stands in for a signature in calls of another provider; accepted as a last resort.
@@ -61,7 +58,7 @@ fn part(block: &Block, entry: &Entry, number: usize, cx: &mut Cx<'_>) -> Option<
 fn demands_signature(cx: &Cx<'_>) -> bool {
     cx.options
         .model
-        .and_then(|model| model.generation())
+        .and_then(ModelName::generation)
         .is_some_and(|generation| generation.line == Line::Gemini && generation.version >= (3, 0))
 }
 

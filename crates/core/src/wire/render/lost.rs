@@ -140,7 +140,7 @@ fn locate(entry: &Entry, block: &Block) -> String {
         },
         _ => None,
     };
-    let Some(span) = block.raw.as_deref().or(text).and_then(RawJson::span) else { return String::new() };
+    let Some(span) = block.raw.as_deref().or(text).map(RawJson::span) else { return String::new() };
     let path = pointer(Raw::trusted(&entry.origin.raw), &entry.origin.raw, span);
     match &entry.origin.part {
         Some(part) => renumber(&path, &part.indexes),

@@ -182,7 +182,9 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
         out.push_str(&literal(refusal));
     }
     if !calls.is_empty() {
-        out.push_str(&format!(",\"tool_calls\":[{}]", calls.join(",")));
+        out.push_str(",\"tool_calls\":[");
+        out.push_str(&calls.join(","));
+        out.push(']');
     }
     out.push_str(&name(entry));
     out.push('}');

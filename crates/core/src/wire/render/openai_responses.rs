@@ -38,7 +38,10 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> Vec<String> {
 fn render_rewritten(entry: &Entry, out: &mut Vec<String>) {
     for item in raw_items(Raw::trusted(&entry.origin.raw)) {
         let span = item.span_in(&entry.origin.raw);
-        let inside = |raw: &RawJson| raw.span().is_some_and(|(start, end)| span.0 <= start && end <= span.1);
+        let inside = |raw: &RawJson| {
+            let (start, end) = raw.span();
+            span.0 <= start && end <= span.1
+        };
         let kept: Vec<&Block> = entry.blocks.iter().filter(|block| lies(block, &inside)).collect();
         let Some(first) = kept.first() else { continue };
         match &first.kind {
@@ -47,7 +50,7 @@ fn render_rewritten(entry: &Entry, out: &mut Vec<String>) {
                 out.push(json::edit(item, &Edits::from([("/output".into(), Edit::Put(output))])));
             }
             // The item of a call or of reasoning is the block itself.
-            _ if first.raw.as_ref().is_some_and(|raw| raw.span() == Some(span)) => {
+            _ if first.raw.as_ref().is_some_and(|raw| raw.span() == span) => {
                 out.push(json::one_line(item).into_owned());
             }
             _ => {

@@ -49,7 +49,7 @@ pub(crate) fn record(record: &Record) -> Vec<String> {
                 serde_json::to_string(decision.as_ref()).unwrap_or_default()
             ),
             Slot::Erased(tombstone) => {
-                let hash: String = tombstone.body_hash.iter().map(|byte| format!("{byte:02x}")).collect();
+                let hash = blake3::Hash::from_bytes(tombstone.body_hash).to_hex();
                 format!(
                     "{{\"position\":{position},\"role\":\"{}\",\"evaluation_id\":\"{}\",\"sequence\":{},\
                      \"created_at\":{},\"erased\":true,\"body_hash\":\"{hash}\"}}",

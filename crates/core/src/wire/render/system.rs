@@ -77,7 +77,7 @@ fn as_blocks(lead: &[Item], cx: &mut Cx<'_>) -> Option<String> {
 }
 
 fn as_text(lead: &[Item], cx: &mut Cx<'_>) -> Option<String> {
-    let all: Vec<String> = lead.iter().flat_map(|item| texts(item, cx)).collect();
+    let all: Vec<String> = lead.iter().filter_map(|item| texts(item, cx)).collect();
     if all.is_empty() {
         return None;
     }

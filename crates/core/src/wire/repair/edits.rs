@@ -48,7 +48,7 @@ impl<'a> Place<'a> {
         match rule {
             "OC-5" => self.put("/content", "\"\"", edits),
             "OC-6" | "OR-12" | "OR-13" | "OR-18" | "OR-22" | "GE-13" | "GE-10" | "AN-44" => {
-                self.remove(self.path, edits)
+                self.remove(self.path, edits);
             }
             "OC-7" | "OR-11" | "AN-8" | "BC-6" => self.rename(edits),
             "OC-8" => self.cut(MAX_CONTENT, edits),
@@ -76,14 +76,17 @@ impl<'a> Place<'a> {
             }
             "AN-34" | "AN-35" => self.drop_thinking(edits),
             "AN-50" | "AN-52" => {
-                self.remove(&format!("{}/cache_control", self.path.trim_end_matches("/cache_control")), edits)
+                self.remove(
+                    &format!("{}/cache_control", self.path.trim_end_matches("/cache_control")),
+                    edits,
+                );
             }
             "AN-51" => self.remove(&format!("{}/cache_control/ttl", self.before("/cache_control")), edits),
             "GE-5" => {
-                self.append(&format!("{{\"role\":\"user\",\"parts\":[{{\"text\":\"{CONTINUE}\"}}]}}"), edits)
+                self.append(&format!("{{\"role\":\"user\",\"parts\":[{{\"text\":\"{CONTINUE}\"}}]}}"), edits);
             }
             "GE-6" => {
-                self.add("/thoughtSignature", "\"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=\"", edits)
+                self.add("/thoughtSignature", "\"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=\"", edits);
             }
             "GE-11" => self.wrap_response(edits),
             "BC-7" => self.offer_tools(edits),

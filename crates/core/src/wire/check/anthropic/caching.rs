@@ -198,7 +198,7 @@ pub(super) fn check_changes(request: &Request<'_>, previous: &Request<'_>, found
         ("thinking", r#"{"type":"disabled"}"#, "thinking changed; kept messages are not used"),
     ];
     for (key, absent, message) in changes {
-        let value = |request: &Request<'_>| request.get(key).map(Raw::text).unwrap_or(absent).to_owned();
+        let value = |request: &Request<'_>| request.get(key).map_or(absent, Raw::text).to_owned();
         let (now, then) = (value(request), value(previous));
         if !same(Raw::trusted(&now), Raw::trusted(&then)) {
             found.add("AN-55", Place::Member(key), message);

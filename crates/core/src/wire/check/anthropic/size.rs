@@ -37,7 +37,7 @@ fn check_images(request: &Request<'_>, options: &CheckOptions<'_>, found: &mut F
         .flat_map(|block| std::iter::once(block).chain(&block.inner))
         .filter(|block| block.kind == Type::Image)
         .collect();
-    let window = options.model.and_then(facts).map(|facts| u64::from(facts.context_window));
+    let window = options.model.and_then(facts).map(|facts| facts.context_window);
     let most = match window {
         Some(window) if window > SMALL_WINDOW => MAX_IMAGES.1,
         _ => MAX_IMAGES.0,

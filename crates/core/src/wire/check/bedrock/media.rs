@@ -21,14 +21,14 @@ const MAX_NAME: usize = 200;
 pub(super) struct Documents<'a> {
     names: HashSet<Cow<'a, str>>,
     images: usize,
-    documents: usize,
+    files: usize,
     has_text: bool,
 }
 
 impl<'a> Documents<'a> {
     /// Starts counting anew.
     pub(super) fn begin_message(&mut self, has_text: bool) {
-        (self.images, self.documents, self.has_text) = (0, 0, has_text);
+        (self.images, self.files, self.has_text) = (0, 0, has_text);
     }
 
     pub(super) fn image(&mut self, image: Raw<'a>, path: &str, report: &mut Report<'_>) {
@@ -72,8 +72,8 @@ impl<'a> Documents<'a> {
                 }
             }
         }
-        self.documents += 1;
-        if self.documents == MAX_DOCUMENTS + 1 {
+        self.files += 1;
+        if self.files == MAX_DOCUMENTS + 1 {
             report.add("BC-13", path, "more than 5 documents in one message: leave some out");
         }
         // Some models read larger PDF files.

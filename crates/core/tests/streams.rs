@@ -149,12 +149,20 @@ fn a_stream_without_its_end_is_never_complete() {
 }
 
 #[test]
-fn replies_of_the_chat_wire_are_entries_whose_cut_calls_wait_for_nobody() {
-    for Fixture { name, wire, stream, .. } in fixtures().into_iter().filter(|f| f.wire == Wire::OpenaiChat) {
+fn replies_are_entries_whose_cut_calls_wait_for_nobody() {
+    for Fixture { name, wire, stream, .. } in fixtures() {
         let reply = assembled(wire, [stream.as_slice()]);
+        if reply.raw.is_none() {
+            continue;
+        }
         let entry = reply.entry().unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(entry.meta.as_deref(), Some(&reply.meta), "{name}");
         assert_eq!(Some(entry.origin.raw.as_ref()), reply.raw.as_deref(), "{name}");
+        assert_eq!(entry.role, scrollback_core::Role::Assistant, "{name}");
+        if name.contains("truncated") && name.contains("tool") {
+            let whole = entry.tool_calls().filter(|call| json::check(&call.arguments.as_str()).is_ok());
+            assert_eq!(entry.open_calls().count(), whole.count(), "{name}");
+        }
         if name == "chat-truncated" {
             let open: Vec<_> = entry.open_calls().filter_map(|call| call.call_id.clone()).collect();
             assert_eq!(open.len(), 1, "the cut call is not waited for");

@@ -12,7 +12,7 @@ use scrollback_core::wire::repair::repair;
 use scrollback_core::wire::{ParseOptions, Parsed, RenderOptions, Wire, list_key};
 use scrollback_core::{Fidelity, Item, Record, Source, Time, Unfinished, json, manager, settle_offline};
 use serde_json::Value;
-use support::{Said, history, manager_text, record_of, sticky_text, wishes};
+use support::{Said, history, manager_text, sticky_text, wishes};
 
 /// The wires that a provider speaks.
 const PROVIDERS: [Wire; 5] =
@@ -216,13 +216,15 @@ proptest! {
     /// Invariant 6: within an epoch each request starts with the bytes of the one before.
     #[test]
     fn within_an_epoch_requests_only_grow(
-        history in history(24), text in prop_oneof![Just("passthrough".to_string()), sticky_text()], to in provider()
+        history in history(24), text in prop_oneof![Just("passthrough".to_string()), sticky_text()],
+        from in provider(), to in provider()
     ) {
         let cx = support::Wishes { system: true, task: true, last: None, unfinished: Unfinished::Drop }.context();
         let manager = manager::parse(&text).unwrap();
         let mut before: Option<(Option<u64>, Option<String>, Vec<String>)> = None;
-        for length in 0..=history.len() {
-            let record = record_of(&history[..length]);
+        let mut record = Record::new();
+        for entry in parse(from, &body_of(from, &history)).entries {
+            record.append(entry).unwrap();
             let Ok(view) = record.view(&cx, &*manager) else { before = None; continue };
             let epoch = view.epoch().map(|epoch| epoch.id);
             let late = view.warnings().iter().any(|warning| warning.code == "late_result");
@@ -230,7 +232,10 @@ proptest! {
             if let Some((old_epoch, system, messages)) = &before
                 && *old_epoch == epoch && !late && *system == rendered.system
             {
-                prop_assert!(continues(to, messages, &rendered.messages), "{to} {text}\n{messages:#?}\n{:#?}", rendered.messages);
+                prop_assert!(
+                    continues(messages, &rendered.messages),
+                    "{from} to {to} {text}\n{messages:#?}\n{:#?}", rendered.messages
+                );
             }
             before = Some((epoch, rendered.system, rendered.messages));
         }
@@ -269,14 +274,10 @@ proptest! {
 }
 
 /// Whether a list of messages goes on where another ended: the same messages, the last of which may have grown.
-fn continues(wire: Wire, before: &[String], after: &[String]) -> bool {
+fn continues(before: &[String], after: &[String]) -> bool {
     let Some((last, rest)) = before.split_last() else { return true };
     let Some(grown) = after.get(rest.len()) else { return false };
-    let open = if matches!(wire, Wire::Bedrock | Wire::Gemini) {
-        last.strip_suffix("]}").unwrap_or(last)
-    } else {
-        last
-    };
+    let open = last.strip_suffix("]}").unwrap_or(last);
     after.starts_with(rest) && grown.starts_with(open)
 }
 

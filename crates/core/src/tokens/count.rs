@@ -1,5 +1,6 @@
 //! Tokens of entries and views: the strings a model reads, plus the constants of the format around them.
 
+use super::image::base64_head;
 use super::{Counter, Detail, IMAGE_HEAD, Tokenizer, data_url_head, image_size, image_tokens};
 use crate::block::{Block, BlockKind, Media, MediaKind, MediaSource};
 use crate::entry::Entry;
@@ -65,9 +66,11 @@ fn media_tokens(media: &Media) -> usize {
     match &media.source {
         Some(MediaSource::Inline(data)) => {
             let data = data.as_str();
-            let text = data.strip_prefix("data:").is_some_and(|rest| rest.starts_with("text/"));
-            let encoded = data.split_once(',').map_or(0, |(_, encoded)| encoded.len());
-            if text { encoded * 3 / 4 / 4 } else { OTHER_MEDIA }
+            let (mime, encoded) = match data.strip_prefix("data:").and_then(|rest| rest.split_once(',')) {
+                Some((mime, encoded)) => (mime, encoded),
+                None => (media.mime.as_deref().unwrap_or_default(), data.as_ref()),
+            };
+            if mime.starts_with("text/") { encoded.len() * 3 / 4 / 4 } else { OTHER_MEDIA }
         }
         _ => OTHER_MEDIA,
     }
@@ -75,6 +78,11 @@ fn media_tokens(media: &Media) -> usize {
 
 fn inline_size(media: &Media) -> Option<(u32, u32)> {
     let Some(MediaSource::Inline(data)) = &media.source else { return None };
-    let (_, head) = data_url_head(&data.as_str(), IMAGE_HEAD)?;
+    let data = data.as_str();
+    // Some wires hold the bytes without an address in front of them.
+    let head = match data_url_head(&data, IMAGE_HEAD) {
+        Some((_, head)) => head,
+        None => base64_head(&data, IMAGE_HEAD),
+    };
     image_size(&head)
 }

@@ -159,7 +159,7 @@ pub fn data_url_head(url: &str, max: usize) -> Option<(&str, Vec<u8>)> {
 }
 
 /// Decodes base64 in either alphabet, skipping white space, until `max` bytes, padding, or anything else.
-fn base64_head(text: &str, max: usize) -> Vec<u8> {
+pub(super) fn base64_head(text: &str, max: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(max.min(text.len() / 4 * 3 + 3));
     let (mut bits, mut held) = (0_u32, 0);
     for c in text.bytes().filter(|c| !c.is_ascii_whitespace()) {

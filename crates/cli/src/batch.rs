@@ -60,42 +60,40 @@ const BODY: [&str; 9] = [
 
 pub(crate) fn curate(file: &Path, config: &Config) -> Result<(), Failure> {
     answer_lines(file, |line| {
-        line.check_keys()?;
-        let mut cx = curate::context(input::model_named(line.text("model")?.as_deref())?, config);
-        line.read_context(&mut cx)?;
-        let job = Job {
-            manager: line.raw.get("managers").map_or_else(|| manager::parse_list(&[]), manager::parse_raw)?,
-            cx,
-            to: input::wire_named(line.text("to")?.as_deref())?,
-            how: line.how()?,
-        };
-        let loaded = line.load(job.how)?;
-        job.run(loaded, curate::to_json)
+        let how = line.how()?;
+        line.each(how, |loaded| {
+            let mut cx = curate::context(input::model_named(line.text("model")?.as_deref())?, config);
+            line.read_context(&mut cx)?;
+            let job = Job {
+                manager: line
+                    .raw
+                    .get("managers")
+                    .map_or_else(|| manager::parse_list(&[]), manager::parse_raw)?,
+                cx,
+                to: input::wire_named(line.text("to")?.as_deref())?,
+                how,
+            };
+            job.run(loaded, curate::to_json)
+        })
     })
 }
 
 pub(crate) fn tokens(file: &Path) -> Result<(), Failure> {
     answer_lines(file, |line| {
-        line.check_keys()?;
         let model = input::model_named(line.text("model")?.as_deref())?;
-        let how = line.how()?;
-        to_json(&tokens::count(line.load(how)?, model))
+        line.each(line.how()?, |loaded| to_json(&tokens::count(loaded, model.clone())))
     })
 }
 
 pub(crate) fn convert(file: &Path) -> Result<(), Failure> {
     answer_lines(file, |line| {
-        line.check_keys()?;
         let to = input::wire_named(line.text("to")?.as_deref())?.ok_or_else(convert::no_target)?;
-        let how = line.how()?;
-        let loaded = line.load(how)?;
-        convert::to_json(&loaded, &convert::convert(&loaded, to), to)
+        line.each(line.how()?, |loaded| convert::to_json(&loaded, &convert::convert(&loaded, to), to))
     })
 }
 
 pub(crate) fn check(file: &Path, config: &Config) -> Result<(), Failure> {
     answer_lines(file, |line| {
-        line.check_keys()?;
         let wire = input::wire_named(line.text("for")?.as_deref())?.ok_or_else(check::no_wire)?;
         let model = input::model_named(line.text("model")?.as_deref())?;
         let job = check::Job {
@@ -107,21 +105,13 @@ pub(crate) fn check(file: &Path, config: &Config) -> Result<(), Failure> {
             how: line.how()?,
         };
         let previous = line.raw.get("previous").filter(|previous| previous.kind() != Kind::Null);
+        let other = matches!(job.how.from, Some(from) if from != Written::Wire(wire));
         let judged = match line.source()? {
-            Source::File(file) => {
-                let bytes = input::read(Path::new(&file))?;
-                job.run(&bytes, previous).map_err(|failure| failure.about(Path::new(&file)))?
-            }
-            Source::Body(body) => {
-                let other = matches!(job.how.from, Some(Written::Wire(from)) if from != wire);
-                if other {
-                    job.run(body.as_bytes(), previous)?
-                } else {
-                    job.run_body(input::check(body.as_bytes())?, previous)?
-                }
-            }
+            _ if other => return line.each(job.how, |loaded| job.run_other(&loaded, previous)?.to_json()),
+            Source::File(file) => job.run(Path::new(&file), previous)?,
+            Source::Body(body) => job.run_body(input::check(body.as_bytes())?, previous)?,
         };
-        judged.to_json()
+        Ok(vec![judged.to_json()?])
     })
 }
 
@@ -133,8 +123,14 @@ enum Source {
     File(String),
 }
 
+/// Longest line that is read; a longer one is answered with an error.
+const MAX_LINE: usize = 64 << 20;
+
 /// Answers every line of `file` in order; blank lines are passed over.
-fn answer_lines(file: &Path, answer: impl Fn(&Line<'_>) -> Result<String, Failure>) -> Result<(), Failure> {
+fn answer_lines(
+    file: &Path,
+    answer: impl Fn(&Line<'_>) -> Result<Vec<String>, Failure>,
+) -> Result<(), Failure> {
     let name = file.display().to_string();
     let mut reader: Box<dyn BufRead> = if file == Path::new("-") {
         Box::new(std::io::stdin().lock())
@@ -149,16 +145,27 @@ fn answer_lines(file: &Path, answer: impl Fn(&Line<'_>) -> Result<String, Failur
         }
         _ => Failure::io("standard output", &error),
     };
+    let mut start = 0;
     for number in 1.. {
         bytes.clear();
-        if reader.read_until(b'\n', &mut bytes).map_err(|error| Failure::io(&name, &error))? == 0 {
+        let length = read_line(&mut *reader, &mut bytes).map_err(|error| Failure::io(&name, &error))?;
+        if length == 0 {
             break;
         }
         let line = bytes.trim_ascii();
-        if line.is_empty() {
-            continue;
+        if !line.is_empty() {
+            let answers = if length > MAX_LINE {
+                let message = format!("line {number} (byte {start}) is longer than 64 MiB");
+                let failure = Failure::new(INVALID, "bad_json", message);
+                vec![refused(None, &failure.with("line", number).with("byte", start))]
+            } else {
+                answer_line(line, number, start, &answer)
+            };
+            for answer in answers {
+                writeln!(out, "{answer}").map_err(broken)?;
+            }
         }
-        writeln!(out, "{}", answer_line(line, number, &answer)).map_err(broken)?;
+        start += length;
         // Whoever feeds the batch line by line is waiting for the answer.
         if file == Path::new("-") {
             out.flush().map_err(broken)?;
@@ -167,28 +174,65 @@ fn answer_lines(file: &Path, answer: impl Fn(&Line<'_>) -> Result<String, Failur
     out.flush().map_err(broken)
 }
 
-/// The answer to one line, the line's id first.
+/// Reads a line and tells its length; of one that is too long only the start is kept.
+fn read_line(reader: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
+    let mut length = 0;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(length);
+        }
+        let end = buffer.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+        let used = end.unwrap_or(buffer.len());
+        if length <= MAX_LINE {
+            line.extend_from_slice(buffer.get(..used).unwrap_or_default());
+        }
+        length += used;
+        reader.consume(used);
+        if end.is_some() {
+            return Ok(length);
+        }
+    }
+}
+
+/// The answers to one line, the line's id first in each.
 fn answer_line(
     bytes: &[u8],
     number: usize,
-    answer: &impl Fn(&Line<'_>) -> Result<String, Failure>,
-) -> String {
-    let (id, result) = match json::check_bytes(bytes) {
-        Err(error) => (None, Err(Failure::from(WireError::from(error)).with("line", number))),
+    start: usize,
+    answer: &impl Fn(&Line<'_>) -> Result<Vec<String>, Failure>,
+) -> Vec<String> {
+    let at = |failure: Failure| failure.with("line", number).with("byte", start);
+    let raw = match json::check_bytes(bytes) {
+        Err(error) => {
+            let byte = start + error.offset;
+            let failure = Failure::from(WireError::from(error)).with("line", number).with("byte", byte);
+            return vec![refused(None, &failure)];
+        }
         Ok(raw) if raw.kind() != Kind::Object => {
             let message = format!("a batch line must be an object, not {}", raw.kind().name());
-            (None, Err(Failure::from(WireError::bad_input(message)).with("line", number)))
+            return vec![refused(None, &at(WireError::bad_input(message).into()))];
         }
-        Ok(raw) => (raw.get("id").map(Raw::text), answer(&Line { raw })),
+        Ok(raw) => raw,
     };
-    let body = result.unwrap_or_else(|failure| serde_json::json!({ "error": failure.to_json() }).to_string());
-    match id {
-        Some(id) => format!("{{\"id\":{id},{}", body.strip_prefix('{').unwrap_or(&body)),
-        None if body.starts_with("{\"error\"") => {
-            format!("{{\"id\":null,{}", body.strip_prefix('{').unwrap_or(&body))
-        }
-        None => body,
+    let id = raw.get("id").map(Raw::text);
+    let line = Line { raw };
+    match line.check_keys().and_then(|()| answer(&line)) {
+        Ok(answers) => answers
+            .into_iter()
+            .map(|body| match id {
+                Some(id) => format!("{{\"id\":{id},{}", body.strip_prefix('{').unwrap_or(&body)),
+                None => body,
+            })
+            .collect(),
+        Err(failure) => vec![refused(id, &failure)],
     }
+}
+
+/// The answer to a line that has none.
+fn refused(id: Option<&str>, failure: &Failure) -> String {
+    let error = serde_json::json!({ "error": failure.to_json() }).to_string();
+    format!("{{\"id\":{},{}", id.unwrap_or("null"), error.strip_prefix('{').unwrap_or(&error))
 }
 
 /// One case, its values in their own spelling.
@@ -250,15 +294,23 @@ impl Line<'_> {
         }
     }
 
-    fn load(&self, how: How) -> Result<Loaded, Failure> {
-        match self.source()? {
-            Source::Body(body) => how.load_body(input::check(body.as_bytes())?),
-            Source::File(file) => {
-                let file = Path::new(&file);
-                let bytes = input::read(file)?;
-                how.load(&bytes).map_err(|failure| failure.about(file))
-            }
-        }
+    /// Answers for the messages of the line; for each conversation, where its file has several.
+    fn each(
+        &self,
+        how: How,
+        answer: impl Fn(Loaded) -> Result<String, Failure>,
+    ) -> Result<Vec<String>, Failure> {
+        let all = match self.source()? {
+            Source::Body(body) => vec![how.load_body(input::check(body.as_bytes())?)?],
+            Source::File(file) => how.load_all(Path::new(&file))?,
+        };
+        let several = all.len() > 1;
+        let numbered = |(number, loaded): (usize, Loaded)| {
+            let body = answer(loaded)?;
+            let rest = body.strip_prefix('{').unwrap_or(&body);
+            Ok(if several { format!("{{\"conversation\":{number},{rest}") } else { body })
+        };
+        all.into_iter().enumerate().map(numbered).collect()
     }
 
     /// What the line's `context` asks for.

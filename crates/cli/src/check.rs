@@ -1,10 +1,12 @@
 //! `scrollback check`: whether a provider would accept a list, by rule and place.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Reset, Style};
 use scrollback_core::json::{self, Raw};
 use scrollback_core::model::ModelName;
+use scrollback_core::transcript;
 use scrollback_core::wire::check::{CheckOptions, Severity, Strictness, Violation, check};
 use scrollback_core::wire::repair::{Repaired, repair};
 use scrollback_core::wire::{ParseOptions, Wire};
@@ -14,7 +16,7 @@ use serde_json::Value;
 use crate::args::CheckArgs;
 use crate::config;
 use crate::failure::{Failure, INVALID, USAGE};
-use crate::load::{How, Written, format_named};
+use crate::load::{How, Loaded, Written, format_named};
 use crate::{answer, batch, convert, input};
 
 /// What is asked of a list.
@@ -74,8 +76,7 @@ pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<ExitCode, Failure> {
     let previous = args.previous.as_deref().map(input::read).transpose()?;
     let previous = previous.as_deref().map(input::check).transpose()?;
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
-    let bytes = input::read(file)?;
-    let judged = job.run(&bytes, previous).map_err(|failure| failure.about(file))?;
+    let judged = job.run(file, previous)?;
     if json {
         input::print(&format!("{}\n", judged.to_json()?))?;
     } else if let Some(repaired) = &judged.repaired {
@@ -96,25 +97,35 @@ pub(crate) fn no_wire() -> Failure {
 
 impl Job {
     /// Judges a file: a body of the wire, or anything that can be printed as one.
-    pub(crate) fn run(&self, bytes: &[u8], previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
-        let named = match self.how.from {
+    pub(crate) fn run(&self, file: &Path, previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
+        let bytes = if file.is_dir() { Vec::new() } else { input::read(file)? };
+        let is_transcript =
+            || std::str::from_utf8(&bytes).is_ok_and(|text| transcript::detect(text).is_some());
+        let other = match self.how.from {
             Some(Written::Wire(from)) => from != self.wire,
             Some(Written::Transcript(_)) => true,
-            None => std::str::from_utf8(bytes)
-                .is_ok_and(|text| scrollback_core::transcript::detect(text).is_some()),
+            None => file.is_dir() || is_transcript(),
         };
-        if named {
-            let loaded = self.how.load(bytes)?;
-            let body = convert::convert(&loaded, self.wire).body(self.wire, None);
-            return input::check(body.as_bytes()).map(|body| self.judge(body, previous));
+        if other && file == Path::new("-") {
+            let body = input::check(&bytes).map_err(|failure| failure.about(file))?;
+            return self.run_other(&self.how.load_body(body)?, previous);
         }
-        let body = input::check(bytes)?;
+        if other {
+            return self.run_other(&self.how.load_file(file)?, previous);
+        }
+        let body = input::check(&bytes).map_err(|failure| failure.about(file))?;
         if let Some(seen) = Wire::detect(body).filter(|seen| *seen != self.wire && self.how.from.is_none())
             && seen != Wire::OpenaiChat
         {
             input::note(&format!("this looks like {seen} (--from {seen} converts it first)"));
         }
-        self.run_body(body, previous)
+        self.run_body(body, previous).map_err(|failure| failure.about(file))
+    }
+
+    /// Judges what another wire or transcript becomes on this one.
+    pub(crate) fn run_other(&self, loaded: &Loaded, previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
+        let body = convert::convert(loaded, self.wire).body(self.wire, None);
+        input::check(body.as_bytes()).map(|body| self.judge(body, previous))
     }
 
     /// Judges a body of the wire.

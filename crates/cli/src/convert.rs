@@ -24,8 +24,7 @@ pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
         conversation: args.input.take_conversation,
     };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
-    let bytes = input::read(file)?;
-    let loaded = how.load(&bytes).map_err(|failure| failure.about(file))?;
+    let loaded = how.load_file(file)?;
     let rendered = convert(&loaded, to);
     if json {
         return input::print(&format!("{}\n", to_json(&loaded, &rendered, to)?));

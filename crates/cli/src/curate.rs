@@ -116,8 +116,7 @@ pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
     };
     let job = Job { manager, cx, to, how };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
-    let bytes = input::read(file)?;
-    let loaded = job.how.load(&bytes).map_err(|failure| failure.about(file))?;
+    let loaded = job.how.load_file(file)?;
     job.run(loaded, |curated| {
         if args.explain {
             explain::print(curated);

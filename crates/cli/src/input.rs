@@ -22,6 +22,25 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| Failure::io(&path.display().to_string(), &error))
 }
 
+/// The files of a folder, by their path inside it; what is no text is passed over.
+pub(crate) fn read_folder(folder: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let failed = |path: &Path, error: &std::io::Error| Failure::io(&path.display().to_string(), error);
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(&next).map_err(|error| failed(&next, &error))? {
+            let path = entry.map_err(|error| failed(&next, &error))?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                let inside = path.strip_prefix(folder).unwrap_or(&path);
+                files.push((inside.to_string_lossy().replace('\\', "/"), text));
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// Writes text with colours to standard output, which shows them only on a terminal.
 pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
     let mut plain = Vec::new();

@@ -1,9 +1,9 @@
 //! What commands work on: messages of any wire, or a conversation of any transcript, as a record.
 
-use std::borrow::Cow;
+use std::path::Path;
 
 use scrollback_core::json::{self, Raw};
-use scrollback_core::transcript::{self, Format};
+use scrollback_core::transcript::{self, Format, Transcript, TranscriptError};
 use scrollback_core::wire::{Body, ParseOptions, Wire, WireError, list_key, system_key};
 use scrollback_core::{Record, Slot, Tools};
 
@@ -59,29 +59,68 @@ pub(crate) fn format_named(name: Option<&str>) -> Result<Option<Written>, Failur
 }
 
 impl How {
-    /// Reads the bytes of a file.
-    pub(crate) fn load(self, bytes: &[u8]) -> Result<Loaded, Failure> {
-        let text = self.transcript_text(bytes)?;
-        let format = match (self.from, &text) {
+    /// Reads a file, or the folder of a session.
+    pub(crate) fn load_file(self, file: &Path) -> Result<Loaded, Failure> {
+        let mut all = self.read_file(file)?;
+        let several = all.len();
+        let wanted = self.conversation.unwrap_or(0);
+        if wanted >= several {
+            let message = format!("there is no conversation {wanted}: the transcript has {several}");
+            return Err(Failure::new(INVALID, "bad_input", message)
+                .with("conversations", several)
+                .about(file));
+        }
+        let mut loaded = all.swap_remove(wanted);
+        if several > 1 && self.conversation.is_none() {
+            let note = format!("the first of {several} conversations (--take-conversation N for another)");
+            loaded.notes.insert(0, note);
+        }
+        Ok(loaded)
+    }
+
+    /// Reads a file with all its conversations, or only the one that is wanted.
+    pub(crate) fn load_all(self, file: &Path) -> Result<Vec<Loaded>, Failure> {
+        if self.conversation.is_some() {
+            self.load_file(file).map(|one| vec![one])
+        } else {
+            self.read_file(file)
+        }
+    }
+
+    fn read_file(self, file: &Path) -> Result<Vec<Loaded>, Failure> {
+        if file.is_dir() {
+            let read = transcript::read_strands_folder(&input::read_folder(file)?);
+            // A folder that is no session is only a folder, which cannot be read.
+            if read.is_ok() || self.from == Some(Written::Transcript(Format::Strands)) {
+                return self
+                    .conversations(Format::Strands, read, file)
+                    .map_err(|failure| failure.about(file));
+            }
+        }
+        let bytes = input::read(file)?;
+        self.read(&bytes, file).map_err(|failure| failure.about(file))
+    }
+
+    /// Reads bytes: a body of some wire, or a transcript.
+    fn read(self, bytes: &[u8], file: &Path) -> Result<Vec<Loaded>, Failure> {
+        let text = match (std::str::from_utf8(bytes), self.from) {
+            (_, Some(Written::Wire(_))) | (Err(_), None) => None,
+            (Ok(text), _) => Some(text),
+            (Err(error), Some(Written::Transcript(_))) => {
+                let message = format!("not UTF-8 at byte {}", error.valid_up_to());
+                return Err(Failure::new(INVALID, "bad_json", message).with("byte", error.valid_up_to()));
+            }
+        };
+        let format = match (self.from, text) {
             (Some(Written::Transcript(format)), _) => Some(format),
             (None, Some(text)) => transcript::detect(text),
             _ => None,
         };
         match (format, text) {
-            (Some(format), Some(text)) => self.load_transcript(format, &text),
-            _ => input::check(bytes).and_then(|body| self.load_body(body)),
-        }
-    }
-
-    /// The text in which to look for a transcript; a named one must be text.
-    fn transcript_text(self, bytes: &[u8]) -> Result<Option<Cow<'_, str>>, Failure> {
-        match (std::str::from_utf8(bytes), self.from) {
-            (_, Some(Written::Wire(_))) | (Err(_), None) => Ok(None),
-            (Ok(text), _) => Ok(Some(Cow::Borrowed(text))),
-            (Err(error), Some(Written::Transcript(_))) => {
-                let message = format!("not UTF-8 at byte {}", error.valid_up_to());
-                Err(Failure::new(INVALID, "bad_json", message).with("byte", error.valid_up_to()))
+            (Some(format), Some(text)) => {
+                self.conversations(format, transcript::read(Some(format), text), file)
             }
+            _ => input::check(bytes).and_then(|body| self.load_body(body)).map(|loaded| vec![loaded]),
         }
     }
 
@@ -89,7 +128,12 @@ impl How {
     pub(crate) fn load_body(self, body: Raw<'_>) -> Result<Loaded, Failure> {
         let named = match self.from {
             Some(Written::Wire(wire)) => Some(wire),
-            Some(Written::Transcript(format)) => return self.load_transcript(format, body.text()),
+            Some(Written::Transcript(format)) => {
+                let all =
+                    self.conversations(format, transcript::read(Some(format), body.text()), Path::new("-"))?;
+                let none = || Failure::from(WireError::bad_input("the transcript has no such conversation"));
+                return all.into_iter().nth(self.conversation.unwrap_or(0)).ok_or_else(none);
+            }
             None => None,
         };
         let wire = named.or_else(|| Wire::detect(body)).ok_or_else(|| no_messages(body))?;
@@ -102,29 +146,35 @@ impl How {
         Ok(Loaded { wire, transcript: None, record, indexes, body, tools, notes })
     }
 
-    fn load_transcript(self, format: Format, text: &str) -> Result<Loaded, Failure> {
-        let read = transcript::read(Some(format), text).map_err(|error| {
+    fn conversations(
+        self,
+        format: Format,
+        read: Result<Transcript, TranscriptError>,
+        file: &Path,
+    ) -> Result<Vec<Loaded>, Failure> {
+        let read = read.map_err(|error| {
             Failure::new(INVALID, "bad_input", format!("not a {format} transcript: {error}"))
                 .with("line", error.line)
                 .with("byte", error.byte)
         })?;
-        let several = read.conversations.len();
-        let wanted = self.conversation.unwrap_or(0);
-        let failed = read.failed.iter().map(|error| format!("not read: {error}"));
-        let mut notes: Vec<String> = failed.collect();
-        let Some(mut conversation) = read.conversations.into_iter().nth(wanted) else {
-            let message = format!("there is no conversation {wanted}: the {format} transcript has {several}");
-            return Err(Failure::new(INVALID, "bad_input", message).with("conversations", several));
-        };
-        if several > 1 && self.conversation.is_none() {
-            notes.push(format!("the first of {several} conversations (--take-conversation N for another)"));
+        for error in &read.failed {
+            input::note(&format!("{}: not read: {error}", file.display()));
         }
-        let wire = conversation.wire();
-        let tools = conversation.tools.take();
-        let (record, found) = conversation.into_record(self.take)?;
-        notes.extend(kinds(&found));
-        let indexes = by_position(&record, &(0..record.message_count()).map(Some).collect::<Vec<_>>());
-        Ok(Loaded { wire, transcript: Some(format), record, indexes, body: Body::List, tools, notes })
+        let mut all = Vec::with_capacity(read.conversations.len());
+        for mut conversation in read.conversations {
+            let (wire, tools) = (conversation.wire(), conversation.tools.take());
+            let (record, found) = conversation.into_record(self.take)?;
+            let notes = kinds(&found);
+            let numbers: Vec<_> = (0..record.message_count()).map(Some).collect();
+            let indexes = by_position(&record, &numbers);
+            let transcript = Some(format);
+            all.push(Loaded { wire, transcript, record, indexes, body: Body::List, tools, notes });
+        }
+        if all.is_empty() {
+            let message = format!("the {format} transcript holds no conversation");
+            return Err(Failure::new(INVALID, "bad_input", message));
+        }
+        Ok(all)
     }
 }
 

@@ -304,8 +304,8 @@ impl WireError {
 
 impl From<JsonError> for WireError {
     fn from(error: JsonError) -> Self {
-        let message =
-            format!("not valid JSON: {} at line {} column {}", error.problem, error.line, error.column);
+        let JsonError { problem, line, column, offset, .. } = &error;
+        let message = format!("not valid JSON: {problem} at line {line} column {column} (byte {offset})");
         WireError { kind: WireErrorKind::BadJson, message, path: error.path }
     }
 }

@@ -54,7 +54,7 @@ impl Wire {
         let options = CheckOptions { model: options.model, ..CheckOptions::default() };
         let list = format!("/{}", list_key(self));
         let matters = |violation: &Violation| {
-            violation.is_fatal(Strictness::Lenient)
+            violation.is_fatal(Strictness::Strict)
                 && violation.path.starts_with(&list)
                 && !CALLERS.contains(&violation.rule)
         };

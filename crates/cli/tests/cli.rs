@@ -49,7 +49,7 @@ fn object_in_same_object_out_with_its_other_keys_untouched() {
     let run = scrollback(&["curate", "-"], body);
     assert_eq!(
         run.stdout,
-        "{\"model\":\"x\",\"temperature\":1.0e0,\"messages\":[\n{\"content\":\"a\",\"role\":\"user\"},\n{\"role\":\"assistant\",\"content\":\"b\"}\n],\"n\":12345678901234567890123,\"extra\":null}\n"
+        "{\"model\":\"x\",\"temperature\":1.0e0,\"messages\":[\n{\"content\":\"a\",\"role\":\"user\"},\n{\"role\":\"assistant\",\"content\":\"b\"}\n],\"n\":12345678901234567890123,\"\\u0065xtra\":null}\n"
     );
 }
 

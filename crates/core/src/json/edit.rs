@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Kind, Raw, escape_pointer, write_string};
+use super::{Kind, Raw, escape_pointer, unescape, write_string};
 
 /// What happens to one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,8 @@ fn write(out: &mut String, value: Raw<'_>, path: &str, edits: &Edits) {
         Kind::Object => {
             out.push('{');
             let mut keys = Vec::new();
-            for (key, member) in value.members() {
+            for (spelled, member) in value.spelled_members() {
+                let key = unescape(spelled.text());
                 let pointer = format!("{path}/{}", escape_pointer(&key));
                 let put = match edits.get(&pointer) {
                     Some(Edit::Remove) => continue,
@@ -59,7 +60,7 @@ fn write(out: &mut String, value: Raw<'_>, path: &str, edits: &Edits) {
                     None => None,
                 };
                 separate(out, '{');
-                write_string(out, &key);
+                out.push_str(spelled.text());
                 out.push(':');
                 match put {
                     Some(text) => out.push_str(text),

@@ -86,6 +86,12 @@ impl<'a> Raw<'a> {
         Members { rest: Rest::inside(self, Kind::Object) }
     }
 
+    /// Keys as they are spelled, and values, in order; nothing for any other kind.
+    pub fn spelled_members(self) -> impl Iterator<Item = (Raw<'a>, Raw<'a>)> {
+        let mut rest = Rest::inside(self, Kind::Object);
+        std::iter::from_fn(move || Some((rest.value()?, rest.value()?)))
+    }
+
     /// An object taken apart once, to be asked for several keys; the first key that stands twice is the error.
     pub fn object(self) -> Result<Object<'a>, Cow<'a, str>> {
         let members: Vec<(Cow<'a, str>, Raw<'a>)> = self.members().collect();

@@ -1,5 +1,6 @@
 //! A message being put together from the blocks of one or more entries.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::entry::{Entry, Role};
@@ -90,16 +91,17 @@ impl Draft {
         list.push(']');
         let Some(shell) = &self.shell else { return format!("{{\"role\":\"{role}\",\"{key}\":{list}}}") };
         let mut out = String::from("{");
-        let mut put = |name: &str, value: &str| {
+        for (name, value) in Raw::trusted(shell).spelled_members() {
             if out.len() > 1 {
                 out.push(',');
             }
-            json::write_string(&mut out, name);
+            out.push_str(name.text());
             out.push(':');
-            out.push_str(value);
-        };
-        for (name, value) in Raw::trusted(shell).members() {
-            if name == key { put(&name, &list) } else { put(&name, &json::one_line(value)) }
+            out.push_str(&if json::unescape(name.text()) == key {
+                Cow::Borrowed(list.as_str())
+            } else {
+                json::one_line(value)
+            });
         }
         out.push('}');
         out

@@ -282,42 +282,7 @@ impl Rendered {
         if let Some(Body::Object { raw, key }) = around
             && let Ok(object) = json::check(raw)
         {
-            let mut out = String::from("{");
-            let mut put = |name: &str, value: &str| {
-                if out.len() > 1 {
-                    out.push(',');
-                }
-                json::write_string(&mut out, name);
-                out.push(':');
-                out.push_str(value);
-            };
-            let names: Vec<_> = object.members().map(|(name, _)| name).collect();
-            let has = |key: &str| names.iter().any(|name| name == key);
-            for (name, value) in object.members() {
-                if name == *key {
-                    if let Some((key, system)) = system_key.zip(self.system.as_ref())
-                        && !system::names(wire).iter().any(|key| has(key))
-                    {
-                        put(key, system);
-                    }
-                    put(&name, self.list_value(wire, value, &list));
-                } else if system::names(wire).contains(&name.as_ref()) {
-                    match &self.system {
-                        Some(system) => put(&name, system),
-                        None if value.kind() == json::Kind::Null => put(&name, "null"),
-                        None => {}
-                    }
-                } else {
-                    put(&name, &json::one_line(value));
-                }
-            }
-            if let Some(tools) = &self.tools
-                && !has(tools::key(wire))
-            {
-                put(tools::key(wire), tools);
-            }
-            out.push('}');
-            return out;
+            return self.body_around(wire, object, key, &list);
         }
         let bare = matches!(around, Some(Body::List)) && self.system.is_none() && self.tools.is_none();
         if bare {
@@ -338,6 +303,45 @@ impl Rendered {
         json::write_string(&mut out, list_key(wire));
         out.push(':');
         out.push_str(&list);
+        out.push('}');
+        out
+    }
+
+    /// The request with these messages in it, every other member as it was.
+    fn body_around(&self, wire: Wire, object: json::Raw<'_>, list_key: &str, list: &str) -> String {
+        let mut out = String::from("{");
+        let mut put = |name: &str, value: &str| {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            out.push_str(name);
+            out.push(':');
+            out.push_str(value);
+        };
+        let system_names = system::names(wire);
+        let has = |key: &str| object.get(key).is_some();
+        for (name, value) in object.spelled_members() {
+            let key = json::unescape(name.text());
+            if key == list_key {
+                if let Some((key, system)) = system::key(wire).zip(self.system.as_ref())
+                    && !system_names.iter().any(|key| has(key))
+                {
+                    put(&quote(key), system);
+                }
+                put(name.text(), self.list_value(wire, value, list));
+            } else if system_names.contains(&key.as_ref()) {
+                match &self.system {
+                    Some(system) => put(name.text(), system),
+                    None if value.kind() == json::Kind::Null => put(name.text(), "null"),
+                    None => {}
+                }
+            } else {
+                put(name.text(), &json::one_line(value));
+            }
+        }
+        if let Some(tools) = self.tools.as_ref().filter(|_| !has(tools::key(wire))) {
+            put(&quote(tools::key(wire)), tools);
+        }
         out.push('}');
         out
     }

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use super::{Cx, error_text, media, quote, tools};
 use crate::block::{Block, BlockKind, CallStyle, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
-use crate::json::{self, Raw};
-use crate::text::{RawJson, Text};
+use crate::json::{self, Edit, Edits, Raw};
+use crate::text::Text;
 use crate::view::{Fidelity, Item, Source};
 
 /// Prints entries as messages.
@@ -202,34 +202,23 @@ fn render_own(item: &Item) -> String {
 
 /// The message with only those values printed anew that the view changed; key order and all else stay.
 fn render_rewritten(entry: &Entry, raw: Raw<'_>) -> String {
-    let mut out = String::from("{");
-    for (key, value) in raw.members() {
-        let replaced = match key.as_ref() {
-            "content" => Some(render_content(entry)),
-            "tool_calls" => render_calls(entry),
-            "function_call" => {
-                let kept = entry
-                    .blocks
-                    .iter()
-                    .any(|block| matches!(block.kind, BlockKind::ToolCall(_)) && block.raw.is_none());
-                kept.then(|| json::one_line(value).into_owned())
-            }
-            "reasoning_content" => {
-                let kept = entry.blocks.iter().any(|block| matches!(block.kind, BlockKind::Reasoning(_)));
-                kept.then(|| value.text().to_string())
-            }
-            _ => Some(json::one_line(value).into_owned()),
-        };
-        let Some(replaced) = replaced else { continue };
-        if out.len() > 1 {
-            out.push(',');
+    let mut edits = Edits::new();
+    let mut set = |key: &str, value: Option<String>| {
+        if raw.get(key).is_some() {
+            edits.insert(format!("/{key}"), value.map_or(Edit::Remove, Edit::Put));
         }
-        json::write_string(&mut out, &key);
-        out.push(':');
-        out.push_str(&replaced);
+    };
+    set("content", Some(render_content(entry)));
+    set("tool_calls", render_calls(entry));
+    let has = |wanted: fn(&Block) -> bool| entry.blocks.iter().any(wanted);
+    // Calls of the old form have no JSON of their own.
+    if !has(|block| matches!(block.kind, BlockKind::ToolCall(_)) && block.raw.is_none()) {
+        set("function_call", None);
     }
-    out.push('}');
-    out
+    if !has(|block| matches!(block.kind, BlockKind::Reasoning(_))) {
+        set("reasoning_content", None);
+    }
+    json::one_line(Raw::trusted(&json::edit(raw, &edits))).into_owned()
 }
 
 fn render_content(entry: &Entry) -> String {
@@ -252,7 +241,10 @@ fn render_content(entry: &Entry) -> String {
                     out.push(',');
                 }
                 match &block.kind {
-                    BlockKind::Text(text @ Text::Own(_)) => render_text_part(&mut out, raw, text),
+                    BlockKind::Text(text @ Text::Own(_)) => {
+                        let edits = Edits::from([("/text".into(), Edit::Put(literal(text)))]);
+                        out.push_str(&json::one_line(Raw::trusted(&json::edit(raw.raw(), &edits))));
+                    }
                     _ => out.push_str(&json::one_line(raw.raw())),
                 }
             }
@@ -260,24 +252,6 @@ fn render_content(entry: &Entry) -> String {
         }
     }
     out
-}
-
-/// A text part with another text and everything else as it was.
-fn render_text_part(out: &mut String, raw: &RawJson, text: &Text) {
-    out.push('{');
-    for (number, (key, value)) in raw.raw().members().enumerate() {
-        if number > 0 {
-            out.push(',');
-        }
-        json::write_string(out, &key);
-        out.push(':');
-        if key == "text" {
-            text.write_json(out);
-        } else {
-            out.push_str(&json::one_line(value));
-        }
-    }
-    out.push('}');
 }
 
 /// The calls that are left; none when the key has to go, since an empty list is refused by the provider.

@@ -22,16 +22,20 @@ detail's own letter and mark.
 ";
 
 /// The page, as it stands in `docs/rules.md`.
-pub fn page() -> String {
+pub(crate) fn page() -> String {
     let mut page = String::from(HEAD);
     for wire in Wire::ALL.into_iter().filter(|wire| !rules(*wire).is_empty()) {
-        page.push_str(&format!("\n## {wire}\n\n| id | severity | holds for | rule | repair | unverified |\n"));
+        page.push_str(&format!(
+            "\n## {wire}\n\n| id | severity | holds for | rule | repair | unverified |\n"
+        ));
         page.push_str("|---|---|---|---|---|---|\n");
         for rule in rules(wire) {
             page.push_str(&row(wire, rule));
         }
     }
-    page.push_str("\n## scrollback\n\nThe neutral form has no provider, so nothing refuses it. It has no rules.\n");
+    page.push_str(
+        "\n## scrollback\n\nThe neutral form has no provider, so nothing refuses it. It has no rules.\n",
+    );
     page
 }
 

@@ -1,5 +1,7 @@
 //! Prints the reference of all rules: `cargo run -p scrollback-core --example rules > docs/rules.md`.
 
+use std::fmt::Write as _;
+
 use scrollback_core::wire::Wire;
 use scrollback_core::wire::check::{Evidence, Rule, rules, unseen};
 
@@ -25,10 +27,8 @@ detail's own letter and mark.
 pub(crate) fn page() -> String {
     let mut page = String::from(HEAD);
     for wire in Wire::ALL.into_iter().filter(|wire| !rules(*wire).is_empty()) {
-        page.push_str(&format!(
-            "\n## {wire}\n\n| id | severity | holds for | rule | repair | unverified |\n"
-        ));
-        page.push_str("|---|---|---|---|---|---|\n");
+        let _ = writeln!(page, "\n## {wire}\n\n| id | severity | holds for | rule | repair | unverified |");
+        let _ = writeln!(page, "|---|---|---|---|---|---|");
         for rule in rules(wire) {
             page.push_str(&row(wire, rule));
         }

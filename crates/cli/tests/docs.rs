@@ -1,11 +1,13 @@
 //! The documentation stays true: every command in it is run, every piece of Rust is part of an example that
-//! compiles, and every test that a promise names exists.
+//! compiles, every test that a promise names exists, and the list of rules is that of the check.
 //!
 //! A fenced block marked `console` holds commands, each after `$ `, and what they print. `…` alone on a line stands
 //! for any number of lines, and inside a line for any text.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "../../core/examples/rules.rs"]
+mod rules;
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -152,6 +154,13 @@ fn every_promise_names_tests_that_exist() {
         found += 1;
     }
     assert!(found >= 20, "only {found} tests are named");
+}
+
+#[test]
+fn the_page_of_rules_is_printed_from_their_tables() {
+    let page = std::fs::read_to_string(repository("docs/rules.md")).unwrap();
+    let command = "cargo run -p scrollback-core --example rules > docs/rules.md";
+    assert!(page == rules::page(), "docs/rules.md has drifted from the tables; {command}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::answer::to_json;
 use crate::config::Config;
 use crate::curate::{self, Job};
 use crate::failure::{FAILED, Failure, INVALID};
-use crate::load::{How, Loaded, Written, format_named};
+use crate::load::{How, Loaded, format_named};
 use crate::{check, convert, input, tokens};
 
 /// What a line may say. It is one list for every command with `--batch`, so that one file of cases serves them all; a
@@ -105,12 +105,20 @@ pub(crate) fn check(file: &Path, config: &Config) -> Result<(), Failure> {
             how: line.how()?,
         };
         let previous = line.raw.get("previous").filter(|previous| previous.kind() != Kind::Null);
-        let other = matches!(job.how.from, Some(from) if from != Written::Wire(wire));
-        let judged = match line.source()? {
-            _ if other => return line.each(job.how, |loaded| job.run_other(&loaded, previous)?.to_json()),
-            Source::File(file) => job.run(Path::new(&file), previous)?,
-            Source::Body(body) => job.run_body(input::check(body.as_bytes())?, previous)?,
+        let (bytes, file) = match line.source()? {
+            Source::Body(body) => (body.into_bytes(), None),
+            // A folder has no bytes of its own; whatever it is, it is no body of the wire.
+            Source::File(file) if Path::new(&file).is_dir() => (Vec::new(), Some(file)),
+            Source::File(file) => (input::read(Path::new(&file))?, Some(file)),
         };
+        if bytes.is_empty() || job.is_other(&bytes) {
+            return line.each(job.how, |loaded| job.run_other(&loaded, previous)?.to_json());
+        }
+        let about = |failure: Failure| match &file {
+            Some(file) => failure.about(Path::new(file)),
+            None => failure,
+        };
+        let judged = input::check(&bytes).and_then(|body| job.run_body(body, previous)).map_err(about)?;
         Ok(vec![judged.to_json()?])
     })
 }

@@ -52,6 +52,7 @@ pub(crate) struct Judged {
     valid: bool,
     violations: Vec<Violation>,
     repaired: Option<Repaired>,
+    strictness: Strictness,
 }
 
 pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<ExitCode, Failure> {
@@ -97,29 +98,32 @@ pub(crate) fn no_wire() -> Failure {
 
 impl Job {
     /// Judges a file: a body of the wire, or anything that can be printed as one.
-    pub(crate) fn run(&self, file: &Path, previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
-        let bytes = if file.is_dir() { Vec::new() } else { input::read(file)? };
-        let is_transcript =
-            || std::str::from_utf8(&bytes).is_ok_and(|text| transcript::detect(text).is_some());
-        let other = match self.how.from {
-            Some(Written::Wire(from)) => from != self.wire,
-            Some(Written::Transcript(_)) => true,
-            None => file.is_dir() || is_transcript(),
-        };
-        if other && file == Path::new("-") {
-            let body = input::check(&bytes).map_err(|failure| failure.about(file))?;
-            return self.run_other(&self.how.load_body(body)?, previous);
-        }
-        if other {
+    fn run(&self, file: &Path, previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
+        if file.is_dir() {
             return self.run_other(&self.how.load_file(file)?, previous);
         }
+        let bytes = input::read(file)?;
+        if self.is_other(&bytes) {
+            return self.run_other(&self.how.load_bytes(&bytes, file)?, previous);
+        }
         let body = input::check(&bytes).map_err(|failure| failure.about(file))?;
-        if let Some(seen) = Wire::detect(body).filter(|seen| *seen != self.wire && self.how.from.is_none())
-            && seen != Wire::OpenaiChat
-        {
+        if let Some(seen) = self.looks_like(body).filter(|seen| *seen != Wire::OpenaiChat) {
             input::note(&format!("this looks like {seen} (--from {seen} converts it first)"));
         }
         self.run_body(body, previous).map_err(|failure| failure.about(file))
+    }
+
+    /// Whether a file is in another format than the one it shall be checked for.
+    pub(crate) fn is_other(&self, bytes: &[u8]) -> bool {
+        match self.how.from {
+            Some(from) => from != Written::Wire(self.wire),
+            None => std::str::from_utf8(bytes).is_ok_and(|text| transcript::detect(text).is_some()),
+        }
+    }
+
+    /// The wire a body seems to be in, if that is another one.
+    fn looks_like(&self, body: Raw<'_>) -> Option<Wire> {
+        Wire::detect(body).filter(|seen| *seen != self.wire && self.how.from.is_none())
     }
 
     /// Judges what another wire or transcript becomes on this one.
@@ -131,7 +135,12 @@ impl Job {
     /// Judges a body of the wire.
     pub(crate) fn run_body(&self, body: Raw<'_>, previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
         // What cannot be read at all breaks no rule in particular.
-        self.wire.parse(body, &ParseOptions::default())?;
+        self.wire.parse(body, &ParseOptions::default()).map_err(|error| {
+            let hint = self.looks_like(body).map_or_else(String::new, |seen| {
+                format!(" (this looks like {seen}: --from {seen} converts it first)")
+            });
+            Failure::from(error).hinting(&hint)
+        })?;
         if let Some(take) = self.how.take {
             let short = first(self.wire, body, take);
             return input::check(short.as_bytes()).map(|body| self.judge(body, previous));
@@ -144,7 +153,7 @@ impl Job {
         let violations = check(self.wire, body, options);
         let valid = !violations.iter().any(|violation| violation.is_fatal(self.strictness));
         let repaired = (self.repair == Mend::Yes).then(|| repair(self.wire, body, options, self.strictness));
-        Judged { wire: self.wire, valid, violations, repaired }
+        Judged { wire: self.wire, valid, violations, repaired, strictness: self.strictness }
     }
 }
 
@@ -229,7 +238,7 @@ impl Judged {
                 violation.severity, violation.rule, violation.path, violation.message
             );
         }
-        let refused = self.violations.iter().filter(|one| one.severity == Severity::Refused).count();
+        let refused = self.violations.iter().filter(|one| one.is_fatal(self.strictness)).count();
         let verdict = match (self.valid, self.violations.len()) {
             (true, 0) => format!("valid for {}", self.wire),
             (true, 1) => format!("valid for {}, one remark", self.wire),

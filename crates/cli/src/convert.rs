@@ -36,6 +36,7 @@ pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
         _ => None,
     };
     input::print(&format!("{}\n", rendered.body(to, around)))?;
+    loaded.notes.iter().for_each(|note| input::note(note));
     report(&loaded, &rendered);
     Ok(())
 }
@@ -48,7 +49,12 @@ pub(crate) fn no_target() -> Failure {
 /// Every entry on another wire.
 pub(crate) fn convert(loaded: &Loaded, to: Wire) -> Rendered {
     if to == Wire::Scrollback {
-        return Rendered { messages: scrollback_core::wire::neutral(&loaded.record), ..Rendered::default() };
+        let lost = if loaded.wire == to { Vec::new() } else { settings(loaded, Tools::Lost) };
+        return Rendered {
+            messages: scrollback_core::wire::neutral(&loaded.record),
+            lost,
+            ..Rendered::default()
+        };
     }
     let items = loaded.record.slots().iter().enumerate().filter_map(|(position, slot)| match slot {
         Slot::Message(entry) => Some(Item {
@@ -65,18 +71,26 @@ pub(crate) fn convert(loaded: &Loaded, to: Wire) -> Rendered {
     };
     let mut rendered = to.render(items, options);
     if to != loaded.wire {
-        rendered.lost.extend(settings(loaded));
+        rendered.lost.extend(settings(loaded, Tools::Converted));
     }
     rendered.lost.extend(undecided(loaded));
     rendered
 }
 
+/// What becomes of the definitions of tools.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tools {
+    Converted,
+    Lost,
+}
+
 /// Members of the request around the messages, which are the provider's own.
-fn settings(loaded: &Loaded) -> Vec<Lost> {
+pub(crate) fn settings(loaded: &Loaded, tools: Tools) -> Vec<Lost> {
     let Body::Object { raw, .. } = &loaded.body else { return Vec::new() };
     let Ok(body) = json::check(raw) else { return Vec::new() };
     let wire = loaded.wire;
-    let held = [Some(list_key(wire)), system_key(wire), Some(tools_key(wire)), Some("system_instruction")];
+    let tools = (tools == Tools::Converted).then(|| tools_key(wire));
+    let held = [Some(list_key(wire)), system_key(wire), tools, Some("system_instruction")];
     body.members()
         .filter(|(key, _)| !held.iter().flatten().any(|held| held == key) && key != "scrollback")
         .map(|(key, _)| Lost {
@@ -112,12 +126,15 @@ fn undecided(loaded: &Loaded) -> Vec<Lost> {
 pub(crate) fn to_json(loaded: &Loaded, rendered: &Rendered, to: Wire) -> Result<String, Failure> {
     let from = loaded.transcript.map_or(loaded.wire.name(), |format| format.name());
     let lost = answer::lost(&rendered.lost, loaded);
-    answer::with_body(to, rendered, &json!({ "from": from, "to": to, "lost": lost }))
+    let mut answer = json!({ "from": from, "to": to, "lost": lost });
+    if !loaded.notes.is_empty() {
+        answer["notes"] = json!(loaded.notes);
+    }
+    answer::with_body(to, rendered, &answer)
 }
 
 /// What was lost, for people, on standard error.
-fn report(loaded: &Loaded, rendered: &Rendered) {
-    loaded.notes.iter().for_each(|note| input::note(note));
+pub(crate) fn report(loaded: &Loaded, rendered: &Rendered) {
     let mut err = anstream::stderr().lock();
     for lost in answer::lost(&rendered.lost, loaded) {
         let text = |key: &str| lost.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_string();

@@ -14,7 +14,7 @@ use crate::args::{CurateArgs, UnfinishedArg};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::load::{How, Loaded, format_named};
-use crate::{answer, batch, config, explain, input};
+use crate::{answer, batch, config, convert, explain, input};
 
 /// One curation, wherever it was asked for.
 pub(crate) struct Job {
@@ -49,6 +49,8 @@ struct Answer {
     lost: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     repairs: Vec<scrollback_core::wire::repair::Repair>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -126,7 +128,12 @@ pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
         }
         let same = curated.wire == curated.loaded.wire && curated.loaded.transcript.is_none();
         let around = same.then_some(&curated.loaded.body);
-        input::print(&format!("{}\n", curated.rendered.body(curated.wire, around)))
+        input::print(&format!("{}\n", curated.rendered.body(curated.wire, around)))?;
+        if !args.explain {
+            curated.loaded.notes.iter().for_each(|note| input::note(note));
+        }
+        convert::report(curated.loaded, &curated.rendered);
+        Ok(())
     })
 }
 
@@ -159,10 +166,13 @@ impl Job {
             record: Some(&loaded.record),
         };
         // On its own wire an entry goes out as it came; what was wrong with it before is the business of `check`.
-        let rendered = match self.to {
+        let mut rendered = match self.to {
             Some(to) => to.request(view.items(), options, (to == loaded.wire).then_some(&loaded.body)),
             None => wire.render(view.items(), options),
         };
+        if wire != loaded.wire {
+            rendered.lost.extend(convert::settings(&loaded, convert::Tools::Converted));
+        }
         finish(&Curated { view: &view, cx: &self.cx, wire, loaded: &loaded, rendered })
     }
 }
@@ -237,6 +247,7 @@ pub(crate) fn to_json(curated: &Curated<'_>) -> Result<String, Failure> {
         epoch: curated.view.epoch(),
         lost: answer::lost(&curated.rendered.lost, curated.loaded),
         repairs: curated.rendered.repairs.clone(),
+        notes: curated.loaded.notes.clone(),
     };
     answer::with_body(curated.wire, &curated.rendered, &answer)
 }

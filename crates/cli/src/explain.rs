@@ -170,7 +170,7 @@ impl Told {
         }
         for change in explanation.changed {
             let sizes = match change.reason {
-                Reason::Moved => String::new(),
+                Reason::Moved | Reason::BoundReasoning | Reason::BlankText => String::new(),
                 _ => {
                     format!(", {} → {} characters", thousands(change.from_chars), thousands(change.to_chars))
                 }
@@ -251,8 +251,8 @@ fn phrase(reason: Reason) -> &'static str {
         Reason::BeforeCut => "before the cut",
         Reason::ReplacedLead => "another lead took its place",
         Reason::LeftOut => "not wanted",
-        Reason::BoundReasoning => "its reasoning was signed over what has changed",
-        Reason::BlankText => "blank, which the provider refuses",
+        Reason::BoundReasoning => "reasoning left out, which was signed over what has changed,",
+        Reason::BlankText => "blank text left out, which the provider refuses,",
     }
 }
 

@@ -66,6 +66,12 @@ impl Failure {
         self
     }
 
+    /// The same failure with a hint at the end of its line.
+    pub(crate) fn hinting(mut self, hint: &str) -> Self {
+        self.message.push_str(hint);
+        self
+    }
+
     /// The object programs get.
     pub(crate) fn to_json(&self) -> Value {
         let mut error = json!({ "code": self.code, "message": self.message });

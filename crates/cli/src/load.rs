@@ -61,7 +61,18 @@ pub(crate) fn format_named(name: Option<&str>) -> Result<Option<Written>, Failur
 impl How {
     /// Reads a file, or the folder of a session.
     pub(crate) fn load_file(self, file: &Path) -> Result<Loaded, Failure> {
-        let mut all = self.read_file(file)?;
+        let all = self.read_file(file)?;
+        self.pick(all, file)
+    }
+
+    /// Reads the bytes of a file.
+    pub(crate) fn load_bytes(self, bytes: &[u8], file: &Path) -> Result<Loaded, Failure> {
+        let all = self.read(bytes, file).map_err(|failure| failure.about(file))?;
+        self.pick(all, file)
+    }
+
+    /// The conversation that is wanted.
+    fn pick(self, mut all: Vec<Loaded>, file: &Path) -> Result<Loaded, Failure> {
         let several = all.len();
         let wanted = self.conversation.unwrap_or(0);
         if wanted >= several {
@@ -153,7 +164,7 @@ impl How {
         file: &Path,
     ) -> Result<Vec<Loaded>, Failure> {
         let read = read.map_err(|error| {
-            Failure::new(INVALID, "bad_input", format!("not a {format} transcript: {error}"))
+            Failure::new(INVALID, "bad_input", format!("{format}: {error}"))
                 .with("line", error.line)
                 .with("byte", error.byte)
         })?;

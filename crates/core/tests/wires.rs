@@ -141,6 +141,34 @@ fn every_broken_fixture_is_repaired_once_and_for_all() {
     }
 }
 
+/// The smallest repair there is: what must still stand afterwards, word for word, and what must be gone.
+#[test]
+fn repair_takes_away_no_more_than_it_must() {
+    let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"ID","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
+    let long = "x".repeat(70);
+    let long_call = call.replace("ID", &long);
+    let cases: [(Wire, String, &[&str], &str); 9] = [
+        (Wire::Anthropic, r#"[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"functions.read:0","name":"read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"functions.read:0","content":"one"}]}]"#.into(), &["\"one\"", "\"read\"", "functions_read_0_"], "functions.read:0"),
+        (Wire::Anthropic, r#"[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"n":1}},{"type":"tool_use","id":"a","name":"f","input":{"n":2}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"first"},{"type":"tool_result","tool_use_id":"a","content":"second"}]}]"#.into(), &["{\"n\":1}", "{\"n\":2}", "first", "second"], "interrupted"),
+        (Wire::Anthropic, r#"[{"role":"user","content":"go"},{"role":"assistant","content":"  "},{"role":"user","content":"still there?"}]"#.into(), &["go", "still there?"], "\"  \""),
+        (Wire::OpenaiChat, format!(r#"[{long_call},{{"role":"tool","tool_call_id":"{long}","content":"here"}}]"#), &["here", "xxxx_"], &long),
+        (Wire::OpenaiChat, format!(r#"[{},{{"role":"user","content":"wait"}},{{"role":"tool","tool_call_id":"a","content":"late"}}]"#, call.replace("ID", "a")), &["late", "wait"], "interrupted"),
+        (Wire::OpenaiChat, format!(r#"[{},{{"role":"user","content":"wait"}}]"#, call.replace("ID", "a")), &["interrupted", "wait", "\"a\""], "\u{0}"),
+        (Wire::OpenaiChat, r#"[{"role":"user","content":"x","k":1.0},{"role":"assistant","content":"y","tool_calls":[],"z":[1e2]}]"#.into(), &["\"k\":1.0", "\"z\":[1e2]", "\"y\""], "tool_calls"),
+        (Wire::Gemini, r#"[{"role":"user","parts":[{"text":"go"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"x":1.0}}},{"text":"more"}]}]"#.into(), &["{\"x\":1.0}", "more"], "interrupted"),
+        (Wire::Bedrock, r#"[{"role":"user","content":[{"text":"a"}]},{"role":"user","content":[{"text":"b"}]},{"role":"assistant","content":[{"text":" "},{"text":"c"}]}]"#.into(), &["\"a\"", "\"b\"", "\"c\""], "\" \""),
+    ];
+    for (wire, body, kept, gone) in cases {
+        let repaired = repair(wire, json::check(&body).unwrap(), CheckOptions::default(), Strictness::Strict);
+        assert!(repaired.left.is_empty() && !repaired.repairs.is_empty(), "{wire}: {body}");
+        assert_valid(wire, &repaired.body, "repaired");
+        for part in kept {
+            assert!(repaired.body.contains(part), "{part} is gone from {}", repaired.body);
+        }
+        assert!(!repaired.body.contains(gone), "{gone} is still in {}", repaired.body);
+    }
+}
+
 #[test]
 fn what_is_valid_on_one_wire_is_valid_on_every_other() {
     for (name, from, body) in corpus() {

@@ -6,90 +6,82 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::{Evidence, Gate, Report, Rule, Severity};
+use super::{Gate, Report, Rule, Severity};
 use crate::json::{Kind, Raw};
 use crate::model::{Line, ModelName};
 
 /// The rules, in order.
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        says: "function responses go under the role `user`",
-        mend: "corrected the role",
-        ..rule("GE-1", Severity::Refused)
-    },
-    Rule {
-        says: "the content after a call turn holds exactly one functionResponse part for each functionCall part",
-        mend: "closed unanswered calls with an interrupted response, and left out responses without a call",
-        ..rule("GE-2", Severity::Refused)
-    },
-    Rule {
-        says: "a call turn comes immediately after a user turn or a function response turn",
-        mend: "put a user content in front, or joined neighbours of one role",
-        ..rule("GE-3", Severity::Refused)
-    },
-    Rule {
-        says: "a content with functionResponse parts holds nothing else",
-        mend: "moved the other parts to a content of their own",
-        ..rule("GE-4", Severity::Refused)
-    },
-    Rule {
-        says: "the last content is not a model's",
-        mend: "put a user content at the end",
-        gate: Some(Gate { models: "Gemini 3.5 Flash-Lite, Gemini 3.6 and later", holds: refuses_prefill }),
-        ..rule("GE-5", Severity::Refused)
-    },
-    Rule {
-        says: "in the current turn the first functionCall part of each step carries its thoughtSignature",
-        mend: "added the placeholder signature",
-        gate: Some(Gate {
-            models: "Gemini 3 and later",
-            holds: |model| is_gemini(model, |version| version >= (3, 0)),
-        }),
-        ..rule("GE-6", Severity::Refused)
-    },
-    Rule {
-        says: "a thoughtSignature stays on the model's part it came with",
-        mend: "left out the signature",
-        ..rule("GE-7", Severity::Quality)
-    },
-    Rule {
-        says: "the placeholder signature is a last resort that costs quality",
-        ..rule("GE-8", Severity::Quality)
-    },
-    Rule {
-        says: "no signature stands on two parts: each copy is billed as the whole context of its turn",
-        mend: "left out the copies of the signature",
-        ..rule("GE-9", Severity::Cost)
-    },
-    Rule {
-        says: "no content is without parts",
-        mend: "left out the empty content",
-        ..rule("GE-10", Severity::Refused)
-    },
-    Rule {
-        says: "functionResponse.response is an object",
-        mend: "put the value under `output`",
-        ..rule("GE-11", Severity::Refused)
-    },
-    Rule {
-        says: "ids are optional; without them calls and responses pair by name and order",
-        ..rule("GE-12", Severity::Allowed)
-    },
-    Rule {
-        says: "a request with cachedContent sets no systemInstruction, tools or toolConfig",
-        mend: "left out what the cached content holds already",
-        ..rule("GE-13", Severity::Refused)
-    },
-    Rule {
-        says: "neighbouring contents of one role are merged",
-        mend: "joined neighbours of one role",
-        ..rule("GE-14", Severity::Silent)
-    },
+    Rule::new("GE-1", Severity::Refused, "function responses go under the role `user`", "corrected the role"),
+    Rule::new(
+        "GE-2",
+        Severity::Refused,
+        "the content after a call turn holds exactly one functionResponse part for each functionCall part",
+        "closed unanswered calls with an interrupted response, and left out responses without a call",
+    ),
+    Rule::new(
+        "GE-3",
+        Severity::Refused,
+        "a call turn comes immediately after a user turn or a function response turn",
+        "put a user content in front, or joined neighbours of one role",
+    ),
+    Rule::new(
+        "GE-4",
+        Severity::Refused,
+        "a content with functionResponse parts holds nothing else",
+        "moved the other parts to a content of their own",
+    ),
+    Rule::new(
+        "GE-5",
+        Severity::Refused,
+        "the last content is not a model's",
+        "put a user content at the end",
+    )
+    .only(Gate { models: "Gemini 3.5 Flash-Lite, Gemini 3.6 and later", holds: refuses_prefill }),
+    Rule::new(
+        "GE-6",
+        Severity::Refused,
+        "in the current turn the first functionCall part of each step carries its thoughtSignature",
+        "added the placeholder signature",
+    )
+    .only(Gate {
+        models: "Gemini 3 and later",
+        holds: |model| is_gemini(model, |version| version >= (3, 0)),
+    }),
+    Rule::new("GE-7", Severity::Quality, "a thoughtSignature stays on the model's part it came with", ""),
+    Rule::new("GE-8", Severity::Quality, "the placeholder signature is a last resort that costs quality", ""),
+    Rule::new(
+        "GE-9",
+        Severity::Cost,
+        "no signature stands on two parts: each copy is billed as the whole context of its turn",
+        "",
+    ),
+    Rule::new("GE-10", Severity::Refused, "no content is without parts", "left out the empty content"),
+    Rule::new(
+        "GE-11",
+        Severity::Refused,
+        "functionResponse.response is an object",
+        "put the value under `output`",
+    ),
+    Rule::new(
+        "GE-12",
+        Severity::Allowed,
+        "ids are optional; without them calls and responses pair by name and order",
+        "",
+    ),
+    Rule::new(
+        "GE-13",
+        Severity::Refused,
+        "a request with cachedContent sets no systemInstruction, tools or toolConfig",
+        "left out what the cached content holds already",
+    ),
+    Rule::new(
+        "GE-14",
+        Severity::Silent,
+        "neighbouring contents of one role are merged",
+        "joined neighbours of one role",
+    ),
 ];
-
-const fn rule(id: &'static str, severity: Severity) -> Rule {
-    Rule { id, severity, evidence: Evidence::Seen, gate: None, says: "", mend: "" }
-}
 
 /// What newer models name as roles in their error; `assistant` and the others pass there.
 const ROLES: [&str; 8] =
@@ -354,17 +346,15 @@ impl<'a> Walk<'_, '_, 'a> {
         }
     }
 
-    /// What stands beside responses: refused behind them by Gemini 3 and later, tolerated in front of them.
+    /// What stands beside responses: refused by Gemini 3 and later, tolerated by models before.
     fn response_alone(&mut self, content: &Content<'_>, number: usize) {
         if content.responses == 0 {
             return;
         }
         let is_other = |part: &Part<'_>| matches!(part.kind, PartKind::Other | PartKind::Call);
         let Some(first) = content.parts.iter().position(is_other) else { return };
-        let is_response = |part: &Part<'_>| matches!(part.kind, PartKind::Response { .. });
-        let after_response = content.parts.iter().skip_while(|part| !is_response(part)).any(is_other);
         let old = self.report.options.model.is_some_and(|model| is_gemini(model, |version| version < (3, 0)));
-        let severity = if after_response && !old { Severity::Refused } else { Severity::Quality };
+        let severity = if old { Severity::Quality } else { Severity::Refused };
         let message = "a part beside function responses: put it into a content of its own after them";
         self.report.add_as("GE-4", severity, format!("/contents/{number}/parts/{first}"), message);
     }

@@ -15,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
         "OC-1",
         Refused,
         "every call of an assistant message is answered by a tool message before any other message",
-        "closed the call with an interrupted result",
+        "gave the call its result, an interrupted one where there was none",
     ),
     Rule::new(
         "OC-2",
@@ -55,7 +55,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     Rule::new("OC-12", Quality, "a list that ends on an assistant message is not continued", "").unverified(),
     Rule::new("OC-13", Refused, "the messages fit into the window of the model", ""),
-    Rule::new("OC-14", Silent, "a tool message has no name", "removed the name"),
+    Rule::new("OC-14", Silent, "a tool message has no name", ""),
     Rule::new(
         "OC-15",
         Refused,

@@ -62,8 +62,9 @@ impl<'a> Place<'a> {
             "OR-8" => self.forget_reference(edits),
             "OR-20" => self.shrink_metadata(edits),
             "OR-21" => self.shorten_list(20, edits),
-            "AN-6" | "AN-9" | "AN-19" | "AN-20" | "AN-30" | "AN-31" | "AN-33" | "AN-42" | "AN-46"
-            | "BC-13" | "BC-14" => {
+            "AN-6" => self.tell_apart(edits),
+            "AN-9" | "AN-19" | "AN-20" | "AN-30" | "AN-31" | "AN-33" | "AN-42" | "AN-46" | "BC-13"
+            | "BC-14" => {
                 self.remove_block(edits);
             }
             "AN-12" => self.append("{\"role\":\"user\",\"content\":\"Continue.\"}", edits),
@@ -174,7 +175,10 @@ impl<'a> Place<'a> {
 
     /// Gives an id, wherever it stands, or a name the form the wire takes.
     fn rename(&self, edits: &mut Edits) {
-        let Some(old) = self.value(self.path).and_then(Raw::string) else { return };
+        // The place is the id itself, or the block it belongs to.
+        let inside = ["", "/id", "/tool_use_id", "/call_id", "/tool_call_id"];
+        let at = |end: &&str| self.value(&format!("{}{end}", self.path)).and_then(Raw::string);
+        let Some(old) = inside.iter().find_map(at) else { return };
         if self.path.ends_with("/name") {
             edits.insert(self.path.into(), Edit::Put(quote(&tool_name(&old))));
             return;
@@ -184,6 +188,28 @@ impl<'a> Place<'a> {
             if self.value(&path).and_then(Raw::string).as_deref() == Some(old.as_ref()) {
                 edits.insert(path, Edit::Put(new.clone()));
             }
+        }
+    }
+
+    /// Gives the second call of one id, and the second result for it, an id of their own.
+    fn tell_apart(&self, edits: &mut Edits) {
+        let (Some(number), Some(old)) = (self.message(), self.value(&format!("{}/id", self.path))) else {
+            return;
+        };
+        let Some(id) = old.string() else { return };
+        let place = self.path.rsplit('/').next().unwrap_or_default();
+        let new = quote(&format!("{id}_{place}"));
+        edits.insert(format!("{}/id", self.path), Edit::Put(new.clone()));
+        let blocks =
+            |message: &Raw<'a>| message.get("content").into_iter().flat_map(Raw::elements).enumerate();
+        let answers =
+            |block: &Raw<'_>| block.get("tool_use_id").and_then(Raw::string).as_deref() == Some(id.as_ref());
+        let mut results = self.messages.iter().enumerate().skip(number + 1).flat_map(|(message, raw)| {
+            blocks(raw).filter(|(_, block)| answers(block)).map(move |(block, _)| (message, block))
+        });
+        // The first result is the first call's.
+        if let Some((message, block)) = results.nth(1) {
+            edits.insert(format!("/messages/{message}/content/{block}/tool_use_id"), Edit::Put(new));
         }
     }
 

@@ -106,11 +106,13 @@ impl Config {
         for (name, model) in lower.models {
             let mine = self.models.entry(name).or_default();
             mine.context_window = mine.context_window.or(model.context_window);
+            mine.dialect = mine.dialect.take().or(model.dialect);
             mine.key_env = mine.key_env.take().or(model.key_env);
         }
         for (name, provider) in lower.providers {
             let mine = self.providers.entry(name).or_default();
             mine.key_env = mine.key_env.take().or(provider.key_env);
+            mine.dialect = mine.dialect.take().or(provider.dialect);
         }
         self.redact.email = self.redact.email.or(lower.redact.email);
         self.redact.phone = self.redact.phone.or(lower.redact.phone);

@@ -171,7 +171,7 @@ enum PartKind<'a> {
     Response {
         key: Cow<'a, str>,
         /// The key and value of a response that is no object.
-        wrong: Option<(Cow<'a, str>, Kind)>,
+        wrong: Option<Kind>,
     },
     /// Text, media, code.
     Other,
@@ -238,9 +238,8 @@ impl<'a> Part<'a> {
                     part.kind = PartKind::Call;
                 }
                 "functionResponse" | "function_response" if value.kind() == Kind::Object => {
-                    let response = value.members().find(|(key, _)| key == "response");
-                    let wrong = response.map(|(key, value)| (key, value.kind()));
-                    let wrong = wrong.filter(|(_, kind)| !matches!(kind, Kind::Object | Kind::Null));
+                    let response = value.get("response").map_or(Kind::Null, Raw::kind);
+                    let wrong = (response != Kind::Object).then_some(response);
                     part.kind = PartKind::Response { key, wrong };
                 }
                 "text"
@@ -318,7 +317,7 @@ impl<'a> Walk<'_, '_, 'a> {
             self.report.add_as("GE-1", severity, path(), message);
         } else if content.speaker == Speaker::Model && content.responses > 0 {
             let message = "function responses under the model's role: put them under `user`";
-            self.report.add_as("GE-1", Severity::Quality, path(), message);
+            self.report.add("GE-1", path(), message);
         }
     }
 
@@ -374,12 +373,14 @@ impl<'a> Walk<'_, '_, 'a> {
                 PartKind::Empty => {
                     self.report.add("GE-10", path(), "an empty part: leave it out, or give it a text");
                 }
-                PartKind::Response { key, wrong: Some((inner, kind)) } => {
+                PartKind::Response { key, wrong: Some(kind) } => {
                     let message = format!(
                         "the response must be an object, not {}: put it under `output` or `error`",
                         kind.name()
                     );
-                    self.report.add("GE-11", format!("{}/{key}/{inner}", path()), message);
+                    // A response that is not there is missing from what should hold it.
+                    let inner = if *kind == Kind::Null { "" } else { "/response" };
+                    self.report.add("GE-11", format!("{}/{key}{inner}", path()), message);
                 }
                 _ => {}
             }

@@ -78,7 +78,7 @@ const NAME_CHARS: usize = 64;
 /// Looks for every breach in a body.
 pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
     let messages: Vec<Message<'_>> = list(body, "messages").into_iter().map(Message::read).collect();
-    // How many results each call before this message still takes, as long as only results have followed it.
+    // How many results each id before this message still takes, as long as only results have followed its call.
     let mut open: HashMap<&str, usize> = HashMap::new();
     for (index, message) in messages.iter().enumerate() {
         if message.role != Role::Tool {
@@ -89,7 +89,8 @@ pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
             Role::Assistant => {
                 check_calls(index, message, messages.get(index + 1..).unwrap_or_default(), report);
                 for id in message.calls().iter().filter_map(|call| call.id.as_deref()) {
-                    *open.entry(id).or_default() += 1;
+                    // One message per id, even where two calls share it.
+                    open.insert(id, 1);
                 }
             }
             Role::Tool => check_result(index, message, &mut open, report),

@@ -10,6 +10,7 @@ pub(super) fn check(request: &Request<'_>, found: &mut Findings) {
     check_start(request, found);
     check_end(request, found);
     check_members(request, found);
+    check_instructions(request, found);
     let advisor = missing_advisor(request);
     let last = request.messages.len().saturating_sub(1);
     let mut summaries = 0;
@@ -28,6 +29,9 @@ pub(super) fn check(request: &Request<'_>, found: &mut Findings) {
         }
         for block in &message.blocks {
             check_block(block, message.role, found);
+            for inner in &block.inner {
+                check_block(inner, message.role, found);
+            }
             if advisor && is_advice(block) {
                 found.add(
                     "AN-19",
@@ -113,6 +117,15 @@ fn check_system(
     }
 }
 
+/// The texts of the system field.
+fn check_instructions(request: &Request<'_>, found: &mut Findings) {
+    for (index, block) in request.get("system").into_iter().flat_map(Raw::elements).enumerate() {
+        if block.get("text").is_some_and(is_blank) {
+            found.add("AN-10", Place::Element("system", index), "the text is blank; leave it out");
+        }
+    }
+}
+
 fn check_block(block: &Block<'_>, role: Role, found: &mut Findings) {
     match block.kind {
         Type::Text if block.text.is_some_and(is_blank) => {
@@ -174,7 +187,7 @@ pub(super) fn check_thread(request: &Request<'_>, previous: &Request<'_>, found:
 
 /// Whether the tools are known, and the advisor is not one of them.
 fn missing_advisor(request: &Request<'_>) -> bool {
-    if !request.is_whole() || request.continues_thread() {
+    if request.is_bare() || request.continues_thread() {
         return false;
     }
     let mut tools = request.get("tools").into_iter().flat_map(Raw::elements);

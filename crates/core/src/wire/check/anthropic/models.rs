@@ -20,7 +20,7 @@ pub(super) fn refuses_prefill(model: &ModelName) -> bool {
 
 /// Models that let the caller begin the answer.
 pub(super) fn takes_prefill(model: &ModelName) -> bool {
-    !refuses_prefill(model)
+    is_claude(model, |_, version| version < (4, 6))
 }
 
 /// Models from before system messages could stand among the others.

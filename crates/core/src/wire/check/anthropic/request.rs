@@ -121,9 +121,9 @@ impl<'a> Request<'a> {
         kind.as_deref() == Some("continue")
     }
 
-    /// Whether it is a whole request, and not only its messages.
-    pub(super) fn is_whole(&self) -> bool {
-        ["model", "max_tokens", "tools"].into_iter().any(|key| self.get(key).is_some())
+    /// Whether it is only a list of messages.
+    pub(super) fn is_bare(&self) -> bool {
+        self.members.is_empty()
     }
 }
 

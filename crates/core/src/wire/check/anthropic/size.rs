@@ -1,6 +1,6 @@
 //! What is too much: AN-20 and AN-21.
 
-use super::super::{CheckOptions, Severity, Wire, body};
+use super::super::{CheckOptions, Wire, body};
 use super::finding::{Findings, Place};
 use super::request::{Block, Request, Type};
 use crate::json::Raw;
@@ -43,11 +43,8 @@ fn check_images(request: &Request<'_>, options: &CheckOptions<'_>, found: &mut F
         _ => MAX_IMAGES.0,
     };
     if let Some(image) = images.get(most) {
-        // Without a model the smaller number is only a warning.
-        let sure = window.is_some() || images.len() > MAX_IMAGES.1;
-        let severity = if sure { Severity::Refused } else { Severity::Quality };
         let message = format!("{} images, more than {most}; leave the oldest out", images.len());
-        found.add_as("AN-20", severity, image.place, message);
+        found.add("AN-20", image.place, message);
     }
     let side = if images.len() > MANY_IMAGES { MAX_SIDE.1 } else { MAX_SIDE.0 };
     for image in images {

@@ -41,11 +41,10 @@ impl<'i> Ids<'i> {
                 report.add("OR-8", &path, message);
             }
         }
-        // Whether it does collide is known only to the provider.
         if is_own(id) {
             let message =
                 "the id can collide with one of the provider's; drop it or use a prefix of your own";
-            report.add_unverified("OR-18", format!("{path}/id"), message);
+            report.add("OR-18", format!("{path}/id"), message);
         }
     }
 }

@@ -69,6 +69,7 @@ fn media_tokens(media: &Media) -> usize {
             let encoded = data.split_once(',').map_or(0, |(_, encoded)| encoded.len());
             if text { encoded * 3 / 4 / 4 } else { OTHER_MEDIA }
         }
+        Some(MediaSource::Text(text)) => text.as_str().len() / 4,
         _ => OTHER_MEDIA,
     }
 }

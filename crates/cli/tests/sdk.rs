@@ -112,11 +112,10 @@ fn print(command: &str, examples: &[Example], managers: &'static str) -> Vec<Pri
         .collect()
 }
 
-/// Why the packages would not take each of the bodies; none where they would.
-fn judge(python: &Path, bodies: &[Printed]) -> Vec<Option<String>> {
-    let file = folder("sdk").join("bodies.jsonl");
-    let lines: Vec<String> =
-        bodies.iter().map(|case| json!({ "wire": case.types, "body": case.body }).to_string()).collect();
+/// Why the packages would not take each of the bodies, given with the types they must fit; none where they would.
+fn judge(python: &Path, name: &str, bodies: &[Value]) -> Vec<Option<String>> {
+    let file = folder(name).join("bodies.jsonl");
+    let lines: Vec<String> = bodies.iter().map(Value::to_string).collect();
     std::fs::write(&file, lines.join("\n")).unwrap();
     let output = Command::new(python)
         .arg(repository("tests/sdk/validate.py"))
@@ -130,13 +129,19 @@ fn judge(python: &Path, bodies: &[Printed]) -> Vec<Option<String>> {
     answers.map(|answer| answer["error"].as_str().map(str::to_string)).collect()
 }
 
-#[test]
-fn the_packages_of_the_providers_take_what_is_printed() {
+/// The Python that has the packages.
+fn python() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("venv-sdk/bin/python");
     if !python.exists() {
         eprintln!("not checked: the Python packages are not installed; ./dev setup does it");
-        return;
+        return None;
     }
+    Some(python)
+}
+
+#[test]
+fn the_packages_of_the_providers_take_what_is_printed() {
+    let Some(python) = python() else { return };
     let fixtures = examples("corpus/wire", |name| name.contains(".pass"));
     let rich = examples("corpus/sdk", |_| true);
     let mut bodies = print("convert", &fixtures, "[]");
@@ -145,7 +150,9 @@ fn the_packages_of_the_providers_take_what_is_printed() {
         bodies.extend(print("curate", &rich, managers));
     }
     assert!(bodies.len() >= 900, "{} bodies", bodies.len());
-    let answers = judge(&python, &bodies);
+    let lines: Vec<Value> =
+        bodies.iter().map(|case| json!({ "wire": case.types, "body": case.body })).collect();
+    let answers = judge(&python, "sdk", &lines);
     assert_eq!(answers.len(), bodies.len());
     let mut unused = EXCEPTIONS.to_vec();
     let mut refused = Vec::new();
@@ -160,4 +167,27 @@ fn the_packages_of_the_providers_take_what_is_printed() {
     }
     assert!(refused.is_empty(), "{} of {}:\n{}", refused.len(), bodies.len(), refused.join("\n"));
     assert!(unused.is_empty(), "no longer exceptions: {unused:?}");
+}
+
+#[test]
+fn the_packages_refuse_what_is_wrong_deep_inside() {
+    let Some(python) = python() else { return };
+    let call = json!({ "id": "a", "type": "function", "function": { "name": "f", "arguments": {} } });
+    let bodies = [
+        ("openai-chat", "messages", json!([{ "role": "assistant", "tool_calls": [call] }])),
+        ("openai-chat", "messages", json!([{ "role": "tool", "content": "no id" }])),
+        ("openai-responses", "input", json!([{ "type": "function_call", "call_id": "a", "name": "f" }])),
+        ("openai-responses", "input", json!([{ "role": "user", "content": "x", "unknown": 1 }])),
+        ("anthropic", "messages", json!([{ "role": "user", "content": [{ "type": "text", "text": 1 }] }])),
+        ("anthropic", "messages", json!([{ "role": "user", "content": [{ "type": "document" }] }])),
+        ("anthropic-beta", "messages", json!([{ "role": "assistant", "content": [{ "type": "unknown" }] }])),
+        ("gemini", "contents", json!([{ "role": "user", "parts": [{ "unknown": "x" }] }])),
+        ("gemini", "contents", json!([{ "parts": [{ "functionCall": { "name": "f", "args": "x" } }] }])),
+        ("bedrock", "messages", json!([{ "role": "user", "content": [{ "toolUse": { "name": "f" } }] }])),
+        ("bedrock", "messages", json!([{ "role": "robot", "content": [{ "text": "x" }] }])),
+    ];
+    let lines = bodies.clone().map(|(wire, key, list)| json!({ "wire": wire, "body": { key: list } }));
+    for (body, answer) in bodies.iter().zip(judge(&python, "sdk-wrong", &lines)) {
+        assert!(answer.is_some(), "{body:?}");
+    }
 }

@@ -149,6 +149,8 @@ pub enum MediaKind {
 pub enum MediaSource {
     /// In the message itself: a data URL or bare base64.
     Inline(Text),
+    /// In the message itself, as readable text.
+    Text(Text),
     /// At an address.
     Url(Text),
     /// At the provider, under its file id.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::Kind;
 use super::rules::{Find, Rule};
 use super::scan::{Alphabet, Found, byte, distinct, opens, run, run_within};
+use crate::base64;
 
 pub(super) const JWT: Rule = Rule {
     kind: Kind::Jwt,
@@ -146,54 +147,9 @@ const LONGEST_BASIC: usize = 1024;
 fn basic(text: &str, keyword: Range<usize>) -> Option<Found> {
     let start = after_scheme(text, &keyword)?;
     let end = run_within(text, start, LONGEST_BASIC, |byte| Alphabet::Base64.has(byte));
-    let decoded = String::from_utf8(decode_base64(text.get(start..end)?)?).ok()?;
+    let decoded = String::from_utf8(base64::decode(text.get(start..end)?)?).ok()?;
     let (user, password) = decoded.split_once(':')?;
     let readable = decoded.len() >= 4 && !decoded.chars().any(char::is_control);
     (readable && !(user.is_empty() && password.is_empty()))
         .then_some(Found { secret: start..end, read: keyword.start..end })
-}
-
-/// The bytes behind standard base64, padded or not; none if it is not base64.
-fn decode_base64(encoded: &str) -> Option<Vec<u8>> {
-    let encoded = encoded.strip_suffix("==").or(encoded.strip_suffix('=')).unwrap_or(encoded);
-    let mut out = Vec::with_capacity(encoded.len() * 3 / 4);
-    for group in encoded.as_bytes().chunks(4) {
-        let mut bits = 0u32;
-        for &byte in group {
-            let value = match byte {
-                b'A'..=b'Z' => byte - b'A',
-                b'a'..=b'z' => byte - b'a' + 26,
-                b'0'..=b'9' => byte - b'0' + 52,
-                b'+' => 62,
-                b'/' => 63,
-                _ => return None,
-            };
-            bits = bits << 6 | u32::from(value);
-        }
-        let [_, a, b, c] = (bits << (6 * (4 - group.len()))).to_be_bytes();
-        match group.len() {
-            4 => out.extend([a, b, c]),
-            3 => out.extend([a, b]),
-            2 => out.push(a),
-            _ => return None,
-        }
-    }
-    Some(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_is_decoded_with_and_without_padding() {
-        for (encoded, decoded) in
-            [("", ""), ("YQ==", "a"), ("YQ", "a"), ("YWI=", "ab"), ("YWJj", "abc"), ("YTpi", "a:b")]
-        {
-            assert_eq!(decode_base64(encoded).as_deref(), Some(decoded.as_bytes()), "{encoded}");
-        }
-        for broken in ["Y", "YWJjZ", "Y!==", "=YQ="] {
-            assert_eq!(decode_base64(broken), None, "{broken}");
-        }
-    }
 }

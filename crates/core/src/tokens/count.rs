@@ -72,6 +72,7 @@ fn media_tokens(media: &Media) -> usize {
             };
             if mime.starts_with("text/") { encoded.len() * 3 / 4 / 4 } else { OTHER_MEDIA }
         }
+        Some(MediaSource::Text(text)) => text.as_str().len() / 4,
         _ => OTHER_MEDIA,
     }
 }

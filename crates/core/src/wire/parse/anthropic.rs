@@ -212,7 +212,8 @@ fn read_media(block: &Object<'_>, kind: Option<&str>, source: &Arc<str>) -> Opti
     let place = block.get("source")?.object().ok()?;
     let at = |key: &str| optional_text(&place, key, source);
     let found = match place.get("type").and_then(Raw::string).as_deref() {
-        Some("base64" | "text") => at("data").map(MediaSource::Inline),
+        Some("base64") => at("data").map(MediaSource::Inline),
+        Some("text") => at("data").map(MediaSource::Text),
         Some("url") => at("url").map(MediaSource::Url),
         Some("file") => at("file_id").map(MediaSource::File),
         _ => None,

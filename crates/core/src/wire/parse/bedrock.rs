@@ -213,7 +213,8 @@ fn read_media(block: &Object<'_>, source: &Arc<str>) -> Option<Media> {
         kinds.into_iter().find_map(|(key, kind)| Some((key, kind, block.get(key)?.object().ok()?)))?;
     let place = inner.get("source").and_then(|place| {
         let inline = place.get("bytes").and_then(|value| bytes(value, source)).map(MediaSource::Inline);
-        inline.or_else(|| {
+        let written = || optional_text(&place.object().ok()?, "text", source).map(MediaSource::Text);
+        inline.or_else(written).or_else(|| {
             let location = place.get("s3Location")?.object().ok()?;
             optional_text(&location, "uri", source).map(MediaSource::File)
         })

@@ -243,9 +243,10 @@ fn read_media(kind: &str, inner: Raw<'_>, source: &Arc<str>) -> Media {
         }
     };
     let low_detail = inner.get("detail").and_then(Raw::string).as_deref() == Some("low");
+    let sound = inner.get("format").and_then(Raw::string).filter(|_| media == MediaKind::Audio);
     Media {
         kind: media,
-        mime: None,
+        mime: sound.map(|format| format!("audio/{format}")),
         name: text("filename").map(Box::new),
         source: place,
         low_detail,

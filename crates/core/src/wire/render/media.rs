@@ -1,6 +1,7 @@
 //! Images, sounds and files across wires.
 
-use super::{Cx, quote};
+use super::{Cx, formats, quote};
+use crate::base64;
 use crate::block::{Block, Media, MediaKind, MediaSource};
 use crate::entry::Entry;
 
@@ -25,6 +26,10 @@ fn place(media: &Media) -> Option<Place> {
                 Some((mime, data)) => Inline { mime: mime.into(), base64: data.into() },
                 None => Inline { mime: mime(media), base64: text.into_owned() },
             }))
+        }
+        MediaSource::Text(text) => {
+            let mime = media.mime.clone().unwrap_or_else(|| "text/plain".into());
+            Some(Place::Inline(Inline { mime, base64: base64::encode(text.as_str().as_bytes()) }))
         }
         MediaSource::Url(url) => Some(Place::Url(url.as_str().into_owned())),
         MediaSource::File(_) => None,
@@ -84,22 +89,40 @@ impl Cx<'_> {
 }
 
 pub(super) fn anthropic(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
-    let word = match media.kind {
-        MediaKind::Image => "image",
-        MediaKind::Document => "document",
-        MediaKind::Audio | MediaKind::Video => return cx.lose_media(media, block, entry),
+    let source = match (media.kind, place(media)) {
+        (MediaKind::Image, Some(Place::Inline(inline))) => formats::image(&inline.mime)
+            .map(|format| base64_source(&format!("image/{format}"), &inline.base64)),
+        (MediaKind::Document, Some(Place::Inline(inline))) => document_source(&inline),
+        (MediaKind::Image | MediaKind::Document, Some(Place::Url(url))) => {
+            Some(format!("{{\"type\":\"url\",\"url\":{}}}", quote(&url)))
+        }
+        _ => None,
     };
-    let source = match place(media) {
-        Some(Place::Inline(inline)) => format!(
-            "{{\"type\":\"base64\",\"media_type\":{},\"data\":{}}}",
-            quote(&inline.mime),
-            quote(&inline.base64)
-        ),
-        Some(Place::Url(url)) => format!("{{\"type\":\"url\",\"url\":{}}}", quote(&url)),
-        None => return cx.lose_media(media, block, entry),
-    };
+    let Some(source) = source else { return cx.lose_media(media, block, entry) };
     cx.lose_detail(media, block, entry);
-    Some(format!("{{\"type\":\"{word}\",\"source\":{source}}}"))
+    if media.kind == MediaKind::Image {
+        return Some(format!("{{\"type\":\"image\",\"source\":{source}}}"));
+    }
+    let title = media.name.as_ref().map_or_else(String::new, |name| {
+        let mut title = String::from(",\"title\":");
+        name.write_json(&mut title);
+        title
+    });
+    Some(format!("{{\"type\":\"document\",\"source\":{source}{title}}}"))
+}
+
+fn base64_source(mime: &str, data: &str) -> String {
+    format!("{{\"type\":\"base64\",\"media_type\":{},\"data\":{}}}", quote(mime), quote(data))
+}
+
+/// Anthropic takes PDF as bytes and every kind of text as text.
+fn document_source(inline: &Inline) -> Option<String> {
+    if formats::is_pdf(&inline.mime) {
+        return Some(base64_source("application/pdf", &inline.base64));
+    }
+    let bytes = formats::is_text(&inline.mime).then(|| base64::decode(&inline.base64)).flatten()?;
+    let text = String::from_utf8(bytes).ok()?;
+    Some(format!("{{\"type\":\"text\",\"media_type\":\"text/plain\",\"data\":{}}}", quote(&text)))
 }
 
 pub(super) fn gemini(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
@@ -123,47 +146,31 @@ pub(super) fn bedrock(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'
     let Some(Place::Inline(inline)) = place(media).filter(|_| spoken_by_user) else {
         return cx.lose_media(media, block, entry);
     };
-    let format = inline.mime.rsplit('/').next().unwrap_or_default().trim_start_matches("x-");
-    let source = format!("\"source\":{{\"bytes\":{}}}", quote(&inline.base64));
+    let (word, format) = match media.kind {
+        MediaKind::Image => ("image", formats::image(&inline.mime)),
+        MediaKind::Video => ("video", formats::video(&inline.mime)),
+        MediaKind::Document => ("document", formats::document(&inline.mime)),
+        MediaKind::Audio => ("audio", None),
+    };
+    let Some(format) = format else { return cx.lose_media(media, block, entry) };
     cx.lose_detail(media, block, entry);
-    Some(match media.kind {
-        MediaKind::Image => {
-            let format = if format == "jpg" { "jpeg" } else { format };
-            format!("{{\"image\":{{\"format\":{},{source}}}}}", quote(format))
-        }
-        MediaKind::Video => format!("{{\"video\":{{\"format\":{},{source}}}}}", quote(format)),
-        MediaKind::Document => {
-            let name = media.name.as_ref().map_or_else(String::new, |name| document_name(&name.as_str()));
-            // Names must differ; a hash of the content tells two files of one name apart.
-            let hash = blake3::hash(inline.base64.as_bytes()).to_hex();
-            let name = format!(
-                "{name}{}{}",
-                if name.is_empty() { "document-" } else { "-" },
-                hash.get(..8).unwrap_or_default()
-            );
-            format!(
-                "{{\"document\":{{\"format\":{},\"name\":{},{source}}}}}",
-                quote(document_format(format)),
-                quote(&name)
-            )
-        }
-        MediaKind::Audio => return cx.lose_media(media, block, entry),
-    })
+    let name = if media.kind == MediaKind::Document {
+        let name = media.name.as_ref().map_or_else(String::new, |name| document_name(&name.as_str()));
+        // Names must differ; a hash of the content tells two files of one name apart.
+        let hash = blake3::hash(inline.base64.as_bytes()).to_hex();
+        let name = if name.is_empty() { "document" } else { &name };
+        format!("\"name\":{},", quote(&format!("{name}-{}", hash.get(..8).unwrap_or_default())))
+    } else {
+        String::new()
+    };
+    let bytes = quote(&inline.base64);
+    Some(format!("{{\"{word}\":{{\"format\":\"{format}\",{name}\"source\":{{\"bytes\":{bytes}}}}}}}"))
 }
 
 /// A document's name with only the characters the wire takes, short enough for a hash to follow.
 fn document_name(name: &str) -> String {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     stem.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(150).collect()
-}
-
-fn document_format(format: &str) -> &str {
-    match format {
-        "pdf" | "csv" | "doc" | "docx" | "xls" | "xlsx" | "html" | "txt" | "md" => format,
-        "markdown" => "md",
-        "plain" => "txt",
-        _ => "pdf",
-    }
 }
 
 pub(super) fn openai_chat(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
@@ -180,21 +187,19 @@ pub(super) fn openai_chat(media: &Media, block: &Block, entry: &Entry, cx: &mut 
             detail(media)
         )),
         (MediaKind::Audio, Some(Place::Inline(inline))) => {
-            let format =
-                if inline.mime.contains("mp3") || inline.mime.contains("mpeg") { "mp3" } else { "wav" };
+            let Some(format) = formats::audio(&inline.mime) else {
+                return cx.lose_media(media, block, entry);
+            };
             let data = quote(&inline.base64);
             Some(format!(
                 "{{\"type\":\"input_audio\",\"input_audio\":{{\"data\":{data},\"format\":\"{format}\"}}}}"
             ))
         }
-        (MediaKind::Document, Some(Place::Inline(inline))) => {
-            let name = media.name.as_ref().map_or("document.pdf".into(), |name| name.as_str());
-            Some(format!(
-                "{{\"type\":\"file\",\"file\":{{\"filename\":{},\"file_data\":{}}}}}",
-                quote(&name),
-                quote(&data_url(&inline))
-            ))
-        }
+        (MediaKind::Document, Some(Place::Inline(inline))) => Some(format!(
+            "{{\"type\":\"file\",\"file\":{{\"filename\":{},\"file_data\":{}}}}}",
+            quote(&file_name(media, &inline)),
+            quote(&data_url(&inline))
+        )),
         _ => cx.lose_media(media, block, entry),
     }
 }
@@ -211,20 +216,30 @@ pub(super) fn openai_responses(
                 Place::Inline(inline) => data_url(&inline),
                 Place::Url(url) => url,
             };
-            Some(format!("{{\"type\":\"input_image\",\"image_url\":{}{}}}", quote(&url), detail(media)))
-        }
-        (MediaKind::Document, Some(Place::Inline(inline))) => {
-            let name = media.name.as_ref().map_or("document.pdf".into(), |name| name.as_str());
+            // The setting may be left out on the wire, but not by the types of the provider's own package.
+            let detail = if media.low_detail { "low" } else { "auto" };
             Some(format!(
-                "{{\"type\":\"input_file\",\"filename\":{},\"file_data\":{}}}",
-                quote(&name),
-                quote(&data_url(&inline))
+                "{{\"type\":\"input_image\",\"image_url\":{},\"detail\":\"{detail}\"}}",
+                quote(&url)
             ))
         }
+        (MediaKind::Document, Some(Place::Inline(inline))) => Some(format!(
+            "{{\"type\":\"input_file\",\"filename\":{},\"file_data\":{}}}",
+            quote(&file_name(media, &inline)),
+            quote(&data_url(&inline))
+        )),
         (MediaKind::Document, Some(Place::Url(url))) => {
             Some(format!("{{\"type\":\"input_file\",\"file_url\":{}}}", quote(&url)))
         }
         _ => cx.lose_media(media, block, entry),
+    }
+}
+
+/// The file's name, or one with the ending of its type.
+fn file_name(media: &Media, inline: &Inline) -> String {
+    match &media.name {
+        Some(name) => name.as_str().into_owned(),
+        None => format!("document.{}", formats::document(&inline.mime).unwrap_or("bin")),
     }
 }
 

@@ -133,19 +133,23 @@ fn render_foreign(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
 }
 
 fn render_reply(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
-    let mut parts: Vec<String> = Vec::new();
     let mut calls = 0;
-    for block in &entry.blocks {
-        let item = match &block.kind {
+    for (number, block) in entry.blocks.iter().enumerate() {
+        out.extend(match &block.kind {
             BlockKind::Text(text) => {
-                parts.push(text_part("output_text", text));
-                continue;
+                let mut item = String::from("{\"type\":\"message\",\"role\":\"assistant\",\"content\":");
+                text.write_json(&mut item);
+                item.push('}');
+                Some(item)
             }
             BlockKind::Refusal(text) => {
-                let mut literal = String::new();
-                text.write_json(&mut literal);
-                parts.push(format!("{{\"type\":\"refusal\",\"refusal\":{literal}}}"));
-                continue;
+                // Only a list of parts holds a refusal, and only a message with an id holds a list of parts.
+                let id = quote(&format!("msg_{}", cx.id(None, number)));
+                let mut refusal = String::new();
+                text.write_json(&mut refusal);
+                Some(format!(
+                    "{{\"type\":\"message\",\"id\":{id},\"role\":\"assistant\",\"status\":\"completed\",\"content\":[{{\"type\":\"refusal\",\"refusal\":{refusal}}}]}}"
+                ))
             }
             BlockKind::ToolCall(call) if call.style.is_client() => {
                 let id = quote(&cx.id(call.call_id.as_ref(), calls));
@@ -164,22 +168,8 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
             }
             BlockKind::Reasoning(_) => cx.lose_reasoning(entry, block),
             _ => cx.lose_opaque(entry, block),
-        };
-        if item.is_some() {
-            out.extend(message(&mut parts));
-        }
-        out.extend(item);
+        });
     }
-    out.extend(message(&mut parts));
-}
-
-/// The texts so far as a message item.
-fn message(parts: &mut Vec<String>) -> Option<String> {
-    if parts.is_empty() {
-        return None;
-    }
-    let parts = std::mem::take(parts).join(",");
-    Some(format!("{{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{parts}]}}"))
 }
 
 fn render_result(result: &ToolResult, entry: &Entry, cx: &mut Cx<'_>) -> String {

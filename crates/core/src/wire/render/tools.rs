@@ -1,8 +1,9 @@
 //! Tool definitions and arguments across wires.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::{Cx, quote};
+use super::{Cx, quote, schema};
 use crate::block::{Arguments, BlockKind, ToolCall};
 use crate::json::{self, Raw};
 use crate::view::Item;
@@ -41,7 +42,7 @@ pub(crate) fn fit_name(name: &str) -> String {
 struct Definition<'a> {
     name: String,
     description: Option<Raw<'a>>,
-    schema: Option<Raw<'a>>,
+    schema: Option<Cow<'a, str>>,
     strict: Option<Raw<'a>>,
 }
 
@@ -118,11 +119,9 @@ fn read(wire: Wire, tool: Raw<'_>) -> Option<Definition<'_>> {
         }
         Wire::Anthropic => (tool, Some(tool.get("input_schema")?)),
         Wire::Gemini => {
-            let either = |a: &str, b: &str| tool.get(a).or_else(|| tool.get(b));
-            (
-                tool,
-                either("parametersJsonSchema", "parameters_json_schema").or_else(|| tool.get("parameters")),
-            )
+            let written = tool.get("parametersJsonSchema").or_else(|| tool.get("parameters_json_schema"));
+            let own = || tool.get("parameters").map(|own| Cow::from(schema::from_gemini(own)));
+            return definition(tool, written.map(json::one_line).or_else(own));
         }
         Wire::Bedrock => {
             let inner = tool.get("toolSpec")?;
@@ -130,10 +129,14 @@ fn read(wire: Wire, tool: Raw<'_>) -> Option<Definition<'_>> {
         }
         Wire::Scrollback => return None,
     };
+    definition(inner, schema.map(json::one_line))
+}
+
+fn definition<'a>(inner: Raw<'a>, schema: Option<Cow<'a, str>>) -> Option<Definition<'a>> {
     Some(Definition {
         name: inner.get("name").and_then(Raw::string)?.into_owned(),
-        description: inner.get("description"),
-        schema,
+        description: inner.get("description").filter(|said| said.kind() == json::Kind::String),
+        schema: schema.filter(|schema| schema != "null"),
         strict: inner.get("strict"),
     })
 }
@@ -144,14 +147,16 @@ fn print(wire: Wire, tool: &Definition<'_>) -> String {
         inner.push_str(",\"description\":");
         inner.push_str(&json::one_line(description));
     }
-    let schema = tool.schema.map_or("{\"type\":\"object\"}".into(), json::one_line);
+    let schema = tool.schema.as_deref().unwrap_or("{\"type\":\"object\"}");
     match wire {
         Wire::OpenaiChat | Wire::OpenaiResponses => {
             inner.push_str(",\"parameters\":");
-            inner.push_str(&schema);
-            if let Some(strict) = tool.strict {
+            inner.push_str(schema);
+            // Responses is strict about schemas unless told otherwise; nobody else is.
+            let lax = (wire == Wire::OpenaiResponses).then_some("false");
+            if let Some(strict) = tool.strict.map(Raw::text).or(lax) {
                 inner.push_str(",\"strict\":");
-                inner.push_str(strict.text());
+                inner.push_str(strict);
             }
             if wire == Wire::OpenaiChat {
                 format!("{{\"type\":\"function\",\"function\":{{{inner}}}}}")

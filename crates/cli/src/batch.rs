@@ -280,7 +280,12 @@ impl Line<'_> {
         let held: Vec<(&str, Raw<'_>)> =
             BODY.iter().filter_map(|key| Some((*key, self.raw.get(key)?))).collect();
         let lists = ["messages", "input", "contents", "entries"];
-        let list = held.iter().find(|(key, _)| lists.contains(key));
+        let mut found = held.iter().filter(|(key, _)| lists.contains(key));
+        let (list, second) = (found.next(), found.next());
+        if let Some((key, _)) = second {
+            let message = format!("one list of messages is enough: `{key}` is a second one");
+            return Err(Failure::new(INVALID, "bad_input", message).with("path", format!("/{key}")));
+        }
         match (list, self.text("file")?) {
             (Some((key, value)), None) => {
                 let textual = *key == "input" && value.kind() == Kind::String;

@@ -107,10 +107,11 @@ impl Job {
             return self.run_other(&self.how.load_bytes(&bytes, file)?, previous);
         }
         let body = input::check(&bytes).map_err(|failure| failure.about(file))?;
+        let judged = self.run_body(body, previous).map_err(|failure| failure.about(file))?;
         if let Some(seen) = self.looks_like(body).filter(|seen| *seen != Wire::OpenaiChat) {
             input::note(&format!("this looks like {seen} (--from {seen} converts it first)"));
         }
-        self.run_body(body, previous).map_err(|failure| failure.about(file))
+        Ok(judged)
     }
 
     /// Whether a file is in another format than the one it shall be checked for.

@@ -170,7 +170,7 @@ impl Told {
         }
         for change in explanation.changed {
             let sizes = match change.reason {
-                Reason::Moved | Reason::BoundReasoning | Reason::BlankText => String::new(),
+                Reason::Moved | Reason::BoundReasoning | Reason::BlankText | Reason::Mended => String::new(),
                 _ => {
                     format!(", {} → {} characters", thousands(change.from_chars), thousands(change.to_chars))
                 }
@@ -253,6 +253,7 @@ fn phrase(reason: Reason) -> &'static str {
         Reason::LeftOut => "not wanted",
         Reason::BoundReasoning => "reasoning left out, which was signed over what has changed,",
         Reason::BlankText => "blank text left out, which the provider refuses,",
+        Reason::Mended => "mended to keep the provider's rules",
     }
 }
 

@@ -99,14 +99,10 @@ impl How {
     }
 
     fn read_file(self, file: &Path) -> Result<Vec<Loaded>, Failure> {
-        if file.is_dir() {
+        // A folder that is no session is only a folder, which cannot be read.
+        if file.join("agents").is_dir() {
             let read = transcript::read_strands_folder(&input::read_folder(file)?);
-            // A folder that is no session is only a folder, which cannot be read.
-            if read.is_ok() || self.from == Some(Written::Transcript(Format::Strands)) {
-                return self
-                    .conversations(Format::Strands, read, file)
-                    .map_err(|failure| failure.about(file));
-            }
+            return self.conversations(Format::Strands, read, file).map_err(|failure| failure.about(file));
         }
         let bytes = input::read(file)?;
         self.read(&bytes, file).map_err(|failure| failure.about(file))

@@ -175,7 +175,7 @@ pub struct Media {
 }
 
 /// Keys that some wire gives a meaning the model of a block holds; every other key is an extension.
-const MODELLED: [&str; 24] = [
+const MODELLED: [&str; 42] = [
     "type",
     "text",
     "refusal",
@@ -200,6 +200,24 @@ const MODELLED: [&str; 24] = [
     "call_id",
     "output",
     "source",
+    "functionCall",
+    "function_call",
+    "functionResponse",
+    "function_response",
+    "toolUse",
+    "toolResult",
+    "json",
+    "inlineData",
+    "inline_data",
+    "fileData",
+    "file_data",
+    "image",
+    "document",
+    "video",
+    "filename",
+    "file_id",
+    "file_url",
+    "title",
 ];
 
 impl Block {
@@ -210,6 +228,11 @@ impl Block {
 
     pub(crate) fn new(kind: BlockKind, raw: Option<RawJson>) -> Self {
         Block { kind, raw: raw.map(Box::new), marks: None }
+    }
+
+    /// Whether a key of the block's JSON is one this model holds.
+    pub(crate) fn knows(key: &str) -> bool {
+        MODELLED.contains(&key)
     }
 
     /// The keys of the block's JSON that this model does not hold, verbatim and in order.

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 pub use check::{JsonError, MAX_DEPTH, check, check_bytes};
 pub(crate) use edit::{Edit, Edits, edit};
 pub use pieces::one_line;
-pub(crate) use pieces::{Piece, pieces};
+pub(crate) use pieces::{Piece, depth, pieces};
 pub use raw::{Elements, Kind, Members, Object, Raw};
 pub use string::{unescape, write_string};
 

@@ -34,6 +34,23 @@ pub(crate) fn pieces(raw: Raw<'_>) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
+/// How deep lists and objects are nested in a value; 0 for anything else.
+pub(crate) fn depth(raw: Raw<'_>) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    for piece in pieces(raw) {
+        let Piece::Between(text) = piece else { continue };
+        for byte in text.bytes() {
+            match byte {
+                b'[' | b'{' => depth += 1,
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => continue,
+            }
+            deepest = deepest.max(depth);
+        }
+    }
+    deepest
+}
+
 /// Drops insignificant white space, so that a value stands on one line; borrowed when there are no line breaks.
 pub fn one_line(raw: Raw<'_>) -> Cow<'_, str> {
     if memchr2(b'\n', b'\r', raw.text().as_bytes()).is_none() {

@@ -42,6 +42,8 @@ pub enum Reason {
     BoundReasoning,
     /// A text without a visible character, which the provider refuses.
     BlankText,
+    /// Broke a rule of the provider's, and was mended.
+    Mended,
 }
 
 impl Reason {
@@ -66,6 +68,7 @@ impl Reason {
             Reason::LeftOut => "left_out",
             Reason::BoundReasoning => "bound_reasoning",
             Reason::BlankText => "blank_text",
+            Reason::Mended => "mended",
         }
     }
 }

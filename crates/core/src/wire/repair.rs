@@ -26,10 +26,18 @@ const OVERFLOW: [&str; 3] = ["OC-13", "OR-19", "AN-21"];
 pub struct Repair {
     /// The rule that was broken.
     pub rule: &'static str,
-    /// Where, in the body as it was before this step.
+    /// Where, in the body that was given.
     pub path: String,
     /// What was done.
     pub action: &'static str,
+}
+
+impl Repair {
+    fn of(wire: Wire, violation: &Violation) -> Self {
+        let rule = rules(wire).iter().find(|rule| rule.id == violation.rule);
+        let action = rule.map(|rule| rule.mend).filter(|mend| !mend.is_empty()).unwrap_or("left out");
+        Repair { rule: violation.rule, path: violation.path.clone(), action }
+    }
 }
 
 /// A body, repaired.
@@ -60,7 +68,7 @@ pub(super) fn mend(
     let unwrapped = |text: String| if listed.is_some() { as_list(wire, text) } else { text };
     let mut repairs: Vec<Repair> = Vec::new();
     let mut rerendered = false;
-    for _ in 0..MAX_ROUNDS {
+    for round in 0..MAX_ROUNDS {
         let Ok(body) = json::check(&text) else { break };
         // A bare list is judged as one: it cannot hold what stands beside messages.
         let judged = if listed.is_some() { only_list(wire, body) } else { body };
@@ -70,29 +78,22 @@ pub(super) fn mend(
             return Repaired { body: unwrapped(text), repairs, left: Vec::new() };
         }
         let local = edits::local(wire, body, &broken);
-        let (next, done): (String, Vec<&Violation>) = if !local.edits.is_empty() {
+        if round == 0 {
+            repairs = broken.iter().map(|violation| Repair::of(wire, violation)).collect();
+            repairs.dedup();
+        }
+        let next = if !local.is_empty() {
             rerendered = false;
-            (json::edit(body, &local.edits), local.mended.iter().filter_map(|&at| broken.get(at)).collect())
+            json::edit(body, &local)
         } else if !rerendered && let Some(next) = rerender(wire, judged, &broken, options) {
             rerendered = true;
-            (next, broken.iter().collect())
+            next
         } else {
             rerendered = false;
-            (json::edit(body, &offending(wire, &broken)), broken.iter().collect())
+            json::edit(body, &offending(wire, &broken))
         };
         if next == text {
             return Repaired { body: unwrapped(text), repairs, left: broken };
-        }
-        for violation in done {
-            let action = rules(wire)
-                .iter()
-                .find(|rule| rule.id == violation.rule)
-                .map_or("left out", |rule| rule.mend);
-            let action = if action.is_empty() { "left out" } else { action };
-            let repair = Repair { rule: violation.rule, path: violation.path.clone(), action };
-            if !repairs.contains(&repair) {
-                repairs.push(repair);
-            }
         }
         text = next;
     }

@@ -3,10 +3,10 @@
 use super::check::{CheckOptions, Strictness, Violation, check};
 use super::render::{list_key, system_key, tools_key};
 use super::repair::mend;
-use super::{Body, Purpose, RenderOptions, Rendered, Wire};
+use super::{Body, LeftOut, Purpose, RenderOptions, Rendered, Wire};
 use crate::context::CurationContext;
 use crate::json::{self, Raw};
-use crate::view::{Item, View};
+use crate::view::{Item, Reason, View};
 
 /// Rules about how a conversation ends or how long it is: whoever asked for the view decides that.
 const CALLERS: [&str; 7] = ["AN-12", "AN-13", "AN-21", "GE-5", "OC-12", "OC-13", "OR-19"];
@@ -63,7 +63,9 @@ impl Wire {
         }
         let mended = mend(self, body, options, &matters);
         if let Ok(body) = json::check(&mended.body) {
+            let before = std::mem::take(&mut rendered.messages);
             rendered.take(self, body);
+            rendered.explain_repairs(&before);
             rendered.repairs = mended.repairs;
         }
         rendered
@@ -71,6 +73,28 @@ impl Wire {
 }
 
 impl Rendered {
+    /// Notes the entries whose messages are not what they were before the repair.
+    fn explain_repairs(&mut self, before: &[String]) {
+        let mut after = self.messages.iter().peekable();
+        let flat = |message: &String| json::check(message).map(|raw| json::one_line(raw).into_owned()).ok();
+        for (message, sources) in before.iter().zip(&self.sources) {
+            let kept = after.clone().position(|now| flat(now) == flat(message));
+            match kept {
+                Some(skipped) => {
+                    let _ = after.nth(skipped);
+                }
+                None => self.left_out.extend(sources.iter().map(|&position| LeftOut {
+                    position,
+                    reason: Reason::Mended,
+                    whole: false,
+                    chars: (0, 0),
+                })),
+            }
+        }
+        self.left_out.sort_by_key(|left| left.position);
+        self.left_out.dedup_by_key(|left| left.position);
+    }
+
     /// Takes messages and fields from a body.
     fn take(&mut self, wire: Wire, body: Raw<'_>) {
         let list = if body.kind() == json::Kind::Array { Some(body) } else { body.get(list_key(wire)) };

@@ -256,6 +256,8 @@ impl<'a> Report<'a> {
     }
 }
 
+pub(super) use anthropic::refuses_system_messages;
+
 /// The rules of a wire, in the order of their numbers.
 pub fn rules(wire: Wire) -> &'static [Rule] {
     match wire {

@@ -177,7 +177,7 @@ fn read_block(raw: Raw<'_>, source: &Arc<str>, path: &str, role: Role) -> Result
         Some("tool_result") if role != Role::Assistant => {
             BlockKind::ToolResult(Box::new(read_result(&block, source, path)?))
         }
-        Some("image" | "document") => match read_media(&block, word.as_deref(), source) {
+        Some("image" | "document") => match read_media(&block, word.as_deref(), source, path)? {
             Some(media) => BlockKind::Media(Box::new(media)),
             None => BlockKind::Opaque(own()),
         },
@@ -208,8 +208,16 @@ fn read_result(block: &Object<'_>, source: &Arc<str>, path: &str) -> Result<Tool
     Ok(ToolResult { call_id: id_text(block, "tool_use_id", source, path)?, name: None, content, is_error })
 }
 
-fn read_media(block: &Object<'_>, kind: Option<&str>, source: &Arc<str>) -> Option<Media> {
-    let place = block.get("source")?.object().ok()?;
+fn read_media(
+    block: &Object<'_>,
+    kind: Option<&str>,
+    source: &Arc<str>,
+    path: &str,
+) -> Result<Option<Media>, WireError> {
+    let Some(place) = block.get("source").filter(|place| place.kind() == Kind::Object) else {
+        return Ok(None);
+    };
+    let place = object(place, &format!("{path}/source"), "a source")?;
     let at = |key: &str| optional_text(&place, key, source);
     let found = match place.get("type").and_then(Raw::string).as_deref() {
         Some("base64") => at("data").map(MediaSource::Inline),
@@ -217,13 +225,13 @@ fn read_media(block: &Object<'_>, kind: Option<&str>, source: &Arc<str>) -> Opti
         Some("url") => at("url").map(MediaSource::Url),
         Some("file") => at("file_id").map(MediaSource::File),
         _ => None,
-    }?;
-    Some(Media {
+    };
+    Ok(found.map(|found| Media {
         kind: if kind == Some("image") { MediaKind::Image } else { MediaKind::Document },
         mime: at("media_type").map(|mime| mime.as_str().into_owned()),
         name: optional_text(block, "title", source).map(Box::new),
         source: Some(found),
         low_detail: false,
         size: None,
-    })
+    }))
 }

@@ -214,6 +214,11 @@ fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireE
         Some("text") => BlockKind::Text(text(&part, "text", source, path)?),
         Some("refusal") => BlockKind::Refusal(text(&part, "refusal", source, path)?),
         Some(media @ ("image_url" | "input_audio" | "file")) => match part.get(media) {
+            Some(inner) if inner.kind() == Kind::Object => {
+                let path = format!("{path}/{media}");
+                object(inner, &path, "what is shown")?;
+                BlockKind::Media(Box::new(read_media(media, inner, source)))
+            }
             Some(inner) => BlockKind::Media(Box::new(read_media(media, inner, source))),
             None => BlockKind::Opaque(RawJson::new(source, raw)),
         },

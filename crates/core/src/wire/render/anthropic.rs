@@ -24,7 +24,7 @@ fn text_block(text: &Text) -> String {
     out
 }
 
-fn block(block: &Block, entry: &Entry, number: usize, cx: &mut Cx<'_>) -> Option<String> {
+fn block(block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
     match &block.kind {
         BlockKind::Text(text) => Some(text_block(text)),
         BlockKind::Refusal(text) => {
@@ -32,9 +32,10 @@ fn block(block: &Block, entry: &Entry, number: usize, cx: &mut Cx<'_>) -> Option
             (!text.as_str().trim().is_empty()).then(|| text_block(text))
         }
         BlockKind::ToolCall(call) if call.style.is_client() => {
-            let id = cx.id(call.call_id.as_ref(), number);
+            let id = cx.call_id();
             let input = super::tools::object_arguments(call);
             let name = quote(&super::tools::fit_name(&call.name.as_str()));
+            cx.lose_call_form(call, entry, block);
             Some(format!("{{\"type\":\"tool_use\",\"id\":{},\"name\":{name},\"input\":{input}}}", quote(&id)))
         }
         BlockKind::ToolResult(result) => Some(result_block(result, entry, cx)),
@@ -47,7 +48,7 @@ fn block(block: &Block, entry: &Entry, number: usize, cx: &mut Cx<'_>) -> Option
 }
 
 fn result_block(result: &ToolResult, entry: &Entry, cx: &mut Cx<'_>) -> String {
-    let id = cx.id(result.call_id.as_ref(), 0);
+    let id = cx.result_id(result);
     let mut out = format!("{{\"type\":\"tool_result\",\"tool_use_id\":{},\"content\":", quote(&id));
     match &*result.content {
         [Block { kind: BlockKind::Text(text), .. }] if entry.content_state != ContentState::Parts => {

@@ -8,8 +8,10 @@ use super::{Binding, Cx, LeftOut, OPENING, Rendered, SYSTEM_NOTE, joined_text};
 use crate::block::{Block, BlockKind};
 use crate::entry::{ContentState, Entry, Role};
 use crate::json::{Kind, Raw};
+use crate::model::{Line, ModelName};
 use crate::text::Text;
 use crate::view::{Fidelity, Item, Reason, SUMMARY_HEADING, Source};
+use crate::wire::Wire;
 
 /// How one of these wires differs from the others.
 pub(super) struct Style {
@@ -20,7 +22,7 @@ pub(super) struct Style {
     /// A text as a block.
     pub(super) text: fn(&Text) -> String,
     /// A block of another wire, or a changed one of this; none if it cannot be held, which it notes.
-    pub(super) block: fn(&Block, &Entry, usize, &mut Cx<'_>) -> Option<String>,
+    pub(super) block: fn(&Block, &Entry, &mut Cx<'_>) -> Option<String>,
     /// A block of this wire whose content a view changed.
     pub(super) changed: fn(&Block, &Entry) -> Option<String>,
     /// Which neighbours must be one message.
@@ -83,15 +85,17 @@ pub(super) fn render(
         cx.note_calls(&item.entry);
         let broken = binding.is_broken(index);
         let next = items.get(index + 1).map(|item| item.entry.role);
-        if let Some(draft) = draft(style, item, broken, (drafts.last(), next), cx) {
+        if let Some(mut draft) = draft(style, item, broken, (drafts.last(), next), cx) {
+            draft.sources.extend(cx.position);
             add(style, &mut drafts, draft, cx);
         }
     }
     let opens = |draft: &Draft| draft.role == Role::Assistant && (cx.sends() || !draft.own);
-    if drafts.first().is_some_and(opens) && !starts_with_compaction(items) {
+    if drafts.first().is_some_and(opens) && !starts_with_compaction(items, cx) {
         drafts.insert(0, Draft::ours(Role::User, (style.text)(&Text::from(OPENING))));
         rendered.opened = true;
     }
+    rendered.sources = drafts.iter().map(|draft| draft.sources.clone()).collect();
     rendered.messages = drafts.into_iter().map(|draft| print(style, draft, cx)).collect();
 }
 
@@ -105,8 +109,10 @@ fn leading_summary(item: &Item) -> Option<(&'static str, String)> {
     Some((SUMMARY_HEADING.trim_end(), rest))
 }
 
-fn starts_with_compaction(items: &[Item]) -> bool {
-    let block = items.first().and_then(|item| item.entry.blocks.first());
+/// Whether a signed summary of the provider's own stands first, which may.
+fn starts_with_compaction(items: &[Item], cx: &Cx<'_>) -> bool {
+    let entry = items.first().map(|item| &item.entry).filter(|entry| cx.is_own(entry));
+    let block = entry.and_then(|entry| entry.blocks.first());
     block.is_some_and(|block| matches!(block.kind, BlockKind::Compaction(_)))
 }
 
@@ -124,12 +130,12 @@ fn draft(
         // A message of instructions stays one where the provider takes it: after a user, before a reply or the end.
         let placed = before.is_some_and(|draft| matches!(draft.role, Role::User | Role::Tool))
             && matches!(after, None | Some(Role::Assistant));
-        if own
-            && item.fidelity == Fidelity::AsSaid
-            && (placed || !cx.sends())
-            && cx.wire != crate::wire::Wire::Gemini
-        {
+        if own && item.fidelity == Fidelity::AsSaid && (placed || !cx.sends()) && cx.wire != Wire::Gemini {
             return Some(verbatim(entry, Vec::new()));
+        }
+        if !own && placed && cx.wire == Wire::Anthropic && cx.options.model.is_some_and(takes_system_messages)
+        {
+            return system_message(style, entry, cx);
         }
         return instructions(style, entry, cx);
     }
@@ -139,7 +145,6 @@ fn draft(
     let mut slots = Vec::with_capacity(entry.blocks.len());
     let (mut blank, mut unbound) = (false, false);
     let indexes = entry.origin.part.as_ref().map(|part| part.indexes.as_slice());
-    let mut calls = 0;
     for (number, block) in entry.blocks.iter().enumerate() {
         if broken && own && matches!(block.kind, BlockKind::Reasoning(_)) {
             unbound = true;
@@ -150,7 +155,7 @@ fn draft(
             continue;
         }
         let json = match &block.raw {
-            _ if !own => (style.block)(block, entry, calls, cx),
+            _ if !own => (style.block)(block, entry, cx),
             Some(_) if item.fidelity == Fidelity::Rewritten => (style.changed)(block, entry),
             Some(raw) => Some(crate::json::one_line(raw.raw()).into_owned()),
             None => match &block.kind {
@@ -159,7 +164,6 @@ fn draft(
             },
         };
         let is_call = matches!(block.kind, BlockKind::ToolCall(_));
-        calls += usize::from(is_call);
         let at = indexes.and_then(|indexes| indexes.get(number).copied()).unwrap_or(number as u32);
         let is_result = matches!(block.kind, BlockKind::ToolResult(_));
         slots.extend(json.map(|json| Slot { at, json, is_result, is_call }));
@@ -188,6 +192,23 @@ fn verbatim(entry: &Entry, slots: Vec<Slot>) -> Draft {
     draft.shell = Some(Arc::clone(&entry.origin.raw));
     (draft.whole, draft.own) = (true, true);
     draft
+}
+
+/// Whether a model is known to take instructions in the middle of a conversation.
+fn takes_system_messages(model: &ModelName) -> bool {
+    model.generation().is_some_and(|generation| generation.line == Line::Claude)
+        && !crate::wire::check::refuses_system_messages(model)
+}
+
+/// Instructions in the middle of a conversation, where the model takes them.
+fn system_message(style: &Style, entry: &Entry, cx: &mut Cx<'_>) -> Option<Draft> {
+    cx.lose_extras(entry);
+    let text = joined_text(entry);
+    if text.trim().is_empty() {
+        explain(entry, Reason::BlankText, true, cx);
+        return None;
+    }
+    Some(Draft::ours(Role::System, (style.text)(&Text::from(text.as_str()))))
 }
 
 /// Instructions in the middle of a conversation, as a user's text with a note.
@@ -248,7 +269,11 @@ fn print(style: &Style, mut draft: Draft, cx: &Cx<'_>) -> String {
     if style.has(Habit::CallsLast) && !draft.whole && cx.sends() {
         draft.blocks.sort_by_key(|slot| slot.is_call);
     }
-    let role = if draft.role == Role::Assistant { style.assistant } else { "user" };
+    let role = match draft.role {
+        Role::Assistant => style.assistant,
+        Role::System => "system",
+        Role::User | Role::Tool => "user",
+    };
     if let (true, true, [only]) = (style.has(Habit::PlainText), draft.plain, draft.blocks.as_slice())
         && let Some(text) = Raw::trusted(&only.json).get("text")
     {

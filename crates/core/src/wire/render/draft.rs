@@ -21,6 +21,8 @@ pub(super) struct Draft {
     pub(super) plain: bool,
     /// Which part of its message was added last, and of how many.
     pub(super) part: Option<(u32, u32)>,
+    /// The entries it is made of.
+    pub(super) sources: Vec<u64>,
 }
 
 /// A block of a draft.
@@ -35,13 +37,31 @@ pub(super) struct Slot {
 impl Draft {
     pub(super) fn of(entry: &Entry, blocks: Vec<Slot>) -> Self {
         let part = entry.origin.part.as_ref().map(|part| (part.number, part.of));
-        Draft { role: entry.role, shell: None, blocks, whole: false, own: false, plain: false, part }
+        Draft {
+            role: entry.role,
+            shell: None,
+            blocks,
+            whole: false,
+            own: false,
+            plain: false,
+            part,
+            sources: Vec::new(),
+        }
     }
 
     /// A message of our own.
     pub(super) fn ours(role: Role, block: String) -> Self {
         let slot = Slot { at: 0, json: block, is_result: false, is_call: false };
-        Draft { role, shell: None, blocks: vec![slot], whole: false, own: false, plain: true, part: None }
+        Draft {
+            role,
+            shell: None,
+            blocks: vec![slot],
+            whole: false,
+            own: false,
+            plain: true,
+            part: None,
+            sources: Vec::new(),
+        }
     }
 
     /// Whether `next` is the part of the same message that comes after this one.
@@ -64,6 +84,7 @@ impl Draft {
         }
         self.shell = self.shell.take().or(next.shell);
         self.blocks.extend(next.blocks);
+        self.sources.extend(next.sources);
     }
 
     /// Puts the blocks back where they stood, if all parts of the message are there.

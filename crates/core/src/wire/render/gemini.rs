@@ -28,7 +28,7 @@ fn text_part(text: &Text) -> String {
     out
 }
 
-fn part(block: &Block, entry: &Entry, number: usize, cx: &mut Cx<'_>) -> Option<String> {
+fn part(block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
     match &block.kind {
         BlockKind::Text(text) => Some(text_part(text)),
         BlockKind::Refusal(text) => {
@@ -36,9 +36,10 @@ fn part(block: &Block, entry: &Entry, number: usize, cx: &mut Cx<'_>) -> Option<
             Some(text_part(text))
         }
         BlockKind::ToolCall(call) if call.style.is_client() => {
-            let id = quote(&cx.id(call.call_id.as_ref(), number));
+            let id = quote(&cx.call_id());
+            cx.lose_call_form(call, entry, block);
             let (name, args) = (quote(&call.name.as_str()), super::tools::object_arguments(call));
-            let signature = if number == 0 && demands_signature(cx) {
+            let signature = if cx.calls_printed == 1 && demands_signature(cx) {
                 format!(",\"thoughtSignature\":\"{UNSIGNED}\"")
             } else {
                 String::new()
@@ -63,7 +64,7 @@ fn demands_signature(cx: &Cx<'_>) -> bool {
 }
 
 fn response_part(result: &ToolResult, entry: &Entry, cx: &mut Cx<'_>) -> String {
-    let id = quote(&cx.id(result.call_id.as_ref(), 0));
+    let id = quote(&cx.result_id(result));
     let name = quote(&cx.tool_name(result));
     let response = response(result);
     let mut parts = Vec::new();

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Cx;
-use crate::block::{Block, BlockKind};
+use crate::block::{Block, BlockKind, CallStyle, ToolCall};
 use crate::entry::Entry;
 use crate::json::{Kind, Raw};
 use crate::text::{RawJson, Text};
@@ -24,13 +24,11 @@ pub struct Lost {
 }
 
 /// Members of messages and items that the model of an entry holds, whatever their wire; all others are extensions.
-const MODELLED: [&str; 23] = [
+const MODELLED: [&str; 21] = [
     "role",
     "content",
     "parts",
     "type",
-    "id",
-    "status",
     "tool_calls",
     "tool_call_id",
     "name",
@@ -64,7 +62,11 @@ impl Cx<'_> {
     /// Notes that a result can say only in words that it failed.
     pub(super) fn lose_error_mark(&mut self, entry: &Entry) {
         let path = entry.blocks.first().map_or_else(String::new, |block| locate(entry, block));
-        let key = if entry.origin.wire == Wire::Bedrock { "/toolResult/status" } else { "/is_error" };
+        let key = match entry.origin.wire {
+            Wire::Bedrock => "/toolResult/status",
+            Wire::Gemini => "/functionResponse/response/error",
+            _ => "/is_error",
+        };
         self.lose_at(format!("{path}{key}"), "is_error", "the text says so instead");
     }
 
@@ -79,12 +81,7 @@ impl Cx<'_> {
             _ => Vec::new(),
         };
         for (path, item) in items {
-            for (key, value) in item.members() {
-                if !MODELLED.contains(&key.as_ref()) && value.kind() != Kind::Null {
-                    let path = format!("{path}/{}", crate::json::escape_pointer(&key));
-                    self.lose_at(path, &key, "the other format has no place for it");
-                }
-            }
+            self.lose_unknown(item, &path, |key| MODELLED.contains(&key));
         }
         if entry.author.is_some() && self.wire != Wire::OpenaiChat {
             self.lose_at("/name".into(), "name", "only openai-chat names speakers");
@@ -100,34 +97,99 @@ impl Cx<'_> {
     }
 
     fn lose_marks(&mut self, entry: &Entry, block: &Block) {
-        if let Some(marks) = &block.marks {
-            if marks.cache_hint.is_some() {
-                self.lose(entry, Some(block), "cache_control", "cache marks differ between providers");
-            }
-            if marks.provider_id.is_some() {
-                self.lose(entry, Some(block), "id", "ids of one provider mean nothing to another");
-            }
-        }
-        let opaque = matches!(
-            block.kind,
-            BlockKind::Opaque(_) | BlockKind::Compaction(_) | BlockKind::Reasoning(_) | BlockKind::Media(_)
-        );
         // What is lost as a whole is listed as a whole.
-        if opaque || block.raw.as_ref().is_some_and(|raw| raw.as_str() == &*entry.origin.raw) {
-            return;
+        let opaque =
+            matches!(block.kind, BlockKind::Opaque(_) | BlockKind::Compaction(_) | BlockKind::Reasoning(_));
+        let Some(raw) = block.raw.as_ref().filter(|_| !opaque) else { return };
+        let place = locate(entry, block);
+        if block.marks.as_ref().is_some_and(|marks| marks.cache_hint.is_some()) {
+            let path = format!("{place}/cache_control");
+            self.lose_at(path, "cache_control", "cache marks differ between providers");
         }
-        for (key, value) in block.ext() {
-            if value.raw().kind() != Kind::Null && !matches!(key.as_str(), "status" | "caller") {
-                let path = format!("{}/{}", locate(entry, block), crate::json::escape_pointer(&key));
-                self.lose_at(path, &key, "the other format has no place for it");
-            }
+        // The members of a message that is one block are listed with the message.
+        if raw.as_str() != &*entry.origin.raw && !is_item(entry, block) {
+            self.lose_unknown(raw.raw(), &place, Block::knows);
         }
-        if let BlockKind::ToolCall(call) = &block.kind
-            && call.signature.is_some()
-        {
-            self.lose(entry, Some(block), "signature", "signatures of one provider mean nothing to another");
+        // One level down: what is called, and where media are.
+        for (key, value) in raw.raw().members().filter(|(_, value)| value.kind() == Kind::Object) {
+            let known: &[&str] = match key.as_ref() {
+                "function" | "custom" | "functionCall" | "function_call" | "toolUse" => {
+                    &["name", "arguments", "input", "args", "id", "toolUseId", "type"]
+                }
+                "image_url" | "input_audio" | "file" | "source" | "inlineData" | "inline_data"
+                | "fileData" | "file_data" | "image" | "document" | "video" => &[
+                    "url",
+                    "detail",
+                    "data",
+                    "format",
+                    "filename",
+                    "file_data",
+                    "file_id",
+                    "type",
+                    "media_type",
+                    "mimeType",
+                    "mime_type",
+                    "fileUri",
+                    "file_uri",
+                    "source",
+                    "name",
+                    "displayName",
+                ],
+                _ => continue,
+            };
+            self.lose_unknown(value, &format!("{place}/{key}"), |key| known.contains(&key));
         }
     }
+
+    /// Lists the members that the model of a block does not hold.
+    fn lose_unknown(&mut self, value: Raw<'_>, place: &str, knows: impl Fn(&str) -> bool) {
+        for (key, value) in value.members() {
+            if value.kind() == Kind::Null || knows(&key) {
+                continue;
+            }
+            let path = format!("{place}/{}", crate::json::escape_pointer(&key));
+            let reason = match key.as_ref() {
+                "thoughtSignature" | "thought_signature" => {
+                    "signatures of one provider mean nothing to another"
+                }
+                "id" => "ids of one provider mean nothing to another",
+                _ => "the other format has no place for it",
+            };
+            self.lose_at(path, &key, reason);
+        }
+    }
+
+    /// Notes what of a call the wire prints differently: its name, or that its arguments are free text.
+    pub(super) fn lose_call_form(&mut self, call: &ToolCall, entry: &Entry, block: &Block) {
+        let name = call.name.as_str();
+        self.lose_name(entry, block, self.wire == Wire::Gemini || super::tools::fit_name(&name) == name);
+        let holds_custom = matches!(self.wire, Wire::OpenaiChat | Wire::OpenaiResponses);
+        if call.style == CallStyle::Custom && !holds_custom {
+            self.lose(
+                entry,
+                Some(block),
+                "custom call",
+                "it becomes a call with an object for its arguments",
+            );
+        }
+    }
+
+    /// Notes that a name had to change.
+    pub(super) fn lose_name(&mut self, entry: &Entry, block: &Block, kept: bool) {
+        if !kept {
+            self.lose(entry, Some(block), "name", "the other format takes other characters, or none");
+        }
+    }
+}
+
+/// Whether the block is an item of a list of items, whose members are listed with the entry.
+fn is_item(entry: &Entry, block: &Block) -> bool {
+    let raw = Raw::trusted(&entry.origin.raw);
+    raw.kind() == Kind::Array
+        && entry.origin.wire == Wire::OpenaiResponses
+        && raw
+            .elements()
+            .any(|item| block.raw.as_ref().is_some_and(|raw| raw.span() == item.span_in(&entry.origin.raw)))
 }
 
 /// JSON pointer of a block within the text of its entry's message.

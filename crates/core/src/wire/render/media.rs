@@ -138,6 +138,7 @@ pub(super) fn gemini(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_
         None => return cx.lose_media(media, block, entry),
     };
     cx.lose_detail(media, block, entry);
+    cx.lose_name(entry, block, media.name.is_none());
     Some(part)
 }
 
@@ -155,11 +156,7 @@ pub(super) fn bedrock(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'
     let Some(format) = format else { return cx.lose_media(media, block, entry) };
     cx.lose_detail(media, block, entry);
     let name = if media.kind == MediaKind::Document {
-        let name = media.name.as_ref().map_or_else(String::new, |name| document_name(&name.as_str()));
-        // Names must differ; a hash of the content tells two files of one name apart.
-        let hash = blake3::hash(inline.base64.as_bytes()).to_hex();
-        let name = if name.is_empty() { "document" } else { &name };
-        format!("\"name\":{},", quote(&format!("{name}-{}", hash.get(..8).unwrap_or_default())))
+        format!("\"name\":{},", quote(&document_name(media, &inline, block, entry, cx)))
     } else {
         String::new()
     };
@@ -167,10 +164,24 @@ pub(super) fn bedrock(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'
     Some(format!("{{\"{word}\":{{\"format\":\"{format}\",{name}\"source\":{{\"bytes\":{bytes}}}}}}}"))
 }
 
-/// A document's name with only the characters the wire takes, short enough for a hash to follow.
-fn document_name(name: &str) -> String {
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    stem.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(150).collect()
+/// A document's name with only the characters the wire takes, and unlike any other in the request.
+fn document_name(media: &Media, inline: &Inline, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> String {
+    let given = media.name.as_ref().map(|name| name.as_str().into_owned());
+    let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | ' ' | '(' | ')' | '[' | ']');
+    let mut name: String = given.as_deref().unwrap_or("document").chars().filter(allowed).take(150).collect();
+    while name.contains("  ") {
+        name = name.replace("  ", " ");
+    }
+    if name.trim().is_empty() {
+        name = "document".into();
+    }
+    if cx.documents.contains(&name) {
+        let hash = blake3::hash(inline.base64.as_bytes()).to_hex();
+        name = format!("{name}-{}-{}", hash.get(..8).unwrap_or_default(), cx.documents.len());
+    }
+    cx.documents.insert(name.clone());
+    cx.lose_name(entry, block, given.is_none_or(|given| given == name));
+    name
 }
 
 pub(super) fn openai_chat(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {

@@ -20,6 +20,9 @@ pub(crate) mod scrollback;
 mod system;
 mod tools;
 
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use crate::block::{CallStyle, ToolResult};
 use crate::context::Tools;
 use crate::entry::{Entry, Role};
 use crate::json;
@@ -74,6 +77,8 @@ pub struct Rendered {
     pub opened: bool,
     /// What had to be mended before it could be sent.
     pub repairs: Vec<Repair>,
+    /// The entries each message is made of, by position; messages of our own have none.
+    pub sources: Vec<Vec<u64>>,
 }
 
 /// An entry, or part of it, that is not sent because the provider would refuse it.
@@ -122,10 +127,18 @@ pub(crate) struct Cx<'o> {
     pub(crate) left_out: Vec<LeftOut>,
     /// The entry being printed.
     position: Option<u64>,
+    /// Ids of the calls of the entry being printed, those still to come.
+    printed: VecDeque<String>,
+    /// How many of them are printed.
+    calls_printed: usize,
+    /// The printed ids that results are waited for, by the id that was said.
+    awaited: HashMap<String, VecDeque<String>>,
     /// Calls printed in the custom style, whose results must have it too.
-    custom: std::collections::HashSet<String>,
+    custom: HashSet<String>,
     /// Names of the calls printed, by id: some wires repeat them in results.
-    names: std::collections::HashMap<String, String>,
+    names: HashMap<String, String>,
+    /// Names of documents printed, which some wires want to differ.
+    documents: HashSet<String>,
 }
 
 impl Cx<'_> {
@@ -138,31 +151,57 @@ impl Cx<'_> {
         entry.origin.wire == self.wire
     }
 
-    /// Notes the calls of an entry, for the results that follow.
+    /// Notes the calls of an entry: the ids they are printed with, and what their results must know.
     fn note_calls(&mut self, entry: &Entry) {
-        for call in entry.tool_calls() {
-            let Some(id) = &call.call_id else { continue };
-            let id = id.as_str().into_owned();
-            if call.style == crate::block::CallStyle::Custom {
+        if entry.tool_calls().next().is_none() {
+            return;
+        }
+        let own = self.is_own(entry);
+        self.printed.clear();
+        self.calls_printed = 0;
+        self.awaited.clear();
+        for (number, call) in entry.tool_calls().filter(|call| call.style.is_client()).enumerate() {
+            let id = call.call_id.as_ref().map(|id| id.as_str().into_owned());
+            let same = id.as_ref().and_then(|id| self.awaited.get(id)).map_or(0, VecDeque::len);
+            let printed = match &id {
+                Some(id) if own => id.clone(),
+                // Two calls of one id are told apart, and so are their results.
+                Some(id) if same > 0 => ids::fit(self.wire, &format!("{id}_{}", same + 1)).into_owned(),
+                Some(id) => ids::fit(self.wire, id).into_owned(),
+                None => format!("sb_{}_{number}", self.position.unwrap_or_default()),
+            };
+            self.printed.push_back(printed.clone());
+            let Some(id) = id else { continue };
+            if call.style == CallStyle::Custom {
                 self.custom.insert(id.clone());
             }
-            self.names.insert(id, call.name.as_str().into_owned());
+            self.names.insert(id.clone(), call.name.as_str().into_owned());
+            self.awaited.entry(id).or_default().push_back(printed);
+        }
+    }
+
+    /// The id of the next call of the entry, as it is printed.
+    fn call_id(&mut self) -> String {
+        self.calls_printed += 1;
+        self.printed.pop_front().unwrap_or_default()
+    }
+
+    /// The id a result is printed with: that of the call it answers.
+    fn result_id(&mut self, result: &ToolResult) -> String {
+        let Some(id) = &result.call_id else { return format!("sb_{}_0", self.position.unwrap_or_default()) };
+        let id = id.as_str();
+        match self.awaited.get_mut(id.as_ref()) {
+            Some(waiting) if waiting.len() > 1 => waiting.pop_front().unwrap_or_default(),
+            Some(waiting) => waiting.front().cloned().unwrap_or_default(),
+            None => ids::fit(self.wire, &id).into_owned(),
         }
     }
 
     /// The name of the tool whose result this is.
-    fn tool_name(&self, result: &crate::block::ToolResult) -> String {
+    fn tool_name(&self, result: &ToolResult) -> String {
         let named = result.name.as_ref().map(|name| name.as_str().into_owned());
         let called = || self.names.get(result.call_id.as_ref()?.as_str().as_ref()).cloned();
         called().or(named).unwrap_or_else(|| "unknown".into())
-    }
-
-    /// The id as this wire takes it; one is given where there is none.
-    fn id(&self, id: Option<&crate::text::Text>, number: usize) -> String {
-        match id {
-            Some(id) => ids::fit(self.wire, &id.as_str()).into_owned(),
-            None => format!("sb_{}_{number}", self.position.unwrap_or_default()),
-        }
     }
 }
 
@@ -178,8 +217,12 @@ pub(super) fn render(
         lost: Vec::new(),
         left_out: Vec::new(),
         position: None,
-        custom: std::collections::HashSet::new(),
-        names: std::collections::HashMap::new(),
+        printed: VecDeque::new(),
+        calls_printed: 0,
+        awaited: HashMap::new(),
+        custom: HashSet::new(),
+        names: HashMap::new(),
+        documents: HashSet::new(),
     };
     let mut items: Vec<Item> = items.into_iter().collect();
     let lead_len = items.iter().take_while(|item| item.entry.role == Role::System).count();
@@ -196,8 +239,10 @@ pub(super) fn render(
         }
     };
     match wire {
-        Wire::OpenaiChat => rendered.messages = openai_chat::render(&body, &mut cx),
-        Wire::OpenaiResponses => rendered.messages = openai_responses::render(&body, &mut cx),
+        Wire::OpenaiChat => (rendered.messages, rendered.sources) = openai_chat::render(&body, &mut cx),
+        Wire::OpenaiResponses => {
+            (rendered.messages, rendered.sources) = openai_responses::render(&body, &mut cx);
+        }
         Wire::Anthropic => blocks::render(&anthropic::STYLE, &body, &binding, &mut cx, &mut rendered),
         Wire::Gemini => blocks::render(&gemini::STYLE, &body, &binding, &mut cx, &mut rendered),
         Wire::Bedrock => blocks::render(&bedrock::STYLE, &body, &binding, &mut cx, &mut rendered),

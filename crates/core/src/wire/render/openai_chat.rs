@@ -11,8 +11,9 @@ use crate::text::Text;
 use crate::view::{Fidelity, Item, Source};
 
 /// Prints entries as messages.
-pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> Vec<String> {
+pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u64>>) {
     let mut messages = Vec::with_capacity(items.len());
+    let mut sources: Vec<Vec<u64>> = Vec::with_capacity(items.len());
     // Media of results, which wait until the group is over.
     let mut waiting: Vec<String> = Vec::new();
     for item in items {
@@ -24,6 +25,7 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> Vec<String> {
         cx.note_calls(entry);
         if entry.role != Role::Tool {
             messages.extend(carried(&mut waiting));
+            sources.resize(messages.len(), Vec::new());
         }
         if cx.is_own(entry) {
             messages.push(render_own(item));
@@ -31,9 +33,11 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> Vec<String> {
             cx.lose_extras(entry);
             messages.extend(render_foreign(entry, &mut waiting, cx));
         }
+        sources.resize(messages.len(), cx.position.into_iter().collect());
     }
     messages.extend(carried(&mut waiting));
-    messages
+    sources.resize(messages.len(), Vec::new());
+    (messages, sources)
 }
 
 /// The message that carries the media of the results before it.
@@ -94,7 +98,7 @@ fn text_part(text: &Text) -> String {
 }
 
 fn render_result(result: &ToolResult, entry: &Entry, waiting: &mut Vec<String>, cx: &mut Cx<'_>) -> String {
-    let id = quote(&cx.id(result.call_id.as_ref(), 0));
+    let id = quote(&cx.result_id(result));
     let mut texts = Vec::new();
     let mut media = Vec::new();
     for inner in &result.content {
@@ -144,8 +148,9 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
             }
             BlockKind::Refusal(text) => refusal = Some(text),
             BlockKind::ToolCall(call) if call.style.is_client() => {
-                let id = quote(&cx.id(call.call_id.as_ref(), calls.len()));
+                let id = quote(&cx.call_id());
                 let name = quote(&tools::fit_name(&call.name.as_str()));
+                cx.lose_call_form(call, entry, block);
                 let arguments = quote(&call.arguments.as_str());
                 calls.push(if call.style == CallStyle::Custom {
                     format!("{{\"id\":{id},\"type\":\"custom\",\"custom\":{{\"name\":{name},\"input\":{arguments}}}}}")

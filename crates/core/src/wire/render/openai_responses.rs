@@ -9,8 +9,9 @@ use crate::view::{Fidelity, Item, Source};
 use crate::wire::parse::openai_responses::items as raw_items;
 
 /// Prints entries as items.
-pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> Vec<String> {
+pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u64>>) {
     let mut out = Vec::with_capacity(items.len());
+    let mut sources: Vec<Vec<u64>> = Vec::with_capacity(items.len());
     for item in items {
         cx.position = match item.source {
             Source::Entry(position) => Some(position),
@@ -30,8 +31,9 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> Vec<String> {
         } else {
             out.extend(raw_items(raw).into_iter().map(|item| json::one_line(item).into_owned()));
         }
+        sources.resize(out.len(), cx.position.into_iter().collect());
     }
-    out
+    (out, sources)
 }
 
 /// The items of an entry that a view changed: those whose blocks are still there, with their new content.
@@ -133,7 +135,6 @@ fn render_foreign(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
 }
 
 fn render_reply(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
-    let mut calls = 0;
     for (number, block) in entry.blocks.iter().enumerate() {
         out.extend(match &block.kind {
             BlockKind::Text(text) => {
@@ -144,7 +145,7 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
             }
             BlockKind::Refusal(text) => {
                 // Only a list of parts holds a refusal, and only a message with an id holds a list of parts.
-                let id = quote(&format!("msg_{}", cx.id(None, number)));
+                let id = quote(&format!("msg_sb_{}_{number}", cx.position.unwrap_or_default()));
                 let mut refusal = String::new();
                 text.write_json(&mut refusal);
                 Some(format!(
@@ -152,10 +153,10 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
                 ))
             }
             BlockKind::ToolCall(call) if call.style.is_client() => {
-                let id = quote(&cx.id(call.call_id.as_ref(), calls));
+                let id = quote(&cx.call_id());
                 let name = quote(&tools::fit_name(&call.name.as_str()));
+                cx.lose_call_form(call, entry, block);
                 let arguments = quote(&call.arguments.as_str());
-                calls += 1;
                 Some(if call.style == CallStyle::Custom {
                     format!(
                         "{{\"type\":\"custom_tool_call\",\"call_id\":{id},\"name\":{name},\"input\":{arguments}}}"
@@ -173,7 +174,7 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
 }
 
 fn render_result(result: &ToolResult, entry: &Entry, cx: &mut Cx<'_>) -> String {
-    let id = quote(&cx.id(result.call_id.as_ref(), 0));
+    let id = quote(&cx.result_id(result));
     let custom = result.call_id.as_ref().is_some_and(|id| cx.custom.contains(id.as_str().as_ref()));
     let mut parts = Vec::new();
     let mut media = false;

@@ -4,11 +4,20 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::{Cx, quote, schema};
-use crate::block::{Arguments, BlockKind, ToolCall};
-use crate::json::{self, Raw};
+use crate::block::{BlockKind, ToolCall};
+use crate::json::{self, Kind, Raw};
 use crate::view::Item;
 use crate::wire::Wire;
 use crate::wire::parse::RAW_ARGUMENTS;
+
+/// Deepest nesting of arguments that still fits into a message around them.
+const MAX_ARGUMENT_DEPTH: usize = json::MAX_DEPTH - 16;
+
+/// Whether arguments look like ones that were wrapped, and would be unwrapped on the way back.
+fn is_wrapped(raw: Raw<'_>) -> bool {
+    let mut members = raw.members();
+    matches!((members.next(), members.next()), (Some((key, _)), None) if key == RAW_ARGUMENTS)
+}
 
 /// The key of a wire's field for tools.
 pub(super) fn key(wire: Wire) -> &'static str {
@@ -18,11 +27,12 @@ pub(super) fn key(wire: Wire) -> &'static str {
 /// The arguments of a call as the object some wires want; wrapped if they are none.
 pub(super) fn object_arguments(call: &ToolCall) -> String {
     let arguments = call.arguments.as_str();
-    if call.arguments_json() == Arguments::Object {
-        return match json::check(&arguments) {
-            Ok(raw) => json::one_line(raw).into_owned(),
-            Err(_) => "{}".into(),
-        };
+    if let Ok(raw) = json::check(&arguments)
+        && raw.kind() == Kind::Object
+        && json::depth(raw) <= MAX_ARGUMENT_DEPTH
+        && !is_wrapped(raw)
+    {
+        return json::one_line(raw).into_owned();
     }
     format!("{{\"{RAW_ARGUMENTS}\":{}}}", quote(&arguments))
 }

@@ -1,17 +1,14 @@
 //! What can be mended at the very place a rule complains about. Trouble between messages (who answers whom, who speaks
 //! first) is not here: printing the coherent view mends that.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+
 use crate::json::{self, Edit, Edits, Kind, Raw};
 use crate::wire::check::Violation;
 use crate::wire::render::{ids, placeholder_tool, quote, tool_name};
 use crate::wire::{Wire, list_key};
-
-/// Edits, and the violations they mend, by number.
-#[derive(Default)]
-pub(super) struct Local {
-    pub(super) edits: Edits,
-    pub(super) mended: Vec<usize>,
-}
 
 /// Longest texts some rules allow, in characters.
 const MAX_CONTENT: usize = 10_485_760;
@@ -21,16 +18,14 @@ const MAX_DESCRIPTION: usize = 1024;
 const CONTINUE: &str = "Continue.";
 
 /// The edits that mend what they can of these violations.
-pub(super) fn local(wire: Wire, body: Raw<'_>, broken: &[Violation]) -> Local {
-    let mut local = Local::default();
+pub(super) fn local(wire: Wire, body: Raw<'_>, broken: &[Violation]) -> Edits {
+    let mut edits = Edits::new();
     let messages: Vec<Raw<'_>> = body.get(list_key(wire)).into_iter().flat_map(Raw::elements).collect();
-    for (number, violation) in broken.iter().enumerate() {
+    for violation in broken {
         let place = Place { wire, body, messages: &messages, path: &violation.path };
-        if place.mend(violation.rule, &mut local.edits) {
-            local.mended.push(number);
-        }
+        place.mend(violation.rule, &mut edits);
     }
-    local
+    edits
 }
 
 /// The place a rule complains about.
@@ -42,9 +37,8 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Adds the edits for one violation; false if it cannot be mended here.
-    fn mend(&self, rule: &str, edits: &mut Edits) -> bool {
-        let before = edits.len();
+    /// Adds the edits for one violation; none if it cannot be mended here.
+    fn mend(&self, rule: &str, edits: &mut Edits) {
         match rule {
             "OC-5" => self.put("/content", "\"\"", edits),
             "OC-6" | "OR-12" | "OR-13" | "OR-18" | "OR-22" | "GE-13" | "GE-10" | "AN-44" => {
@@ -62,7 +56,8 @@ impl<'a> Place<'a> {
             "OR-8" => self.forget_reference(edits),
             "OR-20" => self.shrink_metadata(edits),
             "OR-21" => self.shorten_list(20, edits),
-            "AN-6" => self.tell_apart(edits),
+            "AN-6" | "BC-5" | "OC-3" => self.tell_apart(edits),
+            "AN-10" => self.remove_inner(edits),
             "AN-9" | "AN-19" | "AN-20" | "AN-30" | "AN-31" | "AN-33" | "AN-42" | "AN-46" | "BC-13"
             | "BC-14" => {
                 self.remove_block(edits);
@@ -97,7 +92,6 @@ impl<'a> Place<'a> {
             "BC-12" => self.mend_document(edits),
             _ => {}
         }
-        edits.len() > before
     }
 
     fn value(&self, path: &str) -> Option<Raw<'a>> {
@@ -184,8 +178,8 @@ impl<'a> Place<'a> {
             return;
         }
         let new = quote(&ids::fit(self.wire, &old));
-        for path in id_paths(self.wire, self.messages) {
-            if self.value(&path).and_then(Raw::string).as_deref() == Some(old.as_ref()) {
+        for (path, id) in ids_at(self.wire, self.messages, 0..=self.messages.len()) {
+            if id == old {
                 edits.insert(path, Edit::Put(new.clone()));
             }
         }
@@ -193,23 +187,47 @@ impl<'a> Place<'a> {
 
     /// Gives the second call of one id, and the second result for it, an id of their own.
     fn tell_apart(&self, edits: &mut Edits) {
-        let (Some(number), Some(old)) = (self.message(), self.value(&format!("{}/id", self.path))) else {
+        let Some(number) = self.message() else { return };
+        let Some(id) = ids_at(self.wire, self.messages, number..=number)
+            .find(|(path, _)| path.starts_with(self.path))
+            .map(|(_, id)| id)
+        else {
             return;
         };
-        let Some(id) = old.string() else { return };
-        let place = self.path.rsplit('/').next().unwrap_or_default();
-        let new = quote(&format!("{id}_{place}"));
-        edits.insert(format!("{}/id", self.path), Edit::Put(new.clone()));
-        let blocks =
-            |message: &Raw<'a>| message.get("content").into_iter().flat_map(Raw::elements).enumerate();
-        let answers =
-            |block: &Raw<'_>| block.get("tool_use_id").and_then(Raw::string).as_deref() == Some(id.as_ref());
-        let mut results = self.messages.iter().enumerate().skip(number + 1).flat_map(|(message, raw)| {
-            blocks(raw).filter(|(_, block)| answers(block)).map(move |(block, _)| (message, block))
+        // The call is here or in a message before, its results here or in those after.
+        let same = |(path, found): (String, Cow<'_, str>)| (found == id).then_some(path);
+        let opening = (0..=number).rev().find(|&at| {
+            ids_at(self.wire, self.messages, at..=at)
+                .filter(|(path, _)| is_call(path))
+                .any(|(_, found)| found == id)
         });
+        let Some(opening) = opening else { return };
+        let all: Vec<String> =
+            ids_at(self.wire, self.messages, opening..=self.messages.len()).filter_map(same).collect();
+        let (calls, results): (Vec<&String>, Vec<&String>) = all.iter().partition(|path| is_call(path));
+        let Some(call) =
+            calls.get(1).filter(|path| path.starts_with(&format!("/{}/{opening}/", list_key(self.wire))))
+        else {
+            return;
+        };
+        let taken: HashSet<Cow<'_, str>> =
+            ids_at(self.wire, self.messages, 0..=self.messages.len()).map(|(_, id)| id).collect();
+        let free = (2..).map(|number| ids::fit(self.wire, &format!("{id}_{number}")).into_owned());
+        let Some(new) = free.into_iter().find(|new| !taken.contains(new.as_str())).map(|new| quote(&new))
+        else {
+            return;
+        };
+        edits.insert((*call).clone(), Edit::Put(new.clone()));
         // The first result is the first call's.
-        if let Some((message, block)) = results.nth(1) {
-            edits.insert(format!("/messages/{message}/content/{block}/tool_use_id"), Edit::Put(new));
+        if let Some(result) = results.get(1) {
+            edits.insert((*result).clone(), Edit::Put(new));
+        }
+    }
+
+    /// Leaves out a block inside a result, or of the system field; blocks of messages go when the list is printed anew.
+    fn remove_inner(&self, edits: &mut Edits) {
+        if self.path.split('/').count() > 5 || self.path.starts_with("/system/") {
+            self.remove(self.path, edits);
         }
     }
 
@@ -325,9 +343,12 @@ impl<'a> Place<'a> {
 
     /// A response that is no object becomes one.
     fn wrap_response(&self, edits: &mut Edits) {
-        let value = self.value(self.path).filter(|value| value.kind() != Kind::Null);
-        let text = value.map_or_else(|| "\"\"".into(), json::one_line);
-        edits.insert(self.path.into(), Edit::Put(format!("{{\"output\":{text}}}")));
+        let Some(value) = self.value(self.path) else { return };
+        if value.kind() == Kind::Object {
+            edits.insert(format!("{}/response", self.path), Edit::Put("{\"output\":\"\"}".into()));
+            return;
+        }
+        edits.insert(self.path.into(), Edit::Put(format!("{{\"output\":{}}}", json::one_line(value))));
     }
 
     /// Offers the tools the history names.
@@ -395,20 +416,37 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Where the ids of calls and results stand.
-fn id_paths(wire: Wire, messages: &[Raw<'_>]) -> Vec<String> {
+/// Whether the id at a path is that of a call.
+fn is_call(path: &str) -> bool {
+    path.ends_with("/id") || path.contains("/toolUse/")
+}
+
+/// The ids of calls and results in some messages, with their places.
+fn ids_at<'a>(
+    wire: Wire,
+    messages: &'a [Raw<'a>],
+    numbers: RangeInclusive<usize>,
+) -> impl Iterator<Item = (String, Cow<'a, str>)> {
     let list = list_key(wire);
-    let mut paths = Vec::new();
-    for (number, message) in messages.iter().enumerate() {
+    let messages = messages.iter().enumerate().filter(move |(number, _)| numbers.contains(number));
+    messages.flat_map(move |(number, message)| {
         let base = format!("/{list}/{number}");
-        paths.extend(["tool_call_id", "call_id"].iter().map(|key| format!("{base}/{key}")));
-        let calls = message.get("tool_calls").into_iter().flat_map(Raw::elements);
-        paths.extend(calls.enumerate().map(|(call, _)| format!("{base}/tool_calls/{call}/id")));
-        let blocks = message.get("content").into_iter().flat_map(Raw::elements);
-        for (block, _) in blocks.enumerate() {
-            let keys = ["id", "tool_use_id", "toolUse/toolUseId", "toolResult/toolUseId"];
-            paths.extend(keys.iter().map(|key| format!("{base}/content/{block}/{key}")));
+        let mut found: Vec<(String, Option<Raw<'a>>)> = Vec::new();
+        for key in ["tool_call_id", "call_id"] {
+            found.push((format!("{base}/{key}"), message.get(key)));
         }
-    }
-    paths
+        for (call, raw) in message.get("tool_calls").into_iter().flat_map(Raw::elements).enumerate() {
+            found.push((format!("{base}/tool_calls/{call}/id"), raw.get("id")));
+        }
+        for (block, raw) in message.get("content").into_iter().flat_map(Raw::elements).enumerate() {
+            for key in ["id", "tool_use_id"] {
+                found.push((format!("{base}/content/{block}/{key}"), raw.get(key)));
+            }
+            for key in ["toolUse", "toolResult"] {
+                let id = raw.get(key).and_then(|inner| inner.get("toolUseId"));
+                found.push((format!("{base}/content/{block}/{key}/toolUseId"), id));
+            }
+        }
+        found.into_iter().filter_map(|(path, id)| Some((path, id?.string()?)))
+    })
 }

@@ -17,6 +17,7 @@ mod size;
 mod thinking;
 
 use self::finding::Findings;
+pub(in crate::wire) use self::models::refuses_system_messages;
 use self::request::Request;
 pub(super) use self::rules::{RULES, UNSEEN};
 use super::Report;

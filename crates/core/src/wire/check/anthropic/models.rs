@@ -24,7 +24,7 @@ pub(super) fn takes_prefill(model: &ModelName) -> bool {
 }
 
 /// Models from before system messages could stand among the others.
-pub(super) fn refuses_system_messages(model: &ModelName) -> bool {
+pub(in crate::wire) fn refuses_system_messages(model: &ModelName) -> bool {
     is_claude(model, |variant, version| match variant {
         "fable" | "mythos" => false,
         "sonnet" => version < (5, 0),

@@ -54,7 +54,8 @@ fn looks_signed(signature: Raw<'_>) -> bool {
     })
 }
 
-/// With thinking switched on by hand, the answer whose results are being handed in begins with thinking.
+/// With thinking switched on by hand, the turn that waits for an answer to its results begins with thinking. The
+/// model thinks once, and may then call tools in several messages.
 fn check_open_loop(request: &Request<'_>, found: &mut Findings) {
     let by_hand = request.get("thinking").and_then(|thinking| thinking.get("type")).and_then(Raw::string);
     if by_hand.as_deref() != Some("enabled") {
@@ -63,11 +64,17 @@ fn check_open_loop(request: &Request<'_>, found: &mut Findings) {
     let Some((end, _)) = request.last_spoken().filter(|(_, turn)| hands_in_results(request, turn)) else {
         return;
     };
-    let before = request.turns.get(..end).unwrap_or_default();
-    let Some(last) = before.iter().rfind(|turn| turn.role == Role::Assistant) else { return };
-    if let Some(first) = request.blocks(last).next().filter(|first| !first.is_thinking()) {
-        let message =
-            "thinking is enabled and this does not begin with it; switch it off until the tools are done";
+    let looped = request.turns.get(..end).unwrap_or_default().iter().rev();
+    let mut answers = looped
+        .take_while(|turn| turn.role != Role::User || hands_in_results(request, turn))
+        .filter(|turn| turn.role == Role::Assistant);
+    let thinks = |turn: &Turn| request.blocks(turn).any(Block::is_thinking);
+    let Some(last) = answers.next() else { return };
+    if let Some(first) = request.blocks(last).next()
+        && !thinks(last)
+        && !answers.any(thinks)
+    {
+        let message = "thinking is enabled and this turn has none; switch it off until the tools are done";
         found.add("AN-32", first.place, message);
     }
 }

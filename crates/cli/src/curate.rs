@@ -2,7 +2,7 @@
 
 use scrollback_core::manager::{SharedManager, parse_list};
 use scrollback_core::model::ModelName;
-use scrollback_core::wire::{LeftOut, Purpose, RenderOptions, Rendered, Wire};
+use scrollback_core::wire::{LeftOut, Purpose, RenderOptions, Rendered, Wire, opening_tokens};
 use scrollback_core::{
     CurationContext, Decision, Epoch, Explanation, HistoryCurated, Role, Source, Summaries, Tools,
     Unfinished, View,
@@ -156,8 +156,9 @@ impl Job {
     ) -> Result<T, Failure> {
         let offered = loaded.tools.take();
         self.cx.tools = self.cx.tools.or(offered);
-        let view = loaded.record.view(&self.cx, &*self.manager)?;
         let wire = self.to.unwrap_or(loaded.wire);
+        self.cx.wire = Some(wire);
+        let view = loaded.record.view(&self.cx, &*self.manager)?;
         let options = RenderOptions {
             purpose: Purpose::Send,
             model: self.cx.model.as_ref(),
@@ -229,6 +230,7 @@ pub(crate) fn to_json(curated: &Curated<'_>) -> Result<String, Failure> {
         decision: decision.clone(),
     };
     let view = curated.items();
+    let opening = if curated.rendered.opened { opening_tokens(count.counter.tokenizer) } else { 0 };
     let answer = Answer {
         wire: curated.wire,
         counts: Counts { original: record.message_count(), curated: view.len() },
@@ -238,7 +240,7 @@ pub(crate) fn to_json(curated: &Curated<'_>) -> Result<String, Failure> {
         warnings: answer::reindexed(&curated.view.warnings(), curated.loaded)?,
         tokens: Tokens {
             original: record.tokens(curated.cx.counter) as usize + count.overhead,
-            curated: count.total,
+            curated: count.total + opening,
             method: count.counter.method,
             tokenizer: count.counter.tokenizer,
         },

@@ -95,6 +95,8 @@ pub struct CurationContext {
     pub scope: Option<String>,
     /// Where summaries come from.
     pub summaries: Summaries,
+    /// The wire the view will be sent on, where it is known: budgets leave room for what some wires put in front.
+    pub wire: Option<Wire>,
 }
 
 impl Default for CurationContext {
@@ -110,6 +112,7 @@ impl Default for CurationContext {
             windows: BTreeMap::new(),
             scope: None,
             summaries: Summaries::Recorded,
+            wire: None,
         }
     }
 }
@@ -118,6 +121,12 @@ impl CurationContext {
     /// The defaults for a model: its tokenizer counts.
     pub fn for_model(model: Option<ModelName>) -> Self {
         CurationContext { counter: Counter::for_model(model.as_ref()), model, ..CurationContext::default() }
+    }
+
+    /// Tokens of the message that the wire may put in front of the first one.
+    pub(crate) fn opening(&self, counter: Counter) -> usize {
+        let opens = self.wire.is_some_and(Wire::starts_with_user);
+        if opens { crate::wire::opening_tokens(counter.tokenizer) } else { 0 }
     }
 
     /// Tokens a request has beside its messages.

@@ -208,7 +208,9 @@ struct CutGauge<'i> {
 impl<'i> CutGauge<'i> {
     fn new(inner: &'i StickyInner, counter: Counter, view: &View<'_>, cx: &CurationContext) -> Self {
         let fixed = match inner {
-            StickyInner::TokenBudget(_) => cx.overhead(counter) + view.anchored_tokens(counter),
+            StickyInner::TokenBudget(_) => {
+                cx.overhead(counter) + cx.opening(counter) + view.anchored_tokens(counter)
+            }
             _ => 0,
         };
         let first = match inner {

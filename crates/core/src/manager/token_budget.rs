@@ -57,6 +57,7 @@ pub(crate) fn room_beside(
     limit: usize,
 ) -> Result<usize, CurationError> {
     let protected: usize = view.protected().iter().map(|index| view.group_tokens(cx.counter, index)).sum();
-    let needed = cx.overhead(cx.counter) + view.anchored_tokens(cx.counter) + protected;
+    let around = cx.overhead(cx.counter) + cx.opening(cx.counter);
+    let needed = around + view.anchored_tokens(cx.counter) + protected;
     limit.checked_sub(needed).ok_or(CurationError::BudgetTooSmall { needed, budget: limit })
 }

@@ -20,6 +20,7 @@ use crate::decision::Decision;
 use crate::entry::{Entry, Role, Time};
 use crate::json::{JsonError, Raw};
 use crate::record::{AppendError, Record, Slot};
+use crate::tokens::{Tokenizer, entry_tokens};
 use crate::view::Item;
 
 pub use render::{
@@ -108,6 +109,11 @@ impl Wire {
         }
     }
 
+    /// Whether the provider wants the first message to be a user's.
+    pub fn starts_with_user(self) -> bool {
+        matches!(self, Wire::Anthropic | Wire::Gemini | Wire::Bedrock)
+    }
+
     /// The same for an entry whose role is known: on one wire instructions look like any other message.
     pub(crate) fn read_entry(self, role: Role, message: Raw<'_>) -> Result<Entry, WireError> {
         match (self, role) {
@@ -126,6 +132,11 @@ impl fmt::Display for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// Tokens of the message that opens a list where the provider wants a user first.
+pub fn opening_tokens(tokenizer: Tokenizer) -> usize {
+    entry_tokens(tokenizer, &Entry::text(Role::User, OPENING))
 }
 
 /// Every place of a record in the neutral form: what was said, decided and erased.

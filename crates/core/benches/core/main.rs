@@ -7,8 +7,10 @@
 
 mod curating;
 mod export;
+#[allow(dead_code)] // the benchmark of wires has use for the rest
 mod measure;
 mod naive;
+#[allow(dead_code)]
 mod session;
 mod table;
 mod volume;

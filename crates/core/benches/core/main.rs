@@ -7,6 +7,7 @@
 
 mod curating;
 mod export;
+mod heap;
 #[allow(dead_code)] // the benchmark of wires has use for the rest
 mod measure;
 mod naive;

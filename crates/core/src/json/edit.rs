@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Kind, Raw, escape_pointer, write_string};
+use super::{Kind, Raw, escape_pointer, unescape, write_string};
 
 /// What happens to one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,15 +51,15 @@ fn write(out: &mut String, value: Raw<'_>, path: &str, edits: &Edits) {
         Kind::Object => {
             out.push('{');
             let mut keys = Vec::new();
-            for (key, member) in value.members() {
-                let pointer = format!("{path}/{}", escape_pointer(&key));
+            for (key, member) in value.spelled_members() {
+                let pointer = format!("{path}/{}", escape_pointer(&unescape(key.text())));
                 let put = match edits.get(&pointer) {
                     Some(Edit::Remove) => continue,
                     Some(Edit::Put(text) | Edit::Before(text)) => Some(text.as_str()),
                     None => None,
                 };
                 separate(out, '{');
-                write_string(out, &key);
+                out.push_str(key.text());
                 out.push(':');
                 match put {
                     Some(text) => out.push_str(text),
@@ -140,5 +140,12 @@ mod tests {
             assert!(check(&edited).is_ok());
         }
         assert_eq!(edit(check(text).unwrap(), &Edits::new()), text);
+    }
+
+    #[test]
+    fn keys_keep_their_spelling() {
+        let text = r#"{"\u0061":{"b":1},"c\/d":2}"#;
+        let edits = Edits::from([("/a/b".into(), Edit::Put("3".into()))]);
+        assert_eq!(edit(check(text).unwrap(), &edits), r#"{"\u0061":{"b":3},"c\/d":2}"#);
     }
 }

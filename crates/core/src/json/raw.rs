@@ -86,6 +86,12 @@ impl<'a> Raw<'a> {
         Members { rest: Rest::inside(self, Kind::Object) }
     }
 
+    /// The same with every key as it was written, a string literal.
+    pub(crate) fn spelled_members(self) -> impl Iterator<Item = (Raw<'a>, Raw<'a>)> {
+        let mut rest = Rest::inside(self, Kind::Object);
+        std::iter::from_fn(move || rest.value().zip(rest.value()))
+    }
+
     /// An object taken apart once, to be asked for several keys; the first key that stands twice is the error.
     pub fn object(self) -> Result<Object<'a>, Cow<'a, str>> {
         let object = Object { members: self.members().collect() };

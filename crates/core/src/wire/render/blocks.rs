@@ -113,8 +113,7 @@ fn draft(
             && matches!(after, None | Some(Role::Assistant));
         if own
             && item.fidelity == Fidelity::AsSaid
-            && (placed || !cx.sends())
-            && cx.wire != crate::wire::Wire::Gemini
+            && (!cx.sends() || (placed && cx.wire != crate::wire::Wire::Gemini))
         {
             return Some(verbatim(entry, Vec::new()));
         }

@@ -90,16 +90,17 @@ impl Draft {
         list.push(']');
         let Some(shell) = &self.shell else { return format!("{{\"role\":\"{role}\",\"{key}\":{list}}}") };
         let mut out = String::from("{");
-        let mut put = |name: &str, value: &str| {
+        for (name, value) in Raw::trusted(shell).spelled_members() {
             if out.len() > 1 {
                 out.push(',');
             }
-            json::write_string(&mut out, name);
+            out.push_str(name.text());
             out.push(':');
-            out.push_str(value);
-        };
-        for (name, value) in Raw::trusted(shell).members() {
-            if name == key { put(&name, &list) } else { put(&name, &json::one_line(value)) }
+            if json::unescape(name.text()) == key {
+                out.push_str(&list);
+            } else {
+                out.push_str(&json::one_line(value));
+            }
         }
         out.push('}');
         out

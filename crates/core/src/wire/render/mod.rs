@@ -287,34 +287,35 @@ impl Rendered {
                 if out.len() > 1 {
                     out.push(',');
                 }
-                json::write_string(&mut out, name);
+                out.push_str(name);
                 out.push(':');
                 out.push_str(value);
             };
             let names: Vec<_> = object.members().map(|(name, _)| name).collect();
             let has = |key: &str| names.iter().any(|name| name == key);
-            for (name, value) in object.members() {
+            for (spelled, value) in object.spelled_members() {
+                let (spelled, name) = (spelled.text(), json::unescape(spelled.text()));
                 if name == *key {
                     if let Some((key, system)) = system_key.zip(self.system.as_ref())
                         && !system::names(wire).iter().any(|key| has(key))
                     {
-                        put(key, system);
+                        put(&quote(key), system);
                     }
-                    put(&name, self.list_value(wire, value, &list));
+                    put(spelled, self.list_value(wire, value, &list));
                 } else if system::names(wire).contains(&name.as_ref()) {
                     match &self.system {
-                        Some(system) => put(&name, system),
-                        None if value.kind() == json::Kind::Null => put(&name, "null"),
+                        Some(system) => put(spelled, system),
+                        None if !system::holds(wire, value) => put(spelled, &json::one_line(value)),
                         None => {}
                     }
                 } else {
-                    put(&name, &json::one_line(value));
+                    put(spelled, &json::one_line(value));
                 }
             }
             if let Some(tools) = &self.tools
                 && !has(tools::key(wire))
             {
-                put(tools::key(wire), tools);
+                put(&quote(tools::key(wire)), tools);
             }
             out.push('}');
             return out;

@@ -10,7 +10,7 @@ mod bodies;
 
 const CASES: usize = 20_000;
 /// A case of these is tried on several wires or formats.
-const LONG_CASES: usize = 3_000;
+const LONG_CASES: usize = 10_000;
 
 /// Every file below a folder of the corpus.
 fn fixtures(folder: &str) -> Vec<Vec<u8>> {

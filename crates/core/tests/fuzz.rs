@@ -1,10 +1,47 @@
 //! The short form of `./dev fuzz`: the same bodies over mutated seeds, on every test run.
-#![allow(clippy::panic)]
+#![allow(clippy::panic, clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::path::Path;
+
+use serde_json::Value;
 
 #[path = "../../../fuzz/bodies.rs"]
 mod bodies;
 
 const CASES: usize = 20_000;
+/// A case of these is tried on several wires or formats.
+const LONG_CASES: usize = 10_000;
+
+/// Every file below a folder of the corpus.
+fn fixtures(folder: &str) -> Vec<Vec<u8>> {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus").join(folder)];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    files.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// The fixtures of a folder themselves, then mutations of them.
+fn over_fixtures(folder: &str, start: u64, tokens: &[&str], body: fn(&[u8])) {
+    let seeds = fixtures(folder);
+    let seeds: Vec<&[u8]> = seeds.iter().map(Vec::as_slice).collect();
+    assert!(seeds.len() > 10, "the fixtures were found");
+    seeds.iter().for_each(|seed| body(seed));
+    let tokens: Vec<&[u8]> = tokens.iter().map(|token| token.as_bytes()).collect();
+    let values: Vec<Value> = seeds.iter().filter_map(|seed| serde_json::from_slice(seed).ok()).collect();
+    let mut numbers = Numbers(start);
+    for _ in 0..LONG_CASES {
+        body(&mutate(&mut numbers, &seeds, &tokens));
+        if !values.is_empty() {
+            body(rearrange(&mut numbers, &values).to_string().as_bytes());
+        }
+    }
+}
 
 /// The same numbers on every machine (splitmix64).
 struct Numbers(u64);
@@ -47,6 +84,47 @@ fn mutate(numbers: &mut Numbers, seeds: &[&[u8]], tokens: &[&[u8]]) -> Vec<u8> {
         }
     }
     data
+}
+
+/// One value with a few of its parts removed, repeated, or replaced by parts of another: JSON as before, if hardly sense.
+fn rearrange(numbers: &mut Numbers, values: &[Value]) -> Value {
+    let mut value = values[numbers.below(values.len())].clone();
+    for _ in 0..=numbers.below(4) {
+        let other = &values[numbers.below(values.len())];
+        let taken = part(numbers, &mut other.clone()).take();
+        match (part(numbers, &mut value), numbers.below(4)) {
+            (Value::Array(list), 0) if !list.is_empty() => drop(list.remove(numbers.below(list.len()))),
+            (Value::Array(list), 1) if !list.is_empty() => list.push(list[numbers.below(list.len())].clone()),
+            (Value::Array(list), 2) => list.insert(numbers.below(list.len() + 1), taken),
+            (Value::Object(map), 0) => {
+                drop(map.keys().nth(numbers.below(map.len())).cloned().map(|key| map.remove(&key)))
+            }
+            (place, _) => *place = taken,
+        }
+    }
+    value
+}
+
+/// Some part of a value.
+fn part<'v>(numbers: &mut Numbers, value: &'v mut Value) -> &'v mut Value {
+    let (mut value, mut depth) = (value, 1 + numbers.below(8));
+    loop {
+        depth -= 1;
+        let children = match value {
+            Value::Array(list) if depth > 0 => list.len(),
+            Value::Object(map) if depth > 0 => map.len(),
+            _ => 0,
+        };
+        if children == 0 {
+            return value;
+        }
+        let chosen = numbers.below(children);
+        value = match value {
+            Value::Array(list) => &mut list[chosen],
+            Value::Object(map) => map.values_mut().nth(chosen).unwrap(),
+            _ => unreachable!(),
+        };
+    }
 }
 
 #[test]
@@ -152,4 +230,50 @@ fn configurations_never_panic() {
     bodies::config("sticky(".repeat(100_000).as_bytes());
     bodies::config("[".repeat(100_000).as_bytes());
     bodies::config(format!("compose({})", "compose(".repeat(5000)).as_bytes());
+}
+
+/// What turns one JSON value into another.
+#[rustfmt::skip]
+const JSON: &[&str] = &[
+    "null", "[]", "{}", r#""""#, r#"" ""#, "0", "true", r"\ud83d\ude00", r"\u0061", "1e400", ",", ":", "]", "}", " ", "\n",
+];
+
+/// The words of requests.
+#[rustfmt::skip]
+const REQUESTS: &[&str] = &[
+    r#""role":"user""#, r#""role":"assistant""#, r#""role":"model""#, r#""role":"tool""#, r#""role":"system""#,
+    r#""type":"tool_use""#, r#""type":"tool_result""#, r#""type":"reasoning""#, r#""type":"function_call""#,
+    r#""type":"function_call_output""#, r#""call_id":"a""#, r#""tool_use_id":"a""#,
+    r#""cache_control":{"type":"ephemeral"}"#, r#""content":[{"text":"x"}]"#, r#"{"text":""}"#,
+    r#"{"role":"user","content":"x"},"#,
+];
+
+/// The words of event streams.
+#[rustfmt::skip]
+const EVENTS: &[&str] = &[
+    "data: ", "event: ", "\n\n", "\r\n", "\r", "id: 1\n", "data: [DONE]\n\n", "\u{feff}",
+    "event: ping\ndata: {}\n\n", r#""index":1"#, r#""index":0"#, r#""delta":{}"#, r#""type":"error""#,
+];
+
+/// The words of transcripts.
+#[rustfmt::skip]
+const TRANSCRIPTS: &[&str] = &[
+    r#""type":"user""#, r#""type":"assistant""#, r#""parentUuid":null"#, r#""isSidechain":true"#, r#""role":"user""#,
+    r#""content":"x""#, r#""traj":[]"#, r#""history":[]"#, r#""samples":[{}]"#, r#""conversations":[]"#,
+    r#""from":"gpt""#, "- ", "  ", "|", "'", "\u{feff}",
+];
+
+#[test]
+fn requests_of_every_wire_hold_their_promises() {
+    over_fixtures("wire", 3, &[REQUESTS, JSON].concat(), bodies::wires);
+}
+
+#[test]
+fn streams_do_not_depend_on_how_they_are_cut() {
+    over_fixtures("stream", 4, &[EVENTS, JSON].concat(), bodies::stream);
+}
+
+#[test]
+fn transcripts_never_panic() {
+    over_fixtures("transcript", 5, &[TRANSCRIPTS, JSON].concat(), bodies::transcript);
 }

@@ -99,7 +99,9 @@ fn spelling_survives_on_every_wire() {
             Wire::OpenaiChat,
             r#"{"z":1e3,"messages":[{"content":null,"role":"assistant","tool_calls":null,"x":[1.0,{"b":"\u00e9","a":-0}]},{"role":"user","content":"","name":"\/n"}],"a":{}}"#,
         ),
+        (Wire::OpenaiChat, r#"{"\u006dessages":[{"role":"user","content":"x"}],"\/":1}"#),
         (Wire::OpenaiResponses, r#"{"input":"h\u00e9","instructions":"\/s","x":1.50}"#),
+        (Wire::OpenaiResponses, r#"{"input":"x","instructions":{"id":"p"}}"#),
         (
             Wire::OpenaiResponses,
             r#"{"instructions":null,"input":[{"content":[],"role":"user"},{"type":"reasoning","summary":[],"id":"rs_1","x":1E5},{"type":"function_call","arguments":"{\"a\": 1}","call_id":"c","name":"f"},{"type":"web_search_call","id":"w","y":null},{"output":null,"type":"function_call_output","call_id":"c"},{"type":"unknown_thing","q":[0.10]}]}"#,
@@ -111,6 +113,14 @@ fn spelling_survives_on_every_wire() {
         (
             Wire::Gemini,
             r#"{"contents":[{"parts":[{"text":"a"},{"functionResponse":{"name":"f","response":{"x":1.0}}},{"function_response":{"name":"g","response":{}}}],"role":"user"},{"role":"model","parts":[]}],"system_instruction":{"parts":[{"text":"s"}]}}"#,
+        ),
+        (
+            Wire::Anthropic,
+            r#"{"messages":[{"role":"user","c\u006fntent":[{"type":"tool_result","tool_use_id":"t"},{"type":"text","text":"a"}],"\/":1}]}"#,
+        ),
+        (
+            Wire::Gemini,
+            r#"{"contents":[{"parts":[{"text":"a"}]},{"role":"system","parts":[{"x":1}]},{"role":"model","parts":[{"text":"b"}]}]}"#,
         ),
         (
             Wire::Bedrock,

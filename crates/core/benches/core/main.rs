@@ -7,8 +7,11 @@
 
 mod curating;
 mod export;
+mod heap;
+#[allow(dead_code)] // the benchmark of wires has use for the rest
 mod measure;
 mod naive;
+#[allow(dead_code)]
 mod session;
 mod table;
 mod volume;

@@ -70,6 +70,25 @@ pub(crate) fn plain_list(bytes: usize) -> String {
     list + "]"
 }
 
+/// A conversation in which people talk and now and then a tool is asked, some 500 bytes a message: a system message, a
+/// question, and so many exchanges that `enough` says yes. It ends with a question.
+pub(crate) fn talk(enough: impl Fn(&[String]) -> bool) -> Vec<String> {
+    let mut dice = Dice(SEED);
+    let said = |role: &str, dice: &mut Dice| {
+        let sentences = dice.between(3, 7);
+        json!({ "role": role, "content": prose(dice, sentences) }).to_string()
+    };
+    let mut messages = vec![system(), said("user", &mut dice)];
+    while !enough(&messages) {
+        if dice.one_in(3) {
+            let (ask, [answer]) = round(&mut dice);
+            messages.extend([ask, answer]);
+        }
+        messages.extend([said("assistant", &mut dice), said("user", &mut dice)]);
+    }
+    messages
+}
+
 /// Everything in an entry that a model reads as text.
 pub(crate) fn text_of(entry: &Entry) -> String {
     let mut text = entry.content().unwrap_or_default();

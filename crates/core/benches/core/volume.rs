@@ -6,7 +6,7 @@ use scrollback_core::wire::{RenderOptions, Wire};
 use scrollback_core::{CurationContext, Entry};
 
 use crate::table::{self, against, megabytes, note, rate, time};
-use crate::{Fallible, entries_before, measure, read, record_of, session};
+use crate::{Fallible, entries_before, heap, measure, read, record_of, session};
 
 /// Tokens of text nobody has counted yet.
 pub(crate) fn counting() -> Fallible<()> {
@@ -93,14 +93,14 @@ pub(crate) fn wire() -> Fallible<()> {
 /// What a record holds on the heap.
 pub(crate) fn memory() -> Fallible<()> {
     let list = session::as_list(&session::before(10_000));
-    let before = measure::live_bytes();
+    let before = heap::live_bytes();
     let mut entries: Vec<Entry> = read(&list)?;
     entries.shrink_to_fit();
-    let of_entries = measure::live_bytes() - before;
+    let of_entries = heap::live_bytes() - before;
     let record = record_of(entries)?;
-    let of_record = measure::live_bytes() - before;
+    let of_record = heap::live_bytes() - before;
     record.tokens(CurationContext::default().counter);
-    let counted = measure::live_bytes() - before;
+    let counted = heap::live_bytes() - before;
     let share = |bytes: usize| bytes as f64 / list.len() as f64;
     let row =
         |name: &str, bytes: usize| vec![name.to_string(), megabytes(bytes), format!("{:.2}", share(bytes))];

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use memchr::memchr2;
+
 use super::string::hex4;
 use super::{Raw, escape_pointer, is_space, is_space_char, unescape};
 
@@ -252,22 +254,24 @@ impl Checker<'_> {
         self.at += 1;
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let Some(stop) = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20)
-            else {
-                self.at = self.bytes.len();
-                return Err("string without its closing quote".into());
-            };
+            let stop = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+            let plain = rest.get(..stop).unwrap_or_default();
+            // The least of many bytes is found faster than the first that is too small.
+            let least = plain.iter().fold(u8::MAX, |least, &byte| least.min(byte));
+            if least < b' ' {
+                let control = plain.iter().position(|&byte| byte < b' ').unwrap_or_default();
+                self.at += control;
+                let byte = plain.get(control).copied().unwrap_or_default();
+                return Err(format!("control character \\u{byte:04x} in a string must be escaped"));
+            }
             self.at += stop;
             match rest.get(stop) {
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(());
                 }
-                Some(b'\\') => self.escape()?,
-                byte => {
-                    let byte = byte.copied().unwrap_or_default();
-                    return Err(format!("control character \\u{byte:04x} in a string must be escaped"));
-                }
+                Some(_) => self.escape()?,
+                None => return Err("string without its closing quote".into()),
             }
         }
     }

@@ -142,4 +142,11 @@ mod tests {
         }
         assert_eq!(edit(check(text).unwrap(), &Edits::new()), text);
     }
+
+    #[test]
+    fn keys_keep_their_spelling() {
+        let text = r#"{"\u0061":{"b":1},"c\/d":2}"#;
+        let edits = Edits::from([("/a/b".into(), Edit::Put("3".into()))]);
+        assert_eq!(edit(check(text).unwrap(), &edits), r#"{"\u0061":{"b":3},"c\/d":2}"#);
+    }
 }

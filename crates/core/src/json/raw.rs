@@ -94,12 +94,10 @@ impl<'a> Raw<'a> {
 
     /// An object taken apart once, to be asked for several keys; the first key that stands twice is the error.
     pub fn object(self) -> Result<Object<'a>, Cow<'a, str>> {
-        let members: Vec<(Cow<'a, str>, Raw<'a>)> = self.members().collect();
-        let mut keys: Vec<&str> = members.iter().map(|(key, _)| key.as_ref()).collect();
-        keys.sort_unstable();
-        match keys.windows(2).find(|pair| pair.first() == pair.last()).and_then(|pair| pair.first()) {
-            Some(key) => Err(Cow::Owned((*key).to_string())),
-            None => Ok(Object { members }),
+        let object = Object { members: self.members().collect() };
+        match object.key_that_stands_twice() {
+            Some(key) => Err(Cow::Owned(key.to_string())),
+            None => Ok(object),
         }
     }
 
@@ -110,8 +108,11 @@ impl<'a> Raw<'a> {
     }
 }
 
+/// Up to so many members each pair is compared, which needs no memory; beyond that they are sorted.
+const FEW_MEMBERS: usize = 16;
+
 /// The members of an object in which no key stands twice.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Object<'a> {
     members: Vec<(Cow<'a, str>, Raw<'a>)>,
 }
@@ -120,6 +121,18 @@ impl<'a> Object<'a> {
     /// The value under `key`.
     pub fn get(&self, key: &str) -> Option<Raw<'a>> {
         self.members.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
+    }
+
+    /// One of the keys that stand twice.
+    fn key_that_stands_twice(&self) -> Option<&str> {
+        if self.members.len() <= FEW_MEMBERS {
+            let later = |next: usize| self.members.iter().skip(next);
+            let mut keys = (1..).zip(&self.members).map(|(next, (key, _))| (next, key.as_ref()));
+            return keys.find(|(next, key)| later(*next).any(|(other, _)| other == key)).map(|(_, key)| key);
+        }
+        let mut keys: Vec<&str> = self.members.iter().map(|(key, _)| key.as_ref()).collect();
+        keys.sort_unstable();
+        keys.windows(2).find(|pair| pair.first() == pair.last()).and_then(|pair| pair.first().copied())
     }
 
     /// Keys and values, in order.

@@ -117,7 +117,7 @@ impl Wire {
     /// The same for an entry whose role is known: on one wire instructions look like any other message.
     pub(crate) fn read_entry(self, role: Role, message: Raw<'_>) -> Result<Entry, WireError> {
         match (self, role) {
-            (Wire::Gemini, Role::System) => parse::gemini::read_system(message, ""),
+            (Wire::Gemini, Role::System) => parse::gemini::read_system(message, &parse::At::Body),
             _ => self.read_message(message),
         }
     }
@@ -290,8 +290,8 @@ impl WireError {
         &self.path
     }
 
-    pub(crate) fn bad_message(path: String, message: String) -> Self {
-        WireError { kind: WireErrorKind::BadMessage, message, path }
+    pub(crate) fn bad_message(path: impl fmt::Display, message: String) -> Self {
+        WireError { kind: WireErrorKind::BadMessage, message, path: path.to_string() }
     }
 
     /// An input without messages.
@@ -307,9 +307,9 @@ impl WireError {
     }
 
     /// A key that stands twice in one object.
-    pub(crate) fn duplicate_key(path: String, key: &str) -> Self {
+    pub(crate) fn duplicate_key(path: impl fmt::Display, key: &str) -> Self {
         let message = format!("the key {key:?} stands twice; readers would disagree about which one counts");
-        WireError { kind: WireErrorKind::BadJson, message, path }
+        WireError { kind: WireErrorKind::BadJson, message, path: path.to_string() }
     }
 }
 

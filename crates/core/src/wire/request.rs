@@ -108,3 +108,26 @@ impl Rendered {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::context::Unfinished;
+    use crate::manager::Passthrough;
+    use crate::wire::ParseOptions;
+
+    #[test]
+    fn a_call_that_had_to_go_takes_its_result_along() {
+        let call = r#"{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}"#;
+        let list = format!(
+            r#"[{{"role":"user","content":"x"}},{{"role":"assistant","tool_calls":[{call},{call}]}}]"#
+        );
+        let parsed = Wire::OpenaiChat.parse(json::check(&list).unwrap(), &ParseOptions::default()).unwrap();
+        let record = parsed.into_record().unwrap();
+        let cx = CurationContext { unfinished: Unfinished::Close, ..CurationContext::default() };
+        let rendered = record.view(&cx, &Passthrough).unwrap().render(Wire::Anthropic, &cx);
+        let found = |word: &str| rendered.messages.concat().matches(word).count();
+        assert_eq!((found("tool_use\""), found("tool_result\"")), (1, 1), "{:?}", rendered.messages);
+    }
+}

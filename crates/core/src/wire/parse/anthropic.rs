@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::at::At;
 use super::read::{
     call_block, empty_entry, id_text, message_list, object, object_arguments, optional_text, own_text,
     role_word, text, tools, unknown_role,
@@ -20,17 +21,18 @@ const ROLES: &str = "user, assistant or system";
 
 /// Reads a list of messages, or a request that holds one under `messages`.
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
-    let (list, shape) = message_list(body, "messages")?;
+    let (list, members, shape) = message_list(body, "messages")?;
     let mut parsed = Parsed::around(shape);
-    if let Some(system) = body.get("system").filter(|system| system.kind() != Kind::Null) {
-        parsed.push(None, read_system(system, "/system")?, options);
+    if let Some(system) = members.get("system").filter(|system| system.kind() != Kind::Null) {
+        parsed.push(None, read_system(system, &At::Body.key("system"))?, options);
     }
+    let path = At::Body.key("messages");
     for (index, message) in list.elements().take(options.take.unwrap_or(usize::MAX)).enumerate() {
-        for entry in read_entries(message, &format!("/messages/{index}"))? {
+        for entry in read_entries(message, &path.index(index))? {
             parsed.push(Some(index), entry, options);
         }
     }
-    parsed.tools = body
+    parsed.tools = members
         .get("tools")
         .filter(|list| list.kind() == Kind::Array)
         .map(|list| tools(Wire::Anthropic, list.elements(), |tool| tool.get("name")));
@@ -40,14 +42,14 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 /// Reads one message that is one entry, or the value of the system field.
 pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
     if message.kind() != Kind::Object {
-        return read_system(message, "");
+        return read_system(message, &At::Body);
     }
-    let source = own_text(message, "", "a message")?;
-    read_entry(&source, "")
+    let source = own_text(message, &At::Body, "a message")?;
+    read_entry(&source, &At::Body)
 }
 
 /// The entries of one message: its results, then the rest.
-fn read_entries(message: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
+fn read_entries(message: Raw<'_>, path: &At<'_>) -> Result<Vec<Entry>, WireError> {
     let source = own_text(message, path, "a message")?;
     // Read whole first, so that trouble is reported where it stands in the message.
     let whole = read_entry(&source, path)?;
@@ -94,10 +96,10 @@ fn result_state(entry: &Entry) -> ContentState {
     }
 }
 
-fn read_entry(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
+fn read_entry(source: &Arc<str>, path: &At<'_>) -> Result<Entry, WireError> {
     let message = object(Raw::trusted(source), path, "a message")?;
     let word = role_word(&message, path, ROLES)?;
-    let role = match word.as_str() {
+    let role = match word.as_ref() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "system" => Role::System,
@@ -105,13 +107,12 @@ fn read_entry(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
     };
     let mut entry = empty_entry(Wire::Anthropic, role, Arc::clone(source));
     if let Some(content) = message.get("content") {
-        let path = format!("{path}/content");
-        (entry.content_state, entry.blocks) = read_content(content, source, &path, role)?;
+        (entry.content_state, entry.blocks) = read_content(content, source, &path.key("content"), role)?;
     }
     Ok(as_result(entry))
 }
 
-fn read_system(system: Raw<'_>, path: &str) -> Result<Entry, WireError> {
+fn read_system(system: Raw<'_>, path: &At<'_>) -> Result<Entry, WireError> {
     let source: Arc<str> = system.text().into();
     let mut entry = empty_entry(Wire::Anthropic, Role::System, Arc::clone(&source));
     (entry.content_state, entry.blocks) = read_content(Raw::trusted(&source), &source, path, Role::System)?;
@@ -122,7 +123,7 @@ fn read_system(system: Raw<'_>, path: &str) -> Result<Entry, WireError> {
 fn read_content(
     content: Raw<'_>,
     source: &Arc<str>,
-    path: &str,
+    path: &At<'_>,
     role: Role,
 ) -> Result<(ContentState, Box<[Block]>), WireError> {
     match content.kind() {
@@ -135,17 +136,17 @@ fn read_content(
             let blocks = content
                 .elements()
                 .enumerate()
-                .map(|(number, block)| read_block(block, source, &format!("{path}/{number}"), role));
+                .map(|(number, block)| read_block(block, source, &path.index(number), role));
             Ok((ContentState::Parts, blocks.collect::<Result<_, _>>()?))
         }
         other => {
             let problem = format!("content must be a text or a list of blocks, not {}", other.name());
-            Err(WireError::bad_message(path.into(), problem))
+            Err(WireError::bad_message(path, problem))
         }
     }
 }
 
-fn read_block(raw: Raw<'_>, source: &Arc<str>, path: &str, role: Role) -> Result<Block, WireError> {
+fn read_block(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>, role: Role) -> Result<Block, WireError> {
     let block = object(raw, path, "a content block")?;
     let word = block.get("type").and_then(Raw::string);
     let own = || RawJson::new(source, raw);
@@ -195,9 +196,9 @@ fn marks(block: &Object<'_>, source: &Arc<str>) -> Option<Box<Marks>> {
     Some(Box::new(Marks { cache_hint: Some(RawJson::new(source, mark)), provider_id: None }))
 }
 
-fn read_result(block: &Object<'_>, source: &Arc<str>, path: &str) -> Result<ToolResult, WireError> {
+fn read_result(block: &Object<'_>, source: &Arc<str>, path: &At<'_>) -> Result<ToolResult, WireError> {
     let content = match block.get("content") {
-        Some(content) => read_content(content, source, &format!("{path}/content"), Role::Assistant)?.1,
+        Some(content) => read_content(content, source, &path.key("content"), Role::Assistant)?.1,
         None => Box::default(),
     };
     let is_error = match block.get("is_error").map(Raw::text) {
@@ -212,12 +213,12 @@ fn read_media(
     block: &Object<'_>,
     kind: Option<&str>,
     source: &Arc<str>,
-    path: &str,
+    path: &At<'_>,
 ) -> Result<Option<Media>, WireError> {
     let Some(place) = block.get("source").filter(|place| place.kind() == Kind::Object) else {
         return Ok(None);
     };
-    let place = object(place, &format!("{path}/source"), "a source")?;
+    let place = object(place, &path.key("source"), "a source")?;
     let at = |key: &str| optional_text(&place, key, source);
     let found = match place.get("type").and_then(Raw::string).as_deref() {
         Some("base64") => at("data").map(MediaSource::Inline),

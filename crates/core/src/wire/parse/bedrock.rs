@@ -5,6 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use super::at::At;
 use super::read::{
     bytes, call_block, empty_entry, id_text, message_list, object, object_arguments, optional_text, own_text,
     role_word, text, tools, unknown_role,
@@ -22,26 +23,27 @@ const ROLES: &str = "user, assistant or system";
 
 /// Reads a list of messages, or a request that holds one under `messages`.
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
-    let (list, shape) = message_list(body, "messages")?;
+    let (list, members, shape) = message_list(body, "messages")?;
     let mut parsed = Parsed::around(shape);
-    if let Some(system) = body.get("system").filter(|system| system.kind() != Kind::Null) {
-        parsed.push(None, read_system(system, "/system")?, options);
+    if let Some(system) = members.get("system").filter(|system| system.kind() != Kind::Null) {
+        parsed.push(None, read_system(system, &At::Body.key("system"))?, options);
     }
+    let path = At::Body.key("messages");
     for (index, message) in list.elements().take(options.take.unwrap_or(usize::MAX)).enumerate() {
-        for entry in read_entries(message, &format!("/messages/{index}"))? {
+        for entry in read_entries(message, &path.index(index))? {
             parsed.push(Some(index), entry, options);
         }
     }
-    parsed.tools = body.get("toolConfig").and_then(|config| config.get("tools")).and_then(read_tools);
+    parsed.tools = members.get("toolConfig").and_then(|config| config.get("tools")).and_then(read_tools);
     Ok(parsed)
 }
 
 /// Reads one message that is one entry, or the value of the `system` field.
 pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
     if message.kind() == Kind::Array {
-        return read_system(message, "");
+        return read_system(message, &At::Body);
     }
-    read_entry(&own_text(message, "", "a message")?, "")
+    read_entry(&own_text(message, &At::Body, "a message")?, &At::Body)
 }
 
 fn read_tools(list: Raw<'_>) -> Option<Tools> {
@@ -52,7 +54,7 @@ fn read_tools(list: Raw<'_>) -> Option<Tools> {
 }
 
 /// The entries of one message: its results, then the rest.
-fn read_entries(message: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
+fn read_entries(message: Raw<'_>, path: &At<'_>) -> Result<Vec<Entry>, WireError> {
     let source = own_text(message, path, "a message")?;
     // Read whole first, so that trouble is reported where it stands in the message.
     let whole = read_entry(&source, path)?;
@@ -71,17 +73,17 @@ fn read_entries(message: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
         .collect()
 }
 
-fn read_entry(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
+fn read_entry(source: &Arc<str>, path: &At<'_>) -> Result<Entry, WireError> {
     let message = object(Raw::trusted(source), path, "a message")?;
     let word = role_word(&message, path, ROLES)?;
-    let role = match word.as_str() {
+    let role = match word.as_ref() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "system" => Role::System,
         _ => return Err(unknown_role(&word, path, ROLES)),
     };
     let (content_state, blocks) = match message.get("content") {
-        Some(content) => read_content(content, source, &format!("{path}/content"), |block, source, path| {
+        Some(content) => read_content(content, source, &path.key("content"), |block, source, path| {
             read_block(block, source, path, role)
         })?,
         None => (ContentState::Absent, Box::default()),
@@ -97,9 +99,10 @@ fn read_entry(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
     Ok(entry)
 }
 
-fn read_system(system: Raw<'_>, path: &str) -> Result<Entry, WireError> {
+fn read_system(system: Raw<'_>, path: &At<'_>) -> Result<Entry, WireError> {
     let source: Arc<str> = system.text().into();
-    let read = |block: Raw<'_>, source: &Arc<str>, path: &str| read_block(block, source, path, Role::System);
+    let read =
+        |block: Raw<'_>, source: &Arc<str>, path: &At<'_>| read_block(block, source, path, Role::System);
     let (content_state, blocks) = read_content(Raw::trusted(&source), &source, path, read)?;
     let mut entry = empty_entry(Wire::Bedrock, Role::System, Arc::clone(&source));
     (entry.content_state, entry.blocks) = (content_state, blocks);
@@ -114,32 +117,30 @@ fn state(content: Raw<'_>) -> ContentState {
 fn read_content(
     content: Raw<'_>,
     source: &Arc<str>,
-    path: &str,
-    read: impl Fn(Raw<'_>, &Arc<str>, &str) -> Result<Block, WireError>,
+    path: &At<'_>,
+    read: impl Fn(Raw<'_>, &Arc<str>, &At<'_>) -> Result<Block, WireError>,
 ) -> Result<(ContentState, Box<[Block]>), WireError> {
     if !matches!(content.kind(), Kind::Array | Kind::Null) {
         let problem = format!("the content must be a list of blocks, not {}", content.kind().name());
-        return Err(WireError::bad_message(path.into(), problem));
+        return Err(WireError::bad_message(path, problem));
     }
-    let blocks = content
-        .elements()
-        .enumerate()
-        .map(|(number, block)| read(block, source, &format!("{path}/{number}")));
+    let blocks =
+        content.elements().enumerate().map(|(number, block)| read(block, source, &path.index(number)));
     Ok((state(content), blocks.collect::<Result<_, _>>()?))
 }
 
-fn read_block(raw: Raw<'_>, source: &Arc<str>, path: &str, role: Role) -> Result<Block, WireError> {
+fn read_block(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>, role: Role) -> Result<Block, WireError> {
     let block = object(raw, path, "a content block")?;
     let inner = |key: &str| match block.get(key) {
-        Some(inner) => object(inner, &format!("{path}/{key}"), &format!("`{key}`")).map(Some),
+        Some(inner) => object(inner, &path.key(key), format_args!("`{key}`")).map(Some),
         None => Ok(None),
     };
     let kind = if block.get("text").is_some() {
         BlockKind::Text(text(&block, "text", source, path)?)
     } else if let Some(call) = inner("toolUse")? {
-        return read_call(raw, &call, source, &format!("{path}/toolUse"));
+        return read_call(raw, &call, source, &path.key("toolUse"));
     } else if let (Role::User, Some(result)) = (role, inner("toolResult")?) {
-        BlockKind::ToolResult(Box::new(read_result(&result, source, &format!("{path}/toolResult"))?))
+        BlockKind::ToolResult(Box::new(read_result(&result, source, &path.key("toolResult"))?))
     } else if let Some(reasoning) =
         inner("reasoningContent")?.and_then(|inner| read_reasoning(&inner, source))
     {
@@ -152,7 +153,7 @@ fn read_block(raw: Raw<'_>, source: &Arc<str>, path: &str, role: Role) -> Result
     Ok(Block::new(kind, Some(RawJson::new(source, raw))))
 }
 
-fn read_call(raw: Raw<'_>, call: &Object<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
+fn read_call(raw: Raw<'_>, call: &Object<'_>, source: &Arc<str>, path: &At<'_>) -> Result<Block, WireError> {
     let style = match call.get("type").and_then(Raw::string).as_deref() {
         Some("server_tool_use") => CallStyle::Server,
         _ => CallStyle::Function,
@@ -162,9 +163,9 @@ fn read_call(raw: Raw<'_>, call: &Object<'_>, source: &Arc<str>, path: &str) -> 
     Ok(call_block(raw, source, id, optional_text(call, "name", source), arguments, style))
 }
 
-fn read_result(result: &Object<'_>, source: &Arc<str>, path: &str) -> Result<ToolResult, WireError> {
+fn read_result(result: &Object<'_>, source: &Arc<str>, path: &At<'_>) -> Result<ToolResult, WireError> {
     let content = match result.get("content") {
-        Some(content) => read_content(content, source, &format!("{path}/content"), read_inner)?.1,
+        Some(content) => read_content(content, source, &path.key("content"), read_inner)?.1,
         None => Box::default(),
     };
     let is_error = match result.get("status").and_then(Raw::string).as_deref() {
@@ -176,7 +177,7 @@ fn read_result(result: &Object<'_>, source: &Arc<str>, path: &str) -> Result<Too
 }
 
 /// A block inside a result.
-fn read_inner(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
+fn read_inner(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<Block, WireError> {
     let block = object(raw, path, "a content block")?;
     let kind = if block.get("text").is_some() {
         BlockKind::Text(text(&block, "text", source, path)?)

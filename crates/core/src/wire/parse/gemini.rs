@@ -9,6 +9,7 @@ mod tests;
 use std::sync::Arc;
 
 pub(super) use self::pair::give_ids;
+use super::at::At;
 use super::read::{
     call_block, empty_entry, id_text, message_list, object, object_arguments, only_member, optional_text,
     own_text, text, tools, unknown_role,
@@ -26,16 +27,17 @@ const ROLES: &str = "user, model, function or system";
 
 /// Reads a list of contents, or a request that holds one under `contents`.
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
-    let (list, shape) = message_list(body, "contents")?;
+    let (list, members, shape) = message_list(body, "contents")?;
     let mut parsed = Parsed::around(shape);
     for key in ["systemInstruction", "system_instruction"] {
-        if let Some(system) = body.get(key).filter(|system| system.kind() != Kind::Null) {
-            parsed.push(None, read_system(system, &format!("/{key}"))?, options);
+        if let Some(system) = members.get(key).filter(|system| system.kind() != Kind::Null) {
+            parsed.push(None, read_system(system, &At::Body.key(key))?, options);
             break;
         }
     }
+    let path = At::Body.key("contents");
     for (index, content) in list.elements().take(options.take.unwrap_or(usize::MAX)).enumerate() {
-        for entry in read_entries(content, &format!("/contents/{index}"))? {
+        for entry in read_entries(content, &path.index(index))? {
             parsed.push(Some(index), entry, options);
         }
     }
@@ -44,7 +46,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             "calls without ids: paired with their responses by name and order, under ids of our own".into(),
         );
     }
-    parsed.tools = body.get("tools").and_then(read_tools);
+    parsed.tools = members.get("tools").and_then(read_tools);
     Ok(parsed)
 }
 
@@ -52,11 +54,11 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 ///
 /// The value of the system field is a content too, mostly without a role; see [`read_system`].
 pub(crate) fn read_message(content: Raw<'_>) -> Result<Entry, WireError> {
-    read_entry(&own_text(content, "", "a content")?, "")
+    read_entry(&own_text(content, &At::Body, "a content")?, &At::Body)
 }
 
 /// Reads the value of the system field.
-pub(crate) fn read_system(system: Raw<'_>, path: &str) -> Result<Entry, WireError> {
+pub(crate) fn read_system(system: Raw<'_>, path: &At<'_>) -> Result<Entry, WireError> {
     let source = own_text(system, path, "the system instruction")?;
     let content = object(Raw::trusted(&source), path, "the system instruction")?;
     let mut entry = empty_entry(Wire::Gemini, Role::System, Arc::clone(&source));
@@ -89,7 +91,7 @@ fn either_text(object: &Object<'_>, camel: &str, snake: &str, source: &Arc<str>)
 }
 
 /// The entries of one content: its responses, then the rest.
-fn read_entries(content: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
+fn read_entries(content: Raw<'_>, path: &At<'_>) -> Result<Vec<Entry>, WireError> {
     let source = own_text(content, path, "a content")?;
     // Read whole first, so that trouble is reported where it stands in the content.
     let whole = read_entry(&source, path)?;
@@ -109,12 +111,12 @@ fn read_entries(content: Raw<'_>, path: &str) -> Result<Vec<Entry>, WireError> {
         .collect()
 }
 
-fn read_entry(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
+fn read_entry(source: &Arc<str>, path: &At<'_>) -> Result<Entry, WireError> {
     let content = object(Raw::trusted(source), path, "a content")?;
     let role = match content.get("role").filter(|role| role.kind() != Kind::Null) {
         None => Role::User,
         Some(role) => {
-            let problem = || WireError::bad_message(format!("{path}/role"), "the role must be a text".into());
+            let problem = || WireError::bad_message(path.key("role"), "the role must be a text".into());
             let word = role.string().ok_or_else(problem)?;
             match word.as_ref() {
                 // Older requests have the responses under a role of their own.
@@ -152,9 +154,9 @@ fn result_state(result: &ToolResult, raw: &RawJson) -> ContentState {
 fn read_parts(
     content: &Object<'_>,
     source: &Arc<str>,
-    path: &str,
+    path: &At<'_>,
 ) -> Result<(ContentState, Box<[Block]>), WireError> {
-    let path = format!("{path}/parts");
+    let path = path.key("parts");
     let Some(parts) = content.get("parts") else { return Ok((ContentState::Absent, Box::default())) };
     match parts.kind() {
         Kind::Null => Ok((ContentState::Null, Box::default())),
@@ -163,7 +165,7 @@ fn read_parts(
             let blocks = parts
                 .elements()
                 .enumerate()
-                .map(|(number, part)| read_part(part, source, &format!("{path}/{number}")));
+                .map(|(number, part)| read_part(part, source, &path.index(number)));
             Ok((ContentState::Parts, blocks.collect::<Result<_, _>>()?))
         }
         other => Err(WireError::bad_message(path, format!("the parts must be a list, not {}", other.name()))),
@@ -178,12 +180,12 @@ fn response_of<'a>(part: &Object<'a>) -> Option<(&'static str, Raw<'a>)> {
     either(part, "functionResponse", "function_response").filter(|_| call_of(part).is_none())
 }
 
-fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
+fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<Block, WireError> {
     let part = object(raw, path, "a part")?;
     let kind = if let Some((key, call)) = call_of(&part) {
-        return read_call(raw, &part, call, source, &format!("{path}/{key}"));
+        return read_call(raw, &part, call, source, &path.key(key));
     } else if let Some((key, response)) = response_of(&part) {
-        BlockKind::ToolResult(Box::new(read_response(response, source, &format!("{path}/{key}"))?))
+        BlockKind::ToolResult(Box::new(read_response(response, source, &path.key(key))?))
     } else if part.get("text").is_some_and(|text| text.kind() != Kind::Null) {
         let said = text(&part, "text", source, path)?;
         if part.get("thought").is_some_and(|thought| thought.text() == "true") {
@@ -208,7 +210,7 @@ fn read_call(
     part: &Object<'_>,
     call: Raw<'_>,
     source: &Arc<str>,
-    path: &str,
+    path: &At<'_>,
 ) -> Result<Block, WireError> {
     let call = object(call, path, "a function call")?;
     let id = id_text(&call, "id", source, path)?;
@@ -221,7 +223,7 @@ fn read_call(
     Ok(block)
 }
 
-fn read_response(response: Raw<'_>, source: &Arc<str>, path: &str) -> Result<ToolResult, WireError> {
+fn read_response(response: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<ToolResult, WireError> {
     let response = object(response, path, "a function response")?;
     let mut content = Vec::new();
     let mut is_error = None;
@@ -231,13 +233,13 @@ fn read_response(response: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Too
         is_error = failed.then_some(true);
     }
     if let Some(parts) = response.get("parts").filter(|parts| parts.kind() != Kind::Null) {
-        let path = format!("{path}/parts");
+        let path = path.key("parts");
         if parts.kind() != Kind::Array {
             let problem = format!("the parts must be a list, not {}", parts.kind().name());
             return Err(WireError::bad_message(path, problem));
         }
         for (number, raw) in parts.elements().enumerate() {
-            let part = object(raw, &format!("{path}/{number}"), "a part")?;
+            let part = object(raw, &path.index(number), "a part")?;
             let kind = media_or_opaque(raw, &part, source);
             content.push(Block::new(kind, Some(RawJson::new(source, raw))));
         }

@@ -4,6 +4,7 @@
 //! Every entry keeps the exact text of its message; its blocks are slices of that text.
 
 pub(super) mod anthropic;
+mod at;
 pub(super) mod bedrock;
 pub(super) mod gemini;
 pub(super) mod openai_chat;
@@ -12,4 +13,5 @@ mod read;
 pub(super) mod scrollback;
 mod split;
 
+pub(super) use at::At;
 pub(super) use read::{RAW_ARGUMENTS, empty_entry};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::at::At;
 use super::read::{
     empty_entry, id_text, message_list, object, optional_text, own_text, role_word, text, tools, unknown_role,
 };
@@ -18,11 +19,12 @@ const ROLES: &str = "system, developer, user, assistant, tool or function";
 
 /// Reads a list of messages, or a request that holds one under `messages`.
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
-    let (list, shape) = message_list(body, "messages")?;
+    let (list, members, shape) = message_list(body, "messages")?;
     let mut parsed = Parsed::around(shape);
     let mut reader = Reader::default();
+    let path = At::Body.key("messages");
     for (index, message) in list.elements().take(options.take.unwrap_or(usize::MAX)).enumerate() {
-        let entry = reader.message(message, index, &format!("/messages/{index}"))?;
+        let entry = reader.message(message, index, &path.index(index))?;
         parsed.push(Some(index), entry, options);
     }
     for &index in &reader.answered {
@@ -34,7 +36,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             }
         }
     }
-    parsed.tools = body.get("tools").filter(|list| list.kind() == Kind::Array).map(|list| {
+    parsed.tools = members.get("tools").filter(|list| list.kind() == Kind::Array).map(|list| {
         tools(Wire::OpenaiChat, list.elements(), |tool| {
             tool.get("function").or_else(|| tool.get("custom")).unwrap_or(tool).get("name")
         })
@@ -45,7 +47,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 
 /// Reads one message.
 pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
-    Reader::default().message(message, 0, "")
+    Reader::default().message(message, 0, &At::Body)
 }
 
 /// Reads messages in order; the order matters only for the old `function_call`, which has no ids.
@@ -64,15 +66,15 @@ fn given_id(index: usize) -> Text {
 }
 
 impl Reader {
-    fn message(&mut self, message: Raw<'_>, index: usize, path: &str) -> Result<Entry, WireError> {
-        let bad = |key: &str, problem: String| WireError::bad_message(format!("{path}{key}"), problem);
+    fn message(&mut self, message: Raw<'_>, index: usize, path: &At<'_>) -> Result<Entry, WireError> {
         let source = own_text(message, path, "a message")?;
         let message = &object(Raw::trusted(&source), path, "a message")?;
         let word = role_word(message, path, ROLES)?;
         let role = role_named(&word).ok_or_else(|| unknown_role(&word, path, ROLES))?;
         let mut entry = empty_entry(Wire::OpenaiChat, role, Arc::clone(&source));
         entry.author = optional_text(message, "name", &source).map(Box::new);
-        let mut blocks = Vec::new();
+        // Nearly every message is one block.
+        let mut blocks = Vec::with_capacity(1);
         entry.content_state = match message.get("content").map(|content| (content.kind(), content)) {
             None => ContentState::Absent,
             Some((Kind::Null, _)) => ContentState::Null,
@@ -82,15 +84,16 @@ impl Reader {
                 ContentState::Text
             }
             Some((Kind::Array, content)) => {
+                let path = path.key("content");
                 for (number, part) in content.elements().enumerate() {
-                    blocks.push(read_part(part, &source, &format!("{path}/content/{number}"))?);
+                    blocks.push(read_part(part, &source, &path.index(number))?);
                 }
                 ContentState::Parts
             }
             Some((other, _)) => {
                 let problem =
                     format!("content must be a text, null or a list of parts, not {}", other.name());
-                return Err(bad("/content", problem));
+                return Err(WireError::bad_message(path.key("content"), problem));
             }
         };
         entry.blocks = match role {
@@ -107,7 +110,7 @@ impl Reader {
         content: Vec<Block>,
         message: &Object<'_>,
         source: &Arc<str>,
-        path: &str,
+        path: &At<'_>,
     ) -> Result<Block, WireError> {
         let name = optional_text(message, "name", source).map(Box::new);
         let mut call_id = id_text(message, "tool_call_id", source, path)?;
@@ -132,7 +135,7 @@ impl Reader {
         message: &Object<'_>,
         source: &Arc<str>,
         index: usize,
-        path: &str,
+        path: &At<'_>,
     ) -> Result<Vec<Block>, WireError> {
         if let Some(text) = optional_text(message, "reasoning_content", source) {
             let reasoning = Reasoning { text: Some(text), ..Reasoning::default() };
@@ -142,17 +145,17 @@ impl Reader {
             blocks.push(Block::new(BlockKind::Refusal(text), None));
         }
         if let Some(calls) = message.get("tool_calls").filter(|calls| calls.kind() != Kind::Null) {
-            let path = format!("{path}/tool_calls");
+            let path = path.key("tool_calls");
             if calls.kind() != Kind::Array {
                 let problem = format!("tool_calls must be a list, not {}", calls.kind().name());
                 return Err(WireError::bad_message(path, problem));
             }
             for (number, call) in calls.elements().enumerate() {
-                blocks.push(read_call(call, source, &format!("{path}/{number}"))?);
+                blocks.push(read_call(call, source, &path.index(number))?);
             }
         }
         if let Some(call) = message.get("function_call").filter(|call| call.kind() == Kind::Object) {
-            let call = object(call, &format!("{path}/function_call"), "a function call")?;
+            let call = object(call, &path.key("function_call"), "a function call")?;
             let block = call_block(&call, None, CallStyle::Function, "arguments", source);
             if let BlockKind::ToolCall(call) = &block.kind {
                 self.pending = Some((index, call.name.as_str().into_owned()));
@@ -173,11 +176,11 @@ fn role_named(word: &str) -> Option<Role> {
     })
 }
 
-fn read_call(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
+fn read_call(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<Block, WireError> {
     let call = object(raw, path, "a tool call")?;
     let id = id_text(&call, "id", source, path)?;
     let inner = |key: &str| match call.get(key) {
-        Some(inner) => object(inner, &format!("{path}/{key}"), "what is called").map(Some),
+        Some(inner) => object(inner, &path.key(key), "what is called").map(Some),
         None => Ok(None),
     };
     let mut block = if let Some(custom) = inner("custom")? {
@@ -207,7 +210,7 @@ fn call_block(
     Block::new(BlockKind::ToolCall(Box::new(call)), None)
 }
 
-fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
+fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<Block, WireError> {
     let part = object(raw, path, "a content part")?;
     let kind = part.get("type").and_then(Raw::string);
     let block = match kind.as_deref() {
@@ -215,8 +218,7 @@ fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireE
         Some("refusal") => BlockKind::Refusal(text(&part, "refusal", source, path)?),
         Some(media @ ("image_url" | "input_audio" | "file")) => match part.get(media) {
             Some(inner) if inner.kind() == Kind::Object => {
-                let path = format!("{path}/{media}");
-                object(inner, &path, "what is shown")?;
+                object(inner, &path.key(media), "what is shown")?;
                 BlockKind::Media(Box::new(read_media(media, inner, source)))
             }
             Some(inner) => BlockKind::Media(Box::new(read_media(media, inner, source))),

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::at::At;
 use super::read::{
     call_block, empty_entry, id_text, object, optional_text, own_text, text, tools, unknown_role,
 };
@@ -19,12 +20,15 @@ use crate::wire::{Body, ParseOptions, Parsed, Wire, WireError};
 /// The roles of messages, for people.
 const ROLES: &str = "user, assistant, system or developer";
 
+/// Where the items are.
+const INPUT: At<'_> = At::Key(&At::Body, "input");
+
 /// Reads a text, a list of items, or a request that holds one of them under `input`.
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
-    let (input, shape) = match body.kind() {
-        Kind::Array => (body, Body::List),
+    let (input, members, shape) = match body.kind() {
+        Kind::Array => (body, Object::default(), Body::List),
         Kind::Object => {
-            let object = body.object().map_err(|key| WireError::duplicate_key(String::new(), &key))?;
+            let object = body.object().map_err(|key| WireError::duplicate_key(At::Body, &key))?;
             let key = if object.get("input").is_none() && object.get("items").is_some() {
                 "items"
             } else {
@@ -35,14 +39,14 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             let held = continues.iter().any(|key| object.get(key).is_some()).then(|| Raw::trusted("[]"));
             let input =
                 object.get(key).or(held).ok_or_else(|| WireError::bad_input("the object has no `input`"))?;
-            (input, Body::Object { raw: body.text().into(), key })
+            (input, object, Body::Object { raw: body.text().into(), key })
         }
         other => {
             return Err(WireError::bad_input(format!("expected a list of items, found {}", other.name())));
         }
     };
     let mut parsed = Parsed::around(shape);
-    if let Some(instructions) = body.get("instructions").filter(|value| value.kind() == Kind::String) {
+    if let Some(instructions) = members.get("instructions").filter(|value| value.kind() == Kind::String) {
         parsed.push(None, read_instructions(instructions), options);
     }
     match input.kind() {
@@ -53,7 +57,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             return Err(WireError::bad_input(problem).at("/input"));
         }
     }
-    parsed.tools = body
+    parsed.tools = members
         .get("tools")
         .filter(|list| list.kind() == Kind::Array)
         .map(|list| tools(Wire::OpenaiResponses, list.elements(), |tool| tool.get("name")));
@@ -64,12 +68,12 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
     match message.kind() {
         Kind::String => Ok(read_instructions(message)),
-        Kind::Array => read_run(&message.text().into(), &|number| format!("/{number}")),
+        Kind::Array => read_run(&message.text().into(), |number| At::Index(&At::Body, number)),
         _ => {
-            let source = own_text(message, "", "an item")?;
+            let source = own_text(message, &At::Body, "an item")?;
             match side(Raw::trusted(&source)) {
-                Side::Model => read_run(&source, &|_| String::new()),
-                Side::Other => read_item(&source, ""),
+                Side::Model => read_run(&source, |_| At::Body),
+                Side::Other => read_item(&source, &At::Body),
             }
         }
     }
@@ -87,7 +91,7 @@ fn read_instructions(instructions: Raw<'_>) -> Entry {
 /// `input` as one text: the message it is short for.
 fn user_text(input: Raw<'_>) -> Entry {
     let source: Arc<str> = format!("{{\"role\":\"user\",\"content\":{}}}", input.text()).into();
-    read_item(&source, "").unwrap_or_else(|_| empty_entry(Wire::OpenaiResponses, Role::User, source))
+    read_item(&source, &At::Body).unwrap_or_else(|_| empty_entry(Wire::OpenaiResponses, Role::User, source))
 }
 
 /// Whose item it is.
@@ -124,7 +128,7 @@ fn read_items(list: Raw<'_>, parsed: &mut Parsed, options: &ParseOptions) -> Res
     // One kind of output names the item of its call, not the call.
     let mut calls: HashMap<Cow<'_, str>, Cow<'_, str>> = HashMap::new();
     for (index, item) in list.elements().take(options.take.unwrap_or(usize::MAX)).enumerate() {
-        let path = format!("/input/{index}");
+        let path = INPUT.index(index);
         let source = own_text(item, &path, "an item")?;
         if side(item) == Side::Model {
             run.push((index, item));
@@ -165,7 +169,7 @@ fn close_run(
         list.push(']');
         list.into()
     };
-    let entry = read_run(&source, &|number| format!("/input/{}", first + number))?;
+    let entry = read_run(&source, |number| At::Index(&INPUT, first + number))?;
     run.clear();
     parsed.push(Some(first), entry, options);
     Ok(())
@@ -176,7 +180,7 @@ pub(crate) fn items(raw: Raw<'_>) -> Vec<Raw<'_>> {
     if raw.kind() == Kind::Array { raw.elements().collect() } else { vec![raw] }
 }
 
-fn read_run(source: &Arc<str>, path: &dyn Fn(usize) -> String) -> Result<Entry, WireError> {
+fn read_run(source: &Arc<str>, path: impl Fn(usize) -> At<'static>) -> Result<Entry, WireError> {
     let mut entry = empty_entry(Wire::OpenaiResponses, Role::Assistant, Arc::clone(source));
     let mut blocks = Vec::new();
     for (number, item) in items(Raw::trusted(source)).into_iter().enumerate() {
@@ -190,7 +194,7 @@ fn read_run(source: &Arc<str>, path: &dyn Fn(usize) -> String) -> Result<Entry, 
 fn read_model_item(
     raw: Raw<'_>,
     source: &Arc<str>,
-    path: &str,
+    path: &At<'_>,
     blocks: &mut Vec<Block>,
 ) -> Result<(), WireError> {
     let item = object(raw, path, "an item")?;
@@ -200,7 +204,7 @@ fn read_model_item(
     let mut block = match word.as_ref() {
         "message" => {
             let content = item.get("content");
-            return read_content(content, source, &format!("{path}/content"))
+            return read_content(content, source, &path.key("content"))
                 .map(|(_, parts)| blocks.extend(parts));
         }
         "reasoning" => Block::new(BlockKind::Reasoning(Box::new(read_reasoning(&item, source))), Some(own())),
@@ -258,7 +262,7 @@ fn read_reasoning(item: &Object<'_>, source: &Arc<str>) -> Reasoning {
 }
 
 /// An item of anybody but the model.
-fn read_item(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
+fn read_item(source: &Arc<str>, path: &At<'_>) -> Result<Entry, WireError> {
     let item = object(Raw::trusted(source), path, "an item")?;
     let word = item.get("type").and_then(Raw::string).unwrap_or(Cow::Borrowed("message"));
     let own = || RawJson::new(source, Raw::trusted(source));
@@ -270,14 +274,14 @@ fn read_item(source: &Arc<str>, path: &str) -> Result<Entry, WireError> {
                 Some(word) => return Err(unknown_role(word, path, ROLES)),
                 None if item.get("type").is_some() || item.get("content").is_some() => {
                     let problem = format!("the message has no role: expected {ROLES}");
-                    return Err(WireError::bad_message(format!("{path}/role"), problem));
+                    return Err(WireError::bad_message(path.key("role"), problem));
                 }
                 None => {
                     let problem = "an item needs a `type`, or a `role` if it is a message".into();
-                    return Err(WireError::bad_message(path.into(), problem));
+                    return Err(WireError::bad_message(path, problem));
                 }
             };
-            let (state, blocks) = read_content(item.get("content"), source, &format!("{path}/content"))?;
+            let (state, blocks) = read_content(item.get("content"), source, &path.key("content"))?;
             (role, state, blocks.into())
         }
         word if is_output(word) => {
@@ -314,7 +318,7 @@ fn is_output(word: &str) -> bool {
 fn read_output(
     item: &Object<'_>,
     source: &Arc<str>,
-    path: &str,
+    path: &At<'_>,
 ) -> Result<(ContentState, ToolResult), WireError> {
     let call_id = match id_text(item, "call_id", source, path)? {
         Some(id) => Some(id),
@@ -327,7 +331,7 @@ fn read_output(
             let blocks = raw.map(|raw| Block::new(BlockKind::Opaque(raw.clone()), Some(raw)));
             (ContentState::Parts, blocks.into_iter().collect())
         }
-        _ => read_content(output, source, &format!("{path}/output"))?,
+        _ => read_content(output, source, &path.key("output"))?,
     };
     let name = optional_text(item, "name", source).map(Box::new);
     Ok((state, ToolResult { call_id, name, content: content.into(), is_error: None }))
@@ -337,7 +341,7 @@ fn read_output(
 fn read_content(
     content: Option<Raw<'_>>,
     source: &Arc<str>,
-    path: &str,
+    path: &At<'_>,
 ) -> Result<(ContentState, Vec<Block>), WireError> {
     let Some(content) = content else { return Ok((ContentState::Absent, Vec::new())) };
     match content.kind() {
@@ -350,17 +354,17 @@ fn read_content(
             let parts = content
                 .elements()
                 .enumerate()
-                .map(|(number, part)| read_part(part, source, &format!("{path}/{number}")));
+                .map(|(number, part)| read_part(part, source, &path.index(number)));
             Ok((ContentState::Parts, parts.collect::<Result<_, _>>()?))
         }
         other => {
             let problem = format!("content must be a text or a list of parts, not {}", other.name());
-            Err(WireError::bad_message(path.into(), problem))
+            Err(WireError::bad_message(path, problem))
         }
     }
 }
 
-fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &str) -> Result<Block, WireError> {
+fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<Block, WireError> {
     let part = object(raw, path, "a content part")?;
     let word = part.get("type").and_then(Raw::string);
     let kind = match word.as_deref() {

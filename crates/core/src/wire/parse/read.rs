@@ -1,10 +1,12 @@
 //! How every wire reads values: what may be missing, what must be a text, and what to say when it is not.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::at::At;
 use crate::block::{Block, BlockKind, CallStyle, ToolCall};
 use crate::context::Tools;
 use crate::entry::{ContentState, Entry, Origin, Role, Time};
@@ -18,32 +20,35 @@ pub(crate) const RAW_ARGUMENTS: &str = "__raw";
 /// Spans are kept in 32 bits.
 const MAX_MESSAGE_BYTES: usize = u32::MAX as usize;
 
-/// The list of messages in a body, and what stands around it; a bare list is a body too.
-pub(super) fn message_list<'a>(body: Raw<'a>, key: &'static str) -> Result<(Raw<'a>, Body), WireError> {
+/// The list of messages in a body, all members of it, and how to send it again; a bare list is a body too.
+pub(super) fn message_list<'a>(
+    body: Raw<'a>,
+    key: &'static str,
+) -> Result<(Raw<'a>, Object<'a>, Body), WireError> {
     match body.kind() {
-        Kind::Array => Ok((body, Body::List)),
+        Kind::Array => Ok((body, Object::default(), Body::List)),
         Kind::Object => {
-            let object = body.object().map_err(|key| WireError::duplicate_key(String::new(), &key))?;
+            let object = body.object().map_err(|key| WireError::duplicate_key(At::Body, &key))?;
             let list =
                 object.get(key).ok_or_else(|| WireError::bad_input(format!("the object has no `{key}`")))?;
             if list.kind() != Kind::Array {
                 let problem = format!("`{key}` must be a list, not {}", list.kind().name());
                 return Err(WireError::bad_input(problem).at(&format!("/{key}")));
             }
-            Ok((list, Body::Object { raw: body.text().into(), key }))
+            Ok((list, object, Body::Object { raw: body.text().into(), key }))
         }
         other => Err(WireError::bad_input(format!("expected a list of messages, found {}", other.name()))),
     }
 }
 
 /// The text of a message in memory of its own.
-pub(super) fn own_text(message: Raw<'_>, path: &str, what: &str) -> Result<Arc<str>, WireError> {
+pub(super) fn own_text(message: Raw<'_>, path: &At<'_>, what: &str) -> Result<Arc<str>, WireError> {
     if message.kind() != Kind::Object {
         let problem = format!("{what} must be an object, not {}", message.kind().name());
-        return Err(WireError::bad_message(path.into(), problem));
+        return Err(WireError::bad_message(path, problem));
     }
     if message.text().len() > MAX_MESSAGE_BYTES {
-        return Err(WireError::bad_message(path.into(), format!("{what} is larger than 4 GiB")));
+        return Err(WireError::bad_message(path, format!("{what} is larger than 4 GiB")));
     }
     Ok(message.text().into())
 }
@@ -64,28 +69,36 @@ pub(crate) fn empty_entry(wire: Wire, role: Role, raw: Arc<str>) -> Entry {
 }
 
 /// An object in which no key stands twice.
-pub(super) fn object<'a>(value: Raw<'a>, path: &str, what: &str) -> Result<Object<'a>, WireError> {
+pub(super) fn object<'a>(
+    value: Raw<'a>,
+    path: &At<'_>,
+    what: impl fmt::Display,
+) -> Result<Object<'a>, WireError> {
     if value.kind() != Kind::Object {
         let problem = format!("{what} must be an object, not {}", value.kind().name());
-        return Err(WireError::bad_message(path.into(), problem));
+        return Err(WireError::bad_message(path, problem));
     }
-    value.object().map_err(|key| WireError::duplicate_key(path.into(), &key))
+    value.object().map_err(|key| WireError::duplicate_key(path, &key))
 }
 
 /// The role word of a message.
-pub(super) fn role_word(message: &Object<'_>, path: &str, roles: &str) -> Result<String, WireError> {
-    let path = format!("{path}/role");
+pub(super) fn role_word<'a>(
+    message: &Object<'a>,
+    path: &At<'_>,
+    roles: &str,
+) -> Result<Cow<'a, str>, WireError> {
+    let path = path.key("role");
     match message.get("role").map(Raw::string) {
-        Some(Some(word)) => Ok(word.into_owned()),
+        Some(Some(word)) => Ok(word),
         Some(None) => Err(WireError::bad_message(path, "the role must be a text".into())),
         None => Err(WireError::bad_message(path, format!("the message has no role: expected {roles}"))),
     }
 }
 
 /// The complaint about a role nobody knows.
-pub(super) fn unknown_role(word: &str, path: &str, roles: &str) -> WireError {
+pub(super) fn unknown_role(word: &str, path: &At<'_>, roles: &str) -> WireError {
     let problem = format!("unknown role {}: expected {roles}", quoted(word));
-    WireError::bad_message(format!("{path}/role"), problem)
+    WireError::bad_message(path.key("role"), problem)
 }
 
 /// A word of the input in an error message: enough to recognise it.
@@ -101,12 +114,17 @@ pub(super) fn optional_text(object: &Object<'_>, key: &str, source: &Arc<str>) -
 }
 
 /// The text under a key that must be there.
-pub(super) fn text(object: &Object<'_>, key: &str, source: &Arc<str>, path: &str) -> Result<Text, WireError> {
+pub(super) fn text(
+    object: &Object<'_>,
+    key: &str,
+    source: &Arc<str>,
+    path: &At<'_>,
+) -> Result<Text, WireError> {
     optional_text(object, key, source).ok_or_else(|| {
         let missing = object.get(key).is_none();
         let problem =
             if missing { format!("the part has no `{key}`") } else { format!("`{key}` must be a text") };
-        WireError::bad_message(format!("{path}/{key}"), problem)
+        WireError::bad_message(path.key(key), problem)
     })
 }
 
@@ -115,15 +133,14 @@ pub(super) fn id_text(
     object: &Object<'_>,
     key: &str,
     source: &Arc<str>,
-    path: &str,
+    path: &At<'_>,
 ) -> Result<Option<Text>, WireError> {
     match object.get(key).map(Raw::kind) {
         None | Some(Kind::Null) => Ok(None),
         Some(Kind::String) => Ok(optional_text(object, key, source)),
-        Some(other) => Err(WireError::bad_message(
-            format!("{path}/{key}"),
-            format!("an id must be a text, not {}", other.name()),
-        )),
+        Some(other) => {
+            Err(WireError::bad_message(path.key(key), format!("an id must be a text, not {}", other.name())))
+        }
     }
 }
 

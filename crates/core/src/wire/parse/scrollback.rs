@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::at::At;
 use super::read::{message_list, object};
 use crate::chain::Link;
 use crate::decision::Decision;
@@ -11,6 +12,9 @@ use crate::entry::{Entry, Meta, Part, Role, Time};
 use crate::json::{self, Kind, Object, Raw};
 use crate::record::{Slot, Tombstone};
 use crate::wire::{Between, ParseOptions, Parsed, Wire, WireError};
+
+/// Where the entries are.
+const ENTRIES: At<'_> = At::Key(&At::Body, "entries");
 
 /// Reads a record in the neutral form. Entries keep the evaluation, sequence and time they have there.
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
@@ -22,10 +26,10 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             return Err(WireError::bad_input(problem).at("/scrollback"));
         }
     }
-    let (list, shape) = message_list(body, "entries")?;
+    let (list, _, shape) = message_list(body, "entries")?;
     let mut parsed = Parsed::around(shape);
     for (index, place) in list.elements().take(options.take.unwrap_or(usize::MAX)).enumerate() {
-        let path = format!("/entries/{index}");
+        let path = ENTRIES.index(index);
         let place = Place { members: object(place, &path, "an entry")?, path };
         if place.number("position")? != index as u64 {
             return Err(
@@ -54,12 +58,12 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 /// One place of the record.
 struct Place<'a> {
     members: Object<'a>,
-    path: String,
+    path: At<'a>,
 }
 
 impl Place<'_> {
     fn bad(&self, key: &str, problem: String) -> WireError {
-        WireError::bad_message(format!("{}/{key}", self.path), problem)
+        WireError::bad_message(self.path.key(key), problem)
     }
 
     fn text(&self, key: &str) -> Result<String, WireError> {

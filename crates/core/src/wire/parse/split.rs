@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::at::At;
 use crate::entry::Part;
 use crate::json::{Kind, Raw};
 use crate::wire::WireError;
@@ -24,7 +25,7 @@ pub(super) struct Piece {
 pub(super) fn split(
     message: &Arc<str>,
     key: &str,
-    path: &str,
+    path: &At<'_>,
     is_result: impl Fn(Raw<'_>) -> bool,
 ) -> Result<Vec<Piece>, WireError> {
     let list = Raw::trusted(message).get(key).filter(|list| list.kind() == Kind::Array);
@@ -44,7 +45,7 @@ pub(super) fn split(
     let after = message.get(end as usize..).unwrap_or_default();
     if (before.len() + after.len()).saturating_mul(groups.len()) > MAX_REPEATED {
         let problem = "too many results beside too large members: split the message".into();
-        return Err(WireError::bad_message(path.into(), problem));
+        return Err(WireError::bad_message(path, problem));
     }
     let of = groups.len() as u32;
     let pieces = (1..).zip(groups).map(|(number, indexes)| {
@@ -70,7 +71,7 @@ mod tests {
 
     fn pieces(message: &str) -> Vec<(String, Option<Told>)> {
         let is_result = |block: Raw<'_>| block.get("r").is_some();
-        let pieces = split(&message.into(), "content", "", is_result).unwrap();
+        let pieces = split(&message.into(), "content", &At::Body, is_result).unwrap();
         let part = |part: Box<Part>| (part.number, part.of, part.indexes);
         pieces.into_iter().map(|piece| (piece.raw.to_string(), piece.part.map(part))).collect()
     }
@@ -103,7 +104,7 @@ mod tests {
     fn results_without_end_cannot_fill_the_memory() {
         let results = vec![r#"{"r":1}"#; 1000].join(",");
         let message = format!(r#"{{"x":"{}","content":[{results}]}}"#, "x".repeat(100_000));
-        let error = split(&message.into(), "content", "/messages/0", |_| true).unwrap_err();
-        assert_eq!(error.path(), "/messages/0");
+        let error = split(&message.into(), "content", &At::Body.key("messages"), |_| true).unwrap_err();
+        assert_eq!(error.path(), "/messages");
     }
 }

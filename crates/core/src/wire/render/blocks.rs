@@ -130,7 +130,7 @@ fn draft(
         // A message of instructions stays one where the provider takes it: after a user, before a reply or the end.
         let placed = before.is_some_and(|draft| matches!(draft.role, Role::User | Role::Tool))
             && matches!(after, None | Some(Role::Assistant));
-        if own && item.fidelity == Fidelity::AsSaid && (placed || !cx.sends()) && cx.wire != Wire::Gemini {
+        if own && item.fidelity == Fidelity::AsSaid && (!cx.sends() || (placed && cx.wire != Wire::Gemini)) {
             return Some(verbatim(entry, Vec::new()));
         }
         if !own && placed && cx.wire == Wire::Anthropic && cx.options.model.is_some_and(takes_system_messages)

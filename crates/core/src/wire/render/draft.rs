@@ -1,6 +1,5 @@
 //! A message being put together from the blocks of one or more entries.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::entry::{Entry, Role};
@@ -118,11 +117,11 @@ impl Draft {
             }
             out.push_str(name.text());
             out.push(':');
-            out.push_str(&if json::unescape(name.text()) == key {
-                Cow::Borrowed(list.as_str())
+            if json::unescape(name.text()) == key {
+                out.push_str(&list);
             } else {
-                json::one_line(value)
-            });
+                out.push_str(&json::one_line(value));
+            }
         }
         out.push('}');
         out

@@ -379,7 +379,7 @@ impl Rendered {
             } else if system_names.contains(&key.as_ref()) {
                 match &self.system {
                     Some(system) => put(name.text(), system),
-                    None if value.kind() == json::Kind::Null => put(name.text(), "null"),
+                    None if !system::holds(wire, value) => put(name.text(), &json::one_line(value)),
                     None => {}
                 }
             } else {

@@ -22,6 +22,14 @@ pub(super) fn names(wire: Wire) -> &'static [&'static str] {
     }
 }
 
+/// Whether a value of that field is instructions, and not nothing or something nobody can read.
+pub(super) fn holds(wire: Wire, value: Raw<'_>) -> bool {
+    match wire {
+        Wire::OpenaiResponses => value.kind() == Kind::String,
+        _ => value.kind() != Kind::Null,
+    }
+}
+
 /// Parts the lead into what belongs into the field and what is an item of the list.
 pub(super) fn split(lead: Vec<Item>, cx: &Cx<'_>) -> (Vec<Item>, Vec<Item>) {
     lead.into_iter().partition(|item| {

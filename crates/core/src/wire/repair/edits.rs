@@ -401,18 +401,25 @@ impl<'a> Place<'a> {
 
     /// Gives a document a text beside it, or a name nobody else has.
     fn mend_document(&self, edits: &mut Edits) {
-        if !self.path.ends_with("/name") {
-            let path = self.block_path();
-            edits.insert(path, Edit::Before("{\"text\":\"(document)\"}".into()));
+        let named = self.path.strip_suffix("/document/name");
+        let block = named.map_or_else(|| self.block_path(), str::to_string);
+        let Some(document) = self.value(&format!("{block}/document")) else { return };
+        if document.kind() != Kind::Object {
+            return self.remove_block(edits);
+        }
+        let name = document.get("name").and_then(Raw::string);
+        if named.is_none() && name.is_some() {
+            edits.insert(block, Edit::Before("{\"text\":\"(document)\"}".into()));
             return;
         }
-        let Some(name) = self.value(self.path).and_then(Raw::string) else { return };
+        let name = name.unwrap_or(Cow::Borrowed("document"));
         let start: String =
             name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(150).collect();
         // The place tells two documents of one name apart.
-        let hash = blake3::hash(format!("{name}{}", self.path).as_bytes()).to_hex();
+        let path = format!("{block}/document/name");
+        let hash = blake3::hash(format!("{name}{path}").as_bytes()).to_hex();
         let name = format!("{start}-{}", hash.get(..8).unwrap_or_default());
-        edits.insert(self.path.into(), Edit::Put(quote(name.trim_start_matches('-'))));
+        edits.insert(path, Edit::Put(quote(name.trim_start_matches('-'))));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What every kind of content and part becomes.
 #![allow(clippy::unwrap_used)]
 
+use super::super::at::At;
 use super::{read_message, read_system};
 use crate::block::{Block, BlockKind, MediaKind, MediaSource};
 use crate::entry::{ContentState, Entry, Role};
@@ -70,7 +71,7 @@ fn the_system_instruction_is_the_first_entry() {
         assert_eq!((parsed.entries.len(), parsed.entries.last().unwrap().sequence), (2, 1));
     }
     let single = r#"{"parts":{"text":"Be brief."}}"#;
-    let system = read_system(json::check(single).unwrap(), "").unwrap();
+    let system = read_system(json::check(single).unwrap(), &At::Body).unwrap();
     assert_eq!((system.role, system.content().as_deref()), (Role::System, Some("Be brief.")));
 }
 

@@ -31,7 +31,9 @@ fn over_fixtures(folder: &str, start: u64, tokens: &[&str], body: fn(&[u8])) {
     let seeds = fixtures(folder);
     let seeds: Vec<&[u8]> = seeds.iter().map(Vec::as_slice).collect();
     assert!(seeds.len() > 10, "the fixtures were found");
-    seeds.iter().for_each(|seed| body(seed));
+    for seed in &seeds {
+        body(seed);
+    }
     let tokens: Vec<&[u8]> = tokens.iter().map(|token| token.as_bytes()).collect();
     let values: Vec<Value> = seeds.iter().filter_map(|seed| serde_json::from_slice(seed).ok()).collect();
     let mut numbers = Numbers(start);
@@ -97,7 +99,7 @@ fn rearrange(numbers: &mut Numbers, values: &[Value]) -> Value {
             (Value::Array(list), 1) if !list.is_empty() => list.push(list[numbers.below(list.len())].clone()),
             (Value::Array(list), 2) => list.insert(numbers.below(list.len() + 1), taken),
             (Value::Object(map), 0) => {
-                drop(map.keys().nth(numbers.below(map.len())).cloned().map(|key| map.remove(&key)))
+                drop(map.keys().nth(numbers.below(map.len())).cloned().map(|key| map.remove(&key)));
             }
             (place, _) => *place = taken,
         }

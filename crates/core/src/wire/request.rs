@@ -118,7 +118,7 @@ mod tests {
     use crate::wire::ParseOptions;
 
     #[test]
-    fn a_call_that_had_to_go_takes_its_result_along() {
+    fn calls_of_one_id_are_told_apart_with_their_results() {
         let call = r#"{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}"#;
         let list = format!(
             r#"[{{"role":"user","content":"x"}},{{"role":"assistant","tool_calls":[{call},{call}]}}]"#
@@ -128,6 +128,8 @@ mod tests {
         let cx = CurationContext { unfinished: Unfinished::Close, ..CurationContext::default() };
         let rendered = record.view(&cx, &Passthrough).unwrap().render(Wire::Anthropic, &cx);
         let found = |word: &str| rendered.messages.concat().matches(word).count();
-        assert_eq!((found("tool_use\""), found("tool_result\"")), (1, 1), "{:?}", rendered.messages);
+        assert_eq!((found("tool_use\""), found("tool_result\"")), (2, 2), "{:?}", rendered.messages);
+        assert_eq!((found("\"id\":\"a_2\""), found("\"tool_use_id\":\"a_2\"")), (1, 1));
+        assert!(rendered.repairs.is_empty());
     }
 }

@@ -69,7 +69,7 @@ fn a_model_behind_a_profile_is_not_guessed() {
     assert!(found(profile, &body).is_empty());
     assert!(found("bedrock:qwen.qwen3-32b-v1:0", &body).is_empty());
     assert_eq!(found("bedrock:amazon.nova-pro-v1:0", &body), ["BC-1 /messages/0"]);
-    assert_eq!(found("", &body), ["BC-1 /messages/0 (all but Claude and Qwen)"]);
+    assert_eq!(found("", &body), ["BC-1 /messages/0"]);
 }
 
 #[test]

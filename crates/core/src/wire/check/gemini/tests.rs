@@ -56,7 +56,7 @@ fn what_older_models_accept_is_not_refused() {
     let behind = beside(&format!(r#"{response},{{"text":"a"}}"#));
     assert_eq!(found("gemini:gemini-2.5-pro", &behind), ["GE-4 Q /contents/2/parts/1"]);
     assert_eq!(found("", &behind), ["GE-4 R /contents/2/parts/1"]);
-    assert_eq!(found("", &beside(&format!(r#"{{"text":"a"}},{response}"#))), ["GE-4 Q /contents/2/parts/0"]);
+    assert_eq!(found("", &beside(&format!(r#"{{"text":"a"}},{response}"#))), ["GE-4 R /contents/2/parts/0"]);
     assert!(found("", &beside(&format!(r#"{response},{{"newKind":1}}"#))).is_empty());
 }
 

@@ -52,9 +52,9 @@ impl<'i> Ids<'i> {
 /// `msg_4`: the form of the provider's ids, with a number of one's own.
 fn is_own(id: &str) -> bool {
     id.split_once('_').is_some_and(|(prefix, number)| {
-        let short = (2..=4).contains(&prefix.len()) && (1..=OWN_DIGITS).contains(&number.len());
-        short
-            && prefix.bytes().all(|byte| byte.is_ascii_lowercase())
+        // Items of other kinds have no id but the provider's.
+        matches!(prefix, "msg" | "fc")
+            && (1..=OWN_DIGITS).contains(&number.len())
             && number.bytes().all(|byte| byte.is_ascii_digit())
     })
 }

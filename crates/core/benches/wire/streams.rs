@@ -64,12 +64,14 @@ fn stream(events: Events) -> Vec<u8> {
     let mut stream = String::new();
     let put = |event: &Value, stream: &mut String| {
         if let Some(name) = event["type"].as_str() {
-            stream.push_str(&format!("event: {name}\n"));
+            stream.extend(["event: ", name, "\n"]);
         }
-        stream.push_str(&format!("data: {event}\n\n"));
+        stream.extend(["data: ", &event.to_string(), "\n\n"]);
     };
     let (before, _, after) = events("");
-    before.iter().for_each(|event| put(event, &mut stream));
+    for event in &before {
+        put(event, &mut stream);
+    }
     for piece in text.chunks(PIECE).cycle() {
         if stream.len() >= BYTES {
             break;
@@ -77,7 +79,9 @@ fn stream(events: Events) -> Vec<u8> {
         let piece: String = piece.iter().collect();
         put(&events(&piece).1, &mut stream);
     }
-    after.iter().for_each(|event| put(event, &mut stream));
+    for event in &after {
+        put(event, &mut stream);
+    }
     stream.into_bytes()
 }
 

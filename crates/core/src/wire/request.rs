@@ -1,5 +1,7 @@
 //! What is really sent: rendered, checked, and mended where the check finds something.
 
+use std::collections::HashMap;
+
 use super::check::{CheckOptions, Strictness, Violation, check};
 use super::render::{list_key, system_key, tools_key};
 use super::repair::mend;
@@ -75,21 +77,18 @@ impl Wire {
 impl Rendered {
     /// Notes the entries whose messages are not what they were before the repair.
     fn explain_repairs(&mut self, before: &[String]) {
-        let mut after = self.messages.iter().peekable();
-        let flat = |message: &String| json::check(message).map(|raw| json::one_line(raw).into_owned()).ok();
+        let mut kept: HashMap<&str, usize> = HashMap::new();
+        for message in &self.messages {
+            *kept.entry(message).or_default() += 1;
+        }
         for (message, sources) in before.iter().zip(&self.sources) {
-            let kept = after.clone().position(|now| flat(now) == flat(message));
-            match kept {
-                Some(skipped) => {
-                    let _ = after.nth(skipped);
-                }
-                None => self.left_out.extend(sources.iter().map(|&position| LeftOut {
-                    position,
-                    reason: Reason::Mended,
-                    whole: false,
-                    chars: (0, 0),
-                })),
+            if let Some(left @ 1..) = kept.get_mut(message.as_str()) {
+                *left -= 1;
+                continue;
             }
+            let mended =
+                |&position: &u64| LeftOut { position, reason: Reason::Mended, whole: false, chars: (0, 0) };
+            self.left_out.extend(sources.iter().map(mended));
         }
         self.left_out.sort_by_key(|left| left.position);
         self.left_out.dedup_by_key(|left| left.position);

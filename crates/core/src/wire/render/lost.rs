@@ -182,14 +182,10 @@ impl Cx<'_> {
     }
 }
 
-/// Whether the block is an item of a list of items, whose members are listed with the entry.
+/// Whether the block is an item of its own, whose members are listed with the entry.
 fn is_item(entry: &Entry, block: &Block) -> bool {
-    let raw = Raw::trusted(&entry.origin.raw);
-    raw.kind() == Kind::Array
-        && entry.origin.wire == Wire::OpenaiResponses
-        && raw
-            .elements()
-            .any(|item| block.raw.as_ref().is_some_and(|raw| raw.span() == item.span_in(&entry.origin.raw)))
+    entry.origin.wire == Wire::OpenaiResponses
+        && matches!(block.kind, BlockKind::ToolCall(_) | BlockKind::ToolResult(_))
 }
 
 /// JSON pointer of a block within the text of its entry's message.

@@ -177,10 +177,19 @@ impl<'a> Place<'a> {
             edits.insert(self.path.into(), Edit::Put(quote(&tool_name(&old))));
             return;
         }
-        let new = quote(&ids::fit(self.wire, &old));
+        if ids::fit(self.wire, &old) == old
+            || edits
+                .range(self.path.to_string()..)
+                .next()
+                .is_some_and(|(path, _)| path.starts_with(self.path))
+        {
+            return;
+        }
+        // All at once: a list may have many, and each stands in two places.
         for (path, id) in ids_at(self.wire, self.messages, 0..=self.messages.len()) {
-            if id == old {
-                edits.insert(path, Edit::Put(new.clone()));
+            let fitting = ids::fit(self.wire, &id);
+            if fitting != id {
+                edits.insert(path, Edit::Put(quote(&fitting)));
             }
         }
     }
@@ -202,8 +211,11 @@ impl<'a> Place<'a> {
                 .any(|(_, found)| found == id)
         });
         let Some(opening) = opening else { return };
-        let all: Vec<String> =
-            ids_at(self.wire, self.messages, opening..=self.messages.len()).filter_map(same).collect();
+        let is_reply =
+            |message: &Raw<'_>| message.get("role").and_then(Raw::string).as_deref() == Some("assistant");
+        let after = self.messages.get(opening + 1..).unwrap_or_default();
+        let group = opening..=opening + after.iter().take_while(|message| !is_reply(message)).count();
+        let all: Vec<String> = ids_at(self.wire, self.messages, group.clone()).filter_map(same).collect();
         let (calls, results): (Vec<&String>, Vec<&String>) = all.iter().partition(|path| is_call(path));
         let Some(call) =
             calls.get(1).filter(|path| path.starts_with(&format!("/{}/{opening}/", list_key(self.wire))))
@@ -211,7 +223,7 @@ impl<'a> Place<'a> {
             return;
         };
         let taken: HashSet<Cow<'_, str>> =
-            ids_at(self.wire, self.messages, 0..=self.messages.len()).map(|(_, id)| id).collect();
+            ids_at(self.wire, self.messages, group).map(|(_, id)| id).collect();
         let free = (2..).map(|number| ids::fit(self.wire, &format!("{id}_{number}")).into_owned());
         let Some(new) = free.into_iter().find(|new| !taken.contains(new.as_str())).map(|new| quote(&new))
         else {
@@ -318,6 +330,10 @@ impl<'a> Place<'a> {
     /// Drops reasoning from this place on: what came before it is no longer what it was signed over.
     fn drop_thinking(&self, edits: &mut Edits) {
         let Some(from) = self.message() else { return };
+        // The first place took everything after it along.
+        if edits.contains_key(&self.message_path()) || edits.contains_key(self.path) {
+            return;
+        }
         let first_block: usize = self.path.split('/').nth(4).and_then(|step| step.parse().ok()).unwrap_or(0);
         for (number, message) in self.messages.iter().enumerate().skip(from) {
             let Some(content) = message.get("content").filter(|content| content.kind() == Kind::Array) else {
@@ -435,7 +451,8 @@ fn ids_at<'a>(
     numbers: RangeInclusive<usize>,
 ) -> impl Iterator<Item = (String, Cow<'a, str>)> {
     let list = list_key(wire);
-    let messages = messages.iter().enumerate().filter(move |(number, _)| numbers.contains(number));
+    let (first, count) = (*numbers.start(), numbers.end() + 1 - numbers.start());
+    let messages = messages.iter().enumerate().skip(first).take(count);
     messages.flat_map(move |(number, message)| {
         let base = format!("/{list}/{number}");
         let mut found: Vec<(String, Option<Raw<'a>>)> = Vec::new();

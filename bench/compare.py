@@ -12,48 +12,13 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BENCH = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "bench"
-VENV = BENCH / "venv"
-PACKAGES = ["langchain-core==1.7.2", "litellm==1.106.2", "tiktoken==0.14.0"]
+from beside import BENCH, duration, export, print_table, run
 
 BUDGET = 8_000
 LOOP = 1_000
 PATIENCE = 60  # seconds; what needs longer is stopped, and a loop says how far it came
-
-
-def main():
-    python = VENV / "bin" / "python"
-    if pathlib.Path(sys.prefix) != VENV:
-        if not installed(python):
-            print("\nOther libraries: not compared, because pip could not install " + ", ".join(PACKAGES) + ".")
-            return
-        export()
-        subprocess.run([python, __file__], check=True)
-        return
-    compare()
-
-
-def installed(python):
-    """Whether the packages are there, after an attempt to get them."""
-    try:
-        if not python.exists():
-            subprocess.run([sys.executable, "-m", "venv", VENV], check=True, capture_output=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run(pip + PACKAGES, check=True, capture_output=True, timeout=600)
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return True
-
-
-def export():
-    """Has the Rust benchmark write the session and its own figures."""
-    command = ["cargo", "bench", "--quiet", "-p", "scrollback-core", "--bench", "core", "--", "--export", BENCH]
-    subprocess.run(command, cwd=ROOT, check=True)
 
 
 def compare():
@@ -157,20 +122,5 @@ def agent_loop(history, trim):
     return duration(time.perf_counter() - start)
 
 
-def duration(seconds):
-    for unit, size in [("s", 1), ("ms", 1e-3), ("µs", 1e-6)]:
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
-
-
-def print_table(head, rows):
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    for row in [head, ["─" * width for width in widths], *rows]:
-        cells = [cell.ljust(width) if column == 0 else cell.rjust(width)
-                 for column, (cell, width) in enumerate(zip(row, widths))]
-        print("  " + "  ".join(cells).rstrip())
-
-
 if __name__ == "__main__":
-    main()
+    run(__file__, before=lambda: export("core"), then=compare)

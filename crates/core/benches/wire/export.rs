@@ -19,7 +19,6 @@ pub(crate) fn write(directory: &Path) -> Fallible<()> {
     let figures = json!({
         "from_memory": from_memory.as_secs_f64(),
         "from_text": from_text.as_secs_f64(),
-        "messages": parse(Wire::Anthropic, &requests::text_to_text(&list, Wire::Anthropic)?)?.entries.len(),
     });
     fs::create_dir_all(directory)?;
     fs::write(directory.join("talk.json"), &list)?;

@@ -53,7 +53,7 @@ pub(crate) fn reading_and_printing() -> Fallible<()> {
         &rows,
     );
     note(
-        "valid JSON is part of read; serde_json's figures are for both ways, and keep neither order nor spelling.",
+        "valid JSON is part of read; serde_json's figures are for both ways; it spells texts and numbers anew, and types lose what they do not name.",
     );
     Ok(())
 }

@@ -48,6 +48,29 @@ const MODELLED: [&str; 21] = [
     "text",
 ];
 
+/// Members of the object in a block that says what is called.
+const IN_CALLS: [&str; 7] = ["name", "arguments", "input", "args", "id", "toolUseId", "type"];
+
+/// Members of the object in a block that says where media are.
+const IN_MEDIA: [&str; 16] = [
+    "url",
+    "detail",
+    "data",
+    "format",
+    "filename",
+    "file_data",
+    "file_id",
+    "type",
+    "media_type",
+    "mimeType",
+    "mime_type",
+    "fileUri",
+    "file_uri",
+    "source",
+    "name",
+    "displayName",
+];
+
 impl Cx<'_> {
     /// Notes that part of an entry cannot be held.
     pub(super) fn lose(&mut self, entry: &Entry, block: Option<&Block>, what: &str, reason: &'static str) {
@@ -81,7 +104,7 @@ impl Cx<'_> {
             _ => Vec::new(),
         };
         for (path, item) in items {
-            self.lose_unknown(item, &path, |key| MODELLED.contains(&key));
+            self.lose_unknown(item, &|| path.clone(), |key| MODELLED.contains(&key));
         }
         if entry.author.is_some() && self.wire != Wire::OpenaiChat {
             self.lose_at("/name".into(), "name", "only openai-chat names speakers");
@@ -101,9 +124,10 @@ impl Cx<'_> {
         let opaque =
             matches!(block.kind, BlockKind::Opaque(_) | BlockKind::Compaction(_) | BlockKind::Reasoning(_));
         let Some(raw) = block.raw.as_ref().filter(|_| !opaque) else { return };
-        let place = locate(entry, block);
+        // Looked up only for what is lost: in a long list of items that costs its length.
+        let place = || locate(entry, block);
         if block.marks.as_ref().is_some_and(|marks| marks.cache_hint.is_some()) {
-            let path = format!("{place}/cache_control");
+            let path = format!("{}/cache_control", place());
             self.lose_at(path, "cache_control", "cache marks differ between providers");
         }
         // The members of a message that is one block are listed with the message.
@@ -113,41 +137,22 @@ impl Cx<'_> {
         // One level down: what is called, and where media are.
         for (key, value) in raw.raw().members().filter(|(_, value)| value.kind() == Kind::Object) {
             let known: &[&str] = match key.as_ref() {
-                "function" | "custom" | "functionCall" | "function_call" | "toolUse" => {
-                    &["name", "arguments", "input", "args", "id", "toolUseId", "type"]
-                }
+                "function" | "custom" | "functionCall" | "function_call" | "toolUse" => &IN_CALLS,
                 "image_url" | "input_audio" | "file" | "source" | "inlineData" | "inline_data"
-                | "fileData" | "file_data" | "image" | "document" | "video" => &[
-                    "url",
-                    "detail",
-                    "data",
-                    "format",
-                    "filename",
-                    "file_data",
-                    "file_id",
-                    "type",
-                    "media_type",
-                    "mimeType",
-                    "mime_type",
-                    "fileUri",
-                    "file_uri",
-                    "source",
-                    "name",
-                    "displayName",
-                ],
+                | "fileData" | "file_data" | "image" | "document" | "video" => &IN_MEDIA,
                 _ => continue,
             };
-            self.lose_unknown(value, &format!("{place}/{key}"), |key| known.contains(&key));
+            self.lose_unknown(value, &|| format!("{}/{key}", place()), |key| known.contains(&key));
         }
     }
 
     /// Lists the members that the model of a block does not hold.
-    fn lose_unknown(&mut self, value: Raw<'_>, place: &str, knows: impl Fn(&str) -> bool) {
+    fn lose_unknown(&mut self, value: Raw<'_>, place: &dyn Fn() -> String, knows: impl Fn(&str) -> bool) {
         for (key, value) in value.members() {
             if value.kind() == Kind::Null || knows(&key) {
                 continue;
             }
-            let path = format!("{place}/{}", crate::json::escape_pointer(&key));
+            let path = format!("{}/{}", place(), crate::json::escape_pointer(&key));
             let reason = match key.as_ref() {
                 "thoughtSignature" | "thought_signature" => {
                     "signatures of one provider mean nothing to another"

@@ -72,6 +72,18 @@ impl Text {
         }
     }
 
+    /// Whether there is nothing but white space in it.
+    pub fn is_blank(&self) -> bool {
+        if let Text::Raw(raw) = self {
+            // Most literals show with their first letter that they are not; only escapes have to be read.
+            let start = raw.as_str().trim_start_matches('"').trim_start();
+            if start.starts_with(|first| first != '\\' && first != '"') {
+                return false;
+            }
+        }
+        self.as_str().trim().is_empty()
+    }
+
     /// Length in Unicode scalar values.
     pub fn chars(&self) -> usize {
         self.as_str().chars().count()
@@ -108,5 +120,29 @@ impl PartialEq for Text {
 impl PartialEq<str> for Text {
     fn eq(&self, other: &str) -> bool {
         self.as_str() == other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blank_is_what_has_only_white_space_however_it_is_spelled() {
+        let cases = [
+            (r#""""#, true),
+            (r#"" \n\t""#, true),
+            (r#""\u0020\u00a0""#, true),
+            (r#""  x""#, false),
+            (r#""\u0041""#, false),
+            (r#""\"""#, false),
+            (r#""\\""#, false),
+        ];
+        for (literal, blank) in cases {
+            let source: Arc<str> = literal.into();
+            let text = Text::Raw(RawJson::new(&source, Raw::trusted(&source)));
+            assert_eq!(text.is_blank(), blank, "{literal}");
+            assert_eq!(Text::from(text.as_str().as_ref()).is_blank(), blank, "{literal}");
+        }
     }
 }

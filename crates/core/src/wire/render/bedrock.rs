@@ -29,7 +29,7 @@ fn block(block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
         BlockKind::Text(text) => Some(text_block(text)),
         BlockKind::Refusal(text) => {
             cx.lose(entry, Some(block), "refusal", "it becomes ordinary text");
-            (!text.as_str().trim().is_empty()).then(|| text_block(text))
+            (!text.is_blank()).then(|| text_block(text))
         }
         BlockKind::ToolCall(call) if call.style.is_client() => {
             let id = cx.call_id();
@@ -55,7 +55,7 @@ fn result_block(result: &ToolResult, entry: &Entry, cx: &mut Cx<'_>) -> String {
     let mut parts = Vec::new();
     for inner in &result.content {
         parts.extend(match &inner.kind {
-            BlockKind::Text(text) if text.as_str().trim().is_empty() => None,
+            BlockKind::Text(text) if text.is_blank() => None,
             BlockKind::Text(text) => Some(text_block(text)),
             BlockKind::Media(media) => media::bedrock(media, inner, entry, cx),
             _ => cx.lose_opaque(entry, inner),

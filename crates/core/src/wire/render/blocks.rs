@@ -70,6 +70,9 @@ pub(super) fn render(
     rendered: &mut Rendered,
 ) {
     let mut drafts: Vec<Draft> = Vec::new();
+    let unchanged = |item: &Item| cx.is_own(&item.entry) && item.fidelity == Fidelity::AsSaid;
+    // Messages that all came on this wire stay apart, so that a whole one need not be taken into blocks.
+    let kept = !cx.sends() && items.iter().all(unchanged);
     for (index, item) in items.iter().enumerate() {
         cx.position = match item.source {
             Source::Entry(position) => Some(position),
@@ -80,6 +83,10 @@ pub(super) fn render(
         {
             drafts.push(Draft::ours(Role::User, (style.text)(&Text::from(heading))));
             drafts.push(Draft::ours(Role::Assistant, (style.text)(&Text::from(text.as_str()))));
+            continue;
+        }
+        if kept && is_whole_message(&item.entry) {
+            drafts.push(verbatim(&item.entry, Vec::new()));
             continue;
         }
         cx.note_calls(&item.entry);
@@ -125,7 +132,7 @@ fn draft(
     cx: &mut Cx<'_>,
 ) -> Option<Draft> {
     let entry = &item.entry;
-    let own = cx.is_own(entry) && Raw::trusted(&entry.origin.raw).kind() == Kind::Object;
+    let own = cx.is_own(entry) && is_message(entry);
     if entry.role == Role::System {
         // A message of instructions stays one where the provider takes it: after a user, before a reply or the end.
         let placed = before.is_some_and(|draft| matches!(draft.role, Role::User | Role::Tool))
@@ -187,6 +194,15 @@ fn draft(
     Some(draft)
 }
 
+/// Whether the entry's own text is a message, and not the value of the field for instructions.
+fn is_message(entry: &Entry) -> bool {
+    Raw::trusted(&entry.origin.raw).kind() == Kind::Object
+}
+
+fn is_whole_message(entry: &Entry) -> bool {
+    is_message(entry) && entry.origin.part.is_none()
+}
+
 fn verbatim(entry: &Entry, slots: Vec<Slot>) -> Draft {
     let mut draft = Draft::of(entry, slots);
     draft.shell = Some(Arc::clone(&entry.origin.raw));
@@ -238,7 +254,7 @@ fn explain(entry: &Entry, reason: Reason, whole: bool, cx: &mut Cx<'_>) {
 }
 
 fn is_blank(block: &Block) -> bool {
-    matches!(&block.kind, BlockKind::Text(text) if text.as_str().trim().is_empty())
+    matches!(&block.kind, BlockKind::Text(text) if text.is_blank())
 }
 
 /// Adds a message, joined to the one before where the wire wants them to be one.

@@ -81,9 +81,8 @@ impl Conversation {
             let (evaluation, at) = (entry.evaluation_id, entry.created_at);
             positions.push(record.append(entry.stamped(evaluation, index as u64, at))?);
         }
-        let whole = take.is_none_or(|take| take >= positions.len());
         let last = record.slots().last().map_or(Time::default(), Slot::created_at);
-        for decided in decisions.filter(|decided| whole || decided.after <= positions.len()) {
+        for decided in decisions.filter(|decided| decided.after <= positions.len()) {
             decide(&mut record, decided, &positions, last, &mut notes);
         }
         Ok((record, notes))

@@ -62,7 +62,8 @@ fn by_message(message: Raw<'_>) -> Option<Wire> {
     if message.get("raw").is_some() && message.get("wire").is_some() {
         return Some(Wire::Scrollback);
     }
-    if message.get("type").is_some() {
+    // Messages of several wires may say that they are one; only other items are of one wire alone.
+    if message.get("type").and_then(Raw::string).is_some_and(|word| word != "message") {
         return Some(Wire::OpenaiResponses);
     }
     let of_chat =
@@ -85,7 +86,6 @@ fn by_block(block: Raw<'_>) -> Option<Wire> {
         "image_url" | "input_audio" | "file" | "refusal" => Some(Wire::OpenaiChat),
         "tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image" | "document"
         | "server_tool_use" | "search_result" | "compaction" => Some(Wire::Anthropic),
-        _ if block.get("cache_control").is_some() => Some(Wire::Anthropic),
         _ => None,
     }
 }

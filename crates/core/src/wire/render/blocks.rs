@@ -90,7 +90,8 @@ pub(super) fn render(
             continue;
         }
         cx.note_calls(&item.entry);
-        let broken = binding.is_broken(index);
+        // What is left out for the provider's sake is an edit too.
+        let broken = binding.is_broken(index) || (binding.binds && !cx.left_out.is_empty());
         let next = items.get(index + 1).map(|item| item.entry.role);
         if let Some(mut draft) = draft(style, item, broken, (drafts.last(), next), cx) {
             draft.sources.extend(cx.position);

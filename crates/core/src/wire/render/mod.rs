@@ -166,7 +166,7 @@ impl Cx<'_> {
             let printed = match &id {
                 Some(id) if own => id.clone(),
                 // Two calls of one id are told apart, and so are their results.
-                Some(id) if same > 0 => ids::fit(self.wire, &format!("{id}_{}", same + 1)).into_owned(),
+                Some(id) if same > 0 => self.free_id(id, entry),
                 Some(id) => ids::fit(self.wire, id).into_owned(),
                 None => format!("sb_{}_{number}", self.position.unwrap_or_default()),
             };
@@ -174,10 +174,24 @@ impl Cx<'_> {
             let Some(id) = id else { continue };
             if call.style == CallStyle::Custom {
                 self.custom.insert(id.clone());
+            } else {
+                self.custom.remove(&id);
             }
             self.names.insert(id.clone(), call.name.as_str().into_owned());
             self.awaited.entry(id).or_default().push_back(printed);
         }
+    }
+
+    /// The first numbered form of an id that no call of the entry has.
+    fn free_id(&self, id: &str, entry: &Entry) -> String {
+        let taken = |new: &String| {
+            self.printed.contains(new)
+                || entry
+                    .tool_calls()
+                    .any(|call| call.call_id.as_ref().is_some_and(|id| **new == *id.as_str()))
+        };
+        let mut numbered = (2..).map(|number| ids::fit(self.wire, &format!("{id}_{number}")).into_owned());
+        numbered.find(|new| !taken(new)).unwrap_or_default()
     }
 
     /// The id of the next call of the entry, as it is printed.
@@ -258,12 +272,14 @@ pub(super) fn render(
 struct Binding {
     /// The first item after the lead whose prefix differs from what was said; none while all is as said.
     edited_from: Option<usize>,
+    /// Whether the provider binds reasoning at all.
+    binds: bool,
 }
 
 impl Binding {
     fn of(items: &[Item], lead: usize, cx: &Cx<'_>) -> Self {
         if !cx.sends() || !binds(cx) {
-            return Binding { edited_from: None };
+            return Binding { edited_from: None, binds: false };
         }
         let mut expected = next_message(0, cx);
         let edited = items.iter().position(|item| {
@@ -271,7 +287,7 @@ impl Binding {
             expected = next_message(expected + 1, cx);
             !as_said
         });
-        Binding { edited_from: edited.map(|index| index.saturating_sub(lead)) }
+        Binding { edited_from: edited.map(|index| index.saturating_sub(lead)), binds: true }
     }
 
     /// Whether the reasoning of item number `index` has lost what it was signed over.

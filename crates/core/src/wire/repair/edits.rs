@@ -197,6 +197,10 @@ impl<'a> Place<'a> {
     /// Gives the second call of one id, and the second result for it, an id of their own.
     fn tell_apart(&self, edits: &mut Edits) {
         let Some(number) = self.message() else { return };
+        // One violation tells all calls of its id apart.
+        if edits.range(self.path.to_string()..).next().is_some_and(|(path, _)| path.starts_with(self.path)) {
+            return;
+        }
         let Some(id) = ids_at(self.wire, self.messages, number..=number)
             .find(|(path, _)| path.starts_with(self.path))
             .map(|(_, id)| id)
@@ -217,22 +221,18 @@ impl<'a> Place<'a> {
         let group = opening..=opening + after.iter().take_while(|message| !is_reply(message)).count();
         let all: Vec<String> = ids_at(self.wire, self.messages, group.clone()).filter_map(same).collect();
         let (calls, results): (Vec<&String>, Vec<&String>) = all.iter().partition(|path| is_call(path));
-        let Some(call) =
-            calls.get(1).filter(|path| path.starts_with(&format!("/{}/{opening}/", list_key(self.wire))))
-        else {
-            return;
-        };
+        let here = format!("/{}/{opening}/", list_key(self.wire));
         let taken: HashSet<Cow<'_, str>> =
             ids_at(self.wire, self.messages, group).map(|(_, id)| id).collect();
-        let free = (2..).map(|number| ids::fit(self.wire, &format!("{id}_{number}")).into_owned());
-        let Some(new) = free.into_iter().find(|new| !taken.contains(new.as_str())).map(|new| quote(&new))
-        else {
-            return;
-        };
-        edits.insert((*call).clone(), Edit::Put(new.clone()));
-        // The first result is the first call's.
-        if let Some(result) = results.get(1) {
-            edits.insert((*result).clone(), Edit::Put(new));
+        let numbered = (2..).map(|number| ids::fit(self.wire, &format!("{id}_{number}")).into_owned());
+        let mut free = numbered.filter(|new| !taken.contains(new.as_str()));
+        // The first call and the first result keep the id; each of the others is told apart.
+        for (number, call) in calls.iter().enumerate().skip(1).filter(|(_, path)| path.starts_with(&here)) {
+            let Some(new) = free.next().map(|new| quote(&new)) else { return };
+            edits.insert((*call).clone(), Edit::Put(new.clone()));
+            if let Some(result) = results.get(number) {
+                edits.insert((*result).clone(), Edit::Put(new));
+            }
         }
     }
 

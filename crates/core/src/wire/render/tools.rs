@@ -152,7 +152,9 @@ fn definition<'a>(inner: Raw<'a>, schema: Option<Cow<'a, str>>) -> Option<Defini
 }
 
 fn print(wire: Wire, tool: &Definition<'_>) -> String {
-    let mut inner = format!("\"name\":{}", quote(&fit_name(&tool.name)));
+    // Gemini takes names with dots and colons, and calls keep theirs there.
+    let name = if wire == Wire::Gemini { tool.name.clone() } else { fit_name(&tool.name) };
+    let mut inner = format!("\"name\":{}", quote(&name));
     if let Some(description) = tool.description {
         inner.push_str(",\"description\":");
         inner.push_str(&json::one_line(description));

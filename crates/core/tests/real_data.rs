@@ -1,6 +1,8 @@
 //! Real transcripts and recorded requests: everything reads, what was accepted passes, and every view of it is valid.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
+mod support;
+
 use std::path::{Path, PathBuf};
 
 use scrollback_core::model::ModelName;
@@ -8,6 +10,7 @@ use scrollback_core::transcript::{self, Format, cassette};
 use scrollback_core::wire::check::{CheckOptions, Strictness, check};
 use scrollback_core::wire::{ParseOptions, RenderOptions, Wire};
 use scrollback_core::{CurationContext, Fidelity, Item, Record, Source, json, manager};
+use support::squeezed;
 
 /// Every file of the shared transcripts; none, with a notice, where they are absent.
 fn files() -> Vec<(PathBuf, String)> {
@@ -124,7 +127,7 @@ fn recorded_requests_survive_byte_for_byte_and_pass_if_they_were_accepted() {
             });
             let rendered = request.wire.render(items, RenderOptions::default());
             let printed = rendered.body(request.wire, Some(&parsed.body));
-            assert_eq!(without_line_breaks(&printed), without_line_breaks(&request.body), "{what}");
+            assert_eq!(squeezed(&printed), squeezed(&request.body), "{what}");
             bodies += 1;
             if request.status != Some(200) {
                 continue;
@@ -148,16 +151,4 @@ fn recorded_requests_survive_byte_for_byte_and_pass_if_they_were_accepted() {
         }
     }
     println!("{bodies} recorded bodies, {accepted} of them accepted");
-}
-
-fn without_line_breaks(text: &str) -> String {
-    let (mut out, mut inside, mut escaped) = (String::new(), false, false);
-    for c in text.chars() {
-        if inside || !c.is_ascii_whitespace() {
-            out.push(c);
-        }
-        inside ^= c == '"' && !escaped;
-        escaped = inside && c == '\\' && !escaped;
-    }
-    out
 }

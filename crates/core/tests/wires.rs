@@ -10,9 +10,11 @@ use scrollback_core::model::ModelName;
 use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
 use scrollback_core::wire::repair::repair;
 use scrollback_core::wire::{ParseOptions, Parsed, RenderOptions, Wire, list_key};
-use scrollback_core::{Fidelity, Item, Record, Source, Time, Unfinished, json, manager, settle_offline};
+use scrollback_core::{
+    Entry, Fidelity, Item, Record, Source, Time, Unfinished, json, manager, settle_offline,
+};
 use serde_json::Value;
-use support::{Said, history, manager_text, sticky_text, wishes};
+use support::{Said, history, manager_text, squeezed, sticky_text, wishes};
 
 /// The wires that a provider speaks.
 const PROVIDERS: [Wire; 5] =
@@ -33,19 +35,6 @@ fn items(parsed: &Parsed) -> Vec<Item> {
             fidelity: Fidelity::AsSaid,
         })
         .collect()
-}
-
-/// A JSON text without the white space between its values.
-fn squeezed(text: &str) -> String {
-    let (mut out, mut inside, mut escaped) = (String::new(), false, false);
-    for c in text.chars() {
-        if inside || !c.is_ascii_whitespace() {
-            out.push(c);
-        }
-        inside ^= c == '"' && !escaped;
-        escaped = inside && c == '\\' && !escaped;
-    }
-    out
 }
 
 fn fatal(wire: Wire, body: &str) -> Vec<Violation> {

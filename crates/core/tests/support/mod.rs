@@ -253,3 +253,16 @@ pub fn break_list(list: &mut Value, place: usize, harm: u8) {
         }
     }
 }
+
+/// A JSON text without the white space between its values.
+pub fn squeezed(text: &str) -> String {
+    let (mut out, mut inside, mut escaped) = (String::new(), false, false);
+    for c in text.chars() {
+        if inside || !c.is_ascii_whitespace() {
+            out.push(c);
+        }
+        inside ^= c == '"' && !escaped;
+        escaped = inside && c == '\\' && !escaped;
+    }
+    out
+}

@@ -48,7 +48,7 @@ fn what_a_reply_reported_last_is_its_meta() {
     let tags: Vec<_> = meta.tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     assert_eq!(
         tags,
-        [("claude-code.cwd", "/work/app"), ("claude-code.gitBranch", "main"), ("claude-code.uuid", "a1")]
+        [("claude-code.cwd", "/srv/app"), ("claude-code.gitBranch", "main"), ("claude-code.uuid", "a1")]
     );
     assert_eq!(drafts[0].found[1].time, super::super::time_of("2026-02-10T21:00:02.000Z"));
 }

@@ -7,7 +7,7 @@ use super::read::{
     call_block, empty_entry, id_text, message_list, object, object_arguments, optional_text, own_text,
     role_word, text, tools, unknown_role,
 };
-use super::split::split;
+use super::split::{read_pieces, split};
 use crate::block::{
     Block, BlockKind, CallStyle, Marks, Media, MediaKind, MediaSource, Reasoning, ToolResult,
 };
@@ -62,14 +62,7 @@ fn read_entries(message: Raw<'_>, path: &At<'_>) -> Result<Vec<Entry>, WireError
     if pieces.len() == 1 {
         return Ok(vec![as_result(whole)]);
     }
-    pieces
-        .into_iter()
-        .map(|piece| {
-            let mut entry = read_entry(&piece.raw, path)?;
-            entry.origin.part = piece.part;
-            Ok(entry)
-        })
-        .collect()
+    read_pieces(pieces, |piece| read_entry(piece, path))
 }
 
 fn has_result(entry: &Entry) -> bool {

@@ -10,7 +10,7 @@ use super::read::{
     bytes, call_block, empty_entry, id_text, message_list, object, object_arguments, optional_text, own_text,
     role_word, text, tools, unknown_role,
 };
-use super::split::split;
+use super::split::{read_pieces, split};
 use crate::block::{Block, BlockKind, CallStyle, Media, MediaKind, MediaSource, Reasoning, ToolResult};
 use crate::context::Tools;
 use crate::entry::{ContentState, Entry, Role};
@@ -63,14 +63,7 @@ fn read_entries(message: Raw<'_>, path: &At<'_>) -> Result<Vec<Entry>, WireError
         return Ok(vec![whole]);
     }
     let pieces = split(&source, "content", path, |block| block.get("toolResult").is_some())?;
-    pieces
-        .into_iter()
-        .map(|piece| {
-            let mut entry = read_entry(&piece.raw, path)?;
-            entry.origin.part = piece.part;
-            Ok(entry)
-        })
-        .collect()
+    read_pieces(pieces, |piece| read_entry(piece, path))
 }
 
 fn read_entry(source: &Arc<str>, path: &At<'_>) -> Result<Entry, WireError> {

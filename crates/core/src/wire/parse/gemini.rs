@@ -14,7 +14,7 @@ use super::read::{
     call_block, empty_entry, id_text, message_list, object, object_arguments, only_member, optional_text,
     own_text, text, tools, unknown_role,
 };
-use super::split::split;
+use super::split::{read_pieces, split};
 use crate::block::{Block, BlockKind, CallStyle, Media, MediaKind, MediaSource, Reasoning, ToolResult};
 use crate::context::Tools;
 use crate::entry::{ContentState, Entry, Role};
@@ -101,14 +101,7 @@ fn read_entries(content: Raw<'_>, path: &At<'_>) -> Result<Vec<Entry>, WireError
     }
     let pieces =
         split(&source, "parts", path, |part| part.object().is_ok_and(|part| response_of(&part).is_some()))?;
-    pieces
-        .into_iter()
-        .map(|piece| {
-            let mut entry = read_entry(&piece.raw, path)?;
-            entry.origin.part = piece.part;
-            Ok(entry)
-        })
-        .collect()
+    read_pieces(pieces, |piece| read_entry(piece, path))
 }
 
 fn read_entry(source: &Arc<str>, path: &At<'_>) -> Result<Entry, WireError> {

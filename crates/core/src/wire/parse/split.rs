@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::at::At;
-use crate::entry::Part;
+use crate::entry::{Entry, Part};
 use crate::json::{Kind, Raw};
 use crate::wire::WireError;
 
@@ -59,6 +59,19 @@ pub(super) fn split(
         Piece { raw: raw.into(), part: Some(Box::new(Part { number, of, indexes })) }
     });
     Ok(pieces.collect())
+}
+
+/// Reads each piece of a message as an entry of its own.
+pub(super) fn read_pieces(
+    pieces: Vec<Piece>,
+    read: impl Fn(&Arc<str>) -> Result<Entry, WireError>,
+) -> Result<Vec<Entry>, WireError> {
+    let entry = |piece: Piece| {
+        let mut entry = read(&piece.raw)?;
+        entry.origin.part = piece.part;
+        Ok(entry)
+    };
+    pieces.into_iter().map(entry).collect()
 }
 
 #[cfg(test)]

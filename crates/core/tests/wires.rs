@@ -10,9 +10,7 @@ use scrollback_core::model::ModelName;
 use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
 use scrollback_core::wire::repair::repair;
 use scrollback_core::wire::{ParseOptions, Parsed, RenderOptions, Wire, list_key};
-use scrollback_core::{
-    Entry, Fidelity, Item, Record, Source, Time, Unfinished, json, manager, settle_offline,
-};
+use scrollback_core::{Fidelity, Item, Record, Source, Time, Unfinished, json, manager, settle_offline};
 use serde_json::Value;
 use support::{Said, history, manager_text, squeezed, sticky_text, wishes};
 

@@ -40,8 +40,14 @@ pub(crate) fn with_text(wire: Wire, body: Raw<'_>, rest: &impl Serialize) -> Res
         put(list_key(wire), body);
     } else {
         let keys = [system_key(wire), Some(tools_key(wire)), Some(list_key(wire))];
-        let held = ["scrollback"].into_iter().chain(keys.into_iter().flatten());
-        for key in held {
+        let others = match wire {
+            Wire::Scrollback => Some("scrollback"),
+            // What is put into a conversation has another key than what is sent.
+            Wire::OpenaiResponses => Some("items"),
+            Wire::Gemini => Some("system_instruction"),
+            _ => None,
+        };
+        for key in others.into_iter().chain(keys.into_iter().flatten()) {
             if let Some(value) = body.get(key) {
                 put(key, value);
             }

@@ -105,14 +105,14 @@ pub(crate) fn check(file: &Path, config: &Config) -> Result<(), Failure> {
             how: line.how()?,
         };
         let previous = line.raw.get("previous").filter(|previous| previous.kind() != Kind::Null);
+        let other = || line.each(job.how, |loaded| job.run_other(&loaded, previous)?.to_json());
         let (bytes, file) = match line.source()? {
             Source::Body(body) => (body.into_bytes(), None),
-            // A folder has no bytes of its own; whatever it is, it is no body of the wire.
-            Source::File(file) if Path::new(&file).is_dir() => (Vec::new(), Some(file)),
+            Source::File(file) if Path::new(&file).is_dir() => return other(),
             Source::File(file) => (input::read(Path::new(&file))?, Some(file)),
         };
-        if bytes.is_empty() || job.is_other(&bytes) {
-            return line.each(job.how, |loaded| job.run_other(&loaded, previous)?.to_json());
+        if job.is_other(&bytes) {
+            return other();
         }
         let about = |failure: Failure| match &file {
             Some(file) => failure.about(Path::new(file)),
@@ -314,7 +314,7 @@ impl Line<'_> {
         answer: impl Fn(Loaded) -> Result<String, Failure>,
     ) -> Result<Vec<String>, Failure> {
         let all = match self.source()? {
-            Source::Body(body) => vec![how.load_body(input::check(body.as_bytes())?)?],
+            Source::Body(body) => how.load_body(input::check(body.as_bytes())?)?,
             Source::File(file) => how.load_all(Path::new(&file))?,
         };
         let several = all.len() > 1;

@@ -9,7 +9,7 @@ use scrollback_core::model::ModelName;
 use scrollback_core::transcript;
 use scrollback_core::wire::check::{CheckOptions, Severity, Strictness, Violation, check};
 use scrollback_core::wire::repair::{Repaired, repair};
-use scrollback_core::wire::{ParseOptions, Wire};
+use scrollback_core::wire::{ParseOptions, Wire, list_key};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -164,18 +164,20 @@ fn first(wire: Wire, body: Raw<'_>, take: usize) -> String {
         let kept: Vec<&str> = list.elements().take(take).map(Raw::text).collect();
         format!("[{}]", kept.join(","))
     };
+    with_list(wire, body, shorten)
+}
+
+/// A body with its list printed anew, all else in its own spelling.
+fn with_list(wire: Wire, body: Raw<'_>, print: impl Fn(Raw<'_>) -> String) -> String {
     if body.kind() == json::Kind::Array {
-        return shorten(body);
+        return print(body);
     }
-    let members: Vec<String> = body
-        .members()
-        .map(|(key, value)| {
-            let mut out = String::new();
-            json::write_string(&mut out, &key);
-            let listed = key == scrollback_core::wire::list_key(wire) && value.kind() == json::Kind::Array;
-            format!("{out}:{}", if listed { shorten(value) } else { value.text().into() })
-        })
-        .collect();
+    let member = |(name, value): (Raw<'_>, Raw<'_>)| {
+        let listed = json::unescape(name.text()) == list_key(wire) && value.kind() == json::Kind::Array;
+        let value = if listed { print(value) } else { json::one_line(value).into_owned() };
+        format!("{}:{value}", name.text())
+    };
+    let members: Vec<String> = body.spelled_members().map(member).collect();
     format!("{{{}}}", members.join(","))
 }
 
@@ -186,19 +188,7 @@ fn lines(wire: Wire, body: &str) -> String {
         let lines: Vec<_> = list.elements().map(json::one_line).collect();
         if lines.is_empty() { "[]".into() } else { format!("[\n{}\n]", lines.join(",\n")) }
     };
-    if raw.kind() == json::Kind::Array {
-        return list(raw);
-    }
-    let members: Vec<String> = raw
-        .members()
-        .map(|(key, value)| {
-            let mut out = String::new();
-            json::write_string(&mut out, &key);
-            let listed = key == scrollback_core::wire::list_key(wire) && value.kind() == json::Kind::Array;
-            format!("{out}:{}", if listed { list(value) } else { json::one_line(value).into_owned() })
-        })
-        .collect();
-    format!("{{{}}}", members.join(","))
+    with_list(wire, raw, list)
 }
 
 impl Judged {

@@ -2,9 +2,7 @@
 
 use std::io::Write as _;
 
-use scrollback_core::wire::{
-    Body, Lost, Purpose, RenderOptions, Rendered, Wire, list_key, system_key, tools_key,
-};
+use scrollback_core::wire::{Body, Lost, Purpose, RenderOptions, Rendered, Wire, system_key, tools_key};
 use scrollback_core::{Fidelity, Item, Slot, Source, json};
 use serde_json::json;
 
@@ -50,11 +48,9 @@ pub(crate) fn no_target() -> Failure {
 pub(crate) fn convert(loaded: &Loaded, to: Wire) -> Rendered {
     if to == Wire::Scrollback {
         let lost = if loaded.wire == to { Vec::new() } else { settings(loaded, Tools::Lost) };
-        return Rendered {
-            messages: scrollback_core::wire::neutral(&loaded.record),
-            lost,
-            ..Rendered::default()
-        };
+        let mut rendered = Rendered::default();
+        (rendered.messages, rendered.lost) = (scrollback_core::wire::neutral(&loaded.record), lost);
+        return rendered;
     }
     let items = loaded.record.slots().iter().enumerate().filter_map(|(position, slot)| match slot {
         Slot::Message(entry) => Some(Item {
@@ -66,7 +62,7 @@ pub(crate) fn convert(loaded: &Loaded, to: Wire) -> Rendered {
     });
     let options = RenderOptions {
         purpose: Purpose::Keep,
-        tools: loaded.tools.as_ref().filter(|_| to != loaded.wire),
+        tools: loaded.tools.as_ref().filter(|_| to != loaded.wire || loaded.transcript.is_some()),
         ..RenderOptions::default()
     };
     let mut rendered = to.render(items, options);
@@ -86,20 +82,40 @@ pub(crate) enum Tools {
 
 /// Members of the request around the messages, which are the provider's own.
 pub(crate) fn settings(loaded: &Loaded, tools: Tools) -> Vec<Lost> {
-    let Body::Object { raw, .. } = &loaded.body else { return Vec::new() };
+    let Body::Object { raw, key: list_key } = &loaded.body else { return Vec::new() };
     let Ok(body) = json::check(raw) else { return Vec::new() };
     let wire = loaded.wire;
-    let tools = (tools == Tools::Converted).then(|| tools_key(wire));
-    let held = [Some(list_key(wire)), system_key(wire), tools, Some("system_instruction")];
-    body.members()
-        .filter(|(key, _)| !held.iter().flatten().any(|held| held == key) && key != "scrollback")
-        .map(|(key, _)| Lost {
-            position: None,
-            path: format!("/{}", json::escape_pointer(&key)),
-            what: key.into_owned(),
-            reason: "settings of a request are not converted",
-        })
-        .collect()
+    let mut lost = Vec::new();
+    let mut lose = |path: String, what: &str| {
+        let reason = "settings of a request are not converted";
+        lost.push(Lost { position: None, path, what: what.into(), reason });
+    };
+    // Instructions are read from the first of their spellings, and only where they are text.
+    let instructions = |key: &str, value: json::Raw<'_>| match wire {
+        Wire::OpenaiResponses => key == "instructions" && value.kind() == json::Kind::String,
+        Wire::Gemini => {
+            key == "systemInstruction"
+                || (key == "system_instruction" && body.get("systemInstruction").is_none())
+        }
+        _ => system_key(wire) == Some(key),
+    };
+    for (key, value) in body.members() {
+        let path = format!("/{}", json::escape_pointer(&key));
+        if key == *list_key || key == "scrollback" || instructions(&key, value) {
+            continue;
+        }
+        if tools == Tools::Converted && key == tools_key(wire) {
+            // One wire has more than the tools there.
+            for (inner, _) in value.members().filter(|(inner, _)| inner != "tools") {
+                lose(format!("{path}/{}", json::escape_pointer(&inner)), &inner);
+            }
+            continue;
+        }
+        if value.kind() != json::Kind::Null {
+            lose(path, &key);
+        }
+    }
+    lost
 }
 
 /// Decisions and erased places, which only our own form holds.

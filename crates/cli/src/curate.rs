@@ -154,8 +154,10 @@ impl Job {
         mut loaded: Loaded,
         finish: impl FnOnce(&Curated<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let offered = loaded.tools.take();
-        self.cx.tools = self.cx.tools.or(offered);
+        self.cx.tools = match (self.cx.tools.take(), loaded.tools.take()) {
+            (Some(wanted), Some(offered)) => Some(offered.only(wanted.names().to_vec())),
+            (wanted, offered) => wanted.or(offered),
+        };
         let wire = self.to.unwrap_or(loaded.wire);
         self.cx.wire = Some(wire);
         let view = loaded.record.view(&self.cx, &*self.manager)?;
@@ -171,6 +173,11 @@ impl Job {
             Some(to) => to.request(view.items(), options, (to == loaded.wire).then_some(&loaded.body)),
             None => wire.render(view.items(), options),
         };
+        let defined = self.cx.tools.as_ref().and_then(Tools::wire) == Some(wire);
+        if defined && loaded.transcript.is_none() {
+            // They stand in the request as they came.
+            rendered.tools = None;
+        }
         if wire != loaded.wire {
             rendered.lost.extend(convert::settings(&loaded, convert::Tools::Converted));
         }
@@ -188,8 +195,14 @@ impl Curated<'_> {
 
     /// One item per entry that is sent.
     fn items(&self) -> Vec<ViewItem> {
+        // In order of position, one each.
         let left_out = &self.rendered.left_out;
-        let fate = |position: u64| left_out.iter().find(|left| left.position == position);
+        let fate = |position: u64| {
+            left_out
+                .binary_search_by_key(&position, |left| left.position)
+                .ok()
+                .and_then(|at| left_out.get(at))
+        };
         let lead = self.view.items().take_while(|item| item.entry.role == Role::System).count();
         let items = self.view.items().filter_map(|item| {
             let changed = item.is_changed();

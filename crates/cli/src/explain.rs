@@ -253,6 +253,7 @@ fn phrase(reason: Reason) -> &'static str {
         Reason::LeftOut => "not wanted",
         Reason::BoundReasoning => "reasoning left out, which was signed over what has changed,",
         Reason::BlankText => "blank text left out, which the provider refuses,",
+        Reason::Unsupported => "the provider's format cannot say any of it",
         Reason::Mended => "mended to keep the provider's rules",
     }
 }

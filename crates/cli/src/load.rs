@@ -127,19 +127,21 @@ impl How {
             (Some(format), Some(text)) => {
                 self.conversations(format, transcript::read(Some(format), text), file)
             }
-            _ => input::check(bytes).and_then(|body| self.load_body(body)).map(|loaded| vec![loaded]),
+            _ => input::check(bytes).and_then(|body| self.load_body(body)),
         }
     }
 
-    /// Reads a body that is JSON already.
-    pub(crate) fn load_body(self, body: Raw<'_>) -> Result<Loaded, Failure> {
+    /// Reads a body that is JSON already, with all its conversations or only the one that is wanted.
+    pub(crate) fn load_body(self, body: Raw<'_>) -> Result<Vec<Loaded>, Failure> {
         let named = match self.from {
             Some(Written::Wire(wire)) => Some(wire),
             Some(Written::Transcript(format)) => {
-                let all =
-                    self.conversations(format, transcript::read(Some(format), body.text()), Path::new("-"))?;
-                let none = || Failure::from(WireError::bad_input("the transcript has no such conversation"));
-                return all.into_iter().nth(self.conversation.unwrap_or(0)).ok_or_else(none);
+                let file = Path::new("-");
+                let all = self.conversations(format, transcript::read(Some(format), body.text()), file)?;
+                return match self.conversation {
+                    Some(_) => self.pick(all, file).map(|one| vec![one]),
+                    None => Ok(all),
+                };
             }
             None => None,
         };
@@ -150,7 +152,7 @@ impl How {
         let indexes = parsed.indexes.clone();
         let record = parsed.into_record()?;
         let indexes = by_position(&record, &indexes);
-        Ok(Loaded { wire, transcript: None, record, indexes, body, tools, notes })
+        Ok(vec![Loaded { wire, transcript: None, record, indexes, body, tools, notes }])
     }
 
     fn conversations(
@@ -214,14 +216,20 @@ fn no_messages(body: Raw<'_>) -> WireError {
 }
 
 impl Loaded {
-    /// The message a position came from; itself where the input has no list.
+    /// The message a position came from, by its place in the input's list; none for what stands elsewhere.
     pub(crate) fn index(&self, position: u64) -> Option<u64> {
         self.indexes.get(position as usize).copied().flatten().map(|index| index as u64)
     }
 
     /// JSON pointer, from the body, of something inside the message at `position`.
+    ///
+    /// In the neutral form it ends at the text of the message. A transcript has no list: its entries are counted.
     pub(crate) fn pointer(&self, position: u64, path: &str) -> String {
+        if self.wire == Wire::Scrollback {
+            return format!("/entries/{position}/raw");
+        }
         match self.index(position) {
+            Some(index) if self.transcript.is_some() => format!("/entries/{index}{path}"),
             Some(index) => {
                 // Several items of one list may be one entry; its text is then a list of them.
                 let listed =

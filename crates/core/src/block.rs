@@ -168,8 +168,8 @@ pub struct Media {
     pub name: Option<Box<Text>>,
     /// Where the bytes are; none when the wire names no source.
     pub source: Option<MediaSource>,
-    /// Whether it was sent for a quick look only (`"detail": "low"`).
-    pub low_detail: bool,
+    /// How closely the model shall look, where stated: `low`, `high`, `auto`.
+    pub detail: Option<Box<str>>,
     /// Width and height in pixels, where known.
     pub size: Option<(u32, u32)>,
 }
@@ -245,6 +245,15 @@ impl Block {
             .filter(|(key, _)| !MODELLED.contains(&key.as_ref()))
             .map(|(key, value)| (key.into_owned(), RawJson::new(&source, value)))
             .collect()
+    }
+
+    /// The id of the call it makes or answers.
+    pub fn call_id(&self) -> Option<&Text> {
+        match &self.kind {
+            BlockKind::ToolCall(call) => call.call_id.as_ref(),
+            BlockKind::ToolResult(result) => result.call_id.as_ref(),
+            _ => None,
+        }
     }
 
     /// Every text in the block that a reader would see, results' inner texts included.

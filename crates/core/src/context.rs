@@ -34,10 +34,21 @@ pub enum Summaries {
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
     names: Vec<String>,
-    definitions: Vec<String>,
+    definitions: Vec<Definition>,
     /// The format of the definitions.
     wire: Option<Wire>,
     counted: [OnceLock<usize>; Tokenizer::ALL.len()],
+}
+
+/// One tool as a request defines it.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    /// Its name; none for most tools that the provider runs.
+    pub(crate) name: Option<String>,
+    /// JSON pointer to it in the request; none if it came without one.
+    pub(crate) place: Option<String>,
+    /// Its JSON text.
+    pub(crate) text: String,
 }
 
 impl Tools {
@@ -48,7 +59,26 @@ impl Tools {
 
     /// Tools with the JSON text of their definitions, which every call sends along.
     pub fn defined(wire: Wire, names: Vec<String>, definitions: Vec<String>) -> Self {
+        let mut known = names.iter();
+        let define = |text| Definition { name: known.next().cloned(), place: None, text };
+        let definitions = definitions.into_iter().map(define).collect();
         Tools { names, definitions, wire: Some(wire), ..Tools::default() }
+    }
+
+    /// The tools of a request.
+    pub(crate) fn found(wire: Wire, definitions: Vec<Definition>) -> Self {
+        let names = definitions.iter().filter_map(|definition| definition.name.clone()).collect();
+        Tools { names, definitions, wire: Some(wire), ..Tools::default() }
+    }
+
+    /// Only those of the tools that have one of these names, and those that have none.
+    #[must_use]
+    pub fn only(self, names: Vec<String>) -> Self {
+        let wanted = |definition: &Definition| {
+            definition.name.as_ref().is_none_or(|name| names.iter().any(|wanted| wanted == name))
+        };
+        let definitions = self.definitions.into_iter().filter(wanted).collect();
+        Tools { names, definitions, wire: self.wire, ..Tools::default() }
     }
 
     /// The format the definitions are written in; none if there are none.
@@ -61,13 +91,13 @@ impl Tools {
         &self.names
     }
 
-    /// The JSON texts of their definitions.
-    pub fn definitions(&self) -> &[String] {
+    /// Their definitions, with where they stood.
+    pub(crate) fn definitions(&self) -> &[Definition] {
         &self.definitions
     }
 
     fn tokens(&self, tokenizer: Tokenizer) -> usize {
-        let count = || self.definitions.iter().map(|definition| tokenizer.count(definition) + 8).sum();
+        let count = || self.definitions.iter().map(|definition| tokenizer.count(&definition.text) + 8).sum();
         self.counted.get(tokenizer.index()).map_or_else(count, |counted| *counted.get_or_init(count))
     }
 }

@@ -289,6 +289,11 @@ impl Entry {
         })
     }
 
+    /// The ids of those calls, as they were said.
+    pub fn call_ids(&self) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
+        self.tool_calls().filter_map(|call| Some(call.call_id.as_ref()?.as_str()))
+    }
+
     /// The result in the entry. There is at most one: every wire gives one entry per result.
     pub fn tool_result(&self) -> Option<&ToolResult> {
         self.blocks.iter().find_map(|block| match &block.kind {

@@ -89,12 +89,12 @@ impl Text {
         self.as_str().chars().count()
     }
 
-    /// Appends the text as a JSON string literal, in its own spelling where it has one.
-    pub(crate) fn write_json(&self, out: &mut String) {
+    /// The text as a JSON string literal, in its own spelling where it has one.
+    pub(crate) fn json(&self) -> Cow<'_, str> {
         match self {
-            Text::Raw(raw) => out.push_str(raw.as_str()),
-            Text::Json(raw) => json::write_string(out, raw.as_str()),
-            Text::Own(text) => json::write_string(out, text),
+            Text::Raw(raw) => Cow::Borrowed(raw.as_str()),
+            Text::Json(raw) => Cow::Owned(json::quote(raw.as_str())),
+            Text::Own(text) => Cow::Owned(json::quote(text)),
         }
     }
 }

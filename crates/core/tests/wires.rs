@@ -10,7 +10,9 @@ use scrollback_core::model::ModelName;
 use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
 use scrollback_core::wire::repair::repair;
 use scrollback_core::wire::{ParseOptions, Parsed, RenderOptions, Wire, list_key};
-use scrollback_core::{Fidelity, Item, Record, Source, Time, Unfinished, json, manager, settle_offline};
+use scrollback_core::{
+    Entry, Fidelity, Item, Record, SUMMARY_HEADING, Source, Time, Unfinished, json, manager, settle_offline,
+};
 use serde_json::Value;
 use support::{Said, history, manager_text, squeezed, sticky_text, wishes};
 
@@ -231,7 +233,12 @@ proptest! {
         settle_offline(&mut record, &cx, &*manager, Time::default()).unwrap();
         let Ok(view) = record.view(&cx, &*manager) else { return Ok(()) };
         let rendered = view.render(to, &cx);
-        assert_valid(to, &rendered.body(to, None), "view");
+        let body = rendered.body(to, None);
+        assert_valid(to, &body, "view");
+        assert_says_all(to, &body, &view.items().collect::<Vec<_>>());
+        // Rendering leaves nothing to mend but a reply that says nothing, which came so.
+        let mended = rendered.repairs.iter().find(|repair| repair.rule != "OC-5");
+        prop_assert!(mended.is_none(), "{from} to {to} {text}: {mended:?}\n{body}");
     }
 }
 
@@ -295,6 +302,31 @@ proptest! {
         prop_assert_eq!(scrollback_core::wire::neutral(&read), scrollback_core::wire::neutral(&record));
         let shown = |record: &Record| record.view(&cx, &scrollback_core::manager::Passthrough).unwrap().render(from, &cx).messages;
         prop_assert_eq!(shown(&read), shown(&record));
+    }
+}
+
+/// Panics unless a request says every text of the items, and makes every call and gives every result as often.
+fn assert_says_all(wire: Wire, body: &str, items: &[Item]) {
+    let count = |entries: &mut dyn Iterator<Item = &Entry>| {
+        let (mut said, mut calls, mut results) = (String::new(), 0, 0);
+        for entry in entries {
+            calls += entry.tool_calls().count();
+            results += usize::from(entry.tool_result().is_some());
+            for text in entry.texts() {
+                said.push_str(&text.as_str());
+                said.push('\n');
+            }
+        }
+        (said, calls, results)
+    };
+    let sent = parse(wire, body);
+    let (said, calls, results) = count(&mut sent.entries.iter());
+    let (_, wanted_calls, wanted_results) = count(&mut items.iter().map(|item| &*item.entry));
+    assert_eq!((calls, results), (wanted_calls, wanted_results), "{wire}: {body}");
+    for text in items.iter().flat_map(|item| item.entry.texts()) {
+        let text = text.as_str();
+        let text = text.strip_prefix(SUMMARY_HEADING).unwrap_or(&text).trim();
+        assert!(said.contains(text), "{wire}: {text:?} is not in {body}");
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) use edit::{Edit, Edits, edit};
 pub use pieces::one_line;
 pub(crate) use pieces::{Piece, depth, pieces};
 pub use raw::{Elements, Kind, Members, Object, Raw};
-pub use string::{unescape, write_string};
+pub use string::{quote, unescape, write_string};
 
 /// A key as one step of a JSON pointer.
 pub fn escape_pointer(key: &str) -> Cow<'_, str> {

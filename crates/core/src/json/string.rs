@@ -49,6 +49,13 @@ fn unescape_unicode(escape: &[u8]) -> (char, usize) {
     (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 5)
 }
 
+/// The text as a JSON string literal.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    write_string(&mut out, text);
+    out
+}
+
 /// Appends `text` as a JSON string literal, escaping only what JSON requires.
 pub fn write_string(out: &mut String, text: &str) {
     out.push('"');

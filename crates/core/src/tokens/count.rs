@@ -60,7 +60,7 @@ fn block_tokens(tokenizer: Tokenizer, block: &Block) -> usize {
 
 fn media_tokens(media: &Media) -> usize {
     if media.kind == MediaKind::Image {
-        let detail = if media.low_detail { Detail::Low } else { Detail::High };
+        let detail = if media.detail.as_deref() == Some("low") { Detail::Low } else { Detail::High };
         return image_tokens(media.size.or_else(|| inline_size(media)), detail);
     }
     match &media.source {

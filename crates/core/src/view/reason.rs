@@ -42,6 +42,8 @@ pub enum Reason {
     BoundReasoning,
     /// A text without a visible character, which the provider refuses.
     BlankText,
+    /// The provider's format has no words for any of it.
+    Unsupported,
     /// Broke a rule of the provider's, and was mended.
     Mended,
 }
@@ -68,6 +70,7 @@ impl Reason {
             Reason::LeftOut => "left_out",
             Reason::BoundReasoning => "bound_reasoning",
             Reason::BlankText => "blank_text",
+            Reason::Unsupported => "unsupported",
             Reason::Mended => "mended",
         }
     }

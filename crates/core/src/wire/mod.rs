@@ -124,7 +124,7 @@ impl Wire {
 
     /// Prints entries as messages of this wire.
     pub fn render(self, items: impl IntoIterator<Item = Item>, options: RenderOptions<'_>) -> Rendered {
-        render::render(self, items, options)
+        render::render(self, items.into_iter().collect(), options, render::Own::AsSaid)
     }
 }
 

@@ -9,6 +9,7 @@ mod edits;
 use serde::Serialize;
 
 use super::check::{self, CheckOptions, Strictness, Violation, rules};
+use super::render::{self, Own};
 use super::{ParseOptions, Purpose, RenderOptions, Wire, list_key};
 use crate::context::{CurationContext, Unfinished};
 use crate::json::{self, Edit, Edits, Kind, Raw};
@@ -126,7 +127,8 @@ fn rerender(wire: Wire, body: Raw<'_>, broken: &[Violation], options: CheckOptio
         manual_thinking,
         record: Some(&record),
     };
-    let rendered = wire.render(view.items(), options);
+    let own = Own::Mended { edited: None };
+    let rendered = render::render(wire, view.items().collect(), options, own);
     let next = rendered.body(wire, Some(&around));
     let next = json::check(&next).map(|raw| json::one_line(raw).into_owned()).ok()?;
     let next = as_object(wire, Raw::trusted(&next)).unwrap_or(next);

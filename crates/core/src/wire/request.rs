@@ -1,12 +1,13 @@
 //! What is really sent: rendered, checked, and mended where the check finds something.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::check::{CheckOptions, Strictness, Violation, check};
-use super::render::{list_key, system_key, tools_key};
+use super::render::{self, Own, list_key, system_key, tools_key};
 use super::repair::mend;
-use super::{Body, LeftOut, Purpose, RenderOptions, Rendered, Wire};
+use super::{Body, LeftOut, ParseOptions, Purpose, RenderOptions, Rendered, Wire};
 use crate::context::CurationContext;
+use crate::entry::Entry;
 use crate::json::{self, Raw};
 use crate::view::{Item, Reason, View};
 
@@ -50,46 +51,75 @@ impl Wire {
         options: RenderOptions<'_>,
         around: Option<&Body>,
     ) -> Rendered {
-        let mut rendered = self.render(items, RenderOptions { purpose: Purpose::Send, ..options });
-        let text = rendered.body(self, around);
-        let Ok(body) = json::check(&text) else { return rendered };
+        let items: Vec<Item> = items.into_iter().collect();
+        let options = RenderOptions { purpose: Purpose::Send, ..options };
+        let sent = |items: Vec<Item>, edited: Option<u64>| {
+            render::render(self, items, options, Own::Mended { edited }).mended(self, options, around)
+        };
+        let rendered = sent(items.clone(), None);
+        // What was mended is an edit too: reasoning bound to it goes, as it does behind any other.
+        let mended = rendered.left_out.iter().find(|left| left.reason == Reason::Mended);
+        match mended.filter(|_| !rendered.repairs.is_empty() && render::binds(self, options)) {
+            Some(first) => sent(items, Some(first.position)),
+            None => rendered,
+        }
+    }
+}
+
+impl Rendered {
+    /// The same with everything mended that the check finds in it.
+    fn mended(mut self, wire: Wire, options: RenderOptions<'_>, around: Option<&Body>) -> Self {
+        let text = self.body(wire, around);
+        let Ok(body) = json::check(&text) else { return self };
         let options = CheckOptions { model: options.model, ..CheckOptions::default() };
-        let list = format!("/{}", list_key(self));
+        let list = format!("/{}", list_key(wire));
         let matters = |violation: &Violation| {
             violation.is_fatal(Strictness::Strict)
                 && violation.path.starts_with(&list)
                 && !CALLERS.contains(&violation.rule)
         };
-        if !check(self, body, options).iter().any(matters) {
-            return rendered;
+        if !check(wire, body, options).iter().any(matters) {
+            return self;
         }
-        let mended = mend(self, body, options, &matters);
+        let mended = mend(wire, body, options, &matters);
         if let Ok(body) = json::check(&mended.body) {
-            let before = std::mem::take(&mut rendered.messages);
-            rendered.take(self, body);
-            rendered.explain_repairs(&before);
-            rendered.repairs = mended.repairs;
+            let before = std::mem::take(&mut self.messages);
+            self.take(wire, body);
+            self.explain_repairs(wire, &before);
+            self.repairs = mended.repairs;
+            let beyond = json::one_line(Raw::trusted(&self.body(wire, around))) != json::one_line(body);
+            self.whole = beyond.then(|| mended.body.clone());
         }
-        rendered
+        self
     }
-}
 
-impl Rendered {
-    /// Notes the entries whose messages are not what they were before the repair.
-    fn explain_repairs(&mut self, before: &[String]) {
+    /// Notes the entries whose messages are not what they were before the repair, and those that have none any more.
+    fn explain_repairs(&mut self, wire: Wire, before: &[String]) {
+        let mut after = self.messages.iter().peekable();
         let mut kept: HashMap<&str, usize> = HashMap::new();
         for message in &self.messages {
             *kept.entry(message).or_default() += 1;
         }
+        let said: HashSet<&str> = before.iter().map(String::as_str).collect();
+        let mut explained = Vec::new();
         for (message, sources) in before.iter().zip(&self.sources) {
             if let Some(left @ 1..) = kept.get_mut(message.as_str()) {
                 *left -= 1;
+                after.by_ref().find(|other| *other == message);
                 continue;
             }
-            let mended =
-                |&position: &u64| LeftOut { position, reason: Reason::Mended, whole: false, chars: (0, 0) };
-            self.left_out.extend(sources.iter().map(mended));
+            // What stands in its place now: the next message that was not there before.
+            let stands = after.next_if(|other| !said.contains(other.as_str()));
+            let chars = |message: &String| texts(wire, message);
+            let chars = (chars(message), stands.map_or(0, chars));
+            explained.extend(sources.iter().map(|&position| LeftOut {
+                position,
+                reason: Reason::Mended,
+                whole: stands.is_none(),
+                chars,
+            }));
         }
+        self.left_out.extend(explained);
         self.left_out.sort_by_key(|left| left.position);
         self.left_out.dedup_by_key(|left| left.position);
     }
@@ -108,13 +138,19 @@ impl Rendered {
     }
 }
 
+/// Length of the texts of one message in Unicode scalar values.
+fn texts(wire: Wire, message: &str) -> usize {
+    let list = format!("[{message}]");
+    let parsed = json::check(&list).ok().and_then(|list| wire.parse(list, &ParseOptions::default()).ok());
+    parsed.map_or(0, |parsed| parsed.entries.iter().map(Entry::chars).sum())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::context::Unfinished;
     use crate::manager::Passthrough;
-    use crate::wire::ParseOptions;
 
     #[test]
     fn calls_of_one_id_are_told_apart_with_their_results() {

@@ -35,7 +35,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
     parsed.tools = members
         .get("tools")
         .filter(|list| list.kind() == Kind::Array)
-        .map(|list| tools(Wire::Anthropic, list.elements(), |tool| tool.get("name")));
+        .map(|list| tools(Wire::Anthropic, "/tools", list, |tool| tool.get("name")));
     Ok(parsed)
 }
 
@@ -225,7 +225,7 @@ fn read_media(
         mime: at("media_type").map(|mime| mime.as_str().into_owned()),
         name: optional_text(block, "title", source).map(Box::new),
         source: Some(found),
-        low_detail: false,
+        detail: None,
         size: None,
     }))
 }

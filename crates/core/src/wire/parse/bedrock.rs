@@ -47,10 +47,8 @@ pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
 }
 
 fn read_tools(list: Raw<'_>) -> Option<Tools> {
-    let defines = |tool: &Raw<'_>| tool.get("toolSpec").is_some();
-    (list.kind() == Kind::Array).then(|| {
-        tools(Wire::Bedrock, list.elements().filter(defines), |tool| tool.get("toolSpec")?.get("name"))
-    })
+    (list.kind() == Kind::Array)
+        .then(|| tools(Wire::Bedrock, "/toolConfig/tools", list, |tool| tool.get("toolSpec")?.get("name")))
 }
 
 /// The entries of one message: its results, then the rest.
@@ -219,7 +217,7 @@ fn read_media(block: &Object<'_>, source: &Arc<str>) -> Option<Media> {
         _ => format!("{key}/{format}"),
     });
     let name = optional_text(&inner, "name", source).map(Box::new);
-    Some(Media { kind, mime, name, source: place, low_detail: false, size: None })
+    Some(Media { kind, mime, name, source: place, detail: None, size: None })
 }
 
 fn document_mime(format: &str) -> String {

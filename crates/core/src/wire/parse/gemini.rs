@@ -16,9 +16,9 @@ use super::read::{
 };
 use super::split::{read_pieces, split};
 use crate::block::{Block, BlockKind, CallStyle, Media, MediaKind, MediaSource, Reasoning, ToolResult};
-use crate::context::Tools;
+use crate::context::{Definition, Tools};
 use crate::entry::{ContentState, Entry, Role};
-use crate::json::{Kind, Object, Raw};
+use crate::json::{self, Kind, Object, Raw};
 use crate::text::{RawJson, Text};
 use crate::wire::{ParseOptions, Parsed, Wire, WireError};
 
@@ -67,11 +67,24 @@ pub(crate) fn read_system(system: Raw<'_>, path: &At<'_>) -> Result<Entry, WireE
 }
 
 fn read_tools(list: Raw<'_>) -> Option<Tools> {
-    let declarations = list
-        .elements()
-        .filter_map(|tool| either_raw(tool, "functionDeclarations", "function_declarations"))
-        .flat_map(Raw::elements);
-    (list.kind() == Kind::Array).then(|| tools(Wire::Gemini, declarations, |tool| tool.get("name")))
+    if list.kind() != Kind::Array {
+        return None;
+    }
+    let mut definitions = Vec::new();
+    for (number, tool) in list.elements().enumerate() {
+        for (key, value) in tool.members() {
+            let place = format!("/tools/{number}/{key}");
+            if matches!(key.as_ref(), "functionDeclarations" | "function_declarations") {
+                let declared = tools(Wire::Gemini, &place, value, |tool| tool.get("name"));
+                definitions.extend_from_slice(declared.definitions());
+            } else {
+                // A tool that the provider runs.
+                let text = format!("{{{}:{}}}", json::quote(&key), json::one_line(value));
+                definitions.push(Definition { name: None, place: Some(place), text });
+            }
+        }
+    }
+    Some(Tools::found(Wire::Gemini, definitions))
 }
 
 fn either_raw<'a>(value: Raw<'a>, camel: &str, snake: &str) -> Option<Raw<'a>> {
@@ -285,7 +298,7 @@ fn read_media(part: &Object<'_>, source: &Arc<str>) -> Option<Media> {
         _ => MediaKind::Document,
     };
     let name = either_text(&inner, "displayName", "display_name", source).map(Box::new);
-    Some(Media { kind, mime, name, source: place, low_detail: false, size: None })
+    Some(Media { kind, mime, name, source: place, detail: None, size: None })
 }
 
 /// An address everybody can read, or a file kept at the provider.

@@ -37,7 +37,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
         }
     }
     parsed.tools = members.get("tools").filter(|list| list.kind() == Kind::Array).map(|list| {
-        tools(Wire::OpenaiChat, list.elements(), |tool| {
+        tools(Wire::OpenaiChat, "/tools", list, |tool| {
             tool.get("function").or_else(|| tool.get("custom")).unwrap_or(tool).get("name")
         })
     });
@@ -249,14 +249,14 @@ fn read_media(kind: &str, inner: Raw<'_>, source: &Arc<str>) -> Media {
             (MediaKind::Document, data.or_else(|| text("file_id").map(MediaSource::File)))
         }
     };
-    let low_detail = inner.get("detail").and_then(Raw::string).as_deref() == Some("low");
+    let detail = inner.get("detail").and_then(Raw::string).map(Into::into);
     let sound = inner.get("format").and_then(Raw::string).filter(|_| media == MediaKind::Audio);
     Media {
         kind: media,
         mime: sound.map(|format| format!("audio/{format}")),
         name: text("filename").map(Box::new),
         source: place,
-        low_detail,
+        detail,
         size: None,
     }
 }

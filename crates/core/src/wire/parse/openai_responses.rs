@@ -60,7 +60,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
     parsed.tools = members
         .get("tools")
         .filter(|list| list.kind() == Kind::Array)
-        .map(|list| tools(Wire::OpenaiResponses, list.elements(), |tool| tool.get("name")));
+        .map(|list| tools(Wire::OpenaiResponses, "/tools", list, |tool| tool.get("name")));
     Ok(parsed)
 }
 
@@ -399,6 +399,6 @@ fn read_media(word: &str, part: &Object<'_>, source: &Arc<str>) -> Media {
             (MediaKind::Document, place)
         }
     };
-    let low_detail = part.get("detail").and_then(Raw::string).as_deref() == Some("low");
-    Media { kind, mime: None, name: at("filename").map(Box::new), source: place, low_detail, size: None }
+    let detail = part.get("detail").and_then(Raw::string).map(Into::into);
+    Media { kind, mime: None, name: at("filename").map(Box::new), source: place, detail, size: None }
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::at::At;
 use crate::block::{Block, BlockKind, CallStyle, ToolCall};
-use crate::context::Tools;
+use crate::context::{Definition, Tools};
 use crate::entry::{ContentState, Entry, Origin, Role, Time};
 use crate::json::{self, Kind, Object, Raw};
 use crate::text::{RawJson, Text};
@@ -182,16 +182,17 @@ pub(super) fn bytes(value: Raw<'_>, source: &Arc<str>) -> Option<Text> {
     (value.kind() == Kind::String).then(|| Text::Raw(RawJson::new(source, value)))
 }
 
-/// The tools of a request: `definitions` are the values that define one each.
+/// The tools of a request: the list at `place` defines one each.
 pub(super) fn tools<'a>(
     wire: Wire,
-    definitions: impl Iterator<Item = Raw<'a>>,
+    place: &str,
+    list: Raw<'a>,
     name: impl Fn(Raw<'a>) -> Option<Raw<'a>>,
 ) -> Tools {
-    let (mut names, mut texts) = (Vec::new(), Vec::new());
-    for definition in definitions {
-        texts.push(json::one_line(definition).into_owned());
-        names.extend(name(definition).and_then(Raw::string).map(Cow::into_owned));
-    }
-    Tools::defined(wire, names, texts)
+    let define = |(number, tool): (usize, Raw<'a>)| Definition {
+        name: name(tool).and_then(Raw::string).map(Cow::into_owned),
+        place: Some(format!("{place}/{number}")),
+        text: json::one_line(tool).into_owned(),
+    };
+    Tools::found(wire, list.elements().enumerate().map(define).collect())
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use super::draft::{Draft, Slot};
-use super::{Binding, Cx, LeftOut, OPENING, Rendered, SYSTEM_NOTE, joined_text};
-use crate::block::{Block, BlockKind};
+use super::{Binding, Cx, OPENING, Rendered, SYSTEM_NOTE, joined_text, quote};
+use crate::block::{Block, BlockKind, Media, ToolCall, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
-use crate::json::{Kind, Raw};
+use crate::json::{self, Edit, Edits, Kind, Raw};
 use crate::model::{Line, ModelName};
 use crate::text::Text;
 use crate::view::{Fidelity, Item, Reason, SUMMARY_HEADING, Source};
@@ -21,10 +21,18 @@ pub(super) struct Style {
     pub(super) assistant: &'static str,
     /// A text as a block.
     pub(super) text: fn(&Text) -> String,
-    /// A block of another wire, or a changed one of this; none if it cannot be held, which it notes.
-    pub(super) block: fn(&Block, &Entry, &mut Cx<'_>) -> Option<String>,
-    /// A block of this wire whose content a view changed.
-    pub(super) changed: fn(&Block, &Entry) -> Option<String>,
+    /// A call as a block, with the id it is printed with.
+    pub(super) call: fn(&ToolCall, &str, &Cx<'_>) -> String,
+    /// A result as a block, with the id it is printed with.
+    pub(super) result: fn(&ToolResult, &str, &Entry, &mut Cx<'_>) -> String,
+    /// Media as a block; none if they cannot be held, which it notes.
+    pub(super) media: fn(&Media, &Block, &Entry, &mut Cx<'_>) -> Option<String>,
+    /// What to change in a result of this wire whose content a view changed.
+    pub(super) changed_result: fn(Raw<'_>, &ToolResult, &Entry) -> Edits,
+    /// Where the id is in a call of this wire.
+    pub(super) call_ids: &'static [&'static str],
+    /// Where the id is in a result of this wire.
+    pub(super) result_ids: &'static [&'static str],
     /// Which neighbours must be one message.
     pub(super) joins: Joins,
     /// What else the provider is particular about.
@@ -74,10 +82,7 @@ pub(super) fn render(
     // Messages that all came on this wire stay apart, so that a whole one need not be taken into blocks.
     let kept = !cx.sends() && items.iter().all(unchanged);
     for (index, item) in items.iter().enumerate() {
-        cx.position = match item.source {
-            Source::Entry(position) => Some(position),
-            _ => None,
-        };
+        cx.enter(item);
         if index == 0
             && let Some((heading, text)) = leading_summary(item)
         {
@@ -89,7 +94,6 @@ pub(super) fn render(
             drafts.push(verbatim(&item.entry, Vec::new()));
             continue;
         }
-        cx.note_calls(&item.entry);
         // What is left out for the provider's sake is an edit too.
         let broken = binding.is_broken(index) || (binding.binds && !cx.left_out.is_empty());
         let next = items.get(index + 1).map(|item| item.entry.role);
@@ -151,7 +155,8 @@ fn draft(
         cx.lose_extras(entry);
     }
     let mut slots = Vec::with_capacity(entry.blocks.len());
-    let (mut blank, mut unbound) = (false, false);
+    let (mut blank, mut unbound, mut renamed) = (false, false, false);
+    let mut chars = entry.chars();
     let indexes = entry.origin.part.as_ref().map(|part| part.indexes.as_slice());
     for (number, block) in entry.blocks.iter().enumerate() {
         if broken && own && matches!(block.kind, BlockKind::Reasoning(_)) {
@@ -160,16 +165,18 @@ fn draft(
         }
         if style.has(Habit::RefusesBlank) && (cx.sends() || !own) && is_blank(block) {
             blank = true;
+            chars -= block.texts().map(Text::chars).sum::<usize>();
+            if !cx.sends() {
+                cx.lose_blank(entry, block);
+            }
             continue;
         }
-        let json = match &block.raw {
-            _ if !own => (style.block)(block, entry, cx),
-            Some(_) if item.fidelity == Fidelity::Rewritten => (style.changed)(block, entry),
-            Some(raw) => Some(crate::json::one_line(raw.raw()).into_owned()),
-            None => match &block.kind {
-                BlockKind::Text(text) => Some((style.text)(text)),
-                _ => None,
-            },
+        let json = if own {
+            let other_id = cx.other_id(block);
+            renamed |= other_id.is_some();
+            own_block(style, block, item, other_id)
+        } else {
+            foreign_block(style, block, entry, cx)
         };
         let is_call = matches!(block.kind, BlockKind::ToolCall(_));
         let at = indexes.and_then(|indexes| indexes.get(number).copied()).unwrap_or(number as u32);
@@ -179,20 +186,93 @@ fn draft(
     if !own && style.has(Habit::CallsLast) {
         slots.sort_by_key(|slot| slot.is_call);
     }
-    let whole = own && item.fidelity != Fidelity::Rewritten && !blank && !unbound;
+    let whole = own && item.fidelity != Fidelity::Rewritten && !blank && !unbound && !renamed;
     let left = !slots.is_empty() || (whole && !cx.sends());
-    for (happened, reason) in [(unbound, Reason::BoundReasoning), (blank || !left, Reason::BlankText)] {
-        if happened {
-            explain(entry, reason, !left, cx);
-        }
+    let reason = match () {
+        () if unbound => Some(Reason::BoundReasoning),
+        () if blank || (!left && entry.blocks.is_empty()) => Some(Reason::BlankText),
+        () if renamed => Some(Reason::Mended),
+        () => (!left).then_some(Reason::Unsupported),
+    };
+    if let Some(reason) = reason {
+        cx.explain(entry, reason, if left { chars } else { 0 }, !left);
     }
     if !left {
+        if entry.blocks.is_empty() && !cx.sends() {
+            cx.lose(entry, None, "empty message", "the provider refuses it");
+        }
         return None;
     }
     let mut draft = if own { verbatim(entry, slots) } else { Draft::of(entry, slots) };
     (draft.whole, draft.own) = (whole, whole);
     draft.plain = !own && entry.content_state == ContentState::Text && entry.role != Role::Tool;
     Some(draft)
+}
+
+/// A block of another wire; none if it cannot be held, which is noted.
+fn foreign_block(style: &Style, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
+    match &block.kind {
+        BlockKind::Text(text) => Some((style.text)(text)),
+        BlockKind::Refusal(text) => {
+            cx.lose(entry, Some(block), "refusal", "it becomes ordinary text");
+            let refused = style.has(Habit::RefusesBlank) && text.is_blank();
+            (!refused).then(|| (style.text)(text))
+        }
+        BlockKind::ToolCall(call) if call.style.is_client() => {
+            let id = cx.call_id();
+            cx.lose_call_form(call, entry, block);
+            Some((style.call)(call, &id, cx))
+        }
+        BlockKind::ToolResult(result) => {
+            let id = cx.result_id(result);
+            Some((style.result)(result, &id, entry, cx))
+        }
+        BlockKind::Media(media) => (style.media)(media, block, entry, cx),
+        BlockKind::Reasoning(_) => cx.lose_reasoning(entry, block),
+        BlockKind::ToolCall(_) | BlockKind::Compaction(_) | BlockKind::Opaque(_) => {
+            cx.lose_opaque(entry, block)
+        }
+    }
+}
+
+/// A block of this wire: as it came, but for what the view changed and an id that would not do.
+fn own_block(style: &Style, block: &Block, item: &Item, other_id: Option<String>) -> Option<String> {
+    let Some(raw) = &block.raw else {
+        let BlockKind::Text(text) = &block.kind else { return None };
+        return Some((style.text)(text));
+    };
+    let raw = raw.raw();
+    let mut edits = match &block.kind {
+        _ if item.fidelity != Fidelity::Rewritten => Edits::new(),
+        BlockKind::Text(text @ Text::Own(_)) => changed_text(text),
+        BlockKind::ToolResult(result) => (style.changed_result)(raw, result, &item.entry),
+        _ => Edits::new(),
+    };
+    if let Some(id) = other_id {
+        let places =
+            if matches!(block.kind, BlockKind::ToolCall(_)) { style.call_ids } else { style.result_ids };
+        // Below a member that is not there an edit does nothing.
+        edits.extend(places.iter().map(|place| ((*place).to_string(), Edit::Put(quote(&id)))));
+    }
+    Some(if edits.is_empty() { json::one_line(raw).into_owned() } else { json::edit(raw, &edits) })
+}
+
+fn changed_text(text: &Text) -> Edits {
+    Edits::from([("/text".into(), Edit::Put(text.json().into_owned()))])
+}
+
+/// The content of a result that a view changed: parts as they came, texts as they are now.
+pub(super) fn changed_parts(content: &[Block], print: impl Fn(&Text) -> String) -> String {
+    let part = |inner: &Block| match (&inner.kind, &inner.raw) {
+        (BlockKind::Text(text @ Text::Own(_)), Some(raw)) if raw.raw().get("text").is_some() => {
+            Some(json::edit(raw.raw(), &changed_text(text)))
+        }
+        (BlockKind::Text(text @ Text::Own(_)), _) | (BlockKind::Text(text), None) => Some(print(text)),
+        (_, Some(raw)) => Some(json::one_line(raw.raw()).into_owned()),
+        _ => None,
+    };
+    let parts: Vec<String> = content.iter().filter_map(part).collect();
+    format!("[{}]", parts.join(","))
 }
 
 /// Whether the entry's own text is a message, and not the value of the field for instructions.
@@ -220,38 +300,34 @@ fn takes_system_messages(model: &ModelName) -> bool {
 /// Instructions in the middle of a conversation, where the model takes them.
 fn system_message(style: &Style, entry: &Entry, cx: &mut Cx<'_>) -> Option<Draft> {
     cx.lose_extras(entry);
-    let text = joined_text(entry);
-    if text.trim().is_empty() {
-        explain(entry, Reason::BlankText, true, cx);
-        return None;
-    }
+    let text = spoken_instructions(entry, cx)?;
     Some(Draft::ours(Role::System, (style.text)(&Text::from(text.as_str()))))
 }
 
 /// Instructions in the middle of a conversation, as a user's text with a note.
 fn instructions(style: &Style, entry: &Entry, cx: &mut Cx<'_>) -> Option<Draft> {
-    let text = joined_text(entry);
-    if text.trim().is_empty() {
-        explain(entry, Reason::BlankText, true, cx);
-        return None;
+    if !cx.is_own(entry) {
+        cx.lose_extras(entry);
     }
+    let text = spoken_instructions(entry, cx)?;
     cx.lose(entry, None, "system role", "instructions in the middle are sent as a user's text");
     Some(Draft::ours(Role::User, (style.text)(&Text::from(format!("{SYSTEM_NOTE}{text}").as_str()))))
 }
 
-/// Notes in the explanation that the provider would refuse an entry, or part of it.
-fn explain(entry: &Entry, reason: Reason, whole: bool, cx: &mut Cx<'_>) {
+/// The text of instructions in the middle of a conversation; none if it is blank. All else of them is lost.
+fn spoken_instructions(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
+    for block in entry.blocks.iter().filter(|block| !matches!(block.kind, BlockKind::Text(_))) {
+        cx.lose(entry, Some(block), "content", "instructions are text there");
+    }
+    let text = joined_text(entry);
+    if !text.trim().is_empty() {
+        return Some(text);
+    }
+    cx.explain(entry, Reason::BlankText, 0, true);
     if !cx.sends() {
-        let what = if reason == Reason::BlankText { "blank text" } else { "reasoning" };
-        cx.lose(entry, None, what, "the provider refuses it");
-        return;
+        cx.lose(entry, None, "blank text", "the provider refuses it");
     }
-    if let Some(position) = cx.position
-        && cx.left_out.last().is_none_or(|last| last.position != position)
-    {
-        let chars = entry.chars();
-        cx.left_out.push(LeftOut { position, reason, whole, chars: (chars, if whole { 0 } else { chars }) });
-    }
+    None
 }
 
 fn is_blank(block: &Block) -> bool {
@@ -259,7 +335,7 @@ fn is_blank(block: &Block) -> bool {
 }
 
 /// Adds a message, joined to the one before where the wire wants them to be one.
-fn add(style: &Style, drafts: &mut Vec<Draft>, next: Draft, cx: &Cx<'_>) {
+fn add(style: &Style, drafts: &mut Vec<Draft>, next: Draft, cx: &mut Cx<'_>) {
     let Some(last) = drafts.last_mut() else { return drafts.push(next) };
     let results = last.role == Role::Tool && next.role == Role::Tool;
     let parts = last.continues(&next) && last.shell.is_some() && next.shell.is_some();
@@ -276,14 +352,20 @@ fn add(style: &Style, drafts: &mut Vec<Draft>, next: Draft, cx: &Cx<'_>) {
     let mixed = style.has(Habit::ResultsAlone) && (last.role == Role::Tool) != (next.role == Role::Tool);
     let join =
         if cx.sends() || !apart { (wanted || parts) && !(mixed && (cx.sends() || !parts)) } else { false };
-    if join { last.join(next) } else { drafts.push(next) }
+    if !join {
+        return drafts.push(next);
+    }
+    if let (false, Some(_), Some(shell)) = (parts, &last.shell, &next.shell) {
+        cx.lose_unknown(Raw::trusted(shell), &String::new, |key| key == "role" || key == style.key);
+    }
+    last.join(next);
 }
 
 fn print(style: &Style, mut draft: Draft, cx: &Cx<'_>) -> String {
     if !draft.whole {
         draft.reorder(cx.sends() && draft.blocks.iter().any(|slot| slot.is_result));
     }
-    if style.has(Habit::CallsLast) && !draft.whole && cx.sends() {
+    if style.has(Habit::CallsLast) && !draft.whole && (cx.sends() || !draft.own) {
         draft.blocks.sort_by_key(|slot| slot.is_call);
     }
     let role = match draft.role {

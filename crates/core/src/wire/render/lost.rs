@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Cx;
 use crate::block::{Block, BlockKind, CallStyle, ToolCall};
-use crate::entry::Entry;
+use crate::entry::{Entry, Role};
 use crate::json::{Kind, Raw};
 use crate::text::{RawJson, Text};
 use crate::wire::Wire;
@@ -82,6 +82,12 @@ impl Cx<'_> {
         self.lost.push(Lost { position: self.position, path, what: what.into(), reason });
     }
 
+    /// Notes a text that the provider refuses, as there is nothing in it.
+    pub(super) fn lose_blank(&mut self, entry: &Entry, block: &Block) -> Option<String> {
+        self.lose(entry, Some(block), "blank text", "the provider refuses it");
+        None
+    }
+
     /// Notes that a result can say only in words that it failed.
     pub(super) fn lose_error_mark(&mut self, entry: &Entry) {
         let path = entry.blocks.first().map_or_else(String::new, |block| locate(entry, block));
@@ -106,8 +112,14 @@ impl Cx<'_> {
         for (path, item) in items {
             self.lose_unknown(item, &|| path.clone(), |key| MODELLED.contains(&key));
         }
-        if entry.author.is_some() && self.wire != Wire::OpenaiChat {
+        // Gemini names the tool in every result.
+        let named = self.wire == Wire::OpenaiChat || (self.wire == Wire::Gemini && entry.role == Role::Tool);
+        if entry.author.is_some() && !named {
             self.lose_at("/name".into(), "name", "only openai-chat names speakers");
+        }
+        let openai = matches!(self.wire, Wire::OpenaiChat | Wire::OpenaiResponses);
+        if !openai && raw.get("role").and_then(Raw::string).as_deref() == Some("developer") {
+            self.lose_at("/role".into(), "developer role", "the instructions are the system's there");
         }
         for block in &entry.blocks {
             self.lose_marks(entry, block);
@@ -147,7 +159,12 @@ impl Cx<'_> {
     }
 
     /// Lists the members that the model of a block does not hold.
-    fn lose_unknown(&mut self, value: Raw<'_>, place: &dyn Fn() -> String, knows: impl Fn(&str) -> bool) {
+    pub(super) fn lose_unknown(
+        &mut self,
+        value: Raw<'_>,
+        place: &dyn Fn() -> String,
+        knows: impl Fn(&str) -> bool,
+    ) {
         for (key, value) in value.members() {
             if value.kind() == Kind::Null || knows(&key) {
                 continue;

@@ -21,9 +21,12 @@ fn place(media: &Media) -> Option<Place> {
     match media.source.as_ref()? {
         MediaSource::Inline(text) => {
             let text = text.as_str();
-            let head = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-            Some(Place::Inline(match head {
-                Some((mime, data)) => Inline { mime: mime.into(), base64: data.into() },
+            let url = text.strip_prefix("data:").and_then(|rest| rest.split_once(','));
+            Some(Place::Inline(match url {
+                Some((head, data)) => match head.strip_suffix(";base64") {
+                    Some(mime) => Inline { mime: mime.into(), base64: data.into() },
+                    None => Inline { mime: head.into(), base64: base64::encode(&unescape_url(data)) },
+                },
                 None => Inline { mime: mime(media), base64: text.into_owned() },
             }))
         }
@@ -34,6 +37,23 @@ fn place(media: &Media) -> Option<Place> {
         MediaSource::Url(url) => Some(Place::Url(url.as_str().into_owned())),
         MediaSource::File(_) => None,
     }
+}
+
+/// The bytes of a URL's text, `%` and two digits standing for one.
+fn unescape_url(text: &str) -> Vec<u8> {
+    let mut pieces = text.split('%');
+    let mut out: Vec<u8> = pieces.next().unwrap_or_default().into();
+    for piece in pieces {
+        let meant = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        if let Some((byte, rest)) = meant.zip(piece.get(2..)) {
+            out.push(byte);
+            out.extend(rest.bytes());
+        } else {
+            out.push(b'%');
+            out.extend(piece.bytes());
+        }
+    }
+    out
 }
 
 /// The type as stated, else the most likely one.
@@ -82,7 +102,7 @@ impl Cx<'_> {
     }
 
     fn lose_detail(&mut self, media: &Media, block: &Block, entry: &Entry) {
-        if media.low_detail {
+        if media.detail.as_deref().is_some_and(|detail| detail != "auto") {
             self.lose(entry, Some(block), "detail", "the other format has no such setting");
         }
     }
@@ -103,11 +123,7 @@ pub(super) fn anthropic(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx
     if media.kind == MediaKind::Image {
         return Some(format!("{{\"type\":\"image\",\"source\":{source}}}"));
     }
-    let title = media.name.as_ref().map_or_else(String::new, |name| {
-        let mut title = String::from(",\"title\":");
-        name.write_json(&mut title);
-        title
-    });
+    let title = media.name.as_ref().map_or_else(String::new, |name| format!(",\"title\":{}", name.json()));
     Some(format!("{{\"type\":\"document\",\"source\":{source}{title}}}"))
 }
 
@@ -228,11 +244,8 @@ pub(super) fn openai_responses(
                 Place::Url(url) => url,
             };
             // The setting may be left out on the wire, but not by the types of the provider's own package.
-            let detail = if media.low_detail { "low" } else { "auto" };
-            Some(format!(
-                "{{\"type\":\"input_image\",\"image_url\":{},\"detail\":\"{detail}\"}}",
-                quote(&url)
-            ))
+            let detail = quote(media.detail.as_deref().unwrap_or("auto"));
+            Some(format!("{{\"type\":\"input_image\",\"image_url\":{},\"detail\":{detail}}}", quote(&url)))
         }
         (MediaKind::Document, Some(Place::Inline(inline))) => Some(format!(
             "{{\"type\":\"input_file\",\"filename\":{},\"file_data\":{}}}",
@@ -240,6 +253,7 @@ pub(super) fn openai_responses(
             quote(&data_url(&inline))
         )),
         (MediaKind::Document, Some(Place::Url(url))) => {
+            cx.lose_name(entry, block, media.name.is_none());
             Some(format!("{{\"type\":\"input_file\",\"file_url\":{}}}", quote(&url)))
         }
         _ => cx.lose_media(media, block, entry),
@@ -258,6 +272,6 @@ fn data_url(inline: &Inline) -> String {
     format!("data:{};base64,{}", inline.mime, inline.base64)
 }
 
-fn detail(media: &Media) -> &'static str {
-    if media.low_detail { ",\"detail\":\"low\"" } else { "" }
+fn detail(media: &Media) -> String {
+    media.detail.as_ref().map_or_else(String::new, |detail| format!(",\"detail\":{}", quote(detail)))
 }

@@ -7,6 +7,7 @@
 mod anthropic;
 mod bedrock;
 mod blocks;
+mod definition;
 mod draft;
 mod formats;
 mod gemini;
@@ -22,16 +23,17 @@ mod tools;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::block::{CallStyle, ToolResult};
+use crate::block::{Block, BlockKind, CallStyle, ToolResult};
 use crate::context::Tools;
 use crate::entry::{Entry, Role};
-use crate::json;
+use crate::json::{self, quote};
 use crate::model::ModelName;
 use crate::record::{Record, Slot};
 use crate::view::{Changed, Dropped, Explanation, Fidelity, Item, Reason, Source};
 
 use super::repair::Repair;
 use super::{Body, Wire};
+pub(super) use gemini::UNSIGNED;
 pub use lost::Lost;
 pub(super) use tools::{fit_name as tool_name, placeholder as placeholder_tool};
 
@@ -78,7 +80,9 @@ pub struct Rendered {
     /// What had to be mended before it could be sent.
     pub repairs: Vec<Repair>,
     /// The entries each message is made of, by position; messages of our own have none.
-    pub sources: Vec<Vec<u64>>,
+    pub(super) sources: Vec<Vec<u64>>,
+    /// The request, where mending it changed more than the fields above.
+    pub(super) whole: Option<String>,
 }
 
 /// An entry, or part of it, that is not sent because the provider would refuse it.
@@ -119,10 +123,23 @@ pub const OPENING: &str = "(continued)";
 /// What marks instructions given in the middle of a conversation on wires that have no place for them.
 pub const SYSTEM_NOTE: &str = "[System message]\n";
 
+/// What becomes of what was said on the wire it is printed on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Own {
+    /// It goes out as it came.
+    AsSaid,
+    /// Ids that would be refused are mended.
+    Mended {
+        /// The first entry known to be sent otherwise than it was said.
+        edited: Option<u64>,
+    },
+}
+
 /// What is known while entries are printed one after the other.
 pub(crate) struct Cx<'o> {
     pub(crate) wire: Wire,
     pub(crate) options: RenderOptions<'o>,
+    own: Own,
     pub(crate) lost: Vec<Lost>,
     pub(crate) left_out: Vec<LeftOut>,
     /// The entry being printed.
@@ -133,9 +150,13 @@ pub(crate) struct Cx<'o> {
     calls_printed: usize,
     /// The printed ids that results are waited for, by the id that was said.
     awaited: HashMap<String, VecDeque<String>>,
-    /// Calls printed in the custom style, whose results must have it too.
+    /// Ids of the calls printed in the message being made, which must differ.
+    taken: HashSet<String>,
+    /// Whether nobody but the model has spoken since it called, so that its next calls join the message.
+    only_model: bool,
+    /// Calls printed in the custom style, by printed id: their results must have it too.
     custom: HashSet<String>,
-    /// Names of the calls printed, by id: some wires repeat them in results.
+    /// Names of the calls printed, by printed id: some wires repeat them in results.
     names: HashMap<String, String>,
     /// Names of documents printed, which some wires want to differ.
     documents: HashSet<String>,
@@ -151,47 +172,55 @@ impl Cx<'_> {
         entry.origin.wire == self.wire
     }
 
-    /// Notes the calls of an entry: the ids they are printed with, and what their results must know.
-    fn note_calls(&mut self, entry: &Entry) {
+    /// Starts with an item: whose it is, the ids its calls are printed with, and what their results must know.
+    fn enter(&mut self, item: &Item) {
+        let entry = &item.entry;
+        self.position = match item.source {
+            Source::Entry(position) => Some(position),
+            _ => None,
+        };
+        self.only_model &= entry.role == Role::Assistant;
         if entry.tool_calls().next().is_none() {
             return;
         }
-        let own = self.is_own(entry);
+        if !(self.only_model && matches!(self.wire, Wire::Gemini | Wire::Bedrock)) {
+            self.awaited.clear();
+            self.taken.clear();
+        }
+        self.only_model = true;
         self.printed.clear();
         self.calls_printed = 0;
-        self.awaited.clear();
+        let kept = self.is_own(entry) && matches!(self.own, Own::AsSaid);
         for (number, call) in entry.tool_calls().filter(|call| call.style.is_client()).enumerate() {
             let id = call.call_id.as_ref().map(|id| id.as_str().into_owned());
-            let same = id.as_ref().and_then(|id| self.awaited.get(id)).map_or(0, VecDeque::len);
             let printed = match &id {
-                Some(id) if own => id.clone(),
-                // Two calls of one id are told apart, and so are their results.
-                Some(id) if same > 0 => self.free_id(id, entry),
-                Some(id) => ids::fit(self.wire, id).into_owned(),
+                Some(id) if kept => id.clone(),
+                Some(id) => self.free_id(id, entry),
                 None => format!("sb_{}_{number}", self.position.unwrap_or_default()),
             };
             self.printed.push_back(printed.clone());
-            let Some(id) = id else { continue };
+            self.taken.insert(printed.clone());
             if call.style == CallStyle::Custom {
-                self.custom.insert(id.clone());
+                self.custom.insert(printed.clone());
             } else {
-                self.custom.remove(&id);
+                self.custom.remove(&printed);
             }
-            self.names.insert(id.clone(), call.name.as_str().into_owned());
-            self.awaited.entry(id).or_default().push_back(printed);
+            self.names.insert(printed.clone(), call.name.as_str().into_owned());
+            if let Some(id) = id {
+                self.awaited.entry(id).or_default().push_back(printed);
+            }
         }
     }
 
-    /// The first numbered form of an id that no call of the entry has.
+    /// An id as the wire takes it, and numbered where another call of the message has it.
     fn free_id(&self, id: &str, entry: &Entry) -> String {
-        let taken = |new: &String| {
-            self.printed.contains(new)
-                || entry
-                    .tool_calls()
-                    .any(|call| call.call_id.as_ref().is_some_and(|id| **new == *id.as_str()))
-        };
+        let fitting = ids::fit(self.wire, id);
+        if !self.taken.contains(fitting.as_ref()) {
+            return fitting.into_owned();
+        }
+        let said = |new: &str| entry.call_ids().any(|id| id == new);
         let mut numbered = (2..).map(|number| ids::fit(self.wire, &format!("{id}_{number}")).into_owned());
-        numbered.find(|new| !taken(new)).unwrap_or_default()
+        numbered.find(|new| !self.taken.contains(new) && !said(new)).unwrap_or_default()
     }
 
     /// The id of the next call of the entry, as it is printed.
@@ -211,34 +240,53 @@ impl Cx<'_> {
         }
     }
 
-    /// The name of the tool whose result this is.
-    fn tool_name(&self, result: &ToolResult) -> String {
-        let named = result.name.as_ref().map(|name| name.as_str().into_owned());
-        let called = || self.names.get(result.call_id.as_ref()?.as_str().as_ref()).cloned();
-        called().or(named).unwrap_or_else(|| "unknown".into())
+    /// The name of the tool whose result this is, by the id it is printed with.
+    fn tool_name(&self, id: &str, result: &ToolResult) -> String {
+        let named = || result.name.as_ref().map(|name| name.as_str().into_owned());
+        self.names.get(id).cloned().or_else(named).unwrap_or_else(|| "unknown".into())
+    }
+
+    /// The id a call or result of this wire needs instead of the one it came with; none if that will do.
+    fn other_id(&mut self, block: &Block) -> Option<String> {
+        let printed = match &block.kind {
+            BlockKind::ToolCall(call) if call.style.is_client() => self.call_id(),
+            BlockKind::ToolResult(result) => self.result_id(result),
+            _ => return None,
+        };
+        let changed = matches!(self.own, Own::Mended { .. })
+            && block.call_id().is_some_and(|said| said.as_str() != printed);
+        changed.then_some(printed)
+    }
+
+    /// Notes in the explanation that an entry is sent otherwise than it was said, or not at all.
+    fn explain(&mut self, entry: &Entry, reason: Reason, left: usize, whole: bool) {
+        if let Some(position) = self.position
+            && self.sends()
+            && self.left_out.last().is_none_or(|last| last.position != position)
+        {
+            self.left_out.push(LeftOut { position, reason, whole, chars: (entry.chars(), left) });
+        }
     }
 }
 
 /// Prints entries as messages of `wire`.
-pub(super) fn render(
-    wire: Wire,
-    items: impl IntoIterator<Item = Item>,
-    options: RenderOptions<'_>,
-) -> Rendered {
+pub(super) fn render(wire: Wire, mut items: Vec<Item>, options: RenderOptions<'_>, own: Own) -> Rendered {
     let mut cx = Cx {
         wire,
         options,
+        own,
         lost: Vec::new(),
         left_out: Vec::new(),
         position: None,
         printed: VecDeque::new(),
         calls_printed: 0,
         awaited: HashMap::new(),
+        taken: HashSet::new(),
+        only_model: false,
         custom: HashSet::new(),
         names: HashMap::new(),
         documents: HashSet::new(),
     };
-    let mut items: Vec<Item> = items.into_iter().collect();
     let lead_len = items.iter().take_while(|item| item.entry.role == Role::System).count();
     let binding = Binding::of(&items, lead_len, &cx);
     let mut rendered = Rendered::default();
@@ -278,12 +326,18 @@ struct Binding {
 
 impl Binding {
     fn of(items: &[Item], lead: usize, cx: &Cx<'_>) -> Self {
-        if !cx.sends() || !binds(cx) {
+        if !cx.sends() || !binds(cx.wire, cx.options) {
             return Binding { edited_from: None, binds: false };
         }
+        let known = match cx.own {
+            Own::AsSaid => None,
+            Own::Mended { edited } => edited,
+        };
         let mut expected = next_message(0, cx);
         let edited = items.iter().position(|item| {
-            let as_said = item.fidelity == Fidelity::AsSaid && item.source == Source::Entry(expected);
+            let as_said = item.fidelity == Fidelity::AsSaid
+                && item.source == Source::Entry(expected)
+                && known != Some(expected);
             expected = next_message(expected + 1, cx);
             !as_said
         });
@@ -304,13 +358,13 @@ fn next_message(from: u64, cx: &Cx<'_>) -> u64 {
 }
 
 /// Whether the provider binds reasoning to what came before it. Where the model is not known, it might.
-fn binds(cx: &Cx<'_>) -> bool {
-    if !matches!(cx.wire, Wire::Anthropic | Wire::Bedrock) {
+pub(super) fn binds(wire: Wire, options: RenderOptions<'_>) -> bool {
+    if !matches!(wire, Wire::Anthropic | Wire::Bedrock) {
         return false;
     }
-    match cx.options.model {
+    match options.model {
         Some(model) => model.binds_reasoning(),
-        None => !cx.options.manual_thinking,
+        None => !options.manual_thinking,
     }
 }
 
@@ -330,16 +384,12 @@ fn error_text(text: &str) -> String {
     }
 }
 
-/// A JSON string literal.
-pub(super) fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    json::write_string(&mut out, text);
-    out
-}
-
 impl Rendered {
     /// The request: everything around the messages as it was where the wire is the same, the wire's own keys otherwise.
     pub fn body(&self, wire: Wire, around: Option<&Body>) -> String {
+        if let Some(whole) = &self.whole {
+            return whole.clone();
+        }
         let list = super::one_per_line(&self.messages);
         let system_key = system::key(wire);
         if let Some(Body::Object { raw, key }) = around

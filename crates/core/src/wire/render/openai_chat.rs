@@ -8,7 +8,7 @@ use crate::block::{Block, BlockKind, CallStyle, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
 use crate::json::{self, Edit, Edits, Raw};
 use crate::text::Text;
-use crate::view::{Fidelity, Item, Source};
+use crate::view::{Fidelity, Item, Reason};
 
 /// Prints entries as messages.
 pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u64>>) {
@@ -17,21 +17,20 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u
     // Media of results, which wait until the group is over.
     let mut waiting: Vec<String> = Vec::new();
     for item in items {
-        cx.position = match item.source {
-            Source::Entry(position) => Some(position),
-            _ => None,
-        };
+        cx.enter(item);
         let entry = &item.entry;
-        cx.note_calls(entry);
         if entry.role != Role::Tool {
             messages.extend(carried(&mut waiting));
             sources.resize(messages.len(), Vec::new());
         }
         if cx.is_own(entry) {
-            messages.push(render_own(item));
+            messages.push(render_own(item, cx));
         } else {
             cx.lose_extras(entry);
-            messages.extend(render_foreign(entry, &mut waiting, cx));
+            match render_foreign(entry, &mut waiting, cx) {
+                Some(message) => messages.push(message),
+                None => cx.explain(entry, Reason::Unsupported, 0, true),
+            }
         }
         sources.resize(messages.len(), cx.position.into_iter().collect());
     }
@@ -67,7 +66,7 @@ fn render_foreign(entry: &Entry, waiting: &mut Vec<String>, cx: &mut Cx<'_>) -> 
                 });
             }
             let content = match (&*entry.blocks, entry.content_state) {
-                ([Block { kind: BlockKind::Text(text), .. }], _) => literal(text),
+                ([Block { kind: BlockKind::Text(text), .. }], _) => text.json().into_owned(),
                 _ if parts.is_empty() && !entry.blocks.is_empty() => return None,
                 _ if parts.is_empty() => "\"\"".into(),
                 _ => format!("[{}]", parts.join(",")),
@@ -87,18 +86,12 @@ fn name(entry: &Entry) -> String {
     entry.author.as_ref().map_or_else(String::new, |name| format!(",\"name\":{}", quote(&name.as_str())))
 }
 
-fn literal(text: &Text) -> String {
-    let mut out = String::new();
-    text.write_json(&mut out);
-    out
-}
-
 fn text_part(text: &Text) -> String {
-    format!("{{\"type\":\"text\",\"text\":{}}}", literal(text))
+    format!("{{\"type\":\"text\",\"text\":{}}}", text.json())
 }
 
 fn render_result(result: &ToolResult, entry: &Entry, waiting: &mut Vec<String>, cx: &mut Cx<'_>) -> String {
-    let id = quote(&cx.result_id(result));
+    let id = cx.result_id(result);
     let mut texts = Vec::new();
     let mut media = Vec::new();
     for inner in &result.content {
@@ -113,7 +106,7 @@ fn render_result(result: &ToolResult, entry: &Entry, waiting: &mut Vec<String>, 
         }
     }
     if !media.is_empty() {
-        let note = format!("[from the result of {}]", cx.tool_name(result));
+        let note = format!("[from the result of {}]", cx.tool_name(&id, result));
         waiting.push(text_part(&Text::from(note.as_str())));
         waiting.extend(media);
     }
@@ -122,7 +115,7 @@ fn render_result(result: &ToolResult, entry: &Entry, waiting: &mut Vec<String>, 
         cx.lose_error_mark(entry);
     }
     let content = match (texts.as_slice(), entry.content_state) {
-        ([text], state) if !failed && state != ContentState::Parts => literal(text),
+        ([text], state) if !failed && state != ContentState::Parts => text.json().into_owned(),
         ([], _) if !failed => "\"\"".into(),
         (texts, ContentState::Parts) if !failed && texts.len() > 1 => {
             let parts: Vec<String> = texts.iter().map(|text| text_part(text)).collect();
@@ -134,7 +127,7 @@ fn render_result(result: &ToolResult, entry: &Entry, waiting: &mut Vec<String>, 
             if failed { quote(&error_text(&text)) } else { quote(&text) }
         }
     };
-    format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{content}}}")
+    format!("{{\"role\":\"tool\",\"tool_call_id\":{},\"content\":{content}}}", quote(&id))
 }
 
 fn render_reply(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
@@ -146,7 +139,10 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
                 mixed |= !calls.is_empty();
                 parts.push(text);
             }
-            BlockKind::Refusal(text) => refusal = Some(text),
+            BlockKind::Refusal(text) => match refusal {
+                None => refusal = Some(text),
+                Some(_) => cx.lose(entry, Some(block), "refusal", "a message has only one there"),
+            },
             BlockKind::ToolCall(call) if call.style.is_client() => {
                 let id = quote(&cx.call_id());
                 let name = quote(&tools::fit_name(&call.name.as_str()));
@@ -175,7 +171,7 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
     let content = match parts.as_slice() {
         [] if calls.is_empty() && refusal.is_none() => "\"\"".into(),
         [] => "null".into(),
-        [text] => literal(text),
+        [text] => text.json().into_owned(),
         texts => {
             let parts: Vec<String> = texts.iter().map(|text| text_part(text)).collect();
             format!("[{}]", parts.join(","))
@@ -184,7 +180,7 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
     let mut out = format!("{{\"role\":\"assistant\",\"content\":{content}");
     if let Some(refusal) = refusal {
         out.push_str(",\"refusal\":");
-        out.push_str(&literal(refusal));
+        out.push_str(&refusal.json());
     }
     if !calls.is_empty() {
         out.push_str(",\"tool_calls\":[");
@@ -196,13 +192,37 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
     Some(out)
 }
 
-/// The message of one item: as it came, unless the view rewrote it.
-fn render_own(item: &Item) -> String {
-    let raw = Raw::trusted(&item.entry.origin.raw);
-    match item.fidelity {
+/// The message of one item: as it came, but for what the view rewrote and ids that would not do.
+fn render_own(item: &Item, cx: &mut Cx<'_>) -> String {
+    let entry = &item.entry;
+    let raw = Raw::trusted(&entry.origin.raw);
+    let message = match item.fidelity {
         Fidelity::AsSaid | Fidelity::Moved => json::one_line(raw).into_owned(),
-        Fidelity::Rewritten => render_rewritten(&item.entry, raw),
+        Fidelity::Rewritten => render_rewritten(entry, raw),
+    };
+    let edits = other_ids(entry, cx);
+    if edits.is_empty() {
+        return message;
     }
+    cx.explain(entry, Reason::Mended, entry.chars(), false);
+    json::edit(Raw::trusted(&message), &edits)
+}
+
+/// The edits that give calls and results ids they can be sent with.
+fn other_ids(entry: &Entry, cx: &mut Cx<'_>) -> Edits {
+    let mut edits = Edits::new();
+    let mut number = 0;
+    // Calls of the old form have no JSON of their own, and no ids.
+    for block in entry.blocks.iter().filter(|block| block.raw.is_some() || entry.role == Role::Tool) {
+        let id = cx.other_id(block).map(|id| Edit::Put(quote(&id)));
+        let place = match &block.kind {
+            BlockKind::ToolCall(_) => format!("/tool_calls/{number}/id"),
+            _ => "/tool_call_id".into(),
+        };
+        number += usize::from(matches!(block.kind, BlockKind::ToolCall(_)));
+        edits.extend(id.map(|id| (place, id)));
+    }
+    edits
 }
 
 /// The message with only those values printed anew that the view changed; key order and all else stay.
@@ -232,7 +252,7 @@ fn render_content(entry: &Entry) -> String {
     match entry.content_state {
         ContentState::Null | ContentState::Absent => out.push_str("null"),
         ContentState::Text => match content.iter().flat_map(Block::texts).next() {
-            Some(text) => text.write_json(&mut out),
+            Some(text) => out.push_str(&text.json()),
             None => out.push_str("null"),
         },
         ContentState::Parts => {
@@ -247,7 +267,7 @@ fn render_content(entry: &Entry) -> String {
                 }
                 match &block.kind {
                     BlockKind::Text(text @ Text::Own(_)) => {
-                        let edits = Edits::from([("/text".into(), Edit::Put(literal(text)))]);
+                        let edits = Edits::from([("/text".into(), Edit::Put(text.json().into_owned()))]);
                         out.push_str(&json::one_line(Raw::trusted(&json::edit(raw.raw(), &edits))));
                     }
                     _ => out.push_str(&json::one_line(raw.raw())),

@@ -1,11 +1,12 @@
 //! `OpenAI` Responses: a flat list of items, several per entry where the model gave several.
 
-use super::{Cx, error_text, media, quote, tools};
+use super::blocks::changed_parts;
+use super::{Cx, Own, error_text, media, quote, tools};
 use crate::block::{Block, BlockKind, CallStyle, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
 use crate::json::{self, Edit, Edits, Raw};
 use crate::text::{RawJson, Text};
-use crate::view::{Fidelity, Item, Source};
+use crate::view::{Fidelity, Item, Reason};
 use crate::wire::parse::openai_responses::items as raw_items;
 
 /// Prints entries as items.
@@ -13,16 +14,19 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u
     let mut out = Vec::with_capacity(items.len());
     let mut sources: Vec<Vec<u64>> = Vec::with_capacity(items.len());
     for item in items {
-        cx.position = match item.source {
-            Source::Entry(position) => Some(position),
-            _ => None,
-        };
+        cx.enter(item);
         let entry = &item.entry;
-        cx.note_calls(entry);
+        let before = out.len();
         let raw = Raw::trusted(&entry.origin.raw);
         if !cx.is_own(entry) {
             cx.lose_extras(entry);
             render_foreign(entry, cx, &mut out);
+            if out.len() == before {
+                cx.explain(entry, Reason::Unsupported, 0, true);
+                if entry.blocks.is_empty() {
+                    cx.lose(entry, None, "empty message", "a reply that says nothing has no items");
+                }
+            }
         } else if raw.kind() == json::Kind::String {
             // Instructions from the field, which are not the lead any more.
             out.push(format!("{{\"role\":\"developer\",\"content\":{}}}", raw.text()));
@@ -31,9 +35,34 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u
         } else {
             out.extend(raw_items(raw).into_iter().map(|item| json::one_line(item).into_owned()));
         }
+        if cx.is_own(entry) {
+            give_ids(entry, out.get_mut(before..).unwrap_or_default(), cx);
+        }
         sources.resize(out.len(), cx.position.into_iter().collect());
     }
     (out, sources)
+}
+
+/// Gives the calls or the result of an entry ids they can be sent with, where their own would not do.
+fn give_ids(entry: &Entry, items: &mut [String], cx: &mut Cx<'_>) {
+    if matches!(cx.own, Own::AsSaid) {
+        return;
+    }
+    let mut rest = items;
+    for block in &entry.blocks {
+        let id = cx.other_id(block);
+        let Some(said) = block.call_id().map(Text::as_str) else { continue };
+        let has_id =
+            |item: &String| Raw::trusted(item).get("call_id").and_then(Raw::string).as_ref() == Some(&said);
+        let Some(at) = rest.iter().position(has_id) else { continue };
+        let Some((item, after)) = rest.get_mut(at..).and_then(<[String]>::split_first_mut) else { return };
+        if let Some(id) = id {
+            let edits = Edits::from([("/call_id".into(), Edit::Put(quote(&id)))]);
+            *item = json::edit(Raw::trusted(item), &edits);
+            cx.explain(entry, Reason::Mended, entry.chars(), false);
+        }
+        rest = after;
+    }
 }
 
 /// The items of an entry that a view changed: those whose blocks are still there, with their new content.
@@ -76,30 +105,14 @@ fn lies(block: &Block, inside: &dyn Fn(&RawJson) -> bool) -> bool {
 }
 
 fn changed_output(result: &ToolResult, state: ContentState) -> String {
-    let mut out = String::new();
-    if let ([Block { kind: BlockKind::Text(text), .. }], ContentState::Text) = (&*result.content, state) {
-        text.write_json(&mut out);
-        return out;
+    match (&*result.content, state) {
+        ([Block { kind: BlockKind::Text(text), .. }], ContentState::Text) => text.json().into_owned(),
+        (content, _) => changed_parts(content, text_part),
     }
-    let parts: Vec<String> = result
-        .content
-        .iter()
-        .filter_map(|inner| match (&inner.kind, &inner.raw) {
-            (BlockKind::Text(text @ Text::Own(_)), _) | (BlockKind::Text(text), None) => {
-                Some(text_part("input_text", text))
-            }
-            (_, Some(raw)) => Some(json::one_line(raw.raw()).into_owned()),
-            _ => None,
-        })
-        .collect();
-    format!("[{}]", parts.join(","))
 }
 
-fn text_part(word: &str, text: &Text) -> String {
-    let mut out = format!("{{\"type\":\"{word}\",\"text\":");
-    text.write_json(&mut out);
-    out.push('}');
-    out
+fn text_part(text: &Text) -> String {
+    format!("{{\"type\":\"input_text\",\"text\":{}}}", text.json())
 }
 
 /// An entry of another wire.
@@ -114,17 +127,13 @@ fn render_foreign(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
             let mut parts = Vec::new();
             for block in &entry.blocks {
                 parts.extend(match &block.kind {
-                    BlockKind::Text(text) => Some(text_part("input_text", text)),
+                    BlockKind::Text(text) => Some(text_part(text)),
                     BlockKind::Media(media) => media::openai_responses(media, block, entry, cx),
                     _ => cx.lose_opaque(entry, block),
                 });
             }
             let content = match &*entry.blocks {
-                [Block { kind: BlockKind::Text(text), .. }] => {
-                    let mut out = String::new();
-                    text.write_json(&mut out);
-                    out
-                }
+                [Block { kind: BlockKind::Text(text), .. }] => text.json().into_owned(),
                 [] => "\"\"".into(),
                 _ if parts.is_empty() => return,
                 _ => format!("[{}]", parts.join(",")),
@@ -137,17 +146,14 @@ fn render_foreign(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
 fn render_reply(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
     for (number, block) in entry.blocks.iter().enumerate() {
         out.extend(match &block.kind {
-            BlockKind::Text(text) => {
-                let mut item = String::from("{\"type\":\"message\",\"role\":\"assistant\",\"content\":");
-                text.write_json(&mut item);
-                item.push('}');
-                Some(item)
-            }
+            BlockKind::Text(text) => Some(format!(
+                "{{\"type\":\"message\",\"role\":\"assistant\",\"content\":{}}}",
+                text.json()
+            )),
             BlockKind::Refusal(text) => {
                 // Only a list of parts holds a refusal, and only a message with an id holds a list of parts.
                 let id = quote(&format!("msg_sb_{}_{number}", cx.position.unwrap_or_default()));
-                let mut refusal = String::new();
-                text.write_json(&mut refusal);
+                let refusal = text.json();
                 Some(format!(
                     "{{\"type\":\"message\",\"id\":{id},\"role\":\"assistant\",\"status\":\"completed\",\"content\":[{{\"type\":\"refusal\",\"refusal\":{refusal}}}]}}"
                 ))
@@ -174,13 +180,12 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>, out: &mut Vec<String>) {
 }
 
 fn render_result(result: &ToolResult, entry: &Entry, cx: &mut Cx<'_>) -> String {
-    let id = quote(&cx.result_id(result));
-    let custom = result.call_id.as_ref().is_some_and(|id| cx.custom.contains(id.as_str().as_ref()));
+    let id = cx.result_id(result);
     let mut parts = Vec::new();
     let mut media = false;
     for inner in &result.content {
         parts.extend(match &inner.kind {
-            BlockKind::Text(text) => Some(text_part("input_text", text)),
+            BlockKind::Text(text) => Some(text_part(text)),
             BlockKind::Media(found) => {
                 media = true;
                 media::openai_responses(found, inner, entry, cx)
@@ -199,6 +204,6 @@ fn render_result(result: &ToolResult, entry: &Entry, cx: &mut Cx<'_>) -> String 
         let text = texts.join("\n");
         if failed { quote(&error_text(&text)) } else { quote(&text) }
     };
-    let word = if custom { "custom_tool_call_output" } else { "function_call_output" };
-    format!("{{\"type\":\"{word}\",\"call_id\":{id},\"output\":{output}}}")
+    let word = if cx.custom.contains(&id) { "custom_tool_call_output" } else { "function_call_output" };
+    format!("{{\"type\":\"{word}\",\"call_id\":{},\"output\":{output}}}", quote(&id))
 }

@@ -31,10 +31,15 @@ pub(super) fn render(items: &[Item]) -> Vec<String> {
 /// Gives a changed entry the text it has on its own wire.
 fn rewrite(entry: &mut Entry, item: &Item) {
     let wire = entry.origin.wire;
-    let rendered = super::render(wire, [item.clone()], RenderOptions::default());
-    let [only] = rendered.messages.as_slice() else { return };
+    let rendered = super::render(wire, vec![item.clone()], RenderOptions::default(), super::Own::AsSaid);
     // What we opened the list with is no part of the entry.
-    entry.origin.raw = only.as_str().into();
+    let messages = rendered.messages.get(usize::from(rendered.opened)..).unwrap_or_default();
+    entry.origin.raw = match messages {
+        [] => return,
+        [only] => only.as_str().into(),
+        // Several items of one list that are one entry.
+        items => format!("[{}]", items.join(",")).into(),
+    };
 }
 
 /// Prints every place of a record: what was said, what was decided, what was erased.

@@ -1,9 +1,8 @@
-//! Tool definitions and arguments across wires.
+//! The field for tools, and the arguments of calls.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::{Cx, quote, schema};
+use super::{Cx, definition, quote};
 use crate::block::{BlockKind, ToolCall};
 use crate::json::{self, Kind, Raw};
 use crate::view::Item;
@@ -48,136 +47,63 @@ pub(crate) fn fit_name(name: &str) -> String {
     format!("{start}_{}", hash.get(..8).unwrap_or_default())
 }
 
-/// What a definition says, whatever its wire.
-struct Definition<'a> {
-    name: String,
-    description: Option<Raw<'a>>,
-    schema: Option<Cow<'a, str>>,
-    strict: Option<Raw<'a>>,
-}
-
-/// The value of the wire's field for tools, converted from another wire, or made up where the wire demands one.
+/// The value of the wire's field for tools: what is offered, or what the history names where the wire demands it.
 pub(super) fn render(body: &[Item], cx: &mut Cx<'_>) -> Option<String> {
     if cx.wire == Wire::Scrollback {
         return None;
     }
-    let offered = cx.options.tools.and_then(|tools| Some((tools, tools.wire()?)));
-    let mut printed = Vec::new();
-    if let Some((tools, from)) = offered {
-        if from == cx.wire {
-            return None;
-        }
-        cx.position = None;
-        for (number, text) in tools.definitions().iter().enumerate() {
-            let Ok(raw) = json::check(text) else { continue };
-            match read(from, raw) {
-                Some(definition) => printed.push(print(cx.wire, &definition)),
-                None => cx.lose_at(
-                    format!("/{}/{number}", key(from)),
-                    "tool",
-                    "tools that the provider runs cannot be offered by another",
-                ),
+    cx.position = None;
+    let (mut functions, mut others) = (Vec::new(), Vec::new());
+    if let Some((tools, from)) = cx.options.tools.and_then(|tools| Some((tools, tools.wire()?))) {
+        for (number, definition) in tools.definitions().iter().enumerate() {
+            let place = definition.place.clone().unwrap_or_else(|| format!("/{}/{number}", key(from)));
+            if from == cx.wire {
+                let text = definition.text.clone();
+                // Gemini keeps functions in a list of their own.
+                let list = if definition.name.is_some() { &mut functions } else { &mut others };
+                list.push(text);
+            } else {
+                functions.extend(definition::convert(&definition.text, from, &place, cx));
             }
         }
     }
     // Converse wants definitions as soon as a call stands in the history.
     let ours = || body.iter().all(|item| item.entry.origin.wire == Wire::Bedrock);
-    if printed.is_empty() && cx.wire == Wire::Bedrock && (cx.sends() || !ours()) {
-        let mentions = |item: &&Item| {
-            item.entry.blocks.iter().any(|block| {
-                matches!(&block.kind, BlockKind::ToolResult(_))
-                    || matches!(&block.kind, BlockKind::ToolCall(call) if call.style.is_client())
-            })
-        };
-        let mut names: BTreeSet<String> = BTreeSet::new();
-        for item in body.iter().filter(mentions) {
-            names.extend(item.entry.tool_calls().map(|call| fit_name(&call.name.as_str())));
-            if names.is_empty() {
-                names.insert("unknown".into());
-            }
-        }
-        printed = names.iter().map(|name| placeholder(name)).collect();
+    if functions.is_empty() && cx.wire == Wire::Bedrock && (cx.sends() || !ours()) {
+        functions = named(body).iter().map(|name| placeholder(name)).collect();
     }
-    if printed.is_empty() {
+    if functions.is_empty() && others.is_empty() {
         return None;
     }
-    let list = printed.join(",");
-    Some(match cx.wire {
-        Wire::Gemini => format!("[{{\"functionDeclarations\":[{list}]}}]"),
-        Wire::Bedrock => format!("{{\"tools\":[{list}]}}"),
-        _ => format!("[{list}]"),
-    })
+    if cx.wire == Wire::Gemini && !functions.is_empty() {
+        others.insert(0, format!("{{\"functionDeclarations\":[{}]}}", functions.join(",")));
+        functions.clear();
+    }
+    let list = functions.into_iter().chain(others).collect::<Vec<_>>().join(",");
+    Some(if cx.wire == Wire::Bedrock { format!("{{\"tools\":[{list}]}}") } else { format!("[{list}]") })
+}
+
+/// The tools a history names.
+fn named(body: &[Item]) -> BTreeSet<String> {
+    let mentions = |item: &&Item| {
+        item.entry.blocks.iter().any(|block| match &block.kind {
+            BlockKind::ToolResult(_) => true,
+            BlockKind::ToolCall(call) => call.style.is_client(),
+            _ => false,
+        })
+    };
+    let mut names = BTreeSet::new();
+    for item in body.iter().filter(mentions) {
+        names.extend(item.entry.tool_calls().map(|call| fit_name(&call.name.as_str())));
+        if names.is_empty() {
+            names.insert("unknown".into());
+        }
+    }
+    names
 }
 
 /// A definition for a tool only known by name.
 pub(crate) fn placeholder(name: &str) -> String {
     let name = quote(name);
     format!("{{\"toolSpec\":{{\"name\":{name},\"inputSchema\":{{\"json\":{{\"type\":\"object\"}}}}}}}}")
-}
-
-fn read(wire: Wire, tool: Raw<'_>) -> Option<Definition<'_>> {
-    let (inner, schema) = match wire {
-        Wire::OpenaiChat => {
-            let inner = tool.get("function")?;
-            (inner, inner.get("parameters"))
-        }
-        Wire::OpenaiResponses => {
-            if tool.get("type").and_then(Raw::string).as_deref() != Some("function") {
-                return None;
-            }
-            (tool, tool.get("parameters"))
-        }
-        Wire::Anthropic => (tool, Some(tool.get("input_schema")?)),
-        Wire::Gemini => {
-            let written = tool.get("parametersJsonSchema").or_else(|| tool.get("parameters_json_schema"));
-            let own = || tool.get("parameters").map(|own| Cow::from(schema::from_gemini(own)));
-            return definition(tool, written.map(json::one_line).or_else(own));
-        }
-        Wire::Bedrock => {
-            let inner = tool.get("toolSpec")?;
-            (inner, inner.get("inputSchema").and_then(|schema| schema.get("json")))
-        }
-        Wire::Scrollback => return None,
-    };
-    definition(inner, schema.map(json::one_line))
-}
-
-fn definition<'a>(inner: Raw<'a>, schema: Option<Cow<'a, str>>) -> Option<Definition<'a>> {
-    Some(Definition {
-        name: inner.get("name").and_then(Raw::string)?.into_owned(),
-        description: inner.get("description").filter(|said| said.kind() == json::Kind::String),
-        schema: schema.filter(|schema| schema != "null"),
-        strict: inner.get("strict"),
-    })
-}
-
-fn print(wire: Wire, tool: &Definition<'_>) -> String {
-    // Gemini takes names with dots and colons, and calls keep theirs there.
-    let name = if wire == Wire::Gemini { tool.name.clone() } else { fit_name(&tool.name) };
-    let mut inner = format!("\"name\":{}", quote(&name));
-    if let Some(description) = tool.description {
-        inner.push_str(",\"description\":");
-        inner.push_str(&json::one_line(description));
-    }
-    let schema = tool.schema.as_deref().unwrap_or("{\"type\":\"object\"}");
-    match wire {
-        Wire::OpenaiChat | Wire::OpenaiResponses => {
-            inner.push_str(",\"parameters\":");
-            inner.push_str(schema);
-            // Responses is strict about schemas unless told otherwise; nobody else is.
-            let lax = (wire == Wire::OpenaiResponses).then_some("false");
-            if let Some(strict) = tool.strict.map(Raw::text).or(lax) {
-                inner.push_str(",\"strict\":");
-                inner.push_str(strict);
-            }
-            if wire == Wire::OpenaiChat {
-                format!("{{\"type\":\"function\",\"function\":{{{inner}}}}}")
-            } else {
-                format!("{{\"type\":\"function\",{inner}}}")
-            }
-        }
-        Wire::Anthropic => format!("{{{inner},\"input_schema\":{schema}}}"),
-        Wire::Gemini => format!("{{{inner},\"parametersJsonSchema\":{schema}}}"),
-        _ => format!("{{\"toolSpec\":{{{inner},\"inputSchema\":{{\"json\":{schema}}}}}}}"),
-    }
 }

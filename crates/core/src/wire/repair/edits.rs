@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
-use crate::json::{self, Edit, Edits, Kind, Raw};
+use crate::json::{self, Edit, Edits, Kind, Raw, quote};
 use crate::wire::check::Violation;
-use crate::wire::render::{ids, placeholder_tool, quote, tool_name};
+use crate::wire::render::{UNSIGNED, ids, placeholder_tool, tool_name};
 use crate::wire::{Wire, list_key};
 
 /// Longest texts some rules allow, in characters.
 const MAX_CONTENT: usize = 10_485_760;
 const MAX_DESCRIPTION: usize = 1024;
 
-/// What a call in a conversation that must not end here is followed by.
+/// What a user says where the conversation must not end with the model.
 const CONTINUE: &str = "Continue.";
 
 /// The edits that mend what they can of these violations.
@@ -62,7 +62,9 @@ impl<'a> Place<'a> {
             | "BC-14" => {
                 self.remove_block(edits);
             }
-            "AN-12" => self.append("{\"role\":\"user\",\"content\":\"Continue.\"}", edits),
+            "AN-12" => {
+                self.append(&format!("{{\"role\":\"user\",\"content\":\"{CONTINUE}\"}}"), edits);
+            }
             "AN-13" => self.trim_end(edits),
             "AN-14" | "AN-15" | "BC-15" | "GE-1" => {
                 edits.insert(format!("{}/role", self.message_path()), Edit::Put("\"user\"".into()));
@@ -82,7 +84,7 @@ impl<'a> Place<'a> {
                 self.append(&format!("{{\"role\":\"user\",\"parts\":[{{\"text\":\"{CONTINUE}\"}}]}}"), edits);
             }
             "GE-6" => {
-                self.add("/thoughtSignature", "\"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=\"", edits);
+                self.add("/thoughtSignature", &quote(UNSIGNED), edits);
             }
             "GE-11" => self.wrap_response(edits),
             "BC-7" => self.offer_tools(edits),

@@ -85,10 +85,10 @@ pub(crate) fn settings(loaded: &Loaded, tools: Tools) -> Vec<Lost> {
     let Body::Object { raw, key: list_key } = &loaded.body else { return Vec::new() };
     let Ok(body) = json::check(raw) else { return Vec::new() };
     let wire = loaded.wire;
-    let mut lost = Vec::new();
+    let mut found = Vec::new();
     let mut lose = |path: String, what: &str| {
         let reason = "settings of a request are not converted";
-        lost.push(Lost { position: None, path, what: what.into(), reason });
+        found.push(Lost { position: None, path, what: what.into(), reason });
     };
     // Instructions are read from the first of their spellings, and only where they are text.
     let instructions = |key: &str, value: json::Raw<'_>| match wire {
@@ -115,7 +115,7 @@ pub(crate) fn settings(loaded: &Loaded, tools: Tools) -> Vec<Lost> {
             lose(path, &key);
         }
     }
-    lost
+    found
 }
 
 /// Decisions and erased places, which only our own form holds.

@@ -6,6 +6,8 @@
 
 mod edits;
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use super::check::{self, CheckOptions, Strictness, Violation, rules};
@@ -158,8 +160,10 @@ fn offending(wire: Wire, broken: &[Violation]) -> Edits {
         edits.insert(kept, Edit::Remove);
     }
     // A message goes with its blocks.
-    let messages: Vec<String> = edits.keys().filter(|path| path.matches('/').count() == 2).cloned().collect();
-    edits.retain(|path, _| !messages.iter().any(|message| path.starts_with(&format!("{message}/"))));
+    let messages: HashSet<String> =
+        edits.keys().filter(|path| path.matches('/').count() == 2).cloned().collect();
+    let message = |path: &str| path.split('/').take(3).collect::<Vec<_>>().join("/");
+    edits.retain(|path, _| messages.contains(path) || !messages.contains(&message(path)));
     edits
 }
 

@@ -11,8 +11,16 @@ use serde_json::{Value, json};
 pub enum Said {
     System(String),
     User(String),
-    Assistant { text: Option<String>, calls: Vec<(Option<u8>, &'static str)> },
-    Result { id: Option<u8>, text: String },
+    /// A user's text beside an image, with a name and a member nobody knows.
+    Shown(String),
+    Assistant {
+        text: Option<String>,
+        calls: Vec<(Option<u8>, &'static str)>,
+    },
+    Result {
+        id: Option<u8>,
+        text: String,
+    },
 }
 
 pub const TOOLS: [&str; 3] = ["search", "read_file", "run"];
@@ -22,29 +30,54 @@ impl Said {
         match self {
             Said::System(text) => json!({ "role": "system", "content": text }),
             Said::User(text) => json!({ "role": "user", "content": text }),
+            Said::Shown(text) => json!({
+                "role": "user", "name": "ann", "x_note": 1.0,
+                "content": [
+                    { "type": "text", "text": text },
+                    { "type": "image_url", "image_url": { "url": "data:image/png;base64,iVBORw0K", "detail": "high" } },
+                ],
+            }),
             Said::Assistant { text, calls } => {
                 let mut message = json!({ "role": "assistant", "content": text });
                 if !calls.is_empty() {
-                    let calls = calls.iter().map(|(id, tool)| {
-                        let mut call = json!({ "type": "function", "function": { "name": tool, "arguments": "{\"path\":\"a.rs\"}" } });
-                        if let Some(id) = id {
-                            call["id"] = json!(format!("c{id}"));
-                        }
-                        call
-                    });
-                    message["tool_calls"] = calls.collect();
+                    message["tool_calls"] = calls.iter().map(|(id, tool)| call(*id, tool)).collect();
+                }
+                if calls.len() == 2 {
+                    message["reasoning_content"] = json!("hm");
                 }
                 message
             }
             Said::Result { id, text } => {
                 let mut message = json!({ "role": "tool", "content": text });
                 if let Some(id) = id {
-                    message["tool_call_id"] = json!(format!("c{id}"));
+                    message["tool_call_id"] = json!(call_id(*id));
                 }
                 message
             }
         }
     }
+}
+
+/// Ids as models give them; two of them are refused by some provider.
+fn call_id(number: u8) -> String {
+    match number {
+        4 => format!("call_{}", "x".repeat(70)),
+        5 => "functions.read:5".into(),
+        _ => format!("c{number}"),
+    }
+}
+
+/// A call; `run` is called with free text.
+fn call(id: Option<u8>, tool: &str) -> Value {
+    let mut call = if tool == "run" {
+        json!({ "type": "custom", "custom": { "name": tool, "input": "ls -l" } })
+    } else {
+        json!({ "type": "function", "function": { "name": tool, "arguments": "{\"path\":\"a.rs\"}" } })
+    };
+    if let Some(id) = id {
+        call["id"] = json!(call_id(id));
+    }
+    call
 }
 
 fn words() -> impl Strategy<Value = String> {
@@ -63,6 +96,7 @@ pub fn said() -> impl Strategy<Value = Said> {
     prop_oneof![
         1 => words().prop_map(Said::System),
         4 => words().prop_map(Said::User),
+        1 => words().prop_map(Said::Shown),
         6 => (prop::option::of(words()), prop::collection::vec(call, 0..4))
             .prop_map(|(text, calls)| Said::Assistant { text, calls }),
         8 => (id(), words()).prop_map(|(id, text)| Said::Result { id, text }),

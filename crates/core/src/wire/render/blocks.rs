@@ -356,7 +356,7 @@ fn add(style: &Style, drafts: &mut Vec<Draft>, next: Draft, cx: &mut Cx<'_>) {
         return drafts.push(next);
     }
     if let (false, Some(_), Some(shell)) = (parts, &last.shell, &next.shell) {
-        cx.lose_unknown(Raw::trusted(shell), &String::new, |key| key == "role" || key == style.key);
+        cx.lose_unknown(Raw::trusted(shell), &|_| String::new(), |key| key == "role" || key == style.key);
     }
     last.join(next);
 }

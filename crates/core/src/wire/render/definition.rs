@@ -53,9 +53,9 @@ pub(super) fn convert(text: &str, from: Wire, place: &str, cx: &mut Cx<'_>) -> O
         return None;
     };
     let inner = ["function", "custom", "toolSpec"].into_iter().find_map(|key| Some((key, tool.get(key)?)));
-    cx.lose_unknown(tool, &|| place.into(), |key| MODELLED.contains(&key));
+    cx.lose_unknown(tool, &|_| place.into(), |key| MODELLED.contains(&key));
     if let Some((key, inner)) = inner {
-        cx.lose_unknown(inner, &|| format!("{place}/{key}"), |key| MODELLED.contains(&key));
+        cx.lose_unknown(inner, &|_| format!("{place}/{key}"), |key| MODELLED.contains(&key));
     }
     let place = inner.map_or_else(|| place.to_string(), |(key, _)| format!("{place}/{key}"));
     if tool.get("cache_control").is_some() {

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::Cx;
+use super::places::Places;
 use crate::block::{Block, BlockKind, CallStyle, ToolCall};
 use crate::entry::{Entry, Role};
 use crate::json::{Kind, Raw};
-use crate::text::{RawJson, Text};
 use crate::wire::Wire;
 
 /// Something the target wire cannot hold.
@@ -74,7 +74,7 @@ const IN_MEDIA: [&str; 16] = [
 impl Cx<'_> {
     /// Notes that part of an entry cannot be held.
     pub(super) fn lose(&mut self, entry: &Entry, block: Option<&Block>, what: &str, reason: &'static str) {
-        let path = block.map_or_else(String::new, |block| locate(entry, block));
+        let path = block.map_or_else(String::new, |block| self.places.locate(entry, block));
         self.lose_at(path, what, reason);
     }
 
@@ -90,7 +90,7 @@ impl Cx<'_> {
 
     /// Notes that a result can say only in words that it failed.
     pub(super) fn lose_error_mark(&mut self, entry: &Entry) {
-        let path = entry.blocks.first().map_or_else(String::new, |block| locate(entry, block));
+        let path = entry.blocks.first().map_or_else(String::new, |block| self.places.locate(entry, block));
         let key = match entry.origin.wire {
             Wire::Bedrock => "/toolResult/status",
             Wire::Gemini => "/functionResponse/response/error",
@@ -110,7 +110,7 @@ impl Cx<'_> {
             _ => Vec::new(),
         };
         for (path, item) in items {
-            self.lose_unknown(item, &|| path.clone(), |key| MODELLED.contains(&key));
+            self.lose_unknown(item, &|_| path.clone(), |key| MODELLED.contains(&key));
         }
         // Gemini names the tool in every result.
         let named = self.wire == Wire::OpenaiChat || (self.wire == Wire::Gemini && entry.role == Role::Tool);
@@ -136,10 +136,10 @@ impl Cx<'_> {
         let opaque =
             matches!(block.kind, BlockKind::Opaque(_) | BlockKind::Compaction(_) | BlockKind::Reasoning(_));
         let Some(raw) = block.raw.as_ref().filter(|_| !opaque) else { return };
-        // Looked up only for what is lost: in a long list of items that costs its length.
-        let place = || locate(entry, block);
+        // Looked up only for what is lost.
+        let place = |places: &Places| places.locate(entry, block);
         if block.marks.as_ref().is_some_and(|marks| marks.cache_hint.is_some()) {
-            let path = format!("{}/cache_control", place());
+            let path = format!("{}/cache_control", place(&self.places));
             self.lose_at(path, "cache_control", "cache marks differ between providers");
         }
         // The members of a message that is one block are listed with the message.
@@ -154,7 +154,8 @@ impl Cx<'_> {
                 | "fileData" | "file_data" | "image" | "document" | "video" => &IN_MEDIA,
                 _ => continue,
             };
-            self.lose_unknown(value, &|| format!("{}/{key}", place()), |key| known.contains(&key));
+            let inside = |places: &Places| format!("{}/{key}", place(places));
+            self.lose_unknown(value, &inside, |key| known.contains(&key));
         }
     }
 
@@ -162,14 +163,14 @@ impl Cx<'_> {
     pub(super) fn lose_unknown(
         &mut self,
         value: Raw<'_>,
-        place: &dyn Fn() -> String,
+        place: &dyn Fn(&Places) -> String,
         knows: impl Fn(&str) -> bool,
     ) {
         for (key, value) in value.members() {
             if value.kind() == Kind::Null || knows(&key) {
                 continue;
             }
-            let path = format!("{}/{}", place(), crate::json::escape_pointer(&key));
+            let path = format!("{}/{}", place(&self.places), crate::json::escape_pointer(&key));
             let reason = match key.as_ref() {
                 "thoughtSignature" | "thought_signature" => {
                     "signatures of one provider mean nothing to another"
@@ -208,61 +209,4 @@ impl Cx<'_> {
 fn is_item(entry: &Entry, block: &Block) -> bool {
     entry.origin.wire == Wire::OpenaiResponses
         && matches!(block.kind, BlockKind::ToolCall(_) | BlockKind::ToolResult(_))
-}
-
-/// JSON pointer of a block within the text of its entry's message.
-fn locate(entry: &Entry, block: &Block) -> String {
-    let text = match &block.kind {
-        BlockKind::Text(Text::Raw(raw) | Text::Json(raw)) | BlockKind::Refusal(Text::Raw(raw)) => Some(raw),
-        BlockKind::Reasoning(reasoning) => match &reasoning.text {
-            Some(Text::Raw(raw)) => Some(raw),
-            _ => None,
-        },
-        _ => None,
-    };
-    let Some(span) = block.raw.as_deref().or(text).map(RawJson::span) else { return String::new() };
-    let path = pointer(Raw::trusted(&entry.origin.raw), &entry.origin.raw, span);
-    match &entry.origin.part {
-        Some(part) => renumber(&path, &part.indexes),
-        None => path,
-    }
-}
-
-/// The pointer of the value that covers `span` exactly, or of the nearest one around it.
-fn pointer(mut value: Raw<'_>, source: &str, span: (u32, u32)) -> String {
-    let mut path = String::new();
-    let covers = |child: Raw<'_>| {
-        let (start, end) = child.span_in(source);
-        start <= span.0 && span.1 <= end
-    };
-    while value.span_in(source) != span {
-        let next = match value.kind() {
-            Kind::Array => value
-                .elements()
-                .enumerate()
-                .find(|(_, child)| covers(*child))
-                .map(|(number, child)| (number.to_string(), child)),
-            Kind::Object => value
-                .members()
-                .find(|(_, child)| covers(*child))
-                .map(|(key, child)| (crate::json::escape_pointer(&key).into_owned(), child)),
-            _ => None,
-        };
-        let Some((step, child)) = next else { break };
-        path.push('/');
-        path.push_str(&step);
-        value = child;
-    }
-    path
-}
-
-/// The same pointer in the whole message, of which the entry is a part.
-fn renumber(path: &str, indexes: &[u32]) -> String {
-    let mut steps: Vec<String> = path.split('/').map(str::to_string).collect();
-    if let Some(step) = steps.get_mut(2)
-        && let Some(index) = step.parse::<usize>().ok().and_then(|number| indexes.get(number))
-    {
-        *step = index.to_string();
-    }
-    steps.join("/")
 }

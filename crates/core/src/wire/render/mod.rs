@@ -16,6 +16,7 @@ mod lost;
 mod media;
 mod openai_chat;
 mod openai_responses;
+mod places;
 mod schema;
 pub(crate) mod scrollback;
 mod system;
@@ -101,10 +102,12 @@ pub struct LeftOut {
 impl LeftOut {
     /// Adds what was left out for the provider's sake to the explanation of the view.
     pub fn explain(left_out: &[LeftOut], explanation: &mut Explanation) {
+        let gone: HashSet<u64> =
+            left_out.iter().filter(|left| left.whole).map(|left| left.position).collect();
+        explanation.changed.retain(|changed| !gone.contains(&changed.index));
         for left in left_out {
             let (index, reason) = (left.position, left.reason);
             if left.whole {
-                explanation.changed.retain(|changed| changed.index != index);
                 let dropped = Dropped { index, manager: "wire".into(), reason, group: None, by: None };
                 explanation.dropped.push(dropped);
             } else {
@@ -158,6 +161,7 @@ pub(crate) struct Cx<'o> {
     custom: HashSet<String>,
     /// Names of the calls printed, by printed id: some wires repeat them in results.
     names: HashMap<String, String>,
+    places: places::Places,
     /// Names of documents printed, which some wires want to differ.
     documents: HashSet<String>,
 }
@@ -285,6 +289,7 @@ pub(super) fn render(wire: Wire, mut items: Vec<Item>, options: RenderOptions<'_
         only_model: false,
         custom: HashSet::new(),
         names: HashMap::new(),
+        places: places::Places::default(),
         documents: HashSet::new(),
     };
     let lead_len = items.iter().take_while(|item| item.entry.role == Role::System).count();

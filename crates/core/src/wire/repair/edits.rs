@@ -2,7 +2,8 @@
 //! first) is not here: printing the coherent view mends that.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use crate::json::{self, Edit, Edits, Kind, Raw, quote};
@@ -21,11 +22,37 @@ const CONTINUE: &str = "Continue.";
 pub(super) fn local(wire: Wire, body: Raw<'_>, broken: &[Violation]) -> Edits {
     let mut edits = Edits::new();
     let messages: Vec<Raw<'_>> = body.get(list_key(wire)).into_iter().flat_map(Raw::elements).collect();
+    let parts = Parts::default();
     for violation in broken {
-        let place = Place { wire, body, messages: &messages, path: &violation.path };
+        let place = Place { wire, body, messages: &messages, parts: &parts, path: &violation.path };
         place.mend(violation.rule, &mut edits);
     }
     edits
+}
+
+/// The members of an object.
+type Members<'a> = Vec<(Cow<'a, str>, Raw<'a>)>;
+
+/// Values taken apart once, by where their text begins, so that many places in a long one are found quickly.
+#[derive(Default)]
+struct Parts<'a> {
+    lists: RefCell<HashMap<usize, Vec<Raw<'a>>>>,
+    objects: RefCell<HashMap<usize, Members<'a>>>,
+}
+
+impl<'a> Parts<'a> {
+    /// What one step of a pointer leads to.
+    fn step(&self, value: Raw<'a>, key: &str) -> Option<Raw<'a>> {
+        let start = value.text().as_ptr() as usize;
+        if value.kind() == Kind::Array {
+            let mut lists = self.lists.borrow_mut();
+            let list = lists.entry(start).or_insert_with(|| value.elements().collect());
+            return list.get(key.parse::<usize>().ok()?).copied();
+        }
+        let mut objects = self.objects.borrow_mut();
+        let members = objects.entry(start).or_insert_with(|| value.members().collect());
+        members.iter().find(|(name, _)| name == key).map(|(_, member)| *member)
+    }
 }
 
 /// The place a rule complains about.
@@ -33,6 +60,7 @@ struct Place<'a> {
     wire: Wire,
     body: Raw<'a>,
     messages: &'a [Raw<'a>],
+    parts: &'a Parts<'a>,
     path: &'a str,
 }
 
@@ -100,10 +128,7 @@ impl<'a> Place<'a> {
         let mut value = self.body;
         for step in path.split('/').skip(1) {
             let key = step.replace("~1", "/").replace("~0", "~");
-            value = match value.kind() {
-                Kind::Array => value.elements().nth(key.parse().ok()?)?,
-                _ => value.get(&key)?,
-            };
+            value = self.parts.step(value, &key)?;
         }
         Some(value)
     }

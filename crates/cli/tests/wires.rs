@@ -254,3 +254,42 @@ fn dialects_of_the_configuration_reach_the_check() {
     assert_eq!(json_of(&check("openai-compatible:ds"))["violations"][0]["rule"], "OC-15");
     assert_eq!(check("openai-compatible:other").code, 0);
 }
+
+#[test]
+fn every_conversion_lists_exactly_what_it_loses() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/convert");
+    let mut cases = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let case: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let (from, to) = (case["from"].as_str().unwrap(), case["to"].as_str().unwrap());
+        let run =
+            scrollback(&["convert", "-", "--from", from, "--to", to, "--json"], &case["body"].to_string());
+        let mut answer = json_of(&run);
+        let lost: Vec<Value> = answer["lost"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|lost| json!({ "path": lost["path"], "what": lost["what"] }))
+            .collect();
+        assert_eq!(Value::from(lost), case["lost"], "{}", path.display());
+        for key in ["lost", "from", "to"] {
+            answer.as_object_mut().unwrap().remove(key);
+        }
+        assert_eq!(answer, case["expect"], "{}", path.display());
+        cases += 1;
+    }
+    assert!(cases >= 18, "only {cases} cases were found");
+}
+
+/// Thinking is switched off outside the messages, where the loop it is in cannot be sent with it.
+#[test]
+fn what_is_mended_outside_the_messages_reaches_the_request() {
+    let body = r#"{"thinking":{"type":"enabled","budget_tokens":2000},"max_tokens":4000,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}]}"#;
+    let run = scrollback(
+        &["curate", "-", "--from", "anthropic", "--to", "anthropic", "--model", "anthropic:claude-sonnet-4-5"],
+        body,
+    );
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stdout.contains(r#""thinking":{"type":"disabled"}"#), "{}", run.stdout);
+}

@@ -19,14 +19,24 @@ use support::{manager_text, wishes};
 #[derive(Clone, Debug)]
 enum Step {
     Ask(String),
-    Think { text: Option<String>, calls: u8, answered: bool },
+    Think { text: Option<String>, calls: u8, answered: bool, ids: Ids },
+}
+
+/// How the ids of calls look.
+#[derive(Clone, Copy, Debug)]
+enum Ids {
+    Plain,
+    /// With characters that the provider refuses.
+    Odd,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        2 => "[a-e]{1,6}".prop_map(Step::Ask),
-        3 => (prop::option::of("[a-e]{1,6}"), 0u8..3, prop::bool::weighted(0.9))
-            .prop_map(|(text, calls, answered)| Step::Think { text, calls, answered }),
+        2 => "[a-e]{1,6}|[a-e]{1,6}|[a-e]{1,6}| ".prop_map(Step::Ask),
+        3 => (prop::option::of("[a-e]{1,6}"), 0u8..3, prop::bool::weighted(0.9), prop::bool::weighted(0.1))
+            .prop_map(|(text, calls, answered, odd)| {
+                Step::Think { text, calls, answered, ids: if odd { Ids::Odd } else { Ids::Plain } }
+            }),
     ];
     prop::collection::vec(step, 0..14)
 }
@@ -48,12 +58,14 @@ fn conversation(steps: &[Step]) -> Value {
     for (number, step) in steps.iter().enumerate() {
         match step {
             Step::Ask(text) => messages.push(json!({ "role": "user", "content": text })),
-            Step::Think { text, calls, answered } => {
+            Step::Think { text, calls, answered, ids } => {
                 let signature = signature(&system, &messages);
                 let mut content =
                     vec![json!({ "type": "thinking", "thinking": "hm", "signature": signature })];
                 content.extend(text.iter().map(|text| json!({ "type": "text", "text": text })));
-                let ids: Vec<String> = (0..*calls).map(|call| format!("toolu_{number}_{call}")).collect();
+                let between = if matches!(ids, Ids::Odd) { '.' } else { '_' };
+                let ids: Vec<String> =
+                    (0..*calls).map(|call| format!("toolu{between}{number}_{call}")).collect();
                 content.extend(
                     ids.iter().map(|id| json!({ "type": "tool_use", "id": id, "name": "f", "input": {} })),
                 );
@@ -127,7 +139,7 @@ proptest! {
 
 #[test]
 fn reasoning_of_models_that_do_not_bind_it_stays() {
-    let steps = vec![Step::Think { text: Some("a".into()), calls: 1, answered: true }; 4];
+    let steps = vec![Step::Think { text: Some("a".into()), calls: 1, answered: true, ids: Ids::Plain }; 4];
     let body = conversation(&steps).to_string();
     let parsed = Wire::Anthropic.parse(json::check(&body).unwrap(), &ParseOptions::default()).unwrap();
     let record = parsed.into_record().unwrap();
@@ -142,7 +154,8 @@ fn reasoning_of_models_that_do_not_bind_it_stays() {
 
 #[test]
 fn an_unchanged_conversation_keeps_every_thought() {
-    let steps = vec![Step::Think { text: None, calls: 2, answered: true }, Step::Ask("b".into())];
+    let steps =
+        vec![Step::Think { text: None, calls: 2, answered: true, ids: Ids::Plain }, Step::Ask("b".into())];
     let body = conversation(&steps).to_string();
     let parsed = Wire::Anthropic.parse(json::check(&body).unwrap(), &ParseOptions::default()).unwrap();
     let record = parsed.into_record().unwrap();
@@ -154,7 +167,7 @@ fn an_unchanged_conversation_keeps_every_thought() {
 
 #[test]
 fn repair_drops_reasoning_from_the_edit_on() {
-    let steps = vec![Step::Think { text: Some("a".into()), calls: 1, answered: true }; 3];
+    let steps = vec![Step::Think { text: Some("a".into()), calls: 1, answered: true, ids: Ids::Plain }; 3];
     let before = conversation(&steps);
     let mut after = before.clone();
     after["messages"][2]["content"][0]["content"] = json!("shortened");

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::draft::{Between, Draft, finish};
 use super::lines::{Line, Members, first_objects, lines, not_this_format, object};
 use super::print::{Printed, list};
-use super::{Found, Parent, Source, Transcript, TranscriptError, time_of};
+use super::{Found, Parent, Source, Transcript, TranscriptError};
 use crate::entry::{Meta, Time, Usage};
 use crate::json::{Object, Raw};
 use crate::wire::Wire;
@@ -61,7 +61,7 @@ struct Rollout {
 
 impl Rollout {
     fn line(&mut self, line: Line<'_>, members: &Object<'_>) -> Result<(), TranscriptError> {
-        let time = members.text("timestamp").and_then(|time| time_of(&time));
+        let time = members.text("timestamp").and_then(|time| Time::parse(&time));
         let kind = members.text("type").unwrap_or_default();
         let Some(payload) = members.inner("payload") else {
             if is_item(members) {

@@ -233,8 +233,3 @@ fn tools_of(list: json::Raw<'_>) -> Option<crate::context::Tools> {
     let body = format!(r#"{{"messages":[],"tools":{}}}"#, list.text());
     Wire::OpenaiChat.parse(json::check(&body).ok()?, &ParseOptions::default()).ok()?.tools
 }
-
-/// A time as RFC 3339 text; none if it is none.
-pub(crate) fn time_of(text: &str) -> Option<Time> {
-    Time::parse(text)
-}

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::chat::{self, Message, Writing, call, compact, literal, reply_meta};
 use super::values::{Placed, Values, finished, first_record, has_key, id_of, note, other_members, values};
-use super::{Conversation, Found, Note, Source, Transcript, TranscriptError, time_of};
+use super::{Conversation, Found, Note, Source, Transcript, TranscriptError};
 use crate::context::Tools;
 use crate::entry::{Meta, Time};
 use crate::json::{self, Kind, Object, Raw};
@@ -258,10 +258,10 @@ impl<'a> Reader<'a> {
     /// When an event happened; the source writes local times without saying of where.
     fn time(&mut self, event: &Object<'_>) -> Option<Time> {
         let text = event.get("timestamp")?.string()?;
-        if let Some(time) = time_of(&text) {
+        if let Some(time) = Time::parse(&text) {
             return Some(time);
         }
-        let time = time_of(&format!("{text}Z"))?;
+        let time = Time::parse(&format!("{text}Z"))?;
         if !std::mem::replace(&mut self.assumed.utc, true) {
             self.assume("times have no zone and are read as UTC");
         }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use super::draft::{Between, Draft, finish};
 use super::lines::{Members, not_this_format, object};
 use super::print::compact;
-use super::{Found, Source, Transcript, TranscriptError, time_of};
-use crate::entry::Meta;
+use super::{Found, Source, Transcript, TranscriptError};
+use crate::entry::{Meta, Time};
 use crate::json::{self, Kind, Object, Raw};
 use crate::wire::Wire;
 
@@ -192,7 +192,7 @@ fn message(draft: &mut Draft, line: usize, byte: usize, raw: Raw<'_>) -> Result<
         None => said,
     };
     draft.note_rest(line, &members, &["message", "message_id", "redact_message", "created_at", "updated_at"]);
-    let time = members.text("created_at").and_then(|time| time_of(&time));
+    let time = members.text("created_at").and_then(|time| Time::parse(&time));
     let id = members.get("message_id").map(|id| id.string().unwrap_or(Cow::Borrowed(id.text())).into_owned());
     let meta = (meta != Meta::default()).then_some(meta);
     draft.push(byte, Found { raw: plain_bytes(shown), source: Source { line, id }, time, meta });
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(draft.head.id.as_deref(), Some("s1/default"));
         let ids: Vec<_> = draft.found.iter().filter_map(|found| found.source.id.as_deref()).collect();
         assert_eq!(ids, ["0", "1", "2", "10"], "10 comes after 2");
-        assert_eq!(draft.found[0].time, time_of("2026-01-05T10:00:00.250Z"));
+        assert_eq!(draft.found[0].time, Time::parse("2026-01-05T10:00:00.250Z"));
         let notes: Vec<&str> = draft.head.notes.iter().map(|note| note.kind.as_str()).collect();
         assert_eq!(notes, ["agent.json", "session.json", "session_s1/multi_agents/graph.json"]);
     }

@@ -1,5 +1,8 @@
-//! Wires: the message formats of providers. One file each, all of the same shape: parse a body into entries,
-//! render a view back into one.
+//! Wires: the message formats of providers.
+//!
+//! Each is parsed into entries, rendered from them, checked by its provider's rules and repaired, by a file of its name
+//! in each of the four folders. [`Wire`] is where one begins: [`Wire::parse`], [`Wire::render`] to keep everything,
+//! [`Wire::request`] to send it.
 
 pub mod check;
 mod detect;
@@ -114,7 +117,7 @@ impl Wire {
         matches!(self, Wire::Anthropic | Wire::Gemini | Wire::Bedrock)
     }
 
-    /// The same for an entry whose role is known: on one wire instructions look like any other message.
+    /// Reads one message that is one entry whose role is known: on one wire instructions look like any other message.
     pub(crate) fn read_entry(self, role: Role, message: Raw<'_>) -> Result<Entry, WireError> {
         match (self, role) {
             (Wire::Gemini, Role::System) => parse::gemini::read_system(message, &parse::At::Body),

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::super::TranscriptError;
 use super::super::lines::{Line, Members, object};
-use super::super::{TranscriptError, time_of};
 use crate::entry::{Time, Usage};
 use crate::json::{Kind, Object, Raw};
 
@@ -63,7 +63,7 @@ impl<'a> Written<'a> {
             line,
             uuid: members.text("uuid"),
             parent: members.text("parentUuid").or_else(|| members.text("logicalParentUuid")),
-            time: members.text("timestamp").and_then(|time| time_of(&time)),
+            time: members.text("timestamp").and_then(|time| Time::parse(&time)),
             strand,
             message,
             kind,

@@ -50,7 +50,7 @@ fn what_a_reply_reported_last_is_its_meta() {
         tags,
         [("claude-code.cwd", "/srv/app"), ("claude-code.gitBranch", "main"), ("claude-code.uuid", "a1")]
     );
-    assert_eq!(drafts[0].found[1].time, super::super::time_of("2026-02-10T21:00:02.000Z"));
+    assert_eq!(drafts[0].found[1].time, super::super::Time::parse("2026-02-10T21:00:02.000Z"));
 }
 
 #[test]

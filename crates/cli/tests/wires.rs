@@ -287,7 +287,16 @@ fn every_conversion_lists_exactly_what_it_loses() {
 fn what_is_mended_outside_the_messages_reaches_the_request() {
     let body = r#"{"thinking":{"type":"enabled","budget_tokens":2000},"max_tokens":4000,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}]}"#;
     let run = scrollback(
-        &["curate", "-", "--from", "anthropic", "--to", "anthropic", "--model", "anthropic:claude-sonnet-4-5"],
+        &[
+            "curate",
+            "-",
+            "--from",
+            "anthropic",
+            "--to",
+            "anthropic",
+            "--model",
+            "anthropic:claude-sonnet-4-5",
+        ],
         body,
     );
     assert_eq!(run.code, 0, "{run:?}");

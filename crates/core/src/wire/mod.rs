@@ -147,6 +147,11 @@ pub fn neutral(record: &Record) -> Vec<String> {
     render::scrollback::record(record)
 }
 
+/// One entry of a record in the neutral form.
+pub fn neutral_entry(position: u64, entry: &Entry) -> String {
+    render::scrollback::message(position, entry)
+}
+
 /// What parsing needs to know from outside.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ParseOptions {

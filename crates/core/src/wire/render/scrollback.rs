@@ -68,7 +68,8 @@ pub(crate) fn record(record: &Record) -> Vec<String> {
         .collect()
 }
 
-fn message(position: u64, entry: &Entry) -> String {
+/// Prints one entry.
+pub(crate) fn message(position: u64, entry: &Entry) -> String {
     let part = entry.origin.part.as_ref().and_then(|part| serde_json::to_string(part).ok());
     let part = part.map_or_else(String::new, |part| format!("\"part\":{part},"));
     let meta = entry.meta.as_ref().and_then(|meta| serde_json::to_string(meta).ok());

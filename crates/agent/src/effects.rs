@@ -1,0 +1,109 @@
+//! What decides differently on every run: the clock and chance. Both are given, so that a test repeats exactly.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use scrollback_core::Time;
+
+/// A future that may be sent between threads.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The time, and waiting for it.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// What time it is.
+    fn now(&self) -> Time;
+
+    /// Waits.
+    fn sleep(&self, time: Duration) -> Pending<'_, ()>;
+}
+
+/// Chance.
+pub trait Random: Send + Sync + fmt::Debug {
+    /// A number from 0 up to, not including, 1.
+    fn fraction(&self) -> f64;
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Time {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn sleep(&self, time: Duration) -> Pending<'_, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+}
+
+/// Numbers that look random, from a seed: good enough to spread retries, of no use for secrets.
+#[derive(Debug)]
+pub struct Seeded(AtomicU64);
+
+impl Seeded {
+    /// Numbers of that seed.
+    pub fn new(seed: u64) -> Self {
+        Seeded(AtomicU64::new(seed))
+    }
+}
+
+impl Default for Seeded {
+    /// Numbers that differ from process to process.
+    fn default() -> Self {
+        Seeded::new(uuid::Uuid::new_v4().as_u64_pair().0)
+    }
+}
+
+impl Random for Seeded {
+    fn fraction(&self) -> f64 {
+        // SplitMix64.
+        let state = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// A clock that stands still until somebody sleeps, and then has moved: time costs a test nothing.
+#[derive(Debug, Default)]
+pub struct FakeClock {
+    now: AtomicI64,
+    slept: Mutex<Vec<Duration>>,
+}
+
+impl FakeClock {
+    /// A clock that begins at a time.
+    pub fn at(time: Time) -> Self {
+        FakeClock { now: AtomicI64::new(time.0), slept: Mutex::default() }
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, time: Duration) {
+        let passed = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        self.now.fetch_add(passed, Ordering::SeqCst);
+    }
+
+    /// How long was slept each time.
+    pub fn slept(&self) -> Vec<Duration> {
+        self.slept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Time {
+        Time(self.now.load(Ordering::SeqCst))
+    }
+
+    fn sleep(&self, time: Duration) -> Pending<'_, ()> {
+        self.advance(time);
+        self.slept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(time);
+        Box::pin(std::future::ready(()))
+    }
+}

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use scrollback_core::stream::{Assembler, Limits, Reply};
+use scrollback_core::stream::{Assembler, Delta, Limits, Reply};
 use scrollback_core::wire::Wire;
 use scrollback_core::{Status, json};
 use serde_json::Value;
@@ -418,4 +418,62 @@ impl Numbers {
     fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
+}
+
+/// What a watcher saw of a reply: its text, and each call with its arguments.
+fn watched(wire: Wire, stream: &[u8]) -> (String, Vec<(String, String)>) {
+    let mut assembler = Assembler::new(wire).unwrap();
+    let (mut text, mut calls) = (String::new(), Vec::<(u64, String, String)>::new());
+    for chunk in stream.chunks(7) {
+        assembler.watch(chunk, |delta| match delta {
+            Delta::Text(piece) => text.push_str(&piece),
+            Delta::CallStarted { index, name, .. } => calls.push((index, name, String::new())),
+            Delta::CallArguments { index, text } => {
+                // Calls that the provider runs do not begin for us.
+                if let Some(call) = calls.iter_mut().rfind(|call| call.0 == index) {
+                    call.2.push_str(&text);
+                }
+            }
+            Delta::Reasoning(_) | Delta::Usage(_) => {}
+        });
+    }
+    (text, calls.into_iter().map(|(_, name, arguments)| (name, arguments)).collect())
+}
+
+#[test]
+fn whoever_watches_sees_the_text_and_the_calls_of_the_reply() {
+    let mut seen = 0;
+    for fixture in fixtures() {
+        let reply = assembled(fixture.wire, [fixture.stream.as_slice()]);
+        let Ok(entry) = reply.entry() else { continue };
+        // Without places nobody can tell whose arguments come.
+        if reply.meta.status != Status::Complete || fixture.name.ends_with("without-places") {
+            continue;
+        }
+        let (text, calls) = watched(fixture.wire, &fixture.stream);
+        let whole: String = entry.texts().map(|text| text.as_str().into_owned()).collect();
+        let names: Vec<String> = entry
+            .tool_calls()
+            .filter(|call| call.style.is_client())
+            .map(|call| call.name.as_str().into_owned())
+            .collect();
+        // Some replies come as one event, which nobody can watch grow.
+        if !text.is_empty() {
+            assert_eq!(text, whole, "{}", fixture.name);
+        }
+        if !calls.is_empty() {
+            assert_eq!(
+                calls.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(),
+                names,
+                "{}",
+                fixture.name
+            );
+            for (call, (_, arguments)) in entry.tool_calls().zip(&calls) {
+                let said = call.arguments.as_str();
+                assert!(arguments.is_empty() || *said == *arguments, "{}: {arguments}", fixture.name);
+            }
+        }
+        seen += usize::from(!text.is_empty() || !calls.is_empty());
+    }
+    assert!(seen > 15, "only {seen} replies could be watched");
 }

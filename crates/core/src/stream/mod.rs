@@ -18,6 +18,7 @@
 
 mod anthropic;
 mod bedrock;
+mod delta;
 mod gemini;
 mod growing;
 mod openai_chat;
@@ -30,6 +31,7 @@ mod usage;
 
 use std::fmt;
 
+pub use delta::Delta;
 pub use problem::StreamError;
 pub use reply::Reply;
 use stop::Asks;
@@ -95,13 +97,22 @@ impl Assembler {
 
     /// Takes in the next bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
+        self.feed_telling(bytes, None);
+    }
+
+    /// Takes in the next bytes and tells, piece by piece, what they add.
+    pub fn watch(&mut self, bytes: &[u8], mut sink: impl FnMut(Delta)) {
+        self.feed_telling(bytes, Some(&mut sink));
+    }
+
+    fn feed_telling(&mut self, bytes: &[u8], mut sink: Sink<'_>) {
         let taken = bytes.get(..self.room).unwrap_or(bytes);
         self.room -= taken.len();
         if taken.len() < bytes.len() {
             self.assembly.unreadable("the stream is larger than the limit; the rest of it was not read");
         }
         let assembly = &mut self.assembly;
-        self.parser.feed(taken, |event| assembly.event(event));
+        self.parser.feed(taken, |event| assembly.event(event, &mut sink));
     }
 
     /// Whether the end of the reply has come; what still follows is usage at most.
@@ -130,6 +141,9 @@ impl Assembler {
         assembly.reply(truncated)
     }
 }
+
+/// Who watches the reply grow, if anybody does.
+type Sink<'s> = Option<&'s mut dyn FnMut(Delta)>;
 
 /// What the events read so far amount to.
 #[derive(Debug)]
@@ -168,7 +182,7 @@ impl Assembly {
         self.unreadable.get_or_insert(why);
     }
 
-    fn event(&mut self, event: Result<Event<'_>, Unreadable>) {
+    fn event(&mut self, event: Result<Event<'_>, Unreadable>, sink: &mut Sink<'_>) {
         let event = match event {
             Ok(event) => event,
             Err(why) => return self.unreadable(why.as_str()),
@@ -177,7 +191,7 @@ impl Assembly {
         if data == "[DONE]" {
             self.told.done();
         } else if let Ok(data) = json::check(data) {
-            self.take(event.name, data);
+            self.take(event.name, data, sink);
         } else if !data.is_empty() && event.name != "ping" {
             self.unreadable("an event of the stream is not JSON");
         }
@@ -191,11 +205,11 @@ impl Assembly {
             Err(Unreadable::NotUtf8) => false,
         };
         if whole {
-            self.event(event);
+            self.event(event, &mut None);
         }
     }
 
-    fn take(&mut self, name: &str, data: Raw<'_>) {
+    fn take(&mut self, name: &str, data: Raw<'_>, sink: &mut Sink<'_>) {
         if data.kind() != Kind::Object {
             return;
         }
@@ -209,7 +223,13 @@ impl Assembly {
                     None if kind == "error" => self.told.fail(data),
                     None => {}
                 }
+                let known = sink.is_some().then(|| self.told.usage.clone());
                 self.draft.take(kind, &event, &mut self.told);
+                if let Some(sink) = sink {
+                    delta::tell(self.wire, kind, &event, sink);
+                    let new = self.told.usage.clone().filter(|new| known.flatten().as_ref() != Some(new));
+                    new.map(Delta::Usage).map(sink);
+                }
             }
             Err(_) => self.unreadable("an event of the stream has a key twice"),
         }

@@ -43,7 +43,7 @@ impl Reply {
         if body.kind() == Kind::Array
             && let (Wire::Gemini, Some(mut events)) = (wire, Assembly::new(wire))
         {
-            body.elements().for_each(|event| events.take("", event));
+            body.elements().for_each(|event| events.take("", event, &mut None));
             return events.reply(Status::TruncatedUpstream);
         }
         let mut told = Told { ended: true, ..Told::default() };

@@ -1,8 +1,16 @@
-//! Runs agents over Scrollback records.
+//! What runs agents over Scrollback records. Effects live here: models, clocks, chance.
+//!
+//! - An [`EventBus`] tells what happens; a [`session::Session`] keeps typed state that those events change.
+//! - A [`provider::Provider`] answers requests: over HTTP, or offline for tests and first steps.
+//! - A [`document`] is what people write, YAML or JSON, read with the place of every value.
+//!
+//! Clock and chance are given ([`Clock`], [`Random`]), so that everything here repeats exactly in a test.
 
 mod bus;
+pub mod document;
 mod effects;
 pub mod event;
+pub mod provider;
 pub mod session;
 
 pub use bus::{

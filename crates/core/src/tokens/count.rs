@@ -6,7 +6,7 @@ use crate::block::{Block, BlockKind, Media, MediaKind, MediaSource};
 use crate::entry::Entry;
 
 /// Tokens of a request beside its messages and tools: the start of the reply.
-pub(crate) const OVERHEAD: usize = 3;
+pub const OVERHEAD: usize = 3;
 /// Tokens of a message beside its texts, and of a call beside its name and arguments.
 const PER_MESSAGE: usize = 3;
 /// Tokens of a name beside its text.

@@ -4,7 +4,6 @@ mod count;
 mod image;
 mod tokenizer;
 
-pub(crate) use count::OVERHEAD;
-pub use count::{Count, entry_tokens};
+pub use count::{Count, OVERHEAD, entry_tokens};
 pub use image::{Detail, IMAGE_HEAD, data_url_head, image_size, image_tokens};
 pub use tokenizer::{Counter, Method, Tokenizer};

@@ -1,0 +1,144 @@
+//! Documents that people write: YAML, or JSON, which is YAML too. Every value knows where it stands, so that every
+//! mistake can be shown at its place, and all of them at once.
+
+mod fields;
+mod parse;
+
+use std::fmt;
+
+use serde_json::{Map, Number, Value as Json};
+
+pub use fields::{Fields, read_duration};
+pub use parse::parse;
+
+/// A place in a document, counted from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The column, in characters.
+    pub column: usize,
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What it says.
+    pub value: Value,
+    /// Where.
+    pub at: Place,
+}
+
+/// What a node says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    Null,
+    /// Yes or no: `true` or `false`, no other words.
+    Bool(bool),
+    /// A number, in its own spelling.
+    Number(String),
+    /// A text.
+    Text(String),
+    /// A list.
+    List(Vec<Node>),
+    /// Named values, in their order. No name stands twice.
+    Map(Vec<(Key, Node)>),
+}
+
+/// A name in a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The name.
+    pub name: String,
+    /// Where.
+    pub at: Place,
+}
+
+impl Node {
+    /// The text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The elements, if it is a list.
+    pub fn as_list(&self) -> Option<&[Node]> {
+        match &self.value {
+            Value::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// The named values, if it is a map.
+    pub fn as_map(&self) -> Option<&[(Key, Node)]> {
+        match &self.value {
+            Value::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// The value of a name, if it is a map that has it.
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        self.as_map()?.iter().find(|(key, _)| key.name == name).map(|(_, node)| node)
+    }
+
+    /// What it is, for messages to people.
+    pub fn kind(&self) -> &'static str {
+        match self.value {
+            Value::Null => "nothing",
+            Value::Bool(_) => "true or false",
+            Value::Number(_) => "a number",
+            Value::Text(_) => "a text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a map",
+        }
+    }
+
+    // The depth is limited where documents are parsed.
+    /// The same as JSON.
+    pub fn to_json(&self) -> Json {
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(flag) => Json::Bool(*flag),
+            Value::Number(text) => number(text).map_or_else(|| Json::String(text.clone()), Json::Number),
+            Value::Text(text) => Json::String(text.clone()),
+            Value::List(list) => list.iter().map(Node::to_json).collect(),
+            Value::Map(map) => {
+                let members = map.iter().map(|(key, node)| (key.name.clone(), node.to_json()));
+                Json::Object(members.collect::<Map<_, _>>())
+            }
+        }
+    }
+}
+
+/// A number as JSON has it.
+fn number(text: &str) -> Option<Number> {
+    let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
+    whole.ok().or_else(|| Number::from_f64(text.parse().ok()?))
+}
+
+/// A mistake in a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where, as a path of names and numbers: `tools[0].name`.
+    pub path: String,
+    /// Where in the text.
+    pub at: Place,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.at.line, self.at.column)?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {}

@@ -1,0 +1,67 @@
+//! Providers: a request goes out, a reply comes back, piece by piece.
+//!
+//! | name | speaks |
+//! |---|---|
+//! | `openai:MODEL` | Responses for models that need it, else Chat Completions; `?api=chat` or `?api=responses` forces one |
+//! | `anthropic:MODEL` | Messages |
+//! | `openai-compatible:NAME` | Chat Completions, at the base URL of the configuration |
+//! | `offline:echo` | nothing: it answers with the last user text |
+//! | `offline:script=FILE` | nothing: it answers with what a [script] says |
+
+mod error;
+mod http;
+mod offline;
+mod reply;
+pub mod script;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scrollback_core::model::ModelName;
+use scrollback_core::wire::Wire;
+
+use crate::effects::Pending;
+pub use error::{ErrorKind, Overflow, ProviderError};
+pub use http::{Api, Endpoint, Http};
+pub use offline::{Echo, Scripted};
+pub use reply::{Broken, ReplyStream};
+
+/// Whoever answers requests.
+pub trait Provider: Send + Sync + fmt::Debug {
+    /// What it is.
+    fn describe(&self) -> ModelInfo;
+
+    /// Sends a request. An error before the first byte of the reply is returned here, one after it by the stream.
+    fn call(&self, request: Request) -> Pending<'_, Result<ReplyStream, ProviderError>>;
+}
+
+/// What a provider is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// The model.
+    pub model: ModelName,
+    /// The format of its requests.
+    pub wire: Wire,
+}
+
+/// A request, ready to go out. The body is sent as it is, so that a second try repeats the same bytes.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The JSON text.
+    pub body: Arc<str>,
+    /// How the reply shall come.
+    pub delivery: Delivery,
+    /// How long the whole reply may take.
+    pub timeout: Duration,
+}
+
+/// How a reply comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// As events, while it is written.
+    #[default]
+    Streamed,
+    /// In one piece.
+    Whole,
+}

@@ -1,0 +1,141 @@
+//! A reply on its way: pieces as they come, the whole at the end.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use bytes::Bytes;
+use scrollback_core::stream::{Assembler, Delta, Reply};
+use scrollback_core::wire::Wire;
+use scrollback_core::{Status, json};
+
+use super::error::{ErrorKind, ProviderError};
+use crate::effects::Pending;
+
+/// Where the bytes of a reply come from.
+pub(super) trait Source: Send {
+    /// The next bytes; none at the end.
+    fn next(&mut self) -> Pending<'_, Option<Result<Bytes, ProviderError>>>;
+}
+
+/// Bytes that are there already, and how they end.
+pub(super) struct Given {
+    pub(super) chunks: VecDeque<Bytes>,
+}
+
+impl Source for Given {
+    fn next(&mut self) -> Pending<'_, Option<Result<Bytes, ProviderError>>> {
+        Box::pin(std::future::ready(self.chunks.pop_front().map(Ok)))
+    }
+}
+
+/// A reply on its way.
+///
+/// [`next`](Self::next) gives its pieces; [`finish`](Self::finish) the whole, reading on if need be. Whoever leaves
+/// before the end calls [`cancel`](Self::cancel), or just drops it: the provider is not kept waiting either way.
+pub struct ReplyStream {
+    source: Box<dyn Source>,
+    form: Form,
+    pieces: VecDeque<Delta>,
+    /// Why the bytes ended early.
+    broken: Option<ProviderError>,
+    ended: bool,
+}
+
+/// How the bytes are written.
+enum Form {
+    Events(Box<Assembler>),
+    Body(Wire, Vec<u8>),
+}
+
+/// A reply that did not become whole.
+#[derive(Debug)]
+pub struct Broken {
+    /// Why.
+    pub error: ProviderError,
+    /// What came of it.
+    pub partial: Option<Reply>,
+}
+
+impl ReplyStream {
+    /// A reply that comes as events.
+    pub(super) fn events(wire: Wire, source: Box<dyn Source>) -> Result<Self, ProviderError> {
+        let assembler = Assembler::new(wire)
+            .map_err(|error| ProviderError::new(ErrorKind::InvalidRequest, error.to_string()))?;
+        Ok(ReplyStream::new(Form::Events(Box::new(assembler)), source))
+    }
+
+    /// A reply that comes as one body.
+    pub(super) fn body(wire: Wire, source: Box<dyn Source>) -> Self {
+        ReplyStream::new(Form::Body(wire, Vec::new()), source)
+    }
+
+    fn new(form: Form, source: Box<dyn Source>) -> Self {
+        ReplyStream { source, form, pieces: VecDeque::new(), broken: None, ended: false }
+    }
+
+    /// The next piece; none when there are no more.
+    pub async fn next(&mut self) -> Option<Delta> {
+        loop {
+            if let Some(piece) = self.pieces.pop_front() {
+                return Some(piece);
+            }
+            if self.ended {
+                return None;
+            }
+            match self.source.next().await {
+                Some(Ok(bytes)) => match &mut self.form {
+                    Form::Events(assembler) => {
+                        let pieces = &mut self.pieces;
+                        assembler.watch(&bytes, |piece| pieces.push_back(piece));
+                    }
+                    Form::Body(_, whole) => whole.extend_from_slice(&bytes),
+                },
+                Some(Err(error)) => {
+                    self.broken = Some(error);
+                    self.ended = true;
+                }
+                None => self.ended = true,
+            }
+        }
+    }
+
+    /// The whole reply.
+    pub async fn finish(mut self) -> Result<Reply, Broken> {
+        while self.next().await.is_some() {}
+        let reply = match self.form {
+            Form::Events(assembler) => assembler.finish(),
+            Form::Body(wire, whole) => {
+                let Ok(body) = json::check_bytes(&whole) else {
+                    let message = "the provider's answer is not JSON";
+                    let error =
+                        self.broken.unwrap_or_else(|| ProviderError::new(ErrorKind::Truncated, message));
+                    return Err(Broken { error, partial: None });
+                };
+                Reply::from_body(wire, body)
+            }
+        };
+        let error = match (self.broken, &reply.problem, reply.meta.status) {
+            // A reply that was whole before the connection broke is whole.
+            (_, None, Status::Complete) => return Ok(reply),
+            (_, Some(problem), _) => ProviderError::told(problem),
+            (Some(broken), None, _) => broken,
+            (None, None, _) => ProviderError::new(ErrorKind::Truncated, "the reply broke off before its end"),
+        };
+        let partial = Some(reply).filter(|reply| reply.raw.is_some());
+        Err(Broken { error, partial })
+    }
+
+    /// What came of the reply until its reader left.
+    pub fn cancel(self) -> Option<Reply> {
+        match self.form {
+            Form::Events(assembler) => Some(assembler.finish_cancelled()).filter(|reply| reply.raw.is_some()),
+            Form::Body(..) => None,
+        }
+    }
+}
+
+impl fmt::Debug for ReplyStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyStream").field("ended", &self.ended).finish_non_exhaustive()
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! - An [`EventBus`] tells what happens; a [`session::Session`] keeps typed state that those events change.
 //! - A [`provider::Provider`] answers requests: over HTTP, or offline for tests and first steps.
+//! - A [`tool::Tool`] does what a model asks for: a Rust function, a command, an HTTP request, a person.
 //! - A [`document`] is what people write, YAML or JSON, read with the place of every value.
 //!
 //! Clock and chance are given ([`Clock`], [`Random`]), so that everything here repeats exactly in a test.
@@ -12,6 +13,7 @@ mod effects;
 pub mod event;
 pub mod provider;
 pub mod session;
+pub mod tool;
 
 pub use bus::{
     Event, EventBus, HandlerError, HandlerFailure, HandlersFailed, PublishResult, Published, Token,

@@ -1,0 +1,88 @@
+//! Tools that are Rust functions.
+
+use std::future::Future;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{Call, Outcome, Output, Spec, Tool};
+use crate::effects::Pending;
+
+type Run = dyn Fn(Call) -> Pending<'static, Outcome> + Send + Sync;
+
+/// A tool that is a Rust function.
+pub struct Function {
+    spec: Spec,
+    run: Box<Run>,
+}
+
+/// A tool from a function of typed arguments.
+///
+/// ```
+/// use scrollback_agent::tool::{Tool, tool};
+/// use serde_json::json;
+///
+/// #[derive(serde::Deserialize)]
+/// struct Where { city: String }
+/// let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
+/// let weather = tool("weather", "Weather by city", schema, |at: Where| async move {
+///     Ok(json!({ "city": at.city, "sky": "clear" }))
+/// });
+/// assert_eq!(weather.spec().name, "weather");
+/// ```
+pub fn tool<A, F>(
+    name: &str,
+    description: &str,
+    parameters: Value,
+    run: impl Fn(A) -> F + Send + Sync + 'static,
+) -> Function
+where
+    A: DeserializeOwned,
+    F: Future<Output = Result<Value, String>> + Send + 'static,
+{
+    let spec = Spec { parameters, ..Spec::new(name, description) };
+    let run = move |call: Call| -> Pending<'static, Outcome> {
+        match serde_json::from_value(Value::Object(call.arguments)) {
+            Ok(arguments) => {
+                let answer = run(arguments);
+                Box::pin(async move {
+                    match answer.await {
+                        Ok(value) => Outcome::Done(Output::Json(value)),
+                        Err(problem) => Outcome::Failed(problem),
+                    }
+                })
+            }
+            Err(error) => {
+                let problem = format!("the arguments do not fit the tool: {error}");
+                Box::pin(std::future::ready(Outcome::Failed(problem)))
+            }
+        }
+    };
+    Function { spec, run: Box::new(run) }
+}
+
+impl Function {
+    /// The same tool with another description of itself.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Spec)) -> Self {
+        change(&mut self.spec);
+        self
+    }
+
+    /// A schema of an object with text members, all of them required.
+    pub fn texts(names: &[&str]) -> Value {
+        let properties: serde_json::Map<String, Value> =
+            names.iter().map(|name| ((*name).to_string(), json!({ "type": "string" }))).collect();
+        json!({ "type": "object", "properties": properties, "required": names })
+    }
+}
+
+impl Tool for Function {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, call: Call) -> Pending<'_, Outcome> {
+        (self.run)(call)
+    }
+}

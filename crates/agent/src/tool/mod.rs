@@ -1,0 +1,236 @@
+//! Tools: what a model may ask to be done, and what becomes of it.
+//!
+//! Whatever a tool does, the model gets a result it can act on: an unknown name, arguments that are no JSON, a failure, a
+//! timeout and a panic are all results that say what was wrong. Output is data; it never changes anything but the record.
+
+mod command;
+mod function;
+mod http;
+mod human;
+mod output;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::effects::Pending;
+pub use command::Command;
+pub use function::{Function, tool};
+pub use http::{HttpCall, HttpTool};
+pub use human::Human;
+pub use output::shorten;
+
+/// Something that can be called.
+pub trait Tool: Send + Sync {
+    /// What it is.
+    fn spec(&self) -> &Spec;
+
+    /// Does it. The caller watches the time.
+    fn call(&self, call: Call) -> Pending<'_, Outcome>;
+}
+
+/// What a tool is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Its name: 1 to 64 letters, digits, `_` or `-`.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// What it is called with, as a JSON Schema.
+    pub parameters: Value,
+    /// What it does to the world.
+    pub effects: Effects,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Most bytes of its output; the middle of a longer one is left out.
+    pub max_output: usize,
+}
+
+impl Spec {
+    /// A tool of that name with the usual limits. Any object will do for its arguments.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Spec {
+            name: name.into(),
+            description: description.into(),
+            parameters: serde_json::json!({ "type": "object" }),
+            effects: Effects::Write,
+            // Long enough for a build or a crawl, short enough that a hung one is noticed.
+            timeout: Duration::from_secs(60),
+            // Four times what the largest windows hold; managers shorten it further.
+            max_output: 1 << 20,
+        }
+    }
+}
+
+/// What a tool does to the world; decides what happens when a crash leaves it unknown whether it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effects {
+    /// Nothing: it is run again.
+    Read,
+    /// Something that may be done twice: it is run again.
+    #[default]
+    Write,
+    /// Something that must not be done twice: it is not run again.
+    Once,
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// Its id, the same when it is run again after a crash.
+    pub id: String,
+    /// What it is called with.
+    pub arguments: Map<String, Value>,
+}
+
+/// What became of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It answered.
+    Done(Output),
+    /// It failed, and says why.
+    Failed(String),
+    /// Somebody has to be asked; the answer comes later.
+    Ask(String),
+}
+
+/// What a tool answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// A text.
+    Text(String),
+    /// Anything else, as JSON.
+    Json(Value),
+}
+
+impl Output {
+    /// The text the model sees.
+    pub fn into_text(self) -> String {
+        match self {
+            Output::Text(text) => text,
+            Output::Json(Value::String(text)) => text,
+            Output::Json(value) => value.to_string(),
+        }
+    }
+}
+
+/// The tools of an agent, by name.
+#[derive(Clone, Default)]
+pub struct Toolbox {
+    tools: BTreeMap<String, (usize, Arc<dyn Tool>)>,
+    schemas: BTreeMap<String, Arc<jsonschema::Validator>>,
+}
+
+impl Toolbox {
+    /// Adds a tool; an error if its name is taken or none, or its schema is not one.
+    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), BadTool> {
+        let spec = tool.spec();
+        let bad = |problem: String| Err(BadTool { name: spec.name.clone(), problem });
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if spec.name.is_empty() || spec.name.len() > 64 || !spec.name.chars().all(fits) {
+            return bad("must be 1 to 64 letters, digits, `_` or `-`".into());
+        }
+        if self.tools.contains_key(&spec.name) {
+            return bad("two tools have this name".into());
+        }
+        let schema = match jsonschema::validator_for(&spec.parameters) {
+            Ok(schema) => schema,
+            Err(error) => return bad(format!("its parameters are no JSON Schema: {error}")),
+        };
+        let name = spec.name.clone();
+        self.schemas.insert(name.clone(), Arc::new(schema));
+        self.tools.insert(name, (self.tools.len(), tool));
+        Ok(())
+    }
+
+    /// The tool of that name.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.get(name).map(|(_, tool)| tool)
+    }
+
+    /// What the tools are, in the order they were added.
+    pub fn specs(&self) -> Vec<&Spec> {
+        let mut all: Vec<_> = self.tools.values().collect();
+        all.sort_by_key(|(number, _)| *number);
+        all.into_iter().map(|(_, tool)| tool.spec()).collect()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// The tool a call asks for and what it is called with; otherwise what to tell the model.
+    pub fn resolve(
+        &self,
+        name: &str,
+        arguments: &str,
+    ) -> Result<(Arc<dyn Tool>, Map<String, Value>), String> {
+        let Some(tool) = self.get(name) else {
+            let known: Vec<&str> = self.specs().iter().map(|spec| spec.name.as_str()).collect();
+            return Err(match known.as_slice() {
+                [] => format!("there is no tool {name:?}; there are no tools at all"),
+                known => format!("there is no tool {name:?}; the tools are: {}", known.join(", ")),
+            });
+        };
+        let text = if arguments.trim().is_empty() { "{}" } else { arguments };
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| format!("the arguments are not JSON: {error}"))?;
+        let Value::Object(arguments) = value else {
+            return Err(format!("the arguments must be a JSON object, not {}", kind(&value)));
+        };
+        let arguments = Value::Object(arguments);
+        if let Some(schema) = self.schemas.get(name) {
+            let wrong: Vec<String> = schema.iter_errors(&arguments).take(5).map(|error| at(&error)).collect();
+            if !wrong.is_empty() {
+                return Err(format!("the arguments do not fit the tool: {}", wrong.join("; ")));
+            }
+        }
+        let Value::Object(arguments) = arguments else { return Err("the arguments are no object".into()) };
+        Ok((Arc::clone(tool), arguments))
+    }
+}
+
+/// What is wrong with arguments, and where.
+fn at(error: &jsonschema::ValidationError<'_>) -> String {
+    match error.instance_path.to_string().as_str() {
+        "" => error.to_string(),
+        path => format!("{path}: {error}"),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+impl fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.specs().iter().map(|spec| &spec.name)).finish()
+    }
+}
+
+/// A tool that cannot be offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadTool {
+    /// Its name.
+    pub name: String,
+    problem: String,
+}
+
+impl fmt::Display for BadTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tool {:?}: {}", self.name, self.problem)
+    }
+}
+
+impl std::error::Error for BadTool {}

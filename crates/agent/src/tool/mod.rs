@@ -110,8 +110,7 @@ impl Output {
     /// The text the model sees.
     pub fn into_text(self) -> String {
         match self {
-            Output::Text(text) => text,
-            Output::Json(Value::String(text)) => text,
+            Output::Text(text) | Output::Json(Value::String(text)) => text,
             Output::Json(value) => value.to_string(),
         }
     }
@@ -164,11 +163,7 @@ impl Toolbox {
     }
 
     /// The tool a call asks for and what it is called with; otherwise what to tell the model.
-    pub fn resolve(
-        &self,
-        name: &str,
-        arguments: &str,
-    ) -> Result<(Arc<dyn Tool>, Map<String, Value>), String> {
+    pub fn resolve(&self, name: &str, arguments: &str) -> Result<Resolved, String> {
         let Some(tool) = self.get(name) else {
             let known: Vec<&str> = self.specs().iter().map(|spec| spec.name.as_str()).collect();
             return Err(match known.as_slice() {
@@ -190,8 +185,16 @@ impl Toolbox {
             }
         }
         let Value::Object(arguments) = arguments else { return Err("the arguments are no object".into()) };
-        Ok((Arc::clone(tool), arguments))
+        Ok(Resolved { tool: Arc::clone(tool), arguments })
     }
+}
+
+/// A call that can be made.
+pub struct Resolved {
+    /// The tool.
+    pub tool: Arc<dyn Tool>,
+    /// What it is called with.
+    pub arguments: Map<String, Value>,
 }
 
 /// What is wrong with arguments, and where.

@@ -118,4 +118,14 @@ impl Env {
         self.cancel = token.clone();
         self
     }
+
+    /// The definitions a run would start from.
+    pub fn memory_snapshot(&self) -> Memory {
+        self.memory.clone()
+    }
+
+    /// How data is written in programs: `data/name`, for every name.
+    pub fn data_names(&self) -> Vec<String> {
+        self.data.keys().map(|name| format!("data/{name}")).collect()
+    }
 }

@@ -29,6 +29,8 @@
 //! assert!(outcome.memory.get("found").is_some());
 //! # Ok::<(), scrollback_lisp::Error>(())
 //! ```
+#![allow(clippy::unnecessary_box_returns, reason = "an error is boxed where it is made, and stays so on its way")]
+#![allow(clippy::cast_possible_wrap, reason = "lengths in memory fit 63 bits")]
 
 mod builtin;
 mod compile;
@@ -40,7 +42,9 @@ mod memory;
 mod outcome;
 mod program;
 mod read;
+pub mod reference;
 mod run;
+mod saved;
 mod signature;
 mod value;
 
@@ -52,10 +56,16 @@ pub use memory::{Definition, Memory};
 pub use outcome::{End, Outcome, ToolRecord, Usage};
 pub use program::Program;
 pub use run::{Answer, PendingCall, Run, Step};
+pub use saved::Saved;
 pub use signature::{BadSignature, Base, Mismatch, Signature, Type};
 pub use value::{Date, Duration, Function, Instant, Keyword, Map, Pattern, Set, Text, Value, Vector};
 
 /// Every builtin with its family, in the order of the reference.
 pub fn builtins() -> &'static [(Family, &'static Builtin)] {
     builtin::table()
+}
+
+/// Every special form with its shape, in the order of the reference.
+pub fn special_forms() -> &'static [(&'static str, &'static str)] {
+    compile::special_forms()
 }

@@ -1,4 +1,9 @@
 //! The builtins: one table that the analyser, the evaluator, `doc`, hints and the reference all read.
+#![allow(
+    clippy::needless_pass_by_value,
+    clippy::unnecessary_wraps,
+    reason = "the functions of one table have one type, whether they need all of it or not"
+)]
 
 mod aggregate;
 mod collect;

@@ -131,9 +131,8 @@ impl Machine {
         }
     }
 
-    /// Gets the program ready: every name must stand for something.
-    fn load(&mut self, unit: &Arc<Unit>) -> Result<(), Fault> {
-        self.check_names(unit)?;
+    /// Gets the program ready.
+    fn load(&mut self, unit: &Arc<Unit>) {
         let mut fiber = Fiber::new(Arc::new(Vec::new()), 0);
         let main = unit.proto(unit.main);
         let slots = main.arities.first().map_or(0, |arity| arity.slots);
@@ -152,7 +151,6 @@ impl Machine {
         }));
         self.fibers.push(Some(fiber));
         self.ready.push(0);
-        Ok(())
     }
 
     /// Runs until tools are needed or everything is over. `Ok(None)`: tools are needed.
@@ -274,10 +272,17 @@ impl Machine {
 }
 
 impl Run {
+    /// A run that is refused unless every name stands for something.
     pub(crate) fn start(unit: &Arc<Unit>, env: Env) -> Run {
+        let mut run = Run::start_unchecked(unit, env);
+        run.refused = run.machine.check_names(unit).err();
+        run
+    }
+
+    pub(crate) fn start_unchecked(unit: &Arc<Unit>, env: Env) -> Run {
         let mut machine = Machine::new(env);
-        let refused = machine.load(unit).err();
-        Run { machine, out: Vec::new(), handed_out: None, refused, over: false }
+        machine.load(unit);
+        Run { machine, out: Vec::new(), handed_out: None, refused: None, over: false }
     }
 
     /// Goes on with the answers of the calls handed out last, in their order. Too few answers are errors of the tools

@@ -148,6 +148,26 @@ impl Value {
         json::read(text, json::Keys::Strings)
     }
 
+    /// The printed form, cut with `...` when it is longer than so many bytes; whether it was cut.
+    pub fn to_text(&self, limit: usize) -> (String, bool) {
+        let print::Printed { mut text, truncated } = print::readable(self, limit);
+        if truncated {
+            let mut end = limit.min(text.len());
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            text.push_str("...");
+        }
+        (text, truncated)
+    }
+
+    /// Compact JSON, or its beginning if it is longer than so many bytes; whether it was cut.
+    pub fn to_json_text(&self, limit: usize) -> (String, bool) {
+        let written = json::write(self, limit);
+        (written.text, written.truncated)
+    }
+
     /// This value as compact JSON: keywords as their text, sets as arrays, dates as ISO text, functions as printed,
     /// and floats that JSON does not know as null.
     pub fn to_json(&self) -> String {

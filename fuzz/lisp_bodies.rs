@@ -44,7 +44,11 @@ fn limits() -> Limits {
 fn run(program: &Program) -> String {
     let signature = Signature::parse("(x :int, y :string?) -> :any").ok();
     let mut env = Env::new()
-        .data("rows", Value::from_json(r#"[{"id": 1, "n": 2.5, "tag": "a-b"}, {"id": 2, "n": null}]"#).unwrap_or_default())
+        .data(
+            "rows",
+            Value::from_json(r#"[{"id": 1, "n": 2.5, "tag": "a-b"}, {"id": 2, "n": null}]"#)
+                .unwrap_or_default(),
+        )
         .data("both", Value::from(1))
         .tool(Tool::new("echo", None, |call| Ok(Value::Map(call.args))))
         .tool(Tool::new("typed", signature, |call| Ok(Value::Map(call.args))))
@@ -78,7 +82,10 @@ fn round_trip(value: &Value, text: &str) {
     let read = Program::compile(&format!("(quote {text})"));
     let Ok(program) = read else {
         let error = read.err().map(|error| error.message).unwrap_or_default();
-        assert!(error.contains("nested deeper") || error.contains("longer than") || error.contains("digits"), "{error}: {text}");
+        assert!(
+            error.contains("nested deeper") || error.contains("longer than") || error.contains("digits"),
+            "{error}: {text}"
+        );
         return;
     };
     let back = program.run(&mut Env::new().limits(limits));
@@ -89,12 +96,84 @@ fn round_trip(value: &Value, text: &str) {
 /// A program made of words: each byte chooses one, and brackets are closed at the end.
 fn words(data: &[u8]) -> String {
     const WORDS: &[&str] = &[
-        "(", "(", "(", "(", ")", ")", ")", "[", "]", "{", "}", "#{", "#(", "'", "#_", "nil", "true", "0", "1", "-3",
-        "2.5", "1e300", "9223372036854775807", "\"a-b\"", "\"é👩‍👩‍👧\"", ":id", ":n", ":a-b", "x", "y", "f", "%", "%2", "&",
-        ":as", ":keys", ":or", ":when", ":let", ":while", "data/rows", "rows", "both", "tool/echo", "tool/typed",
-        "#\"(a)|b*\"", "#inst \"2024-01-15T10:00:00Z\"", "#date \"2024-02-29\"", "let", "loop", "recur", "fn", "if",
-        "def", "defn", "for", "doseq", "cond", "case", "->", "->>", "some->", "pmap", "pcalls", "where", "return",
-        "fail", "letfn", "dotimes", "cond->", "as->", "and", "or", "if-let", "*1", "##NaN", "range", "reduced",
+        "(",
+        "(",
+        "(",
+        "(",
+        ")",
+        ")",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "#{",
+        "#(",
+        "'",
+        "#_",
+        "nil",
+        "true",
+        "0",
+        "1",
+        "-3",
+        "2.5",
+        "1e300",
+        "9223372036854775807",
+        "\"a-b\"",
+        "\"é👩‍👩‍👧\"",
+        ":id",
+        ":n",
+        ":a-b",
+        "x",
+        "y",
+        "f",
+        "%",
+        "%2",
+        "&",
+        ":as",
+        ":keys",
+        ":or",
+        ":when",
+        ":let",
+        ":while",
+        "data/rows",
+        "rows",
+        "both",
+        "tool/echo",
+        "tool/typed",
+        "#\"(a)|b*\"",
+        "#inst \"2024-01-15T10:00:00Z\"",
+        "#date \"2024-02-29\"",
+        "let",
+        "loop",
+        "recur",
+        "fn",
+        "if",
+        "def",
+        "defn",
+        "for",
+        "doseq",
+        "cond",
+        "case",
+        "->",
+        "->>",
+        "some->",
+        "pmap",
+        "pcalls",
+        "where",
+        "return",
+        "fail",
+        "letfn",
+        "dotimes",
+        "cond->",
+        "as->",
+        "and",
+        "or",
+        "if-let",
+        "*1",
+        "##NaN",
+        "range",
+        "reduced",
     ];
     let names = builtins();
     let mut out = String::new();

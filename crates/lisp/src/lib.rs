@@ -29,7 +29,10 @@
 //! assert!(outcome.memory.get("found").is_some());
 //! # Ok::<(), scrollback_lisp::Error>(())
 //! ```
-#![allow(clippy::unnecessary_box_returns, reason = "an error is boxed where it is made, and stays so on its way")]
+#![allow(
+    clippy::unnecessary_box_returns,
+    reason = "an error is boxed where it is made, and stays so on its way"
+)]
 #![allow(clippy::cast_possible_wrap, reason = "lengths in memory fit 63 bits")]
 
 mod builtin;

@@ -36,7 +36,8 @@ pub fn for_people() -> String {
             last = Some(*family);
         }
         let cell = |text: &str| text.replace('|', "\\|");
-        let example = if builtin.example.is_empty() { String::new() } else { format!("`{}`", cell(builtin.example)) };
+        let example =
+            if builtin.example.is_empty() { String::new() } else { format!("`{}`", cell(builtin.example)) };
         let _ = writeln!(out, "| `{}` | {} | {example} |", cell(&builtin.usage()), cell(builtin.doc));
     }
     let _ = write!(out, "\n## In short\n\n{DIVERGENCES}\n{HABITS}");

@@ -34,7 +34,8 @@ impl Memory {
         let mut skipped = Vec::new();
         let mut entries = Vec::new();
         for (name, definition) in self.iter() {
-            let Some(mut entry) = definition.value.as_ref().map_or(Some(Vec::new()), |value| entry(value, 0)) else {
+            let Some(mut entry) = definition.value.as_ref().map_or(Some(Vec::new()), |value| entry(value, 0))
+            else {
                 skipped.push(name.to_string());
                 continue;
             };
@@ -94,9 +95,15 @@ fn function_entry(function: &Function, nesting: usize) -> Option<Vec<(Value, Val
 
 fn definition(entry: &Value) -> Result<Definition, String> {
     let fields = match entry {
-        Value::Str(text) => return Ok(Definition { value: Some(read(text.as_str())?), ..Definition::default() }),
+        Value::Str(text) => {
+            return Ok(Definition { value: Some(read(text.as_str())?), ..Definition::default() });
+        }
         Value::Map(fields) => fields,
-        _ => return Err("expected the text of a value, or an object with value, doc, function or captures".into()),
+        _ => {
+            return Err(
+                "expected the text of a value, or an object with value, doc, function or captures".into()
+            );
+        }
     };
     let text = |key: &str| match fields.get_exact(&Value::from(key)) {
         Some(Value::Str(text)) => Some(text.clone()),

@@ -1,5 +1,11 @@
 //! No program gets out, and none takes more than it is given.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, clippy::disallowed_types)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::disallowed_types
+)]
 
 mod support;
 
@@ -132,13 +138,20 @@ fn with_any_fuel_a_program_gives_its_answer_or_runs_out() {
     for source in SWEPT {
         let program = Program::compile(source).unwrap();
         let wanted = program.run(&mut Env::new());
-        let value = wanted.value().map(ToString::to_string).unwrap_or_else(|| panic!("{source}: {:?}", wanted.result.err()));
+        let value = wanted
+            .value()
+            .map(ToString::to_string)
+            .unwrap_or_else(|| panic!("{source}: {:?}", wanted.result.err()));
         let mut enough = false;
         for fuel in 0..=10_000 {
             let outcome = program.run(&mut Env::new().limits(Limits { fuel, ..Limits::default() }));
             match &outcome.result {
                 Ok(_) => {
-                    assert_eq!(outcome.value().map(ToString::to_string), Some(value.clone()), "{source} with {fuel}");
+                    assert_eq!(
+                        outcome.value().map(ToString::to_string),
+                        Some(value.clone()),
+                        "{source} with {fuel}"
+                    );
                     assert_eq!(outcome.usage.fuel, wanted.usage.fuel, "{source} with {fuel}");
                     enough = true;
                 }
@@ -161,8 +174,12 @@ fn with_any_memory_a_program_gives_its_answer_or_runs_out() {
             let limits = Limits { memory: kib << 10, ..Limits::default() };
             let outcome = program.run(&mut Env::new().limits(limits));
             match &outcome.result {
-                Ok(_) => assert_eq!(outcome.value().map(ToString::to_string), value, "{source} with {kib} KiB"),
-                Err(error) => assert_eq!(error.reason, Reason::MemoryExceeded, "{source} with {kib} KiB: {error}"),
+                Ok(_) => {
+                    assert_eq!(outcome.value().map(ToString::to_string), value, "{source} with {kib} KiB")
+                }
+                Err(error) => {
+                    assert_eq!(error.reason, Reason::MemoryExceeded, "{source} with {kib} KiB: {error}")
+                }
             }
         }
     }
@@ -205,7 +222,10 @@ fn sources_of_any_depth_and_length_end_in_an_error() {
         assert!(Program::compile(&"x".repeat(2 << 20)).is_err());
         // Many steps are no depth.
         let steps = format!("(-> 0 {})", "inc ".repeat(10_000));
-        assert_eq!(Program::compile(&steps).unwrap().run(&mut Env::new()).value(), Some(&Value::from(10_000)));
+        assert_eq!(
+            Program::compile(&steps).unwrap().run(&mut Env::new()).value(),
+            Some(&Value::from(10_000))
+        );
         let clauses = format!("(cond {} :else 7)", "false 1 ".repeat(10_000));
         assert_eq!(Program::compile(&clauses).unwrap().run(&mut Env::new()).value(), Some(&Value::from(7)));
     };

@@ -58,7 +58,8 @@ fn programs_never_panic_and_give_the_same_twice() {
     }
     for _ in 0..10_000 {
         let length = numbers.below(60);
-        let bytes: Vec<u8> = std::iter::once(1).chain((0..length).map(|_| numbers.below(256) as u8)).collect();
+        let bytes: Vec<u8> =
+            std::iter::once(1).chain((0..length).map(|_| numbers.below(256) as u8)).collect();
         bodies::eval(&bytes);
     }
 }
@@ -66,15 +67,37 @@ fn programs_never_panic_and_give_the_same_twice() {
 #[test]
 fn every_builtin_is_total_on_random_arguments() {
     const ARGUMENTS: [&str; 24] = [
-        "nil", "true", "0", "-1", "2.5", "##NaN", "1e300", "99999999999999999999", "\"\"", "\"a-b é\"", ":k", "[]",
-        "[1 2 3]", "[[:a 1]]", "{}", "{:a 1 \"b\" [2]}", "#{1 :a}", "inc", "(fn [x] x)", "(fn [& xs] xs)", "#\"a(b)?\"",
-        "#date \"2024-02-29\"", "#inst \"2024-01-15T10:00:00Z\"", "9223372036854775807",
+        "nil",
+        "true",
+        "0",
+        "-1",
+        "2.5",
+        "##NaN",
+        "1e300",
+        "99999999999999999999",
+        "\"\"",
+        "\"a-b é\"",
+        ":k",
+        "[]",
+        "[1 2 3]",
+        "[[:a 1]]",
+        "{}",
+        "{:a 1 \"b\" [2]}",
+        "#{1 :a}",
+        "inc",
+        "(fn [x] x)",
+        "(fn [& xs] xs)",
+        "#\"a(b)?\"",
+        "#date \"2024-02-29\"",
+        "#inst \"2024-01-15T10:00:00Z\"",
+        "9223372036854775807",
     ];
     let mut numbers = Numbers(3);
     for (_, builtin) in scrollback_lisp::builtins() {
         for _ in 0..150 {
             let count = numbers.below(5);
-            let arguments: Vec<&str> = (0..count).map(|_| ARGUMENTS[numbers.below(ARGUMENTS.len())]).collect();
+            let arguments: Vec<&str> =
+                (0..count).map(|_| ARGUMENTS[numbers.below(ARGUMENTS.len())]).collect();
             bodies::eval(format!("\0({} {})", builtin.name, arguments.join(" ")).as_bytes());
         }
     }

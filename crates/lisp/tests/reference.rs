@@ -41,7 +41,9 @@ fn the_page_for_people_is_printed_from_the_table() {
 fn the_text_for_models_is_short_and_names_what_there_is() {
     let text = reference::for_models();
     assert!(text.len() <= 4096, "{} bytes", text.len());
-    for name in ["reduce", "group-by", "sum-by", "str", "re-find", "json/parse-string", "where", "return", "pmap"] {
+    for name in
+        ["reduce", "group-by", "sum-by", "str", "re-find", "json/parse-string", "where", "return", "pmap"]
+    {
         assert!(text.contains(name), "{name}");
     }
 }

@@ -36,8 +36,10 @@ pub(crate) enum LispCommand {
         given: Box<GivenArgs>,
     },
     /// Type programs and see what they give
-    #[command(after_help = "Definitions stay, *1 *2 *3 are the last values. Commands: :doc NAME, :defs, :quit.
-Input goes on over lines until its brackets close. Ctrl-C ends a running program.")]
+    #[command(
+        after_help = "Definitions stay, *1 *2 *3 are the last values. Commands: :doc NAME, :defs, :quit.
+Input goes on over lines until its brackets close. Ctrl-C ends a running program."
+    )]
     Repl {
         #[command(flatten)]
         given: Box<GivenArgs>,

@@ -83,9 +83,10 @@ pub(super) fn with_tools(mut env: Env, tools: &Map) -> Result<Env, Failure> {
 fn stub_tool(name: &str, stub: &Map) -> Result<Tool, Failure> {
     let field = |key: &str| stub.get_exact(&Value::from(key)).cloned();
     let signature = match field("signature") {
-        Some(Value::Str(text)) => Some(Signature::parse(text.as_str()).map_err(|bad| {
-            Failure::new(USAGE, "bad_signature", format!("tool {name}: {bad}"))
-        })?),
+        Some(Value::Str(text)) => Some(
+            Signature::parse(text.as_str())
+                .map_err(|bad| Failure::new(USAGE, "bad_signature", format!("tool {name}: {bad}")))?,
+        ),
         _ => None,
     };
     let (result, error) = (field("result"), field("error"));

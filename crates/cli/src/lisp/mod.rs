@@ -23,11 +23,16 @@ pub(crate) fn run(args: &LispArgs, json: bool) -> Result<ExitCode, Failure> {
         LispCommand::Eval { expression, given } => evaluate(expression.as_bytes(), given, json),
         LispCommand::Run { cases: Some(file), .. } => cases::run(file),
         LispCommand::Run { file: Some(file), given, .. } => evaluate(&source(file)?, given, json),
-        LispCommand::Run { file: None, .. } => Err(Failure::new(USAGE, "usage", "a file or --cases is needed")),
+        LispCommand::Run { file: None, .. } => {
+            Err(Failure::new(USAGE, "usage", "a file or --cases is needed"))
+        }
         LispCommand::Repl { given } => repl::run(given),
         LispCommand::Reference { model } => {
-            let text =
-                if *model { scrollback_lisp::reference::for_models() } else { scrollback_lisp::reference::for_people() };
+            let text = if *model {
+                scrollback_lisp::reference::for_models()
+            } else {
+                scrollback_lisp::reference::for_people()
+            };
             input::print(&text).map(|()| ExitCode::SUCCESS)
         }
     }

@@ -40,7 +40,8 @@ impl Completer for Names {
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let before = line.get(..at).unwrap_or(line);
-        let start = before.rfind(|c: char| c.is_whitespace() || "()[]{}\"'#".contains(c)).map_or(0, |at| at + 1);
+        let start =
+            before.rfind(|c: char| c.is_whitespace() || "()[]{}\"'#".contains(c)).map_or(0, |at| at + 1);
         let word = before.get(start..).unwrap_or_default();
         let fits = self.words.iter().filter(|known| !word.is_empty() && known.starts_with(word));
         Ok((start, fits.map(|known| Pair { display: known.clone(), replacement: known.clone() }).collect()))
@@ -79,11 +80,16 @@ pub(super) fn run(given: &GivenArgs) -> Result<ExitCode, Failure> {
     let env = given::env(given)?;
     let memory = env.memory_snapshot();
     let mut session = Session { env, memory, history: Vec::new(), cancel: CancelToken::new() };
-    let failed = |error: &dyn std::fmt::Display| Failure::new(FAILED, "terminal", format!("the terminal: {error}"));
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::new(FAILED, "terminal", format!("the terminal: {error}"));
     let token = session.cancel.clone();
     // Ctrl-C while a program runs ends the program; while a line is typed, the editor sees it itself.
     ctrlc::set_handler(move || token.cancel()).map_err(|error| failed(&error))?;
-    let config = Config::builder().auto_add_history(true).max_history_size(1000).map_err(|error| failed(&error))?.build();
+    let config = Config::builder()
+        .auto_add_history(true)
+        .max_history_size(1000)
+        .map_err(|error| failed(&error))?
+        .build();
     let mut editor: Editor<Names, _> = Editor::with_config(config).map_err(|error| failed(&error))?;
     let history = history_file();
     if let Some(file) = &history {
@@ -157,7 +163,8 @@ impl Session {
         }
         let builtin = builtins().iter().find(|(_, builtin)| builtin.name == name);
         if let Some((_, builtin)) = builtin {
-            let example = if builtin.example.is_empty() { String::new() } else { format!("\n  {}", builtin.example) };
+            let example =
+                if builtin.example.is_empty() { String::new() } else { format!("\n  {}", builtin.example) };
             return format!("{}: {}{example}", builtin.usage(), builtin.doc);
         }
         match scrollback_lisp::special_forms().iter().find(|(special, _)| *special == name) {

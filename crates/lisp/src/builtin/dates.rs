@@ -296,7 +296,7 @@ fn date_str(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
         let run = rest.get(..length * letter.len_utf8()).unwrap_or_default();
         rest = rest.get(run.len()..).unwrap_or_default();
         let padded = |n: i64| format!("{n:0length$}");
-        out.push_str(&match letter {
+        let filled = match letter {
             'y' | 'u' if length == 2 => format!("{:02}", year.rem_euclid(100)),
             'y' | 'u' => format!("{year:04}"),
             'M' if length >= 4 => month_name.to_string(),
@@ -321,7 +321,8 @@ fn date_str(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
                 ));
             }
             _ => run.to_string(),
-        });
+        };
+        out.push_str(&filled);
     }
     cx.text(out)
 }

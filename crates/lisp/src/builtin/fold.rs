@@ -1,7 +1,7 @@
 //! Builtins that carry a result from element to element: `reduce` and its relatives.
 
 use super::collect::{arg, map, to_vector};
-use super::each::{Cursor, direct};
+use super::each::{self, Cursor, direct};
 use super::table::{Builtin, MANY, higher, pure};
 use crate::error::Fault;
 use crate::run::Context;
@@ -115,12 +115,11 @@ impl Work for Fold {
             answer = Some(match self.given {
                 Given::Element => {
                     let mut args = [result, item];
-                    match direct(cx, &self.f, &mut args) {
-                        Some(result) => result?,
-                        None => {
-                            let [result, item] = args;
-                            return Ok(Next::Call(self.f.clone(), Args::Two(result, item)));
-                        }
+                    if let Some(result) = direct(cx, &self.f, &mut args) {
+                        result?
+                    } else {
+                        let [result, item] = args;
+                        return Ok(Next::Call(self.f.clone(), Args::Two(result, item)));
                     }
                 }
                 Given::KeyAndValue => {
@@ -154,7 +153,7 @@ fn fold(cx: &mut Context, who: &str, args: &[Value], keep: bool) -> Result<Next,
         None => match cursor.next() {
             Some(first) => first,
             // Without anything to start from, the function says what nothing amounts to.
-            None if keep => return Ok(Next::Value(Value::vector([]))),
+            None if keep => return Ok(each::repeat(f.clone(), 1)),
             None => return Ok(Next::Become(f.clone(), Args::Many(Vec::new()))),
         },
     };

@@ -10,6 +10,7 @@ use crate::value::{Value, number};
 
 /// One directive: `%-08,.2f`.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each flag of a directive is there or not")]
 struct Directive {
     left: bool,
     zeros: bool,
@@ -58,11 +59,11 @@ pub(super) fn format(cx: &mut Context, args: &mut [Value]) -> Result<Value, Faul
 /// Reads one directive after its `%`: what it says, the argument it names, its letter.
 fn parse(rest: &mut &str) -> Result<(Directive, Option<usize>, char), Fault> {
     let mut directive = Directive::default();
-    let mut chars = rest.char_indices().peekable();
+    let chars = rest.char_indices();
     let mut digits = String::new();
     let mut index = None;
     let mut in_precision = false;
-    while let Some((at, c)) = chars.next() {
+    for (at, c) in chars {
         match c {
             '-' if digits.is_empty() => directive.left = true,
             '+' if digits.is_empty() => directive.plus = true,
@@ -75,9 +76,10 @@ fn parse(rest: &mut &str) -> Result<(Directive, Option<usize>, char), Fault> {
                 in_precision = true;
             }
             's' | 'd' | 'f' | 'e' | 'x' | 'X' | 'o' | 'b' | 'c' | 'n' | '%' => {
-                match in_precision {
-                    true => directive.precision = Some(digits.parse().unwrap_or(0)),
-                    false => directive.width = digits.parse().unwrap_or(0),
+                if in_precision {
+                    directive.precision = Some(digits.parse().unwrap_or(0))
+                } else {
+                    directive.width = digits.parse().unwrap_or(0)
                 }
                 *rest = rest.get(at + c.len_utf8()..).unwrap_or_default();
                 return Ok((directive, index, c));

@@ -179,9 +179,10 @@ pub(crate) fn apply_derived(cx: &mut Context, derived: &Derived, args: Vec<Value
         Derived::Juxtaposed(functions) => {
             work(Derivation::All { functions: functions.clone(), at: 0, args, results: Vec::new() })
         }
-        Derived::EveryPredicate(predicates) => work(Derivation::tests(predicates, args, Verdict::Every)),
         Derived::SomeFunction(functions) => work(Derivation::tests(functions, args, Verdict::Some)),
-        Derived::AllOf(predicates) => work(Derivation::tests(predicates, args, Verdict::Every)),
+        Derived::EveryPredicate(predicates) | Derived::AllOf(predicates) => {
+            work(Derivation::tests(predicates, args, Verdict::Every))
+        }
         Derived::AnyOf(predicates) => work(Derivation::tests(predicates, args, Verdict::Any)),
         Derived::NoneOf(predicates) => work(Derivation::tests(predicates, args, Verdict::None)),
         Derived::Where(path, test, wanted) => match args.as_slice() {

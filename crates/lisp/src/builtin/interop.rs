@@ -246,10 +246,10 @@ fn length(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
     Ok(Value::Int(text.count() as i64))
 }
 
-fn test(cx: &mut Context, who: &str, args: &[Value], test: fn(&str, &str) -> bool) -> Result<Value, Fault> {
-    let (text, part) = (text(cx, who, args, 0)?, text(cx, who, args, 1)?);
-    cx.meter.visit(text.bytes() / 16)?;
-    Ok(Value::Bool(test(text.as_str(), part.as_str())))
+fn test(cx: &mut Context, who: &str, args: &[Value], holds: fn(&str, &str) -> bool) -> Result<Value, Fault> {
+    let (whole, part) = (text(cx, who, args, 0)?, text(cx, who, args, 1)?);
+    cx.meter.visit(whole.bytes() / 16)?;
+    Ok(Value::Bool(holds(whole.as_str(), part.as_str())))
 }
 
 fn change(cx: &mut Context, who: &str, args: &[Value], change: fn(&str) -> String) -> Result<Value, Fault> {

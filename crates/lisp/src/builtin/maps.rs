@@ -197,7 +197,7 @@ fn put(cx: &mut Context, who: &str, collection: &mut Value, key: Value, value: V
 }
 
 fn assoc(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
-    if args.len() % 2 == 0 {
+    if args.len().is_multiple_of(2) {
         let message = format!("assoc expects a value after every key, got {} arguments", args.len());
         return fault(Reason::ArityError, message);
     }

@@ -1,7 +1,8 @@
 //! Regular expressions.
 
 use super::collect::{arg, integer, runtime};
-use super::strings::{all_matches, drop_empty_end, strings};
+use super::replace::all_matches;
+use super::strings::{drop_empty_end, strings};
 use super::table::{Builtin, pure};
 use crate::error::{Error, Fault, Reason};
 use crate::run::Context;
@@ -22,7 +23,7 @@ pub(super) const TABLE: &[Builtin] = &[
         (2, 2),
         "pattern text",
         "the first match, with its groups if it has some, or nil",
-        "(re-find #\"(\\\\d)-(\\\\w)\" \"1-b\") ; => [\"1-b\" \"1\" \"b\"]",
+        "(re-find #\"(\\d)-(\\w)\" \"1-b\") ; => [\"1-b\" \"1\" \"b\"]",
         re_find,
     ),
     pure(
@@ -38,7 +39,7 @@ pub(super) const TABLE: &[Builtin] = &[
         (2, 2),
         "pattern text",
         "all matches, or nil if there are none",
-        "(re-seq #\"\\\\d\" \"a1b2\") ; => [\"1\" \"2\"]",
+        "(re-seq #\"\\d\" \"a1b2\") ; => [\"1\" \"2\"]",
         re_seq,
     ),
     pure(
@@ -54,7 +55,7 @@ pub(super) const TABLE: &[Builtin] = &[
         (2, 3),
         "pattern text group?",
         "the first group of the first match, or the match, or nil",
-        "(extract #\"id=(\\\\d+)\" \"x id=42\") ; => \"42\"",
+        "(extract #\"id=(\\d+)\" \"x id=42\") ; => \"42\"",
         extract,
     ),
     pure(
@@ -62,7 +63,7 @@ pub(super) const TABLE: &[Builtin] = &[
         (2, 4),
         "pattern text group? default?",
         "the same as an integer",
-        "(extract-int #\"id=(\\\\d+)\" \"x id=42\") ; => 42",
+        "(extract-int #\"id=(\\d+)\" \"x id=42\") ; => 42",
         extract_int,
     ),
 ];

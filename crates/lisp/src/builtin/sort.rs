@@ -248,15 +248,12 @@ impl Work for Merge {
             cx.meter.tick()?;
             let key = |at: usize| self.from.get(at).map(|(key, _)| key.clone()).unwrap_or_default();
             let mut args = [key(self.right), key(self.left)];
-            match direct(cx, &self.comparator, &mut args) {
-                Some(result) => {
-                    let result = result?;
-                    self.decide(is_less(cx, &result)?);
-                }
-                None => {
-                    let [a, b] = args;
-                    return Ok(Next::Call(self.comparator.clone(), Args::Two(a, b)));
-                }
+            if let Some(result) = direct(cx, &self.comparator, &mut args) {
+                let result = result?;
+                self.decide(is_less(cx, &result)?);
+            } else {
+                let [a, b] = args;
+                return Ok(Next::Call(self.comparator.clone(), Args::Two(a, b)));
             }
         }
         let pairs = std::mem::take(&mut self.from);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::{
-    aggregate, compare, dates, each, fold, functions, interop, json, maps, numbers, output, predicates,
+    aggregate, compare, dates, fold, functions, interop, json, mapping, maps, numbers, output, predicates,
     regex, search, sequence, sets, slices, sort, strings, tree, where_,
 };
 use crate::error::{Error, Fault, Reason};
@@ -155,7 +155,7 @@ pub(super) const fn constant(name: &'static str, doc: &'static str, value: f64) 
 }
 
 static FAMILIES: &[(Family, &[Builtin])] = &[
-    (Family::Sequences, each::TABLE),
+    (Family::Sequences, mapping::TABLE),
     (Family::Sequences, fold::TABLE),
     (Family::Sequences, sequence::TABLE),
     (Family::Sequences, slices::TABLE),
@@ -241,7 +241,7 @@ pub(crate) fn is_namespace(space: &str) -> bool {
 /// The builtin of a name as written.
 pub(crate) fn find(written: &str) -> Option<BuiltinId> {
     if let Some(id) = INDEX.by_name.get(written) {
-        return (!is_internal(written)).then_some(*id);
+        return Some(*id);
     }
     let (space, member) = written.split_once('/')?;
     let (_, prefix, families) = NAMESPACES.iter().find(|(name, ..)| *name == space)?;
@@ -255,11 +255,6 @@ pub(crate) fn find(written: &str) -> Option<BuiltinId> {
     let core = space.ends_with("core") && *prefix != "json/" && !member.contains('/');
     let extra = space.ends_with("set") && SET_EXTRAS.contains(&member);
     (core || extra || families.contains(family)).then_some(id)
-}
-
-/// Names that stand in the table for special forms to call, and cannot be written as functions.
-fn is_internal(_name: &str) -> bool {
-    false
 }
 
 /// The members of a namespace, without it.

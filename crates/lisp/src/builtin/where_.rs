@@ -95,11 +95,11 @@ pub(super) fn holds(
         Test::Equal => loosely_equal(cx, &field, wanted),
         Test::NotEqual => loosely_equal(cx, &field, wanted).map(|equal| !equal),
         Test::Includes => match (&field, wanted) {
-            (Value::Str(text), Value::Str(part)) => {
-                cx.meter.visit(text.bytes() / 8)?;
-                Ok(text.as_str().contains(part.as_str()))
+            (Value::Str(whole), Value::Str(part)) => {
+                cx.meter.visit(whole.bytes() / 8)?;
+                Ok(whole.as_str().contains(part.as_str()))
             }
-            (Value::Str(text), Value::Keyword(part)) => Ok(text.as_str().contains(part.as_str())),
+            (Value::Str(whole), Value::Keyword(part)) => Ok(whole.as_str().contains(part.as_str())),
             _ => member(cx, &field, wanted),
         },
         Test::In => member(cx, wanted, &field),

@@ -219,7 +219,7 @@ impl Compiler<'_> {
                         let message = format!(":{kind} takes a vector of names");
                         return self.fail(right, Reason::UnsupportedPattern, message);
                     };
-                    for name in names.to_vec() {
+                    for &name in &names.to_vec() {
                         let written = self.forms.symbol(name).or_else(|| self.forms.keyword(name));
                         let Some(written) = written else {
                             return self.fail(name, Reason::UnsupportedPattern, "a name is expected here");

@@ -117,7 +117,10 @@ impl Compiler<'_> {
                 return self.fail(params, Reason::InvalidForm, "only one arity can be variadic");
             }
             let text: Box<str> = self.text(params).into();
-            tasks.push(then(move |c| c.arity(params, required, rest, body, text, span)));
+            tasks.push(then(move |c| {
+                c.arity(params, required, rest, &body, text, span);
+                Ok(())
+            }));
         }
         tasks.push(then(move |c| {
             c.end_function(span, &written, shown);
@@ -148,15 +151,16 @@ impl Compiler<'_> {
         Ok((required.to_vec(), rest))
     }
 
+    /// Compiles one arity of the function.
     fn arity(
         &mut self,
         params: FormId,
         required: Vec<FormId>,
         rest: Option<FormId>,
-        body: Vec<FormId>,
+        body: &[FormId],
         text: Box<str>,
         span: Span,
-    ) -> Result<(), Fault> {
+    ) {
         let count = required.len() as u16;
         let total = count + u16::from(rest.is_some());
         let first = self.here().slots(total).unwrap_or_default();
@@ -169,14 +173,13 @@ impl Compiler<'_> {
             let pairs = rest == Some(pattern);
             tasks.push(then(move |c| c.bind_slot(pattern, slot, pairs)));
         }
-        tasks.extend(self.body(&body, Place { recur: true, call: true }, self.forms.span(params)));
+        tasks.extend(self.body(body, Place { recur: true, call: true }, self.forms.span(params)));
         tasks.push(Task::Emit(Op::Return, span));
         tasks.push(then(move |c| {
             c.end_arity(count, variadic, &text);
             Ok(())
         }));
         self.queue(tasks);
-        Ok(())
     }
 
     /// Finishes the arity that is being compiled.

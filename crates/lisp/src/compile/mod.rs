@@ -321,20 +321,19 @@ impl Compiler<'_> {
     fn name(&mut self, written: &str, used: Option<Span>, how: Use) -> u32 {
         let (text, space) = split(written);
         let key = (Box::from(if space == Space::Unknown { written } else { text }), space);
-        let index = match self.known.get(&key) {
-            Some(index) => *index,
-            None => {
-                let builtin = match space {
-                    Space::Bare | Space::Builtin => builtin::find(written),
-                    _ => None,
-                };
-                let shown = if matches!(space, Space::Unknown | Space::Builtin) { written } else { text };
-                let text = Text::from(shown);
-                self.names.push(Name { text, space, builtin, used: None, called: false, locals: Vec::new() });
-                let index = (self.names.len() - 1) as u32;
-                self.known.insert(key, index);
-                index
-            }
+        let index = if let Some(index) = self.known.get(&key) {
+            *index
+        } else {
+            let builtin = match space {
+                Space::Bare | Space::Builtin => builtin::find(written),
+                _ => None,
+            };
+            let shown = if matches!(space, Space::Unknown | Space::Builtin) { written } else { text };
+            let text = Text::from(shown);
+            self.names.push(Name { text, space, builtin, used: None, called: false, locals: Vec::new() });
+            let index = (self.names.len() - 1) as u32;
+            self.known.insert(key, index);
+            index
         };
         if let Some(name) = self.names.get_mut(index as usize)
             && name.used.is_none()

@@ -191,7 +191,7 @@ impl Compiler<'_> {
                     let message = format!("where knows {}, not {found}", OPERATORS.join(" "));
                     return self.fail(*operator, Reason::InvalidWhereOperator, message);
                 };
-                let operator = self.constant(Value::keyword(&name.to_string()));
+                let operator = self.constant(Value::keyword(name));
                 vec![
                     Task::Form(*field, VALUE),
                     Task::Emit(Op::Const(operator), span),

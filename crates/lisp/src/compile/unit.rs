@@ -2,7 +2,7 @@
 
 use super::op::Op;
 use crate::builtin::BuiltinId;
-use crate::error::{Error, Fault, Position};
+use crate::error::{Error, Fault};
 use crate::read::{Span, position};
 use crate::value::text::shorten;
 use crate::value::{Text, Value};
@@ -162,10 +162,6 @@ impl Unit {
     /// The source text of a span.
     pub(crate) fn text(&self, span: Span) -> &str {
         self.source.get(span.start as usize..span.end as usize).unwrap_or_default()
-    }
-
-    pub(crate) fn position(&self, span: Span) -> Position {
-        position(&self.source, span.start as usize)
     }
 
     /// Says where an error happened, unless it knows better already.

@@ -39,7 +39,7 @@ pub(crate) enum Form {
 /// All forms of a program.
 #[derive(Default)]
 pub(crate) struct Forms {
-    forms: Vec<(Form, Span)>,
+    all: Vec<(Form, Span)>,
     /// Which forms are literals all the way down.
     constant: Vec<bool>,
     /// The forms that stand in no other.
@@ -56,17 +56,17 @@ impl Forms {
             _ => false,
         };
         self.constant.push(constant);
-        self.forms.push((form, span));
-        FormId((self.forms.len() - 1) as u32)
+        self.all.push((form, span));
+        FormId((self.all.len() - 1) as u32)
     }
 
     pub(crate) fn get(&self, id: FormId) -> &Form {
         const NIL: &Form = &Form::Literal(Value::Nil);
-        self.forms.get(id.0 as usize).map_or(NIL, |(form, _)| form)
+        self.all.get(id.0 as usize).map_or(NIL, |(form, _)| form)
     }
 
     pub(crate) fn span(&self, id: FormId) -> Span {
-        self.forms.get(id.0 as usize).map_or_else(Span::default, |(_, span)| *span)
+        self.all.get(id.0 as usize).map_or_else(Span::default, |(_, span)| *span)
     }
 
     /// Whether a form is a literal all the way down.

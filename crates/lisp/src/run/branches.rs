@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::Machine;
 use super::context::describe;
 use super::fiber::{Branches, Fiber, Finished, Frame};
+use super::machine::at_frame;
 use crate::builtin;
 use crate::error::{Error, Fault, Reason, fault};
 use crate::value::Value;
@@ -164,12 +165,11 @@ impl Machine {
         for (branch, fiber) in dropped {
             self.abandon(parent, branch, fiber);
         }
-        match limit {
-            Some(error) => Err(error),
-            None => {
-                self.starting.push(parent);
-                Ok(())
-            }
+        if let Some(error) = limit {
+            Err(error)
+        } else {
+            self.starting.push(parent);
+            Ok(())
         }
     }
 
@@ -252,7 +252,7 @@ impl Machine {
     /// An error in a fiber that is not running now.
     pub(super) fn fiber_failed(&mut self, id: usize, error: Fault) -> Result<(), Fault> {
         let Some(Some(fiber)) = self.fibers.get(id) else { return Err(error) };
-        let error = self.at_frame(fiber, error);
+        let error = at_frame(fiber, error);
         if fiber.parent.is_none() {
             return Err(error);
         }

@@ -180,15 +180,12 @@ impl Machine {
 
     /// Hands over a result.
     fn finish(&self, fiber: &mut Fiber, value: Value) -> Called {
-        match fiber.frames.last() {
-            Some(Frame::Code(_)) => {
-                fiber.stack.push(value);
-                if self.context.meter.wants_count() { Called::Frames } else { Called::Done }
-            }
-            _ => {
-                fiber.answer = Some(value);
-                Called::Frames
-            }
+        if let Some(Frame::Code(_)) = fiber.frames.last() {
+            fiber.stack.push(value);
+            if self.context.meter.wants_count() { Called::Frames } else { Called::Done }
+        } else {
+            fiber.answer = Some(value);
+            Called::Frames
         }
     }
 
@@ -290,13 +287,14 @@ pub(crate) fn apply_data(cx: &mut Context, callee: &Value, arguments: &[Value]) 
                 return fault(Reason::ArityError, message);
             };
             Ok(match subject {
-                Value::Map(map) => match map.get(callee) {
-                    Some(value) => value.clone(),
-                    None => {
+                Value::Map(map) => {
+                    if let Some(value) = map.get(callee) {
+                        value.clone()
+                    } else {
                         cx.note_missing(callee, map);
                         default.cloned().unwrap_or_default()
                     }
-                },
+                }
                 Value::Set(set) => set.get(callee).or(default).cloned().unwrap_or_default(),
                 _ => {
                     cx.note_subject(callee, subject);
@@ -307,12 +305,11 @@ pub(crate) fn apply_data(cx: &mut Context, callee: &Value, arguments: &[Value]) 
         Value::Map(map) => match arguments {
             [key] | [key, _] => {
                 cx.key(key)?;
-                Ok(match map.get(key) {
-                    Some(value) => value.clone(),
-                    None => {
-                        cx.note_missing(key, map);
-                        arguments.get(1).cloned().unwrap_or_default()
-                    }
+                Ok(if let Some(value) = map.get(key) {
+                    value.clone()
+                } else {
+                    cx.note_missing(key, map);
+                    arguments.get(1).cloned().unwrap_or_default()
                 })
             }
             _ => counted("map", 2),

@@ -64,7 +64,9 @@ impl Count {
                 Frame::Branches(branches) => {
                     for (function, arguments) in &branches.calls {
                         self.value(function);
-                        arguments.iter().for_each(|value| self.value_held(value));
+                        for value in arguments {
+                            self.value_held(value);
+                        }
                     }
                     for finished in branches.finished.iter().flatten() {
                         self.bytes += finished.prints.bytes();
@@ -90,10 +92,8 @@ impl Count {
 
     fn value(&mut self, value: &Value) {
         match value {
-            Value::Str(text) => {
-                if self.first(text.address(), text.is_shared()) {
-                    self.bytes += text.bytes() + TEXT_BYTES;
-                }
+            Value::Str(text) if self.first(text.address(), text.is_shared()) => {
+                self.bytes += text.bytes() + TEXT_BYTES;
             }
             Value::Keyword(keyword) => {
                 let text = keyword.text();
@@ -142,7 +142,9 @@ impl Count {
             if let Some(node) = self.nodes.pop() {
                 let (items, children) = node.parts();
                 self.bytes += NODE_BYTES + items.len() * VALUE_BYTES;
-                items.iter().for_each(|item| self.value(item));
+                for item in items {
+                    self.value(item);
+                }
                 children.for_each(|child| self.node(child));
             } else if let Some(node) = self.entries.pop() {
                 let (entries, children) = node.parts();
@@ -155,7 +157,9 @@ impl Count {
             } else if let Some(function) = self.functions.pop() {
                 let held = function.values();
                 self.bytes += FUNCTION_BYTES + held.len() * VALUE_BYTES;
-                held.into_iter().for_each(|value| self.value(value));
+                for value in held {
+                    self.value(value);
+                }
             } else {
                 return;
             }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::Machine;
 use super::call::Called;
-use super::fiber::{CodeFrame, Fiber, Frame, Global, Shape};
-use super::link::Meaning;
-use crate::compile::{Op, Quick, Source};
+use super::fiber::{Fiber, Frame, Shape};
+use crate::compile::{Op, Quick};
 use crate::error::{Error, Fault, Reason, fault};
 use crate::value::{Closure, Function, Map, Value, Vector};
 
@@ -31,9 +30,6 @@ enum Flow {
     Stop(Stop),
 }
 
-/// Values on the stack of one fiber: 16 MB.
-const MAX_STACK: usize = 1 << 20;
-
 impl Machine {
     /// Runs a fiber until it stops.
     pub(crate) fn run_fiber(&mut self, fiber: &mut Fiber) -> Result<Stop, Fault> {
@@ -45,7 +41,7 @@ impl Machine {
                     let next = work.step(&mut self.context, fiber.answer.take());
                     let stop = next
                         .and_then(|next| self.follow(fiber, next))
-                        .map_err(|error| self.at_frame(fiber, error))?;
+                        .map_err(|error| at_frame(fiber, error))?;
                     if let Some(stop) = stop {
                         return Ok(stop);
                     }
@@ -60,22 +56,6 @@ impl Machine {
             if self.context.meter.wants_count() {
                 self.count_memory(fiber)?;
             }
-        }
-    }
-
-    /// Says where in the program an error of a builtin happened.
-    pub(super) fn at_frame(&self, fiber: &Fiber, error: Fault) -> Fault {
-        let code = fiber.frames.iter().rev().find_map(|frame| match frame {
-            Frame::Code(frame) => Some(frame),
-            _ => None,
-        });
-        match code.and_then(|frame| Some((frame, frame.function.as_closure()?))) {
-            Some((frame, closure)) => {
-                let arity = closure.proto().arities.get(frame.arity as usize);
-                let span = arity.and_then(|arity| arity.spans.get(frame.pc.saturating_sub(1)));
-                closure.unit.locate(error, span.copied().unwrap_or_default())
-            }
-            None => error,
         }
     }
 
@@ -200,14 +180,14 @@ impl Machine {
             }
             Op::Unary(quick, name) => {
                 if self.shadowed {
-                    self.save(fiber, pc);
+                    save(fiber, pc);
                     return self.call_global(fiber, links, name, 1, false).map(flow);
                 }
                 match (quick, fiber.stack.last_mut()) {
                     (Quick::Increment, Some(Value::Int(n))) if *n < i64::MAX => *n += 1,
                     (Quick::Decrement, Some(Value::Int(n))) if *n > i64::MIN => *n -= 1,
                     _ => {
-                        self.save(fiber, pc);
+                        save(fiber, pc);
                         return self.call_global(fiber, links, name, 1, false).map(flow);
                     }
                 }
@@ -222,28 +202,28 @@ impl Machine {
                         *top = result;
                     }
                 } else {
-                    self.save(fiber, pc);
+                    save(fiber, pc);
                     return self.call_global(fiber, links, name, 2, false).map(flow);
                 }
             }
             Op::Call(count) => {
-                self.save(fiber, pc);
+                save(fiber, pc);
                 return self.call_stacked(fiber, usize::from(count), false).map(flow);
             }
             Op::TailCall(count) => {
-                self.save(fiber, pc);
+                save(fiber, pc);
                 return self.call_stacked(fiber, usize::from(count), true).map(flow);
             }
             Op::CallGlobal(name, count) => {
-                self.save(fiber, pc);
+                save(fiber, pc);
                 return self.call_global(fiber, links, name, usize::from(count), false).map(flow);
             }
             Op::TailCallGlobal(name, count) => {
-                self.save(fiber, pc);
+                save(fiber, pc);
                 return self.call_global(fiber, links, name, usize::from(count), true).map(flow);
             }
             Op::CallBuiltin(builtin, count) => {
-                self.save(fiber, pc);
+                save(fiber, pc);
                 let floor = fiber.stack.len().saturating_sub(usize::from(count));
                 return self.call_builtin(fiber, builtin, usize::from(count), floor).map(flow);
             }
@@ -330,15 +310,16 @@ impl Machine {
             Op::Key(slot, key) => {
                 let key = closure.unit.consts.get(key as usize).unwrap_or(&Value::Nil);
                 let value = match local(fiber, base, slot) {
-                    Value::Map(map) => match map.get(key) {
-                        Some(value) => value.clone(),
-                        None => {
+                    Value::Map(map) => {
+                        if let Some(value) = map.get(key) {
+                            value.clone()
+                        } else {
                             if !matches!(key, Value::Nil) {
                                 self.context.note_missing(key, map);
                             }
                             Value::Nil
                         }
-                    },
+                    }
                     Value::Nil => Value::Nil,
                     other => return not_a_map(other),
                 };
@@ -424,25 +405,17 @@ impl Machine {
                 return Err(Box::new(error));
             }
             Op::Pmap(count) => {
-                self.save(fiber, pc);
+                save(fiber, pc);
                 self.start_pmap(fiber, usize::from(count))?;
                 return Ok(Flow::Frames);
             }
             Op::Pcalls(count) => {
-                self.save(fiber, pc);
+                save(fiber, pc);
                 self.start_pcalls(fiber, usize::from(count))?;
                 return Ok(Flow::Frames);
             }
         }
         Ok(Flow::Next)
-    }
-
-    /// Notes in the frame how far it has come.
-    #[inline]
-    fn save(&self, fiber: &mut Fiber, pc: usize) {
-        if let Some(Frame::Code(frame)) = fiber.frames.last_mut() {
-            frame.pc = pc;
-        }
     }
 
     /// Ends the topmost function with the value on top of the stack.
@@ -459,134 +432,6 @@ impl Machine {
         }
         fiber.deliver(value);
         Flow::Frames
-    }
-
-    /// The value a definition has now.
-    #[inline]
-    pub(super) fn definition<'f>(&'f self, fiber: &'f Fiber, index: u32) -> Option<&'f Value> {
-        match fiber.global(index) {
-            Some(global) => global.value.as_ref(),
-            None => self.base.get(index as usize)?.value.as_ref(),
-        }
-    }
-
-    /// What a free name stands for now.
-    fn global(&mut self, fiber: &Fiber, links: usize, name: u32) -> Result<Value, Fault> {
-        let Some(link) = self.links.get(links).and_then(|links| links.names.get(name as usize)) else {
-            return Ok(Value::Nil);
-        };
-        if let Some(index) = link.global
-            && let Some(value) = self.definition(fiber, index)
-        {
-            return Ok(value.clone());
-        }
-        match &link.otherwise {
-            Meaning::Builtin(_, value) | Meaning::Value(value) | Meaning::Tool(value) => Ok(value.clone()),
-            Meaning::NoData => {
-                self.warn_no_data(links, name);
-                Ok(Value::Nil)
-            }
-            Meaning::Ambiguous => Err(self.ambiguous(links, name)),
-            Meaning::Unbound => {
-                match self.links.get(links).and_then(|links| links.unit.names.get(name as usize)) {
-                    Some(name) => Err(self.unbound(name)),
-                    None => Ok(Value::Nil),
-                }
-            }
-        }
-    }
-
-    fn warn_no_data(&mut self, links: usize, name: u32) {
-        let text = self.name_text(links, name);
-        let known: Vec<&str> = self.env.data.keys().map(|key| &**key).collect();
-        let known = if known.is_empty() {
-            "there is no data".into()
-        } else {
-            format!("data/ has: {}", known.join(", "))
-        };
-        self.context.warn(format!("data/{text} is not there; {known}"));
-    }
-
-    pub(super) fn name_text(&self, links: usize, name: u32) -> String {
-        let links = self.links.get(links);
-        links
-            .and_then(|links| links.unit.names.get(name as usize))
-            .map_or_else(String::new, |name| name.text.as_str().into())
-    }
-
-    pub(super) fn ambiguous(&self, links: usize, name: u32) -> Fault {
-        let text = self.name_text(links, name);
-        let message = format!("{text} is both tool/{text} and data/{text}; write one of them");
-        Box::new(Error::new(Reason::AmbiguousReference, message))
-    }
-
-    fn make_closure(
-        &mut self,
-        fiber: &Fiber,
-        function: &Arc<Function>,
-        closure: &Closure,
-        base: usize,
-        proto: u32,
-    ) -> Result<Value, Fault> {
-        let sources = &closure.unit.proto(proto).captures;
-        self.context.meter.reserve(super::context::FUNCTION_BYTES + 16 * sources.len())?;
-        let mut captures = Vec::with_capacity(sources.len());
-        for source in sources {
-            captures.push(match source {
-                Source::Local(slot) => local(fiber, base, *slot).clone(),
-                Source::Capture(index) => {
-                    closure.captures.get(usize::from(*index)).cloned().unwrap_or_default()
-                }
-                Source::SelfFn => Value::Function(Arc::clone(function)),
-                Source::Sibling(proto) => self.sibling(closure, *proto)?,
-            });
-        }
-        let closure = Closure { unit: Arc::clone(&closure.unit), proto, captures: captures.into() };
-        Ok(Value::Function(Arc::new(Function::closure(self.context.fresh_id(), closure))))
-    }
-
-    /// Another member of the `letfn` that a closure belongs to: same captures, other code.
-    fn sibling(&mut self, closure: &Closure, proto: u32) -> Result<Value, Fault> {
-        self.context.meter.reserve(super::context::FUNCTION_BYTES)?;
-        let (unit, captures) = (Arc::clone(&closure.unit), Arc::clone(&closure.captures));
-        Ok(Value::Function(Arc::new(Function::closure(
-            self.context.fresh_id(),
-            Closure { unit, proto, captures },
-        ))))
-    }
-
-    fn define(
-        &mut self,
-        fiber: &mut Fiber,
-        closure: &Closure,
-        links: usize,
-        index: u32,
-    ) -> Result<(), Fault> {
-        let Some(definition) = closure.unit.defs.get(index as usize) else { return Ok(()) };
-        let value = definition.has_value.then(|| fiber.stack.pop().unwrap_or_default());
-        let Some(name) = closure.unit.names.get(definition.name as usize) else { return Ok(()) };
-        let link = self.links.get(links).and_then(|links| links.names.get(definition.name as usize));
-        let global = match link.and_then(|link| link.global) {
-            Some(global) => global,
-            None => self.global_index(name.text.as_str()),
-        };
-        self.context.meter.reserve(128)?;
-        if Quick::of(name.text.as_str(), 1).or(Quick::of(name.text.as_str(), 2)).is_some() {
-            self.shadowed = true;
-        }
-        let keep = value.is_none().then(|| self.definition(fiber, global).cloned()).flatten();
-        if let Some(slot) = fiber.returns.get_mut(global as usize) {
-            *slot = None;
-        }
-        let parameters = match &value {
-            Some(Value::Function(function)) => function.parameters(),
-            _ => None,
-        };
-        self.context.docs.retain(|(known, ..)| known.as_str() != name.text.as_str());
-        self.context.docs.push((name.text.clone(), definition.doc.clone(), parameters));
-        fiber.define(global, Global { value: value.or(keep), doc: definition.doc.clone() });
-        fiber.stack.push(Value::Var(name.text.clone()));
-        Ok(())
     }
 
     fn pairs_to_map(&mut self, items: &Vector) -> Result<Value, Fault> {
@@ -608,63 +453,6 @@ impl Machine {
         }
         Ok(Value::Map(entries.into_iter().collect()))
     }
-
-    /// Starts a closure whose arguments are on top of the stack.
-    pub(super) fn enter(
-        &mut self,
-        fiber: &mut Fiber,
-        function: &Arc<Function>,
-        closure: &Closure,
-        count: usize,
-        floor: usize,
-        record: u32,
-    ) -> Result<(), Fault> {
-        let proto = closure.proto();
-        let Some((which, arity)) = proto.arity_for(count) else {
-            let name = proto.name.as_deref().unwrap_or("the function");
-            let message = format!("{name} expects {}, got {count}", proto.expected());
-            return fault(Reason::ArityMismatch, message);
-        };
-        self.check_depth(fiber)?;
-        let required = usize::from(arity.required);
-        if arity.variadic {
-            let rest = fiber.stack.split_off(fiber.stack.len().saturating_sub(count - required));
-            let rest = if rest.is_empty() { Value::Nil } else { self.context.vector(rest)? };
-            fiber.stack.push(rest);
-        }
-        let parameters = required + usize::from(arity.variadic);
-        let base = fiber.stack.len() - parameters;
-        let height = base + usize::from(arity.slots);
-        if height > MAX_STACK {
-            return fault(Reason::DepthExceeded, "the calls hold too many locals");
-        }
-        if height > fiber.stack.len() {
-            fiber.stack.resize_with(height, Value::default);
-        }
-        let links = match fiber.frames.last() {
-            // Most calls stay in their unit.
-            Some(Frame::Code(frame))
-                if self
-                    .links
-                    .get(frame.links)
-                    .is_some_and(|links| Arc::ptr_eq(&links.unit, &closure.unit)) =>
-            {
-                frame.links
-            }
-            _ => self.links_of(&closure.unit),
-        };
-        let function = Arc::clone(function);
-        fiber.frames.push(Frame::Code(CodeFrame {
-            function,
-            arity: which as u32,
-            pc: 0,
-            base,
-            floor,
-            links,
-            record,
-        }));
-        Ok(())
-    }
 }
 
 fn flow(called: Called) -> Flow {
@@ -676,7 +464,7 @@ fn flow(called: Called) -> Flow {
 }
 
 #[inline]
-fn local(fiber: &Fiber, base: usize, slot: u16) -> &Value {
+pub(super) fn local(fiber: &Fiber, base: usize, slot: u16) -> &Value {
     const NIL: &Value = &Value::Nil;
     fiber.stack.get(base + usize::from(slot)).unwrap_or(NIL)
 }
@@ -719,4 +507,28 @@ fn integers(quick: Quick, a: i64, b: i64) -> Option<Value> {
         Quick::Equal => Value::Bool(a == b),
         Quick::Increment | Quick::Decrement => return None,
     })
+}
+
+/// Says where in the program an error of a builtin happened.
+pub(super) fn at_frame(fiber: &Fiber, error: Fault) -> Fault {
+    let code = fiber.frames.iter().rev().find_map(|frame| match frame {
+        Frame::Code(frame) => Some(frame),
+        _ => None,
+    });
+    match code.and_then(|frame| Some((frame, frame.function.as_closure()?))) {
+        Some((frame, closure)) => {
+            let arity = closure.proto().arities.get(frame.arity as usize);
+            let span = arity.and_then(|arity| arity.spans.get(frame.pc.saturating_sub(1)));
+            closure.unit.locate(error, span.copied().unwrap_or_default())
+        }
+        None => error,
+    }
+}
+
+/// Notes in the frame how far it has come.
+#[inline]
+fn save(fiber: &mut Fiber, pc: usize) {
+    if let Some(Frame::Code(frame)) = fiber.frames.last_mut() {
+        frame.pc = pc;
+    }
 }

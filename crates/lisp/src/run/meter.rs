@@ -175,15 +175,12 @@ impl Meter {
     /// One jump of `recur`.
     #[inline]
     pub(crate) fn jump(&mut self) -> Result<(), Fault> {
-        match self.jumps_left.checked_sub(1) {
-            Some(left) => {
-                self.jumps_left = left;
-                Ok(())
-            }
-            None => {
-                let message = format!("execution exceeded {} loop jumps", self.limits.loop_jumps);
-                fault(Reason::LoopLimitExceeded, message)
-            }
+        if let Some(left) = self.jumps_left.checked_sub(1) {
+            self.jumps_left = left;
+            Ok(())
+        } else {
+            let message = format!("execution exceeded {} loop jumps", self.limits.loop_jumps);
+            fault(Reason::LoopLimitExceeded, message)
         }
     }
 

@@ -2,12 +2,14 @@
 
 mod branches;
 mod call;
+mod closure;
 pub(crate) mod context;
 mod fiber;
 mod link;
 mod live;
 mod machine;
 mod meter;
+mod names;
 mod prints;
 mod records;
 mod tools;
@@ -98,6 +100,12 @@ pub(crate) struct Machine {
     starting: Vec<usize>,
     /// The fiber that is running, whose place must stay free.
     reserved: Vec<usize>,
+}
+
+/// A piece of the log of a run.
+enum Piece {
+    Fiber(Box<Fiber>),
+    Log(Prints, Vec<ToolRecord>),
 }
 
 impl Machine {
@@ -194,11 +202,7 @@ impl Machine {
     fn collect_log(&mut self, fiber: Fiber) -> (Prints, Vec<ToolRecord>) {
         let limits = self.context.meter.limits().clone();
         let (mut prints, mut calls) = (Prints::default(), Vec::new());
-        // Pieces of the log, the first last.
-        enum Piece {
-            Fiber(Box<Fiber>),
-            Log(Prints, Vec<ToolRecord>),
-        }
+        // The first piece is the last of the list.
         let mut pieces = vec![Piece::Fiber(Box::new(fiber))];
         while let Some(piece) = pieces.pop() {
             match piece {

@@ -203,7 +203,7 @@ impl fmt::Display for Duration {
         let ms = self.0.unsigned_abs();
         let sign = if self.0 < 0 { "-" } else { "" };
         write!(f, "PT{sign}{}", ms / 1000)?;
-        if ms % 1000 > 0 {
+        if !ms.is_multiple_of(1000) {
             let fraction = format!("{:03}", ms % 1000);
             write!(f, ".{}", fraction.trim_end_matches('0'))?;
         }

@@ -195,7 +195,7 @@ impl Function {
                     rest.iter_mut().for_each(take);
                 }
                 Derived::Complement(value) | Derived::Constantly(value) | Derived::Reduced(value) => {
-                    take(value)
+                    take(value);
                 }
             },
         }

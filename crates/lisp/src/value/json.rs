@@ -1,5 +1,7 @@
 //! JSON in and out, without recursion and without losing integers.
 
+use std::fmt::Write;
+
 use super::tree::Iter;
 use super::{Keyword, Map, Set, Value, Vector, number};
 
@@ -242,34 +244,32 @@ pub(crate) fn write(value: &Value, limit: usize) -> Written {
         }
         match open.last_mut() {
             None => return out,
-            Some(Closing::Values(items, close)) => match items.next() {
-                Some(item) => {
+            Some(Closing::Values(items, close)) => {
+                if let Some(item) = items.next() {
                     if !first {
                         out.text.push(',');
                     }
                     next = Some(item);
-                }
-                None => {
+                } else {
                     out.text.push(*close);
                     open.pop();
                     first = false;
                 }
-            },
-            Some(Closing::Entries(entries)) => match entries.next() {
-                Some((name, value)) => {
+            }
+            Some(Closing::Entries(entries)) => {
+                if let Some((name, value)) = entries.next() {
                     if !first {
                         out.text.push(',');
                     }
                     quote(&name, &mut out.text);
                     out.text.push(':');
                     next = Some(value);
-                }
-                None => {
+                } else {
                     out.text.push('}');
                     open.pop();
                     first = false;
                 }
-            },
+            }
         }
     }
 }
@@ -290,7 +290,7 @@ fn start<'v>(value: &'v Value, out: &mut Written, open: &mut Vec<Closing<'v>>) -
         Value::Nil => out.text.push_str("null"),
         Value::Float(x) if !x.is_finite() => out.text.push_str("null"),
         Value::Bool(_) | Value::Int(_) | Value::Big(_) | Value::Float(_) => {
-            out.text.push_str(&value.to_string())
+            out.text.push_str(&value.to_string());
         }
         _ => quote(&name(value), &mut out.text),
     }
@@ -338,7 +338,9 @@ pub(crate) fn quote(text: &str, out: &mut String) {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c if c < ' ' => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
             c => out.push(c),
         }
     }

@@ -73,41 +73,32 @@ fn walk<'v, E>(
                     pending.pop();
                     both
                 }
-                Some(Pending::Values(left, right)) => match (left.next(), right.next()) {
-                    (Some(a), Some(b)) => (a, b),
-                    _ => {
+                Some(Pending::Values(left, right)) => {
+                    if let (Some(a), Some(b)) = (left.next(), right.next()) {
+                        (a, b)
+                    } else {
                         pending.pop();
                         continue;
                     }
-                },
-                Some(Pending::Entries(left, right)) => match (left.next(), right.next()) {
-                    (Some((a_key, a)), Some((b_key, b))) => {
+                }
+                Some(Pending::Entries(left, right)) => {
+                    if let (Some((a_key, a)), Some((b_key, b))) = (left.next(), right.next()) {
                         pending.push(Pending::One(a, b));
                         (a_key, b_key)
-                    }
-                    _ => {
+                    } else {
                         pending.pop();
                         continue;
                     }
-                },
+                }
             },
         };
         spend()?;
         let order = match (a, b) {
-            (Value::Vector(Vector(a)), Value::Vector(Vector(b))) => {
-                if a.same(b) {
-                    continue;
-                }
-                let order = a.len().cmp(&b.len());
-                if order.is_eq() {
-                    pending.push(Pending::Values(a.iter(), b.iter()));
-                }
-                order
-            }
             (Value::Set(_), Value::Set(_)) | (Value::Map(_), Value::Map(_)) if rules == Rules::Compare => {
                 return Ok(None);
             }
-            (Value::Set(Set(a)), Value::Set(Set(b))) => {
+            (Value::Vector(Vector(a)), Value::Vector(Vector(b)))
+            | (Value::Set(Set(a)), Value::Set(Set(b))) => {
                 if a.same(b) {
                     continue;
                 }
@@ -128,11 +119,7 @@ fn walk<'v, E>(
                 order
             }
             (Value::Float(a), Value::Float(b)) if rules == Rules::Equality => {
-                if a == b {
-                    Ordering::Equal
-                } else {
-                    Ordering::Less
-                }
+                a.partial_cmp(b).unwrap_or(Ordering::Less)
             }
             _ => match scalars(a, b) {
                 Some(order) if rules != Rules::Compare || comparable(a, b) => order,

@@ -117,14 +117,14 @@ impl Pattern {
         // Searching stops at the match, which is usually near; what lies beyond costs little with this engine.
         spend((text.len().saturating_sub(from) / 16) as u64 + 1)?;
         let mut scratch = self.scratch();
-        let span = match self.0.fast.try_search(&mut scratch.fast, &Input::new(text).range(from..)) {
-            Ok(found) => found.map(|found| (found.start(), found.end())),
-            Err(_) => {
+        let span =
+            if let Ok(found) = self.0.fast.try_search(&mut scratch.fast, &Input::new(text).range(from..)) {
+                found.map(|found| (found.start(), found.end()))
+            } else {
                 spend((text.len().saturating_sub(from) as u64).saturating_mul(states / 8 + 1))?;
                 let found = self.0.slow.find(&mut scratch.slow, Input::new(text).range(from..));
                 found.map(|found| (found.start(), found.end()))
-            }
-        };
+            };
         let groups = match span {
             Some((start, end)) if self.has_groups() => {
                 spend(((end - start) as u64 + 1).saturating_mul(states / 32 + 1))?;

@@ -66,17 +66,16 @@ impl Printer {
                     }
                     next
                 }
-                Open::Entries(entries) => match entries.next() {
-                    Some((key, value)) => {
+                Open::Entries(entries) => {
+                    if let Some((key, value)) = entries.next() {
                         open.push(Open::Value(value));
                         Some(key)
-                    }
-                    None => {
+                    } else {
                         self.text.push('}');
                         open.pop();
                         None
                     }
-                },
+                }
             };
             if let Some(value) = next {
                 if !first {

@@ -141,10 +141,6 @@ impl<T: Item> Tree<T> {
         }
     }
 
-    pub(crate) fn first(&self) -> Option<&T> {
-        self.get(0)
-    }
-
     pub(crate) fn last(&self) -> Option<&T> {
         self.get(self.len().checked_sub(1)?)
     }

@@ -12,12 +12,12 @@ use scrollback_agent::tool::{
 use serde_json::{Map, Value, json};
 use support::{Reply, Server};
 
-fn arguments(value: Value) -> Map<String, Value> {
+fn arguments(value: &Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
 fn call(value: Value) -> Call {
-    Call { id: "call_7".into(), arguments: arguments(value) }
+    Call { id: "call_7".into(), arguments: arguments(&value) }
 }
 
 fn command(argv: &[&str]) -> Command {

@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Tokens(TokensArgs),
     /// Print a text with every secret in it replaced
     Redact(RedactArgs),
+    /// Run programs in PTC-Lisp, the language of sub-agents
+    Lisp(crate::lisp::LispArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:
   scrollback completions bash > /etc/bash_completion.d/scrollback")]

@@ -58,6 +58,12 @@ impl Failure {
         Failure::new(USAGE, "usage", format!("{message} (see --help)"))
     }
 
+    /// The same failure as a fault of the command line: what it names to be run cannot be read.
+    pub(crate) fn as_usage(mut self) -> Self {
+        self.exit = USAGE;
+        self
+    }
+
     /// The same failure, naming the file it is about where the input is at fault.
     pub(crate) fn about(mut self, file: &Path) -> Self {
         if self.exit == INVALID && file != Path::new("-") {

@@ -10,6 +10,7 @@ mod curate;
 mod explain;
 mod failure;
 mod input;
+mod lisp;
 mod load;
 mod redact;
 mod tokens;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Check(check) => return check::run(&check, args.json),
+        Command::Lisp(lisp) => return lisp::run(&lisp, args.json),
         Command::Convert(convert) => convert::run(&convert, args.json),
         Command::Curate(curate) => curate::run(&curate, args.json),
         Command::Tokens(tokens) => tokens::run(&tokens, args.json),

@@ -1,0 +1,257 @@
+//! Calling a function for each element: what `map`, `filter` and their relatives share.
+
+use super::collect::{arg, as_pair, to_vector};
+use crate::error::Fault;
+use crate::run::work::{Args, Next, Work};
+use crate::run::{Context, apply_data};
+use crate::value::{Value, Vector};
+
+/// The elements of a vector, one after the other, taken in chunks.
+pub(super) struct Cursor {
+    items: Vector,
+    at: usize,
+    chunk: std::vec::IntoIter<Value>,
+}
+
+/// Elements copied at a time.
+const CHUNK: usize = 64;
+
+impl Cursor {
+    pub(super) fn new(items: Vector) -> Self {
+        Cursor { items, at: 0, chunk: Vec::new().into_iter() }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Value> {
+        if let Some(item) = self.chunk.next() {
+            return Some(item);
+        }
+        let end = (self.at + CHUNK).min(self.items.len());
+        let chunk: Vec<Value> = self.items.0.iter_from(self.at).take(end - self.at).cloned().collect();
+        self.at = end;
+        self.chunk = chunk.into_iter();
+        self.chunk.next()
+    }
+
+    /// What has not been taken yet, given that one was taken too many.
+    pub(super) fn rest_with(&self, extra: usize) -> Vector {
+        let from = self.at - self.chunk.len() - extra;
+        self.items.slice(from, self.items.len())
+    }
+
+    pub(super) fn trace(&self, see: &mut dyn FnMut(&Value)) {
+        see(&Value::Vector(self.items.clone()));
+    }
+}
+
+/// The result of a call that needs no frame: a builtin that computes, or data as a function. `Err` gives the
+/// arguments back.
+pub(super) fn direct(cx: &mut Context, f: &Value, args: &mut [Value]) -> Option<Result<Value, Fault>> {
+    match f {
+        Value::Function(function) => {
+            let builtin = super::get(function.as_builtin()?);
+            let super::Implementation::Pure(run) = builtin.implementation else { return None };
+            if !builtin.takes(args.len()) {
+                return Some(Err(builtin.arity_error(args.len())));
+            }
+            Some(cx.meter.tick().and_then(|()| run(cx, args)))
+        }
+        Value::Var(_) => None,
+        data => Some(cx.meter.tick().and_then(|()| apply_data(cx, data, args))),
+    }
+}
+
+/// What follows from one result.
+pub(super) enum Flow {
+    On,
+    /// Enough: the work is done, with what was collected.
+    Enough,
+    /// This is the value of the whole.
+    Answer(Value),
+}
+
+pub(super) type Take = fn(&mut Each, &mut Context, Value, Value) -> Result<Flow, Fault>;
+pub(super) type Finish = fn(&mut Context, Vec<Value>, Vector) -> Result<Value, Fault>;
+
+/// What the function is given.
+pub(super) enum Shape {
+    /// The element.
+    One,
+    /// Its index and the element.
+    Indexed(i64),
+    /// The elements of several collections.
+    Zipped(Vec<Cursor>),
+    /// Nothing, so many times.
+    Nothing(usize),
+    /// The first or second of a pair.
+    Part(usize),
+}
+
+/// A function called for each element.
+pub(super) struct Each {
+    f: Value,
+    pub(super) cursor: Cursor,
+    shape: Shape,
+    /// The element whose result is awaited.
+    pub(super) item: Value,
+    pub(super) out: Vec<Value>,
+    take: Take,
+    finish: Finish,
+}
+
+impl Each {
+    pub(super) fn start(
+        cx: &mut Context,
+        who: &str,
+        args: &[Value],
+        take: Take,
+        finish: Finish,
+    ) -> Result<Next, Fault> {
+        let items = to_vector(cx, who, arg(args, 1), 2)?;
+        Ok(Each::over(arg(args, 0).clone(), items, Shape::One, take, finish))
+    }
+
+    pub(super) fn over(f: Value, items: Vector, shape: Shape, take: Take, finish: Finish) -> Next {
+        Next::Work(Box::new(Each {
+            f,
+            cursor: Cursor::new(items),
+            shape,
+            item: Value::Nil,
+            out: Vec::new(),
+            take,
+            finish,
+        }))
+    }
+
+    /// The arguments of the next call.
+    fn arguments(&mut self) -> Option<Args> {
+        match &mut self.shape {
+            Shape::One => {
+                self.item = self.cursor.next()?;
+                Some(Args::One(self.item.clone()))
+            }
+            Shape::Indexed(index) => {
+                self.item = self.cursor.next()?;
+                *index += 1;
+                Some(Args::Two(Value::Int(*index - 1), self.item.clone()))
+            }
+            Shape::Zipped(cursors) => {
+                cursors.iter_mut().map(Cursor::next).collect::<Option<_>>().map(Args::Many)
+            }
+            Shape::Nothing(left) => {
+                *left = left.checked_sub(1)?;
+                Some(Args::Many(Vec::new()))
+            }
+            Shape::Part(which) => {
+                self.item = self.cursor.next()?;
+                let (key, value) = as_pair(&self.item)?;
+                Some(Args::One(if *which == 0 { key } else { value }))
+            }
+        }
+    }
+
+    pub(super) fn push(&mut self, cx: &mut Context, value: Value) -> Result<Flow, Fault> {
+        cx.meter.reserve(2 * crate::run::context::VALUE_BYTES)?;
+        self.out.push(value);
+        Ok(Flow::On)
+    }
+}
+
+impl Work for Each {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
+        let mut answer = answer;
+        loop {
+            if let Some(result) = answer.take() {
+                let item = std::mem::take(&mut self.item);
+                match (self.take)(self, cx, item, result)? {
+                    Flow::On => {}
+                    Flow::Enough => break,
+                    Flow::Answer(value) => return Ok(Next::Value(value)),
+                }
+            }
+            cx.meter.tick()?;
+            let Some(args) = self.arguments() else { break };
+            let result = match args {
+                Args::One(a) => {
+                    let mut args = [a];
+                    if let Some(result) = direct(cx, &self.f, &mut args) {
+                        result?
+                    } else {
+                        let [a] = args;
+                        return Ok(Next::Call(self.f.clone(), Args::One(a)));
+                    }
+                }
+                Args::Two(a, b) => {
+                    let mut args = [a, b];
+                    if let Some(result) = direct(cx, &self.f, &mut args) {
+                        result?
+                    } else {
+                        let [a, b] = args;
+                        return Ok(Next::Call(self.f.clone(), Args::Two(a, b)));
+                    }
+                }
+                Args::Many(mut args) => match direct(cx, &self.f, &mut args) {
+                    Some(result) => result?,
+                    None => return Ok(Next::Call(self.f.clone(), Args::Many(args))),
+                },
+            };
+            answer = Some(result);
+        }
+        let rest = self.cursor.rest_with(0);
+        (self.finish)(cx, std::mem::take(&mut self.out), rest).map(Next::Value)
+    }
+
+    fn trace(&self, see: &mut dyn FnMut(&Value)) {
+        see(&self.f);
+        see(&self.item);
+        self.cursor.trace(see);
+        if let Shape::Zipped(cursors) = &self.shape {
+            for cursor in cursors {
+                cursor.trace(see);
+            }
+        }
+        self.out.iter().for_each(see);
+    }
+}
+
+pub(super) fn keep_result(each: &mut Each, cx: &mut Context, _: Value, result: Value) -> Result<Flow, Fault> {
+    each.push(cx, result)
+}
+
+pub(super) fn keep_pair(
+    each: &mut Each,
+    cx: &mut Context,
+    item: Value,
+    result: Value,
+) -> Result<Flow, Fault> {
+    each.push(cx, item)?;
+    each.push(cx, result)
+}
+
+pub(super) fn as_vector(cx: &mut Context, out: Vec<Value>, _: Vector) -> Result<Value, Fault> {
+    cx.vector(out)
+}
+
+/// What the `*-by` aggregates share: a function over a collection, and what is made of its results.
+pub(super) fn results(cx: &mut Context, who: &str, args: &[Value], finish: Finish) -> Result<Next, Fault> {
+    Each::start(cx, who, args, keep_result, finish)
+}
+
+/// The same with elements and results in turn.
+pub(super) fn with_results(
+    cx: &mut Context,
+    who: &str,
+    args: &[Value],
+    finish: Finish,
+) -> Result<Next, Fault> {
+    Each::start(cx, who, args, keep_pair, finish)
+}
+
+/// A function called with each list of arguments.
+pub(super) fn calls(f: Value, items: Vector, finish: Finish) -> Next {
+    Each::over(f, items, Shape::One, keep_result, finish)
+}
+
+/// A function called without arguments, so many times.
+pub(super) fn repeat(f: Value, count: usize) -> Next {
+    Each::over(f, Vector::default(), Shape::Nothing(count), keep_result, as_vector)
+}

@@ -1,0 +1,310 @@
+//! Choosing: `if` and its relatives, `cond`, `condp`, `case`, `and`, `or`.
+
+use super::{Compiler, Op, Place, Task, VALUE, then};
+use crate::error::{Fault, Reason};
+use crate::read::{Form, FormId, Span};
+use crate::value::Value;
+
+/// What a binding has to be for the first branch to be taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Truthy,
+    NotNil,
+    /// The first element of a collection that has one.
+    First,
+}
+
+impl Compiler<'_> {
+    /// `condition ? then : otherwise`, for conditions that are wanted true or false.
+    pub(super) fn choose(
+        &mut self,
+        condition: FormId,
+        wanted: bool,
+        then: Vec<Task>,
+        otherwise: Vec<Task>,
+        span: Span,
+    ) {
+        let (other, end) = (self.here().label(), self.here().label());
+        let (first, second) = if wanted { (then, otherwise) } else { (otherwise, then) };
+        let mut tasks = vec![Task::Form(condition, VALUE), Task::Emit(Op::JumpIfFalse(other), span)];
+        tasks.extend(first);
+        tasks.push(Task::Emit(Op::Jump(end), span));
+        tasks.push(Task::Place(other));
+        tasks.extend(second);
+        tasks.push(Task::Place(end));
+        self.queue(tasks);
+    }
+
+    pub(super) fn if_form(
+        &mut self,
+        id: FormId,
+        arguments: &[FormId],
+        wanted: bool,
+        place: Place,
+    ) -> Result<(), Fault> {
+        let span = self.forms.span(id);
+        let (condition, then, otherwise) = match arguments {
+            [condition, then] => (*condition, *then, vec![Task::Emit(Op::Nil, span)]),
+            [condition, then, otherwise] => (*condition, *then, vec![Task::Form(*otherwise, place)]),
+            _ => {
+                let name = if wanted { "if" } else { "if-not" };
+                let message = format!("expected ({name} condition then else?)");
+                return self.fail(id, Reason::InvalidForm, message);
+            }
+        };
+        self.choose(condition, wanted, vec![Task::Form(then, place)], otherwise, span);
+        Ok(())
+    }
+
+    pub(super) fn when_form(
+        &mut self,
+        id: FormId,
+        arguments: &[FormId],
+        wanted: bool,
+        place: Place,
+    ) -> Result<(), Fault> {
+        let Some((condition, body)) = arguments.split_first() else {
+            let name = if wanted { "when" } else { "when-not" };
+            return self.fail(id, Reason::InvalidForm, format!("expected ({name} condition body…)"));
+        };
+        let span = self.forms.span(id);
+        let body = self.body(body, place, span);
+        self.choose(*condition, wanted, body, vec![Task::Emit(Op::Nil, span)], span);
+        Ok(())
+    }
+
+    /// `if-let if-some when-let when-some when-first`: a choice by a value that is also bound.
+    pub(super) fn bound_choice(
+        &mut self,
+        id: FormId,
+        name: &str,
+        arguments: &[FormId],
+        wanted: Wanted,
+        place: Place,
+    ) -> Result<(), Fault> {
+        let span = self.forms.span(id);
+        let when = name.starts_with("when");
+        let shape = if when {
+            format!("expected ({name} [name value] body…)")
+        } else {
+            format!("expected ({name} [name value] then else?)")
+        };
+        let Some((bindings, rest)) = arguments.split_first() else {
+            return self.fail(id, Reason::InvalidForm, shape);
+        };
+        let pairs = self.pairs(*bindings, &shape)?;
+        let [(pattern, value)] = pairs[..] else {
+            return self.fail(*bindings, Reason::InvalidForm, format!("{shape}: exactly one binding"));
+        };
+        let (body, otherwise) = match rest {
+            rest if when => (self.body(rest, place, span), vec![Task::Emit(Op::Nil, span)]),
+            [then] => (vec![Task::Form(*then, place)], vec![Task::Emit(Op::Nil, span)]),
+            [then, otherwise] => (vec![Task::Form(*then, place)], vec![Task::Form(*otherwise, place)]),
+            _ => return self.fail(id, Reason::InvalidForm, shape),
+        };
+        let (other, end) = (self.here().label(), self.here().label());
+        self.here().open();
+        let mut tasks = vec![Task::Form(value, VALUE)];
+        tasks.push(then(move |c| {
+            let slot = c.slot(pattern)?;
+            match wanted {
+                Wanted::Truthy => {
+                    c.emit(Op::Store(slot), span);
+                    c.emit(Op::Local(slot), span);
+                    c.emit(Op::JumpIfFalse(other), span);
+                }
+                Wanted::NotNil => {
+                    c.emit(Op::Store(slot), span);
+                    c.emit(Op::JumpIfNil(slot, other), span);
+                }
+                Wanted::First => {
+                    let iteration = c.slot(pattern)?;
+                    c.slot(pattern)?;
+                    c.emit(Op::IterStart(iteration), span);
+                    c.emit(Op::IterNext(iteration, other), span);
+                    c.emit(Op::Store(slot), span);
+                }
+            }
+            c.bind_slot(pattern, slot, false)
+        }));
+        tasks.extend(body);
+        tasks.push(Task::CloseScope);
+        tasks.push(Task::Emit(Op::Jump(end), span));
+        tasks.push(Task::Place(other));
+        tasks.extend(otherwise);
+        tasks.push(Task::Place(end));
+        self.queue(tasks);
+        Ok(())
+    }
+
+    pub(super) fn cond(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
+        if arguments.len() % 2 == 1 {
+            let message = format!("cond needs an even number of forms, got {}", arguments.len());
+            return self.fail(id, Reason::InvalidCondForm, message);
+        }
+        let span = self.forms.span(id);
+        let end = self.here().label();
+        let mut tasks = Vec::new();
+        for pair in arguments.chunks_exact(2) {
+            let [condition, value] = pair else { continue };
+            let next = self.here().label();
+            // `:else` and other constants need no test.
+            let always =
+                matches!(self.forms.get(*condition), Form::Literal(constant) if constant.is_truthy());
+            if !always {
+                tasks.push(Task::Form(*condition, VALUE));
+                tasks.push(Task::Emit(Op::JumpIfFalse(next), span));
+            }
+            tasks.push(Task::Form(*value, place));
+            tasks.push(Task::Emit(Op::Jump(end), span));
+            tasks.push(Task::Place(next));
+        }
+        tasks.push(Task::Emit(Op::Nil, span));
+        tasks.push(Task::Place(end));
+        self.queue(tasks);
+        Ok(())
+    }
+
+    pub(super) fn and_or(&mut self, id: FormId, name: &str, arguments: &[FormId], place: Place) {
+        let span = self.forms.span(id);
+        let Some((last, before)) = arguments.split_last() else {
+            return self.emit(if name == "and" { Op::True } else { Op::Nil }, span);
+        };
+        let end = self.here().label();
+        let jump = if name == "and" { Op::AndJump(end) } else { Op::OrJump(end) };
+        let mut tasks = Vec::new();
+        for form in before {
+            tasks.push(Task::Form(*form, VALUE));
+            tasks.push(Task::Emit(jump, span));
+        }
+        tasks.push(Task::Form(*last, place));
+        tasks.push(Task::Place(end));
+        self.queue(tasks);
+    }
+
+    /// `(case value test result … default?)` with literal tests; a list groups several.
+    pub(super) fn case(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
+        let Some((value, clauses)) = arguments.split_first() else {
+            return self.fail(id, Reason::InvalidForm, "expected (case value test result … default?)");
+        };
+        let span = self.forms.span(id);
+        let (value, end) = (*value, self.here().label());
+        let mut tests: Vec<(Value, super::op::Target)> = Vec::new();
+        let mut results = Vec::new();
+        let mut pairs = clauses.chunks_exact(2);
+        for pair in pairs.by_ref() {
+            let [test, result] = pair else { continue };
+            let label = self.here().label();
+            let alternatives = match self.forms.get(*test) {
+                Form::List(items) => items.clone(),
+                _ => vec![*test],
+            };
+            for test in alternatives {
+                match self.forms.data(test) {
+                    Ok(constant) if tests.iter().any(|(known, _)| *known == constant) => {
+                        return self.fail(test, Reason::InvalidForm, "this test is there twice");
+                    }
+                    Ok(constant) => tests.push((constant, label)),
+                    Err(culprit) => {
+                        return self.fail(
+                            culprit,
+                            Reason::InvalidForm,
+                            "tests of case are literals; use cond or condp",
+                        );
+                    }
+                }
+            }
+            results.push((label, *result));
+        }
+        let default = pairs.remainder().first().copied();
+        self.here().open();
+        let mut tasks = vec![Task::Form(value, VALUE)];
+        tasks.push(then(move |c| {
+            let slot = c.slot(value)?;
+            c.emit(Op::Store(slot), span);
+            for (constant, label) in tests {
+                let constant = c.constant(constant);
+                c.emit(Op::JumpIfEqual(slot, constant, label), span);
+            }
+            c.queue([match default {
+                Some(default) => Task::Form(default, place),
+                None => Task::Emit(Op::NoMatch(slot), span),
+            }]);
+            Ok(())
+        }));
+        for (label, result) in results {
+            tasks.push(Task::Emit(Op::Jump(end), span));
+            tasks.push(Task::Place(label));
+            tasks.push(Task::Form(result, place));
+        }
+        tasks.push(Task::Place(end));
+        tasks.push(Task::CloseScope);
+        self.queue(tasks);
+        Ok(())
+    }
+
+    /// `(condp predicate value test result … default?)`, also `test :>> function`.
+    pub(super) fn condp(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
+        let [predicate, value, clauses @ ..] = arguments else {
+            return self.fail(
+                id,
+                Reason::InvalidForm,
+                "expected (condp predicate value test result … default?)",
+            );
+        };
+        let span = self.forms.span(id);
+        let (predicate, value, clauses) = (*predicate, *value, clauses.to_vec());
+        let names: Vec<Box<str>> = (0..3).map(|_| self.temporary()).collect();
+        let symbols: Vec<FormId> =
+            names.iter().map(|name| self.forms.add(Form::Symbol(name.clone()), span)).collect();
+        let [function, subject, found] = symbols[..] else { return Ok(()) };
+        let end = self.here().label();
+        self.here().open();
+        let mut tasks = vec![
+            Task::Form(predicate, VALUE),
+            then(move |c| c.bind(function)),
+            Task::Form(value, VALUE),
+            then(move |c| c.bind(subject)),
+        ];
+        let mut clauses = clauses.into_iter().peekable();
+        let mut default = None;
+        while let Some(test) = clauses.next() {
+            let Some(mut result) = clauses.next() else {
+                default = Some(test);
+                break;
+            };
+            let call = self.forms.add(Form::List(vec![function, test, subject]), span);
+            let next = self.here().label();
+            let piped = self.forms.keyword(result) == Some(">>");
+            tasks.push(Task::Form(call, VALUE));
+            if piped {
+                let Some(function) = clauses.next() else {
+                    return self.fail(id, Reason::InvalidForm, "a function stands after :>>");
+                };
+                result = self.forms.add(Form::List(vec![function, found]), self.forms.span(function));
+                tasks.push(then(move |c| c.bind(found)));
+                tasks.push(Task::Form(found, VALUE));
+            }
+            tasks.push(Task::Emit(Op::JumpIfFalse(next), span));
+            tasks.push(Task::Form(result, place));
+            tasks.push(Task::Emit(Op::Jump(end), span));
+            tasks.push(Task::Place(next));
+        }
+        match default {
+            Some(default) => tasks.push(Task::Form(default, place)),
+            None => tasks.extend([
+                Task::Form(subject, VALUE),
+                then(move |c| {
+                    let slot = c.slot(subject)?;
+                    c.emit(Op::Store(slot), span);
+                    c.emit(Op::NoMatch(slot), span);
+                    Ok(())
+                }),
+            ]),
+        }
+        tasks.push(Task::Place(end));
+        tasks.push(Task::CloseScope);
+        self.queue(tasks);
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! `for`, `doseq` and `dotimes`.
+
+use super::op::Target;
+use super::{Compiler, Op, Task, VALUE, then};
+use crate::error::{Fault, Reason};
+use crate::read::{FormId, Span};
+
+/// A part of a comprehension's binding vector.
+#[derive(Clone, Copy)]
+enum Clause {
+    Each(FormId, FormId),
+    When(FormId),
+    While(FormId),
+    Let(FormId),
+}
+
+impl Compiler<'_> {
+    /// `(for [x coll …] body)` gives a vector; `(doseq [x coll …] body…)` gives nil.
+    pub(super) fn comprehension(
+        &mut self,
+        id: FormId,
+        name: &str,
+        arguments: &[FormId],
+    ) -> Result<(), Fault> {
+        let collects = name == "for";
+        let shape = if collects {
+            "expected (for [name collection …] body)"
+        } else {
+            "expected (doseq [name collection …] body…)"
+        };
+        let Some((bindings, body)) = arguments.split_first() else {
+            return self.fail(id, Reason::InvalidForm, shape);
+        };
+        if collects && body.len() != 1 {
+            return self.fail(id, Reason::InvalidForm, shape);
+        }
+        let mut clauses = Vec::new();
+        for (left, right) in self.pairs(*bindings, shape)? {
+            clauses.push(match self.forms.keyword(left) {
+                None => Clause::Each(left, right),
+                Some("when") => Clause::When(right),
+                Some("while") => Clause::While(right),
+                Some("let") => Clause::Let(right),
+                Some(other) => {
+                    let message = format!("{name} knows :when, :while and :let, not :{other}");
+                    return self.fail(left, Reason::InvalidForm, message);
+                }
+            });
+        }
+        if !matches!(clauses.first(), Some(Clause::Each(..))) {
+            return self.fail(*bindings, Reason::InvalidForm, format!("{shape}: a collection comes first"));
+        }
+        let span = self.forms.span(id);
+        let done = self.here().label();
+        self.here().open();
+        let result = self.slot(id)?;
+        self.emit(if collects { Op::Vector(0) } else { Op::Nil }, span);
+        self.emit(Op::Store(result), span);
+        let body = self.body(body, VALUE, span);
+        self.queue([
+            then(move |c| {
+                c.clauses(
+                    clauses,
+                    body,
+                    if collects { Op::Collect(result) } else { Op::Pop },
+                    done,
+                    done,
+                    span,
+                )
+            }),
+            Task::Place(done),
+            Task::Emit(Op::Local(result), span),
+            Task::CloseScope,
+        ]);
+        Ok(())
+    }
+
+    /// The clauses that are left, inside those before. `next` is where the innermost collection goes on, `exit` where
+    /// it ends.
+    fn clauses(
+        &mut self,
+        mut clauses: Vec<Clause>,
+        body: Vec<Task>,
+        take: Op,
+        next: Target,
+        exit: Target,
+        span: Span,
+    ) -> Result<(), Fault> {
+        if clauses.is_empty() {
+            let mut tasks = body;
+            tasks.push(Task::Emit(take, span));
+            tasks.push(Task::Emit(Op::Jump(next), span));
+            self.queue(tasks);
+            return Ok(());
+        }
+        match clauses.remove(0) {
+            Clause::Each(pattern, collection) => {
+                self.here().open();
+                let again = self.here().label();
+                self.queue([
+                    Task::Form(collection, VALUE),
+                    then(move |c| {
+                        let iteration = c.slot(pattern)?;
+                        c.slot(pattern)?;
+                        c.emit(Op::IterStart(iteration), span);
+                        c.here().place(again);
+                        // When this collection ends, the one around it goes on.
+                        c.emit(Op::IterNext(iteration, next), span);
+                        c.queue([
+                            then(move |c| c.bind(pattern)),
+                            then(move |c| c.clauses(clauses, body, take, again, next, span)),
+                        ]);
+                        Ok(())
+                    }),
+                    Task::CloseScope,
+                ]);
+            }
+            Clause::When(condition) => self.queue([
+                Task::Form(condition, VALUE),
+                Task::Emit(Op::JumpIfFalse(next), span),
+                then(move |c| c.clauses(clauses, body, take, next, exit, span)),
+            ]),
+            Clause::While(condition) => self.queue([
+                Task::Form(condition, VALUE),
+                Task::Emit(Op::JumpIfFalse(exit), span),
+                then(move |c| c.clauses(clauses, body, take, next, exit, span)),
+            ]),
+            Clause::Let(bindings) => {
+                let pairs = self.pairs(bindings, "expected :let [name value …]")?;
+                self.here().open();
+                let mut tasks = Vec::new();
+                for (pattern, value) in pairs {
+                    tasks.push(Task::Form(value, VALUE));
+                    tasks.push(then(move |c| c.bind(pattern)));
+                }
+                tasks.push(then(move |c| c.clauses(clauses, body, take, next, exit, span)));
+                tasks.push(Task::CloseScope);
+                self.queue(tasks);
+            }
+        }
+        Ok(())
+    }
+
+    /// `(dotimes [i n] body…)`.
+    pub(super) fn dotimes(&mut self, id: FormId, arguments: &[FormId]) -> Result<(), Fault> {
+        const SHAPE: &str = "expected (dotimes [name count] body…)";
+        let Some((bindings, body)) = arguments.split_first() else {
+            return self.fail(id, Reason::InvalidForm, SHAPE);
+        };
+        let pairs = self.pairs(*bindings, SHAPE)?;
+        let [(pattern, count)] = pairs[..] else {
+            return self.fail(*bindings, Reason::InvalidForm, SHAPE);
+        };
+        let span = self.forms.span(id);
+        let (again, done) = (self.here().label(), self.here().label());
+        self.here().open();
+        let counter = self.slot(id)?;
+        self.slot(id)?;
+        let mut tasks = vec![
+            Task::Form(count, VALUE),
+            Task::Emit(Op::CountStart(counter), span),
+            Task::Place(again),
+            Task::Emit(Op::CountNext(counter, done), span),
+            then(move |c| c.bind(pattern)),
+        ];
+        tasks.extend(self.body(body, VALUE, span));
+        tasks.extend([
+            Task::Emit(Op::Pop, span),
+            Task::Emit(Op::Jump(again), span),
+            Task::Place(done),
+            Task::Emit(Op::Nil, span),
+            Task::CloseScope,
+        ]);
+        self.queue(tasks);
+        Ok(())
+    }
+}

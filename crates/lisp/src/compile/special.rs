@@ -1,0 +1,210 @@
+//! The special forms by name.
+
+use super::branch::Wanted;
+use super::thread::Position;
+use super::{Compiler, Op, Place, Task, VALUE};
+use crate::builtin;
+use crate::error::{Error, Fault, Reason};
+use crate::read::FormId;
+use crate::value::Value;
+
+/// Every special form, with its shape for people.
+const SPECIAL: &[(&str, &str)] = &[
+    ("def", "(def name docstring? value)"),
+    ("defn", "(defn name docstring? [params] body…)"),
+    ("defn-", "(defn- name docstring? [params] body…)"),
+    ("defonce", "(defonce name value)"),
+    ("let", "(let [name value …] body…)"),
+    ("letfn", "(letfn [(name [params] body…) …] body…)"),
+    ("fn", "(fn name? [params] body…)"),
+    ("if", "(if condition then else?)"),
+    ("if-not", "(if-not condition then else?)"),
+    ("if-let", "(if-let [name value] then else?)"),
+    ("if-some", "(if-some [name value] then else?)"),
+    ("when", "(when condition body…)"),
+    ("when-not", "(when-not condition body…)"),
+    ("when-let", "(when-let [name value] body…)"),
+    ("when-some", "(when-some [name value] body…)"),
+    ("when-first", "(when-first [name coll] body…)"),
+    ("cond", "(cond test value … :else value)"),
+    ("condp", "(condp predicate value test result … default?)"),
+    ("case", "(case value literal result … default?)"),
+    ("do", "(do body…)"),
+    ("loop", "(loop [name value …] body…)"),
+    ("recur", "(recur value …)"),
+    ("for", "(for [name coll :when test :let [name value] :while test …] body)"),
+    ("doseq", "(doseq [name coll …] body…)"),
+    ("dotimes", "(dotimes [name count] body…)"),
+    ("and", "(and form …)"),
+    ("or", "(or form …)"),
+    ("->", "(-> value step…)"),
+    ("->>", "(->> value step…)"),
+    ("as->", "(as-> value name step…)"),
+    ("cond->", "(cond-> value test step …)"),
+    ("cond->>", "(cond->> value test step …)"),
+    ("some->", "(some-> value step…)"),
+    ("some->>", "(some->> value step…)"),
+    ("quote", "(quote literal)"),
+    ("var", "(var name)"),
+    ("comment", "(comment anything…)"),
+    ("where", "(where field-or-path operator? value?)"),
+    ("all-of", "(all-of predicate…)"),
+    ("any-of", "(any-of predicate…)"),
+    ("none-of", "(none-of predicate…)"),
+    ("pmap", "(pmap f coll …)"),
+    ("pcalls", "(pcalls f …)"),
+    ("return", "(return value)"),
+    ("fail", "(fail value)"),
+];
+
+/// Forms of Clojure that are not here, with what to do instead.
+const ABSENT: &[(&str, &str)] = &[
+    ("defmacro", "there are no macros: write a function with defn"),
+    ("try", "errors cannot be caught: test first, for example with nil? or contains?"),
+    ("catch", "errors cannot be caught: test first, for example with nil? or contains?"),
+    ("throw", "end the program with (fail reason)"),
+    ("ns", "there are no namespaces to declare: leave it out"),
+    ("require", "everything is loaded already: str/, set/, walk/, json/ and math/ are there"),
+    ("import", "everything is loaded already: LocalDate/parse and Math/sqrt are there"),
+    ("new", "no objects can be made: use maps and functions"),
+    ("set!", "values never change: use let, loop or reduce"),
+];
+
+/// Whether a name belongs to a special form.
+pub(crate) fn is_special(name: &str) -> bool {
+    SPECIAL.iter().any(|(special, _)| *special == name)
+}
+
+/// The special forms and their shapes, in the order of the reference.
+pub(crate) fn special_forms() -> &'static [(&'static str, &'static str)] {
+    SPECIAL
+}
+
+impl Compiler<'_> {
+    /// Compiles a special form; `None` if the name belongs to none.
+    pub(super) fn special(
+        &mut self,
+        name: &str,
+        id: FormId,
+        arguments: &[FormId],
+        place: Place,
+    ) -> Option<Result<(), Fault>> {
+        let span = self.forms.span(id);
+        Some(match name {
+            "def" | "defonce" => self.def(id, name, arguments),
+            "defn" | "defn-" => self.defn(id, arguments),
+            "let" => self.let_form(id, arguments, place),
+            "letfn" => self.letfn(id, arguments, place),
+            "fn" => self.fn_form(id, arguments),
+            "if" => self.if_form(id, arguments, true, place),
+            "if-not" => self.if_form(id, arguments, false, place),
+            "when" => self.when_form(id, arguments, true, place),
+            "when-not" => self.when_form(id, arguments, false, place),
+            "if-let" | "when-let" => self.bound_choice(id, name, arguments, Wanted::Truthy, place),
+            "if-some" | "when-some" => self.bound_choice(id, name, arguments, Wanted::NotNil, place),
+            "when-first" => self.bound_choice(id, name, arguments, Wanted::First, place),
+            "cond" => self.cond(id, arguments, place),
+            "condp" => self.condp(id, arguments, place),
+            "case" => self.case(id, arguments, place),
+            "do" => {
+                let tasks = self.body(arguments, place, span);
+                self.queue(tasks);
+                Ok(())
+            }
+            "loop" => self.loop_form(id, arguments, place),
+            "recur" => self.recur(id, arguments, place),
+            "for" | "doseq" => self.comprehension(id, name, arguments),
+            "dotimes" => self.dotimes(id, arguments),
+            "and" | "or" => {
+                self.and_or(id, name, arguments, place);
+                Ok(())
+            }
+            "->" => self.thread(id, arguments, Position::First, place),
+            "->>" => self.thread(id, arguments, Position::Last, place),
+            "as->" => self.thread_as(id, arguments, place),
+            "cond->" => self.thread_cond(id, name, arguments, Position::First),
+            "cond->>" => self.thread_cond(id, name, arguments, Position::Last),
+            "some->" => self.thread_some(id, arguments, Position::First),
+            "some->>" => self.thread_some(id, arguments, Position::Last),
+            "quote" => match arguments {
+                [quoted] => self.quoted(*quoted, span),
+                _ => self.misshapen(id, name),
+            },
+            "var" => match arguments {
+                [target] => self.var(id, *target),
+                _ => self.misshapen(id, name),
+            },
+            "comment" => {
+                self.emit(Op::Nil, span);
+                Ok(())
+            }
+            "where" => self.where_form(id, arguments),
+            "all-of" | "any-of" | "none-of" => self.call_builtin(id, name, arguments),
+            "return" | "fail" => match arguments {
+                [value] => {
+                    let op = if name == "return" { Op::EndReturn } else { Op::EndFail };
+                    self.queue([Task::Form(*value, VALUE), Task::Emit(op, span)]);
+                    Ok(())
+                }
+                _ => self.misshapen(id, name),
+            },
+            "pmap" if arguments.len() < 2 => self.misshapen(id, name),
+            "pmap" | "pcalls" => self.count(id, arguments.len()).map(|count| {
+                let mut tasks: Vec<Task> = arguments.iter().map(|item| Task::Form(*item, VALUE)).collect();
+                tasks
+                    .push(Task::Emit(if name == "pmap" { Op::Pmap(count) } else { Op::Pcalls(count) }, span));
+                self.queue(tasks);
+            }),
+            _ => {
+                let (_, hint) = ABSENT.iter().find(|(absent, _)| *absent == name)?;
+                let error = Error::new(Reason::InvalidForm, format!("{name} is not supported")).hint(*hint);
+                Err(self.fault(id, error))
+            }
+        })
+    }
+
+    fn misshapen(&self, id: FormId, name: &str) -> Result<(), Fault> {
+        let shape = SPECIAL.iter().find(|(special, _)| *special == name).map_or("", |(_, shape)| shape);
+        self.fail(id, Reason::InvalidForm, format!("expected {shape}"))
+    }
+
+    fn call_builtin(&mut self, id: FormId, name: &str, arguments: &[FormId]) -> Result<(), Fault> {
+        let count = self.count(id, arguments.len())?;
+        let Some(builtin) = builtin::find(name) else { return self.misshapen(id, name) };
+        let mut tasks: Vec<Task> = arguments.iter().map(|item| Task::Form(*item, VALUE)).collect();
+        tasks.push(Task::Emit(Op::CallBuiltin(builtin, count), self.forms.span(id)));
+        self.queue(tasks);
+        Ok(())
+    }
+
+    /// `(where field)` or `(where field operator value)`.
+    fn where_form(&mut self, id: FormId, arguments: &[FormId]) -> Result<(), Fault> {
+        const OPERATORS: &[&str] = &["=", "not=", ">", "<", ">=", "<=", "includes", "in"];
+        let span = self.forms.span(id);
+        let Some(builtin) = builtin::find("where") else { return self.misshapen(id, "where") };
+        let tasks = match arguments {
+            [field] => vec![Task::Form(*field, VALUE), Task::Emit(Op::CallBuiltin(builtin, 1), span)],
+            [field, operator, value] => {
+                let name = self.forms.symbol(*operator).or_else(|| self.forms.keyword(*operator));
+                let Some(name) = name.filter(|name| OPERATORS.contains(name)) else {
+                    let found = name.unwrap_or("this");
+                    let message = format!("where knows {}, not {found}", OPERATORS.join(" "));
+                    return self.fail(*operator, Reason::InvalidWhereOperator, message);
+                };
+                let operator = self.constant(Value::keyword(name));
+                vec![
+                    Task::Form(*field, VALUE),
+                    Task::Emit(Op::Const(operator), span),
+                    Task::Form(*value, VALUE),
+                    Task::Emit(Op::CallBuiltin(builtin, 3), span),
+                ]
+            }
+            _ => {
+                let message = "expected (where field) or (where field operator value)";
+                return self.fail(id, Reason::InvalidWhereForm, message);
+            }
+        };
+        self.queue(tasks);
+        Ok(())
+    }
+}

@@ -1,0 +1,256 @@
+//! The reader: text to forms, with the place of everything.
+//!
+//! It works through the text with a list of what is open, so nesting costs no stack. What cannot be read is named with
+//! its line and column, and a bracket that does not fit with the one it was to close.
+
+mod form;
+mod position;
+mod token;
+
+use std::collections::BTreeSet;
+
+pub(crate) use form::{Form, FormId, Forms, Span};
+pub(crate) use position::position;
+pub(crate) use token::is_keyword;
+use token::{Bracket, Token, Tokens};
+
+use crate::error::{Error, Fault, Reason};
+use crate::value::Value;
+use crate::value::text::shorten;
+
+/// Forms nested deeper than this are no program that somebody meant.
+const MAX_NESTING: usize = 500;
+/// Bytes of source.
+const MAX_SOURCE: usize = 1 << 20;
+
+/// Something that waits for its end.
+struct Open {
+    kind: Opener,
+    at: usize,
+    items: Vec<FormId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opener {
+    List,
+    Vector,
+    Map,
+    Set,
+    Lambda,
+    /// Waits for exactly one form.
+    Quote,
+    VarQuote,
+    Discard,
+}
+
+impl Opener {
+    fn text(self) -> &'static str {
+        match self {
+            Opener::List => "(",
+            Opener::Vector => "[",
+            Opener::Map => "{",
+            Opener::Set => "#{",
+            Opener::Lambda => "#(",
+            Opener::Quote => "'",
+            Opener::VarQuote => "#'",
+            Opener::Discard => "#_",
+        }
+    }
+
+    fn close(self) -> Option<char> {
+        match self {
+            Opener::List | Opener::Lambda => Some(')'),
+            Opener::Vector => Some(']'),
+            Opener::Map | Opener::Set => Some('}'),
+            Opener::Quote | Opener::VarQuote | Opener::Discard => None,
+        }
+    }
+}
+
+/// Reads all forms of a program.
+pub(crate) fn read(source: &str) -> Result<Forms, Fault> {
+    if source.len() > MAX_SOURCE {
+        return Err(trouble("", 0, &format!("the source is longer than {MAX_SOURCE} bytes")));
+    }
+    let mut reader = Reader { source, forms: Forms::default(), open: Vec::new() };
+    let mut tokens = Tokens::new(source);
+    while let Some((token, at)) = tokens.next()? {
+        reader.take(token, at, tokens.at())?;
+    }
+    reader.finish()
+}
+
+/// Whether a text ends in the middle of a form, so that more lines could complete it.
+pub(crate) fn is_unfinished(source: &str) -> bool {
+    match read(source) {
+        Ok(_) => false,
+        Err(error) => {
+            error.message.ends_with("is never closed") || error.message.ends_with("needs a form after it")
+        }
+    }
+}
+
+/// A parse error at a byte of the source.
+pub(crate) fn trouble(source: &str, at: usize, message: &str) -> Fault {
+    let place = position(source, at);
+    let mut error =
+        Error::new(Reason::ParseError, format!("line {}, column {}: {message}", place.line, place.column));
+    error.at = Some(place);
+    let rest = source.get(at..).unwrap_or_default();
+    error.form = Some(shorten(rest.lines().next().unwrap_or_default(), 20).into_owned());
+    Box::new(error)
+}
+
+struct Reader<'s> {
+    source: &'s str,
+    forms: Forms,
+    open: Vec<Open>,
+}
+
+impl Reader<'_> {
+    fn take(&mut self, token: Token, at: usize, end: usize) -> Result<(), Fault> {
+        match token {
+            Token::Open(bracket) => self.start(
+                match bracket {
+                    Bracket::Round => Opener::List,
+                    Bracket::Square => Opener::Vector,
+                    Bracket::Curly => Opener::Map,
+                    Bracket::HashRound => Opener::Lambda,
+                    Bracket::HashCurly => Opener::Set,
+                },
+                at,
+            ),
+            Token::Quote => self.start(Opener::Quote, at),
+            Token::VarQuote => self.start(Opener::VarQuote, at),
+            Token::Discard => self.start(Opener::Discard, at),
+            Token::Close(close) => self.close(close, at, end),
+            Token::Literal(value) => {
+                let id = self.forms.add(Form::Literal(value), Span::new(at, end));
+                self.complete(id);
+                Ok(())
+            }
+            Token::Symbol(name) => {
+                let id = self.forms.add(Form::Symbol(name.into()), Span::new(at, end));
+                self.complete(id);
+                Ok(())
+            }
+        }
+    }
+
+    fn start(&mut self, kind: Opener, at: usize) -> Result<(), Fault> {
+        if self.open.len() >= MAX_NESTING {
+            return Err(trouble(
+                self.source,
+                at,
+                &format!("forms are nested deeper than {MAX_NESTING} levels"),
+            ));
+        }
+        self.open.push(Open { kind, at, items: Vec::new() });
+        Ok(())
+    }
+
+    /// A form has been read; it belongs to whatever is open.
+    fn complete(&mut self, id: FormId) {
+        let mut id = id;
+        loop {
+            let end = self.forms.span(id).end as usize;
+            match self.open.last_mut() {
+                None => {
+                    self.forms.top.push(id);
+                    return;
+                }
+                Some(open) if open.kind.close().is_some() => {
+                    open.items.push(id);
+                    return;
+                }
+                Some(open) => {
+                    let (kind, at) = (open.kind, open.at);
+                    self.open.pop();
+                    id = match kind {
+                        Opener::Quote => self.forms.add(Form::Quote(id), Span::new(at, end)),
+                        Opener::VarQuote => self.forms.add(Form::VarQuote(id), Span::new(at, end)),
+                        _ => return, // discarded
+                    };
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, close: char, at: usize, end: usize) -> Result<(), Fault> {
+        let Some(open) = self.open.pop() else {
+            return Err(trouble(
+                self.source,
+                at,
+                &format!("{close} closes nothing: there is one bracket too many"),
+            ));
+        };
+        match open.kind.close() {
+            None => return Err(self.lonely(&open)),
+            Some(expected) if expected != close => {
+                let opened = position(self.source, open.at);
+                let message = format!(
+                    "{close} does not close {} opened at line {}, column {}",
+                    open.kind.text(),
+                    opened.line,
+                    opened.column
+                );
+                return Err(trouble(self.source, at, &message));
+            }
+            Some(_) => {}
+        }
+        let form = match open.kind {
+            Opener::Vector => Form::Vector(open.items),
+            Opener::Map => {
+                if open.items.len() % 2 == 1 {
+                    let message = format!(
+                        "a map needs pairs of key and value, this one has {} forms",
+                        open.items.len()
+                    );
+                    return Err(trouble(self.source, open.at, &message));
+                }
+                self.no_duplicates(open.items.iter().copied().step_by(2), "key")?;
+                Form::Map(open.items)
+            }
+            Opener::Set => {
+                self.no_duplicates(open.items.iter().copied(), "member")?;
+                Form::Set(open.items)
+            }
+            Opener::Lambda => Form::Lambda(open.items),
+            _ => Form::List(open.items),
+        };
+        let id = self.forms.add(form, Span::new(open.at, end));
+        self.complete(id);
+        Ok(())
+    }
+
+    fn no_duplicates(&self, items: impl Iterator<Item = FormId>, what: &str) -> Result<(), Fault> {
+        let (mut seen, mut names) = (BTreeSet::<Value>::new(), BTreeSet::new());
+        for id in items {
+            let new = match self.forms.symbol(id) {
+                Some(name) => names.insert(name),
+                None => {
+                    self.forms.data(id).is_ok_and(|value| seen.insert(value)) || self.forms.data(id).is_err()
+                }
+            };
+            if !new {
+                let at = self.forms.span(id).start as usize;
+                return Err(trouble(self.source, at, &format!("this {what} is there twice")));
+            }
+        }
+        Ok(())
+    }
+
+    fn lonely(&self, open: &Open) -> Fault {
+        trouble(self.source, open.at, &format!("{} needs a form after it", open.kind.text()))
+    }
+
+    fn finish(mut self) -> Result<Forms, Fault> {
+        match self.open.pop() {
+            None => Ok(self.forms),
+            Some(open) if open.kind.close().is_none() => Err(self.lonely(&open)),
+            Some(open) => {
+                Err(trouble(self.source, open.at, &format!("{} is never closed", open.kind.text())))
+            }
+        }
+    }
+}

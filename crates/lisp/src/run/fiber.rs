@@ -1,0 +1,158 @@
+//! One thread of evaluation: its stack of values, its frames, its view of the definitions.
+
+use std::sync::Arc;
+
+use super::prints::Prints;
+use super::work::Work;
+use crate::error::{Fault, Reason};
+use crate::outcome::ToolRecord;
+use crate::value::{Function, Text, Value};
+
+/// A running program or branch of `pmap`.
+pub(crate) struct Fiber {
+    pub(crate) stack: Vec<Value>,
+    pub(crate) frames: Vec<Frame>,
+    /// The definitions this run made, by global; shared with branches until one of them defines something.
+    pub(crate) globals: Arc<Vec<Option<Global>>>,
+    /// What functions called by name returned last, by global.
+    pub(crate) returns: Vec<Option<Shape>>,
+    /// What the call that a work frame asked for answered.
+    pub(crate) answer: Option<Value>,
+    pub(crate) prints: Prints,
+    pub(crate) calls: Vec<ToolRecord>,
+    /// The fiber that waits for this one, and which branch this is.
+    pub(crate) parent: Option<(usize, usize)>,
+    /// Frames below the first of this fiber.
+    pub(crate) depth: usize,
+}
+
+/// A definition during a run.
+#[derive(Clone, Default)]
+pub(crate) struct Global {
+    pub(crate) value: Option<Value>,
+    pub(crate) doc: Option<Text>,
+}
+
+/// What is being done, innermost last.
+pub(crate) enum Frame {
+    Code(CodeFrame),
+    /// A builtin that calls functions.
+    Work(Box<dyn Work>),
+    /// `pmap` or `pcalls`, waiting for its branches.
+    Branches(Branches),
+}
+
+/// A closure that is running.
+pub(crate) struct CodeFrame {
+    pub(crate) function: Arc<Function>,
+    pub(crate) arity: u32,
+    pub(crate) pc: usize,
+    /// Where its slots start on the stack.
+    pub(crate) base: usize,
+    /// How high the stack is when it is gone.
+    pub(crate) floor: usize,
+    /// The names of its unit, as this run resolved them.
+    pub(crate) links: usize,
+    /// Which definitions remember what it returns.
+    pub(crate) record: u32,
+}
+
+/// The branches of a `pmap` or `pcalls`.
+pub(crate) struct Branches {
+    pub(crate) reason: Reason,
+    /// What each branch calls.
+    pub(crate) calls: Vec<(Value, Vec<Value>)>,
+    /// The first branch that was not started yet.
+    pub(crate) next: usize,
+    pub(crate) finished: Vec<Option<Finished>>,
+    /// The first branch that failed.
+    pub(crate) failed: Option<usize>,
+    /// The fibers of branches that have not finished, by branch.
+    pub(crate) running: Vec<(usize, usize)>,
+}
+
+/// A branch that has ended.
+pub(crate) struct Finished {
+    pub(crate) result: Result<Value, Fault>,
+    pub(crate) prints: Prints,
+    pub(crate) calls: Vec<ToolRecord>,
+}
+
+/// The kind and size of a value, without the value.
+#[derive(Clone)]
+pub(crate) enum Shape {
+    Plain(&'static str),
+    Sized(&'static str, usize),
+    Function(Arc<Function>),
+}
+
+impl Shape {
+    pub(crate) fn of(value: &Value) -> Shape {
+        match value {
+            Value::Vector(items) => Shape::Sized("list", items.len()),
+            Value::Map(entries) => Shape::Sized("map", entries.len()),
+            Value::Set(members) => Shape::Sized("set", members.len()),
+            Value::Function(function) => Shape::Function(Arc::clone(function)),
+            other => Shape::Plain(other.kind()),
+        }
+    }
+
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Shape::Plain(kind) => (*kind).to_string(),
+            Shape::Sized(kind, count) => format!("{kind}[{count}]"),
+            Shape::Function(function) => function.label(),
+        }
+    }
+}
+
+impl Fiber {
+    pub(crate) fn new(globals: Arc<Vec<Option<Global>>>, depth: usize) -> Self {
+        Fiber {
+            stack: Vec::new(),
+            frames: Vec::new(),
+            globals,
+            returns: Vec::new(),
+            answer: None,
+            prints: Prints::default(),
+            calls: Vec::new(),
+            parent: None,
+            depth,
+        }
+    }
+
+    /// Hands a result to whoever asked for it.
+    pub(crate) fn deliver(&mut self, value: Value) {
+        match self.frames.last() {
+            Some(Frame::Code(_)) => self.stack.push(value),
+            _ => self.answer = Some(value),
+        }
+    }
+
+    /// The definition this run made under a number.
+    #[inline]
+    pub(crate) fn global(&self, index: u32) -> Option<&Global> {
+        self.globals.get(index as usize)?.as_ref()
+    }
+
+    /// Defines something.
+    pub(crate) fn define(&mut self, index: u32, global: Global) {
+        let globals = Arc::make_mut(&mut self.globals);
+        if globals.len() <= index as usize {
+            globals.resize_with(index as usize + 1, || None);
+        }
+        if let Some(slot) = globals.get_mut(index as usize) {
+            *slot = Some(global);
+        }
+    }
+
+    /// Remembers what a function called by its name returned.
+    pub(crate) fn returned(&mut self, index: u32, shape: Shape) {
+        if self.returns.len() <= index as usize {
+            self.returns.resize_with(index as usize + 1, || None);
+        }
+        if let Some(slot) = self.returns.get_mut(index as usize) {
+            *slot = Some(shape);
+        }
+    }
+}

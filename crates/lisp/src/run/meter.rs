@@ -1,0 +1,200 @@
+//! Counting what a run uses, before it uses it.
+
+use std::time::Duration;
+
+use crate::error::{Fault, Reason, fault};
+use crate::limits::{CancelToken, Clock, Limits};
+
+/// Units of fuel between two looks at the clock and the host's wish to end.
+const SLICE: u64 = 1024;
+
+/// What is used and what is left.
+pub(crate) struct Meter {
+    /// Fuel until the next look.
+    slice: u64,
+    /// Fuel after that.
+    rest: u64,
+    jumps_left: u64,
+    tool_calls: usize,
+    /// Bytes alive when they were last counted.
+    live: usize,
+    /// Bytes asked for since then, some of which may be free again.
+    since: usize,
+    peak: usize,
+    limits: Limits,
+    clock: Option<Clock>,
+    cancel: CancelToken,
+    start: Duration,
+    /// Time that tools took.
+    away: Duration,
+}
+
+impl Meter {
+    pub(crate) fn new(limits: Limits, clock: Option<Clock>, cancel: CancelToken) -> Self {
+        let start = clock.as_ref().map_or(Duration::ZERO, |clock| clock());
+        let slice = limits.fuel.min(SLICE);
+        Meter {
+            slice,
+            rest: limits.fuel - slice,
+            jumps_left: limits.loop_jumps,
+            tool_calls: 0,
+            live: 0,
+            since: 0,
+            peak: 0,
+            limits,
+            clock,
+            cancel,
+            start,
+            away: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// One unit of fuel.
+    #[inline]
+    pub(crate) fn tick(&mut self) -> Result<(), Fault> {
+        if self.slice == 0 {
+            self.refill(1)?;
+        } else {
+            self.slice -= 1;
+        }
+        Ok(())
+    }
+
+    /// So many units of fuel.
+    #[inline]
+    pub(crate) fn charge(&mut self, units: u64) -> Result<(), Fault> {
+        match self.slice.checked_sub(units) {
+            Some(left) => {
+                self.slice = left;
+                Ok(())
+            }
+            None => self.refill(units),
+        }
+    }
+
+    /// Fuel for looking at so many elements.
+    #[inline]
+    pub(crate) fn visit(&mut self, elements: usize) -> Result<(), Fault> {
+        self.charge(elements as u64)
+    }
+
+    #[cold]
+    fn refill(&mut self, units: u64) -> Result<(), Fault> {
+        let total = self.slice.saturating_add(self.rest);
+        let Some(left) = total.checked_sub(units) else {
+            (self.slice, self.rest) = (0, 0);
+            return fault(
+                Reason::FuelExceeded,
+                format!("execution exceeded {} units of fuel", self.limits.fuel),
+            );
+        };
+        self.slice = left.min(SLICE);
+        self.rest = left - self.slice;
+        self.look()
+    }
+
+    /// Looks at the clock and at the host's wish.
+    pub(crate) fn look(&self) -> Result<(), Fault> {
+        if self.cancel.is_cancelled() {
+            return fault(Reason::Cancelled, "execution was cancelled");
+        }
+        if let Some(clock) = &self.clock {
+            let total = clock().saturating_sub(self.start);
+            if total > self.limits.deadline {
+                let message = format!("execution and tools exceeded {} ms", self.limits.deadline.as_millis());
+                return fault(Reason::Timeout, message);
+            }
+            if total.saturating_sub(self.away) > self.limits.time {
+                let message = format!("execution exceeded {} ms", self.limits.time.as_millis());
+                return fault(Reason::Timeout, message);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn now(&self) -> Option<Duration> {
+        self.clock.as_ref().map(|clock| clock())
+    }
+
+    /// Does not count the time between two moments.
+    pub(crate) fn exclude(&mut self, time: Duration) {
+        self.away += time;
+    }
+
+    pub(crate) fn fuel_used(&self) -> u64 {
+        self.limits.fuel - self.rest - self.slice
+    }
+
+    /// Asks for memory before it is taken.
+    #[inline]
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), Fault> {
+        let since = self.since.saturating_add(bytes);
+        let total = self.live.saturating_add(since);
+        if total > self.limits.memory {
+            return self.out_of_memory();
+        }
+        self.since = since;
+        self.peak = self.peak.max(total);
+        Ok(())
+    }
+
+    #[cold]
+    pub(crate) fn out_of_memory(&self) -> Result<(), Fault> {
+        let message = format!("execution exceeded {} MiB of memory", self.limits.memory >> 20);
+        fault(Reason::MemoryExceeded, message)
+    }
+
+    /// Bytes that may still be asked for.
+    pub(crate) fn room(&self) -> usize {
+        self.limits.memory.saturating_sub(self.live).saturating_sub(self.since)
+    }
+
+    /// Whether so much was asked for that what is alive should be counted again.
+    #[inline]
+    pub(crate) fn wants_count(&self) -> bool {
+        self.since > self.limits.memory / 8
+    }
+
+    /// What is alive has been counted. Room for less than a sixteenth is too little to go on with.
+    pub(crate) fn counted(&mut self, live: usize) -> Result<(), Fault> {
+        (self.live, self.since) = (live, 0);
+        if live.saturating_add(self.limits.memory / 16) > self.limits.memory {
+            return self.out_of_memory();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn peak(&self) -> usize {
+        self.peak
+    }
+
+    /// One jump of `recur`.
+    #[inline]
+    pub(crate) fn jump(&mut self) -> Result<(), Fault> {
+        if let Some(left) = self.jumps_left.checked_sub(1) {
+            self.jumps_left = left;
+            Ok(())
+        } else {
+            let message = format!("execution exceeded {} loop jumps", self.limits.loop_jumps);
+            fault(Reason::LoopLimitExceeded, message)
+        }
+    }
+
+    /// One call of a tool.
+    pub(crate) fn tool_call(&mut self) -> Result<(), Fault> {
+        if self.tool_calls >= self.limits.tool_calls {
+            let message = format!("execution exceeded {} tool calls", self.limits.tool_calls);
+            return fault(Reason::ToolLimitExceeded, message);
+        }
+        self.tool_calls += 1;
+        Ok(())
+    }
+
+    pub(crate) fn tool_calls(&self) -> usize {
+        self.tool_calls
+    }
+}

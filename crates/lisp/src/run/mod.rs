@@ -1,0 +1,364 @@
+//! The evaluator: a machine with its own stack, that stops wherever it needs the host and goes on from there.
+
+mod branches;
+mod call;
+mod closure;
+pub(crate) mod context;
+mod fiber;
+mod link;
+mod live;
+mod machine;
+mod meter;
+mod names;
+mod prints;
+mod records;
+mod tools;
+pub(crate) mod work;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use call::apply_data;
+pub(crate) use context::Context;
+use fiber::{CodeFrame, Fiber, Frame, Global};
+use link::Links;
+use machine::Stop;
+use meter::Meter;
+use prints::Prints;
+use records::Records;
+
+use crate::compile::{Quick, Unit};
+use crate::env::Env;
+use crate::error::{Error, Fault, Reason};
+use crate::memory::Definition;
+use crate::outcome::{End, Outcome, ToolRecord, Usage};
+use crate::value::{Closure, Function, Map, Value, function};
+
+/// A tool call that waits for its answer.
+#[derive(Clone, Debug)]
+pub struct PendingCall {
+    /// Tells calls of one step apart.
+    pub id: usize,
+    /// The tool.
+    pub name: String,
+    /// The arguments: a map with string keys.
+    pub args: Map,
+}
+
+/// What a run needs next.
+pub enum Step {
+    /// The answers of these calls, in this order. Those of parallel branches come together.
+    Call(Vec<PendingCall>),
+    /// Nothing: it is over.
+    Done(Box<Outcome>),
+}
+
+/// The answer of a tool: a value, or the text of its error.
+pub type Answer = Result<Value, String>;
+
+/// A program that is running: a plain state machine that any executor can drive.
+///
+/// ```
+/// use scrollback_lisp::{Env, Program, Step, Tool, Value};
+/// let program = Program::compile("(inc (tool/fetch {:id 7}))")?;
+/// let mut run = program.start(Env::new().tool(Tool::pending("fetch", None)));
+/// let Step::Call(calls) = run.resume([]) else { return Ok(()) };
+/// assert_eq!(Value::Map(calls[0].args.clone()).to_string(), r#"{"id" 7}"#);
+/// let Step::Done(outcome) = run.resume([Ok(Value::from(41))]) else { return Ok(()) };
+/// assert_eq!(outcome.value(), Some(&Value::from(42)));
+/// # Ok::<(), scrollback_lisp::Error>(())
+/// ```
+pub struct Run {
+    machine: Machine,
+    /// The fibers whose calls are out, in the order they were handed out.
+    out: Vec<usize>,
+    handed_out: Option<Duration>,
+    /// Why it never started.
+    refused: Option<Fault>,
+    over: bool,
+}
+
+/// Everything a run consists of.
+pub(crate) struct Machine {
+    pub(crate) env: Env,
+    pub(crate) context: Context,
+    pub(crate) links: Vec<Links>,
+    /// Numbers of definitions by name.
+    pub(crate) global_names: HashMap<Box<str>, u32>,
+    /// Definitions as they were before the run, by number.
+    pub(crate) base: Vec<Global>,
+    /// Whether a definition has the name of an arithmetic builtin.
+    pub(crate) shadowed: bool,
+    pub(crate) records: Records,
+    pub(crate) fibers: Vec<Option<Fiber>>,
+    /// Fibers that can go on.
+    ready: Vec<usize>,
+    /// Fibers whose tool call was not handed out yet.
+    waiting: Vec<usize>,
+    /// Fibers that may start another branch.
+    starting: Vec<usize>,
+    /// The fiber that is running, whose place must stay free.
+    reserved: Vec<usize>,
+}
+
+/// A piece of the log of a run.
+enum Piece {
+    Fiber(Box<Fiber>),
+    Log(Prints, Vec<ToolRecord>),
+}
+
+impl Machine {
+    fn new(env: Env) -> Self {
+        let meter = Meter::new(env.limits.clone(), env.clock.clone(), env.cancel.clone());
+        let context = Context {
+            meter,
+            prints: Prints::default(),
+            warnings: Vec::new(),
+            now: env.now,
+            next_id: env.memory.last_id.max(function::FIRST_ID),
+            missing: None,
+            missing_in_list: None,
+            docs: Vec::new(),
+        };
+        let quick = |name: &str| Quick::of(name, 1).or(Quick::of(name, 2)).is_some();
+        let shadowed = env.memory.iter().any(|(name, _)| quick(name));
+        Machine {
+            context,
+            links: Vec::new(),
+            global_names: HashMap::new(),
+            base: Vec::new(),
+            shadowed,
+            records: Records::default(),
+            fibers: Vec::new(),
+            ready: Vec::new(),
+            waiting: Vec::new(),
+            starting: Vec::new(),
+            reserved: Vec::new(),
+            env,
+        }
+    }
+
+    /// Gets the program ready.
+    fn load(&mut self, unit: &Arc<Unit>) {
+        let mut fiber = Fiber::new(Arc::new(Vec::new()), 0);
+        let main = unit.proto(unit.main);
+        let slots = main.arities.first().map_or(0, |arity| arity.slots);
+        fiber.stack.resize_with(usize::from(slots), Value::default);
+        let closure = Closure { unit: Arc::clone(unit), proto: unit.main, captures: Arc::new([]) };
+        let function = Arc::new(Function::closure(0, closure));
+        let links = self.links_of(unit);
+        fiber.frames.push(Frame::Code(CodeFrame {
+            function,
+            arity: 0,
+            pc: 0,
+            base: 0,
+            floor: 0,
+            links,
+            record: 0,
+        }));
+        self.fibers.push(Some(fiber));
+        self.ready.push(0);
+    }
+
+    /// Runs until tools are needed or everything is over. `Ok(None)`: tools are needed.
+    fn advance(&mut self) -> Result<Option<End>, Fault> {
+        loop {
+            if let Some(id) = self.ready.pop() {
+                let Some(mut fiber) = self.fibers.get_mut(id).and_then(Option::take) else { continue };
+                std::mem::swap(&mut self.context.prints, &mut fiber.prints);
+                self.reserved.push(id);
+                let stop = self.run_fiber(&mut fiber);
+                self.reserved.pop();
+                std::mem::swap(&mut self.context.prints, &mut fiber.prints);
+                let parent = fiber.parent;
+                if let Some(slot) = self.fibers.get_mut(id) {
+                    *slot = Some(fiber);
+                }
+                match (stop, parent) {
+                    (Ok(Stop::Finished(value)), None) => return Ok(Some(End::Value(value))),
+                    (Ok(Stop::Returned(value)), _) => return Ok(Some(End::Returned(value))),
+                    (Ok(Stop::Finished(value)), Some(_)) => self.branch_ended(id, Ok(value))?,
+                    (Ok(Stop::Waiting), parent) => {
+                        self.waiting.push(id);
+                        self.starting.extend(parent.map(|(parent, _)| parent));
+                    }
+                    (Ok(Stop::Branching), _) => self.starting.push(id),
+                    (Err(error), None) => return Err(error),
+                    (Err(error), Some(_)) => self.branch_ended(id, Err(error))?,
+                }
+            } else if let Some(id) = self.starting.pop() {
+                self.next_branch(id)?;
+            } else if self.waiting.is_empty() {
+                let error = Error::new(Reason::RuntimeError, "nothing is left to run");
+                return Err(Box::new(error));
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What a fiber and its branches printed and called, in order.
+    fn collect_log(&mut self, fiber: Fiber) -> (Prints, Vec<ToolRecord>) {
+        let limits = self.context.meter.limits().clone();
+        let (mut prints, mut calls) = (Prints::default(), Vec::new());
+        // The first piece is the last of the list.
+        let mut pieces = vec![Piece::Fiber(Box::new(fiber))];
+        while let Some(piece) = pieces.pop() {
+            match piece {
+                Piece::Log(more, made) => {
+                    prints.append(more, &limits);
+                    calls.extend(made);
+                }
+                Piece::Fiber(mut fiber) => {
+                    if let Some(Frame::Branches(branches)) = fiber.frames.pop() {
+                        let mut inner = Vec::new();
+                        for (branch, finished) in branches.finished.into_iter().enumerate() {
+                            let running = branches.running.iter().find(|(running, _)| *running == branch);
+                            if let Some(finished) = finished {
+                                inner.push(Piece::Log(finished.prints, finished.calls));
+                            } else if let Some((_, id)) = running
+                                && let Some(child) = self.fibers.get_mut(*id).and_then(Option::take)
+                            {
+                                inner.push(Piece::Fiber(Box::new(child)));
+                            }
+                        }
+                        pieces.extend(inner.into_iter().rev());
+                    }
+                    prints.append(std::mem::take(&mut fiber.prints), &limits);
+                    calls.append(&mut fiber.calls);
+                }
+            }
+        }
+        (prints, calls)
+    }
+
+    fn outcome(&mut self, result: Result<End, Fault>) -> Outcome {
+        let mut memory = self.env.memory.clone();
+        memory.runs += 1;
+        let root = self.fibers.first_mut().and_then(Option::take);
+        if let (Ok(_), Some(fiber)) = (&result, &root) {
+            memory.last_id = self.context.next_id;
+            for (name, index) in &self.global_names {
+                let returns = fiber.returns.get(*index as usize).and_then(Option::as_ref);
+                let old = self.env.memory.get(name);
+                match (fiber.global(*index), returns, old) {
+                    (Some(global), returns, _) => {
+                        let returns = returns.map(fiber::Shape::label);
+                        let (value, doc) = (global.value.clone(), global.doc.clone());
+                        memory.insert(name, Definition { value, doc, returns, run: memory.runs });
+                    }
+                    (None, Some(returns), Some(old)) => {
+                        memory.insert(name, Definition { returns: Some(returns.label()), ..old.clone() });
+                    }
+                    _ => {}
+                }
+            }
+        } else {
+            memory = self.env.memory.clone();
+        }
+        let (prints, tool_calls) = root.map(|root| self.collect_log(root)).unwrap_or_default();
+        let meter = &self.context.meter;
+        Outcome {
+            result: result.map_err(|error| *error),
+            memory,
+            prints: prints.entries,
+            prints_dropped: prints.dropped,
+            tool_calls,
+            warnings: std::mem::take(&mut self.context.warnings),
+            usage: Usage {
+                fuel: meter.fuel_used(),
+                memory_bytes: meter.peak(),
+                tool_calls: meter.tool_calls(),
+            },
+        }
+    }
+}
+
+impl Run {
+    /// A run that is refused unless every name stands for something.
+    pub(crate) fn start(unit: &Arc<Unit>, env: Env) -> Run {
+        let mut run = Run::start_unchecked(unit, env);
+        run.refused = run.machine.check_names(unit).err();
+        run
+    }
+
+    pub(crate) fn start_unchecked(unit: &Arc<Unit>, env: Env) -> Run {
+        let mut machine = Machine::new(env);
+        machine.load(unit);
+        Run { machine, out: Vec::new(), handed_out: None, refused: None, over: false }
+    }
+
+    /// Goes on with the answers of the calls handed out last, in their order. Too few answers are errors of the tools
+    /// that got none. A run that is over has nothing more to say: an error says so.
+    pub fn resume(&mut self, answers: impl IntoIterator<Item = Answer>) -> Step {
+        if self.over {
+            let error = Error::new(Reason::RuntimeError, "the run is over");
+            return Step::Done(Box::new(self.machine.outcome(Err(Box::new(error)))));
+        }
+        if let Some(error) = self.refused.take() {
+            return self.finish(Err(error));
+        }
+        let result = self.take(answers).and_then(|()| self.machine.advance());
+        match result {
+            Ok(None) => {
+                let calls = self.hand_out();
+                Step::Call(calls)
+            }
+            Ok(Some(end)) => self.finish(Ok(end)),
+            Err(error) => self.finish(Err(error)),
+        }
+    }
+
+    fn finish(&mut self, result: Result<End, Fault>) -> Step {
+        self.over = true;
+        Step::Done(Box::new(self.machine.outcome(result)))
+    }
+
+    fn hand_out(&mut self) -> Vec<PendingCall> {
+        self.handed_out = self.machine.context.meter.now();
+        self.out = std::mem::take(&mut self.machine.waiting);
+        let call = |(at, id): (usize, &usize)| {
+            let fiber = self.machine.fibers.get(*id)?.as_ref()?;
+            let record = fiber.calls.last()?;
+            Some(PendingCall { id: at, name: record.name.clone(), args: record.args.clone() })
+        };
+        self.out.iter().enumerate().filter_map(call).collect()
+    }
+
+    /// Gives every waiting fiber its answer.
+    fn take(&mut self, answers: impl IntoIterator<Item = Answer>) -> Result<(), Fault> {
+        let machine = &mut self.machine;
+        let now = machine.context.meter.now();
+        let took = now.zip(self.handed_out.take()).map(|(now, then)| now.saturating_sub(then));
+        machine.context.meter.exclude(took.unwrap_or_default());
+        let mut answers = answers.into_iter();
+        let mut ready = Vec::new();
+        for id in std::mem::take(&mut self.out) {
+            let answer = answers.next().unwrap_or_else(|| Err("no answer was given".into()));
+            let Some(Some(fiber)) = machine.fibers.get_mut(id) else { continue };
+            let mut name = String::new();
+            if let Some(record) = fiber.calls.last_mut() {
+                name.clone_from(&record.name);
+                record.result.clone_from(&answer);
+                record.duration = took;
+            }
+            match answer {
+                Ok(value) => {
+                    let parts = machine.context.parts(&value)?;
+                    machine.context.meter.reserve(parts as usize * 32)?;
+                    fiber.deliver(value);
+                    ready.push(id);
+                }
+                Err(text) => {
+                    let text = crate::value::text::shorten(&text, 2000).into_owned();
+                    let error = Error::new(Reason::ToolError, format!("Tool '{name}' failed: {text}"));
+                    machine.fiber_failed(id, Box::new(error))?;
+                }
+            }
+        }
+        // The first branch goes on first.
+        machine.ready.extend(ready.into_iter().rev());
+        machine.context.meter.look()
+    }
+}

@@ -1,0 +1,103 @@
+//! What names stand for while a program runs, and how definitions are made.
+
+use super::Machine;
+use super::fiber::{Fiber, Global};
+use super::link::Meaning;
+use crate::compile::Quick;
+use crate::error::{Error, Fault, Reason};
+use crate::value::{Closure, Value};
+
+impl Machine {
+    /// The value a definition has now.
+    #[inline]
+    pub(super) fn definition<'f>(&'f self, fiber: &'f Fiber, index: u32) -> Option<&'f Value> {
+        match fiber.global(index) {
+            Some(global) => global.value.as_ref(),
+            None => self.base.get(index as usize)?.value.as_ref(),
+        }
+    }
+
+    /// What a free name stands for now.
+    pub(super) fn global(&mut self, fiber: &Fiber, links: usize, name: u32) -> Result<Value, Fault> {
+        let Some(link) = self.links.get(links).and_then(|links| links.names.get(name as usize)) else {
+            return Ok(Value::Nil);
+        };
+        if let Some(index) = link.global
+            && let Some(value) = self.definition(fiber, index)
+        {
+            return Ok(value.clone());
+        }
+        match &link.otherwise {
+            Meaning::Builtin(_, value) | Meaning::Value(value) | Meaning::Tool(value) => Ok(value.clone()),
+            Meaning::NoData => {
+                self.warn_no_data(links, name);
+                Ok(Value::Nil)
+            }
+            Meaning::Ambiguous => Err(self.ambiguous(links, name)),
+            Meaning::Unbound => {
+                match self.links.get(links).and_then(|links| links.unit.names.get(name as usize)) {
+                    Some(name) => Err(self.unbound(name)),
+                    None => Ok(Value::Nil),
+                }
+            }
+        }
+    }
+
+    fn warn_no_data(&mut self, links: usize, name: u32) {
+        let text = self.name_text(links, name);
+        let known: Vec<&str> = self.env.data.keys().map(|key| &**key).collect();
+        let known = if known.is_empty() {
+            "there is no data".into()
+        } else {
+            format!("data/ has: {}", known.join(", "))
+        };
+        self.context.warn(format!("data/{text} is not there; {known}"));
+    }
+
+    pub(super) fn name_text(&self, links: usize, name: u32) -> String {
+        let links = self.links.get(links);
+        links
+            .and_then(|links| links.unit.names.get(name as usize))
+            .map_or_else(String::new, |name| name.text.as_str().into())
+    }
+
+    pub(super) fn ambiguous(&self, links: usize, name: u32) -> Fault {
+        let text = self.name_text(links, name);
+        let message = format!("{text} is both tool/{text} and data/{text}; write one of them");
+        Box::new(Error::new(Reason::AmbiguousReference, message))
+    }
+
+    pub(super) fn define(
+        &mut self,
+        fiber: &mut Fiber,
+        closure: &Closure,
+        links: usize,
+        index: u32,
+    ) -> Result<(), Fault> {
+        let Some(definition) = closure.unit.defs.get(index as usize) else { return Ok(()) };
+        let value = definition.has_value.then(|| fiber.stack.pop().unwrap_or_default());
+        let Some(name) = closure.unit.names.get(definition.name as usize) else { return Ok(()) };
+        let link = self.links.get(links).and_then(|links| links.names.get(definition.name as usize));
+        let global = match link.and_then(|link| link.global) {
+            Some(global) => global,
+            None => self.global_index(name.text.as_str()),
+        };
+        self.context.meter.reserve(128)?;
+        if Quick::of(name.text.as_str(), 1).or(Quick::of(name.text.as_str(), 2)).is_some() {
+            self.shadowed = true;
+        }
+        let keep = value.is_none().then(|| self.definition(fiber, global).cloned()).flatten();
+        if let Some(slot) = fiber.returns.get_mut(global as usize) {
+            *slot = None;
+        }
+        let parameters = match &value {
+            Some(Value::Function(function)) => function.parameters(),
+            _ => None,
+        };
+        self.context.docs.retain(|(known, ..)| known.as_str() != name.text.as_str());
+        self.context.docs.push((name.text.clone(), definition.doc.clone(), parameters));
+        fiber.define(global, Global { value: value.or(keep), doc: definition.doc.clone() });
+        fiber.stack.push(Value::Var(name.text.clone()));
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! What can be called by its own right: closures, builtins, tools, and functions made of other functions.
+
+use std::sync::Arc;
+
+use super::{Debris, Text, Value, clear_debris};
+use crate::builtin::BuiltinId;
+use crate::compile::{Proto, Unit, Written};
+
+/// A function of the language. Two are equal only if they are one and the same.
+pub struct Function {
+    id: u64,
+    body: Body,
+}
+
+enum Body {
+    Closure(Closure),
+    Builtin(BuiltinId),
+    Tool(Text),
+    Derived(Derived),
+}
+
+/// Code of a program with the values it closes over.
+pub(crate) struct Closure {
+    pub(crate) unit: Arc<Unit>,
+    pub(crate) proto: u32,
+    pub(crate) captures: Arc<[Value]>,
+}
+
+impl Closure {
+    /// The code, with its parameters and slots.
+    pub(crate) fn proto(&self) -> &Proto {
+        self.unit.proto(self.proto)
+    }
+}
+
+/// A function that calls others.
+pub(crate) enum Derived {
+    Composed(Vec<Value>),
+    Partial(Value, Vec<Value>),
+    Complement(Value),
+    Constantly(Value),
+    Juxtaposed(Vec<Value>),
+    NilSafe(Value, Vec<Value>),
+    EveryPredicate(Vec<Value>),
+    SomeFunction(Vec<Value>),
+    Where(Vec<Value>, Test, Value),
+    AllOf(Vec<Value>),
+    AnyOf(Vec<Value>),
+    NoneOf(Vec<Value>),
+    /// What `reduced` marks: the end of a `reduce`.
+    Reduced(Value),
+}
+
+/// What `where` tests a field for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Test {
+    Truthy,
+    Equal,
+    NotEqual,
+    Greater,
+    Less,
+    GreaterOrEqual,
+    LessOrEqual,
+    Includes,
+    In,
+}
+
+/// Ids below this belong to builtins and tools, which are the same in every run.
+pub(crate) const FIRST_ID: u64 = 1 << 32;
+const FIRST_TOOL_ID: u64 = 1 << 20;
+
+impl Function {
+    pub(crate) fn closure(id: u64, closure: Closure) -> Self {
+        Function { id, body: Body::Closure(closure) }
+    }
+
+    pub(crate) fn builtin(builtin: BuiltinId) -> Self {
+        Function { id: u64::from(builtin.0), body: Body::Builtin(builtin) }
+    }
+
+    /// The tool of this name, which is so far down the sorted list of tools.
+    pub(crate) fn tool(name: Text, position: usize) -> Self {
+        Function { id: FIRST_TOOL_ID + position as u64, body: Body::Tool(name) }
+    }
+
+    pub(crate) fn derived(id: u64, derived: Derived) -> Self {
+        Function { id, body: Body::Derived(derived) }
+    }
+
+    /// Tells functions apart that print alike.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn as_closure(&self) -> Option<&Closure> {
+        if let Body::Closure(closure) = &self.body { Some(closure) } else { None }
+    }
+
+    pub(crate) fn as_builtin(&self) -> Option<BuiltinId> {
+        if let Body::Builtin(builtin) = self.body { Some(builtin) } else { None }
+    }
+
+    pub(crate) fn as_tool(&self) -> Option<&Text> {
+        if let Body::Tool(name) = &self.body { Some(name) } else { None }
+    }
+
+    pub(crate) fn as_derived(&self) -> Option<&Derived> {
+        if let Body::Derived(derived) = &self.body { Some(derived) } else { None }
+    }
+
+    /// The parameters as they were written, one text per arity: `[x y]`. None for a function without source.
+    pub fn parameters(&self) -> Option<String> {
+        self.as_closure().map(|closure| closure.proto().parameter_text())
+    }
+
+    /// An expression that makes this function again, given its captures as locals.
+    pub fn source(&self) -> Option<String> {
+        let closure = self.as_closure()?;
+        let proto = closure.proto();
+        Some(match &proto.written {
+            Written::Whole => closure.unit.text(proto.span).to_string(),
+            Written::Body(span) => format!("(fn {}", closure.unit.text(*span)),
+            Written::Member(span) => {
+                format!("(letfn {} {})", closure.unit.text(*span), proto.name.as_deref().unwrap_or_default())
+            }
+        })
+    }
+
+    /// The values this function closes over, by name.
+    pub fn captures(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let closure = self.as_closure();
+        let names = closure.into_iter().flat_map(|closure| closure.proto().capture_names.iter());
+        let values = closure.into_iter().flat_map(|closure| closure.captures.iter());
+        names.map(|name| &**name).zip(values)
+    }
+
+    /// How the function prints: `#fn[x y]`.
+    pub fn label(&self) -> String {
+        match self.as_closure() {
+            Some(closure) => {
+                let text = closure.proto().parameter_text();
+                let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
+                format!("#fn[{inner}]")
+            }
+            None => "#fn[...]".to_string(),
+        }
+    }
+
+    /// The values this function holds.
+    pub(crate) fn values(&self) -> Vec<&Value> {
+        match &self.body {
+            Body::Closure(closure) => closure.captures.iter().collect(),
+            Body::Builtin(_) | Body::Tool(_) => Vec::new(),
+            Body::Derived(derived) => match derived {
+                Derived::Composed(values)
+                | Derived::Juxtaposed(values)
+                | Derived::EveryPredicate(values)
+                | Derived::SomeFunction(values)
+                | Derived::AllOf(values)
+                | Derived::AnyOf(values)
+                | Derived::NoneOf(values) => values.iter().collect(),
+                Derived::Partial(first, rest)
+                | Derived::NilSafe(first, rest)
+                | Derived::Where(rest, _, first) => rest.iter().chain([first]).collect(),
+                Derived::Complement(value) | Derived::Constantly(value) | Derived::Reduced(value) => {
+                    vec![value]
+                }
+            },
+        }
+    }
+
+    /// Moves what could be nested deeply to `heap`.
+    pub(crate) fn dismantle(&mut self, heap: &mut Vec<Debris>) {
+        let mut take = |value: &mut Value| super::tree::Item::dismantle(value, heap);
+        match &mut self.body {
+            // Captures that siblings share are taken apart by the last of them.
+            Body::Closure(closure) => {
+                if let Some(captures) = Arc::get_mut(&mut closure.captures) {
+                    captures.iter_mut().for_each(take);
+                }
+            }
+            Body::Builtin(_) | Body::Tool(_) => {}
+            Body::Derived(derived) => match derived {
+                Derived::Composed(values)
+                | Derived::Juxtaposed(values)
+                | Derived::EveryPredicate(values)
+                | Derived::SomeFunction(values)
+                | Derived::AllOf(values)
+                | Derived::AnyOf(values)
+                | Derived::NoneOf(values) => values.iter_mut().for_each(take),
+                Derived::Partial(first, rest)
+                | Derived::NilSafe(first, rest)
+                | Derived::Where(rest, _, first) => {
+                    take(first);
+                    rest.iter_mut().for_each(take);
+                }
+                Derived::Complement(value) | Derived::Constantly(value) | Derived::Reduced(value) => {
+                    take(value);
+                }
+            },
+        }
+    }
+}
+
+impl Drop for Function {
+    fn drop(&mut self) {
+        let mut heap = Vec::new();
+        self.dismantle(&mut heap);
+        clear_debris(heap);
+    }
+}

@@ -1,0 +1,507 @@
+//! The one data structure behind vectors, maps and sets: a persistent sequence, kept as a tree of chunks.
+//!
+//! Copies share everything, changes copy one path. Reading, changing, cutting and searching take time in the logarithm
+//! of the length; recursion follows the height of the tree (six for a billion items), never the depth of the data.
+//! What is dropped is taken apart by a loop, so a value nested a million levels deep needs no stack.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::debris::{self, Debris};
+
+/// Items in a leaf, children in a branch: small enough to copy, large enough to scan quickly.
+const WIDTH: usize = 32;
+
+/// What a tree can hold.
+pub(crate) trait Item: Clone {
+    /// Moves whatever this item owns that could be nested deeply to `heap`.
+    fn dismantle(&mut self, heap: &mut Vec<Debris>);
+    /// A node of such items, as something to be taken apart later.
+    fn debris(node: Arc<Node<Self>>) -> Debris;
+}
+
+/// A persistent sequence of items.
+pub(crate) struct Tree<T: Item> {
+    root: Option<Arc<Node<T>>>,
+}
+
+/// A chunk of items, or of further nodes with the number of items below each.
+#[derive(Clone)]
+pub(crate) enum Node<T: Item> {
+    Leaf(Vec<T>),
+    Branch(Vec<Child<T>>),
+}
+
+#[derive(Clone)]
+pub(crate) struct Child<T: Item> {
+    count: usize,
+    node: Arc<Node<T>>,
+}
+
+impl<T: Item> Clone for Tree<T> {
+    fn clone(&self) -> Self {
+        Tree { root: self.root.clone() }
+    }
+}
+
+impl<T: Item> Default for Tree<T> {
+    fn default() -> Self {
+        Tree { root: None }
+    }
+}
+
+impl<T: Item> Node<T> {
+    fn count(&self) -> usize {
+        match self {
+            Node::Leaf(items) => items.len(),
+            Node::Branch(children) => children.iter().map(|child| child.count).sum(),
+        }
+    }
+
+    /// The parts of this node, for whoever measures memory.
+    pub(crate) fn parts(&self) -> (&[T], impl Iterator<Item = &Arc<Node<T>>>) {
+        let (items, children): (&[T], &[Child<T>]) = match self {
+            Node::Leaf(items) => (items, &[]),
+            Node::Branch(children) => (&[], children),
+        };
+        (items, children.iter().map(|child| &child.node))
+    }
+
+    pub(crate) fn dismantle(&mut self, heap: &mut Vec<Debris>) {
+        match self {
+            Node::Leaf(items) => items.iter_mut().for_each(|item| item.dismantle(heap)),
+            Node::Branch(children) => heap.extend(children.drain(..).map(|child| T::debris(child.node))),
+        }
+    }
+}
+
+impl<T: Item> Drop for Node<T> {
+    fn drop(&mut self) {
+        let mut heap = Vec::new();
+        self.dismantle(&mut heap);
+        debris::clear(heap);
+    }
+}
+
+impl<T: Item> Child<T> {
+    fn new(node: Node<T>) -> Self {
+        Child { count: node.count(), node: Arc::new(node) }
+    }
+}
+
+/// Which child holds the item at `index`, and where in it; an index past the end is in the last child.
+fn locate<T: Item>(children: &[Child<T>], mut index: usize) -> (usize, usize) {
+    let last = children.len().saturating_sub(1);
+    for (at, child) in children.iter().enumerate() {
+        if index < child.count || at == last {
+            return (at, index);
+        }
+        index -= child.count;
+    }
+    (0, index)
+}
+
+impl<T: Item> Tree<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.root.as_ref().map_or(0, |root| root.count())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.root.is_none()
+    }
+
+    /// Whether both are one and the same in memory.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        match (&self.root, &other.root) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn root(&self) -> Option<&Arc<Node<T>>> {
+        self.root.as_ref()
+    }
+
+    pub(crate) fn take_root(&mut self) -> Option<Arc<Node<T>>> {
+        self.root.take()
+    }
+
+    pub(crate) fn get(&self, mut index: usize) -> Option<&T> {
+        let mut node: &Node<T> = self.root.as_deref()?;
+        loop {
+            match node {
+                Node::Leaf(items) => return items.get(index),
+                Node::Branch(children) => {
+                    let (at, within) = locate(children, index);
+                    index = within;
+                    node = &children.get(at)?.node;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn last(&self) -> Option<&T> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// The item at `index`, to be changed; what others share is copied first.
+    pub(crate) fn get_mut(&mut self, mut index: usize) -> Option<&mut T> {
+        let mut node: &mut Node<T> = Arc::make_mut(self.root.as_mut()?);
+        loop {
+            match node {
+                Node::Leaf(items) => return items.get_mut(index),
+                Node::Branch(children) => {
+                    let (at, within) = locate(children, index);
+                    index = within;
+                    node = Arc::make_mut(&mut children.get_mut(at)?.node);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn push(&mut self, item: T) {
+        self.insert(usize::MAX, item);
+    }
+
+    /// Puts an item before the one at `index`, at the end if there is none.
+    pub(crate) fn insert(&mut self, index: usize, item: T) {
+        let Some(root) = self.root.as_mut() else {
+            self.root = Some(Arc::new(Node::Leaf(vec![item])));
+            return;
+        };
+        if let Some(sibling) = insert(Arc::make_mut(root), index, item) {
+            let left = Child { count: root.count(), node: Arc::clone(root) };
+            self.root = Some(Arc::new(Node::Branch(vec![left, Child::new(sibling)])));
+        }
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
+        let removed = remove(Arc::make_mut(self.root.as_mut()?), index);
+        self.trim();
+        removed
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.remove(self.len().checked_sub(1)?)
+    }
+
+    /// The items from `start` up to but not including `end`, sharing what lies between the edges.
+    pub(crate) fn slice(&self, start: usize, end: usize) -> Self {
+        let end = end.min(self.len());
+        let Some(root) = self.root.as_ref().filter(|_| start < end) else { return Tree::default() };
+        if start == 0 && end == self.len() {
+            return self.clone();
+        }
+        let mut tree = Tree { root: cut(root, start, end).map(|child| child.node) };
+        tree.trim();
+        tree
+    }
+
+    /// Removes what is empty or superfluous at the top.
+    fn trim(&mut self) {
+        while let Some(root) = &self.root {
+            let next = match &**root {
+                Node::Branch(children) => match children.as_slice() {
+                    [only] => Some(Arc::clone(&only.node)),
+                    [] => None,
+                    _ => return,
+                },
+                Node::Leaf(items) if items.is_empty() => None,
+                Node::Leaf(_) => return,
+            };
+            self.root = next;
+        }
+    }
+
+    /// Where an item stands by `order`, which tells how an item of this sorted tree compares to the one looked for:
+    /// `Ok` with its index, or `Err` with the index it would have.
+    pub(crate) fn search(&self, mut order: impl FnMut(&T) -> Ordering) -> Result<usize, usize> {
+        let Some(mut node) = self.root.as_deref() else { return Err(0) };
+        let mut before = 0;
+        loop {
+            match node {
+                Node::Leaf(items) => {
+                    let (mut low, mut high) = (0, items.len());
+                    while low < high {
+                        let middle = usize::midpoint(low, high);
+                        let Some(item) = items.get(middle) else { break };
+                        match order(item) {
+                            Ordering::Equal => return Ok(before + middle),
+                            Ordering::Less => low = middle + 1,
+                            Ordering::Greater => high = middle,
+                        }
+                    }
+                    return Err(before + low);
+                }
+                Node::Branch(children) => {
+                    // The last child whose first item is not beyond the one looked for.
+                    let (mut low, mut high) = (1, children.len());
+                    while low < high {
+                        let middle = usize::midpoint(low, high);
+                        let first = children.get(middle).and_then(|child| first_of(&child.node));
+                        match first.map(&mut order) {
+                            Some(Ordering::Greater) | None => high = middle,
+                            Some(_) => low = middle + 1,
+                        }
+                    }
+                    before += children.iter().take(low - 1).map(|child| child.count).sum::<usize>();
+                    let Some(child) = children.get(low - 1) else { return Err(before) };
+                    node = &child.node;
+                }
+            }
+        }
+    }
+
+    /// The items from an index on.
+    pub(crate) fn iter_from(&self, mut index: usize) -> Iter<'_, T> {
+        let mut iter = Iter { path: Vec::new(), leaf: [].iter() };
+        let Some(mut node) = self.root.as_deref() else { return iter };
+        loop {
+            match node {
+                Node::Leaf(items) => {
+                    iter.leaf = items.get(index..).unwrap_or_default().iter();
+                    return iter;
+                }
+                Node::Branch(children) => {
+                    let (at, within) = locate(children, index);
+                    index = within;
+                    let mut rest = children.get(at..).unwrap_or_default().iter();
+                    let Some(child) = rest.next() else { return iter };
+                    iter.path.push(rest);
+                    node = &child.node;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn iter(&self) -> Iter<'_, T> {
+        let mut iter = Iter { path: Vec::new(), leaf: [].iter() };
+        if let Some(root) = &self.root {
+            iter.descend(root);
+        }
+        iter
+    }
+}
+
+impl<T: Item> FromIterator<T> for Tree<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut items = items.into_iter();
+        let mut level: Vec<Child<T>> = Vec::new();
+        loop {
+            let leaf: Vec<T> = items.by_ref().take(WIDTH).collect();
+            if leaf.is_empty() {
+                break;
+            }
+            level.push(Child { count: leaf.len(), node: Arc::new(Node::Leaf(leaf)) });
+        }
+        while level.len() > 1 {
+            let mut above = Vec::with_capacity(level.len() / WIDTH + 1);
+            let mut below = level.into_iter();
+            loop {
+                let children: Vec<Child<T>> = below.by_ref().take(WIDTH).collect();
+                if children.is_empty() {
+                    break;
+                }
+                above.push(Child::new(Node::Branch(children)));
+            }
+            level = above;
+        }
+        Tree { root: level.pop().map(|child| child.node) }
+    }
+}
+
+fn first_of<T: Item>(mut node: &Node<T>) -> Option<&T> {
+    loop {
+        match node {
+            Node::Leaf(items) => return items.first(),
+            Node::Branch(children) => node = &children.first()?.node,
+        }
+    }
+}
+
+/// Splits what has become too wide. At the end only the last goes, so that trees grown by appending stay full.
+fn split<P>(parts: &mut Vec<P>, appended: bool) -> Option<Vec<P>> {
+    (parts.len() > WIDTH).then(|| parts.split_off(if appended { WIDTH } else { WIDTH / 2 }))
+}
+
+fn insert<T: Item>(node: &mut Node<T>, index: usize, item: T) -> Option<Node<T>> {
+    match node {
+        Node::Leaf(items) => {
+            let at = index.min(items.len());
+            let appended = at == items.len();
+            items.insert(at, item);
+            split(items, appended).map(Node::Leaf)
+        }
+        Node::Branch(children) => {
+            let (at, within) = locate(children, index);
+            let appended = at + 1 == children.len();
+            let child = children.get_mut(at)?;
+            child.count += 1;
+            if let Some(sibling) = insert(Arc::make_mut(&mut child.node), within, item) {
+                let sibling = Child::new(sibling);
+                child.count -= sibling.count;
+                children.insert(at + 1, sibling);
+            }
+            split(children, appended).map(Node::Branch)
+        }
+    }
+}
+
+fn remove<T: Item>(node: &mut Node<T>, index: usize) -> Option<T> {
+    match node {
+        Node::Leaf(items) => (index < items.len()).then(|| items.remove(index)),
+        Node::Branch(children) => {
+            let (at, within) = locate(children, index);
+            let child = children.get_mut(at)?;
+            let removed = remove(Arc::make_mut(&mut child.node), within)?;
+            child.count -= 1;
+            if child.count == 0 {
+                children.remove(at);
+            }
+            Some(removed)
+        }
+    }
+}
+
+fn cut<T: Item>(node: &Arc<Node<T>>, start: usize, end: usize) -> Option<Child<T>> {
+    match &**node {
+        Node::Leaf(items) => {
+            let items = items.get(start..end.min(items.len())).filter(|items| !items.is_empty())?;
+            Some(Child::new(Node::Leaf(items.to_vec())))
+        }
+        Node::Branch(children) => {
+            let mut kept = Vec::new();
+            let mut before = 0;
+            for child in children {
+                let (from, to) = (start.saturating_sub(before), end.saturating_sub(before).min(child.count));
+                if from == 0 && to == child.count {
+                    kept.push(child.clone());
+                } else if from < to {
+                    kept.extend(cut(&child.node, from, to));
+                }
+                before += child.count;
+            }
+            (!kept.is_empty()).then(|| Child::new(Node::Branch(kept)))
+        }
+    }
+}
+
+/// The items of a tree, in order.
+pub(crate) struct Iter<'t, T: Item> {
+    path: Vec<std::slice::Iter<'t, Child<T>>>,
+    leaf: std::slice::Iter<'t, T>,
+}
+
+impl<'t, T: Item> Iter<'t, T> {
+    fn descend(&mut self, mut node: &'t Node<T>) {
+        loop {
+            match node {
+                Node::Leaf(items) => {
+                    self.leaf = items.iter();
+                    return;
+                }
+                Node::Branch(children) => {
+                    let mut children = children.iter();
+                    let Some(first) = children.next() else { return };
+                    self.path.push(children);
+                    node = &first.node;
+                }
+            }
+        }
+    }
+}
+
+impl<'t, T: Item> Iterator for Iter<'t, T> {
+    type Item = &'t T;
+
+    fn next(&mut self) -> Option<&'t T> {
+        loop {
+            if let Some(item) = self.leaf.next() {
+                return Some(item);
+            }
+            match self.path.last_mut()?.next() {
+                Some(child) => self.descend(&child.node),
+                None => drop(self.path.pop()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Value;
+    use super::*;
+
+    fn ints(tree: &Tree<Value>) -> Vec<i64> {
+        tree.iter().map(|value| if let Value::Int(n) = value { *n } else { -1 }).collect()
+    }
+
+    fn tree(n: i64) -> Tree<Value> {
+        (0..n).map(Value::Int).collect()
+    }
+
+    #[test]
+    fn a_tree_behaves_like_a_list_under_every_change() {
+        let mut seed = 7_u64;
+        let mut random = move |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below.max(1)
+        };
+        let (mut tree, mut list) = (tree(100), (0..100).collect::<Vec<i64>>());
+        for step in 0..20_000 {
+            let at = random(list.len() + 1);
+            match random(5) {
+                0 | 1 => {
+                    tree.insert(at, Value::Int(step));
+                    list.insert(at.min(list.len()), step);
+                }
+                2 if at < list.len() => {
+                    tree.remove(at);
+                    list.remove(at);
+                }
+                3 if list.len() > 3000 => {
+                    let to = at + random(list.len() - at + 1);
+                    tree = tree.slice(at, to);
+                    list = list[at..to].to_vec();
+                }
+                _ => {
+                    tree.push(Value::Int(step));
+                    list.push(step);
+                }
+            }
+            assert_eq!(tree.len(), list.len());
+            if step % 500 == 0 {
+                assert_eq!(ints(&tree), list, "after {step} steps");
+                let at = random(list.len());
+                assert!(matches!((tree.get(at), list.get(at)), (Some(Value::Int(a)), Some(b)) if a == b));
+            }
+        }
+    }
+
+    #[test]
+    fn copies_do_not_see_each_others_changes() {
+        let first = tree(1000);
+        let mut second = first.clone();
+        second.push(Value::Int(1000));
+        if let Some(item) = second.get_mut(500) {
+            *item = Value::Int(-5);
+        }
+        assert_eq!(ints(&first), (0..1000).collect::<Vec<_>>());
+        assert_eq!(second.len(), 1001);
+    }
+
+    #[test]
+    fn searching_finds_every_item_and_every_gap() {
+        let tree: Tree<Value> = (0..5000).map(|n| Value::Int(n * 2)).collect();
+        for wanted in -1..10_001 {
+            let order = |item: &Value| if let Value::Int(n) = item { n.cmp(&wanted) } else { Ordering::Less };
+            let expected = if wanted % 2 == 0 && (0..10_000).contains(&wanted) {
+                Ok(wanted as usize / 2)
+            } else {
+                Err((wanted + 1).clamp(0, 10_000) as usize / 2)
+            };
+            assert_eq!(tree.search(order), expected, "{wanted}");
+        }
+    }
+}

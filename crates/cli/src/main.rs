@@ -12,6 +12,7 @@ mod failure;
 mod input;
 mod load;
 mod redact;
+mod store;
 mod tokens;
 
 use std::process::ExitCode;
@@ -46,6 +47,13 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Check(check) => return check::run(&check, args.json),
+        Command::Verify(verify) => return store::verify::run(&verify, args.json),
+        Command::Doctor(doctor) => return store::doctor::run(&doctor, args.json),
+        Command::Import(import) => return store::import::run(&import, args.json),
+        Command::History(history) => store::history::run(&history, args.json),
+        Command::List(list) => store::list::run(&list, args.json),
+        Command::Search(search) => store::search::run(&search, args.json),
+        Command::Export(export) => store::export::run(&export, args.json),
         Command::Convert(convert) => convert::run(&convert, args.json),
         Command::Curate(curate) => curate::run(&curate, args.json),
         Command::Tokens(tokens) => tokens::run(&tokens, args.json),

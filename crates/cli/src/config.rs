@@ -194,7 +194,9 @@ impl History {
     fn over(self, lower: History) -> History {
         let (mine, other) = (self.follow_up, lower.follow_up);
         History {
-            max_turns_before_compaction: self.max_turns_before_compaction.or(lower.max_turns_before_compaction),
+            max_turns_before_compaction: self
+                .max_turns_before_compaction
+                .or(lower.max_turns_before_compaction),
             recent_turns_to_keep: self.recent_turns_to_keep.or(lower.recent_turns_to_keep),
             max_recent_turns: self.max_recent_turns.or(lower.max_recent_turns),
             follow_up: FollowUp {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    Durability, Erase, ErrorKind, Expected, NewEntry, Offline, Options, Recipient, Settings, Sqlite, Store, Tenant,
-    compact, hex,
+    Durability, Erase, ErrorKind, Expected, NewEntry, Offline, Options, Recipient, Settings, Sqlite, Store,
+    Tenant, compact, hex,
 };
 
 /// Writers at once: what they write is committed together.
@@ -19,7 +19,9 @@ const WRITERS: usize = 6;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let [_, mode, file, seed, rest @ ..] = args.as_slice() else { unreachable!("writer MODE FILE SEED [lazy]") };
+    let [_, mode, file, seed, rest @ ..] = args.as_slice() else {
+        unreachable!("writer MODE FILE SEED [lazy]")
+    };
     let seed: i64 = seed.parse().unwrap();
     let durability = if rest.iter().any(|word| word == "lazy") { Durability::Lazy } else { Durability::Full };
     let further_steps = if mode == "migrate" { vec![step()] } else { Vec::new() };
@@ -33,8 +35,9 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let writers = if mode == "one" { 1 } else { WRITERS };
     runtime.block_on(async {
-        let tasks: Vec<_> =
-            (0..writers).map(|number| tokio::spawn(work(Arc::clone(&store), mode.clone(), number, seed))).collect();
+        let tasks: Vec<_> = (0..writers)
+            .map(|number| tokio::spawn(work(Arc::clone(&store), mode.clone(), number, seed)))
+            .collect();
         for task in tasks {
             task.await.unwrap();
         }

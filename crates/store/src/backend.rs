@@ -98,7 +98,13 @@ impl<B: Backend> Store for B {
         self.read(whose, job!(|rows| engine::list::list(rows, tenant.as_ref(), &what)))
     }
 
-    fn entries(&self, tenant: &Tenant, id: &ConversationId, from: u64, below: u64) -> Answer<'_, Vec<Placed>> {
+    fn entries(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        from: u64,
+        below: u64,
+    ) -> Answer<'_, Vec<Placed>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| engine::list::entries(rows, &tenant, &id, from, below)))
     }
@@ -128,7 +134,10 @@ impl<B: Backend> Store for B {
     ) -> Answer<'_, Hits> {
         let tenant = tenant.clone();
         let whose = (&tenant).into();
-        self.read(whose, job!(|rows| engine::search::search(rows, &tenant, &query, &filter, limit, after.as_ref())))
+        self.read(
+            whose,
+            job!(|rows| engine::search::search(rows, &tenant, &query, &filter, limit, after.as_ref())),
+        )
     }
 
     fn find_prefix(
@@ -184,7 +193,9 @@ impl<B: Backend> Store for B {
             self.write(whose, job!(|rows| engine::erase::erase(rows, &tenant, &id, &what, &reason, now)));
         Box::pin(async move {
             let erased = erased.await?;
-            self.scrub().await?;
+            if erased.erased > 0 {
+                self.scrub().await?;
+            }
             Ok(erased)
         })
     }
@@ -204,7 +215,14 @@ impl<B: Backend> Store for B {
         self.read(tenant.into(), job!(|rows| rows.get::<Alias>(key)))
     }
 
-    fn lease(&self, tenant: &Tenant, what: Leased, lease: Lease, dead: Vec<String>, now: Time) -> Answer<'_, ()> {
+    fn lease(
+        &self,
+        tenant: &Tenant,
+        what: Leased,
+        lease: Lease,
+        dead: Vec<String>,
+        now: Time,
+    ) -> Answer<'_, ()> {
         let tenant = tenant.clone();
         let holder = lease.holder.clone();
         let whose = (&tenant).into();
@@ -213,7 +231,10 @@ impl<B: Backend> Store for B {
 
     fn release(&self, tenant: &Tenant, what: Leased, holder: &str, now: Time) -> Answer<'_, ()> {
         let (tenant, holder) = (tenant.clone(), holder.to_string());
-        self.write((&tenant).into(), job!(|rows| commit::lease(rows, &tenant, &what, None, &[], &holder, now)))
+        self.write(
+            (&tenant).into(),
+            job!(|rows| commit::lease(rows, &tenant, &what, None, &[], &holder, now)),
+        )
     }
 
     fn evaluation(&self, tenant: &Tenant, id: Uuid) -> Answer<'_, Option<Evaluation>> {
@@ -238,12 +259,18 @@ impl<B: Backend> Store for B {
 
     fn spans(&self, tenant: &Tenant, run: &str) -> Answer<'_, Vec<Span>> {
         let (tenant, run) = (tenant.clone(), run.to_string());
-        self.read((&tenant).into(), job!(|rows| engine::list::of_run(rows, &tenant, &run, 0, &["started_at", "id"])))
+        self.read(
+            (&tenant).into(),
+            job!(|rows| engine::list::of_run(rows, &tenant, &run, 0, &["started_at", "id"])),
+        )
     }
 
     fn events(&self, tenant: &Tenant, run: &str, from: u64) -> Answer<'_, Vec<Event>> {
         let (tenant, run) = (tenant.clone(), run.to_string());
-        self.read((&tenant).into(), job!(|rows| engine::list::of_run(rows, &tenant, &run, from, &["sequence"])))
+        self.read(
+            (&tenant).into(),
+            job!(|rows| engine::list::of_run(rows, &tenant, &run, from, &["sequence"])),
+        )
     }
 
     fn sent(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Sent>> {
@@ -268,7 +295,10 @@ impl<B: Backend> Store for B {
     }
 
     fn restore(&self, conversation: Conversation, places: Vec<Placed>) -> Answer<'_, ()> {
-        self.write((&conversation.tenant).into(), job!(|rows| engine::restore::restore(rows, conversation, places)))
+        self.write(
+            (&conversation.tenant).into(),
+            job!(|rows| engine::restore::restore(rows, conversation, places)),
+        )
     }
 }
 

@@ -4,6 +4,7 @@
 //! pieces where a string in it is so large that a blob holds it. Role, evaluation, sequence and time have columns.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use scrollback_core::json::write_string;
@@ -31,7 +32,7 @@ pub(crate) struct Written {
 
 /// What stays of an erased body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Erased {
+pub(crate) struct Grave {
     pub(crate) erased_at: String,
     pub(crate) reason: String,
     pub(crate) bytes: u64,
@@ -93,7 +94,7 @@ fn write_message(entry: &Entry) -> Written {
             let bytes = raw.as_bytes().get(start..end).unwrap_or_default().to_vec();
             let hash = *blake3::hash(&bytes).as_bytes();
             write_string(&mut text, raw.get(at..start).unwrap_or_default());
-            text.push_str(&format!(",{{\"blob\":\"{}\",\"size\":{}}},", hex(&hash), bytes.len()));
+            let _ = write!(text, ",{{\"blob\":\"{}\",\"size\":{}}},", hex(&hash), bytes.len());
             large.push((hash, bytes));
             at = end;
         }
@@ -176,7 +177,8 @@ pub(crate) fn read(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Slo
             Ok(Slot::Message(Arc::new(entry.stamped(evaluation()?, sequence, at))))
         }
         (DECISION, None) => {
-            let decided: Decided = serde_json::from_str(&row.body).map_err(|_| "its decision cannot be read")?;
+            let decided: Decided =
+                serde_json::from_str(&row.body).map_err(|_| "its decision cannot be read")?;
             Ok(Slot::Decision(Arc::new(decided.decision), at))
         }
         (TOMBSTONE, Some(role)) => Ok(Slot::Erased(Box::new(Tombstone {
@@ -202,7 +204,8 @@ fn join(pieces: Pieces, blobs: &HashMap<Link, Vec<u8>>) -> Result<String, String
         match piece {
             Piece::Text(text) => raw.push_str(&text),
             Piece::Large { blob } => {
-                let bytes = unhex(&blob).and_then(|hash| blobs.get(&hash)).ok_or("a blob of it is missing")?;
+                let bytes =
+                    unhex(&blob).and_then(|hash| blobs.get(&hash)).ok_or("a blob of it is missing")?;
                 raw.push_str(std::str::from_utf8(bytes).map_err(|_| "a blob of it is no text")?);
             }
         }
@@ -227,7 +230,6 @@ pub(crate) fn unpack(blob: &Blob) -> Result<Vec<u8>, StoreError> {
 
 /// A hash as people see it.
 pub fn hex(link: &[u8]) -> String {
-    use std::fmt::Write;
     link.iter().fold(String::with_capacity(64), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
@@ -277,13 +279,18 @@ mod tests {
     #[test]
     fn large_strings_are_kept_apart_and_come_back_byte_for_byte() {
         let long = format!("{}\\\"\\u00e9é", "x".repeat(5000));
-        let raw = format!(r#"{{"role":"user","content":[{{"type":"text","text":"{long}"}},{{"type":"text","text":"short \" one"}},{{"type":"text","text":"{long}"}}]}}"#);
+        let raw = format!(
+            r#"{{"role":"user","content":[{{"type":"text","text":"{long}"}},{{"type":"text","text":"short \" one"}},{{"type":"text","text":"{long}"}}]}}"#
+        );
         let entry = Entry::kept(Wire::OpenaiChat, Role::User, &raw, None, None).unwrap();
         let slot = Slot::Message(Arc::new(entry.stamped(Uuid::from_u128(7), 3, Time(1_234))));
         let written = write(&slot);
         assert!(written.text.len() < 600, "{}", written.text);
         assert_eq!(written.large.len(), 2);
-        assert_eq!(references(&written.text), written.large.iter().map(|(hash, _)| *hash).collect::<Vec<_>>());
+        assert_eq!(
+            references(&written.text),
+            written.large.iter().map(|(hash, _)| *hash).collect::<Vec<_>>()
+        );
         let blobs = written.large.iter().cloned().collect();
         let read = read(&row(&slot, &written), &blobs).unwrap();
         assert!(says_the_same(&read, &slot));

@@ -4,6 +4,7 @@
 //! another came first. What arrives meanwhile lies after the range the summary covers, so nothing is lost and nothing is
 //! summarised twice.
 
+use std::fmt::Write;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -59,8 +60,9 @@ pub fn summary_input(record: &Record, ask: &SummaryAsk) -> String {
             && let Some(said) = entry.content().filter(|said| !said.trim().is_empty())
         {
             // Somebody else's words keep their author's name, so that they are not taken for the user's.
-            let author = entry.author.as_ref().map_or_else(String::new, |name| format!(" ({})", name.as_str()));
-            text.push_str(&format!("{}{author}: {said}\n", entry.role));
+            let author =
+                entry.author.as_ref().map_or_else(String::new, |name| format!(" ({})", name.as_str()));
+            let _ = writeln!(text, "{}{author}: {said}", entry.role);
         }
     }
     let skip = text.chars().count().saturating_sub(MAX_INPUT);
@@ -144,7 +146,11 @@ pub async fn settle(
     }
     let first = ask.covers.first().map_or(0, |span| span.0);
     let last = ask.covers.last().map_or(first, |span| span.1);
-    Ok(Compaction::Done { covers: (first, last), text: written.unwrap_or_default(), position: appended.first })
+    Ok(Compaction::Done {
+        covers: (first, last),
+        text: written.unwrap_or_default(),
+        position: appended.first,
+    })
 }
 
 /// All three phases.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use scrollback_core::wire::Wire;
 use scrollback_core::{
-    Decision, Entry, Link, Meta, PREFIX_START, Part, Record, Role, Slot, Time, Tombstone, body_hash, first_link,
-    link_over, next_prefix,
+    Decision, Entry, Link, Meta, PREFIX_START, Part, Record, Role, Slot, Time, Tombstone, body_hash,
+    first_link, link_over, next_prefix,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -180,9 +180,7 @@ impl Line {
             id.ok_or("`evaluation_id` is no UUID")
         };
         match (self.role, self.erased) {
-            (None, true) => {
-                Ok(Slot::Decision(Arc::new(Decision::Interrupted { call_ids: Vec::new() }), at))
-            }
+            (None, true) => Ok(Slot::Decision(Arc::new(Decision::Interrupted { call_ids: Vec::new() }), at)),
             (None, false) => {
                 let decision = self.decision.ok_or("neither a message nor a decision")?;
                 Ok(Slot::Decision(Arc::new(decision), at))
@@ -233,15 +231,17 @@ pub fn is_header(line: &str) -> bool {
 impl Reader {
     /// Begins a conversation with its header. `tenant` is whose it becomes, if not the one it says.
     pub fn begin(line: &str, tenant: Option<&Tenant>) -> Result<Self, StoreError> {
-        let bad = |what: &str| StoreError::new(ErrorKind::Damaged, format!("the header of the export {what}"));
-        let header: Header = serde_json::from_str(line).map_err(|error| bad(&format!("cannot be read: {error}")))?;
+        let bad =
+            |what: &str| StoreError::new(ErrorKind::Damaged, format!("the header of the export {what}"));
+        let header: Header =
+            serde_json::from_str(line).map_err(|error| bad(&format!("cannot be read: {error}")))?;
         if header.scrollback != 1 {
             return Err(bad(&format!("has version {}; 1 is the one there is", header.scrollback)));
         }
         let time = |text: &str| Time::parse(text).ok_or_else(|| bad("has a time that is none"));
         let maybe = |text: &Option<String>| text.as_deref().map(time).transpose();
         let id = |text: &str| ConversationId::parse(text).ok_or_else(|| bad("has an id that is none"));
-        let link = |text: &str| unhex(text).ok_or_else(|| bad("has a link that is none"));
+        let hash = |text: &str| unhex(text).ok_or_else(|| bad("has a link that is none"));
         let conversation = Conversation {
             id: id(&header.conversation)?,
             tenant: tenant.cloned().map_or_else(|| Tenant::parse(&header.tenant), Ok)?,
@@ -255,8 +255,8 @@ impl Reader {
             created_at: time(&header.created_at)?,
             updated_at: time(&header.updated_at)?,
             head: header.head.position,
-            head_link: link(&header.head.link)?,
-            head_prefix: link(&header.head.prefix)?,
+            head_link: hash(&header.head.link)?,
+            head_prefix: hash(&header.head.prefix)?,
             last_role: header.last_role.as_deref().and_then(role_named),
             last_said_at: maybe(&header.last_said_at)?,
             turns: header.turns,
@@ -264,8 +264,8 @@ impl Reader {
             settings: header.settings,
         };
         let next = conversation.fork_position.unwrap_or(0);
-        let link = first_link(conversation.id.as_str());
-        Ok(Reader { conversation, places: Vec::new(), link, prefix: PREFIX_START, next })
+        let first = first_link(conversation.id.as_str());
+        Ok(Reader { conversation, places: Vec::new(), link: first, prefix: PREFIX_START, next })
     }
 
     /// The conversation's id.
@@ -276,25 +276,28 @@ impl Reader {
     /// Takes in one place.
     pub fn place(&mut self, line: &str) -> Result<(), StoreError> {
         let bad = |what: String| StoreError::new(ErrorKind::Damaged, what);
-        let line: Line = serde_json::from_str(line).map_err(|error| bad(format!("not a place: {error}")))?;
-        let position = line.position;
+        let read: Line = serde_json::from_str(line).map_err(|error| bad(format!("not a place: {error}")))?;
+        let position = read.position;
         if position != self.next {
             return Err(bad(format!("position {position} where {} should be", self.next)));
         }
         let known = |text: &Option<String>| text.as_deref().and_then(unhex);
-        let erased = if line.erased { (known(&line.body_hash), known(&line.link), known(&line.prefix_hash)) } else { (None, None, None) };
-        let slot = line.slot().map_err(bad)?;
+        let erased = if read.erased {
+            (known(&read.body_hash), known(&read.link), known(&read.prefix_hash))
+        } else {
+            (None, None, None)
+        };
+        let slot = read.slot().map_err(bad)?;
         let hash = erased.0.unwrap_or_else(|| body_hash(position, &slot));
         let said = match &slot {
             Slot::Message(entry) => next_prefix(&self.prefix, entry),
             _ => erased.2,
         };
         // Of an erased decision only the link that was written down is known.
-        let link = erased.1.unwrap_or_else(|| link_over(&self.link, position, &slot, &hash));
-        self.link = link;
+        self.link = erased.1.unwrap_or_else(|| link_over(&self.link, position, &slot, &hash));
         self.prefix = said.unwrap_or(self.prefix);
         self.next += 1;
-        self.places.push(Placed { position, slot, link, body_hash: hash, prefix: said });
+        self.places.push(Placed { position, slot, link: self.link, body_hash: hash, prefix: said });
         Ok(())
     }
 
@@ -323,16 +326,16 @@ impl Reader {
             Err(error) => return Err(error),
         };
         if known.head >= self.next {
-            let same = match known.head.cmp(&self.next) {
-                std::cmp::Ordering::Equal => known.head_link == self.link,
-                _ => {
-                    let last = store.entries(&tenant, self.id(), self.next.saturating_sub(1), self.next).await?;
-                    last.first().is_none_or(|last| last.link == self.link)
-                }
+            let same = if known.head == self.next {
+                known.head_link == self.link
+            } else {
+                let last = store.entries(&tenant, self.id(), self.next.saturating_sub(1), self.next).await?;
+                last.first().is_none_or(|last| last.link == self.link)
             };
             return if same { Ok((0, total)) } else { Err(diverged()) };
         }
-        let new = self.places.iter().position(|placed| placed.position >= known.head).unwrap_or(self.places.len());
+        let new =
+            self.places.iter().position(|placed| placed.position >= known.head).unwrap_or(self.places.len());
         let before = new.checked_sub(1).and_then(|at| self.places.get(at)).map(|placed| placed.link);
         if before.is_some_and(|before| before != known.head_link) {
             return Err(diverged());
@@ -358,10 +361,9 @@ impl Reader {
             Some(_) => None,
             None => store.branches(tenant, parent).await?.into_iter().next().map(|root| root.conversation),
         };
-        self.link = before.last().map_or_else(
-            || first_link(root.as_ref().unwrap_or(parent).as_str()),
-            |placed| placed.link,
-        );
+        self.link = before
+            .last()
+            .map_or_else(|| first_link(root.as_ref().unwrap_or(parent).as_str()), |placed| placed.link);
         self.prefix = before.iter().rev().find_map(|placed| placed.prefix).unwrap_or(PREFIX_START);
         let places = std::mem::take(&mut self.places);
         for mut placed in places {
@@ -390,7 +392,10 @@ impl Reader {
 }
 
 fn diverged() -> StoreError {
-    StoreError::new(ErrorKind::Conflict, "the store has this conversation with other entries; nothing was imported")
+    StoreError::new(
+        ErrorKind::Conflict,
+        "the store has this conversation with other entries; nothing was imported",
+    )
 }
 
 /// The wires whose bodies can be exported.

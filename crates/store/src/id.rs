@@ -170,7 +170,10 @@ mod tests {
     #[test]
     fn recipients_are_any_text_without_control_characters() {
         for good in ["a", "+49 170 1234567", "../../etc/passwd", "'; drop table entries;--", "Ωmega 🙂"] {
-            assert_eq!(Recipient::parse(good).map(|recipient| recipient.key()), Ok(format!("conversation:{good}")));
+            assert_eq!(
+                Recipient::parse(good).map(|recipient| recipient.key()),
+                Ok(format!("conversation:{good}"))
+            );
         }
         for bad in ["", "a\nb", "\u{0}", "\u{7f}", &"x".repeat(513)] {
             assert!(Recipient::parse(bad).is_err(), "{bad:?}");

@@ -109,7 +109,11 @@ impl Importer {
     }
 
     /// The conversation the entries go to: the one of an earlier import, the recipient's, a fork, or a new one.
-    async fn place(&self, source: &transcript::Conversation, session: &str) -> Result<ConversationId, StoreError> {
+    async fn place(
+        &self,
+        source: &transcript::Conversation,
+        session: &str,
+    ) -> Result<ConversationId, StoreError> {
         if let Some(alias) = self.store.alias(&self.tenant, &self.format, session).await? {
             return Ok(alias.conversation);
         }
@@ -145,7 +149,9 @@ impl Importer {
         source: &transcript::Conversation,
     ) -> Result<Option<(ConversationId, u64)>, StoreError> {
         let Some(parent) = &source.parent else { return Ok(None) };
-        let Some(of) = self.store.alias(&self.tenant, &self.format, &parent.id).await? else { return Ok(None) };
+        let Some(of) = self.store.alias(&self.tenant, &self.format, &parent.id).await? else {
+            return Ok(None);
+        };
         let Some(at) = &parent.at else { return Ok(None) };
         let message = self.store.alias(&self.tenant, &self.format, &format!("{}/{at}", parent.id)).await?;
         Ok(message.and_then(|message| Some((of.conversation, message.position? + 1))))
@@ -176,7 +182,8 @@ impl Importer {
         let evaluation = Uuid::from_slice(hash.as_bytes().get(..16).unwrap_or_default()).unwrap_or_default();
         let mut sequence = imported.skipped;
         let mut positions: Vec<Option<u64>> = known.to_vec();
-        let new: Vec<usize> = (0..source.entries.len()).filter(|at| known.get(*at).is_some_and(Option::is_none)).collect();
+        let new: Vec<usize> =
+            (0..source.entries.len()).filter(|at| known.get(*at).is_some_and(Option::is_none)).collect();
         for batch in new.chunks(BATCH) {
             let entries: Vec<NewEntry> = batch
                 .iter()
@@ -215,7 +222,8 @@ impl Importer {
         imported: &mut Imported,
     ) -> Result<(), StoreError> {
         for (number, decided) in source.decisions.iter().enumerate() {
-            let key = format!("{}/decision {number}/{:?}", source.id.as_deref().unwrap_or_default(), decided.after);
+            let key =
+                format!("{}/decision {number}/{:?}", source.id.as_deref().unwrap_or_default(), decided.after);
             if self.store.alias(&self.tenant, &self.format, &key).await?.is_some() {
                 continue;
             }
@@ -272,6 +280,7 @@ fn notes(notes: &[Note]) -> Vec<String> {
     for note in notes {
         *counts.entry(note.kind.as_str()).or_default() += 1;
     }
-    let told = |(kind, count): (&str, usize)| if count > 1 { format!("{kind}, {count} times") } else { kind.into() };
+    let told =
+        |(kind, count): (&str, usize)| if count > 1 { format!("{kind}, {count} times") } else { kind.into() };
     counts.into_iter().map(told).collect()
 }

@@ -13,7 +13,7 @@ use crate::backend::{Backend, Job, Whose, Working};
 use crate::conversation::Conversation;
 use crate::engine::copy;
 use crate::error::{ErrorKind, StoreError};
-use crate::id::{ConversationId, Tenant};
+use crate::id::{ConversationId, Recipient, Tenant};
 use crate::rows::{Blob, Rows};
 use crate::search::{Candidate, Wanted};
 use crate::store::Answer;
@@ -238,7 +238,7 @@ impl Rows for Tables {
                     row.tenant == wanted.tenant
                         && wanted.status.is_none_or(|status| row.status() == status)
                         && wanted.conversation.as_ref().is_none_or(|id| row.id.as_str() == id)
-                        && wanted.recipient.is_none_or_equal(row.recipient.as_ref().map(|name| name.as_str()))
+                        && wanted.recipient.is_none_or_equal(row.recipient.as_ref().map(Recipient::as_str))
                 });
                 conversations.insert(id.clone(), row);
             }

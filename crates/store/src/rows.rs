@@ -16,7 +16,10 @@ use crate::table::{Cells, Scan, Table, Value};
 /// async functions over this trait.
 pub(crate) trait Rows: Send {
     /// The row with that key.
-    fn get<T: Table>(&mut self, key: Vec<Value>) -> impl Future<Output = Result<Option<T>, StoreError>> + Send;
+    fn get<T: Table>(
+        &mut self,
+        key: Vec<Value>,
+    ) -> impl Future<Output = Result<Option<T>, StoreError>> + Send;
 
     /// Writes a row, in place of one with the same key.
     fn put<T: Table + Sync>(&mut self, row: &T) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -46,7 +49,11 @@ pub(crate) trait Rows: Send {
     fn refer(&mut self, blob: &Blob) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Counts one reference less; a blob that nothing refers to goes.
-    fn release(&mut self, tenant: &Tenant, hash: &Link) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn release(
+        &mut self,
+        tenant: &Tenant,
+        hash: &Link,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Makes an entry findable by its words.
     fn index(
@@ -91,8 +98,17 @@ pub(crate) struct EntryRow {
 impl Table for EntryRow {
     const NAME: &'static str = "entries";
     const COLUMNS: &'static [&'static str] = &[
-        "conversation_id", "position", "kind", "role", "evaluation_id", "sequence", "created_at", "body", "body_hash",
-        "link", "prefix_hash",
+        "conversation_id",
+        "position",
+        "kind",
+        "role",
+        "evaluation_id",
+        "sequence",
+        "created_at",
+        "body",
+        "body_hash",
+        "link",
+        "prefix_hash",
     ];
     const KEY: usize = 2;
 
@@ -137,8 +153,24 @@ pub(crate) fn role_named(word: &str) -> Option<Role> {
 impl Table for Conversation {
     const NAME: &'static str = "conversations";
     const COLUMNS: &'static [&'static str] = &[
-        "id", "tenant", "key", "recipient", "parent_id", "fork_position", "title", "status", "status_at", "created_at",
-        "updated_at", "head", "head_link", "head_prefix", "last_role", "last_said_at", "turns", "uncovered_turns",
+        "id",
+        "tenant",
+        "key",
+        "recipient",
+        "parent_id",
+        "fork_position",
+        "title",
+        "status",
+        "status_at",
+        "created_at",
+        "updated_at",
+        "head",
+        "head_link",
+        "head_prefix",
+        "last_role",
+        "last_said_at",
+        "turns",
+        "uncovered_turns",
         "settings",
     ];
     const KEY: usize = 1;
@@ -318,8 +350,24 @@ pub(crate) struct SentRow {
 impl Table for SentRow {
     const NAME: &'static str = "sent";
     const COLUMNS: &'static [&'static str] = &[
-        "conversation_id", "id", "run_id", "step", "evaluation_id", "upto", "managers", "wire", "model", "epoch",
-        "prefix_hash", "request", "response", "status", "attempt", "usage", "started_at", "ended_at",
+        "conversation_id",
+        "id",
+        "run_id",
+        "step",
+        "evaluation_id",
+        "upto",
+        "managers",
+        "wire",
+        "model",
+        "epoch",
+        "prefix_hash",
+        "request",
+        "response",
+        "status",
+        "attempt",
+        "usage",
+        "started_at",
+        "ended_at",
     ];
     const KEY: usize = 2;
 

@@ -6,9 +6,9 @@
 use scrollback_core::Time;
 use uuid::Uuid;
 
+use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::table::{Cells, Table, Value};
-use crate::error::StoreError;
 
 /// One execution of a flow or a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,8 +242,23 @@ fn holder(lease: Option<&Lease>) -> [Value; 2] {
 impl Table for Run {
     const NAME: &'static str = "runs";
     const COLUMNS: &'static [&'static str] = &[
-        "id", "tenant", "kind", "name", "hash", "text", "settings", "status", "conversation_id", "input", "output",
-        "error", "usage", "lease_holder", "lease_until", "started_at", "ended_at",
+        "id",
+        "tenant",
+        "kind",
+        "name",
+        "hash",
+        "text",
+        "settings",
+        "status",
+        "conversation_id",
+        "input",
+        "output",
+        "error",
+        "usage",
+        "lease_holder",
+        "lease_until",
+        "started_at",
+        "ended_at",
     ];
     const KEY: usize = 1;
 
@@ -295,8 +310,18 @@ impl Table for Run {
 impl Table for Step {
     const NAME: &'static str = "steps";
     const COLUMNS: &'static [&'static str] = &[
-        "run_id", "key", "kind", "status", "attempt", "input", "output", "evaluation_id", "usage", "started_at",
-        "ended_at", "error",
+        "run_id",
+        "key",
+        "kind",
+        "status",
+        "attempt",
+        "input",
+        "output",
+        "evaluation_id",
+        "usage",
+        "started_at",
+        "ended_at",
+        "error",
     ];
     const KEY: usize = 2;
 
@@ -401,8 +426,17 @@ impl Table for Event {
 impl Table for Evaluation {
     const NAME: &'static str = "evaluations";
     const COLUMNS: &'static [&'static str] = &[
-        "id", "conversation_id", "first_position", "last_position", "count", "status", "prompt_identity", "lease_holder",
-        "lease_until", "started_at", "ended_at",
+        "id",
+        "conversation_id",
+        "first_position",
+        "last_position",
+        "count",
+        "status",
+        "prompt_identity",
+        "lease_holder",
+        "lease_until",
+        "started_at",
+        "ended_at",
     ];
     const KEY: usize = 1;
 
@@ -441,7 +475,8 @@ impl Table for Evaluation {
 
 impl Table for Key {
     const NAME: &'static str = "keys";
-    const COLUMNS: &'static [&'static str] = &["name", "tenant", "scope", "key_hash", "created_at", "revoked_at"];
+    const COLUMNS: &'static [&'static str] =
+        &["name", "tenant", "scope", "key_hash", "created_at", "revoked_at"];
     const KEY: usize = 1;
 
     fn cells(&self) -> Vec<Value> {
@@ -469,7 +504,8 @@ impl Table for Key {
 
 impl Table for Alias {
     const NAME: &'static str = "aliases";
-    const COLUMNS: &'static [&'static str] = &["tenant", "source", "source_id", "conversation_id", "position"];
+    const COLUMNS: &'static [&'static str] =
+        &["tenant", "source", "source_id", "conversation_id", "position"];
     const KEY: usize = 3;
 
     fn cells(&self) -> Vec<Value> {

@@ -40,17 +40,11 @@ impl Query {
             if without {
                 rest = rest.get(1..).unwrap_or_default();
             }
-            let (piece, after, quoted) = match rest.strip_prefix('"') {
-                Some(inner) => {
-                    let (phrase, after) = inner.split_once('"').unwrap_or((inner, ""));
-                    (phrase, after, true)
-                }
-                None => {
-                    let end = rest.find([' ', '\t', '\n', '\r', '"']).unwrap_or(rest.len());
-                    let (word, after) = rest.split_at(end);
-                    (word, after, false)
-                }
-            };
+            let phrase = rest.strip_prefix('"').map(|inner| inner.split_once('"').unwrap_or((inner, "")));
+            let quoted = phrase.is_some();
+            let (piece, after) = phrase.unwrap_or_else(|| {
+                rest.split_at(rest.find([' ', '\t', '\n', '\r', '"']).unwrap_or(rest.len()))
+            });
             rest = after;
             // A star at the end of a word or phrase, or right after its quotes, makes its last word a beginning.
             let after_quotes = rest.strip_prefix('*').filter(|_| quoted);
@@ -144,13 +138,15 @@ impl Cursor {
     }
 }
 
+/// A word as databases see it, and whether a beginning is enough.
+pub(crate) type Demanded = (String, bool);
+
 /// How a database is asked: entries of one tenant that have all these words and none of those.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) tenant: Tenant,
-    /// Each word, and whether a beginning is enough.
-    pub(crate) all: Vec<(String, bool)>,
-    pub(crate) none: Vec<(String, bool)>,
+    pub(crate) all: Vec<Demanded>,
+    pub(crate) none: Vec<Demanded>,
     pub(crate) recipient: Option<String>,
     pub(crate) conversation: Option<String>,
     pub(crate) status: Option<Status>,
@@ -166,7 +162,7 @@ pub(crate) struct Candidate {
 
 impl Query {
     /// The words every hit must have, and those no hit has, as databases see them.
-    pub(crate) fn demands(&self) -> (Vec<(String, bool)>, Vec<(String, bool)>) {
+    pub(crate) fn demands(&self) -> (Vec<Demanded>, Vec<Demanded>) {
         let mut all = Vec::new();
         for term in &self.all {
             let last = term.words.len() - 1;
@@ -176,7 +172,8 @@ impl Query {
         }
         // Of a phrase that must not be there, each word alone may.
         let alone = self.none.iter().filter(|term| term.words.len() == 1);
-        let none = alone.flat_map(|term| term.words.iter().map(|word| (spelled(word), term.prefix))).collect();
+        let none =
+            alone.flat_map(|term| term.words.iter().map(|word| (spelled(word), term.prefix))).collect();
         all.sort();
         all.dedup();
         (all, none)
@@ -196,7 +193,12 @@ mod tests {
         let query = Query::parse("Hello wor* \"at  NOON\" -never -\"not this\" x-y");
         assert_eq!(
             query.all,
-            [term(&["hello"], false), term(&["wor"], true), term(&["at", "noon"], false), term(&["x", "y"], false)]
+            [
+                term(&["hello"], false),
+                term(&["wor"], true),
+                term(&["at", "noon"], false),
+                term(&["x", "y"], false)
+            ]
         );
         assert_eq!(query.none, [term(&["never"], false), term(&["not", "this"], false)]);
         assert_eq!(Query::parse("\"open phrase").all, [term(&["open", "phrase"], false)]);

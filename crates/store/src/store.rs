@@ -47,7 +47,8 @@ pub trait Store: Send + Sync {
     fn list(&self, tenant: Option<&Tenant>, what: Listing) -> Answer<'_, Page>;
 
     /// The places of a record from a position on, below another.
-    fn entries(&self, tenant: &Tenant, id: &ConversationId, from: u64, below: u64) -> Answer<'_, Vec<Placed>>;
+    fn entries(&self, tenant: &Tenant, id: &ConversationId, from: u64, below: u64)
+    -> Answer<'_, Vec<Placed>>;
 
     /// The record, or what it was below a position.
     fn record(&self, tenant: &Tenant, id: &ConversationId, below: Option<u64>) -> Answer<'_, Record>;
@@ -120,7 +121,14 @@ pub trait Store: Send + Sync {
     fn alias(&self, tenant: &Tenant, source: &str, source_id: &str) -> Answer<'_, Option<Alias>>;
 
     /// Takes or renews a lease until `until`. Somebody else's is an error until it ends or its holder is among the dead.
-    fn lease(&self, tenant: &Tenant, what: Leased, lease: Lease, dead: Vec<String>, now: Time) -> Answer<'_, ()>;
+    fn lease(
+        &self,
+        tenant: &Tenant,
+        what: Leased,
+        lease: Lease,
+        dead: Vec<String>,
+        now: Time,
+    ) -> Answer<'_, ()>;
 
     /// Gives a lease back.
     fn release(&self, tenant: &Tenant, what: Leased, holder: &str, now: Time) -> Answer<'_, ()>;

@@ -39,7 +39,9 @@ impl Url {
             Some(("sqlite", "")) => bad("sqlite: needs a file, as in sqlite:scrollback.db".into()),
             Some(("sqlite", path)) if path.contains('\0') => bad("a file name cannot hold NUL".into()),
             Some(("sqlite", path)) => Ok(Url::Sqlite(path.strip_prefix("//").unwrap_or(path).into())),
-            Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => Ok(Url::Postgres(text.into())),
+            Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
+                Ok(Url::Postgres(text.into()))
+            }
             Some(("postgres" | "postgresql", _)) => bad("postgres: needs //HOST/DATABASE behind it".into()),
             Some(("memory", "")) => Ok(Url::Memory),
             Some((scheme, _)) => {

@@ -85,7 +85,8 @@ async fn walls(url: &str) {
 
 /// Wrong credentials, wrong hosts, lazy servers and newer schemas are refused, without the password.
 async fn refusals(server: &Server) {
-    let kind = async |url: String| open(&url, Time(0)).await.err().map(|error| (error.kind(), error.to_string()));
+    let kind =
+        async |url: String| open(&url, Time(0)).await.err().map(|error| (error.kind(), error.to_string()));
     let host = server.host();
     let (found, message) = kind(format!("postgres://nobody:geheim@{host}/app")).await.unwrap();
     assert_eq!(found, ErrorKind::OpenFailed);

@@ -56,8 +56,8 @@ fn kill_after(mode: &str, file: &Path, seed: usize, patience: Duration) -> Said 
             let words: Vec<&str> = line.split(' ').collect();
             match words.as_slice() {
                 ["opening"] => drop(begun.send(())),
-                ["acked", id, position, link] if link.len() == 64 => {
-                    said.acked.insert(((*id).into(), position.parse().unwrap()), (*link).into());
+                ["acked", id, position, hash] if hash.len() == 64 => {
+                    said.acked.insert(((*id).into(), position.parse().unwrap()), (*hash).into());
                 }
                 ["erased", id, position] => said.erased.push(((*id).into(), position.parse().unwrap())),
                 ["migrated"] => said.migrated = true,
@@ -89,7 +89,11 @@ async fn survived(store: &dyn Store, said: &Said, what: &str) {
         assert_eq!(record.message_count() % 3, 0, "{what}: half an append");
     }
     for (place, link) in &said.acked {
-        assert_eq!(links.get(place).map(|(link, _)| link), Some(link), "{what}: {place:?} was acknowledged and is lost");
+        assert_eq!(
+            links.get(place).map(|(link, _)| link),
+            Some(link),
+            "{what}: {place:?} was acknowledged and is lost"
+        );
     }
     for place in &said.erased {
         assert_eq!(links.get(place).map(|(_, erased)| *erased), Some(true), "{what}: {place:?} came back");
@@ -125,7 +129,8 @@ fn a_killed_migration_leaves_the_old_version_or_the_new_one() {
         let store: Arc<dyn Store> = Arc::new(Sqlite::open(&template, Time(0)).unwrap());
         let anna = Recipient::parse("anna").unwrap();
         for number in 0..40 {
-            let turn: Vec<Entry> = (0..3).map(|part| Entry::text(Role::User, &format!("{number} {part}"))).collect();
+            let turn: Vec<Entry> =
+                (0..3).map(|part| Entry::text(Role::User, &format!("{number} {part}"))).collect();
             let said = NewEntry::evaluation(turn, Time(number));
             store.append_for(&Tenant::default(), Time(number), &anna, Expected::Any, said).await.unwrap();
         }
@@ -149,8 +154,7 @@ fn a_killed_migration_leaves_the_old_version_or_the_new_one() {
                 let copy = folder.path().join(format!("{kill}.db.v1.bak"));
                 let store = Sqlite::open(&copy, Time(0)).expect("the copy from before is a store");
                 block_on(survived(&store, &said, &format!("kill {kill}, the copy")));
-                let options =
-                    Options { further_steps: vec!["select 1".into()], ..Options::default() };
+                let options = Options { further_steps: vec!["select 1".into()], ..Options::default() };
                 let store = Sqlite::open_with(&file, &options, Time(0)).unwrap();
                 block_on(survived(&store, &said, &format!("kill {kill}, new version")));
             }
@@ -188,7 +192,9 @@ fn synced_before_each_ack(extra: &[&str]) -> Option<(usize, usize)> {
 #[test]
 fn every_acknowledgement_comes_after_a_sync() {
     let Some((acks, unsynced)) = synced_before_each_ack(&[]) else {
-        eprintln!("notice: strace cannot be run here; not tested that a sync comes before each acknowledgement");
+        eprintln!(
+            "notice: strace cannot be run here; not tested that a sync comes before each acknowledgement"
+        );
         return;
     };
     assert_eq!((acks, unsynced), (60, 0));
@@ -204,8 +210,9 @@ fn a_server_that_is_cut_off_loses_nothing_it_acknowledged() {
     let acked = block_on(async {
         let store: Arc<dyn Store> = Arc::new(Postgres::open(&server.url(), Time(0)).await.unwrap());
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let writers: Vec<_> =
-            (0..8).map(|number| tokio::spawn(write_through(Arc::clone(&store), number, stopped.clone()))).collect();
+        let writers: Vec<_> = (0..8)
+            .map(|number| tokio::spawn(write_through(Arc::clone(&store), number, stopped.clone())))
+            .collect();
         for _ in 0..cycles {
             tokio::time::sleep(Duration::from_millis(400)).await;
             server.crash();
@@ -233,7 +240,8 @@ async fn write_through(
     let (tenant, recipient) = (Tenant::default(), Recipient::parse(&format!("r{}", number / 2)).unwrap());
     let mut acked = HashMap::new();
     while !*stopped.borrow() {
-        let turn: Vec<Entry> = (0..3).map(|part| Entry::text(Role::User, &format!("{number} {part}"))).collect();
+        let turn: Vec<Entry> =
+            (0..3).map(|part| Entry::text(Role::User, &format!("{number} {part}"))).collect();
         let said = NewEntry::evaluation(turn, Time(1));
         loop {
             match store.append_for(&tenant, Time(1), &recipient, Expected::Any, said.clone()).await {

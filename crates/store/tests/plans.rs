@@ -9,19 +9,29 @@ use std::sync::Arc;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Role, Slot, Time, prefixes};
 use scrollback_store::{
-    ConversationId, Erase, Expected, Filter, Listing, Memory, NewConversation, NewEntry, Offline, Postgres, Query,
-    Recipient, Settings, Sqlite, Status, Store, StoreError, Tenant, compact, hex, history,
+    ConversationId, Erase, Expected, Filter, Listing, Memory, NewConversation, NewEntry, Offline, Postgres,
+    Query, Recipient, Settings, Sqlite, Status, Store, StoreError, Tenant, compact, hex, history,
 };
 use support::{Dice, Server, block_on};
 use uuid::Uuid;
 
 /// Operations in a plan.
 const STEPS: usize = 60;
-/// Plans on the embedded stores, and on all three.
-const PLANS: u64 = 120;
+/// Plans in a test run: on the embedded stores, and on all three.
+const PLANS: u64 = 200;
+const ON_SERVER: u64 = 40;
 
-const TEXTS: [&str; 9] =
-    ["hello world", "Ünïcödé café", "東京は雨", "🙂 ok 🎉", "it's \"quoted\" -- ; drop", "", "a\tb\nc", "%_\\", "OR NOT near"];
+const TEXTS: [&str; 9] = [
+    "hello world",
+    "Ünïcödé café",
+    "東京は雨",
+    "🙂 ok 🎉",
+    "it's \"quoted\" -- ; drop",
+    "",
+    "a\tb\nc",
+    "%_\\",
+    "OR NOT near",
+];
 
 struct Plan<'s> {
     store: &'s dyn Store,
@@ -77,7 +87,11 @@ impl Plan<'_> {
                 let id = self.fresh();
                 self.ids.push(id.clone());
                 let name = Recipient::parse(["anna", "ben"][self.dice.roll(2)]).unwrap();
-                let new = if self.dice.roll(2) == 0 { NewConversation::with(id, &name) } else { NewConversation::new(id) };
+                let new = if self.dice.roll(2) == 0 {
+                    NewConversation::with(id, &name)
+                } else {
+                    NewConversation::new(id)
+                };
                 let result = store.write(&tenant, at, |tx| _ = tx.create(new)).await;
                 self.note("create", result, |_| String::new());
             }
@@ -89,9 +103,15 @@ impl Plan<'_> {
                 let own = self.dice.roll(3) > 0;
                 let evaluation = if own { Uuid::from_u128(1_000 + number as u128) } else { evaluation };
                 let said = NewEntry::continued(entries, evaluation, if own { 0 } else { sequence }, at);
-                let expected = if self.dice.roll(4) == 0 { Expected::At(self.dice.roll(6) as u64) } else { Expected::Any };
+                let expected = if self.dice.roll(4) == 0 {
+                    Expected::At(self.dice.roll(6) as u64)
+                } else {
+                    Expected::Any
+                };
                 let result = store.append(&tenant, at, &id, expected, said).await;
-                self.note("append", result, |done| format!("{} {} {}", done.first, done.last, hex(&done.link)));
+                self.note("append", result, |done| {
+                    format!("{} {} {}", done.first, done.last, hex(&done.link))
+                });
             }
             7 => {
                 let (first, second) = (self.dice.roll(8) as u64, self.dice.roll(8) as u64);
@@ -111,16 +131,23 @@ impl Plan<'_> {
                 if result.is_ok() {
                     self.ids.push(fork);
                 }
-                self.note("fork", result, |row| format!("{} {} {}", row.head, row.turns, hex(&row.head_link)));
+                self.note("fork", result, |row| {
+                    format!("{} {} {}", row.head, row.turns, hex(&row.head_link))
+                });
             }
             9 => {
                 let first = self.dice.roll(6) as u64;
-                let what = if self.dice.roll(5) == 0 { Erase::All } else { Erase::Positions(vec![(first, first + 1)]) };
+                let what = if self.dice.roll(5) == 0 {
+                    Erase::All
+                } else {
+                    Erase::Positions(vec![(first, first + 1)])
+                };
                 let result = store.erase(&tenant, &id, what, "plan", at).await;
                 self.note("erase", result, |count| format!("{count:?}"));
             }
             10 => {
-                let settings = Settings { max_turns_before_compaction: 2, recent_turns_to_keep: 1, max_recent_turns: 3 };
+                let settings =
+                    Settings { max_turns_before_compaction: 2, recent_turns_to_keep: 1, max_recent_turns: 3 };
                 let result = compact(store, &tenant, &id, &settings, &Offline, at).await;
                 self.note("compact", result, |done| format!("{done:?}"));
             }
@@ -133,11 +160,17 @@ impl Plan<'_> {
                 let turns = self.dice.roll(4);
                 let result = history(store, &tenant, &id, turns).await;
                 self.note("history", result, |told| {
-                    format!("{:?} {:?} {}", told.render(Wire::OpenaiChat).messages, told.summary, told.messages)
+                    format!(
+                        "{:?} {:?} {}",
+                        told.render(Wire::OpenaiChat).messages,
+                        told.summary,
+                        told.messages
+                    )
                 });
             }
             13 => {
-                let words = ["hello", "\"hello world\"", "cafe", "東京", "long* -hello", "ok", "not near", "🎉"];
+                let words =
+                    ["hello", "\"hello world\"", "cafe", "東京", "long* -hello", "ok", "not near", "🎉"];
                 let query = Query::parse(words[self.dice.roll(words.len())]);
                 let result = store.search(&tenant, query, Filter::default(), 5, None).await;
                 self.note("search", result, |found| format!("{:?} {:?}", found.hits, found.next));
@@ -162,11 +195,15 @@ impl Plan<'_> {
         for (row, messages) in page.conversations {
             let _ = writeln!(self.log, "{row:?} {messages}");
             let record = store.record(&tenant, &row.id, None).await.unwrap();
-            let kinds: String = record.slots().iter().map(|slot| match slot {
-                Slot::Message(_) => 'm',
-                Slot::Decision(..) => 'd',
-                Slot::Erased(_) => 'e',
-            }).collect();
+            let kinds: String = record
+                .slots()
+                .iter()
+                .map(|slot| match slot {
+                    Slot::Message(_) => 'm',
+                    Slot::Decision(..) => 'd',
+                    Slot::Erased(_) => 'e',
+                })
+                .collect();
             let _ = writeln!(self.log, "{kinds} {:?}", scrollback_core::wire::neutral(&record));
             let found = store.verify(&tenant, &row.id).await.unwrap();
             assert!(found.problems.is_empty(), "{:?}\n{}", found.problems, self.log);
@@ -179,7 +216,8 @@ async fn run(store: &dyn Store, seed: u64, name: &str) -> String {
     let tenant = Tenant::parse(&format!("plan {seed} {name}")).unwrap();
     let dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     // Ids are unique in a store, also across tenants.
-    let mut plan = Plan { store, tenant, dice, ids: Vec::new(), made: u128::from(seed) << 32, log: String::new() };
+    let mut plan =
+        Plan { store, tenant, dice, ids: Vec::new(), made: u128::from(seed) << 32, log: String::new() };
     for number in 0..STEPS {
         plan.step(number).await;
     }
@@ -192,7 +230,8 @@ fn a_random_plan_gives_the_same_answers_on_every_store() {
     let folder = tempfile::tempdir().unwrap();
     block_on(async {
         let memory: Arc<dyn Store> = Arc::new(Memory::new());
-        let sqlite: Arc<dyn Store> = Arc::new(Sqlite::open(&folder.path().join("plans.db"), Time(0)).unwrap());
+        let sqlite: Arc<dyn Store> =
+            Arc::new(Sqlite::open(&folder.path().join("plans.db"), Time(0)).unwrap());
         let postgres: Option<Arc<dyn Store>> = match &server {
             Some(server) => Some(Arc::new(Postgres::open(&server.url(), Time(0)).await.unwrap())),
             None => None,
@@ -201,7 +240,7 @@ fn a_random_plan_gives_the_same_answers_on_every_store() {
             let wanted = run(memory.as_ref(), seed, "x").await;
             let found = run(sqlite.as_ref(), seed, "x").await;
             assert_same(seed, "SQLite", &wanted, &found);
-            if let Some(postgres) = &postgres {
+            if let Some(postgres) = postgres.as_ref().filter(|_| seed <= ON_SERVER) {
                 assert_same(seed, "PostgreSQL", &wanted, &run(postgres.as_ref(), seed, "x").await);
             }
         }

@@ -7,7 +7,7 @@ use clap::Subcommand;
 /// Which store, and whose part of it.
 #[derive(clap::Args)]
 pub(crate) struct StoreArgs {
-    /// The store, as sqlite:PATH or postgres://…; else SCROLLBACK_STORE, else `store` of scrollback.toml, else
+    /// The store, as sqlite:PATH or postgres://…; else `SCROLLBACK_STORE`, else `store` of scrollback.toml, else
     /// sqlite:scrollback.db
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) store: Option<String>,
@@ -117,7 +117,7 @@ pub(crate) struct CompactArgs {
 
 #[derive(clap::Args)]
 pub(crate) struct StatusArgs {
-    /// The new status: active, awaiting_answer, closed or idle
+    /// The new status: active, `awaiting_answer`, closed or idle
     pub(crate) new: Option<String>,
 
     /// The time it is, as in 2026-01-31T12:00:00Z; now if not given
@@ -149,7 +149,7 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 
-    /// Only conversations that stand so: active, awaiting_answer, closed or idle
+    /// Only conversations that stand so: active, `awaiting_answer`, closed or idle
     #[arg(long, value_name = "STATUS")]
     pub(crate) status: Option<String>,
 
@@ -163,13 +163,15 @@ pub(crate) struct ListArgs {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "All words must be there. \"Phrases\" stand in quotes, wor* is the beginning of a word, -word must not
+#[command(
+    after_help = "All words must be there. \"Phrases\" stand in quotes, wor* is the beginning of a word, -word must not
 be there. Case and accents do not matter, and nothing is an error.
 
 Examples:
   scrollback search refund
   scrollback search '\"order number\" -cancelled' --recipient anna
-  scrollback search 'invoic*' --role user --since 2026-01-01T00:00:00Z --json")]
+  scrollback search 'invoic*' --role user --since 2026-01-01T00:00:00Z --json"
+)]
 pub(crate) struct SearchArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -208,14 +210,16 @@ pub(crate) struct SearchArgs {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Positions, hashes, both chains, heads, sequences, derived tables and blobs are checked. A chain
+#[command(
+    after_help = "Positions, hashes, both chains, heads, sequences, derived tables and blobs are checked. A chain
 cannot show that its end was cut off; --expect compares it with a link noted elsewhere. The exit code is 4 when something
 is not as it was written.
 
 Examples:
   scrollback verify
   scrollback verify --recipient anna --expect 9f2c…
-  scrollback verify --reindex")]
+  scrollback verify --reindex"
+)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -238,7 +242,8 @@ pub(crate) struct VerifyArgs {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Formats are told by their shape; `scrollback convert --help` lists them. Importing a file again adds
+#[command(
+    after_help = "Formats are told by their shape; `scrollback convert --help` lists them. Importing a file again adds
 only what is new. What is no message is listed as a note; a line that cannot be read is reported, and the rest is
 imported.
 
@@ -246,7 +251,8 @@ Examples:
   scrollback import ~/.codex/sessions/2026/01/31/*.jsonl
   scrollback import session.jsonl --format claude-code --dry-run
   scrollback import chat.json --recipient anna
-  scrollback import backup.jsonl --format scrollback")]
+  scrollback import backup.jsonl --format scrollback"
+)]
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -277,14 +283,16 @@ pub(crate) struct ImportArgs {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Formats: scrollback (loses nothing), openai-chat, openai-responses, anthropic, gemini, bedrock,
+#[command(
+    after_help = "Formats: scrollback (loses nothing), openai-chat, openai-responses, anthropic, gemini, bedrock,
 openai-finetune, langchain, sharegpt, strands (a folder), sqlite (an online backup of the whole store).
 
 Examples:
   scrollback export --recipient anna > anna.jsonl
   scrollback export --all --to everything.jsonl
   scrollback export --recipient anna --format anthropic
-  scrollback export --format sqlite --to backup.db")]
+  scrollback export --format sqlite --to backup.db"
+)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,

@@ -25,8 +25,10 @@ struct Check {
 pub(crate) fn run(args: &DoctorArgs, json: bool) -> Result<ExitCode, Failure> {
     let (setup, mut checks) = match Setup::new(&args.store) {
         Ok(setup) => {
-            let files = setup.config.files().iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
-            let detail = if files.is_empty() { "no scrollback.toml; defaults".into() } else { files.join(", ") };
+            let files =
+                setup.config.files().iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
+            let detail =
+                if files.is_empty() { "no scrollback.toml; defaults".into() } else { files.join(", ") };
             (Some(setup), vec![Check { name: "configuration", ok: true, detail }])
         }
         // A wrong configuration is what this command is for; a wrong flag is still a wrong flag.
@@ -51,7 +53,8 @@ pub(crate) fn run(args: &DoctorArgs, json: bool) -> Result<ExitCode, Failure> {
         let mut out = String::new();
         for check in &checks {
             let (mark, colour) = if check.ok { ("ok", AnsiColor::Green) } else { ("!!", AnsiColor::Red) };
-            let _ = writeln!(out, "{}{mark}{Reset}  {:13}  {}", colour.on_default(), check.name, check.detail);
+            let _ =
+                writeln!(out, "{}{mark}{Reset}  {:13}  {}", colour.on_default(), check.name, check.detail);
         }
         input::print_styled(&out)?;
     }
@@ -83,14 +86,19 @@ async fn store_checks(setup: &Setup) -> Vec<Check> {
         Ok((store, how)) => {
             let listed = store.list(None, Listing { limit: 1, ..Listing::default() }).await;
             let (ok, detail) = match listed {
-                Ok(page) if page.conversations.is_empty() => (true, format!("{}, {how}, empty", store.describe())),
+                Ok(page) if page.conversations.is_empty() => {
+                    (true, format!("{}, {how}, empty", store.describe()))
+                }
                 Ok(_) => (true, format!("{}, {how}", store.describe())),
                 Err(error) => (false, error.to_string()),
             };
-            let schema = Check { name: "schema", ok: true, detail: "version 1, as this program knows it".into() };
+            let schema =
+                Check { name: "schema", ok: true, detail: "version 1, as this program knows it".into() };
             vec![Check { name: "store", ok, detail }, schema]
         }
-        Err(error) => vec![Check { name: "store", ok: false, detail: format!("{} ({})", error, error.code()) }],
+        Err(error) => {
+            vec![Check { name: "store", ok: false, detail: format!("{} ({})", error, error.code()) }]
+        }
     };
     if let Some(path) = file {
         checks.push(file_system(&folder_of(&path)));
@@ -110,8 +118,11 @@ fn file_system(folder: &Path) -> Check {
         let mut fields = line.split(' ').skip(1);
         Some((fields.next()?.replace("\\040", " "), fields.next()?.to_string()))
     };
-    let nearest =
-        mounts.lines().filter_map(of).filter(|(point, _)| folder.starts_with(point)).max_by_key(|(point, _)| point.len());
+    let nearest = mounts
+        .lines()
+        .filter_map(of)
+        .filter(|(point, _)| folder.starts_with(point))
+        .max_by_key(|(point, _)| point.len());
     let (ok, detail) = match nearest {
         Some((_, kind)) if NETWORK.contains(&kind.as_str()) => {
             (false, format!("{kind}: a network file system, on which two processes can damage the store"))

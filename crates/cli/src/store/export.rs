@@ -1,6 +1,7 @@
 //! `scrollback export`: conversations as files of any format.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
@@ -69,7 +70,11 @@ pub(crate) fn run(args: &ExportArgs, json: bool) -> Result<(), Failure> {
         let store = setup.open(Intent::Look).await?;
         if let (Target::Sqlite, Some(to)) = (target, &args.to) {
             store.backup(to).await?;
-            return input::print(&if json { "{\"ok\":true}\n".into() } else { format!("{}\n", to.display()) });
+            return input::print(&if json {
+                "{\"ok\":true}\n".into()
+            } else {
+                format!("{}\n", to.display())
+            });
         }
         let wanted = match (recipient, conversation) {
             (Some(recipient), _) => {
@@ -95,7 +100,10 @@ pub(crate) fn run(args: &ExportArgs, json: bool) -> Result<(), Failure> {
     })
 }
 
-async fn everything(store: &dyn Store, tenant: Option<&Tenant>) -> Result<Vec<(Tenant, ConversationId)>, Failure> {
+async fn everything(
+    store: &dyn Store,
+    tenant: Option<&Tenant>,
+) -> Result<Vec<(Tenant, ConversationId)>, Failure> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let listing = Listing { which: Which::All, limit: PAGE, after, ..Listing::default() };
@@ -165,23 +173,25 @@ fn items(record: &Record) -> Vec<Item> {
 
 /// Everything said as one body of a wire; what it cannot hold is told.
 fn body(record: &Record, wire: Wire) -> String {
-    let rendered = wire.render(items(record), RenderOptions { record: Some(record), ..RenderOptions::default() });
+    let rendered =
+        wire.render(items(record), RenderOptions { record: Some(record), ..RenderOptions::default() });
     for lost in &rendered.lost {
         let place = lost.position.map_or_else(String::new, |at| format!(" at {at}"));
         input::note(&format!("not in {wire}: {}{place} ({})", lost.what, lost.reason));
     }
     let mut out = String::from("{");
     if let Some((key, system)) = system_key(wire).zip(rendered.system) {
-        out.push_str(&format!("\"{key}\":{system},"));
+        let _ = write!(out, "\"{key}\":{system},");
     }
-    out.push_str(&format!("\"{}\":[{}]}}", list_key(wire), rendered.messages.join(",")));
+    let _ = write!(out, "\"{}\":[{}]}}", list_key(wire), rendered.messages.join(","));
     out
 }
 
 /// A training example; a list that the provider would refuse is refused here.
 fn finetune(record: &Record, mend: bool) -> Result<String, Failure> {
     let printed = body(record, Wire::OpenaiChat);
-    let raw = text::check(&printed).map_err(|error| Failure::new(FAILED, "internal", error.problem.clone()))?;
+    let raw =
+        text::check(&printed).map_err(|error| Failure::new(FAILED, "internal", error.problem.clone()))?;
     let broken = check(Wire::OpenaiChat, raw, CheckOptions::default());
     let pairing = |rule: &str| ["OC-1", "OC-2", "OC-3", "OC-4", "OC-5", "OC-6"].contains(&rule);
     let Some(violation) = broken.iter().find(|violation| pairing(violation.rule)) else { return Ok(printed) };
@@ -190,7 +200,8 @@ fn finetune(record: &Record, mend: bool) -> Result<String, Failure> {
         let printed = text::check(&mended).map(|raw| text::one_line(raw).into_owned());
         return printed.map_err(|error| Failure::new(FAILED, "internal", error.problem));
     }
-    let message = format!("{}: {} at {}; --repair mends it", violation.rule, violation.message, violation.path);
+    let message =
+        format!("{}: {} at {}; --repair mends it", violation.rule, violation.message, violation.path);
     Err(Failure::new(FAILED, "invalid_list", message))
 }
 
@@ -208,7 +219,8 @@ fn calls(entry: &Entry) -> Vec<Value> {
         .tool_calls()
         .map(|call| {
             let arguments = call.arguments.as_str();
-            let parsed: Value = serde_json::from_str(&arguments).unwrap_or_else(|_| json!({ "__raw": arguments }));
+            let parsed: Value =
+                serde_json::from_str(&arguments).unwrap_or_else(|_| json!({ "__raw": arguments }));
             json!({
                 "name": call.name.as_str(), "args": parsed, "type": "tool_call",
                 "id": call.call_id.as_ref().map(|id| id.as_str().into_owned()),
@@ -221,7 +233,8 @@ fn calls(entry: &Entry) -> Vec<Value> {
 fn langchain(record: &Record) -> Value {
     let message = |item: &Item| {
         let entry = &item.entry;
-        let mut data = json!({ "type": role_word(entry.role), "content": entry.content().unwrap_or_default() });
+        let mut data =
+            json!({ "type": role_word(entry.role), "content": entry.content().unwrap_or_default() });
         if let Some(members) = data.as_object_mut() {
             if entry.role == Role::Assistant {
                 members.insert("tool_calls".into(), calls(entry).into());
@@ -311,9 +324,10 @@ impl Output {
 
     fn finish(self) -> Result<(), Failure> {
         match self {
-            Output::File(mut file, name) => {
-                file.flush().and_then(|()| file.get_ref().sync_all()).map_err(|error| Failure::io(&name, &error))
-            }
+            Output::File(mut file, name) => file
+                .flush()
+                .and_then(|()| file.get_ref().sync_all())
+                .map_err(|error| Failure::io(&name, &error)),
             Output::Standard | Output::None => Ok(()),
         }
     }

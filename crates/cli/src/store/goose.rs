@@ -11,8 +11,7 @@ pub(crate) type Session = (String, Option<String>, Vec<GooseRow>);
 
 /// The sessions of a goose database; none if the file is no database.
 pub(crate) fn sessions(file: &Path) -> Result<Option<Vec<Session>>, Failure> {
-    let sessions = scrollback_store::read_goose(file).map_err(|error| {
-        Failure::new(FAILED, error.code(), format!("not a database of goose: {error}"))
-    })?;
+    let sessions = scrollback_store::read_goose(file)
+        .map_err(|error| Failure::new(FAILED, error.code(), format!("not a database of goose: {error}")))?;
     Ok(sessions)
 }

@@ -8,8 +8,8 @@ use anstyle::{AnsiColor, Reset, Style};
 use scrollback_core::wire::{RenderOptions, Wire};
 use scrollback_core::{Entry, Fidelity, Item, Role, Slot, Source, Time};
 use scrollback_store::{
-    Compaction, Conversation, Erase, Expected, Listing, NewEntry, Offline, Placed, Recipient, Status, Store, Tenant,
-    Which, compact, hex, history,
+    Compaction, Conversation, Erase, Expected, Listing, NewEntry, Offline, Placed, Recipient, Status, Store,
+    Tenant, Which, compact, hex, history,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -163,7 +163,8 @@ impl Cx {
             let conversation = self.current(store.as_ref()).await?;
             let mut settings = conversation.settings.unwrap_or(self.setup.config.history()?);
             settings.recent_turns_to_keep = args.keep.unwrap_or(settings.recent_turns_to_keep);
-            let done = compact(store.as_ref(), &self.tenant, &conversation.id, &settings, &Offline, now()).await?;
+            let done =
+                compact(store.as_ref(), &self.tenant, &conversation.id, &settings, &Offline, now()).await?;
             let not = |reason: &str| json!({ "compacted": false, "covers": null, "summary": null, "reason": reason });
             match done {
                 Compaction::Done { covers: (first, last), text, .. } => self.print(
@@ -242,7 +243,8 @@ impl Cx {
             if store.describe().starts_with("postgres") && erased > 0 {
                 input::note("the bytes are gone once PostgreSQL has vacuumed (vacuum full)");
             }
-            let text = format!("{erased} messages erased, {sent} model calls emptied, {forks} forks touched\n");
+            let text =
+                format!("{erased} messages erased, {sent} model calls emptied, {forks} forks touched\n");
             self.print(&json!({ "erased": erased, "sent": sent, "forks": forks }), &text)
         })
     }
@@ -283,7 +285,8 @@ fn messages(file: &Path) -> Result<Vec<Entry>, Failure> {
 fn positions(text: &str) -> Result<Erase, Failure> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let range = first.trim().parse().ok().zip(last.trim().parse().ok()).filter(|(first, last)| first <= last);
-    let bad = || Failure::new(USAGE, "usage", format!("{text:?} is no range of positions; write it as in 4-7"));
+    let bad =
+        || Failure::new(USAGE, "usage", format!("{text:?} is no range of positions; write it as in 4-7"));
     range.map(|range| Erase::Positions(vec![range])).ok_or_else(bad)
 }
 

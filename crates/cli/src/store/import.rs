@@ -40,8 +40,15 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Result<ExitCode, Failure> {
     block_on(async {
         let intent = if args.dry_run { Intent::Look } else { Intent::Write };
         let store = setup.open(intent).await?;
-        let mut import =
-            Import { args, setup: &setup, store, format, recipient, done: Imported::default(), failed: Vec::new() };
+        let mut import = Import {
+            args,
+            setup: &setup,
+            store,
+            format,
+            recipient,
+            done: Imported::default(),
+            failed: Vec::new(),
+        };
         let progress = Progress::new(args.files.len());
         for file in &args.files {
             progress.next(file);
@@ -98,7 +105,8 @@ impl Import<'_> {
 
     fn importer(&self, format: &str, file: &Path) -> Importer {
         let modified = std::fs::metadata(file).and_then(|file| file.modified()).ok();
-        let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
+        let since =
+            modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
         // A dry run knows what is there, and writes nothing.
         let mode = if self.args.dry_run { Mode::DryRun } else { Mode::Write };
         Importer {
@@ -150,7 +158,8 @@ impl Import<'_> {
         let wire = wire.ok_or_else(|| bad("neither messages nor a transcript of a known format".into()))?;
         let parsed = wire.parse(body, &ParseOptions::default()).map_err(|error| bad(error.to_string()))?;
         let sources = (1..=parsed.entries.len()).map(|line| Source { line, id: None }).collect();
-        let notes = parsed.notes.into_iter().map(|kind| transcript::Note { line: 0, kind, raw: None }).collect();
+        let notes =
+            parsed.notes.into_iter().map(|kind| transcript::Note { line: 0, kind, raw: None }).collect();
         let conversation =
             transcript::Conversation { entries: parsed.entries, sources, notes, ..Default::default() };
         let importer = self.importer(wire.name(), file);
@@ -160,7 +169,8 @@ impl Import<'_> {
 
     /// Our own export, read line by line: a file of any size takes the memory of its largest conversation.
     async fn own(&mut self, file: &Path) -> Result<(), Failure> {
-        let opened = std::fs::File::open(file).map_err(|error| Failure::io(&file.display().to_string(), &error))?;
+        let opened =
+            std::fs::File::open(file).map_err(|error| Failure::io(&file.display().to_string(), &error))?;
         let mut lines = std::io::BufReader::new(opened);
         let check = if self.args.no_verify { Check::Nothing } else { Check::Links };
         let tenant = self.setup.named_tenant().cloned();
@@ -171,7 +181,11 @@ impl Import<'_> {
             let length = read.map_err(|error| Failure::io(&file.display().to_string(), &error))?;
             number += 1;
             if length > MAX_LINE {
-                return Err(Failure::new(FAILED, "bad_input", format!("line {number} is longer than 64 MiB")));
+                return Err(Failure::new(
+                    FAILED,
+                    "bad_input",
+                    format!("line {number} is longer than 64 MiB"),
+                ));
             }
             if length == 0 || is_header(&line) {
                 if let Some(done) = reader.take() {
@@ -245,7 +259,8 @@ fn begins_like_ours(file: &Path) -> Result<bool, Failure> {
     if file == Path::new("-") {
         return Ok(false);
     }
-    let opened = std::fs::File::open(file).map_err(|error| Failure::io(&file.display().to_string(), &error))?;
+    let opened =
+        std::fs::File::open(file).map_err(|error| Failure::io(&file.display().to_string(), &error))?;
     let mut first = Vec::new();
     let limited = std::io::Read::take(opened, 64 * 1024);
     let _ = std::io::BufReader::new(limited).read_until(b'\n', &mut first);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anstyle::{Reset, Style};
 use scrollback_core::Role;
-use scrollback_store::{Cursor, Listing};
+use scrollback_store::{Cursor, Listing, Recipient};
 use serde_json::json;
 
 use super::args::ListArgs;
@@ -18,7 +18,7 @@ const NAME: usize = 32;
 
 pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), Failure> {
     let status = args.status.as_deref().map(status_named).transpose()?;
-    let after = args.after.as_deref().map(Cursor::parse).transpose().map_err(usage)?;
+    let after = args.after.as_deref().map(Cursor::parse).transpose().map_err(|error| usage(&error))?;
     let setup = Setup::new(&args.store)?;
     let listing = Listing { status, limit: args.limit, after, ..Listing::default() };
     block_on(async {
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), Failure> {
                 .iter()
                 .map(|(row, messages)| {
                     json!({
-                        "recipient": row.recipient.as_ref().map(|recipient| recipient.as_str()),
+                        "recipient": row.recipient.as_ref().map(Recipient::as_str),
                         "conversation": row.id.as_str(),
                         "status": row.status().name(),
                         "updated_at": row.updated_at.to_string(),
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), Failure> {
             "recipient", "status", "updated", "turns", "entries"
         );
         for (row, messages) in &page.conversations {
-            let name = row.recipient.as_ref().map_or_else(|| row.id.to_string(), |name| name.to_string());
+            let name = row.recipient.as_ref().map_or_else(|| row.id.to_string(), ToString::to_string);
             let last = row.last_role.map_or("", Role::as_str);
             let _ = writeln!(
                 out,

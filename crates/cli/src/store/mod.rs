@@ -44,7 +44,7 @@ impl Setup {
     /// Reads flags, environment and configuration, in that order. What is wrong is found before a store is opened.
     pub(crate) fn new(args: &StoreArgs) -> Result<Self, Failure> {
         let config = config::load()?;
-        let named = args.tenant.as_deref().map(Tenant::parse).transpose().map_err(usage)?;
+        let named = args.tenant.as_deref().map(Tenant::parse).transpose().map_err(|error| usage(&error))?;
         let from_environment = std::env::var("SCROLLBACK_STORE").ok().filter(|url| !url.is_empty());
         let url = args.store.clone().or(from_environment).or_else(|| config.store().map(String::from));
         let url = url.unwrap_or_else(|| DEFAULT_STORE.into());
@@ -115,17 +115,18 @@ pub(crate) fn time_named(text: Option<&str>) -> Result<Option<Time>, Failure> {
 
 /// A recipient on the command line.
 pub(crate) fn recipient_named(text: &str) -> Result<Recipient, Failure> {
-    Recipient::parse(text).map_err(usage)
+    Recipient::parse(text).map_err(|error| usage(&error))
 }
 
 /// A conversation on the command line.
 pub(crate) fn conversation_named(text: &str) -> Result<ConversationId, Failure> {
-    let bad = || Failure::new(USAGE, "usage", format!("{text:?} is no conversation id: 26 letters and digits"));
+    let bad =
+        || Failure::new(USAGE, "usage", format!("{text:?} is no conversation id: 26 letters and digits"));
     ConversationId::parse(text).ok_or_else(bad)
 }
 
 /// The wrong value of an argument.
-pub(crate) fn usage(error: StoreError) -> Failure {
+pub(crate) fn usage(error: &StoreError) -> Failure {
     Failure::new(USAGE, "usage", error.to_string())
 }
 
@@ -146,8 +147,10 @@ impl From<StoreError> for Failure {
 
 /// A text on one line of a terminal: nothing that moves a cursor or changes a colour gets through.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
-    let mut line: String =
-        text.chars().map(|letter| if letter.is_control() || letter.is_whitespace() { ' ' } else { letter }).collect();
+    let mut line: String = text
+        .chars()
+        .map(|letter| if letter.is_control() || letter.is_whitespace() { ' ' } else { letter })
+        .collect();
     if line.chars().count() > width {
         line = line.chars().take(width.saturating_sub(1)).collect::<String>().trim_end().to_string() + "…";
     }

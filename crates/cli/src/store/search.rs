@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anstyle::{Reset, Style};
-use scrollback_store::{Cursor, Filter, Query};
+use scrollback_store::{Cursor, Filter, Query, Recipient};
 use serde_json::json;
 
 use super::args::SearchArgs;
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &SearchArgs, json: bool) -> Result<(), Failure> {
         until: time_named(args.until.as_deref())?,
         ..Filter::default()
     };
-    let after = args.after.as_deref().map(Cursor::parse).transpose().map_err(usage)?;
+    let after = args.after.as_deref().map(Cursor::parse).transpose().map_err(|error| usage(&error))?;
     let setup = Setup::new(&args.store)?;
     let query = Query::parse(&args.words.join(" "));
     block_on(async {
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &SearchArgs, json: bool) -> Result<(), Failure> {
                 .iter()
                 .map(|hit| {
                     json!({
-                        "recipient": hit.recipient.as_ref().map(|recipient| recipient.as_str()),
+                        "recipient": hit.recipient.as_ref().map(Recipient::as_str),
                         "conversation": hit.conversation.as_str(),
                         "position": hit.position,
                         "role": hit.role,
@@ -49,10 +49,12 @@ pub(crate) fn run(args: &SearchArgs, json: bool) -> Result<(), Failure> {
         let (dim, bold) = (Style::new().dimmed(), Style::new().bold());
         let mut out = String::new();
         for hit in &found.hits {
-            let name = hit.recipient.as_ref().map_or_else(|| hit.conversation.to_string(), |name| name.to_string());
+            let name =
+                hit.recipient.as_ref().map_or_else(|| hit.conversation.to_string(), ToString::to_string);
             let (name, when) = (one_line(&name, 64), short(hit.created_at));
             let _ = writeln!(out, "{bold}{name}{Reset} {dim}{when}  {} at {}{Reset}", hit.role, hit.position);
-            let marked = one_line(&hit.snippet, 400).replace('«', &bold.to_string()).replace('»', &Reset.to_string());
+            let marked =
+                one_line(&hit.snippet, 400).replace('«', &bold.to_string()).replace('»', &Reset.to_string());
             let _ = writeln!(out, "  {marked}");
         }
         if found.hits.is_empty() {

@@ -20,19 +20,21 @@ const PAGE: usize = 500;
 pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<ExitCode, Failure> {
     let recipient = args.recipient.as_deref().map(recipient_named).transpose()?;
     let conversation = args.conversation.as_deref().map(conversation_named).transpose()?;
-    let expected = match args.expect.as_deref() {
-        None => None,
-        Some(text) => Some(unhex(text).ok_or_else(|| {
-            Failure::new(USAGE, "usage", "--expect takes a link of 64 hexadecimal digits")
-        })?),
-    };
+    let expected =
+        match args.expect.as_deref() {
+            None => None,
+            Some(text) => Some(unhex(text).ok_or_else(|| {
+                Failure::new(USAGE, "usage", "--expect takes a link of 64 hexadecimal digits")
+            })?),
+        };
     if expected.is_some() && recipient.is_none() && conversation.is_none() {
         let message = "--expect is about one conversation; name it with --recipient or --conversation";
         return Err(Failure::new(USAGE, "usage", message));
     }
     let setup = Setup::new(&args.store)?;
     block_on(async {
-        let store = setup.open(if args.reindex && setup.exists() { Intent::Write } else { Intent::Look }).await?;
+        let store =
+            setup.open(if args.reindex && setup.exists() { Intent::Write } else { Intent::Look }).await?;
         let mut total = Total::default();
         let wanted = match (&recipient, &conversation) {
             (Some(recipient), _) => {
@@ -163,7 +165,8 @@ impl Total {
         }
         let (conversations, entries, erased) = (self.conversations, self.found.entries, self.found.erased);
         let verdict = if ok { "as written" } else { "NOT as written" };
-        let _ = writeln!(out, "{conversations} conversations, {entries} entries ({erased} erased): {verdict}");
+        let _ =
+            writeln!(out, "{conversations} conversations, {entries} entries ({erased} erased): {verdict}");
         if reindex {
             let _ = writeln!(out, "{} rows of derived tables were written anew", self.found.reindexed);
         }

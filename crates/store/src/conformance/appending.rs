@@ -5,7 +5,7 @@ use std::future::Future;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Role, Slot, Time, first_link, link};
 
-use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, user, suite};
+use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, suite, user};
 use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, new_evaluation};
@@ -81,7 +81,9 @@ async fn the_same_number_with_another_body_is_a_conflict(bench: Bench) -> Outcom
     let store = bench.store();
     let one = NewEntry::continued([user("q"), assistant("a")], evaluation, 0, NOON);
     store.append(&bench.tenant, NOON, &id, Expected::Any, one).await?;
-    for other in [vec![user("other")], vec![user("q"), assistant("other")], vec![user("q"), assistant("a"), user("b")]] {
+    for other in
+        [vec![user("other")], vec![user("q"), assistant("other")], vec![user("q"), assistant("a"), user("b")]]
+    {
         let other = NewEntry::continued(other, evaluation, 0, NOON);
         let result = store.append(&bench.tenant, NOON, &id, Expected::Any, other).await;
         same!(kind(result), Some(ErrorKind::Conflict));
@@ -135,7 +137,8 @@ async fn a_text_with_nul_is_refused_and_nothing_is_written(bench: Bench) -> Outc
     same!(error.kind(), ErrorKind::BadText);
     ensure!(error.to_string().contains("/content/1/text"), "the path is missing: {error}");
     same!(bench.store().conversation(&bench.tenant, &id).await?.head, 0);
-    let escaped = Entry::kept(Wire::OpenaiChat, Role::User, r#"{"role":"user","content":"\\u0000"}"#, None, None)?;
+    let escaped =
+        Entry::kept(Wire::OpenaiChat, Role::User, r#"{"role":"user","content":"\\u0000"}"#, None, None)?;
     bench.say(&id, vec![escaped]).await?;
     Ok(())
 }
@@ -143,7 +146,9 @@ async fn a_text_with_nul_is_refused_and_nothing_is_written(bench: Bench) -> Outc
 async fn decisions_about_what_is_not_there_are_refused(bench: Bench) -> Outcome {
     let id = bench.begin().await?;
     let calling = Entry::calling(None, &[("c1", "weather", "{}")]);
-    bench.say(&id, vec![Entry::text(Role::System, "s"), user("q"), calling, Entry::result("c1", "rain")]).await?;
+    bench
+        .say(&id, vec![Entry::text(Role::System, "s"), user("q"), calling, Entry::result("c1", "rain")])
+        .await?;
     let store = bench.store();
     let bad = [
         Decision::Pin { positions: vec![9] },
@@ -155,7 +160,8 @@ async fn decisions_about_what_is_not_there_are_refused(bench: Bench) -> Outcome 
         Decision::SummaryFailed { range: (2, 1), reason: "-".into() },
     ];
     for decision in bad {
-        let result = store.append(&bench.tenant, NOON, &id, Expected::Any, vec![decision.clone().into()]).await;
+        let result =
+            store.append(&bench.tenant, NOON, &id, Expected::Any, vec![decision.clone().into()]).await;
         same!((&decision, kind(result)), (&decision, Some(ErrorKind::BadDecision)));
     }
     let good = [
@@ -193,9 +199,21 @@ async fn large_texts_come_back_byte_for_byte(bench: Bench) -> Outcome {
 async fn odd_messages_come_back_byte_for_byte(bench: Bench) -> Outcome {
     let id = bench.begin().await?;
     let odd = [
-        (Wire::OpenaiChat, Role::User, r#"{"content" : "\u00e9\/\ud83d\ude00","role":"user", "x":1.50e+2,"y":[null, {"a":{}}]}"#),
-        (Wire::OpenaiChat, Role::Assistant, r#"{"role":"assistant","content":null,"n":12345678901234567890123}"#),
-        (Wire::Anthropic, Role::Assistant, r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s=="}]}"#),
+        (
+            Wire::OpenaiChat,
+            Role::User,
+            r#"{"content" : "\u00e9\/\ud83d\ude00","role":"user", "x":1.50e+2,"y":[null, {"a":{}}]}"#,
+        ),
+        (
+            Wire::OpenaiChat,
+            Role::Assistant,
+            r#"{"role":"assistant","content":null,"n":12345678901234567890123}"#,
+        ),
+        (
+            Wire::Anthropic,
+            Role::Assistant,
+            r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s=="}]}"#,
+        ),
         (Wire::OpenaiChat, Role::User, r#"{"role":"user","content":""}"#),
         (Wire::OpenaiChat, Role::User, r#"{"role":"user","content":[]}"#),
     ];
@@ -247,7 +265,7 @@ async fn one_of_many_wins_each_position(bench: Bench) -> Outcome {
         };
         let results = together((0..50).map(racing).collect()).await;
         let won = results.iter().filter(|result| result.is_ok()).count();
-        let lost = results.into_iter().filter_map(|result| kind(result)).collect::<Vec<_>>();
+        let lost = results.into_iter().filter_map(kind).collect::<Vec<_>>();
         same!(won, 1);
         ensure!(lost.iter().all(|kind| *kind == ErrorKind::Conflict), "lost by {lost:?}");
     }

@@ -2,7 +2,7 @@
 
 use scrollback_core::{Entry, Slot, prefixes};
 
-use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, user, suite};
+use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, suite, user};
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, Recipient};
 

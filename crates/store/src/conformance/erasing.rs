@@ -2,7 +2,7 @@
 
 use scrollback_core::{Entry, Slot};
 
-use super::{Bench, NOON, Outcome, assistant, ensure, same, user, suite};
+use super::{Bench, NOON, Outcome, assistant, ensure, same, suite, user};
 use crate::compact::{self, Compaction, Offline};
 use crate::conversation::Settings;
 use crate::engine::erase::{Erase, ErasedCount};
@@ -66,7 +66,8 @@ async fn what_was_erased_is_not_found_and_not_sent(bench: Bench) -> Outcome {
     };
     store.write(&bench.tenant, NOON, |tx| _ = tx.sent(sent.clone())).await?;
     same!(store.sent(&bench.tenant, &id).await?, [sent]);
-    let found = async || store.search(&bench.tenant, Query::parse("xylophone"), Filter::default(), 9, None).await;
+    let found =
+        async || store.search(&bench.tenant, Query::parse("xylophone"), Filter::default(), 9, None).await;
     same!(found().await?.hits.len(), 1);
     let count = store.erase(&bench.tenant, &id, Erase::Positions(vec![(0, 0)]), "asked", NOON).await?;
     same!((count.erased, count.sent), (1, 1));
@@ -86,7 +87,8 @@ async fn a_summary_of_what_was_erased_goes_too(bench: Bench) -> Outcome {
     store.erase(&bench.tenant, &id, Erase::Positions(vec![(0, 1)]), "asked", NOON).await?;
     same!(history(store, &bench.tenant, &id, 10).await?.summary, None);
     same!(store.conversation(&bench.tenant, &id).await?.uncovered_turns, 11);
-    let hits = store.search(&bench.tenant, Query::parse("\"question 0\""), Filter::default(), 9, None).await?;
+    let hits =
+        store.search(&bench.tenant, Query::parse("\"question 0\""), Filter::default(), 9, None).await?;
     same!(hits.hits.len(), 0);
     // The erased turn is no longer told, so it takes one more until there are enough again.
     bench.turns(&anna, 11..12).await?;

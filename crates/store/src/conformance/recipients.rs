@@ -3,7 +3,7 @@
 use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Role, Time};
 
-use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, user, suite};
+use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, suite, user};
 use crate::compact::{self, Compaction, Offline};
 use crate::conversation::{FollowUps, Settings, Status};
 use crate::entry::{Expected, NewEntry};
@@ -66,7 +66,10 @@ async fn statuses_change_as_people_speak(bench: Bench) -> Outcome {
     let now = async || store.conversation(&bench.tenant, &id).await;
     same!((now().await?.status(), now().await?.turns), (Status::Idle, 1));
     bench.tell(&anna, vec![user("hello")]).await?;
-    same!((now().await?.status(), now().await?.status_at, now().await?.turns), (Status::Active, Some(NOON), 1));
+    same!(
+        (now().await?.status(), now().await?.status_at, now().await?.turns),
+        (Status::Active, Some(NOON), 1)
+    );
     for (set, after_user) in [
         (Status::AwaitingAnswer, Status::AwaitingAnswer),
         (Status::Closed, Status::Active),
@@ -90,12 +93,18 @@ async fn a_history_has_the_lead_and_the_last_turns(bench: Bench) -> Outcome {
     let anna = Recipient::parse("anna")?;
     let id = bench.tell(&anna, vec![Entry::text(Role::System, "Be brief.")]).await?.conversation;
     bench.turns(&anna, 0..12).await?;
-    for (turns, first, count) in [(10, "question 2", 21), (1, "question 11", 3), (12, "question 0", 25), (99, "question 0", 25)] {
+    for (turns, first, count) in
+        [(10, "question 2", 21), (1, "question 11", 3), (12, "question 0", 25), (99, "question 0", 25)]
+    {
         let found = history(bench.store(), &bench.tenant, &id, turns).await?;
         let messages = found.render(Wire::OpenaiChat).messages;
         same!(messages.len(), count);
         ensure!(messages.first().is_some_and(|lead| lead.contains("Be brief.")), "the lead comes first");
-        ensure!(messages.get(1).is_some_and(|text| text.contains(first)), "then {first}: {:?}", messages.get(1));
+        ensure!(
+            messages.get(1).is_some_and(|text| text.contains(first)),
+            "then {first}: {:?}",
+            messages.get(1)
+        );
     }
     let none = history(bench.store(), &bench.tenant, &id, 0).await?;
     same!(none.items.len(), 1);
@@ -133,7 +142,8 @@ async fn ten_turns_are_kept_and_eleven_compacted(bench: Bench) -> Outcome {
     let id = bench.tell(&anna, vec![Entry::text(Role::System, "Be brief.")]).await?.conversation;
     bench.turns(&anna, 0..10).await?;
     let settings = Settings::default();
-    let at_once = async || compact::compact(bench.store(), &bench.tenant, &id, &settings, &Offline, NOON).await;
+    let at_once =
+        async || compact::compact(bench.store(), &bench.tenant, &id, &settings, &Offline, NOON).await;
     same!(at_once().await?, Compaction::UnderBound);
     bench.turns(&anna, 10..11).await?;
     let Compaction::Done { covers, text, position } = at_once().await? else {
@@ -145,7 +155,10 @@ async fn ten_turns_are_kept_and_eleven_compacted(bench: Bench) -> Outcome {
     same!((found.items.len(), found.summary.as_deref()), (8, Some(text.as_str())));
     let messages = found.render(Wire::OpenaiChat).messages;
     let summary = messages.get(1).map(String::as_str).unwrap_or_default();
-    ensure!(summary.starts_with(r#"{"role":"system","content":"Summary of the earlier conversation:\n"#), "{summary}");
+    ensure!(
+        summary.starts_with(r#"{"role":"system","content":"Summary of the earlier conversation:\n"#),
+        "{summary}"
+    );
     same!(bench.store().conversation(&bench.tenant, &id).await?.uncovered_turns, 3);
     same!(at_once().await?, Compaction::UnderBound);
     // Rolling: the next one takes the place of the first.
@@ -209,7 +222,8 @@ async fn a_blank_or_long_summary_changes_nothing(bench: Bench) -> Outcome {
         return Err("nothing to compact".into());
     };
     for written in [Ok(" \n".to_string()), Ok("x".repeat(2_001)), Err("the model is away".into())] {
-        let done = compact::settle(bench.store(), &bench.tenant, &id, &plan.ask, written, "test", NOON).await?;
+        let done =
+            compact::settle(bench.store(), &bench.tenant, &id, &plan.ask, written, "test", NOON).await?;
         ensure!(matches!(done, Compaction::Failed(_)), "{done:?}");
     }
     let after = history(bench.store(), &bench.tenant, &id, 99).await?;
@@ -224,7 +238,9 @@ async fn lists_page_newest_first(bench: Bench) -> Outcome {
         let at = Time(NOON.0 + number * 1_000);
         let recipient = Recipient::parse(&format!("r{number}"))?;
         let said = NewEntry::evaluation([user("hello")], at);
-        all.push(bench.store().append_for(&bench.tenant, at, &recipient, Expected::Any, said).await?.conversation);
+        all.push(
+            bench.store().append_for(&bench.tenant, at, &recipient, Expected::Any, said).await?.conversation,
+        );
     }
     all.reverse();
     let (mut found, mut after) = (Vec::<ConversationId>::new(), None);
@@ -239,7 +255,10 @@ async fn lists_page_newest_first(bench: Bench) -> Outcome {
     }
     same!(&found, &all);
     let with = Which::With(Recipient::parse("r3")?);
-    let one = bench.store().list(Some(&bench.tenant), Listing { which: with, limit: 9, ..Listing::default() }).await?;
+    let one = bench
+        .store()
+        .list(Some(&bench.tenant), Listing { which: with, limit: 9, ..Listing::default() })
+        .await?;
     same!(one.conversations.len(), 1);
     let idle = Listing { status: Some(Status::Idle), limit: 9, ..Listing::default() };
     same!(bench.store().list(Some(&bench.tenant), idle).await?.conversations.len(), 0);

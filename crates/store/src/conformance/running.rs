@@ -2,7 +2,7 @@
 
 use scrollback_core::Time;
 
-use super::{Bench, NOON, Outcome, ensure, kind, same, user, suite};
+use super::{Bench, NOON, Outcome, ensure, kind, same, suite, user};
 use crate::engine::commit::Leased;
 use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;

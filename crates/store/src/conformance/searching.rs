@@ -2,7 +2,7 @@
 
 use scrollback_core::{Entry, Role, Time};
 
-use super::{Bench, NOON, Outcome, assistant, ensure, same, user, suite};
+use super::{Bench, NOON, Outcome, assistant, ensure, same, suite, user};
 use crate::conversation::Status;
 use crate::entry::{Expected, NewEntry};
 use crate::error::StoreError;
@@ -28,7 +28,12 @@ async fn count(bench: &Bench, query: &str) -> Result<usize, StoreError> {
 async fn words_phrases_beginnings_and_exclusions(bench: Bench) -> Outcome {
     let anna = Recipient::parse("anna")?;
     let system = Entry::text(Role::System, "You sell red pencils.");
-    bench.tell(&anna, vec![system, user("A Red pencil, please"), assistant("Red or blue? The pencils are new.")]).await?;
+    bench
+        .tell(
+            &anna,
+            vec![system, user("A Red pencil, please"), assistant("Red or blue? The pencils are new.")],
+        )
+        .await?;
     bench.tell(&anna, vec![user("Blue is fine. Café Zürich at noon")]).await?;
     for (query, hits) in [
         ("red", 2),
@@ -55,11 +60,28 @@ async fn words_phrases_beginnings_and_exclusions(bench: Bench) -> Outcome {
 
 async fn every_script_is_found(bench: Bench) -> Outcome {
     let id = bench.begin().await?;
-    let texts = ["Привет, мир", "私は東京にいる", "שלום עולם", "नमस्ते दुनिया", "Πού είναι;", "so happy 🙂🎉", "İstanbul", "ﬁne"];
+    let texts = [
+        "Привет, мир",
+        "私は東京にいる",
+        "שלום עולם",
+        "नमस्ते दुनिया",
+        "Πού είναι;",
+        "so happy 🙂🎉",
+        "İstanbul",
+        "ﬁne",
+    ];
     bench.say(&id, texts.iter().map(|text| user(text)).collect()).await?;
-    for (query, position) in
-        [("мир", 0), ("东京 OR 東京", 99), ("東京", 1), ("שלום", 2), ("नमस्ते", 3), ("ειναι", 4), ("🎉", 5), ("istanbul", 6), ("fine", 7)]
-    {
+    for (query, position) in [
+        ("мир", 0),
+        ("东京 OR 東京", 99),
+        ("東京", 1),
+        ("שלום", 2),
+        ("नमस्ते", 3),
+        ("ειναι", 4),
+        ("🎉", 5),
+        ("istanbul", 6),
+        ("fine", 7),
+    ] {
         let found: Vec<u64> =
             find(&bench, query, Filter::default()).await?.into_iter().map(|hit| hit.position).collect();
         let wanted: Vec<u64> = if position == 99 { Vec::new() } else { vec![position] };
@@ -72,8 +94,28 @@ async fn nothing_in_a_query_is_an_operator_or_an_error(bench: Bench) -> Outcome 
     let id = bench.begin().await?;
     bench.say(&id, vec![user("select near or and not"), user("it's 100% sure; drop table entries")]).await?;
     for query in [
-        "", "\"", "*", "-", "'", ")", "(", "a AND (", "words:x", "x:*", "^", "NEAR(", "\\", "%", "; drop table entries",
-        "' or 1=1 --", "\u{0}", "&|!<->", ":*", "{}", "\"unclosed phrase", "- \"\" *",
+        "",
+        "\"",
+        "*",
+        "-",
+        "'",
+        ")",
+        "(",
+        "a AND (",
+        "words:x",
+        "x:*",
+        "^",
+        "NEAR(",
+        "\\",
+        "%",
+        "; drop table entries",
+        "' or 1=1 --",
+        "\u{0}",
+        "&|!<->",
+        ":*",
+        "{}",
+        "\"unclosed phrase",
+        "- \"\" *",
     ] {
         find(&bench, query, Filter::default()).await?;
     }
@@ -94,7 +136,11 @@ async fn filters_narrow_and_pages_follow(bench: Bench) -> Outcome {
     same!(find(&bench, "apple", anna).await?.len(), 6);
     let spoken = Filter { role: Some(Role::Assistant), ..Filter::default() };
     same!(find(&bench, "apple", spoken).await?.len(), 9);
-    let span = Filter { since: Some(Time(NOON.0 + 60_000)), until: Some(Time(NOON.0 + 180_000)), ..Filter::default() };
+    let span = Filter {
+        since: Some(Time(NOON.0 + 60_000)),
+        until: Some(Time(NOON.0 + 180_000)),
+        ..Filter::default()
+    };
     same!(find(&bench, "apple", span).await?.len(), 4);
     let active = |status| Filter { status: Some(status), ..Filter::default() };
     same!(find(&bench, "apple", active(Status::Active)).await?.len(), 18);
@@ -124,7 +170,9 @@ async fn filters_narrow_and_pages_follow(bench: Bench) -> Outcome {
 async fn results_of_a_tool_are_found_by_its_name(bench: Bench) -> Outcome {
     let id = bench.begin().await?;
     let calling = Entry::calling(None, &[("a", "weather", "{}"), ("b", "news", "{}")]);
-    bench.say(&id, vec![user("rain?"), calling, Entry::result("a", "rain"), Entry::result("b", "rain")]).await?;
+    bench
+        .say(&id, vec![user("rain?"), calling, Entry::result("a", "rain"), Entry::result("b", "rain")])
+        .await?;
     let of = |tool: &str| Filter { tool: Some(tool.into()), ..Filter::default() };
     let positions = |hits: Vec<Hit>| -> Vec<u64> { hits.into_iter().map(|hit| hit.position).collect() };
     same!(positions(find(&bench, "rain", of("weather")).await?), [2]);

@@ -1,7 +1,8 @@
 //! Appending: consecutive positions, both chains, and what is derived from the entries, in one transaction.
 
 use scrollback_core::{
-    Decision, Entry, Link, PREFIX_START, Record, Role, Slot, Time, body_hash, first_link, link_over, next_prefix,
+    Decision, Entry, Link, PREFIX_START, Record, Role, Slot, Time, body_hash, first_link, link_over,
+    next_prefix,
 };
 
 use super::lineage::{self, Lineage};
@@ -31,7 +32,10 @@ pub(crate) async fn create<R: Rows>(
         None => false,
     };
     if taken.is_some() || same_key {
-        return Err(StoreError::new(ErrorKind::Exists, "there is a conversation with that id or key already"));
+        return Err(StoreError::new(
+            ErrorKind::Exists,
+            "there is a conversation with that id or key already",
+        ));
     }
     let conversation = Conversation {
         head_link: first_link(new.id.as_str()),
@@ -69,14 +73,15 @@ async fn target<R: Rows>(
         Target::Conversation(id) => id.clone(),
         Target::Current(recipient, fresh) => {
             let key = recipient.key();
-            match lineage::with_key(rows, tenant, &key).await? {
-                Some(current) => current.id,
-                None => {
-                    // Two may be about to begin it; the second waits here and then finds what the first began.
-                    rows.lock_name(&format!("{tenant}\n{key}")).await?;
-                    match lineage::with_key(rows, tenant, &key).await? {
-                        Some(current) => current.id,
-                        None => create(rows, tenant, at, NewConversation::with(fresh.clone(), recipient)).await?.id,
+            if let Some(current) = lineage::with_key(rows, tenant, &key).await? {
+                current.id
+            } else {
+                // Two may be about to begin it; the second waits here and then finds what the first began.
+                rows.lock_name(&format!("{tenant}\n{key}")).await?;
+                match lineage::with_key(rows, tenant, &key).await? {
+                    Some(current) => current.id,
+                    None => {
+                        create(rows, tenant, at, NewConversation::with(fresh.clone(), recipient)).await?.id
                     }
                 }
             }
@@ -147,7 +152,8 @@ async fn repeated<R: Rows>(
     lineage: &Lineage,
     slots: &[Slot],
 ) -> Result<Option<Appended>, StoreError> {
-    let Some((place, entry)) = (0..).zip(slots).find_map(|(place, slot)| Some((place, message(slot)?))) else {
+    let Some((place, entry)) = (0..).zip(slots).find_map(|(place, slot)| Some((place, message(slot)?)))
+    else {
         return Ok(None);
     };
     let evaluation = entry.evaluation_id.as_bytes();
@@ -181,7 +187,8 @@ async fn count_turns<R: Rows>(
 ) -> Result<(), StoreError> {
     // Only the first turn may have begun without a user.
     let mut user_spoke = conversation.turns > 1
-        || conversation.turns == 1 && !lineage.newest(rows, 1, |scan| scan.is("role", "user")).await?.is_empty();
+        || conversation.turns == 1
+            && !lineage.newest(rows, 1, |scan| scan.is("role", "user")).await?.is_empty();
     for entry in slots.iter().filter_map(message) {
         let begins = match entry.role {
             Role::User => {
@@ -285,7 +292,10 @@ pub(crate) fn row(
         conversation: conversation.id.clone(),
         position,
         kind: kind.into(),
-        role: entry.map(|entry| entry.role).or(tombstone.map(|erased| erased.role)).map(|role| role.as_str().into()),
+        role: entry
+            .map(|entry| entry.role)
+            .or(tombstone.map(|erased| erased.role))
+            .map(|role| role.as_str().into()),
         evaluation: evaluation.map(|id| id.as_bytes().to_vec()),
         sequence: entry.map(|entry| entry.sequence).or(tombstone.map(|erased| erased.sequence)),
         created_at: slot.created_at().to_string(),

@@ -13,8 +13,11 @@ use crate::table::Scan;
 
 /// The ids of the calls that a client must answer, each once.
 fn claimed(entry: &Entry) -> Vec<String> {
-    let mut ids: Vec<String> =
-        entry.open_calls().filter_map(|call| call.call_id.as_ref()).map(|id| id.as_str().into_owned()).collect();
+    let mut ids: Vec<String> = entry
+        .open_calls()
+        .filter_map(|call| call.call_id.as_ref())
+        .map(|id| id.as_str().into_owned())
+        .collect();
     ids.sort();
     ids.dedup();
     ids
@@ -86,6 +89,54 @@ pub(crate) fn derive(conversation: &ConversationId, own_from: u64, slots: &[(u64
     calls
 }
 
+/// The rows a conversation should have, given those it has: a result that was erased still counts as given.
+pub(crate) fn wanted(
+    conversation: &ConversationId,
+    own_from: u64,
+    slots: &[(u64, Slot)],
+    stored: &[CallRow],
+) -> Vec<CallRow> {
+    let is_erased = |at: u64| {
+        let place = slots.binary_search_by_key(&at, |(position, _)| *position);
+        place.ok().and_then(|place| slots.get(place)).is_some_and(|(_, slot)| matches!(slot, Slot::Erased(_)))
+    };
+    let given: HashMap<(&str, u64), u64> = stored
+        .iter()
+        .filter_map(|call| {
+            let at = call.result_position.filter(|at| is_erased(*at))?;
+            Some(((call.call_id.as_str(), call.position), at))
+        })
+        .collect();
+    let mut calls = derive(conversation, own_from, slots);
+    for call in &mut calls {
+        if let Some(at) = given.get(&(call.call_id.as_str(), call.position)) {
+            call.result_position = Some(*at);
+        }
+    }
+    calls
+}
+
+/// Writes the rows of a conversation anew, where they are not what they should be; how many that were.
+pub(crate) async fn rebuild<R: Rows>(
+    rows: &mut R,
+    id: &ConversationId,
+    own_from: u64,
+    slots: &[(u64, Slot)],
+) -> Result<u64, StoreError> {
+    let scan = Scan::new().equal("conversation_id", id.as_str()).ascending(&["call_id", "position"]);
+    let stored = rows.scan::<CallRow>(scan).await?;
+    let wanted = wanted(id, own_from, slots, &stored);
+    if wanted == stored {
+        return Ok(0);
+    }
+    for call in &stored {
+        let key = vec![id.as_str().into(), call.call_id.as_str().into(), call.position.into()];
+        rows.remove::<CallRow>(key).await?;
+    }
+    rows.add(&wanted).await?;
+    Ok(wanted.len().max(stored.len()) as u64)
+}
+
 /// A call that nobody has answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingCall {
@@ -96,7 +147,10 @@ pub struct PendingCall {
 }
 
 /// The calls of a record that nobody has answered yet, oldest first.
-pub(crate) async fn pending<R: Rows>(rows: &mut R, lineage: &Lineage) -> Result<Vec<PendingCall>, StoreError> {
+pub(crate) async fn pending<R: Rows>(
+    rows: &mut R,
+    lineage: &Lineage,
+) -> Result<Vec<PendingCall>, StoreError> {
     let mut open = BTreeSet::new();
     for segment in &lineage.segments {
         let mut scan = Scan::new().equal("conversation_id", segment.conversation.as_str());

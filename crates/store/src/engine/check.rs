@@ -1,6 +1,7 @@
 //! What may be appended: texts without NUL, entries that follow their evaluation, decisions about what is there.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as Entered;
 
 use scrollback_core::json::{self, Kind, Raw, escape_pointer};
 use scrollback_core::{AppendError, Decision, Entry, Record, Role, Slot};
@@ -9,7 +10,7 @@ use uuid::Uuid;
 use super::lineage::Lineage;
 use super::read;
 use crate::error::{ErrorKind, StoreError};
-use crate::id::Tenant;
+use crate::id::{ConversationId, Tenant};
 use crate::rows::{EntryRow, Rows};
 
 /// Largest entry, in bytes of its message: above, something that is no conversation is being stored.
@@ -19,7 +20,8 @@ pub(crate) const MAX_ENTRY: usize = 64 * 1024 * 1024;
 pub(crate) fn storable(entry: &Entry) -> Result<(), StoreError> {
     let raw = entry.origin.raw.as_ref();
     if raw.len() > MAX_ENTRY {
-        let message = format!("an entry of {} bytes is larger than the {MAX_ENTRY} that one may have", raw.len());
+        let message =
+            format!("an entry of {} bytes is larger than the {MAX_ENTRY} that one may have", raw.len());
         return Err(StoreError::new(ErrorKind::TooLarge, message));
     }
     // PostgreSQL keeps no NUL, and nothing that is said has one. Written out it is an escape.
@@ -37,7 +39,9 @@ pub(crate) fn storable(entry: &Entry) -> Result<(), StoreError> {
 fn nul(value: Raw<'_>, path: String) -> Option<String> {
     match value.kind() {
         Kind::String => value.string().is_some_and(|text| text.contains('\0')).then_some(path),
-        Kind::Array => (0..).zip(value.elements()).find_map(|(at, element)| nul(element, format!("{path}/{at}"))),
+        Kind::Array => {
+            (0..).zip(value.elements()).find_map(|(at, element)| nul(element, format!("{path}/{at}")))
+        }
         Kind::Object => value.members().find_map(|(key, member)| {
             let path = format!("{path}/{}", escape_pointer(&key));
             if key.contains('\0') { Some(path) } else { nul(member, path) }
@@ -72,7 +76,7 @@ pub(crate) async fn follows<R: Rows>(
                 }
                 Slot::Erased(_) => continue,
             };
-            added.map_err(refused)?;
+            added.map_err(|error| refused(&error))?;
         }
         return Ok(Some(record));
     }
@@ -81,16 +85,21 @@ pub(crate) async fn follows<R: Rows>(
         match slot {
             Slot::Message(entry) => {
                 let id = entry.evaluation_id;
-                if !next.contains_key(&id) {
-                    next.insert(id, lineage.next_sequence(rows, id.as_bytes()).await?);
-                }
-                let expected = next.entry(id).or_default();
+                let expected = match next.entry(id) {
+                    Entered::Occupied(known) => known.into_mut(),
+                    Entered::Vacant(new) => new.insert(lineage.next_sequence(rows, id.as_bytes()).await?),
+                };
                 if entry.sequence != *expected {
-                    return Err(refused(AppendError::SequenceGap { expected: *expected, found: entry.sequence }));
+                    return Err(refused(&AppendError::SequenceGap {
+                        expected: *expected,
+                        found: entry.sequence,
+                    }));
                 }
                 *expected += 1;
             }
-            Slot::Decision(decision, _) => names_what_is_there(rows, lineage, head, position, slots, decision).await?,
+            Slot::Decision(decision, _) => {
+                names_what_is_there(rows, lineage, head, position, slots, decision).await?;
+            }
             Slot::Erased(_) => {}
         }
     }
@@ -122,9 +131,9 @@ async fn names_what_is_there<R: Rows>(
 ) -> Result<(), StoreError> {
     let bad = |message: String| Err(StoreError::new(ErrorKind::BadDecision, message));
     let positions: Vec<u64> = match decision {
-        Decision::Lead { positions } | Decision::Clear { positions, .. } | Decision::Truncate { positions, .. } => {
-            positions.clone()
-        }
+        Decision::Lead { positions }
+        | Decision::Clear { positions, .. }
+        | Decision::Truncate { positions, .. } => positions.clone(),
         Decision::SummaryFailed { range: (first, last), .. } if first > last => {
             return bad(format!("the range {first} to {last} is none"));
         }
@@ -143,13 +152,12 @@ async fn names_what_is_there<R: Rows>(
         if positions.iter().take(place).any(|other| other == at) {
             return bad(format!("position {at} stands twice in the lead"));
         }
-        let system = match at.checked_sub(head).and_then(|place| slots.get(place as usize)) {
-            Some(slot) => matches!(slot, Slot::Message(entry) if entry.role == Role::System),
-            None => {
-                let owner = lineage.owner(*at).map(|owner| owner.as_str()).unwrap_or_default();
-                let row: Option<EntryRow> = rows.get(vec![owner.into(), (*at).into()]).await?;
-                row.is_some_and(|row| row.kind == crate::rows::MESSAGE && row.role.as_deref() == Some("system"))
-            }
+        let system = if let Some(slot) = at.checked_sub(head).and_then(|place| slots.get(place as usize)) {
+            matches!(slot, Slot::Message(entry) if entry.role == Role::System)
+        } else {
+            let owner = lineage.owner(*at).map(ConversationId::as_str).unwrap_or_default();
+            let row: Option<EntryRow> = rows.get(vec![owner.into(), (*at).into()]).await?;
+            row.is_some_and(|row| row.kind == crate::rows::MESSAGE && row.role.as_deref() == Some("system"))
         };
         if !system {
             return bad(format!("position {at} is not a system entry and cannot be part of the lead"));
@@ -158,7 +166,7 @@ async fn names_what_is_there<R: Rows>(
     Ok(())
 }
 
-pub(crate) fn refused(error: AppendError) -> StoreError {
+pub(crate) fn refused(error: &AppendError) -> StoreError {
     let kind = match error {
         AppendError::SequenceGap { .. } => ErrorKind::SequenceGap,
         AppendError::BadDecision(_) => ErrorKind::BadDecision,

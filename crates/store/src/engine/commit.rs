@@ -33,7 +33,8 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
             }
             Op::Evaluation(mut evaluation) => {
                 locked(rows, &tenant, &evaluation.conversation).await?;
-                let before: Option<Evaluation> = rows.get(vec![evaluation.id.as_bytes().as_slice().into()]).await?;
+                let before: Option<Evaluation> =
+                    rows.get(vec![evaluation.id.as_bytes().as_slice().into()]).await?;
                 evaluation.lease = before.and_then(|before| before.lease).or(evaluation.lease);
                 rows.put(&evaluation).await?;
             }
@@ -105,7 +106,11 @@ async fn put_sent<R: Rows>(rows: &mut R, tenant: &Tenant, mut sent: Sent) -> Res
 }
 
 /// Lets the blobs of a call go.
-pub(crate) async fn release<R: Rows>(rows: &mut R, tenant: &Tenant, sent: &SentRow) -> Result<(), StoreError> {
+pub(crate) async fn release<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    sent: &SentRow,
+) -> Result<(), StoreError> {
     for hash in [&sent.request, &sent.response].into_iter().flatten() {
         if let Ok(hash) = hash.as_slice().try_into() {
             rows.release(tenant, &hash).await?;
@@ -134,9 +139,9 @@ pub(crate) async fn lease<R: Rows>(
     now: Time,
 ) -> Result<(), StoreError> {
     let may = |held: Option<&Lease>| match held {
-        Some(held) if held.holder != me && held.until > now && !dead.contains(&held.holder) => {
-            Err(StoreError::new(ErrorKind::Busy, format!("{} works on this until {}", held.holder, held.until)))
-        }
+        Some(held) if held.holder != me && held.until > now && !dead.contains(&held.holder) => Err(
+            StoreError::new(ErrorKind::Busy, format!("{} works on this until {}", held.holder, held.until)),
+        ),
         _ => Ok(()),
     };
     match what {

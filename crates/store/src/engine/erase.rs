@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use scrollback_core::{Decision, Slot, Time};
 
 use super::lineage::{self, Lineage};
-use super::{append, commit, read};
-use crate::body::{self, Erased};
+use super::{append, calls, commit, read};
+use crate::body::{self, Grave};
 use crate::conversation::Conversation;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
-use crate::rows::{CallRow, DECISION, EntryRow, MESSAGE, Rows, SentRow, SummaryRow, TOMBSTONE};
+use crate::rows::{DECISION, EntryRow, MESSAGE, Rows, SentRow, SummaryRow, TOMBSTONE};
 use crate::table::Scan;
 
 /// What to erase of a conversation.
@@ -54,9 +54,6 @@ pub(crate) async fn erase<R: Rows>(
         positions.insert(row.position);
         evaluations.insert(row.evaluation.clone());
         erase_row(rows, tenant, row, reason, at).await?;
-        if row.role.as_deref() == Some("assistant") {
-            forget_calls(rows, row).await?;
-        }
     }
     let Some(first) = positions.first().copied() else { return Ok(ErasedCount::default()) };
 
@@ -64,7 +61,9 @@ pub(crate) async fn erase<R: Rows>(
     let owner = lineage.owner(first).unwrap_or(id).clone();
     let mut readers = vec![lineage::conversation(rows, tenant, &owner).await?];
     readers.extend(lineage::descendants(rows, &owner).await?);
-    readers.retain(|reader| reader.id == owner || reader.fork_position.is_some_and(|fork| fork > first) || reader.id == *id);
+    readers.retain(|reader| {
+        reader.id == owner || reader.fork_position.is_some_and(|fork| fork > first) || reader.id == *id
+    });
     let mut count = ErasedCount {
         erased: positions.len() as u64,
         forks: readers.iter().filter(|reader| reader.id != owner).count() as u64,
@@ -72,6 +71,7 @@ pub(crate) async fn erase<R: Rows>(
     };
     for reader in &mut readers {
         erase_summaries(rows, tenant, reader, &positions, reason, at).await?;
+        derive_anew(rows, tenant, reader).await?;
         count.sent += empty_sent(rows, tenant, reader, first, &evaluations).await?;
         if *what == Erase::All {
             reader.title = None;
@@ -93,28 +93,17 @@ async fn erase_row<R: Rows>(
     for hash in body::references(&row.body) {
         rows.release(tenant, &hash).await?;
     }
-    let erased = Erased { erased_at: at.to_string(), reason: reason.into(), bytes: row.body.len() as u64 };
+    let erased = Grave { erased_at: at.to_string(), reason: reason.into(), bytes: row.body.len() as u64 };
     let body = serde_json::to_string(&erased).unwrap_or_default();
     rows.unindex(&row.conversation, row.position).await?;
     rows.put(&EntryRow { kind: TOMBSTONE.into(), body, ..row.clone() }).await
-}
-
-/// The calls an erased entry made are no longer known; a result that was erased still counts as given.
-async fn forget_calls<R: Rows>(rows: &mut R, row: &EntryRow) -> Result<(), StoreError> {
-    let scan =
-        Scan::new().equal("conversation_id", row.conversation.as_str()).equal("position", row.position);
-    for call in rows.scan::<CallRow>(scan).await? {
-        let key = vec![call.conversation.as_str().into(), call.call_id.into(), call.position.into()];
-        rows.remove::<CallRow>(key).await?;
-    }
-    Ok(())
 }
 
 /// Erases the summaries of a conversation that stand for an erased entry: their text may repeat it.
 async fn erase_summaries<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
-    conversation: &mut Conversation,
+    conversation: &Conversation,
     positions: &BTreeSet<u64>,
     reason: &str,
     at: Time,
@@ -133,10 +122,21 @@ async fn erase_summaries<R: Rows>(
             rows.remove::<SummaryRow>(vec![row.conversation.as_str().into(), row.position.into()]).await?;
         }
     }
+    Ok(())
+}
+
+/// Counts and pairs anew what is left: results may now answer other calls, and turns have no summary.
+async fn derive_anew<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    conversation: &mut Conversation,
+) -> Result<(), StoreError> {
     let lineage = Lineage::of(rows, conversation).await?;
     let record = read::record(rows, tenant, &lineage, conversation.head).await?;
     conversation.uncovered_turns = append::uncovered(&record, conversation.turns);
-    Ok(())
+    let own_from = conversation.fork_position.filter(|_| conversation.parent.is_some()).unwrap_or(0);
+    let slots: Vec<(u64, Slot)> = (0..).zip(record.slots().iter().cloned()).collect();
+    calls::rebuild(rows, &conversation.id, own_from, &slots).await.map(|_| ())
 }
 
 /// Empties what was sent with an erased entry in it, and the replies of the evaluations that were erased.

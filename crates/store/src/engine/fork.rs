@@ -2,8 +2,8 @@
 
 use scrollback_core::{Link, PREFIX_START, Role, Time, first_link};
 
-use super::lineage::{self, Lineage};
 use super::commit;
+use super::lineage::{self, Lineage};
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
@@ -28,8 +28,7 @@ pub(crate) async fn fork<R: Rows>(
     if taken.is_some() {
         return Err(StoreError::new(ErrorKind::Exists, "there is a conversation with that id already"));
     }
-    let upto = Conversation { head: at, ..parent.clone() };
-    let lineage = Lineage::of(rows, &upto).await?;
+    let lineage = Lineage::below(rows, &parent, at).await?;
     let root = lineage.segments.first().map_or(&parent.id, |segment| &segment.conversation);
     let head_link: Link = match lineage.newest(rows, 1, |scan| scan).await?.first() {
         Some(last) => last.link.as_slice().try_into().map_err(|_| StoreError::damaged("a link is none"))?,
@@ -62,7 +61,9 @@ pub(crate) async fn fork<R: Rows>(
     if let Some(summary) = lineage.summary(rows).await? {
         let covered = lineage
             .count(rows, |scan| {
-                scan.is("role", "user").from("position", summary.covers_from).below("position", summary.covers_to + 1)
+                scan.is("role", "user")
+                    .from("position", summary.covers_from)
+                    .below("position", summary.covers_to + 1)
             })
             .await?;
         fork.uncovered_turns = turns.saturating_sub(covered);
@@ -137,7 +138,9 @@ pub(crate) async fn find_prefix<R: Rows>(
             }
             let found: Option<Conversation> = rows.get(vec![row.conversation.as_str().into()]).await?;
             let Some(found) = found.filter(|found| found.tenant == *tenant) else { continue };
-            let newer = best.as_ref().is_none_or(|(best, _)| (best.updated_at, &best.id) < (found.updated_at, &found.id));
+            let newer = best
+                .as_ref()
+                .is_none_or(|(best, _)| (best.updated_at, &best.id) < (found.updated_at, &found.id));
             if newer {
                 best = Some((found, row.position + 1));
             }

@@ -21,6 +21,9 @@ pub(crate) struct Segment {
 #[derive(Clone, Debug)]
 pub(crate) struct Lineage {
     pub(crate) segments: Vec<Segment>,
+    /// Whether the last segment is all that its conversation holds. Then its bounds say nothing, and are not asked for:
+    /// a database that is given them reads the whole segment rather than an index.
+    whole: bool,
 }
 
 impl Lineage {
@@ -43,7 +46,32 @@ impl Lineage {
             next = (row.id, row.parent, row.fork_position);
         }
         segments.reverse();
-        Ok(Lineage { segments })
+        Ok(Lineage { segments, whole: true })
+    }
+
+    /// What lies below a position of a conversation.
+    pub(crate) async fn below<R: Rows>(
+        rows: &mut R,
+        conversation: &Conversation,
+        at: u64,
+    ) -> Result<Self, StoreError> {
+        let upto = Conversation { head: at, ..conversation.clone() };
+        Ok(Lineage { whole: false, ..Lineage::of(rows, &upto).await? })
+    }
+
+    /// What the last conversation has from its ancestors.
+    pub(crate) fn ancestors(&self) -> Lineage {
+        let segments = self.segments.split_last().map(|(_, before)| before.to_vec()).unwrap_or_default();
+        Lineage { segments, whole: false }
+    }
+
+    /// The entries of a segment.
+    fn within(&self, segment: &Segment) -> Scan {
+        let scan = Scan::new().equal("conversation_id", segment.conversation.as_str());
+        if self.whole && Some(segment) == self.segments.last() {
+            return scan;
+        }
+        scan.from("position", segment.from).below("position", segment.below)
     }
 
     /// The conversation that holds a position.
@@ -86,12 +114,7 @@ impl Lineage {
             if found.len() >= limit || segment.from >= segment.below {
                 continue;
             }
-            let scan = Scan::new()
-                .equal("conversation_id", segment.conversation.as_str())
-                .from("position", segment.from)
-                .below("position", segment.below)
-                .descending(&["position"])
-                .limit(limit - found.len());
+            let scan = self.within(segment).descending(&["position"]).limit(limit - found.len());
             found.extend(rows.scan::<EntryRow>(demands(scan)).await?);
         }
         Ok(found)
@@ -105,11 +128,7 @@ impl Lineage {
     ) -> Result<u64, StoreError> {
         let mut count = 0;
         for segment in &self.segments {
-            let scan = Scan::new()
-                .equal("conversation_id", segment.conversation.as_str())
-                .from("position", segment.from)
-                .below("position", segment.below);
-            count += rows.count::<EntryRow>(demands(scan)).await?;
+            count += rows.count::<EntryRow>(demands(self.within(segment))).await?;
         }
         Ok(count)
     }
@@ -121,8 +140,18 @@ impl Lineage {
         evaluation: &[u8],
         sequence: u64,
     ) -> Result<Option<EntryRow>, StoreError> {
-        let found = self.newest(rows, 1, |scan| scan.equal("evaluation_id", evaluation).equal("sequence", sequence));
-        Ok(found.await?.pop())
+        for segment in self.segments.iter().rev() {
+            // Nothing but the columns of the unique index, so that nothing else is looked at.
+            let scan = Scan::new()
+                .equal("conversation_id", segment.conversation.as_str())
+                .equal("evaluation_id", evaluation)
+                .equal("sequence", sequence);
+            let found = rows.scan::<EntryRow>(scan).await?.pop();
+            if let Some(row) = found.filter(|row| row.position < segment.below) {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
     }
 
     /// The next number of an evaluation.
@@ -132,18 +161,18 @@ impl Lineage {
         evaluation: &[u8],
     ) -> Result<u64, StoreError> {
         for segment in self.segments.iter().rev() {
-            let scan = Scan::new()
+            // Nothing but the columns of the unique index. What a parent said after the fork does not count here, so all
+            // of an evaluation is looked at there; here the last is enough.
+            let mut scan = Scan::new()
                 .equal("conversation_id", segment.conversation.as_str())
                 .equal("evaluation_id", evaluation)
                 .descending(&["sequence"]);
-            // What a parent said after the fork does not count here.
-            let rows = if segment.below == u64::MAX || self.segments.len() == 1 {
-                rows.scan::<EntryRow>(scan.limit(1)).await?
-            } else {
-                rows.scan::<EntryRow>(scan.below("position", segment.below).limit(1)).await?
-            };
-            if let Some(row) = rows.first() {
-                return Ok(row.sequence.unwrap_or(0) + 1);
+            if self.whole && Some(segment) == self.segments.last() {
+                scan = scan.limit(1);
+            }
+            let said = rows.scan::<EntryRow>(scan).await?;
+            if let Some(last) = said.iter().find(|row| row.position < segment.below) {
+                return Ok(last.sequence.unwrap_or(0) + 1);
             }
         }
         Ok(0)
@@ -172,7 +201,9 @@ pub(crate) async fn conversation<R: Rows>(
     id: &ConversationId,
 ) -> Result<Conversation, StoreError> {
     let found: Option<Conversation> = rows.get(vec![id.as_str().into()]).await?;
-    found.filter(|found| found.tenant == *tenant).ok_or_else(|| StoreError::not_found(format!("conversation {id}")))
+    found
+        .filter(|found| found.tenant == *tenant)
+        .ok_or_else(|| StoreError::not_found(format!("conversation {id}")))
 }
 
 /// The conversation with that key in the tenant.

@@ -43,8 +43,9 @@ pub(crate) async fn list<R: Rows>(
     while more && page.len() <= what.limit {
         let values = after.as_ref().map(|(at, id)| vec![(*at).into(), id.as_str().into()]);
         let wanted = what.limit + 1;
-        let found =
-            rows.scan::<Conversation>(scan.clone().descending(&["updated_at", "id"]).after(values).limit(wanted)).await?;
+        let found = rows
+            .scan::<Conversation>(scan.clone().descending(&["updated_at", "id"]).after(values).limit(wanted))
+            .await?;
         more = found.len() == wanted;
         after = found.last().map(|last| (last.updated_at, last.id.clone()));
         page.extend(found.into_iter().filter(|row| !idle_only || row.status() == crate::Status::Idle));
@@ -105,7 +106,9 @@ pub(crate) async fn evaluation<R: Rows>(
     tenant: &Tenant,
     id: Uuid,
 ) -> Result<Option<Evaluation>, StoreError> {
-    let Some(found) = rows.get::<Evaluation>(vec![id.as_bytes().as_slice().into()]).await? else { return Ok(None) };
+    let Some(found) = rows.get::<Evaluation>(vec![id.as_bytes().as_slice().into()]).await? else {
+        return Ok(None);
+    };
     let owner: Option<Conversation> = rows.get(vec![found.conversation.as_str().into()]).await?;
     Ok(owner.filter(|owner| owner.tenant == *tenant).map(|_| found))
 }

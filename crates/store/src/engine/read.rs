@@ -1,8 +1,9 @@
 //! Reading a record back, and refusing to serve what is not what was written.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-use scrollback_core::{Link, Record, Slot, body_hash};
+use scrollback_core::{Link, Record, Slot, body_hash, first_link, link_over};
 
 use super::lineage::Lineage;
 use crate::body;
@@ -20,11 +21,10 @@ pub(crate) async fn blobs_of<R: Rows>(
     let mut blobs = HashMap::new();
     for entry in entries {
         for hash in body::references(&entry.body) {
-            if !blobs.contains_key(&hash) {
-                let found: Option<Blob> = rows.get(vec![tenant.as_str().into(), (&hash).into()]).await?;
-                if let Some(found) = found {
-                    blobs.insert(hash, body::unpack(&found)?);
-                }
+            let Entry::Vacant(new) = blobs.entry(hash) else { continue };
+            let found: Option<Blob> = rows.get(vec![tenant.as_str().into(), (&hash).into()]).await?;
+            if let Some(found) = found {
+                new.insert(body::unpack(&found)?);
             }
         }
     }
@@ -71,7 +71,21 @@ pub(crate) async fn range<R: Rows>(
     if !dense || (found.len() as u64) < below.saturating_sub(from) {
         return Err(StoreError::damaged("a position of the conversation is missing (run scrollback verify)"));
     }
-    places(rows, tenant, &found).await
+    let places = places(rows, tenant, &found).await?;
+    let root = lineage.segments.first().map(|segment| first_link(segment.conversation.as_str()));
+    let mut before = root.filter(|_| from == 0);
+    for placed in &places {
+        let follows =
+            |link: &Link| link_over(link, placed.position, &placed.slot, &placed.body_hash) == placed.link;
+        if !before.as_ref().is_none_or(follows) {
+            let position = placed.position;
+            return Err(StoreError::damaged(format!(
+                "position {position} does not follow from the one before it (run scrollback verify)"
+            )));
+        }
+        before = Some(placed.link);
+    }
+    Ok(places)
 }
 
 /// The record below a position.

@@ -35,15 +35,29 @@ struct Match {
 
 impl Match {
     /// Better first, then newer, then by id, so that the order is total.
-    fn order(&self) -> (std::cmp::Reverse<u64>, std::cmp::Reverse<i64>, std::cmp::Reverse<&str>, std::cmp::Reverse<u64>) {
+    fn order(
+        &self,
+    ) -> (std::cmp::Reverse<u64>, std::cmp::Reverse<i64>, std::cmp::Reverse<&str>, std::cmp::Reverse<u64>)
+    {
         use std::cmp::Reverse;
         // Scores are positive, and positive numbers sort like their bits.
         let score = self.score.to_bits();
-        (Reverse(score), Reverse(self.created_at.0), Reverse(self.conversation.as_str()), Reverse(self.position))
+        (
+            Reverse(score),
+            Reverse(self.created_at.0),
+            Reverse(self.conversation.as_str()),
+            Reverse(self.position),
+        )
     }
 
     fn cursor(&self) -> Cursor {
-        Cursor(format!("{:x}.{}.{}.{}", self.score.to_bits(), self.created_at.0, self.conversation, self.position))
+        Cursor(format!(
+            "{:x}.{}.{}.{}",
+            self.score.to_bits(),
+            self.created_at.0,
+            self.conversation,
+            self.position
+        ))
     }
 }
 
@@ -220,7 +234,8 @@ fn score(query: &Query, text: &[Word]) -> Option<f64> {
 
 async fn show<R: Rows>(rows: &mut R, query: &Query, found: Match) -> Result<Hit, StoreError> {
     let conversation: Option<Conversation> = rows.get(vec![found.conversation.as_str().into()]).await?;
-    let conversation = conversation.ok_or_else(|| StoreError::damaged("the conversation of a hit is missing"))?;
+    let conversation =
+        conversation.ok_or_else(|| StoreError::damaged("the conversation of a hit is missing"))?;
     let lineage = Lineage::of(rows, &conversation).await?;
     let below = found.position + 1;
     let turn = lineage.count(rows, |scan: Scan| scan.is("role", "user").below("position", below)).await?;
@@ -252,8 +267,7 @@ fn snippet(query: &Query, text: &str) -> String {
     let mut shown = String::from(if start > 0 { "…" } else { "" });
     let mut marks = marks.into_iter().peekable();
     let mut open_until = None;
-    let mut length = 0;
-    for (at, letter) in text.char_indices().skip_while(|(at, _)| *at < start) {
+    for (length, (at, letter)) in text.char_indices().skip_while(|(at, _)| *at < start).enumerate() {
         if open_until.is_some_and(|end| at >= end) {
             shown.push('»');
             open_until = None;
@@ -270,7 +284,6 @@ fn snippet(query: &Query, text: &str) -> String {
             open_until = Some(end);
         }
         shown.push(if letter.is_whitespace() || letter.is_control() { ' ' } else { letter });
-        length += 1;
     }
     if open_until.is_some() {
         shown.push('»');

@@ -1,10 +1,8 @@
 //! Verifying: whether the store says what was written.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
-use scrollback_core::{
-    Link, PREFIX_START, Slot, body_hash, first_link, link_over, next_prefix,
-};
+use scrollback_core::{Link, PREFIX_START, Slot, body_hash, first_link, link_over, next_prefix};
 
 use super::append::summary_row;
 use super::calls;
@@ -115,7 +113,8 @@ async fn inherited<R: Rows>(
         return Ok((root, PREFIX_START));
     }
     let before = |scan: Scan| scan.below("position", own_from);
-    let link = lineage.newest(rows, 1, before).await?.first().and_then(|row| row.link.as_slice().try_into().ok());
+    let link =
+        lineage.newest(rows, 1, before).await?.first().and_then(|row| row.link.as_slice().try_into().ok());
     let said = lineage.newest(rows, 1, |scan| before(scan).present("prefix_hash")).await?;
     let prefix = said.first().and_then(|row| row.prefix.as_deref()?.try_into().ok());
     Ok((link, prefix.unwrap_or(PREFIX_START)))
@@ -130,7 +129,6 @@ struct Check<'c> {
     prefix: Link,
     blobs: HashMap<Link, Vec<u8>>,
     slots: Vec<(u64, Slot)>,
-    erased: HashSet<u64>,
 }
 
 impl<'c> Check<'c> {
@@ -143,7 +141,6 @@ impl<'c> Check<'c> {
             prefix: *prefix,
             blobs: HashMap::new(),
             slots: Vec::new(),
-            erased: HashSet::new(),
         }
     }
 
@@ -191,18 +188,20 @@ impl<'c> Check<'c> {
             );
             self.link = None;
         }
-        self.next = row.position + 1;
+        if row.position < self.next {
+            let detail = "the entry stands below the place at which its conversation begins";
+            self.problem(Some(row.position), ProblemKind::LinkBroken, detail);
+        }
+        self.next = self.next.max(row.position + 1);
         if row.kind != crate::rows::DECISION && row.role.is_some() {
             self.verified.entries += 1;
             self.verified.erased += u64::from(row.kind == TOMBSTONE);
         }
-        if row.kind == TOMBSTONE {
-            self.erased.insert(row.position);
-        }
         let Some((hash, slot)) = self.body(row) else {
             // What follows cannot be judged by what cannot be read.
             self.link = row.link.as_slice().try_into().ok();
-            self.prefix = row.prefix.as_deref().and_then(|prefix| prefix.try_into().ok()).unwrap_or(self.prefix);
+            self.prefix =
+                row.prefix.as_deref().and_then(|prefix| prefix.try_into().ok()).unwrap_or(self.prefix);
             return;
         };
         self.chains(row, &slot, &hash);
@@ -216,7 +215,11 @@ impl<'c> Check<'c> {
             Err(why) => {
                 let told = self.verified.problems.iter().any(|problem| problem.position == position);
                 if !told {
-                    self.problem(position, ProblemKind::BodyChanged, format!("the entry cannot be read: {why}"));
+                    self.problem(
+                        position,
+                        ProblemKind::BodyChanged,
+                        format!("the entry cannot be read: {why}"),
+                    );
                 }
                 return None;
             }
@@ -237,7 +240,11 @@ impl<'c> Check<'c> {
         if let Some(before) = &self.link
             && link != Some(link_over(before, row.position, slot, hash))
         {
-            self.problem(position, ProblemKind::LinkBroken, "the entry does not follow from the one before it");
+            self.problem(
+                position,
+                ProblemKind::LinkBroken,
+                "the entry does not follow from the one before it",
+            );
         }
         self.link = link;
         let prefix: Option<Link> = row.prefix.as_deref().and_then(|prefix| prefix.try_into().ok());
@@ -248,7 +255,11 @@ impl<'c> Check<'c> {
             Slot::Decision(..) => None,
         };
         if prefix != said || row.prefix.is_some() != prefix.is_some() {
-            self.problem(position, ProblemKind::LinkBroken, "the chain over what was said does not hold here");
+            self.problem(
+                position,
+                ProblemKind::LinkBroken,
+                "the chain over what was said does not hold here",
+            );
         }
         self.prefix = prefix.unwrap_or(self.prefix);
     }
@@ -263,9 +274,17 @@ impl<'c> Check<'c> {
             let detail = format!("the conversation ends at {head}, its entries at {next}");
             self.problem(None, ProblemKind::HeadMismatch, detail);
         } else if self.link.is_some_and(|link| link != self.conversation.head_link) {
-            self.problem(None, ProblemKind::HeadMismatch, "the link of the conversation is not that of its last entry");
+            self.problem(
+                None,
+                ProblemKind::HeadMismatch,
+                "the link of the conversation is not that of its last entry",
+            );
         } else if self.prefix != self.conversation.head_prefix {
-            self.problem(None, ProblemKind::HeadMismatch, "the prefix of the conversation is not that of its last entry");
+            self.problem(
+                None,
+                ProblemKind::HeadMismatch,
+                "the prefix of the conversation is not that of its last entry",
+            );
         }
     }
 
@@ -277,11 +296,15 @@ impl<'c> Check<'c> {
         own: &[EntryRow],
     ) -> Result<(), StoreError> {
         let mut next: HashMap<Vec<u8>, u64> = HashMap::new();
-        let ancestors = Lineage { segments: lineage.segments.iter().rev().skip(1).rev().cloned().collect() };
+        let ancestors = lineage.ancestors();
         for row in own {
             let (Some(evaluation), Some(found)) = (&row.evaluation, row.sequence) else { continue };
             if !next.contains_key(evaluation) {
-                let start = if ancestors.segments.is_empty() { 0 } else { ancestors.next_sequence(rows, evaluation).await? };
+                let start = if ancestors.segments.is_empty() {
+                    0
+                } else {
+                    ancestors.next_sequence(rows, evaluation).await?
+                };
                 next.insert(evaluation.clone(), start);
             }
             let expected = next.entry(evaluation.clone()).or_default();
@@ -296,7 +319,12 @@ impl<'c> Check<'c> {
     }
 
     /// The table of calls says what the entries say.
-    async fn calls<R: Rows>(&mut self, rows: &mut R, lineage: &Lineage, own_from: u64) -> Result<(), StoreError> {
+    async fn calls<R: Rows>(
+        &mut self,
+        rows: &mut R,
+        lineage: &Lineage,
+        own_from: u64,
+    ) -> Result<(), StoreError> {
         if !self.verified.problems.is_empty() {
             return Ok(());
         }
@@ -306,25 +334,13 @@ impl<'c> Check<'c> {
             slots.extend(before.into_iter().map(|placed| (placed.position, placed.slot)));
         }
         slots.append(&mut self.slots.clone());
-        let derived = calls::derive(&self.conversation.id, own_from, &slots);
         let scan = Scan::new().equal("conversation_id", self.conversation.id.as_str());
-        let stored = rows.scan::<CallRow>(scan).await?;
-        let keyed = |calls: Vec<CallRow>| -> BTreeMap<(u64, String), Option<u64>> {
-            calls.into_iter().map(|call| ((call.position, call.call_id), call.result_position)).collect()
+        let stored = rows.scan::<CallRow>(scan.ascending(&["call_id", "position"])).await?;
+        let wanted = calls::wanted(&self.conversation.id, own_from, &slots, &stored);
+        let only = |these: &[CallRow], others: &[CallRow]| -> BTreeSet<u64> {
+            these.iter().filter(|call| !others.contains(call)).map(|call| call.position).collect()
         };
-        let (derived, stored) = (keyed(derived), keyed(stored));
-        // A result that was erased still counts as given.
-        let agrees = |derived: Option<&Option<u64>>, stored: Option<&Option<u64>>| match (derived, stored) {
-            (Some(None), Some(Some(at))) => self.erased.contains(at),
-            (derived, stored) => derived == stored,
-        };
-        let keys: std::collections::BTreeSet<_> = derived.keys().chain(stored.keys()).collect();
-        let stale: Vec<u64> = keys
-            .into_iter()
-            .filter(|key| !agrees(derived.get(key), stored.get(key)))
-            .map(|(position, _)| *position)
-            .collect();
-        for position in stale {
+        for position in &only(&wanted, &stored) | &only(&stored, &wanted) {
             self.problem(Some(position), ProblemKind::IndexStale, "the table of calls says something else");
         }
         Ok(())
@@ -340,7 +356,8 @@ impl<'c> Check<'c> {
                 _ => None,
             })
             .collect();
-        let scan = Scan::new().equal("conversation_id", self.conversation.id.as_str()).ascending(&["position"]);
+        let scan =
+            Scan::new().equal("conversation_id", self.conversation.id.as_str()).ascending(&["position"]);
         let stored = rows.scan::<SummaryRow>(scan).await?;
         if derived != stored {
             let position = derived.iter().chain(&stored).map(|row| row.position).min();
@@ -364,17 +381,7 @@ pub(crate) async fn reindex<R: Rows>(
     let of_conversation = || Scan::new().equal("conversation_id", id.as_str());
     let mut changed = 0;
 
-    let wanted = calls::derive(id, own_from, &slots);
-    let mut stored = rows.scan::<CallRow>(of_conversation()).await?;
-    stored.sort_by(|a, b| (&a.call_id, a.position).cmp(&(&b.call_id, b.position)));
-    if wanted != stored {
-        for call in &stored {
-            let key = vec![id.as_str().into(), call.call_id.as_str().into(), call.position.into()];
-            rows.remove::<CallRow>(key).await?;
-        }
-        rows.add(&wanted).await?;
-        changed += wanted.len().max(stored.len()) as u64;
-    }
+    changed += calls::rebuild(rows, id, own_from, &slots).await?;
     let own = || slots.iter().filter(|(position, _)| *position >= own_from);
     let wanted: Vec<SummaryRow> = own()
         .filter_map(|(position, slot)| match slot {

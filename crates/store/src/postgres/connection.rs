@@ -34,8 +34,10 @@ impl Lent {
         self.finished = false;
         let client = self.client()?;
         client.batch_execute(how).await.map_err(|error| failed(&error))?;
-        let statement =
-            client.prepare_cached("select set_config('scrollback.tenant', $1, true)").await.map_err(|error| failed(&error))?;
+        let statement = client
+            .prepare_cached("select set_config('scrollback.tenant', $1, true)")
+            .await
+            .map_err(|error| failed(&error))?;
         client.execute(&statement, &[&tenant]).await.map(|_| ()).map_err(|error| failed(&error))
     }
 
@@ -72,8 +74,12 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> StoreError {
     let kind = match error.code() {
         Some(code) if *code == SqlState::UNIQUE_VIOLATION => ErrorKind::Exists,
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => ErrorKind::ReadOnly,
-        Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => ErrorKind::Damaged,
-        Some(code) if [SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE].contains(code) => ErrorKind::Busy,
+        Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
+            ErrorKind::Damaged
+        }
+        Some(code) if [SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE].contains(code) => {
+            ErrorKind::Busy
+        }
         _ => ErrorKind::Io,
     };
     let message = match error.as_db_error() {

@@ -56,7 +56,8 @@ impl Postgres {
             options.push_str(" -c synchronous_commit=off");
         }
         config.options(&options);
-        let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        let manager =
+            Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
             .runtime(Runtime::Tokio1)
@@ -146,8 +147,15 @@ fn wishes(url: &str) -> Result<(Wishes, String), StoreError> {
     for option in query.split('&').filter(|option| !option.is_empty()) {
         match option.split_once('=').unwrap_or((option, "")) {
             ("schema", name) => {
-                let letters = |name: &str| name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_');
-                if name.is_empty() || name.len() > 63 || !letters(name) || name.starts_with(|first: char| first.is_ascii_digit()) {
+                let letters = |name: &str| {
+                    name.chars()
+                        .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
+                };
+                if name.is_empty()
+                    || name.len() > 63
+                    || !letters(name)
+                    || name.starts_with(|first: char| first.is_ascii_digit())
+                {
                     let message = "a schema is named by lower-case letters, digits and underscores";
                     return Err(StoreError::new(ErrorKind::BadUrl, message));
                 }
@@ -176,7 +184,8 @@ fn without_password(url: &str) -> String {
 
 /// Refuses a server that acknowledges commits before they are durable, unless the URL asks for it.
 async fn durable(lent: &Lent, wishes: &Wishes) -> Result<(), StoreError> {
-    let row = lent.client()?.query_one("show synchronous_commit", &[]).await.map_err(|error| failed(&error))?;
+    let row =
+        lent.client()?.query_one("show synchronous_commit", &[]).await.map_err(|error| failed(&error))?;
     let setting: String = row.try_get(0).map_err(|error| failed(&error))?;
     if wishes.lazy || setting == "on" {
         return Ok(());
@@ -194,7 +203,10 @@ async fn migrate(lent: &Lent, wishes: &Wishes, now: Time) -> Result<(), StoreErr
     let run = async |sql: &str| client.batch_execute(sql).await.map_err(|error| failed(&error));
     let version = async || -> Result<usize, StoreError> {
         let found = client
-            .query_opt("select 1 from information_schema.tables where table_schema = $1 and table_name = 'meta'", &[&wishes.schema])
+            .query_opt(
+                "select 1 from information_schema.tables where table_schema = $1 and table_name = 'meta'",
+                &[&wishes.schema],
+            )
             .await
             .map_err(|error| failed(&error))?;
         if found.is_none() {
@@ -209,7 +221,8 @@ async fn migrate(lent: &Lent, wishes: &Wishes, now: Time) -> Result<(), StoreErr
     };
     let refuse_newer = |found: usize| {
         let known = STEPS.len();
-        let message = format!("the store has schema {found}, this program knows {known}; use a newer scrollback");
+        let message =
+            format!("the store has schema {found}, this program knows {known}; use a newer scrollback");
         if found > known { Err(StoreError::new(ErrorKind::SchemaNewer, message)) } else { Ok(()) }
     };
     let found = version().await?;
@@ -228,7 +241,10 @@ async fn migrate(lent: &Lent, wishes: &Wishes, now: Time) -> Result<(), StoreErr
             run(step).await?;
             let id = crate::id::new_evaluation();
             if number == 0 {
-                run(&format!("insert into meta (key, value) values ('created_at', '{now}'), ('store_id', '{id}')")).await?;
+                run(&format!(
+                    "insert into meta (key, value) values ('created_at', '{now}'), ('store_id', '{id}')"
+                ))
+                .await?;
             }
             let next = number + 1;
             run(&format!(
@@ -262,7 +278,10 @@ mod tests {
     #[test]
     fn our_own_options_are_taken_out_of_a_url() {
         let (wishes, rest) = super::wishes("postgres://h/db?schema=mine&sslmode=disable").unwrap();
-        assert_eq!((wishes.schema.as_str(), wishes.lazy, rest.as_str()), ("mine", false, "postgres://h/db?sslmode=disable"));
+        assert_eq!(
+            (wishes.schema.as_str(), wishes.lazy, rest.as_str()),
+            ("mine", false, "postgres://h/db?sslmode=disable")
+        );
         for bad in ["postgres://h/db?schema=", "postgres://h/db?schema=a;b", "postgres://h/db?schema=A"] {
             assert!(super::wishes(bad).is_err(), "{bad}");
         }

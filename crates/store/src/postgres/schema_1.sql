@@ -45,8 +45,8 @@ create table entries (
   primary key (conversation_id, position)
 ) partition by hash (conversation_id);
 create unique index entries_evaluation on entries (conversation_id, evaluation_id, sequence);
-create index entries_user on entries (conversation_id, position) where role = 'user';
-create index entries_decision on entries (conversation_id, position) where role is null;
+create index entries_user on entries (conversation_id, role, position) where role = 'user';
+create index entries_decision on entries (conversation_id, role, position) where role is null;
 create index entries_prefix on entries (prefix_hash) where prefix_hash is not null;
 create index entries_words on entries using gin (words);
 
@@ -66,7 +66,7 @@ create table calls (
   result_position bigint,
   primary key (conversation_id, call_id, position)
 ) partition by hash (conversation_id);
-create index calls_pending on calls (conversation_id, position) where result_position is null;
+create index calls_pending on calls (conversation_id, result_position, position) where result_position is null;
 
 create table summaries (
   conversation_id text not null,

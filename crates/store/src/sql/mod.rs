@@ -3,6 +3,7 @@
 //! Statements are made from the columns a table has; what the databases do differently (locks, full text) is asked of
 //! [`Sql`]. Values are always bound, never spelled; the words that are spelled were known when the program was written.
 
+use std::fmt::Write;
 use std::future::Future;
 
 use scrollback_core::Link;
@@ -132,10 +133,10 @@ impl<S: Sql> Rows for S {
         if !scan.order.is_empty() {
             let way = if scan.descending { " desc" } else { "" };
             let order: Vec<String> = scan.order.iter().map(|column| format!("\"{column}\"{way}")).collect();
-            sql.push_str(&format!(" order by {}", order.join(", ")));
+            let _ = write!(sql, " order by {}", order.join(", "));
         }
         if let Some(limit) = scan.limit {
-            sql.push_str(&format!(" limit {limit}"));
+            let _ = write!(sql, " limit {limit}");
         }
         let found = self.ask(&sql, values).await?;
         found.into_iter().map(|cells| T::read(Cells::new(T::NAME, cells))).collect()
@@ -198,11 +199,11 @@ pub(crate) fn conversation_demands(wanted: &Wanted, from: usize) -> (String, Vec
     let equal = [("c.recipient", &wanted.recipient), ("c.id", &wanted.conversation)];
     for (column, value) in equal.into_iter().filter_map(|(column, value)| Some((column, value.as_ref()?))) {
         values.push(value.as_str().into());
-        text.push_str(&format!(" and {column} = ${}", from + values.len() - 1));
+        let _ = write!(text, " and {column} = ${}", from + values.len() - 1);
     }
     if let Some(status) = wanted.status {
         // Unset reads idle. The word is one of four that are known.
-        text.push_str(&format!(" and coalesce(c.status, 'idle') = '{status}'"));
+        let _ = write!(text, " and coalesce(c.status, 'idle') = '{status}'");
     }
     (text, values)
 }

@@ -88,22 +88,21 @@ impl Sql for Connection {
         position: u64,
         words: &[String],
     ) -> Result<(), StoreError> {
-        let number = match number_of(self, conversation)? {
-            Some(number) => number,
-            None => {
-                let sql = "insert into entries_fts_conversations (conversation_id) values ($1)";
-                run(self, sql, &[conversation.as_str().into()])?;
-                self.last_insert_rowid()
-            }
+        let number = if let Some(number) = number_of(self, conversation)? {
+            number
+        } else {
+            let sql = "insert into entries_fts_conversations (conversation_id) values ($1)";
+            run(self, sql, &[conversation.as_str().into()])?;
+            self.last_insert_rowid()
         };
-        let row = Value::Int(number << POSITION_BITS | position as i64);
+        let row = row_number(number, position);
         run(self, "insert into entries_fts (rowid, words) values ($1, $2)", &[row, words.join(" ").into()])
             .map(|_| ())
     }
 
     async fn unindex(&mut self, conversation: &ConversationId, position: u64) -> Result<(), StoreError> {
         let Some(number) = number_of(self, conversation)? else { return Ok(()) };
-        let row = Value::Int(number << POSITION_BITS | position as i64);
+        let row = row_number(number, position);
         run(self, "delete from entries_fts where rowid = $1", &[row]).map(|_| ())
     }
 
@@ -132,6 +131,11 @@ impl Sql for Connection {
         };
         Ok(ask(self, &sql, &values)?.into_iter().filter_map(candidate).collect())
     }
+}
+
+/// The number of an entry's row in the index of words; positions are below 2^32.
+fn row_number(conversation: i64, position: u64) -> Value {
+    Value::Int(conversation << POSITION_BITS | i64::from(position as u32))
 }
 
 fn number_of(connection: &Connection, conversation: &ConversationId) -> Result<Option<i64>, StoreError> {

@@ -19,17 +19,18 @@ pub fn read_goose(file: &Path) -> Result<Option<Vec<GooseSession>>, StoreError> 
     if read.is_err() || &header != b"SQLite format 3\0" {
         return Ok(None);
     }
-    let connection =
-        Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|error| failed(&error))?;
+    let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .map_err(|error| failed(&error))?;
     let sessions = || -> rusqlite::Result<Vec<GooseSession>> {
-        let mut titled = connection.prepare("select id, description from sessions order by created_at, id")?;
-        let titles = titled.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+        let mut listed =
+            connection.prepare("select id, description from sessions order by created_at, id")?;
+        let found = listed.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
         let mut of_session = connection.prepare(
             "select message_id, role, content_json, created_timestamp, metadata_json from messages \
              where session_id = ?1 order by created_timestamp, id",
         )?;
         let mut sessions = Vec::new();
-        for title in titles {
+        for title in found {
             let (id, title): (String, Option<String>) = title?;
             let rows = of_session.query_map([&id], |row| {
                 Ok(GooseRow {

@@ -50,10 +50,10 @@ impl Sqlite {
     pub fn open_with(path: &Path, options: &Options, now: Time) -> Result<Self, StoreError> {
         let location = Location::File(path.to_path_buf());
         let connection = open::writer(&location, options, now)?;
-        let (writer, writing) = writer::start(connection, Limits::default())?;
+        let (writer, thread) = writer::start(connection, Limits::default())?;
         let (readers, mut threads) = readers(path)?;
         // The writer ends last: whoever closes the file last puts the log away.
-        threads.push(writing);
+        threads.push(thread);
         let place = format!("sqlite:{}", path.display());
         Ok(Sqlite { place, location, writer: Some(writer), readers: Some(readers), threads })
     }
@@ -62,12 +62,12 @@ impl Sqlite {
     pub fn in_memory(now: Time) -> Result<Self, StoreError> {
         let location = Location::Memory;
         let connection = open::writer(&location, &Options::default(), now)?;
-        let (writer, writing) = writer::start(connection, Limits::default())?;
+        let (writer, thread) = writer::start(connection, Limits::default())?;
         let place = "sqlite::memory:".into();
-        Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads: vec![writing] })
+        Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads: vec![thread] })
     }
 
-    fn send<T: Send + 'static>(&self, queue: Option<&Queue>, job: Job<Connection, T>) -> Answer<'_, T> {
+    fn send<T: Send + 'static>(queue: Option<&Queue>, job: Job<Connection, T>) -> Answer<'static, T> {
         let (asked, answer) = Asked::new(job);
         let gone = || StoreError::new(ErrorKind::Io, "a thread of the store has ended");
         let sent = queue.ok_or_else(gone).and_then(|queue| queue.send(Box::new(asked)).map_err(|_| gone()));
@@ -107,11 +107,11 @@ impl Backend for Sqlite {
     }
 
     fn write<T: Send + 'static>(&self, _: Whose, job: Job<Connection, T>) -> Answer<'_, T> {
-        self.send(self.writer.as_ref(), job)
+        Sqlite::send(self.writer.as_ref(), job)
     }
 
     fn read<T: Send + 'static>(&self, _: Whose, job: Job<Connection, T>) -> Answer<'_, T> {
-        self.send(self.readers.as_ref().or(self.writer.as_ref()), job)
+        Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
     }
 
     fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
@@ -120,19 +120,23 @@ impl Backend for Sqlite {
             let copied = backup::copy(connection, &path);
             Box::pin(async move { copied })
         });
-        self.send(self.readers.as_ref().or(self.writer.as_ref()), job)
+        Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
     }
 
     /// What was erased stays in the log until a checkpoint overwrites it.
     fn scrub(&self) -> Answer<'_, ()> {
         let Location::File(path) = self.location.clone() else { return Box::pin(async { Ok(()) }) };
         Box::pin(async move {
-            // A connection of its own: a checkpoint cannot run inside the writer's transaction. If readers are in the way
-            // the next checkpoint does it.
+            // A connection of its own: a checkpoint cannot run inside the writer's transaction.
             let connection = Connection::open(&path).map_err(|error| connection::failed(&error))?;
-            let _ = connection.busy_timeout(std::time::Duration::from_secs(5));
-            let _ = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
-            Ok(())
+            let settle = || -> rusqlite::Result<()> {
+                connection.busy_timeout(std::time::Duration::from_secs(5))?;
+                connection.pragma_update(None, "secure_delete", true)?;
+                // The index of words only marks what was removed, until its parts are merged.
+                connection.execute("insert into entries_fts (entries_fts) values ('optimize')", [])?;
+                connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
+            };
+            settle().map_err(|error| connection::failed(&error))
         })
     }
 }

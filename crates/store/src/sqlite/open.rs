@@ -100,7 +100,9 @@ fn open_file(path: &Path, options: &Options) -> Result<Connection, StoreError> {
         ours(path)?;
     } else if options.access == Access::Read {
         return Err(at(path, &StoreError::new(ErrorKind::OpenFailed, "there is no such file")));
-    } else if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+    } else if let Some(folder) =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+    {
         let message = format!("the folder {} does not exist", folder.display());
         return Err(at(path, &StoreError::new(ErrorKind::OpenFailed, message)));
     }
@@ -176,7 +178,8 @@ fn version(connection: &Connection) -> Result<usize, StoreError> {
     let version: i64 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(|error| failed(&error))?;
-    usize::try_from(version).map_err(|_| StoreError::new(ErrorKind::ForeignFile, "the schema's version is none"))
+    usize::try_from(version)
+        .map_err(|_| StoreError::new(ErrorKind::ForeignFile, "the schema's version is none"))
 }
 
 fn newer(found: usize, known: usize) -> StoreError {
@@ -191,7 +194,8 @@ fn current(connection: &Connection, options: &Options) -> Result<(), StoreError>
         std::cmp::Ordering::Equal => Ok(()),
         std::cmp::Ordering::Greater => Err(newer(found, known)),
         std::cmp::Ordering::Less => {
-            let message = format!("the store has schema {found} and may only be read; it must be migrated to {known}");
+            let message =
+                format!("the store has schema {found} and may only be read; it must be migrated to {known}");
             Err(StoreError::new(ErrorKind::ReadOnly, message))
         }
     }
@@ -213,16 +217,16 @@ fn migrate(
     if found > 0 && found < steps.len() {
         keep_a_copy(connection, location, found)?;
     }
-    for (number, step) in steps.iter().enumerate().skip(found) {
+    for (number, step) in (1_i64..).zip(&steps).skip(found) {
         let run = || -> rusqlite::Result<()> {
             connection.execute_batch("begin immediate")?;
             // Another process may have been faster.
             let now_at: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            if now_at as usize > number {
+            if now_at >= number {
                 return connection.execute_batch("rollback");
             }
             connection.execute_batch(step)?;
-            if number == 0 {
+            if number == 1 {
                 connection.pragma_update(None, "application_id", APPLICATION_ID)?;
                 let facts = [("created_at", now.to_string()), ("store_id", new_evaluation().to_string())];
                 for (key, value) in facts {
@@ -232,9 +236,9 @@ fn migrate(
             connection.execute(
                 "insert into meta (key, value) values ('schema_version', ?1) \
                  on conflict (key) do update set value = excluded.value",
-                [(number + 1).to_string()],
+                [number.to_string()],
             )?;
-            connection.pragma_update(None, "user_version", number as i64 + 1)?;
+            connection.pragma_update(None, "user_version", number)?;
             connection.execute_batch("commit")
         };
         run().map_err(|error| {

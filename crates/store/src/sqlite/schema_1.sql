@@ -46,8 +46,9 @@ create table entries (
   primary key (conversation_id, position)
 ) without rowid;
 create unique index entries_evaluation on entries (conversation_id, evaluation_id, sequence) where evaluation_id is not null;
-create index entries_user on entries (conversation_id, position) where role = 'user';
-create index entries_decision on entries (conversation_id, position) where role is null;
+-- The role is in the key although all rows have the same: only so is the index preferred to the primary key.
+create index entries_user on entries (conversation_id, role, position) where role = 'user';
+create index entries_decision on entries (conversation_id, role, position) where role is null;
 create index entries_prefix on entries (prefix_hash) where prefix_hash is not null;
 
 -- Large texts and files, compressed, once in each tenant.
@@ -68,7 +69,7 @@ create table calls (
   result_position integer,
   primary key (conversation_id, call_id, position)
 ) without rowid;
-create index calls_pending on calls (conversation_id, position) where result_position is null;
+create index calls_pending on calls (conversation_id, result_position, position) where result_position is null;
 
 -- Copies of the summary decisions, for quick reading.
 create table summaries (
@@ -206,3 +207,16 @@ create virtual table entries_fts using fts5 (
   words, content = '', contentless_delete = 1, detail = none, tokenize = "ascii tokenchars '_'"
 );
 create table entries_fts_conversations (number integer primary key, conversation_id text not null unique);
+
+-- What the planner should expect, so that it prefers an index to reading a whole conversation before there is anything to
+-- analyse: a million entries in a thousand conversations, a third of them a user's, one in a hundred a decision.
+analyze sqlite_schema;
+insert into sqlite_stat1 (tbl, idx, stat) values
+  ('entries', 'entries', '1000000 1000 1'),
+  ('entries', 'entries_evaluation', '1000000 1000 5 1'),
+  ('entries', 'entries_user', '300000 300 300 1'),
+  ('entries', 'entries_decision', '10000 10 10 1'),
+  ('entries', 'entries_prefix', '1000000 2'),
+  ('calls', 'calls', '300000 300 1 1'),
+  ('calls', 'calls_pending', '1000 1 1 1');
+analyze sqlite_schema;

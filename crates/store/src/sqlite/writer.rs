@@ -77,11 +77,13 @@ pub(super) type Queue = SyncSender<Box<dyn Waiting>>;
 /// Starts the writer on a connection of its own.
 pub(super) fn start(connection: Connection, limits: Limits) -> Result<(Queue, JoinHandle<()>), StoreError> {
     let (queue, waiting) = sync_channel(limits.queue);
-    let writing = std::thread::Builder::new()
+    let thread = std::thread::Builder::new()
         .name("scrollback-writer".into())
         .spawn(move || Writer { connection, waiting, limits, poisoned: None }.run())
-        .map_err(|error| StoreError::new(ErrorKind::OpenFailed, format!("no thread for the writer: {error}")))?;
-    Ok((queue, writing))
+        .map_err(|error| {
+            StoreError::new(ErrorKind::OpenFailed, format!("no thread for the writer: {error}"))
+        })?;
+    Ok((queue, thread))
 }
 
 struct Writer {

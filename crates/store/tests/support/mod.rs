@@ -36,11 +36,16 @@ impl Server {
         let server = Server { folder, bin };
         if is_root() {
             // The server refuses to run as root, so the folder becomes its user's.
-            assert!(Command::new("chown").arg("postgres").arg(server.folder.path()).status().unwrap().success());
+            assert!(
+                Command::new("chown").arg("postgres").arg(server.folder.path()).status().unwrap().success()
+            );
         }
         let data = server.data();
         let data = data.to_str().unwrap();
-        server.run("initdb", &["-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]);
+        server.run(
+            "initdb",
+            &["-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"],
+        );
         server.launch();
         server.sql("create role app login");
         server.sql("create database app owner app");
@@ -73,11 +78,14 @@ impl Server {
     pub fn launch(&self) {
         let (data, log) = (self.data(), self.folder.path().join("log"));
         let socket = self.folder.path().to_str().unwrap();
-        let options = format!("-c listen_addresses='' -c unix_socket_directories={socket} -c max_connections=60 -c fsync=on");
+        let options = format!(
+            "-c listen_addresses='' -c unix_socket_directories={socket} -c max_connections=60 -c fsync=on"
+        );
         let (data, log) = (data.to_str().unwrap(), log.to_str().unwrap());
         let args = ["start", "-w", "-t", "60", "-D", data, "-l", log, "-o", &options];
         // Its output would hold the pipe of the test open.
-        let status = self.command("pg_ctl").args(args).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        let status =
+            self.command("pg_ctl").args(args).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
         assert!(status.success(), "{}", std::fs::read_to_string(log).unwrap_or_default());
     }
 
@@ -88,7 +96,20 @@ impl Server {
 
     /// Runs SQL as the server's owner.
     pub fn sql(&self, sql: &str) {
-        self.run("psql", &["-q", "-h", self.folder.path().to_str().unwrap(), "-U", "postgres", "-d", "postgres", "-c", sql]);
+        self.run(
+            "psql",
+            &[
+                "-q",
+                "-h",
+                self.folder.path().to_str().unwrap(),
+                "-U",
+                "postgres",
+                "-d",
+                "postgres",
+                "-c",
+                sql,
+            ],
+        );
     }
 
     /// The URL of the database, for a role that is no superuser, so that row-level security holds for it.

@@ -15,6 +15,7 @@ mod redact;
 mod store;
 mod tokens;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -25,7 +26,7 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     let json = std::env::args_os().any(|arg| arg == "--json");
-    let args = match Args::try_parse() {
+    let args = match Args::try_parse_from(arguments()) {
         Ok(args) => args,
         Err(error) if error.exit_code() == 0 => {
             // Help and version: what was asked for, on standard output.
@@ -42,6 +43,20 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => failure::report(&failure, json),
     }
+}
+
+/// The arguments, in which a word to search without, as in `-cancelled`, is no flag.
+fn arguments() -> Vec<OsString> {
+    let mut searching = false;
+    let word = |arg: OsString| {
+        searching |= arg == "search";
+        let excludes = arg.to_str().is_some_and(|text| {
+            text.len() > 1 && text.starts_with('-') && !text.starts_with("--") && text != "-h"
+        });
+        // A space in front makes it a word to clap, and means nothing to the query.
+        if searching && excludes { [OsString::from(" "), arg].into_iter().collect() } else { arg }
+    };
+    std::env::args_os().map(word).collect()
 }
 
 fn run(args: Args) -> Result<ExitCode, Failure> {

@@ -44,6 +44,7 @@ mod memory;
 mod postgres;
 mod rows;
 mod run;
+mod run_rows;
 mod search;
 mod sql;
 mod sqlite;

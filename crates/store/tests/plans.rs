@@ -18,8 +18,8 @@ use uuid::Uuid;
 /// Operations in a plan.
 const STEPS: usize = 60;
 /// Plans in a test run: on the embedded stores, and on all three.
-const PLANS: u64 = 200;
-const ON_SERVER: u64 = 40;
+const PLANS: u64 = 120;
+const ON_SERVER: u64 = 25;
 
 const TEXTS: [&str; 9] = [
     "hello world",

@@ -177,7 +177,7 @@ pub(crate) struct SearchArgs {
     pub(crate) store: StoreArgs,
 
     /// What to look for
-    #[arg(required = true, allow_hyphen_values = true)]
+    #[arg(required = true)]
     pub(crate) words: Vec<String>,
 
     /// Only what was said with this recipient

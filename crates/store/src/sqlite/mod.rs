@@ -37,6 +37,7 @@ pub struct Sqlite {
     writer: Option<Queue>,
     /// None for a database in memory, which has one connection.
     readers: Option<Queue>,
+    /// Those that read, then the one that writes.
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -52,7 +53,6 @@ impl Sqlite {
         let connection = open::writer(&location, options, now)?;
         let (writer, thread) = writer::start(connection, Limits::default())?;
         let (readers, mut threads) = readers(path)?;
-        // The writer ends last: whoever closes the file last puts the log away.
         threads.push(thread);
         let place = format!("sqlite:{}", path.display());
         Ok(Sqlite { place, location, writer: Some(writer), readers: Some(readers), threads })
@@ -81,10 +81,14 @@ impl Sqlite {
 impl Drop for Sqlite {
     /// Waits for what is under way, then closes the file.
     fn drop(&mut self) {
-        (self.readers, self.writer) = (None, None);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
+        // The writer ends last: only whoever may write can put the log away.
+        let writer = self.threads.pop();
+        self.readers = None;
+        for reader in self.threads.drain(..) {
+            let _ = reader.join();
         }
+        self.writer = None;
+        let _ = writer.map(JoinHandle::join);
     }
 }
 

@@ -159,8 +159,6 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(128);
     if options.access == Access::Write {
-        // Only a new file takes this; pages of this size hold rows of two kilobytes without overflow.
-        connection.pragma_update(None, "page_size", 8192)?;
         connection.query_row("pragma journal_mode = wal", [], |_| Ok(()))?;
     }
     let synchronous = match options.durability {

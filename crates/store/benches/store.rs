@@ -17,7 +17,7 @@ const TEXT: usize = 500;
 
 fn main() {
     // cargo passes `--bench`; a number chooses the size of the long run.
-    let large = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(100_000);
+    let large = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(100_000);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let folder = tempfile::tempdir_in(".").unwrap();
     println!(
@@ -42,18 +42,18 @@ fn text(seed: usize) -> String {
     while text.len() < TEXT {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         text.push_str(WORDS[(state >> 33) as usize % WORDS.len()]);
-        text.push_str(&format!(
-            "{} ",
-            if state >> 60 == 0 { (state >> 40 & 0xFFF).to_string() } else { String::new() }
-        ));
+        if state >> 60 == 0 {
+            text.push_str(&(state >> 40 & 0xFFF).to_string());
+        }
+        text.push(' ');
     }
     text.truncate(TEXT);
     text
 }
 
 fn said(number: usize) -> Vec<NewEntry> {
-    let role = if number % 2 == 0 { Role::User } else { Role::Assistant };
-    NewEntry::evaluation([Entry::text(role, &text(number))], Time(number as i64))
+    let role = if number.is_multiple_of(2) { Role::User } else { Role::Assistant };
+    NewEntry::evaluation([Entry::text(role, &text(number))], Time(0))
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -98,10 +98,10 @@ async fn appends(folder: &Path) {
 /// Writers that wait together against one that waits alone.
 async fn groups(folder: &Path) {
     let mut rates = Vec::new();
-    for writers in [1, 32] {
+    for writers in [1_usize, 32] {
         let store: Arc<dyn Store> =
             Arc::new(Sqlite::open(&folder.join(format!("group{writers}.db")), Time(0)).unwrap());
-        let rounds = if writers == 1 { 300 } else { 100 };
+        let rounds: usize = if writers == 1 { 300 } else { 100 };
         let start = Instant::now();
         let tasks: Vec<_> = (0..writers)
             .map(|_| {
@@ -120,7 +120,7 @@ async fn groups(folder: &Path) {
         for task in tasks {
             task.await.unwrap();
         }
-        let rate = f64::from(writers * rounds as i32) / start.elapsed().as_secs_f64();
+        let rate = (writers * rounds) as f64 / start.elapsed().as_secs_f64();
         println!("{writers:>2} writers, one conversation each       {rate:>8.0} durable appends a second");
         rates.push(rate);
     }
@@ -183,7 +183,7 @@ async fn loads(folder: &Path, large: usize) {
         let id = begin(store).await;
         for batch in (0..size).collect::<Vec<_>>().chunks(1_000) {
             let entries = batch.iter().map(|number| {
-                let role = if number % 2 == 0 { Role::User } else { Role::Assistant };
+                let role = if number.is_multiple_of(2) { Role::User } else { Role::Assistant };
                 Entry::text(role, &text(*number))
             });
             let said = NewEntry::evaluation(entries.collect::<Vec<_>>(), Time(0));

@@ -79,7 +79,7 @@ impl Plan<'_> {
     }
 
     async fn step(&mut self, number: usize) {
-        let at = Time(1_700_000_000_000 + number as i64 * 1_000);
+        let at = Time(1_700_000_000_000 + i64::try_from(number).unwrap() * 1_000);
         let (store, tenant) = (self.store, self.tenant.clone());
         let id = self.id();
         match self.dice.roll(16) {

@@ -28,19 +28,7 @@ pub(crate) async fn fork<R: Rows>(
     if taken.is_some() {
         return Err(StoreError::new(ErrorKind::Exists, "there is a conversation with that id already"));
     }
-    let lineage = Lineage::below(rows, &parent, at).await?;
-    let root = lineage.segments.first().map_or(&parent.id, |segment| &segment.conversation);
-    let head_link: Link = match lineage.newest(rows, 1, |scan| scan).await?.first() {
-        Some(last) => last.link.as_slice().try_into().map_err(|_| StoreError::damaged("a link is none"))?,
-        None => first_link(root.as_str()),
-    };
-    let last_prefix = lineage.newest(rows, 1, |scan| scan.present("prefix_hash")).await?;
-    let prefix = last_prefix.first().and_then(|row| row.prefix.as_deref()?.try_into().ok());
-    let spoke = spoke_last(rows, &lineage).await?;
-    let users = lineage.count(rows, |scan| scan.is("role", "user")).await?;
-    let said = lineage.newest(rows, 1, |scan| scan.present("prefix_hash")).await?.is_empty();
-    let turns = if users == 0 && !said { 1 } else { users };
-    let mut fork = Conversation {
+    let fork = Conversation {
         id,
         key: None,
         parent: Some(parent.id.clone()),
@@ -49,27 +37,52 @@ pub(crate) async fn fork<R: Rows>(
         status_at: None,
         created_at: now,
         updated_at: now,
+        ..parent.clone()
+    };
+    // At the end everything is known already; elsewhere it is found out as it was there.
+    let fork = if at == parent.head { fork } else { as_it_was(rows, &parent, fork, at).await? };
+    rows.put(&fork).await?;
+    Ok(fork)
+}
+
+/// A fork with the head, the speakers and the turns that its parent had below `at`.
+async fn as_it_was<R: Rows>(
+    rows: &mut R,
+    parent: &Conversation,
+    fork: Conversation,
+    at: u64,
+) -> Result<Conversation, StoreError> {
+    let lineage = Lineage::below(rows, parent, at).await?;
+    let root = lineage.segments.first().map_or(&parent.id, |segment| &segment.conversation);
+    let head_link: Link = match lineage.newest(rows, 1, |scan| scan).await?.first() {
+        Some(last) => last.link.as_slice().try_into().map_err(|_| StoreError::damaged("a link is none"))?,
+        None => first_link(root.as_str()),
+    };
+    let said = lineage.newest(rows, 1, |scan| scan.present("prefix_hash")).await?;
+    let prefix = said.first().and_then(|row| row.prefix.as_deref()?.try_into().ok());
+    let spoke = spoke_last(rows, &lineage).await?;
+    let users = lineage.count(rows, |scan| scan.is("role", "user")).await?;
+    let turns = if users == 0 && !said.is_empty() { 1 } else { users };
+    let covered = match lineage.summary(rows).await? {
+        Some(summary) => {
+            let of_summary = |scan: Scan| {
+                let from = scan.is("role", "user").from("position", summary.covers_from);
+                from.below("position", summary.covers_to + 1)
+            };
+            lineage.count(rows, of_summary).await?
+        }
+        None => 0,
+    };
+    Ok(Conversation {
         head: at,
         head_link,
         head_prefix: prefix.unwrap_or(PREFIX_START),
         last_role: spoke.as_ref().map(|(role, _)| *role),
         last_said_at: spoke.map(|(_, when)| when),
         turns,
-        uncovered_turns: turns,
-        ..parent
-    };
-    if let Some(summary) = lineage.summary(rows).await? {
-        let covered = lineage
-            .count(rows, |scan| {
-                scan.is("role", "user")
-                    .from("position", summary.covers_from)
-                    .below("position", summary.covers_to + 1)
-            })
-            .await?;
-        fork.uncovered_turns = turns.saturating_sub(covered);
-    }
-    rows.put(&fork).await?;
-    Ok(fork)
+        uncovered_turns: turns.saturating_sub(covered),
+        ..fork
+    })
 }
 
 /// The last user or assistant entry.

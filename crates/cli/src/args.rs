@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::store::args::{DoctorArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, SearchArgs, VerifyArgs};
+
 /// Keeps everything that was said, and sends each model call only what that call needs.
 #[derive(Parser)]
 #[command(name = "scrollback", version, arg_required_else_help = true, max_term_width = 100)]
@@ -34,6 +36,20 @@ pub(crate) enum Command {
     Redact(RedactArgs),
     /// Run programs in PTC-Lisp, the language of sub-agents
     Lisp(crate::lisp::LispArgs),
+    /// The conversation with one person: show it, add to it, compact it, close it, erase it
+    History(HistoryArgs),
+    /// List conversations, written last first
+    List(ListArgs),
+    /// Find what was said, in all conversations
+    Search(SearchArgs),
+    /// Read other tools' transcripts, or our own exports, into the store
+    Import(ImportArgs),
+    /// Write conversations in our own form, any provider's, or other tools'
+    Export(ExportArgs),
+    /// Check that the store says what was written
+    Verify(VerifyArgs),
+    /// Check that everything is set up
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:
   scrollback completions bash > /etc/bash_completion.d/scrollback")]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use scrollback_core::model::ModelName;
 use scrollback_core::nearest::nearest;
 use scrollback_core::redact::Options;
+use scrollback_store::{FollowUps, Settings};
 use serde::Deserialize;
 
 use crate::failure::{Failure, USAGE};
@@ -18,12 +19,10 @@ const FILE: &str = "scrollback.toml";
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
-    #[serde(rename = "store")]
-    _store: Option<String>,
+    store: Option<String>,
     providers: BTreeMap<String, Provider>,
     models: BTreeMap<String, Model>,
-    #[serde(rename = "history")]
-    _history: Option<toml::Table>,
+    history: History,
     #[serde(rename = "flow")]
     _flow: Option<toml::Table>,
     #[serde(rename = "agents")]
@@ -31,6 +30,32 @@ pub(crate) struct Config {
     redact: Redact,
     #[serde(rename = "server")]
     _server: Option<toml::Table>,
+    /// The files it was read from.
+    #[serde(skip)]
+    files: Vec<PathBuf>,
+}
+
+/// `[history]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct History {
+    #[serde(rename = "maxTurnsBeforeCompaction")]
+    max_turns_before_compaction: Option<usize>,
+    #[serde(rename = "recentTurnsToKeep")]
+    recent_turns_to_keep: Option<usize>,
+    #[serde(rename = "maxRecentTurns")]
+    max_recent_turns: Option<usize>,
+    follow_up: FollowUp,
+}
+
+/// `[history.follow_up]`, in minutes
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FollowUp {
+    awaiting_answer: Option<u64>,
+    active: Option<u64>,
+    idle: Option<u64>,
+    closed: Option<u64>,
 }
 
 /// `[providers.NAME]`
@@ -82,6 +107,49 @@ impl Config {
         own.or_else(|| self.providers.get(model.provider().name())?.dialect.clone())
     }
 
+    /// The store to use where none is named.
+    pub(crate) fn store(&self) -> Option<&str> {
+        self.store.as_deref()
+    }
+
+    /// The files it was read from, the nearest first.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// How histories are kept.
+    pub(crate) fn history(&self) -> Result<Settings, Failure> {
+        let usual = Settings::default();
+        let settings = Settings {
+            max_turns_before_compaction: self
+                .history
+                .max_turns_before_compaction
+                .unwrap_or(usual.max_turns_before_compaction),
+            recent_turns_to_keep: self.history.recent_turns_to_keep.unwrap_or(usual.recent_turns_to_keep),
+            max_recent_turns: self.history.max_recent_turns.unwrap_or(usual.max_recent_turns),
+        };
+        settings.checked().map_err(|error| Failure::new(USAGE, "bad_config", format!("[history]: {error}")))
+    }
+
+    /// When to follow up.
+    pub(crate) fn follow_ups(&self) -> FollowUps {
+        let (usual, wanted) = (FollowUps::default(), &self.history.follow_up);
+        FollowUps {
+            awaiting_answer: wanted.awaiting_answer.unwrap_or(usual.awaiting_answer),
+            active: wanted.active.unwrap_or(usual.active),
+            idle: wanted.idle.unwrap_or(usual.idle),
+            closed: wanted.closed.unwrap_or(usual.closed),
+        }
+    }
+
+    /// The variables that may hold a provider's key.
+    pub(crate) fn key_names(&self) -> Vec<String> {
+        let of_providers = self.providers.values().filter_map(|provider| provider.key_env.clone());
+        let of_models = self.models.values().filter_map(|model| model.key_env.clone());
+        let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].map(String::from);
+        usual.into_iter().chain(of_providers).chain(of_models).collect()
+    }
+
     /// Context windows by model name.
     pub(crate) fn windows(&self) -> BTreeMap<String, u64> {
         self.models.iter().filter_map(|(name, model)| Some((name.clone(), model.context_window?))).collect()
@@ -89,15 +157,12 @@ impl Config {
 
     /// What to redact: the wishes of `[redact]`, and the value of every key the configuration knows of.
     pub(crate) fn redaction(&self) -> Options {
-        let of_providers = self.providers.values().filter_map(|provider| provider.key_env.as_deref());
-        let of_models = self.models.values().filter_map(|model| model.key_env.as_deref());
-        let names = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].into_iter().chain(of_providers).chain(of_models);
         Options {
             email: self.redact.email.unwrap_or(false),
             phone: self.redact.phone.unwrap_or(false),
             card: self.redact.card.unwrap_or(false),
             patterns: self.redact.patterns.clone().unwrap_or_default(),
-            configured: names.filter_map(|name| std::env::var(name).ok()).collect(),
+            configured: self.key_names().iter().filter_map(|name| std::env::var(name).ok()).collect(),
         }
     }
 
@@ -114,11 +179,44 @@ impl Config {
             mine.key_env = mine.key_env.take().or(provider.key_env);
             mine.dialect = mine.dialect.take().or(provider.dialect);
         }
+        self.store = self.store.take().or(lower.store);
+        self.files.extend(lower.files);
+        self.history = self.history.over(lower.history);
         self.redact.email = self.redact.email.or(lower.redact.email);
         self.redact.phone = self.redact.phone.or(lower.redact.phone);
         self.redact.card = self.redact.card.or(lower.redact.card);
         self.redact.patterns = self.redact.patterns.or(lower.redact.patterns);
         self
+    }
+}
+
+impl History {
+    fn over(self, lower: History) -> History {
+        let (mine, other) = (self.follow_up, lower.follow_up);
+        History {
+            max_turns_before_compaction: self
+                .max_turns_before_compaction
+                .or(lower.max_turns_before_compaction),
+            recent_turns_to_keep: self.recent_turns_to_keep.or(lower.recent_turns_to_keep),
+            max_recent_turns: self.max_recent_turns.or(lower.max_recent_turns),
+            follow_up: FollowUp {
+                awaiting_answer: mine.awaiting_answer.or(other.awaiting_answer),
+                active: mine.active.or(other.active),
+                idle: mine.idle.or(other.idle),
+                closed: mine.closed.or(other.closed),
+            },
+        }
+    }
+}
+
+/// A store's URL with its path relative to the file that names it.
+fn beside(file: &Path, url: &str) -> String {
+    match url.strip_prefix("sqlite:") {
+        Some(path) if path != ":memory:" => {
+            let folder = file.parent().unwrap_or(Path::new(""));
+            format!("sqlite:{}", folder.join(path).display())
+        }
+        _ => url.into(),
     }
 }
 
@@ -145,7 +243,7 @@ fn user_file() -> Option<PathBuf> {
 
 fn read(path: &Path) -> Result<Config, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| bad(path, &error.to_string()))?;
-    let config: Config = toml::from_str(&text).map_err(|error| {
+    let mut config: Config = toml::from_str(&text).map_err(|error| {
         let line = error
             .span()
             .map_or(1, |span| 1 + text.get(..span.start).unwrap_or_default().matches('\n').count());
@@ -157,6 +255,8 @@ fn read(path: &Path) -> Result<Config, Failure> {
             return Err(bad(path, &format!("[models.{name:?}]: context_window must be at least 1")));
         }
     }
+    config.store = config.store.map(|url| beside(path, &url));
+    config.files = vec![path.to_path_buf()];
     Ok(config)
 }
 

@@ -72,6 +72,22 @@ impl Failure {
         self
     }
 
+    /// Whether the failure has that code.
+    pub(crate) fn is(&self, code: &str) -> bool {
+        self.code == code
+    }
+
+    /// Whether the message has a word in it.
+    pub(crate) fn says(&self, word: &str) -> bool {
+        self.message.contains(word)
+    }
+
+    /// The same failure under another code.
+    pub(crate) fn turned(mut self, exit: u8, code: &'static str) -> Self {
+        (self.exit, self.code) = (exit, code);
+        self
+    }
+
     /// The same failure with a hint at the end of its line.
     pub(crate) fn hinting(mut self, hint: &str) -> Self {
         self.message.push_str(hint);
@@ -85,6 +101,12 @@ impl Failure {
             members.extend(self.details.clone());
         }
         error
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

@@ -13,8 +13,10 @@ mod input;
 mod lisp;
 mod load;
 mod redact;
+mod store;
 mod tokens;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -25,7 +27,7 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     let json = std::env::args_os().any(|arg| arg == "--json");
-    let args = match Args::try_parse() {
+    let args = match Args::try_parse_from(arguments()) {
         Ok(args) => args,
         Err(error) if error.exit_code() == 0 => {
             // Help and version: what was asked for, on standard output.
@@ -44,10 +46,31 @@ fn main() -> ExitCode {
     }
 }
 
+/// The arguments, in which a word to search without, as in `-cancelled`, is no flag.
+fn arguments() -> Vec<OsString> {
+    let mut searching = false;
+    let word = |arg: OsString| {
+        searching |= arg == "search";
+        let excludes = arg.to_str().is_some_and(|text| {
+            text.len() > 1 && text.starts_with('-') && !text.starts_with("--") && text != "-h"
+        });
+        // A space in front makes it a word to clap, and means nothing to the query.
+        if searching && excludes { [OsString::from(" "), arg].into_iter().collect() } else { arg }
+    };
+    std::env::args_os().map(word).collect()
+}
+
 fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Check(check) => return check::run(&check, args.json),
         Command::Lisp(lisp) => return lisp::run(&lisp, args.json),
+        Command::Verify(verify) => return store::verify::run(&verify, args.json),
+        Command::Doctor(doctor) => return store::doctor::run(&doctor, args.json),
+        Command::Import(import) => return store::import::run(&import, args.json),
+        Command::History(history) => store::history::run(&history, args.json),
+        Command::List(list) => store::list::run(&list, args.json),
+        Command::Search(search) => store::search::run(&search, args.json),
+        Command::Export(export) => store::export::run(&export, args.json),
         Command::Convert(convert) => convert::run(&convert, args.json),
         Command::Curate(curate) => curate::run(&curate, args.json),
         Command::Tokens(tokens) => tokens::run(&tokens, args.json),

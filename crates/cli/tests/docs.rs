@@ -46,14 +46,15 @@ fn blocks<'t>(page: &'t str, language: &str) -> Vec<(usize, Vec<&'t str>)> {
 }
 
 /// Runs a command line at the root of the repository; what it prints on either stream, in order.
-fn run(command: &str) -> String {
+fn run(command: &str, store: &Path) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_scrollback")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let output = Command::new("sh")
         .args(["-c", &format!("exec 2>&1\n{command}")])
         .current_dir(repository("."))
         .env("PATH", path)
-        .env("XDG_CONFIG_HOME", folder("docs"))
+        .env("XDG_CONFIG_HOME", store)
+        .env("SCROLLBACK_STORE", format!("sqlite:{}", store.join("docs.db").display()))
         .env_remove("OPENAI_API_KEY")
         .env_remove("ANTHROPIC_API_KEY")
         .env_remove("CLICOLOR_FORCE")
@@ -93,12 +94,14 @@ fn every_command_prints_what_the_page_says() {
     let mut commands = 0;
     let mut wrong = Vec::new();
     for (path, page) in pages() {
+        // The commands of one page share a store, in the order of the page.
+        let store = folder("docs");
         for (at, lines) in blocks(&page, "console") {
             assert!(lines[0].starts_with("$ "), "{}:{at}: a command comes first", path.display());
             for told in lines.chunk_by(|_, next| !next.starts_with("$ ")) {
                 let command = told[0].trim_start_matches("$ ");
                 assert!(command.contains("scrollback "), "{}:{at}: {command}", path.display());
-                let printed = run(command);
+                let printed = run(command, &store);
                 let trim = |lines: &mut Vec<&str>| {
                     while lines.last().is_some_and(|line| line.is_empty()) {
                         lines.pop();

@@ -21,11 +21,20 @@ pub fn body_hash(position: u64, slot: &Slot) -> Link {
     *blake3::hash(body.as_bytes()).as_bytes()
 }
 
+/// The chain's value before the first place of a conversation: the hash of its id.
+pub fn first_link(conversation: &str) -> Link {
+    *blake3::hash(conversation.as_bytes()).as_bytes()
+}
+
 /// The chain's value at a place, from the value before it and the hash of its body.
 ///
-/// Only the hash of the body is needed, so the chain stays valid when a body is erased. The value before the first place
-/// is the hash of the conversation's id.
+/// Only the hash of the body is needed, so the chain stays valid when a body is erased.
 pub fn link(previous: &Link, position: u64, slot: &Slot) -> Link {
+    link_over(previous, position, slot, &body_hash(position, slot))
+}
+
+/// The same over a hash that is known: what a store has written down may differ from what the body says now.
+pub fn link_over(previous: &Link, position: u64, slot: &Slot, body_hash: &Link) -> Link {
     let (kind, role, evaluation, sequence, at): (&str, &str, Vec<u8>, Vec<u8>, Time) = match slot {
         Slot::Message(entry) => (
             "message",
@@ -43,7 +52,6 @@ pub fn link(previous: &Link, position: u64, slot: &Slot) -> Link {
             tombstone.created_at,
         ),
     };
-    let body_hash = body_hash(position, slot);
     let mut hasher = blake3::Hasher::new();
     let position = position.to_be_bytes();
     let at = at.to_string();
@@ -56,7 +64,7 @@ pub fn link(previous: &Link, position: u64, slot: &Slot) -> Link {
         &evaluation,
         &sequence,
         at.as_bytes(),
-        &body_hash,
+        body_hash,
     ];
     for field in fields {
         hasher.update(&(field.len() as u64).to_be_bytes());
@@ -112,7 +120,7 @@ mod tests {
     use crate::record::Record;
 
     fn chain(record: &Record) -> Vec<Link> {
-        let mut previous = *blake3::hash(b"conversation").as_bytes();
+        let mut previous = first_link("conversation");
         let mut links = Vec::new();
         for (position, slot) in record.slots().iter().enumerate() {
             previous = link(&previous, position as u64, slot);

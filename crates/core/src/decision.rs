@@ -106,7 +106,8 @@ pub enum Decision {
 
 impl Decision {
     /// The same decision about other positions: what was at `p` is at `place(p)`.
-    pub(crate) fn moved(mut self, place: impl Fn(u64) -> u64) -> Self {
+    #[must_use]
+    pub fn moved(mut self, place: impl Fn(u64) -> u64) -> Self {
         match &mut self {
             Decision::Lead { positions }
             | Decision::Clear { positions, .. }

@@ -45,6 +45,7 @@ pub mod json;
 pub mod manager;
 pub mod model;
 pub mod nearest;
+mod prefix;
 mod ranges;
 mod record;
 pub mod redact;
@@ -60,13 +61,14 @@ pub use block::{
     Arguments, Block, BlockKind, CallStyle, Marks, Media, MediaKind, MediaSource, Reasoning, ToolCall,
     ToolResult,
 };
-pub use chain::{Link, body_hash, link};
+pub use chain::{Link, body_hash, first_link, link, link_over};
 pub use context::{CurationContext, Summaries, Tools, Unfinished};
 pub use decision::{Decision, Place, Span};
 pub use entry::{ContentState, Entry, Meta, Origin, Part, Role, Status, Time, Usage};
 pub use error::CurationError;
 pub use event::HistoryCurated;
 pub use manager::HistoryManager;
+pub use prefix::{PREFIX_START, next_prefix, prefixes};
 pub use record::{AppendError, Record, Slot, Tombstone};
 pub use summary::{settle_offline, summarize_offline};
 pub use text::{RawJson, Text};

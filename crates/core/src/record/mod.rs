@@ -5,6 +5,7 @@ mod count;
 pub(crate) mod decided;
 pub(crate) mod groups;
 mod judge;
+mod restore;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

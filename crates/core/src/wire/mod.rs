@@ -26,6 +26,7 @@ use crate::record::{AppendError, Record, Slot};
 use crate::tokens::{Tokenizer, entry_tokens};
 use crate::view::Item;
 
+pub(crate) use parse::gemini::give_ids;
 pub use render::{
     LeftOut, Lost, OPENING, Purpose, RenderOptions, Rendered, SYSTEM_NOTE, list_key, system_key, tools_key,
 };

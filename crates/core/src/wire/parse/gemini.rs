@@ -8,7 +8,7 @@ mod tests;
 
 use std::sync::Arc;
 
-pub(super) use self::pair::give_ids;
+pub(crate) use self::pair::give_ids;
 use super::at::At;
 use super::read::{
     call_block, empty_entry, id_text, message_list, object, object_arguments, only_member, optional_text,

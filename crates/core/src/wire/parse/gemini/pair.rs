@@ -8,7 +8,7 @@ use crate::text::Text;
 
 /// Gives calls without an id one (`sb_<position>_<number>`), and responses without one that of the call they answer:
 /// in the nearest reply before, the first call of their name that is not answered yet. Whether anything was given.
-pub(in crate::wire::parse) fn give_ids(entries: &mut [Entry]) -> bool {
+pub(crate) fn give_ids(entries: &mut [Entry]) -> bool {
     let mut given = false;
     let mut waiting: HashMap<String, VecDeque<Text>> = HashMap::new();
     let mut answered: HashSet<String> = HashSet::new();

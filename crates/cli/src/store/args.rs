@@ -1,0 +1,331 @@
+//! What can be asked of a store on the command line.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+/// Which store, and whose part of it.
+#[derive(clap::Args)]
+pub(crate) struct StoreArgs {
+    /// The store, as sqlite:PATH or postgres://…; else `SCROLLBACK_STORE`, else `store` of scrollback.toml, else
+    /// sqlite:scrollback.db
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) store: Option<String>,
+
+    /// Whose data
+    #[arg(long, value_name = "TENANT", global = true)]
+    pub(crate) tenant: Option<String>,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "RECIPIENT is the person or channel the conversation is with: any text of 1 to 512 bytes. Without a
+command the conversation is shown.
+
+Examples:
+  scrollback history anna append --role user --content 'Is my order on its way?'
+  scrollback history anna append --file messages.json --expect 12
+  scrollback history anna
+  scrollback history anna --turns 3 --to anthropic --json
+  scrollback history anna compact
+  scrollback history anna status awaiting_answer
+  scrollback history anna erase --positions 4-7 --yes",
+    subcommand_negates_reqs = true
+)]
+pub(crate) struct HistoryArgs {
+    /// Whom the conversation is with
+    pub(crate) recipient: String,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+
+    #[command(subcommand)]
+    pub(crate) action: Option<HistoryAction>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum HistoryAction {
+    /// Print what a model would be told: the lead, the summary, the newest turns
+    Show(ShowArgs),
+    /// Add messages; the first ones begin the conversation
+    Append(AppendArgs),
+    /// Replace older turns by a summary, if there are enough of them
+    Compact(CompactArgs),
+    /// Print where the conversation stands, or set it
+    Status(StatusArgs),
+    /// Set the status to closed
+    Close,
+    /// Erase what was said; places and hashes stay
+    Erase(EraseArgs),
+}
+
+#[derive(clap::Args, Clone)]
+pub(crate) struct ShowArgs {
+    /// How many turns; the setting maxRecentTurns if not given
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) turns: Option<usize>,
+
+    /// Everything since the beginning, with decisions
+    #[arg(long, conflicts_with = "turns")]
+    pub(crate) all: bool,
+
+    /// The wire to print messages in
+    #[arg(long, value_name = "WIRE", default_value = "openai-chat")]
+    pub(crate) to: String,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct AppendArgs {
+    /// Who says it
+    #[arg(long, value_name = "ROLE", default_value = "user", conflicts_with_all = ["file", "input"])]
+    pub(crate) role: String,
+
+    /// What is said
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "input"], required_unless_present_any = ["file", "input"])]
+    pub(crate) content: Option<String>,
+
+    /// The call a tool's result answers, with --role tool
+    #[arg(long, value_name = "ID", requires = "content")]
+    pub(crate) call_id: Option<String>,
+
+    /// A list of messages of any wire; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// The same
+    #[arg(value_name = "FILE", conflicts_with = "file")]
+    pub(crate) input: Option<PathBuf>,
+
+    /// Only if this is the next position
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) expect: Option<u64>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct CompactArgs {
+    /// Turns to keep in full
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) keep: Option<usize>,
+
+    /// Who writes the summary: offline, or a model
+    #[arg(long, value_name = "MODEL", default_value = "offline")]
+    pub(crate) model: String,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct StatusArgs {
+    /// The new status: active, `awaiting_answer`, closed or idle
+    pub(crate) new: Option<String>,
+
+    /// The time it is, as in 2026-01-31T12:00:00Z; now if not given
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct EraseArgs {
+    /// Only these positions, as in 4-7 or 4
+    #[arg(long, value_name = "A-B")]
+    pub(crate) positions: Option<String>,
+
+    /// Why, for the tombstones
+    #[arg(long, value_name = "TEXT", default_value = "requested")]
+    pub(crate) reason: String,
+
+    /// Really: what is erased cannot be brought back
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  scrollback list
+  scrollback list --status awaiting_answer --limit 10
+  scrollback list --json")]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// Only conversations that stand so: active, `awaiting_answer`, closed or idle
+    #[arg(long, value_name = "STATUS")]
+    pub(crate) status: Option<String>,
+
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true)]
+    pub(crate) limit: usize,
+
+    /// Where the page before ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "All words must be there. \"Phrases\" stand in quotes, wor* is the beginning of a word, -word must not
+be there. Case and accents do not matter, and nothing is an error.
+
+Examples:
+  scrollback search refund
+  scrollback search '\"order number\" -cancelled' --recipient anna
+  scrollback search 'invoic*' --role user --since 2026-01-01T00:00:00Z --json"
+)]
+pub(crate) struct SearchArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// What to look for
+    #[arg(required = true)]
+    pub(crate) words: Vec<String>,
+
+    /// Only what was said with this recipient
+    #[arg(long, value_name = "RECIPIENT")]
+    pub(crate) recipient: Option<String>,
+
+    /// Only what this role said: system (summaries), user, assistant or tool
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) role: Option<String>,
+
+    /// Only calls and results of this tool
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+
+    /// Only from this time on
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+
+    /// Only before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
+    pub(crate) limit: usize,
+
+    /// Where the page before ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Positions, hashes, both chains, heads, sequences, derived tables and blobs are checked. A chain
+cannot show that its end was cut off; --expect compares it with a link noted elsewhere. The exit code is 4 when something
+is not as it was written.
+
+Examples:
+  scrollback verify
+  scrollback verify --recipient anna --expect 9f2c…
+  scrollback verify --reindex"
+)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// Only the conversations with this recipient
+    #[arg(long, value_name = "RECIPIENT")]
+    pub(crate) recipient: Option<String>,
+
+    /// Only this conversation
+    #[arg(long, value_name = "ID", conflicts_with = "recipient")]
+    pub(crate) conversation: Option<String>,
+
+    /// The link the last entry must have, 64 hexadecimal digits
+    #[arg(long, value_name = "LINK")]
+    pub(crate) expect: Option<String>,
+
+    /// Write anew what is derived from the entries
+    #[arg(long)]
+    pub(crate) reindex: bool,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Formats are told by their shape; `scrollback convert --help` lists them. Importing a file again adds
+only what is new. What is no message is listed as a note; a line that cannot be read is reported, and the rest is
+imported.
+
+Examples:
+  scrollback import ~/.codex/sessions/2026/01/31/*.jsonl
+  scrollback import session.jsonl --format claude-code --dry-run
+  scrollback import chat.json --recipient anna
+  scrollback import backup.jsonl --format scrollback"
+)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// Transcripts, bodies of any wire, session folders, goose databases, or our own exports
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Format of the files; detected when not named
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+
+    /// Add everything to the conversation with this recipient
+    #[arg(long, value_name = "RECIPIENT")]
+    pub(crate) recipient: Option<String>,
+
+    /// Only say what would be added
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// A bad line stops its file, and nothing of the file is imported
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Do not check the links of our own exports
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Formats: scrollback (loses nothing), openai-chat, openai-responses, anthropic, gemini, bedrock,
+openai-finetune, langchain, sharegpt, strands (a folder), sqlite (an online backup of the whole store).
+
+Examples:
+  scrollback export --recipient anna > anna.jsonl
+  scrollback export --all --to everything.jsonl
+  scrollback export --recipient anna --format anthropic
+  scrollback export --format sqlite --to backup.db"
+)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// The current conversation with this recipient
+    #[arg(long, value_name = "RECIPIENT")]
+    pub(crate) recipient: Option<String>,
+
+    /// This conversation
+    #[arg(long, value_name = "ID", conflicts_with = "recipient")]
+    pub(crate) conversation: Option<String>,
+
+    /// All conversations
+    #[arg(long, conflicts_with_all = ["recipient", "conversation"])]
+    pub(crate) all: bool,
+
+    /// What to write
+    #[arg(long, value_name = "FORMAT", default_value = "scrollback")]
+    pub(crate) format: String,
+
+    /// Where to write it; standard output if not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: Option<PathBuf>,
+
+    /// Mend what the format would refuse
+    #[arg(long)]
+    pub(crate) repair: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  scrollback doctor --store sqlite:scrollback.db")]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}

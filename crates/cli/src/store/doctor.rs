@@ -1,0 +1,144 @@
+//! `scrollback doctor`: whether everything is set up.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Reset};
+use scrollback_store::{Access, Listing, Url, open_for};
+use serde_json::json;
+
+use super::args::DoctorArgs;
+use super::{Setup, block_on, now};
+use crate::failure::{FAILED, Failure};
+use crate::input;
+
+/// File systems on which the locks of SQLite cannot be relied on.
+const NETWORK: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs"];
+
+struct Check {
+    name: &'static str,
+    ok: bool,
+    detail: String,
+}
+
+pub(crate) fn run(args: &DoctorArgs, json: bool) -> Result<ExitCode, Failure> {
+    let (setup, mut checks) = match Setup::new(&args.store) {
+        Ok(setup) => {
+            let files =
+                setup.config.files().iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
+            let detail =
+                if files.is_empty() { "no scrollback.toml; defaults".into() } else { files.join(", ") };
+            (Some(setup), vec![Check { name: "configuration", ok: true, detail }])
+        }
+        // A wrong configuration is what this command is for; a wrong flag is still a wrong flag.
+        Err(failure) if failure.is("bad_config") => {
+            let detail = failure.to_string();
+            (None, vec![Check { name: "configuration", ok: false, detail }])
+        }
+        Err(failure) => return Err(failure),
+    };
+    if let Some(setup) = &setup {
+        checks.extend(block_on(async { Ok(store_checks(setup).await) })?);
+        checks.push(keys(setup));
+    }
+    let ok = checks.iter().all(|check| check.ok);
+    if json {
+        let checks: Vec<_> = checks
+            .iter()
+            .map(|check| json!({ "name": check.name, "ok": check.ok, "detail": check.detail }))
+            .collect();
+        input::print(&format!("{}\n", json!({ "ok": ok, "checks": checks })))?;
+    } else {
+        let mut out = String::new();
+        for check in &checks {
+            let (mark, colour) = if check.ok { ("ok", AnsiColor::Green) } else { ("!!", AnsiColor::Red) };
+            let _ =
+                writeln!(out, "{}{mark}{Reset}  {:13}  {}", colour.on_default(), check.name, check.detail);
+        }
+        input::print_styled(&out)?;
+    }
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+async fn store_checks(setup: &Setup) -> Vec<Check> {
+    let file = match Url::parse(&setup.url) {
+        Ok(Url::Sqlite(path)) => Some(PathBuf::from(path)),
+        _ => None,
+    };
+    if let Some(path) = file.as_deref().filter(|path| !path.exists()) {
+        let folder = folder_of(path);
+        let ok = folder.is_dir();
+        let detail = if ok {
+            format!("{} will be made by the first append", path.display())
+        } else {
+            format!("{}: the folder does not exist", folder.display())
+        };
+        return vec![Check { name: "store", ok, detail }, file_system(&folder)];
+    }
+    let opened = match open_for(&setup.url, now(), Access::Write).await {
+        Err(error) if error.kind() == scrollback_store::ErrorKind::ReadOnly => {
+            open_for(&setup.url, now(), Access::Read).await.map(|store| (store, "can only be read"))
+        }
+        other => other.map(|store| (store, "can be written")),
+    };
+    let mut checks = match opened {
+        Ok((store, how)) => {
+            let listed = store.list(None, Listing { limit: 1, ..Listing::default() }).await;
+            let (ok, detail) = match listed {
+                Ok(page) if page.conversations.is_empty() => {
+                    (true, format!("{}, {how}, empty", store.describe()))
+                }
+                Ok(_) => (true, format!("{}, {how}", store.describe())),
+                Err(error) => (false, error.to_string()),
+            };
+            let schema =
+                Check { name: "schema", ok: true, detail: "version 1, as this program knows it".into() };
+            vec![Check { name: "store", ok, detail }, schema]
+        }
+        Err(error) => {
+            vec![Check { name: "store", ok: false, detail: format!("{} ({})", error, error.code()) }]
+        }
+    };
+    if let Some(path) = file {
+        checks.push(file_system(&folder_of(&path)));
+    }
+    checks
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf())
+}
+
+/// The file system a folder is on, where the system tells.
+fn file_system(folder: &Path) -> Check {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let of = |line: &str| {
+        let mut fields = line.split(' ').skip(1);
+        Some((fields.next()?.replace("\\040", " "), fields.next()?.to_string()))
+    };
+    let nearest = mounts
+        .lines()
+        .filter_map(of)
+        .filter(|(point, _)| folder.starts_with(point))
+        .max_by_key(|(point, _)| point.len());
+    let (ok, detail) = match nearest {
+        Some((_, kind)) if NETWORK.contains(&kind.as_str()) => {
+            (false, format!("{kind}: a network file system, on which two processes can damage the store"))
+        }
+        Some((_, kind)) => (true, format!("{kind}, local")),
+        None => (true, "not known here".into()),
+    };
+    Check { name: "file system", ok, detail }
+}
+
+/// Which provider keys are there; never what they are.
+fn keys(setup: &Setup) -> Check {
+    let told = |name: String| {
+        let set = std::env::var_os(&name).is_some_and(|value| !value.is_empty());
+        format!("{name} {}", if set { "is set" } else { "is not set" })
+    };
+    let detail = setup.config.key_names().into_iter().map(told).collect::<Vec<_>>().join(", ");
+    Check { name: "keys", ok: true, detail }
+}

@@ -1,0 +1,334 @@
+//! `scrollback export`: conversations as files of any format.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+
+use scrollback_core::json as text;
+use scrollback_core::wire::check::{CheckOptions, Strictness, check};
+use scrollback_core::wire::repair::repair;
+use scrollback_core::wire::{RenderOptions, Wire, list_key, system_key};
+use scrollback_core::{Entry, Fidelity, Item, Record, Role, Slot, Source};
+use scrollback_store::export::{WIRES, lines};
+use scrollback_store::{Conversation, ConversationId, Listing, Store, Tenant, Which};
+use serde_json::{Value, json};
+
+use super::args::ExportArgs;
+use super::{Intent, Setup, block_on, conversation_named, recipient_named};
+use crate::failure::{FAILED, Failure, USAGE};
+use crate::input;
+
+/// Conversations read at once.
+const PAGE: usize = 200;
+
+/// What can be written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Own,
+    Body(Wire),
+    Finetune,
+    Langchain,
+    Sharegpt,
+    Strands,
+    Sqlite,
+}
+
+fn target_named(name: &str) -> Result<Target, Failure> {
+    let others = [
+        ("scrollback", Target::Own),
+        ("openai-finetune", Target::Finetune),
+        ("langchain", Target::Langchain),
+        ("sharegpt", Target::Sharegpt),
+        ("strands", Target::Strands),
+        ("sqlite", Target::Sqlite),
+    ];
+    let bodies = WIRES.map(|wire| (wire.name(), Target::Body(wire)));
+    let all: Vec<(&str, Target)> = others.into_iter().chain(bodies).collect();
+    let found = all.iter().find(|(known, _)| *known == name).map(|(_, target)| *target);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        let message = format!("cannot export as {name:?} (known: {})", known.join(", "));
+        Failure::new(USAGE, "unknown_format", message).with("known", known)
+    })
+}
+
+pub(crate) fn run(args: &ExportArgs, json: bool) -> Result<(), Failure> {
+    let target = target_named(&args.format)?;
+    let recipient = args.recipient.as_deref().map(recipient_named).transpose()?;
+    let conversation = args.conversation.as_deref().map(conversation_named).transpose()?;
+    if target != Target::Sqlite && recipient.is_none() && conversation.is_none() && !args.all {
+        let message = "say what to export: --recipient, --conversation or --all";
+        return Err(Failure::new(USAGE, "usage", message));
+    }
+    if matches!(target, Target::Sqlite | Target::Strands) && args.to.is_none() {
+        let message = format!("--format {} needs --to", args.format);
+        return Err(Failure::new(USAGE, "usage", message));
+    }
+    let setup = Setup::new(&args.store)?;
+    block_on(async {
+        let store = setup.open(Intent::Look).await?;
+        if let (Target::Sqlite, Some(to)) = (target, &args.to) {
+            store.backup(to).await?;
+            return input::print(&if json {
+                "{\"ok\":true}\n".into()
+            } else {
+                format!("{}\n", to.display())
+            });
+        }
+        let wanted = match (recipient, conversation) {
+            (Some(recipient), _) => {
+                let current = store.current(&setup.tenant(), &recipient).await?;
+                let current = current.ok_or_else(|| {
+                    let message = format!("there is no conversation with {:?}", recipient.as_str());
+                    Failure::new(FAILED, "not_found", message)
+                })?;
+                vec![(current.tenant, current.id)]
+            }
+            (_, Some(id)) => vec![(setup.tenant(), store.conversation(&setup.tenant(), &id).await?.id)],
+            _ => everything(store.as_ref(), setup.named_tenant()).await?,
+        };
+        let mut out = Output::to(args.to.as_deref(), target)?;
+        let mut written = HashSet::new();
+        for (tenant, id) in wanted {
+            match target {
+                Target::Own => own(store.as_ref(), &tenant, &id, &mut written, &mut out).await?,
+                _ => other(store.as_ref(), &tenant, &id, target, args, &mut out).await?,
+            }
+        }
+        out.finish()
+    })
+}
+
+async fn everything(
+    store: &dyn Store,
+    tenant: Option<&Tenant>,
+) -> Result<Vec<(Tenant, ConversationId)>, Failure> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let listing = Listing { which: Which::All, limit: PAGE, after, ..Listing::default() };
+        let page = store.list(tenant, listing).await?;
+        all.extend(page.conversations.into_iter().map(|(one, _)| (one.tenant, one.id)));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    // The oldest first, as they began; so forks come after what they were forked from.
+    all.sort_by(|a, b| a.1.cmp(&b.1));
+    Ok(all)
+}
+
+/// A conversation in our own form, after those it was forked from.
+async fn own(
+    store: &dyn Store,
+    tenant: &Tenant,
+    id: &ConversationId,
+    written: &mut HashSet<ConversationId>,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let mut chain = vec![store.conversation(tenant, id).await?];
+    while let Some(parent) = chain.last().and_then(|last: &Conversation| last.parent.clone()) {
+        chain.push(store.conversation(tenant, &parent).await?);
+    }
+    for one in chain.into_iter().rev() {
+        if written.insert(one.id.clone()) {
+            for line in lines(store, tenant, &one.id).await? {
+                out.line(&line)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn other(
+    store: &dyn Store,
+    tenant: &Tenant,
+    id: &ConversationId,
+    target: Target,
+    args: &ExportArgs,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let record = store.record(tenant, id, None).await?;
+    match target {
+        Target::Body(wire) => out.line(&body(&record, wire)),
+        Target::Finetune => out.line(&finetune(&record, args.repair)?),
+        Target::Langchain => out.line(&langchain(&record).to_string()),
+        Target::Sharegpt => out.line(&sharegpt(&record).to_string()),
+        Target::Strands => strands(&record, id, args.to.as_deref().unwrap_or(Path::new("."))),
+        Target::Own | Target::Sqlite => Ok(()),
+    }
+}
+
+fn items(record: &Record) -> Vec<Item> {
+    let item = |(position, slot): (u64, &Slot)| match slot {
+        Slot::Message(entry) => {
+            let (source, entry) = (Source::Entry(position), std::sync::Arc::clone(entry));
+            Some(Item { source, entry, fidelity: Fidelity::AsSaid })
+        }
+        _ => None,
+    };
+    (0..).zip(record.slots()).filter_map(item).collect()
+}
+
+/// Everything said as one body of a wire; what it cannot hold is told.
+fn body(record: &Record, wire: Wire) -> String {
+    let rendered =
+        wire.render(items(record), RenderOptions { record: Some(record), ..RenderOptions::default() });
+    for lost in &rendered.lost {
+        let place = lost.position.map_or_else(String::new, |at| format!(" at {at}"));
+        input::note(&format!("not in {wire}: {}{place} ({})", lost.what, lost.reason));
+    }
+    let mut out = String::from("{");
+    if let Some((key, system)) = system_key(wire).zip(rendered.system) {
+        let _ = write!(out, "\"{key}\":{system},");
+    }
+    let _ = write!(out, "\"{}\":[{}]}}", list_key(wire), rendered.messages.join(","));
+    out
+}
+
+/// A training example; a list that the provider would refuse is refused here.
+fn finetune(record: &Record, mend: bool) -> Result<String, Failure> {
+    let printed = body(record, Wire::OpenaiChat);
+    let raw =
+        text::check(&printed).map_err(|error| Failure::new(FAILED, "internal", error.problem.clone()))?;
+    let broken = check(Wire::OpenaiChat, raw, CheckOptions::default());
+    let pairing = |rule: &str| ["OC-1", "OC-2", "OC-3", "OC-4", "OC-5", "OC-6"].contains(&rule);
+    let Some(violation) = broken.iter().find(|violation| pairing(violation.rule)) else { return Ok(printed) };
+    if mend {
+        let mended = repair(Wire::OpenaiChat, raw, CheckOptions::default(), Strictness::Lenient).body;
+        let printed = text::check(&mended).map(|raw| text::one_line(raw).into_owned());
+        return printed.map_err(|error| Failure::new(FAILED, "internal", error.problem));
+    }
+    let message =
+        format!("{}: {} at {}; --repair mends it", violation.rule, violation.message, violation.path);
+    Err(Failure::new(FAILED, "invalid_list", message))
+}
+
+fn role_word(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "human",
+        Role::Assistant => "ai",
+        Role::Tool => "tool",
+    }
+}
+
+fn calls(entry: &Entry) -> Vec<Value> {
+    entry
+        .tool_calls()
+        .map(|call| {
+            let arguments = call.arguments.as_str();
+            let parsed: Value =
+                serde_json::from_str(&arguments).unwrap_or_else(|_| json!({ "__raw": arguments }));
+            json!({
+                "name": call.name.as_str(), "args": parsed, "type": "tool_call",
+                "id": call.call_id.as_ref().map(|id| id.as_str().into_owned()),
+            })
+        })
+        .collect()
+}
+
+/// The dictionary form of LangChain.
+fn langchain(record: &Record) -> Value {
+    let message = |item: &Item| {
+        let entry = &item.entry;
+        let mut data =
+            json!({ "type": role_word(entry.role), "content": entry.content().unwrap_or_default() });
+        if let Some(members) = data.as_object_mut() {
+            if entry.role == Role::Assistant {
+                members.insert("tool_calls".into(), calls(entry).into());
+            }
+            if let Some(id) = entry.tool_call_id() {
+                members.insert("tool_call_id".into(), id.into());
+            }
+        }
+        json!({ "type": role_word(entry.role), "data": data })
+    };
+    items(record).iter().map(message).collect()
+}
+
+/// Texts only; calls and results have no place in it, and are told.
+fn sharegpt(record: &Record) -> Value {
+    let mut lost = 0;
+    let mut turns = Vec::new();
+    for item in items(record) {
+        lost += item.entry.tool_calls().count();
+        let from = match item.entry.role {
+            Role::System => "system",
+            Role::User => "human",
+            Role::Assistant => "gpt",
+            Role::Tool => {
+                lost += 1;
+                continue;
+            }
+        };
+        if let Some(value) = item.entry.content().filter(|value| !value.is_empty()) {
+            turns.push(json!({ "from": from, "value": value }));
+        }
+    }
+    if lost > 0 {
+        input::note(&format!("not in sharegpt: {lost} tool calls and results"));
+    }
+    json!({ "conversations": turns })
+}
+
+/// A session folder of Strands.
+fn strands(record: &Record, id: &ConversationId, to: &Path) -> Result<(), Failure> {
+    let folder = to.join(format!("session_{id}"));
+    let messages = folder.join("agents").join("agent_default").join("messages");
+    let io = |path: &Path, error: &std::io::Error| Failure::io(&path.display().to_string(), error);
+    std::fs::create_dir_all(&messages).map_err(|error| io(&messages, &error))?;
+    let write = |path: &Path, value: &Value| {
+        std::fs::write(path, format!("{value}\n")).map_err(|error| io(path, &error))
+    };
+    write(&folder.join("session.json"), &json!({ "session_id": id.as_str(), "session_type": "AGENT" }))?;
+    write(&folder.join("agents/agent_default/agent.json"), &json!({ "agent_id": "default", "state": {} }))?;
+    let printed = body(record, Wire::Bedrock);
+    let list: Value = serde_json::from_str(&printed).unwrap_or_default();
+    for (number, message) in list["messages"].as_array().into_iter().flatten().enumerate() {
+        let path = messages.join(format!("message_{number}.json"));
+        write(&path, &json!({ "message_id": number, "message": message, "redact_message": null }))?;
+    }
+    Ok(())
+}
+
+/// Where lines go.
+enum Output {
+    Standard,
+    File(std::io::BufWriter<std::fs::File>, String),
+    /// The format writes files of its own.
+    None,
+}
+
+impl Output {
+    fn to(path: Option<&Path>, target: Target) -> Result<Self, Failure> {
+        match path {
+            _ if target == Target::Strands => Ok(Output::None),
+            None => Ok(Output::Standard),
+            Some(path) => {
+                let name = path.display().to_string();
+                let file = std::fs::File::create(path).map_err(|error| Failure::io(&name, &error))?;
+                Ok(Output::File(std::io::BufWriter::new(file), name))
+            }
+        }
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), Failure> {
+        match self {
+            Output::Standard => input::print(&format!("{line}\n")),
+            Output::File(file, name) => writeln!(file, "{line}").map_err(|error| Failure::io(name, &error)),
+            Output::None => Ok(()),
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        match self {
+            Output::File(mut file, name) => file
+                .flush()
+                .and_then(|()| file.get_ref().sync_all())
+                .map_err(|error| Failure::io(&name, &error)),
+            Output::Standard | Output::None => Ok(()),
+        }
+    }
+}

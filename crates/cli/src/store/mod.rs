@@ -1,0 +1,169 @@
+//! The commands that use a store.
+
+pub(crate) mod args;
+pub(crate) mod doctor;
+pub(crate) mod export;
+mod goose;
+pub(crate) mod history;
+pub(crate) mod import;
+pub(crate) mod list;
+mod progress;
+pub(crate) mod search;
+pub(crate) mod verify;
+
+use std::sync::Arc;
+
+use scrollback_core::Time;
+use scrollback_store::{
+    Access, ConversationId, ErrorKind, Memory, Recipient, Store, StoreError, Tenant, Url, open_for,
+};
+
+use crate::config::{self, Config};
+use crate::failure::{FAILED, Failure, USAGE};
+use args::StoreArgs;
+
+/// The store when nothing else is said.
+const DEFAULT_STORE: &str = "sqlite:scrollback.db";
+
+/// What a store command works with, before anything is opened.
+pub(crate) struct Setup {
+    pub(crate) url: String,
+    pub(crate) config: Config,
+    /// The tenant that was named.
+    named: Option<Tenant>,
+}
+
+/// Whether a command writes, or would rather find nothing than make a store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Intent {
+    Write,
+    Look,
+}
+
+impl Setup {
+    /// Reads flags, environment and configuration, in that order. What is wrong is found before a store is opened.
+    pub(crate) fn new(args: &StoreArgs) -> Result<Self, Failure> {
+        let config = config::load()?;
+        let named = args.tenant.as_deref().map(Tenant::parse).transpose().map_err(|error| usage(&error))?;
+        let from_environment = std::env::var("SCROLLBACK_STORE").ok().filter(|url| !url.is_empty());
+        let url = args.store.clone().or(from_environment).or_else(|| config.store().map(String::from));
+        let url = url.unwrap_or_else(|| DEFAULT_STORE.into());
+        Url::parse(&url)?;
+        Ok(Setup { url, config, named })
+    }
+
+    /// Whose data.
+    pub(crate) fn tenant(&self) -> Tenant {
+        self.named.clone().unwrap_or_default()
+    }
+
+    /// Whose data, where everybody's is meant unless somebody is named.
+    pub(crate) fn named_tenant(&self) -> Option<&Tenant> {
+        self.named.as_ref()
+    }
+
+    /// Whether there may be something to look at: a file that is not there holds nothing.
+    pub(crate) fn exists(&self) -> bool {
+        match Url::parse(&self.url) {
+            Ok(Url::Sqlite(path)) => std::path::Path::new(&path).exists(),
+            _ => true,
+        }
+    }
+
+    /// Opens the store.
+    pub(crate) async fn open(&self, intent: Intent) -> Result<Arc<dyn Store>, Failure> {
+        if intent == Intent::Look {
+            // Looking makes no file, and a file that cannot be written can still be read.
+            if !self.exists() {
+                return Ok(Arc::new(Memory::new()));
+            }
+            match open_for(&self.url, now(), Access::Write).await {
+                Err(error) if error.kind() == ErrorKind::ReadOnly => {}
+                other => return Ok(other?),
+            }
+            return Ok(open_for(&self.url, now(), Access::Read).await?);
+        }
+        Ok(open_for(&self.url, now(), Access::Write).await?)
+    }
+}
+
+/// Runs a command's work to its end.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("the runtime", &error))?;
+    runtime.block_on(work)
+}
+
+/// The time, which only the command line reads.
+pub(crate) fn now() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A time on the command line.
+pub(crate) fn time_named(text: Option<&str>) -> Result<Option<Time>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let time = Time::parse(text);
+    let bad = || {
+        let message = format!("{text:?} is no time; write it as in 2026-01-31T12:00:00Z");
+        Failure::new(USAGE, "usage", message)
+    };
+    time.map(Some).ok_or_else(bad)
+}
+
+/// A recipient on the command line.
+pub(crate) fn recipient_named(text: &str) -> Result<Recipient, Failure> {
+    Recipient::parse(text).map_err(|error| usage(&error))
+}
+
+/// A conversation on the command line.
+pub(crate) fn conversation_named(text: &str) -> Result<ConversationId, Failure> {
+    let bad =
+        || Failure::new(USAGE, "usage", format!("{text:?} is no conversation id: 26 letters and digits"));
+    ConversationId::parse(text).ok_or_else(bad)
+}
+
+/// The wrong value of an argument.
+pub(crate) fn usage(error: &StoreError) -> Failure {
+    Failure::new(USAGE, "usage", error.to_string())
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let exit = match error.kind() {
+            ErrorKind::BadUrl | ErrorKind::BadArgument => USAGE,
+            _ => FAILED,
+        };
+        let code = if error.kind() == ErrorKind::BadArgument { "usage" } else { error.code() };
+        let failure = Failure::new(exit, code, error.to_string());
+        match error.heads() {
+            Some((expected, actual)) => failure.with("expected", expected).with("actual", actual),
+            None => failure,
+        }
+    }
+}
+
+/// A text on one line of a terminal: nothing that moves a cursor or changes a colour gets through.
+pub(crate) fn one_line(text: &str, width: usize) -> String {
+    let mut line: String = text
+        .chars()
+        .map(|letter| if letter.is_control() || letter.is_whitespace() { ' ' } else { letter })
+        .collect();
+    if line.chars().count() > width {
+        line = line.chars().take(width.saturating_sub(1)).collect::<String>().trim_end().to_string() + "…";
+    }
+    line
+}
+
+/// Columns of the terminal; of a pipe, as many as people like to read.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
+}
+
+/// A time as people read it.
+pub(crate) fn short(time: Time) -> String {
+    let text = time.to_string();
+    text.get(..16).map_or_else(|| text.clone(), |start| start.replace('T', " "))
+}

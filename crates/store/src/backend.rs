@@ -1,0 +1,309 @@
+//! From a database to a store: whoever can run the engine's functions in transactions is a [`Store`].
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+
+use scrollback_core::{Link, Record, Time};
+use uuid::Uuid;
+
+use crate::conversation::Conversation;
+use crate::engine::calls::PendingCall;
+use crate::engine::commit::Leased;
+use crate::engine::erase::{Erase, ErasedCount};
+use crate::engine::fork::Branch;
+use crate::engine::lineage;
+use crate::engine::verify::Verified;
+use crate::engine::{self, calls, commit, fork, tail, verify};
+use crate::entry::Placed;
+use crate::error::{ErrorKind, StoreError};
+use crate::id::{ConversationId, Recipient, Tenant};
+use crate::rows::Rows;
+use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Sent, Span, Step};
+use crate::search::{Cursor, Filter, Hits, Query};
+use crate::store::{Answer, Listing, Page, Recent, Store, Summary};
+use crate::tx::{Committed, Tx};
+
+/// The future of a job, which borrows the rows it works on.
+pub(crate) type Working<'r, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'r>>;
+
+/// Work to be done inside one transaction.
+pub(crate) type Job<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> Working<'r, T> + Send>;
+
+/// Whose rows a transaction may touch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Tenant(Tenant),
+    /// Everybody's: for the operator's own commands.
+    All,
+}
+
+impl From<&Tenant> for Whose {
+    fn from(tenant: &Tenant) -> Self {
+        Whose::Tenant(tenant.clone())
+    }
+}
+
+/// A database: runs jobs in transactions.
+pub(crate) trait Backend: Send + Sync {
+    type Rows: Rows;
+
+    /// Where it is, without passwords.
+    fn place(&self) -> String;
+
+    /// Runs a job that may write; what it wrote is durable when the answer comes. A job that fails has written nothing.
+    fn write<T: Send + 'static>(&self, whose: Whose, job: Job<Self::Rows, T>) -> Answer<'_, T>;
+
+    /// Runs a job that only reads, on one state of the database.
+    fn read<T: Send + 'static>(&self, whose: Whose, job: Job<Self::Rows, T>) -> Answer<'_, T>;
+
+    /// Copies everything into a new SQLite file, as it is at one moment, while writers go on.
+    fn copy_to(&self, path: &Path) -> Answer<'_, ()>;
+
+    /// What must follow an erasure for the bytes to be gone.
+    fn scrub(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A job from an async block over rows.
+macro_rules! job {
+    (|$rows:ident| $work:expr) => {
+        Box::new(move |$rows| Box::pin(async move { $work.await }))
+    };
+}
+
+impl<B: Backend> Store for B {
+    fn describe(&self) -> String {
+        self.place()
+    }
+
+    fn commit(&self, tx: Tx) -> Answer<'_, Committed> {
+        self.write((&tx.tenant).into(), job!(|rows| commit::commit(rows, tx)))
+    }
+
+    fn conversation(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Conversation> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| lineage::conversation(rows, &tenant, &id)))
+    }
+
+    fn current(&self, tenant: &Tenant, recipient: &Recipient) -> Answer<'_, Option<Conversation>> {
+        let (tenant, key) = (tenant.clone(), recipient.key());
+        self.read((&tenant).into(), job!(|rows| lineage::with_key(rows, &tenant, &key)))
+    }
+
+    fn list(&self, tenant: Option<&Tenant>, what: Listing) -> Answer<'_, Page> {
+        let tenant = tenant.cloned();
+        let whose = tenant.as_ref().map_or(Whose::All, Whose::from);
+        self.read(whose, job!(|rows| engine::list::list(rows, tenant.as_ref(), &what)))
+    }
+
+    fn entries(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        from: u64,
+        below: u64,
+    ) -> Answer<'_, Vec<Placed>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| engine::list::entries(rows, &tenant, &id, from, below)))
+    }
+
+    fn record(&self, tenant: &Tenant, id: &ConversationId, below: Option<u64>) -> Answer<'_, Record> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| engine::list::record(rows, &tenant, &id, below)))
+    }
+
+    fn recent(&self, tenant: &Tenant, id: &ConversationId, turns: usize) -> Answer<'_, Recent> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| tail::recent(rows, &tenant, &id, turns)))
+    }
+
+    fn pending_calls(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<PendingCall>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| calls::of(rows, &tenant, &id)))
+    }
+
+    fn search(
+        &self,
+        tenant: &Tenant,
+        query: Query,
+        filter: Filter,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> Answer<'_, Hits> {
+        let tenant = tenant.clone();
+        let whose = (&tenant).into();
+        self.read(
+            whose,
+            job!(|rows| engine::search::search(rows, &tenant, &query, &filter, limit, after.as_ref())),
+        )
+    }
+
+    fn find_prefix(
+        &self,
+        tenant: &Tenant,
+        hashes: Vec<Link>,
+        within: Option<&ConversationId>,
+    ) -> Answer<'_, Option<(ConversationId, u64)>> {
+        let (tenant, within) = (tenant.clone(), within.cloned());
+        self.read((&tenant).into(), job!(|rows| fork::find_prefix(rows, &tenant, &hashes, within.as_ref())))
+    }
+
+    fn fork(
+        &self,
+        tenant: &Tenant,
+        parent: &ConversationId,
+        at: u64,
+        id: ConversationId,
+        now: Time,
+    ) -> Answer<'_, Conversation> {
+        let (tenant, parent) = (tenant.clone(), parent.clone());
+        self.write((&tenant).into(), job!(|rows| fork::fork(rows, &tenant, &parent, at, id, now)))
+    }
+
+    fn rewind(
+        &self,
+        tenant: &Tenant,
+        recipient: &Recipient,
+        at: u64,
+        id: ConversationId,
+        now: Time,
+    ) -> Answer<'_, Conversation> {
+        let (tenant, recipient) = (tenant.clone(), recipient.clone());
+        self.write((&tenant).into(), job!(|rows| fork::rewind(rows, &tenant, &recipient, at, id, now)))
+    }
+
+    fn branches(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Branch>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| fork::branches(rows, &tenant, &id)))
+    }
+
+    fn erase(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        what: Erase,
+        reason: &str,
+        now: Time,
+    ) -> Answer<'_, ErasedCount> {
+        let (tenant, id, reason) = (tenant.clone(), id.clone(), reason.to_string());
+        let whose = (&tenant).into();
+        let erased =
+            self.write(whose, job!(|rows| engine::erase::erase(rows, &tenant, &id, &what, &reason, now)));
+        Box::pin(async move {
+            let erased = erased.await?;
+            if erased.erased > 0 {
+                self.scrub().await?;
+            }
+            Ok(erased)
+        })
+    }
+
+    fn verify(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Verified> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| verify::verify(rows, &tenant, &id)))
+    }
+
+    fn reindex(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, u64> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.write((&tenant).into(), job!(|rows| verify::reindex(rows, &tenant, &id)))
+    }
+
+    fn alias(&self, tenant: &Tenant, source: &str, source_id: &str) -> Answer<'_, Option<Alias>> {
+        let key = vec![tenant.as_str().into(), source.into(), source_id.into()];
+        self.read(tenant.into(), job!(|rows| rows.get::<Alias>(key)))
+    }
+
+    fn lease(
+        &self,
+        tenant: &Tenant,
+        what: Leased,
+        lease: Lease,
+        dead: Vec<String>,
+        now: Time,
+    ) -> Answer<'_, ()> {
+        let tenant = tenant.clone();
+        let holder = lease.holder.clone();
+        let whose = (&tenant).into();
+        self.write(whose, job!(|rows| commit::lease(rows, &tenant, &what, Some(lease), &dead, &holder, now)))
+    }
+
+    fn release(&self, tenant: &Tenant, what: Leased, holder: &str, now: Time) -> Answer<'_, ()> {
+        let (tenant, holder) = (tenant.clone(), holder.to_string());
+        self.write(
+            (&tenant).into(),
+            job!(|rows| commit::lease(rows, &tenant, &what, None, &[], &holder, now)),
+        )
+    }
+
+    fn evaluation(&self, tenant: &Tenant, id: Uuid) -> Answer<'_, Option<Evaluation>> {
+        let tenant = tenant.clone();
+        self.read((&tenant).into(), job!(|rows| engine::list::evaluation(rows, &tenant, id)))
+    }
+
+    fn evaluations(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Evaluation>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| engine::list::evaluations(rows, &tenant, &id)))
+    }
+
+    fn runs(&self, tenant: &Tenant, prefix: &str, limit: usize) -> Answer<'_, Vec<Run>> {
+        let (tenant, prefix) = (tenant.clone(), prefix.to_string());
+        self.read((&tenant).into(), job!(|rows| engine::list::runs(rows, &tenant, &prefix, limit)))
+    }
+
+    fn steps(&self, tenant: &Tenant, run: &str) -> Answer<'_, Vec<Step>> {
+        let (tenant, run) = (tenant.clone(), run.to_string());
+        self.read((&tenant).into(), job!(|rows| engine::list::of_run(rows, &tenant, &run, 0, &["key"])))
+    }
+
+    fn spans(&self, tenant: &Tenant, run: &str) -> Answer<'_, Vec<Span>> {
+        let (tenant, run) = (tenant.clone(), run.to_string());
+        self.read(
+            (&tenant).into(),
+            job!(|rows| engine::list::of_run(rows, &tenant, &run, 0, &["started_at", "id"])),
+        )
+    }
+
+    fn events(&self, tenant: &Tenant, run: &str, from: u64) -> Answer<'_, Vec<Event>> {
+        let (tenant, run) = (tenant.clone(), run.to_string());
+        self.read(
+            (&tenant).into(),
+            job!(|rows| engine::list::of_run(rows, &tenant, &run, from, &["sequence"])),
+        )
+    }
+
+    fn sent(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Sent>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| engine::list::sent(rows, &tenant, &id)))
+    }
+
+    fn put_key(&self, key: Key) -> Answer<'_, ()> {
+        self.write(Whose::All, Box::new(move |rows| Box::pin(async move { rows.put(&key).await })))
+    }
+
+    fn keys(&self) -> Answer<'_, Vec<Key>> {
+        self.read(Whose::All, job!(|rows| rows.scan::<Key>(crate::table::Scan::new().ascending(&["name"]))))
+    }
+
+    fn backup(&self, to: &Path) -> Answer<'_, ()> {
+        if to.exists() {
+            let message = format!("{}: there is a file already", to.display());
+            return Box::pin(async move { Err(StoreError::new(ErrorKind::Exists, message)) });
+        }
+        self.copy_to(to)
+    }
+
+    fn restore(&self, conversation: Conversation, places: Vec<Placed>) -> Answer<'_, ()> {
+        self.write(
+            (&conversation.tenant).into(),
+            job!(|rows| engine::restore::restore(rows, conversation, places)),
+        )
+    }
+}
+
+impl From<crate::rows::SummaryRow> for Summary {
+    fn from(row: crate::rows::SummaryRow) -> Self {
+        Summary { position: row.position, covers: (row.covers_from, row.covers_to), text: row.text }
+    }
+}

@@ -1,0 +1,182 @@
+//! Runs and what belongs to them, leases, aliases, keys.
+
+use scrollback_core::Time;
+
+use super::{Bench, NOON, Outcome, ensure, kind, same, suite, user};
+use crate::engine::commit::Leased;
+use crate::entry::{Expected, NewEntry};
+use crate::error::ErrorKind;
+use crate::id::new_evaluation;
+use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Span, Step};
+
+suite![
+    runs_steps_spans_and_events_are_written_with_the_entries,
+    a_lease_keeps_others_out_until_it_ends,
+    aliases_and_keys_are_found_again,
+];
+
+fn run(bench: &Bench, id: &str) -> Run {
+    Run {
+        id: id.into(),
+        tenant: bench.tenant.clone(),
+        kind: "flow".into(),
+        name: "test".into(),
+        hash: "00".into(),
+        text: "steps: []".into(),
+        settings: Some("{\"b\": 1.0, \"a\": 2}".into()),
+        status: "running".into(),
+        conversation: None,
+        input: Some("in".into()),
+        output: None,
+        error: None,
+        usage: None,
+        lease: None,
+        started_at: NOON,
+        ended_at: None,
+    }
+}
+
+fn step(run: &str, key: &str, status: &str) -> Step {
+    Step {
+        run: run.into(),
+        key: key.into(),
+        kind: "agent".into(),
+        status: status.into(),
+        attempt: 1,
+        input: None,
+        output: Some("\"x\"".into()),
+        evaluation: Some(new_evaluation()),
+        usage: None,
+        started_at: Some(NOON),
+        ended_at: None,
+        error: None,
+    }
+}
+
+async fn runs_steps_spans_and_events_are_written_with_the_entries(bench: Bench) -> Outcome {
+    let id = bench.begin().await?;
+    let name = format!("run{}", &new_evaluation().simple().to_string()[..12]);
+    let store = bench.store();
+    let (run, done) = (run(&bench, &name), step(&name, "b", "done"));
+    let span = Span {
+        id: "s1".into(),
+        run: name.clone(),
+        parent: None,
+        name: "invoke_agent".into(),
+        key: Some("b".into()),
+        status: None,
+        started_at: NOON,
+        ended_at: None,
+        attributes: Some("{}".into()),
+    };
+    let event = |sequence, kind: &str| Event {
+        run: name.clone(),
+        sequence,
+        at: NOON,
+        key: None,
+        kind: kind.into(),
+        data: None,
+    };
+    let committed = store
+        .write(&bench.tenant, NOON, |tx| {
+            tx.run(run.clone()).step(done.clone()).step(step(&name, "a", "running")).span(span.clone());
+            tx.event(event(0, "run.started")).event(event(1, "step.started"));
+            tx.append(&id, Expected::At(0), NewEntry::evaluation([user("in")], NOON));
+        })
+        .await?;
+    same!(committed.appended.len(), 1);
+    same!(store.runs(&bench.tenant, &name[..6], 9).await?, [run.clone()]);
+    let steps = store.steps(&bench.tenant, &name).await?;
+    same!(steps.iter().map(|step| step.key.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    same!(steps.get(1), Some(&done));
+    same!(store.spans(&bench.tenant, &name).await?, [span]);
+    same!(store.events(&bench.tenant, &name, 1).await?, [event(1, "step.started")]);
+    let refused = store
+        .write(&bench.tenant, NOON, |tx| {
+            tx.step(step(&name, "a", "done"));
+            tx.append(&id, Expected::At(0), NewEntry::evaluation([user("late")], NOON));
+        })
+        .await;
+    same!(kind(refused), Some(ErrorKind::Conflict));
+    let steps = store.steps(&bench.tenant, &name).await?;
+    same!(steps.first().map(|step| step.status.as_str()), Some("running"));
+    let other = crate::Tenant::parse("somebody else")?;
+    same!(store.runs(&other, &name, 9).await?.len(), 0);
+    same!(kind(store.steps(&other, &name).await), Some(ErrorKind::NotFound));
+    Ok(())
+}
+
+async fn a_lease_keeps_others_out_until_it_ends(bench: Bench) -> Outcome {
+    let name = format!("run{}", new_evaluation().simple());
+    let store = bench.store();
+    let (id, evaluation) = (bench.begin().await?, new_evaluation());
+    store
+        .write(&bench.tenant, NOON, |tx| {
+            tx.run(run(&bench, &name));
+            tx.evaluation(Evaluation {
+                id: evaluation,
+                conversation: id.clone(),
+                first_position: None,
+                last_position: None,
+                count: 0,
+                status: "running".into(),
+                prompt_identity: None,
+                lease: None,
+                started_at: NOON,
+                ended_at: None,
+            });
+        })
+        .await?;
+    for what in [Leased::Run(name.clone()), Leased::Evaluation(evaluation)] {
+        let lease = |holder: &str, now: i64| {
+            let lease = Lease { holder: holder.into(), until: Time(NOON.0 + now + 30_000) };
+            store.lease(&bench.tenant, what.clone(), lease, Vec::new(), Time(NOON.0 + now))
+        };
+        lease("one", 0).await?;
+        same!(kind(lease("two", 29_999).await), Some(ErrorKind::Busy));
+        lease("one", 20_000).await?;
+        same!(kind(lease("two", 30_000).await), Some(ErrorKind::Busy));
+        lease("two", 50_000).await?;
+        let dead = Lease { holder: "three".into(), until: Time(NOON.0 + 90_000) };
+        store.lease(&bench.tenant, what.clone(), dead, vec!["two".into()], Time(NOON.0 + 50_001)).await?;
+        let refused = store.release(&bench.tenant, what.clone(), "two", Time(NOON.0 + 50_002)).await;
+        same!(kind(refused), Some(ErrorKind::Busy));
+        store.release(&bench.tenant, what.clone(), "three", Time(NOON.0 + 50_002)).await?;
+        lease("four", 50_003).await?;
+    }
+    // Writing the run again does not take the lease away.
+    store.write(&bench.tenant, NOON, |tx| _ = tx.run(run(&bench, &name))).await?;
+    let runs = store.runs(&bench.tenant, &name, 1).await?;
+    ensure!(runs.iter().all(|run| run.lease.is_some()), "the lease is gone");
+    let found = store.evaluations(&bench.tenant, &id).await?;
+    same!(found.len(), 1);
+    Ok(())
+}
+
+async fn aliases_and_keys_are_found_again(bench: Bench) -> Outcome {
+    let id = bench.begin().await?;
+    let store = bench.store();
+    let alias = Alias {
+        tenant: bench.tenant.clone(),
+        source: "codex".into(),
+        source_id: "session/'1'".into(),
+        conversation: id,
+        position: Some(3),
+    };
+    store.write(&bench.tenant, NOON, |tx| _ = tx.alias(alias.clone())).await?;
+    same!(store.alias(&bench.tenant, "codex", "session/'1'").await?, Some(alias));
+    same!(store.alias(&bench.tenant, "codex", "other").await?, None);
+    let other = crate::Tenant::parse("somebody else")?;
+    same!(store.alias(&other, "codex", "session/'1'").await?, None);
+    let key = Key {
+        name: format!("key {}", new_evaluation()),
+        tenant: bench.tenant.clone(),
+        scope: "read".into(),
+        hash: vec![0, 1, 255],
+        created_at: NOON,
+        revoked_at: None,
+    };
+    store.put_key(key.clone()).await?;
+    ensure!(store.keys().await?.contains(&key), "the key is gone");
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! The table of calls: which tool calls were made, and which entry answered each. Derived from the entries, by the rule by
+//! which core pairs them: a result belongs to the nearest call before it that claimed its id.
+
+use std::collections::{BTreeSet, HashMap};
+
+use scrollback_core::{Entry, Role, Slot};
+
+use super::lineage::Lineage;
+use crate::error::StoreError;
+use crate::id::{ConversationId, Tenant};
+use crate::rows::{CallRow, Rows};
+use crate::table::Scan;
+
+/// The ids of the calls that a client must answer, each once.
+fn claimed(entry: &Entry) -> Vec<String> {
+    let mut ids: Vec<String> = entry
+        .open_calls()
+        .filter_map(|call| call.call_id.as_ref())
+        .map(|id| id.as_str().into_owned())
+        .collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+/// Notes the calls and results of an entry that is being appended.
+pub(crate) async fn note<R: Rows>(
+    rows: &mut R,
+    lineage: &Lineage,
+    conversation: &ConversationId,
+    position: u64,
+    entry: &Entry,
+) -> Result<(), StoreError> {
+    let call = |call_id: String| CallRow {
+        conversation: conversation.clone(),
+        call_id,
+        position,
+        result_position: None,
+    };
+    if entry.role == Role::Assistant {
+        let made: Vec<CallRow> = claimed(entry).into_iter().map(call).collect();
+        if !made.is_empty() {
+            rows.add(&made).await?;
+        }
+    }
+    let Some(id) = entry.tool_call_id() else { return Ok(()) };
+    for segment in lineage.segments.iter().rev() {
+        let scan = Scan::new()
+            .equal("conversation_id", segment.conversation.as_str())
+            .equal("call_id", id.as_str())
+            .below("position", segment.below)
+            .descending(&["position"])
+            .limit(1);
+        let Some(found) = rows.scan::<CallRow>(scan).await?.pop() else { continue };
+        // What a parent was answered after the fork was not answered here.
+        if found.result_position.is_none_or(|at| at >= segment.below) {
+            let answered =
+                CallRow { conversation: conversation.clone(), result_position: Some(position), ..found };
+            rows.put(&answered).await?;
+        }
+        break;
+    }
+    Ok(())
+}
+
+/// The rows a conversation should have: its own calls, and the calls of its ancestors that it answered.
+pub(crate) fn derive(conversation: &ConversationId, own_from: u64, slots: &[(u64, Slot)]) -> Vec<CallRow> {
+    let mut calls: Vec<CallRow> = Vec::new();
+    let mut latest: HashMap<String, usize> = HashMap::new();
+    for (position, slot) in slots {
+        let Slot::Message(entry) = slot else { continue };
+        if entry.role == Role::Assistant {
+            for call_id in claimed(entry) {
+                latest.insert(call_id.clone(), calls.len());
+                let conversation = conversation.clone();
+                calls.push(CallRow { conversation, call_id, position: *position, result_position: None });
+            }
+        }
+        let answered = entry.tool_call_id().and_then(|id| calls.get_mut(*latest.get(&id)?));
+        if let Some(call) = answered.filter(|call| call.result_position.is_none()) {
+            call.result_position = Some(*position);
+        }
+    }
+    let own = |call: &CallRow| {
+        call.position >= own_from || call.result_position.is_some_and(|position| position >= own_from)
+    };
+    calls.retain(own);
+    calls.sort_by(|a, b| (&a.call_id, a.position).cmp(&(&b.call_id, b.position)));
+    calls
+}
+
+/// The rows a conversation should have, given those it has: a result that was erased still counts as given.
+pub(crate) fn wanted(
+    conversation: &ConversationId,
+    own_from: u64,
+    slots: &[(u64, Slot)],
+    stored: &[CallRow],
+) -> Vec<CallRow> {
+    let is_erased = |at: u64| {
+        let place = slots.binary_search_by_key(&at, |(position, _)| *position);
+        place.ok().and_then(|place| slots.get(place)).is_some_and(|(_, slot)| matches!(slot, Slot::Erased(_)))
+    };
+    let given: HashMap<(&str, u64), u64> = stored
+        .iter()
+        .filter_map(|call| {
+            let at = call.result_position.filter(|at| is_erased(*at))?;
+            Some(((call.call_id.as_str(), call.position), at))
+        })
+        .collect();
+    let mut calls = derive(conversation, own_from, slots);
+    for call in &mut calls {
+        if let Some(at) = given.get(&(call.call_id.as_str(), call.position)) {
+            call.result_position = Some(*at);
+        }
+    }
+    calls
+}
+
+/// Writes the rows of a conversation anew, where they are not what they should be; how many that were.
+pub(crate) async fn rebuild<R: Rows>(
+    rows: &mut R,
+    id: &ConversationId,
+    own_from: u64,
+    slots: &[(u64, Slot)],
+) -> Result<u64, StoreError> {
+    let scan = Scan::new().equal("conversation_id", id.as_str()).ascending(&["call_id", "position"]);
+    let stored = rows.scan::<CallRow>(scan).await?;
+    let wanted = wanted(id, own_from, slots, &stored);
+    if wanted == stored {
+        return Ok(0);
+    }
+    for call in &stored {
+        let key = vec![id.as_str().into(), call.call_id.as_str().into(), call.position.into()];
+        rows.remove::<CallRow>(key).await?;
+    }
+    rows.add(&wanted).await?;
+    Ok(wanted.len().max(stored.len()) as u64)
+}
+
+/// A call that nobody has answered yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingCall {
+    /// Its id.
+    pub call_id: String,
+    /// The entry that made it.
+    pub position: u64,
+}
+
+/// The calls of a record that nobody has answered yet, oldest first.
+pub(crate) async fn pending<R: Rows>(
+    rows: &mut R,
+    lineage: &Lineage,
+) -> Result<Vec<PendingCall>, StoreError> {
+    let mut open = BTreeSet::new();
+    for segment in &lineage.segments {
+        let mut scan = Scan::new().equal("conversation_id", segment.conversation.as_str());
+        if lineage.segments.len() == 1 {
+            // The usual case has an index of its own.
+            scan = scan.absent("result_position");
+        }
+        for row in rows.scan::<CallRow>(scan).await?.into_iter().filter(|row| row.position < segment.below) {
+            let answered = row.result_position.is_some_and(|at| at < segment.below);
+            let call = (row.position, row.call_id);
+            let _ = if answered { open.remove(&call) } else { open.insert(call) };
+        }
+    }
+    Ok(open.into_iter().map(|(position, call_id)| PendingCall { call_id, position }).collect())
+}
+
+/// The same for a conversation of a tenant.
+pub(crate) async fn of<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    id: &ConversationId,
+) -> Result<Vec<PendingCall>, StoreError> {
+    let conversation = super::lineage::conversation(rows, tenant, id).await?;
+    let lineage = Lineage::of(rows, &conversation).await?;
+    pending(rows, &lineage).await
+}

@@ -1,0 +1,167 @@
+//! A commit: each thing it writes, in order.
+
+use scrollback_core::Time;
+
+use super::append;
+use crate::body;
+use crate::conversation::Conversation;
+use crate::error::{ErrorKind, StoreError};
+use crate::id::{ConversationId, Tenant};
+use crate::rows::{Rows, SentRow};
+use crate::run::{Evaluation, Lease, Run, Sent};
+use crate::tx::{Committed, Op, Tx};
+
+/// Writes all of a commit. The caller's transaction makes it all or nothing.
+pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, StoreError> {
+    let Tx { tenant, at, ops } = tx;
+    let mut committed = Committed::default();
+    for op in ops {
+        match op {
+            Op::Create(new) => append::create(rows, &tenant, at, new).await.map(|_| ())?,
+            Op::Append { to, expected, entries } => {
+                committed.appended.push(append::append(rows, &tenant, at, &to, expected, entries).await?);
+            }
+            Op::Status(id, status) => {
+                let mut conversation = locked(rows, &tenant, &id).await?;
+                conversation.status = Some(status);
+                conversation.status_at = Some(at);
+                rows.put(&conversation).await?;
+            }
+            Op::Alias(alias) => {
+                own(&tenant, &alias.tenant)?;
+                rows.put(&alias).await?;
+            }
+            Op::Evaluation(mut evaluation) => {
+                locked(rows, &tenant, &evaluation.conversation).await?;
+                let before: Option<Evaluation> =
+                    rows.get(vec![evaluation.id.as_bytes().as_slice().into()]).await?;
+                evaluation.lease = before.and_then(|before| before.lease).or(evaluation.lease);
+                rows.put(&evaluation).await?;
+            }
+            Op::Run(mut run) => {
+                own(&tenant, &run.tenant)?;
+                let before: Option<Run> = rows.get(vec![run.id.as_str().into()]).await?;
+                if let Some(before) = &before {
+                    own(&tenant, &before.tenant)?;
+                }
+                run.lease = before.and_then(|before| before.lease).or(run.lease.take());
+                rows.put(run.as_ref()).await?;
+            }
+            Op::Step(step) => {
+                own_run(rows, &tenant, &step.run).await?;
+                rows.put(step.as_ref()).await?;
+            }
+            Op::Span(span) => {
+                own_run(rows, &tenant, &span.run).await?;
+                rows.put(&span).await?;
+            }
+            Op::Event(event) => {
+                own_run(rows, &tenant, &event.run).await?;
+                rows.put(&event).await?;
+            }
+            Op::Sent(sent) => put_sent(rows, &tenant, *sent).await?,
+        }
+    }
+    Ok(committed)
+}
+
+/// The conversation, with the right to write to it.
+pub(crate) async fn locked<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    id: &ConversationId,
+) -> Result<Conversation, StoreError> {
+    let found = rows.lock(id).await?.filter(|found| found.tenant == *tenant);
+    found.ok_or_else(|| StoreError::not_found(format!("conversation {id}")))
+}
+
+fn own(tenant: &Tenant, of: &Tenant) -> Result<(), StoreError> {
+    if tenant == of { Ok(()) } else { Err(StoreError::not_found("such row in this tenant")) }
+}
+
+async fn own_run<R: Rows>(rows: &mut R, tenant: &Tenant, id: &str) -> Result<(), StoreError> {
+    let run: Option<Run> = rows.get(vec![id.into()]).await?;
+    let run = run.ok_or_else(|| StoreError::not_found(format!("run {id}")))?;
+    own(tenant, &run.tenant)
+}
+
+/// Requests and responses become blobs; those of an earlier write of the same call are let go.
+async fn put_sent<R: Rows>(rows: &mut R, tenant: &Tenant, mut sent: Sent) -> Result<(), StoreError> {
+    locked(rows, tenant, &sent.conversation).await?;
+    let key = vec![sent.conversation.as_str().into(), sent.id.as_str().into()];
+    let before: Option<SentRow> = rows.get(key).await?;
+    let mut named = [None, None];
+    for (name, bytes) in named.iter_mut().zip([sent.request.take(), sent.response.take()]) {
+        if let Some(bytes) = bytes {
+            let hash = *blake3::hash(&bytes).as_bytes();
+            rows.refer(&body::blob(tenant, hash, &bytes)).await?;
+            *name = Some(hash.to_vec());
+        }
+    }
+    if let Some(before) = before {
+        release(rows, tenant, &before).await?;
+    }
+    let [request, response] = named;
+    rows.put(&SentRow { sent, request, response }).await
+}
+
+/// Lets the blobs of a call go.
+pub(crate) async fn release<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    sent: &SentRow,
+) -> Result<(), StoreError> {
+    for hash in [&sent.request, &sent.response].into_iter().flatten() {
+        if let Ok(hash) = hash.as_slice().try_into() {
+            rows.release(tenant, &hash).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What a lease is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leased {
+    /// A run, by id.
+    Run(String),
+    /// An evaluation.
+    Evaluation(uuid::Uuid),
+}
+
+/// Takes or renews a lease at `now`. Somebody else's that has not ended is an error, unless its holder is known dead.
+pub(crate) async fn lease<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    what: &Leased,
+    wanted: Option<Lease>,
+    dead: &[String],
+    me: &str,
+    now: Time,
+) -> Result<(), StoreError> {
+    let may = |held: Option<&Lease>| match held {
+        Some(held) if held.holder != me && held.until > now && !dead.contains(&held.holder) => Err(
+            StoreError::new(ErrorKind::Busy, format!("{} works on this until {}", held.holder, held.until)),
+        ),
+        _ => Ok(()),
+    };
+    match what {
+        Leased::Run(id) => {
+            rows.lock_name(&format!("run\n{id}")).await?;
+            let run: Option<Run> = rows.get(vec![id.as_str().into()]).await?;
+            let run = run.filter(|run| run.tenant == *tenant);
+            let mut run = run.ok_or_else(|| StoreError::not_found(format!("run {id}")))?;
+            may(run.lease.as_ref())?;
+            run.lease = wanted;
+            rows.put(&run).await
+        }
+        Leased::Evaluation(id) => {
+            rows.lock_name(&format!("evaluation\n{id}")).await?;
+            let found: Option<Evaluation> = rows.get(vec![id.as_bytes().as_slice().into()]).await?;
+            let mut found = found.ok_or_else(|| StoreError::not_found(format!("evaluation {id}")))?;
+            super::lineage::conversation(rows, tenant, &found.conversation).await?;
+            may(found.lease.as_ref())?;
+            found.lease = wanted;
+            rows.put(&found).await
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Erasing: bodies go, places stay, the chain holds.
+
+use std::collections::BTreeSet;
+
+use scrollback_core::{Decision, Slot, Time};
+
+use super::lineage::{self, Lineage};
+use super::{append, calls, commit, read};
+use crate::body::{self, Grave};
+use crate::conversation::Conversation;
+use crate::error::StoreError;
+use crate::id::{ConversationId, Tenant};
+use crate::rows::{DECISION, EntryRow, MESSAGE, Rows, SentRow, SummaryRow, TOMBSTONE};
+use crate::table::Scan;
+
+/// What to erase of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Erase {
+    /// Everything that was said.
+    All,
+    /// These ranges of positions, both ends included.
+    Positions(Vec<(u64, u64)>),
+}
+
+/// What was erased.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErasedCount {
+    /// Messages.
+    pub erased: u64,
+    /// Model calls whose request and response were emptied.
+    pub sent: u64,
+    /// Forks that share what was erased.
+    pub forks: u64,
+}
+
+/// Erases messages of a conversation, and every summary that stands for one of them.
+pub(crate) async fn erase<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    id: &ConversationId,
+    what: &Erase,
+    reason: &str,
+    at: Time,
+) -> Result<ErasedCount, StoreError> {
+    let conversation = commit::locked(rows, tenant, id).await?;
+    let lineage = Lineage::of(rows, &conversation).await?;
+    let wanted = |position: u64| match what {
+        Erase::All => true,
+        Erase::Positions(ranges) => ranges.iter().any(|(first, last)| (*first..=*last).contains(&position)),
+    };
+    let all = lineage.rows(rows, 0, conversation.head).await?;
+    let (mut positions, mut evaluations) = (BTreeSet::new(), BTreeSet::new());
+    for row in all.iter().filter(|row| row.kind == MESSAGE && wanted(row.position)) {
+        positions.insert(row.position);
+        evaluations.insert(row.evaluation.clone());
+        erase_row(rows, tenant, row, reason, at).await?;
+    }
+    let Some(first) = positions.first().copied() else { return Ok(ErasedCount::default()) };
+
+    // Everyone who reads what was erased: its owner, this conversation, and all forks of them above the first place.
+    let owner = lineage.owner(first).unwrap_or(id).clone();
+    let mut readers = vec![lineage::conversation(rows, tenant, &owner).await?];
+    readers.extend(lineage::descendants(rows, &owner).await?);
+    readers.retain(|reader| {
+        reader.id == owner || reader.fork_position.is_some_and(|fork| fork > first) || reader.id == *id
+    });
+    let mut count = ErasedCount {
+        erased: positions.len() as u64,
+        forks: readers.iter().filter(|reader| reader.id != owner).count() as u64,
+        sent: 0,
+    };
+    for reader in &mut readers {
+        erase_summaries(rows, tenant, reader, &positions, reason, at).await?;
+        derive_anew(rows, tenant, reader).await?;
+        count.sent += empty_sent(rows, tenant, reader, first, &evaluations).await?;
+        if *what == Erase::All {
+            reader.title = None;
+        }
+        reader.updated_at = at;
+        rows.put(reader).await?;
+    }
+    Ok(count)
+}
+
+/// Leaves a tombstone in the place of a row's body.
+async fn erase_row<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    row: &EntryRow,
+    reason: &str,
+    at: Time,
+) -> Result<(), StoreError> {
+    for hash in body::references(&row.body) {
+        rows.release(tenant, &hash).await?;
+    }
+    let erased = Grave { erased_at: at.to_string(), reason: reason.into(), bytes: row.body.len() as u64 };
+    let body = serde_json::to_string(&erased).unwrap_or_default();
+    rows.unindex(&row.conversation, row.position).await?;
+    rows.put(&EntryRow { kind: TOMBSTONE.into(), body, ..row.clone() }).await
+}
+
+/// Erases the summaries of a conversation that stand for an erased entry: their text may repeat it.
+async fn erase_summaries<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    conversation: &Conversation,
+    positions: &BTreeSet<u64>,
+    reason: &str,
+    at: Time,
+) -> Result<(), StoreError> {
+    let scan = Scan::new()
+        .equal("conversation_id", conversation.id.as_str())
+        .absent("role")
+        .ascending(&["position"]);
+    let mut decisions = rows.scan::<EntryRow>(scan).await?;
+    decisions.retain(|row| row.kind == DECISION);
+    for (row, placed) in decisions.iter().zip(read::places(rows, tenant, &decisions).await?) {
+        let Slot::Decision(decision, _) = &placed.slot else { continue };
+        let Decision::Summary { covers, .. } = decision.as_ref() else { continue };
+        if covers.iter().any(|(first, last)| positions.range(*first..=*last).next().is_some()) {
+            erase_row(rows, tenant, row, reason, at).await?;
+            rows.remove::<SummaryRow>(vec![row.conversation.as_str().into(), row.position.into()]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Counts and pairs anew what is left: results may now answer other calls, and turns have no summary.
+async fn derive_anew<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    conversation: &mut Conversation,
+) -> Result<(), StoreError> {
+    let lineage = Lineage::of(rows, conversation).await?;
+    let record = read::record(rows, tenant, &lineage, conversation.head).await?;
+    conversation.uncovered_turns = append::uncovered(&record, conversation.turns);
+    let own_from = conversation.fork_position.filter(|_| conversation.parent.is_some()).unwrap_or(0);
+    let slots: Vec<(u64, Slot)> = (0..).zip(record.slots().iter().cloned()).collect();
+    calls::rebuild(rows, &conversation.id, own_from, &slots).await.map(|_| ())
+}
+
+/// Empties what was sent with an erased entry in it, and the replies of the evaluations that were erased.
+async fn empty_sent<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    conversation: &Conversation,
+    first: u64,
+    evaluations: &BTreeSet<Option<Vec<u8>>>,
+) -> Result<u64, StoreError> {
+    let scan = Scan::new().equal("conversation_id", conversation.id.as_str());
+    let mut emptied = 0;
+    for row in rows.scan::<SentRow>(scan).await? {
+        let evaluation = row.sent.evaluation.map(|id| id.as_bytes().to_vec());
+        let held = row.sent.upto > first || evaluation.is_none() || evaluations.contains(&evaluation);
+        if held && (row.request.is_some() || row.response.is_some()) {
+            commit::release(rows, tenant, &row).await?;
+            rows.put(&SentRow { request: None, response: None, ..row }).await?;
+            emptied += 1;
+        }
+    }
+    Ok(emptied)
+}

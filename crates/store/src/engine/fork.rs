@@ -1,0 +1,199 @@
+//! Forks: a record that goes on from a place of another, without copying anything.
+
+use scrollback_core::{Link, PREFIX_START, Role, Time, first_link};
+
+use super::commit;
+use super::lineage::{self, Lineage};
+use crate::conversation::Conversation;
+use crate::error::{ErrorKind, StoreError};
+use crate::id::{ConversationId, Recipient, Tenant};
+use crate::rows::{EntryRow, MESSAGE, Rows, TOMBSTONE};
+use crate::table::Scan;
+
+/// Forks a conversation: what lies below `at` is shared, what comes is its own.
+pub(crate) async fn fork<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    parent: &ConversationId,
+    at: u64,
+    id: ConversationId,
+    now: Time,
+) -> Result<Conversation, StoreError> {
+    let parent = lineage::conversation(rows, tenant, parent).await?;
+    if at > parent.head {
+        let message = format!("the conversation ends at {}: it cannot be forked at {at}", parent.head);
+        return Err(StoreError::new(ErrorKind::BadArgument, message));
+    }
+    let taken: Option<Conversation> = rows.get(vec![id.as_str().into()]).await?;
+    if taken.is_some() {
+        return Err(StoreError::new(ErrorKind::Exists, "there is a conversation with that id already"));
+    }
+    let fork = Conversation {
+        id,
+        key: None,
+        parent: Some(parent.id.clone()),
+        fork_position: Some(at),
+        status: None,
+        status_at: None,
+        created_at: now,
+        updated_at: now,
+        ..parent.clone()
+    };
+    // At the end everything is known already; elsewhere it is found out as it was there.
+    let fork = if at == parent.head { fork } else { as_it_was(rows, &parent, fork, at).await? };
+    rows.put(&fork).await?;
+    Ok(fork)
+}
+
+/// A fork with the head, the speakers and the turns that its parent had below `at`.
+async fn as_it_was<R: Rows>(
+    rows: &mut R,
+    parent: &Conversation,
+    fork: Conversation,
+    at: u64,
+) -> Result<Conversation, StoreError> {
+    let lineage = Lineage::below(rows, parent, at).await?;
+    let root = lineage.segments.first().map_or(&parent.id, |segment| &segment.conversation);
+    let head_link: Link = match lineage.newest(rows, 1, |scan| scan).await?.first() {
+        Some(last) => last.link.as_slice().try_into().map_err(|_| StoreError::damaged("a link is none"))?,
+        None => first_link(root.as_str()),
+    };
+    let said = lineage.newest(rows, 1, |scan| scan.present("prefix_hash")).await?;
+    let prefix = said.first().and_then(|row| row.prefix.as_deref()?.try_into().ok());
+    let spoke = spoke_last(rows, &lineage).await?;
+    let users = lineage.count(rows, |scan| scan.is("role", "user")).await?;
+    let turns = if users == 0 && !said.is_empty() { 1 } else { users };
+    let covered = match lineage.summary(rows).await? {
+        Some(summary) => {
+            let of_summary = |scan: Scan| {
+                let from = scan.is("role", "user").from("position", summary.covers_from);
+                from.below("position", summary.covers_to + 1)
+            };
+            lineage.count(rows, of_summary).await?
+        }
+        None => 0,
+    };
+    Ok(Conversation {
+        head: at,
+        head_link,
+        head_prefix: prefix.unwrap_or(PREFIX_START),
+        last_role: spoke.as_ref().map(|(role, _)| *role),
+        last_said_at: spoke.map(|(_, when)| when),
+        turns,
+        uncovered_turns: turns.saturating_sub(covered),
+        ..fork
+    })
+}
+
+/// The last user or assistant entry.
+async fn spoke_last<R: Rows>(rows: &mut R, lineage: &Lineage) -> Result<Option<(Role, Time)>, StoreError> {
+    let mut last: Option<EntryRow> = None;
+    for role in ["user", "assistant"] {
+        let found = lineage.newest(rows, 1, |scan| scan.is("role", role)).await?.pop();
+        if found.as_ref().map(|row| row.position) > last.as_ref().map(|row| row.position) {
+            last = found;
+        }
+    }
+    let spoken = last.filter(|row| [MESSAGE, TOMBSTONE].contains(&row.kind.as_str()));
+    Ok(spoken.and_then(|row| {
+        Some((crate::rows::role_named(row.role.as_deref()?)?, Time::parse(&row.created_at)?))
+    }))
+}
+
+/// Makes a fork at `at` the current conversation of a recipient. The old one stays, without its key.
+pub(crate) async fn rewind<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    recipient: &Recipient,
+    at: u64,
+    id: ConversationId,
+    now: Time,
+) -> Result<Conversation, StoreError> {
+    let current = lineage::with_key(rows, tenant, &recipient.key()).await?;
+    let current = current.ok_or_else(|| StoreError::not_found(format!("conversation with {recipient}")))?;
+    let mut current = commit::locked(rows, tenant, &current.id).await?;
+    let mut fork = fork(rows, tenant, &current.id, at, id, now).await?;
+    current.key = None;
+    rows.put(&current).await?;
+    fork.key = Some(recipient.key());
+    fork.status = current.status;
+    fork.status_at = current.status_at;
+    rows.put(&fork).await?;
+    Ok(fork)
+}
+
+/// The longest stored prefix of a list of messages, by its chain: the conversation that has it, and the position after it.
+/// Of several, the one written last.
+pub(crate) async fn find_prefix<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    hashes: &[Link],
+    within: Option<&ConversationId>,
+) -> Result<Option<(ConversationId, u64)>, StoreError> {
+    let family = match within {
+        Some(id) => {
+            let top = lineage::conversation(rows, tenant, id).await?;
+            let lineage = Lineage::of(rows, &top).await?;
+            let mut family: Vec<ConversationId> =
+                lineage.segments.iter().map(|segment| segment.conversation.clone()).collect();
+            let forks = lineage::descendants(rows, id).await?;
+            family.extend(forks.into_iter().map(|fork| fork.id));
+            Some(family)
+        }
+        None => None,
+    };
+    for hash in hashes.iter().rev().filter(|hash| **hash != PREFIX_START) {
+        let scan = Scan::new().equal("prefix_hash", hash.as_slice());
+        let mut best: Option<(Conversation, u64)> = None;
+        for row in rows.scan::<EntryRow>(scan).await? {
+            if family.as_ref().is_some_and(|family| !family.contains(&row.conversation)) {
+                continue;
+            }
+            let found: Option<Conversation> = rows.get(vec![row.conversation.as_str().into()]).await?;
+            let Some(found) = found.filter(|found| found.tenant == *tenant) else { continue };
+            let newer = best
+                .as_ref()
+                .is_none_or(|(best, _)| (best.updated_at, &best.id) < (found.updated_at, &found.id));
+            if newer {
+                best = Some((found, row.position + 1));
+            }
+        }
+        if let Some((conversation, position)) = best {
+            return Ok(Some((conversation.id, position)));
+        }
+    }
+    Ok(None)
+}
+
+/// A conversation and where it stands in the tree of its forks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// What it was forked from.
+    pub parent: Option<ConversationId>,
+    /// Where.
+    pub fork_position: Option<u64>,
+    /// Its next position.
+    pub head: u64,
+}
+
+/// The whole tree a conversation is part of, its root first.
+pub(crate) async fn branches<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    id: &ConversationId,
+) -> Result<Vec<Branch>, StoreError> {
+    let one = lineage::conversation(rows, tenant, id).await?;
+    let lineage = Lineage::of(rows, &one).await?;
+    let root = lineage.segments.first().map_or(&one.id, |segment| &segment.conversation).clone();
+    let mut tree = vec![lineage::conversation(rows, tenant, &root).await?];
+    tree.extend(lineage::descendants(rows, &root).await?);
+    let branch = |row: Conversation| Branch {
+        conversation: row.id,
+        parent: row.parent,
+        fork_position: row.fork_position,
+        head: row.head,
+    };
+    Ok(tree.into_iter().map(branch).collect())
+}

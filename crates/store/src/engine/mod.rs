@@ -1,0 +1,17 @@
+//! What the store means, once, for every database: functions over [`Rows`](crate::rows::Rows), each run inside one
+//! transaction.
+
+pub(crate) mod append;
+pub(crate) mod calls;
+pub(crate) mod check;
+pub(crate) mod commit;
+pub(crate) mod copy;
+pub(crate) mod erase;
+pub(crate) mod fork;
+pub(crate) mod lineage;
+pub(crate) mod list;
+pub(crate) mod read;
+pub(crate) mod restore;
+pub(crate) mod search;
+pub(crate) mod tail;
+pub(crate) mod verify;

@@ -1,0 +1,113 @@
+//! Reading a record back, and refusing to serve what is not what was written.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use scrollback_core::{Link, Record, Slot, body_hash, first_link, link_over};
+
+use super::lineage::Lineage;
+use crate::body;
+use crate::entry::Placed;
+use crate::error::StoreError;
+use crate::id::Tenant;
+use crate::rows::{Blob, EntryRow, Rows};
+
+/// The blobs that rows refer to, by name.
+pub(crate) async fn blobs_of<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    entries: &[EntryRow],
+) -> Result<HashMap<Link, Vec<u8>>, StoreError> {
+    let mut blobs = HashMap::new();
+    for entry in entries {
+        for hash in body::references(&entry.body) {
+            let Entry::Vacant(new) = blobs.entry(hash) else { continue };
+            let found: Option<Blob> = rows.get(vec![tenant.as_str().into(), (&hash).into()]).await?;
+            if let Some(found) = found {
+                new.insert(body::unpack(&found)?);
+            }
+        }
+    }
+    Ok(blobs)
+}
+
+/// What rows say, each checked against the hash of what was written.
+pub(crate) async fn places<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    entries: &[EntryRow],
+) -> Result<Vec<Placed>, StoreError> {
+    let blobs = blobs_of(rows, tenant, entries).await?;
+    entries.iter().map(|row| place(row, &blobs)).collect()
+}
+
+fn place(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Placed, StoreError> {
+    let damaged = |why: &str| {
+        let (conversation, position) = (&row.conversation, row.position);
+        StoreError::damaged(format!(
+            "position {position} of conversation {conversation} is damaged: {why} (run scrollback verify)"
+        ))
+    };
+    let slot = body::read(row, blobs).map_err(|why| damaged(&why))?;
+    let hash: Link = row.body_hash.as_slice().try_into().map_err(|_| damaged("its hash is none"))?;
+    let link: Link = row.link.as_slice().try_into().map_err(|_| damaged("its link is none"))?;
+    if row.kind != crate::rows::TOMBSTONE && body_hash(row.position, &slot) != hash {
+        return Err(damaged("it does not say what was written"));
+    }
+    let prefix = row.prefix.as_deref().and_then(|prefix| prefix.try_into().ok());
+    Ok(Placed { position: row.position, slot, link, body_hash: hash, prefix })
+}
+
+/// The places of a record from a position on, below another.
+pub(crate) async fn range<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    lineage: &Lineage,
+    from: u64,
+    below: u64,
+) -> Result<Vec<Placed>, StoreError> {
+    let found = lineage.rows(rows, from, below).await?;
+    let dense = (from..).zip(&found).all(|(position, row)| row.position == position);
+    if !dense || (found.len() as u64) < below.saturating_sub(from) {
+        return Err(StoreError::damaged("a position of the conversation is missing (run scrollback verify)"));
+    }
+    let places = places(rows, tenant, &found).await?;
+    let root = lineage.segments.first().map(|segment| first_link(segment.conversation.as_str()));
+    let mut before = root.filter(|_| from == 0);
+    for placed in &places {
+        let follows =
+            |link: &Link| link_over(link, placed.position, &placed.slot, &placed.body_hash) == placed.link;
+        if !before.as_ref().is_none_or(follows) {
+            let position = placed.position;
+            return Err(StoreError::damaged(format!(
+                "position {position} does not follow from the one before it (run scrollback verify)"
+            )));
+        }
+        before = Some(placed.link);
+    }
+    Ok(places)
+}
+
+/// The record below a position.
+pub(crate) async fn record<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    lineage: &Lineage,
+    below: u64,
+) -> Result<Record, StoreError> {
+    let places = range(rows, tenant, lineage, 0, below).await?;
+    Record::restore(places.into_iter().map(|placed| placed.slot))
+        .map_err(|error| StoreError::damaged(format!("the record does not hold together: {error}")))
+}
+
+/// The texts of a place that search finds: what people, models and tools said, and summaries.
+pub(crate) fn searchable(slot: &Slot) -> Option<String> {
+    match slot {
+        Slot::Message(entry) if entry.role != scrollback_core::Role::System => entry.content(),
+        Slot::Decision(decision, _) => match decision.as_ref() {
+            scrollback_core::Decision::Summary { text, .. } => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}

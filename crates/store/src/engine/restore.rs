@@ -1,0 +1,47 @@
+//! Writing a conversation as it was somewhere else: same id, same positions, same links.
+
+use super::append;
+use super::lineage::Lineage;
+use crate::body;
+use crate::conversation::Conversation;
+use crate::entry::Placed;
+use crate::error::{ErrorKind, StoreError};
+use crate::rows::Rows;
+
+/// Adds places to a conversation that is new here or ends where they begin. What they say was verified by the caller.
+pub(crate) async fn restore<R: Rows>(
+    rows: &mut R,
+    conversation: Conversation,
+    places: Vec<Placed>,
+) -> Result<(), StoreError> {
+    let before = rows.lock(&conversation.id).await?;
+    if before.as_ref().is_some_and(|before| before.tenant != conversation.tenant) {
+        return Err(StoreError::new(ErrorKind::Exists, "the conversation belongs to another tenant"));
+    }
+    let mut row = conversation;
+    if let Some(before) = &before {
+        row.key.clone_from(&before.key);
+    } else if let Some(key) = &row.key {
+        rows.lock_name(&format!("{}\n{key}", row.tenant)).await?;
+        // Somebody else is current here; the conversation is kept beside it.
+        if super::lineage::with_key(rows, &row.tenant, key).await?.is_some() {
+            row.key = None;
+        }
+    }
+    rows.put(&row).await?;
+    let mut written = Vec::with_capacity(places.len());
+    for placed in &places {
+        let body = body::write(&placed.slot);
+        for (hash, bytes) in &body.large {
+            rows.refer(&body::blob(&row.tenant, *hash, bytes)).await?;
+        }
+        let hashes = [&placed.body_hash, &placed.link];
+        written.push(append::row(&row, placed.position, &placed.slot, body.text, hashes, placed.prefix));
+    }
+    rows.add(&written).await?;
+    let lineage = Lineage::of(rows, &row).await?;
+    for placed in &places {
+        append::derive(rows, &row, &lineage, placed.position, &placed.slot).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,323 @@
+//! Searching: the database finds entries that have the words; what is a hit, how good and how it is shown is decided here,
+//! so that every database gives the same answer.
+
+use std::collections::HashMap;
+
+use scrollback_core::{Role, Slot, Time};
+
+use super::lineage::Lineage;
+use super::read;
+use crate::conversation::Conversation;
+use crate::error::StoreError;
+use crate::id::{ConversationId, Tenant};
+use crate::rows::{EntryRow, MESSAGE, Rows};
+use crate::run::Run;
+use crate::search::{Cursor, Filter, Hit, Hits, Query, Term, Wanted};
+use crate::table::Scan;
+use crate::words::{Word, words};
+
+/// Most entries that are looked at for one search. Beyond, only the newest conversations are ranked.
+const MAX_CANDIDATES: usize = 10_000;
+/// Length of a snippet in characters, half of it before the first match.
+const SNIPPET: usize = 160;
+/// An entry of this many words is neither short nor long.
+const USUAL_LENGTH: f64 = 60.0;
+
+/// An entry that matches, before it is shown.
+struct Match {
+    score: f64,
+    created_at: Time,
+    conversation: ConversationId,
+    position: u64,
+    role: Role,
+    text: String,
+}
+
+impl Match {
+    /// Better first, then newer, then by id, so that the order is total.
+    fn order(
+        &self,
+    ) -> (std::cmp::Reverse<u64>, std::cmp::Reverse<i64>, std::cmp::Reverse<&str>, std::cmp::Reverse<u64>)
+    {
+        use std::cmp::Reverse;
+        // Scores are positive, and positive numbers sort like their bits.
+        let score = self.score.to_bits();
+        (
+            Reverse(score),
+            Reverse(self.created_at.0),
+            Reverse(self.conversation.as_str()),
+            Reverse(self.position),
+        )
+    }
+
+    fn cursor(&self) -> Cursor {
+        Cursor(format!(
+            "{:x}.{}.{}.{}",
+            self.score.to_bits(),
+            self.created_at.0,
+            self.conversation,
+            self.position
+        ))
+    }
+}
+
+/// One page of what a query finds.
+pub(crate) async fn search<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    query: &Query,
+    filter: &Filter,
+    limit: usize,
+    after: Option<&Cursor>,
+) -> Result<Hits, StoreError> {
+    let after = after.map(read_cursor).transpose()?;
+    if query.is_empty() || limit == 0 {
+        return Ok(Hits { hits: Vec::new(), next: None });
+    }
+    let mut matches = matches(rows, tenant, query, filter).await?;
+    matches.sort_by(|a, b| a.order().cmp(&b.order()));
+    if let Some((score, at, id, position)) = after {
+        use std::cmp::Reverse;
+        let end = (Reverse(score), Reverse(at), Reverse(id.as_str()), Reverse(position));
+        matches.retain(|found| found.order() > end);
+    }
+    let more = matches.len() > limit;
+    matches.truncate(limit);
+    let next = matches.last().filter(|_| more).map(Match::cursor);
+    let mut hits = Vec::with_capacity(matches.len());
+    for found in matches {
+        hits.push(show(rows, query, found).await?);
+    }
+    Ok(Hits { hits, next })
+}
+
+fn read_cursor(cursor: &Cursor) -> Result<(u64, i64, String, u64), StoreError> {
+    let parts: Vec<&str> = cursor.as_str().split('.').collect();
+    let [score, at, id, position] = parts.as_slice() else { return Err(Cursor::bad()) };
+    let read = || {
+        let id = ConversationId::parse(id)?;
+        Some((u64::from_str_radix(score, 16).ok()?, at.parse().ok()?, id.to_string(), position.parse().ok()?))
+    };
+    read().ok_or_else(Cursor::bad)
+}
+
+async fn matches<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    query: &Query,
+    filter: &Filter,
+) -> Result<Vec<Match>, StoreError> {
+    let mut conversation = filter.conversation.clone();
+    if let Some(id) = &filter.run {
+        let run: Option<Run> = rows.get(vec![id.as_str().into()]).await?;
+        let Some(of_run) = run.filter(|run| run.tenant == *tenant).and_then(|run| run.conversation) else {
+            return Ok(Vec::new());
+        };
+        conversation = Some(of_run);
+    }
+    let (all, none) = query.demands();
+    let wanted = Wanted {
+        tenant: tenant.clone(),
+        all,
+        none,
+        recipient: filter.recipient.as_ref().map(|recipient| recipient.as_str().to_string()),
+        conversation: conversation.map(|id| id.to_string()),
+        status: filter.status,
+        limit: MAX_CANDIDATES,
+    };
+    let mut tools = Tools::default();
+    let mut found = Vec::new();
+    for candidate in rows.find(&wanted).await? {
+        let key = vec![candidate.conversation.as_str().into(), candidate.position.into()];
+        let Some(row) = rows.get::<EntryRow>(key).await? else { continue };
+        if !passes(&row, filter) {
+            continue;
+        }
+        let placed = read::places(rows, tenant, std::slice::from_ref(&row)).await?;
+        let Some(slot) = placed.first().map(|placed| &placed.slot) else { continue };
+        if let Some(tool) = &filter.tool
+            && !tools.used(rows, tenant, &row, slot, tool).await?
+        {
+            continue;
+        }
+        let Some(text) = read::searchable(slot) else { continue };
+        let Some(score) = score(query, &words(&text)) else { continue };
+        let role = match slot {
+            Slot::Message(entry) => entry.role,
+            _ => Role::System,
+        };
+        let (conversation, position) = (candidate.conversation, candidate.position);
+        found.push(Match { score, created_at: slot.created_at(), conversation, position, role, text });
+    }
+    Ok(found)
+}
+
+/// The demands on the entry's own columns.
+fn passes(row: &EntryRow, filter: &Filter) -> bool {
+    let role = if row.kind == MESSAGE { row.role.as_deref() } else { Some("system") };
+    let at = Time::parse(&row.created_at).unwrap_or_default();
+    filter.role.is_none_or(|wanted| role == Some(wanted.as_str()))
+        && filter.since.is_none_or(|since| at >= since)
+        && filter.until.is_none_or(|until| at < until)
+        && filter.evaluation.is_none_or(|id| row.evaluation.as_deref() == Some(id.as_bytes().as_slice()))
+}
+
+/// Which tools the entries of conversations are about; records are read once per search, and only when asked for.
+#[derive(Default)]
+struct Tools {
+    called: HashMap<ConversationId, HashMap<String, String>>,
+}
+
+impl Tools {
+    /// Whether an entry calls a tool of that name or answers one.
+    async fn used<R: Rows>(
+        &mut self,
+        rows: &mut R,
+        tenant: &Tenant,
+        row: &EntryRow,
+        slot: &Slot,
+        tool: &str,
+    ) -> Result<bool, StoreError> {
+        let Slot::Message(entry) = slot else { return Ok(false) };
+        if entry.tool_name().as_deref() == Some(tool) || entry.tool_calls().any(|call| call.name == *tool) {
+            return Ok(true);
+        }
+        let Some(id) = entry.tool_call_id() else { return Ok(false) };
+        if !self.called.contains_key(&row.conversation) {
+            let conversation = super::lineage::conversation(rows, tenant, &row.conversation).await?;
+            let lineage = Lineage::of(rows, &conversation).await?;
+            let record = read::record(rows, tenant, &lineage, conversation.head).await?;
+            let mut names = HashMap::new();
+            for slot in record.slots() {
+                let Slot::Message(entry) = slot else { continue };
+                for call in entry.tool_calls() {
+                    if let Some(id) = &call.call_id {
+                        names.insert(id.as_str().into_owned(), call.name.as_str().into_owned());
+                    }
+                }
+            }
+            self.called.insert(row.conversation.clone(), names);
+        }
+        let names = self.called.get(&row.conversation);
+        Ok(names.and_then(|names| names.get(&id)).is_some_and(|name| name == tool))
+    }
+}
+
+/// Where a term stands among words: the number of the word it begins with.
+fn places<'w>(term: &'w Term, text: &'w [Word]) -> impl Iterator<Item = usize> + 'w {
+    let fits = move |window: &[Word]| {
+        window.iter().zip(&term.words).enumerate().all(|(at, (word, wanted))| {
+            let last = at + 1 == term.words.len();
+            if term.prefix && last { word.text.starts_with(wanted.as_str()) } else { word.text == *wanted }
+        })
+    };
+    text.windows(term.words.len()).enumerate().filter(move |(_, window)| fits(window)).map(|(at, _)| at)
+}
+
+/// How well a text matches; none if it does not. Several mentions count more, in a long text less; like BM25 without the
+/// rarity of words, which depends on everything else in the store.
+fn score(query: &Query, text: &[Word]) -> Option<f64> {
+    if query.none.iter().any(|term| places(term, text).next().is_some()) {
+        return None;
+    }
+    let length = 0.25 + 0.75 * text.len() as f64 / USUAL_LENGTH;
+    let mut score = 0.0;
+    for term in &query.all {
+        let times = places(term, text).count() as f64;
+        if times == 0.0 {
+            return None;
+        }
+        score += times * 2.2 / (times + 1.2 * length);
+    }
+    Some(score)
+}
+
+async fn show<R: Rows>(rows: &mut R, query: &Query, found: Match) -> Result<Hit, StoreError> {
+    let conversation: Option<Conversation> = rows.get(vec![found.conversation.as_str().into()]).await?;
+    let conversation =
+        conversation.ok_or_else(|| StoreError::damaged("the conversation of a hit is missing"))?;
+    let lineage = Lineage::of(rows, &conversation).await?;
+    let below = found.position + 1;
+    let turn = lineage.count(rows, |scan: Scan| scan.is("role", "user").below("position", below)).await?;
+    Ok(Hit {
+        snippet: snippet(query, &found.text),
+        conversation: found.conversation,
+        recipient: conversation.recipient,
+        position: found.position,
+        role: found.role,
+        created_at: found.created_at,
+        turn,
+    })
+}
+
+/// The words around the first match on one line, matches marked.
+fn snippet(query: &Query, text: &str) -> String {
+    let all = words(text);
+    let mut marks: Vec<(usize, usize)> = Vec::new();
+    for term in &query.all {
+        for at in places(term, &all) {
+            let last = all.get(at + term.words.len() - 1);
+            marks.extend(all.get(at).zip(last).map(|(first, last)| (first.start, last.end)));
+        }
+    }
+    marks.sort_unstable();
+    let first = marks.first().map_or(0, |mark| mark.0);
+    let before: Vec<usize> = text.get(..first).unwrap_or_default().char_indices().map(|(at, _)| at).collect();
+    let start = before.len().checked_sub(SNIPPET / 2).and_then(|at| before.get(at).copied()).unwrap_or(0);
+    let mut shown = String::from(if start > 0 { "…" } else { "" });
+    let mut marks = marks.into_iter().peekable();
+    let mut open_until = None;
+    for (length, (at, letter)) in text.char_indices().skip_while(|(at, _)| *at < start).enumerate() {
+        if open_until.is_some_and(|end| at >= end) {
+            shown.push('»');
+            open_until = None;
+        }
+        if length >= SNIPPET && open_until.is_none() {
+            shown.push('…');
+            return shown;
+        }
+        while marks.next_if(|mark| mark.0 < at).is_some() {}
+        if open_until.is_none()
+            && let Some((_, end)) = marks.next_if(|mark| mark.0 == at)
+        {
+            shown.push('«');
+            open_until = Some(end);
+        }
+        shown.push(if letter.is_whitespace() || letter.is_control() { ' ' } else { letter });
+    }
+    if open_until.is_some() {
+        shown.push('»');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snippets_show_the_first_match_in_its_surroundings() {
+        let query = Query::parse("\"red pen*\" blue");
+        assert_eq!(snippet(&query, "A Red pencil\nand a blue one"), "A «Red pencil» and a «blue» one");
+        let long = format!("{} red pens {}", "word ".repeat(100), "more ".repeat(100));
+        let shown = snippet(&query, &long);
+        assert!(shown.starts_with('…') && shown.ends_with('…') && shown.contains("«red pens»"), "{shown}");
+        assert!(shown.chars().count() <= SNIPPET + 4);
+    }
+
+    #[test]
+    fn phrases_beginnings_and_exclusions_decide() {
+        let matches = |query: &str, text: &str| score(&Query::parse(query), &words(text)).is_some();
+        assert!(matches("\"red pen\"", "the red pen") && !matches("\"red pen\"", "the pen is red"));
+        assert!(matches("pen*", "pencil") && !matches("pen", "pencil"));
+        assert!(matches("pen -\"red pen\"", "red and pen") && !matches("pen -\"red pen\"", "a red pen"));
+        assert!(matches("東京", "私は東京にいる") && !matches("東京", "京東"));
+    }
+
+    #[test]
+    fn more_mentions_and_shorter_texts_rank_higher() {
+        let score = |text: &str| score(&Query::parse("pen"), &words(text)).unwrap_or_default();
+        assert!(score("pen pen") > score("pen and"));
+        assert!(score("pen") > score(&format!("pen {}", "filler ".repeat(80))));
+    }
+}

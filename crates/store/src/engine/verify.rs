@@ -1,0 +1,410 @@
+//! Verifying: whether the store says what was written.
+
+use std::collections::{BTreeSet, HashMap};
+
+use scrollback_core::{Link, PREFIX_START, Slot, body_hash, first_link, link_over, next_prefix};
+
+use super::append::summary_row;
+use super::calls;
+use super::lineage::{self, Lineage};
+use crate::body;
+use crate::conversation::Conversation;
+use crate::error::StoreError;
+use crate::id::{ConversationId, Tenant};
+use crate::rows::{Blob, CallRow, EntryRow, Rows, SummaryRow, TOMBSTONE};
+use crate::table::Scan;
+
+/// Something that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub conversation: ConversationId,
+    /// At which position, if it is about one.
+    pub position: Option<u64>,
+    /// What kind of problem.
+    pub problem: ProblemKind,
+    /// One line for people.
+    pub detail: String,
+}
+
+/// The kinds of [`Problem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProblemKind {
+    /// A position is not there.
+    MissingPosition,
+    /// An entry does not say what was written.
+    BodyChanged,
+    /// An entry does not follow from the one before it.
+    LinkBroken,
+    /// The conversation ends elsewhere than its last entry does, or than was noted elsewhere.
+    HeadMismatch,
+    /// An evaluation has a gap.
+    SequenceGap,
+    /// What is derived from the entries does not follow from them; can be rebuilt.
+    IndexStale,
+    /// A blob is not there.
+    BlobMissing,
+    /// A blob is not what it is named after.
+    BlobChanged,
+}
+
+impl ProblemKind {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProblemKind::MissingPosition => "missing_position",
+            ProblemKind::BodyChanged => "body_changed",
+            ProblemKind::LinkBroken => "link_broken",
+            ProblemKind::HeadMismatch => "head_mismatch",
+            ProblemKind::SequenceGap => "sequence_gap",
+            ProblemKind::IndexStale => "index_stale",
+            ProblemKind::BlobMissing => "blob_missing",
+            ProblemKind::BlobChanged => "blob_changed",
+        }
+    }
+}
+
+/// What verifying one conversation found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Messages looked at, erased ones included.
+    pub entries: u64,
+    /// Erased messages.
+    pub erased: u64,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+    /// Rows of derived tables that were written anew; only when that was asked for.
+    pub reindexed: u64,
+}
+
+/// Verifies the own entries of a conversation and what hangs on them.
+pub(crate) async fn verify<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    id: &ConversationId,
+) -> Result<Verified, StoreError> {
+    let conversation = lineage::conversation(rows, tenant, id).await?;
+    let lineage = Lineage::of(rows, &conversation).await?;
+    let own_from = conversation.fork_position.filter(|_| conversation.parent.is_some()).unwrap_or(0);
+    let mut check = Check::new(&conversation, own_from, &inherited(rows, &lineage, own_from).await?);
+
+    // Everything of the conversation, also what lies beyond its head.
+    let scan = Scan::new().equal("conversation_id", id.as_str()).ascending(&["position"]);
+    let own = rows.scan::<EntryRow>(scan).await?;
+    check.blobs(rows, &own).await?;
+    for row in &own {
+        check.row(row);
+    }
+    check.end();
+    check.sequences(rows, &lineage, &own).await?;
+    check.calls(rows, &lineage, own_from).await?;
+    check.summaries(rows).await?;
+    Ok(check.verified)
+}
+
+/// The links and the prefix before a fork's own entries.
+async fn inherited<R: Rows>(
+    rows: &mut R,
+    lineage: &Lineage,
+    own_from: u64,
+) -> Result<(Option<Link>, Link), StoreError> {
+    let root = lineage.segments.first().map(|segment| first_link(segment.conversation.as_str()));
+    if own_from == 0 {
+        return Ok((root, PREFIX_START));
+    }
+    let before = |scan: Scan| scan.below("position", own_from);
+    let link =
+        lineage.newest(rows, 1, before).await?.first().and_then(|row| row.link.as_slice().try_into().ok());
+    let said = lineage.newest(rows, 1, |scan| before(scan).present("prefix_hash")).await?;
+    let prefix = said.first().and_then(|row| row.prefix.as_deref()?.try_into().ok());
+    Ok((link, prefix.unwrap_or(PREFIX_START)))
+}
+
+struct Check<'c> {
+    conversation: &'c Conversation,
+    verified: Verified,
+    next: u64,
+    /// The link before the next entry, as it is written down.
+    link: Option<Link>,
+    prefix: Link,
+    blobs: HashMap<Link, Vec<u8>>,
+    slots: Vec<(u64, Slot)>,
+}
+
+impl<'c> Check<'c> {
+    fn new(conversation: &'c Conversation, own_from: u64, (link, prefix): &(Option<Link>, Link)) -> Self {
+        Check {
+            conversation,
+            verified: Verified::default(),
+            next: own_from,
+            link: *link,
+            prefix: *prefix,
+            blobs: HashMap::new(),
+            slots: Vec::new(),
+        }
+    }
+
+    fn problem(&mut self, position: Option<u64>, problem: ProblemKind, detail: impl Into<String>) {
+        let conversation = self.conversation.id.clone();
+        self.verified.problems.push(Problem { conversation, position, problem, detail: detail.into() });
+    }
+
+    /// Looks at every blob the entries refer to.
+    async fn blobs<R: Rows>(&mut self, rows: &mut R, own: &[EntryRow]) -> Result<(), StoreError> {
+        for row in own {
+            for hash in body::references(&row.body) {
+                if self.blobs.contains_key(&hash) {
+                    continue;
+                }
+                let key = vec![self.conversation.tenant.as_str().into(), (&hash).into()];
+                match rows.get::<Blob>(key).await? {
+                    None => self.problem(
+                        Some(row.position),
+                        ProblemKind::BlobMissing,
+                        format!("the blob {} is not there", body::hex(&hash)),
+                    ),
+                    Some(blob) => match body::unpack(&blob) {
+                        Ok(bytes) => {
+                            self.blobs.insert(hash, bytes);
+                        }
+                        Err(error) => {
+                            self.problem(Some(row.position), ProblemKind::BlobChanged, error.to_string());
+                        }
+                    },
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One entry: its place, its body, both chains.
+    fn row(&mut self, row: &EntryRow) {
+        if row.position > self.next {
+            let (first, last) = (self.next, row.position - 1);
+            self.problem(
+                Some(first),
+                ProblemKind::MissingPosition,
+                format!("positions {first} to {last} are not there"),
+            );
+            self.link = None;
+        }
+        if row.position < self.next {
+            let detail = "the entry stands below the place at which its conversation begins";
+            self.problem(Some(row.position), ProblemKind::LinkBroken, detail);
+        }
+        self.next = self.next.max(row.position + 1);
+        if row.kind != crate::rows::DECISION && row.role.is_some() {
+            self.verified.entries += 1;
+            self.verified.erased += u64::from(row.kind == TOMBSTONE);
+        }
+        let Some((hash, slot)) = self.body(row) else {
+            // What follows cannot be judged by what cannot be read.
+            self.link = row.link.as_slice().try_into().ok();
+            self.prefix =
+                row.prefix.as_deref().and_then(|prefix| prefix.try_into().ok()).unwrap_or(self.prefix);
+            return;
+        };
+        self.chains(row, &slot, &hash);
+        self.slots.push((row.position, slot));
+    }
+
+    fn body(&mut self, row: &EntryRow) -> Option<(Link, Slot)> {
+        let position = Some(row.position);
+        let slot = match body::read(row, &self.blobs) {
+            Ok(slot) => slot,
+            Err(why) => {
+                let told = self.verified.problems.iter().any(|problem| problem.position == position);
+                if !told {
+                    self.problem(
+                        position,
+                        ProblemKind::BodyChanged,
+                        format!("the entry cannot be read: {why}"),
+                    );
+                }
+                return None;
+            }
+        };
+        let Ok(written) = row.body_hash.as_slice().try_into() else {
+            self.problem(position, ProblemKind::BodyChanged, "the hash of the entry is none");
+            return None;
+        };
+        if row.kind != TOMBSTONE && body_hash(row.position, &slot) != written {
+            self.problem(position, ProblemKind::BodyChanged, "the entry is not what its hash was made of");
+        }
+        Some((written, slot))
+    }
+
+    fn chains(&mut self, row: &EntryRow, slot: &Slot, hash: &Link) {
+        let position = Some(row.position);
+        let link: Option<Link> = row.link.as_slice().try_into().ok();
+        if let Some(before) = &self.link
+            && link != Some(link_over(before, row.position, slot, hash))
+        {
+            self.problem(
+                position,
+                ProblemKind::LinkBroken,
+                "the entry does not follow from the one before it",
+            );
+        }
+        self.link = link;
+        let prefix: Option<Link> = row.prefix.as_deref().and_then(|prefix| prefix.try_into().ok());
+        let said = match slot {
+            Slot::Message(entry) => next_prefix(&self.prefix, entry),
+            // What was erased is taken at its word.
+            Slot::Erased(_) => prefix,
+            Slot::Decision(..) => None,
+        };
+        if prefix != said || row.prefix.is_some() != prefix.is_some() {
+            self.problem(
+                position,
+                ProblemKind::LinkBroken,
+                "the chain over what was said does not hold here",
+            );
+        }
+        self.prefix = prefix.unwrap_or(self.prefix);
+    }
+
+    /// The conversation's own idea of where it ends.
+    fn end(&mut self) {
+        let (next, head) = (self.next, self.conversation.head);
+        if next < head {
+            let detail = format!("positions {next} to {} are not there", head - 1);
+            self.problem(Some(next), ProblemKind::MissingPosition, detail);
+        } else if next > head {
+            let detail = format!("the conversation ends at {head}, its entries at {next}");
+            self.problem(None, ProblemKind::HeadMismatch, detail);
+        } else if self.link.is_some_and(|link| link != self.conversation.head_link) {
+            self.problem(
+                None,
+                ProblemKind::HeadMismatch,
+                "the link of the conversation is not that of its last entry",
+            );
+        } else if self.prefix != self.conversation.head_prefix {
+            self.problem(
+                None,
+                ProblemKind::HeadMismatch,
+                "the prefix of the conversation is not that of its last entry",
+            );
+        }
+    }
+
+    /// Evaluations count without gaps, in forks from where their ancestors had come.
+    async fn sequences<R: Rows>(
+        &mut self,
+        rows: &mut R,
+        lineage: &Lineage,
+        own: &[EntryRow],
+    ) -> Result<(), StoreError> {
+        let mut next: HashMap<Vec<u8>, u64> = HashMap::new();
+        let ancestors = lineage.ancestors();
+        for row in own {
+            let (Some(evaluation), Some(found)) = (&row.evaluation, row.sequence) else { continue };
+            if !next.contains_key(evaluation) {
+                let start = if ancestors.segments.is_empty() {
+                    0
+                } else {
+                    ancestors.next_sequence(rows, evaluation).await?
+                };
+                next.insert(evaluation.clone(), start);
+            }
+            let expected = next.entry(evaluation.clone()).or_default();
+            let wanted = *expected;
+            *expected = found + 1;
+            if found != wanted {
+                let detail = format!("number {found} of its evaluation where {wanted} should be");
+                self.problem(Some(row.position), ProblemKind::SequenceGap, detail);
+            }
+        }
+        Ok(())
+    }
+
+    /// The table of calls says what the entries say.
+    async fn calls<R: Rows>(
+        &mut self,
+        rows: &mut R,
+        lineage: &Lineage,
+        own_from: u64,
+    ) -> Result<(), StoreError> {
+        if !self.verified.problems.is_empty() {
+            return Ok(());
+        }
+        let mut slots = Vec::new();
+        if own_from > 0 {
+            let before = super::read::range(rows, &self.conversation.tenant, lineage, 0, own_from).await?;
+            slots.extend(before.into_iter().map(|placed| (placed.position, placed.slot)));
+        }
+        slots.append(&mut self.slots.clone());
+        let scan = Scan::new().equal("conversation_id", self.conversation.id.as_str());
+        let stored = rows.scan::<CallRow>(scan.ascending(&["call_id", "position"])).await?;
+        let wanted = calls::wanted(&self.conversation.id, own_from, &slots, &stored);
+        let only = |these: &[CallRow], others: &[CallRow]| -> BTreeSet<u64> {
+            these.iter().filter(|call| !others.contains(call)).map(|call| call.position).collect()
+        };
+        for position in &only(&wanted, &stored) | &only(&stored, &wanted) {
+            self.problem(Some(position), ProblemKind::IndexStale, "the table of calls says something else");
+        }
+        Ok(())
+    }
+
+    /// The table of summaries says what the entries say.
+    async fn summaries<R: Rows>(&mut self, rows: &mut R) -> Result<(), StoreError> {
+        let derived: Vec<SummaryRow> = self
+            .slots
+            .iter()
+            .filter_map(|(position, slot)| match slot {
+                Slot::Decision(decision, at) => summary_row(self.conversation, *position, decision, *at),
+                _ => None,
+            })
+            .collect();
+        let scan =
+            Scan::new().equal("conversation_id", self.conversation.id.as_str()).ascending(&["position"]);
+        let stored = rows.scan::<SummaryRow>(scan).await?;
+        if derived != stored {
+            let position = derived.iter().chain(&stored).map(|row| row.position).min();
+            self.problem(position, ProblemKind::IndexStale, "the table of summaries says something else");
+        }
+        Ok(())
+    }
+}
+
+/// Writes everything derived anew: calls, summaries, words. Returns how many rows changed.
+pub(crate) async fn reindex<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    id: &ConversationId,
+) -> Result<u64, StoreError> {
+    let conversation = super::commit::locked(rows, tenant, id).await?;
+    let lineage = Lineage::of(rows, &conversation).await?;
+    let own_from = conversation.fork_position.filter(|_| conversation.parent.is_some()).unwrap_or(0);
+    let places = super::read::range(rows, tenant, &lineage, 0, conversation.head).await?;
+    let slots: Vec<(u64, Slot)> = places.into_iter().map(|placed| (placed.position, placed.slot)).collect();
+    let of_conversation = || Scan::new().equal("conversation_id", id.as_str());
+    let mut changed = 0;
+
+    changed += calls::rebuild(rows, id, own_from, &slots).await?;
+    let own = || slots.iter().filter(|(position, _)| *position >= own_from);
+    let wanted: Vec<SummaryRow> = own()
+        .filter_map(|(position, slot)| match slot {
+            Slot::Decision(decision, at) => summary_row(&conversation, *position, decision, *at),
+            _ => None,
+        })
+        .collect();
+    let stored = rows.scan::<SummaryRow>(of_conversation().ascending(&["position"])).await?;
+    if wanted != stored {
+        for summary in &stored {
+            rows.remove::<SummaryRow>(vec![id.as_str().into(), summary.position.into()]).await?;
+        }
+        rows.add(&wanted).await?;
+        changed += wanted.len().max(stored.len()) as u64;
+    }
+    for (position, slot) in own() {
+        rows.unindex(id, *position).await?;
+        if let Some(text) = super::read::searchable(slot) {
+            let words = crate::words::index_words(&text);
+            if !words.is_empty() {
+                rows.index(id, *position, &words).await?;
+            }
+        }
+    }
+    Ok(changed)
+}

@@ -1,0 +1,76 @@
+//! Durable records: everything `scrollback-core` can view, kept on disk.
+//!
+//! - A [`Store`] keeps conversations. [`open`] finds it by URL: one SQLite file ([`Sqlite`], the default), a PostgreSQL
+//!   database for many machines ([`Postgres`]), or [`Memory`]. All three pass the same [`conformance`] suite.
+//! - [`Tx`] is what one commit writes, as a value. [`Store::commit`] writes all of it or nothing, and answers once it is
+//!   durable. An entry with the same evaluation and sequence and the same body is a repeat and changes nothing.
+//! - A [`Recipient`] is whom a conversation is with; [`history()`] is what is handed to a model about it, [`compact()`]
+//!   replaces its older turns by a summary, [`FollowUps`] says when to get in touch.
+//! - Both chains of `scrollback-core` run through every record: one makes tampering evident ([`Store::verify`]), the other
+//!   finds the conversation a list of messages continues ([`Store::find_prefix`]).
+//! - [`Store::search`] finds everything ever said; [`import`] and [`export`] read and write other tools' files.
+//!
+//! The store reads no clock: times are given by the caller. What it means is written once, in `engine`, over the few things
+//! a database can do with rows; SQL is in `sql`, `sqlite` and `postgres`, and nowhere else.
+//!
+//! ```
+//! use scrollback_core::{Entry, Role, Time};
+//! use scrollback_store::{Expected, NewEntry, Recipient, Tenant, open};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let store = open("sqlite::memory:", Time(0)).await?;
+//! let (tenant, anna) = (Tenant::default(), Recipient::parse("anna")?);
+//! let said = NewEntry::evaluation([Entry::text(Role::User, "hello"), Entry::text(Role::Assistant, "hi")], Time(0));
+//! let appended = store.append_for(&tenant, Time(0), &anna, Expected::At(0), said).await?;
+//! assert_eq!((appended.first, appended.last), (0, 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod backend;
+mod body;
+mod compact;
+pub mod conformance;
+mod conversation;
+mod engine;
+mod entry;
+mod error;
+pub mod export;
+mod history;
+mod id;
+pub mod import;
+mod memory;
+mod postgres;
+mod rows;
+mod run;
+mod run_rows;
+mod search;
+mod sql;
+mod sqlite;
+mod store;
+mod table;
+mod tx;
+mod url;
+mod words;
+
+pub use body::{hex, unhex};
+pub use compact::{Compaction, Offline, Plan, Summarizer, Writing, compact, plan, settle, summary_input};
+pub use conversation::{Conversation, FollowUp, FollowUps, NewConversation, Settings, Status};
+pub use engine::calls::PendingCall;
+pub use engine::commit::Leased;
+pub use engine::erase::{Erase, ErasedCount};
+pub use engine::fork::Branch;
+pub use engine::verify::{Problem, ProblemKind, Verified};
+pub use entry::{Appended, Expected, NewEntry, Placed};
+pub use error::{ErrorKind, StoreError};
+pub use history::{History, history};
+pub use id::{ConversationId, Recipient, Tenant, new_evaluation};
+pub use memory::Memory;
+pub use postgres::Postgres;
+pub use run::{Alias, Evaluation, Event, Key, Lease, Run, Sent, Span, Step};
+pub use search::{Cursor, Filter, Hit, Hits, Query};
+pub use sqlite::{Access, Durability, GooseSession, Options, Sqlite, read_goose};
+pub use store::{Answer, Listing, Page, Recent, Store, Summary, Which};
+pub use tx::{Committed, Tx};
+pub use url::{Url, open, open_for};

@@ -1,0 +1,264 @@
+//! The store in memory: for tests, and for records that need not last. A model of what the databases must do, with none of
+//! their code.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use imbl::OrdMap;
+use scrollback_core::Link;
+
+use crate::backend::{Backend, Job, Whose, Working};
+use crate::conversation::Conversation;
+use crate::engine::copy;
+use crate::error::{ErrorKind, StoreError};
+use crate::id::{ConversationId, Recipient, Tenant};
+use crate::rows::{Blob, Rows};
+use crate::search::{Candidate, Wanted};
+use crate::store::Answer;
+use crate::table::{Cells, Demand, Scan, Table, Value};
+
+/// A store that lives as long as its process.
+///
+/// ```
+/// use scrollback_core::{Entry, Role, Time};
+/// use scrollback_store::{Expected, Memory, NewEntry, Recipient, Store, Tenant};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let store: Box<dyn Store> = Box::new(Memory::new());
+/// let (tenant, anna, now) = (Tenant::default(), Recipient::parse("anna")?, Time(0));
+/// let said = NewEntry::evaluation([Entry::text(Role::User, "hello")], now);
+/// let appended = store.append_for(&tenant, now, &anna, Expected::Any, said).await?;
+/// assert_eq!((appended.first, appended.last), (0, 0));
+/// assert_eq!(store.record(&tenant, &appended.conversation, None).await?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct Memory {
+    state: Mutex<Tables>,
+}
+
+impl Memory {
+    /// An empty store.
+    pub fn new() -> Self {
+        Memory::default()
+    }
+}
+
+/// All rows, by table and key. A copy costs nothing, so a transaction is a copy that takes the original's place.
+#[derive(Clone, Default)]
+pub(crate) struct Tables {
+    rows: OrdMap<(&'static str, Vec<Value>), Vec<Value>>,
+    words: OrdMap<(String, u64), Vec<String>>,
+}
+
+/// Runs a future that never waits.
+pub(crate) fn finish<T>(mut work: Working<'_, T>) -> Result<T, StoreError> {
+    match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(StoreError::new(ErrorKind::Io, "an embedded store had to wait")),
+    }
+}
+
+impl Backend for Memory {
+    type Rows = Tables;
+
+    fn place(&self) -> String {
+        "memory".into()
+    }
+
+    fn write<T: Send + 'static>(&self, _: Whose, job: Job<Tables, T>) -> Answer<'_, T> {
+        let run = || {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut copy = state.clone();
+            let done = finish(job(&mut copy))?;
+            *state = copy;
+            Ok(done)
+        };
+        let done = run();
+        Box::pin(async move { done })
+    }
+
+    fn read<T: Send + 'static>(&self, _: Whose, job: Job<Tables, T>) -> Answer<'_, T> {
+        let mut copy = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Box::pin(async move { finish(job(&mut copy)) })
+    }
+
+    fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
+        let path = path.to_path_buf();
+        Box::pin(async move {
+            let tables = self.read(Whose::All, Box::new(|rows| Box::pin(copy::read(rows)))).await?;
+            copy::into_file(&path, tables).await
+        })
+    }
+}
+
+fn column<T: Table>(name: &str) -> usize {
+    T::COLUMNS.iter().position(|column| *column == name).unwrap_or(usize::MAX)
+}
+
+fn meets<T: Table>(cells: &[Value], demand: &Demand) -> bool {
+    let cell = |name: &str| cells.get(column::<T>(name)).unwrap_or(&Value::Null);
+    match demand {
+        Demand::Equal(name, value) => cell(name) == value,
+        Demand::Is(name, word) => *cell(name) == Value::from(*word),
+        Demand::Below(name, value) => *cell(name) != Value::Null && cell(name) < value,
+        Demand::From(name, value) => *cell(name) != Value::Null && cell(name) >= value,
+        Demand::Absent(name) => *cell(name) == Value::Null,
+        Demand::Present(name) => *cell(name) != Value::Null,
+    }
+}
+
+impl Tables {
+    /// The rows that meet demands, by key. What the first columns of the key must be narrows the search.
+    fn meeting<T: Table>(&self, scan: &Scan) -> Vec<Vec<Value>> {
+        let mut start = Vec::new();
+        for name in T::COLUMNS.iter().take(T::KEY) {
+            let equal = scan.demands.iter().find_map(|demand| match demand {
+                Demand::Equal(column, value) if column == name => Some(value),
+                _ => None,
+            });
+            match equal {
+                Some(value) => start.push(value.clone()),
+                None => break,
+            }
+        }
+        let known = start.len();
+        self.rows
+            .range((T::NAME, start.clone())..)
+            .take_while(|((table, key), _)| *table == T::NAME && key.get(..known) == Some(start.as_slice()))
+            .filter(|(_, cells)| scan.demands.iter().all(|demand| meets::<T>(cells, demand)))
+            .map(|(_, cells)| cells.clone())
+            .collect()
+    }
+}
+
+impl Rows for Tables {
+    async fn get<T: Table>(&mut self, key: Vec<Value>) -> Result<Option<T>, StoreError> {
+        let cells = self.rows.get(&(T::NAME, key)).cloned();
+        cells.map(|cells| T::read(Cells::new(T::NAME, cells))).transpose()
+    }
+
+    async fn put<T: Table + Sync>(&mut self, row: &T) -> Result<(), StoreError> {
+        self.rows.insert((T::NAME, row.key()), row.cells());
+        Ok(())
+    }
+
+    async fn add<T: Table + Sync>(&mut self, rows: &[T]) -> Result<(), StoreError> {
+        for row in rows {
+            if self.rows.insert((T::NAME, row.key()), row.cells()).is_some() {
+                let message = format!("a row of {} is there already", T::NAME);
+                return Err(StoreError::new(ErrorKind::Exists, message));
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove<T: Table>(&mut self, key: Vec<Value>) -> Result<(), StoreError> {
+        self.rows.remove(&(T::NAME, key));
+        Ok(())
+    }
+
+    async fn scan<T: Table>(&mut self, scan: Scan) -> Result<Vec<T>, StoreError> {
+        let order: Vec<usize> = scan.order.iter().map(|name| column::<T>(name)).collect();
+        let place = |cells: &Vec<Value>| -> Vec<Value> {
+            order.iter().map(|at| cells.get(*at).cloned().unwrap_or(Value::Null)).collect()
+        };
+        let mut found = self.meeting::<T>(&scan);
+        if let Some(after) = &scan.after {
+            found.retain(|cells| if scan.descending { place(cells) < *after } else { place(cells) > *after });
+        }
+        found.sort_by_key(|cells| place(cells));
+        if scan.descending {
+            found.reverse();
+        }
+        found.truncate(scan.limit.unwrap_or(usize::MAX));
+        found.into_iter().map(|cells| T::read(Cells::new(T::NAME, cells))).collect()
+    }
+
+    async fn count<T: Table>(&mut self, scan: Scan) -> Result<u64, StoreError> {
+        Ok(self.meeting::<T>(&scan).len() as u64)
+    }
+
+    async fn lock(&mut self, conversation: &ConversationId) -> Result<Option<Conversation>, StoreError> {
+        self.get(vec![conversation.as_str().into()]).await
+    }
+
+    async fn lock_name(&mut self, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn refer(&mut self, blob: &Blob) -> Result<(), StoreError> {
+        let known: Option<Blob> = self.get(blob.key()).await?;
+        let refs = known.map_or(0, |known| known.refs) + 1;
+        self.put(&Blob { refs, ..blob.clone() }).await
+    }
+
+    async fn release(&mut self, tenant: &Tenant, hash: &Link) -> Result<(), StoreError> {
+        let key = vec![tenant.as_str().into(), hash.into()];
+        match self.get::<Blob>(key.clone()).await? {
+            Some(blob) if blob.refs > 1 => self.put(&Blob { refs: blob.refs - 1, ..blob }).await,
+            _ => self.remove::<Blob>(key).await,
+        }
+    }
+
+    async fn index(
+        &mut self,
+        conversation: &ConversationId,
+        position: u64,
+        words: &[String],
+    ) -> Result<(), StoreError> {
+        self.words.insert((conversation.to_string(), position), words.to_vec());
+        Ok(())
+    }
+
+    async fn unindex(&mut self, conversation: &ConversationId, position: u64) -> Result<(), StoreError> {
+        self.words.remove(&(conversation.to_string(), position));
+        Ok(())
+    }
+
+    async fn find(&mut self, wanted: &Wanted) -> Result<Vec<Candidate>, StoreError> {
+        let has = |words: &[String], (word, prefix): &(String, bool)| {
+            words.iter().any(|own| if *prefix { own.starts_with(word.as_str()) } else { own == word })
+        };
+        let fits = |words: &[String]| {
+            wanted.all.iter().all(|word| has(words, word)) && !wanted.none.iter().any(|word| has(words, word))
+        };
+        let mut conversations: BTreeMap<String, Option<Conversation>> = BTreeMap::new();
+        let mut found = Vec::new();
+        let matching: Vec<(String, u64)> =
+            self.words.iter().filter(|(_, words)| fits(words)).map(|(place, _)| place.clone()).collect();
+        for (id, position) in matching {
+            if !conversations.contains_key(&id) {
+                let row: Option<Conversation> = self.get(vec![id.as_str().into()]).await?;
+                let row = row.filter(|row| {
+                    row.tenant == wanted.tenant
+                        && wanted.status.is_none_or(|status| row.status() == status)
+                        && wanted.conversation.as_ref().is_none_or(|id| row.id.as_str() == id)
+                        && wanted.recipient.is_none_or_equal(row.recipient.as_ref().map(Recipient::as_str))
+                });
+                conversations.insert(id.clone(), row);
+            }
+            if let Some(Some(row)) = conversations.get(&id) {
+                found.push(Candidate { conversation: row.id.clone(), position });
+            }
+        }
+        found.reverse();
+        found.truncate(wanted.limit);
+        Ok(found)
+    }
+}
+
+/// Whether a wish is met; no wish is.
+trait Wish {
+    fn is_none_or_equal(&self, found: Option<&str>) -> bool;
+}
+
+impl Wish for Option<String> {
+    fn is_none_or_equal(&self, found: Option<&str>) -> bool {
+        self.is_none() || self.as_deref() == found
+    }
+}

@@ -1,0 +1,146 @@
+//! The embedded store: one SQLite file.
+//!
+//! One thread writes and commits all who wait with one sync; a few threads read, each on a connection of its own. Several
+//! processes may use one file on a local disk: every write takes the file's lock before it reads.
+
+mod backup;
+mod connection;
+mod goose;
+mod open;
+mod writer;
+
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use scrollback_core::Time;
+
+use crate::backend::{Backend, Job, Whose};
+use crate::error::{ErrorKind, StoreError};
+use crate::store::Answer;
+use open::Location;
+use writer::{Asked, Limits, Queue};
+
+pub use goose::{GooseSession, read_goose};
+pub use open::{Access, Durability, Options};
+
+/// Connections that read. More would only wait for the same disk.
+const READERS: usize = 4;
+
+/// A store in a SQLite file, or in memory.
+pub struct Sqlite {
+    place: String,
+    location: Location,
+    /// None once the store is closing.
+    writer: Option<Queue>,
+    /// None for a database in memory, which has one connection.
+    readers: Option<Queue>,
+    /// Those that read, then the one that writes.
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Sqlite {
+    /// Opens a file, making it if it is not there. The folder must exist.
+    pub fn open(path: &Path, now: Time) -> Result<Self, StoreError> {
+        Sqlite::open_with(path, &Options::default(), now)
+    }
+
+    /// Opens a file in another way.
+    pub fn open_with(path: &Path, options: &Options, now: Time) -> Result<Self, StoreError> {
+        let location = Location::File(path.to_path_buf());
+        let connection = open::writer(&location, options, now)?;
+        let (writer, thread) = writer::start(connection, Limits::default())?;
+        let (readers, mut threads) = readers(path)?;
+        threads.push(thread);
+        let place = format!("sqlite:{}", path.display());
+        Ok(Sqlite { place, location, writer: Some(writer), readers: Some(readers), threads })
+    }
+
+    /// A database that lives as long as the value.
+    pub fn in_memory(now: Time) -> Result<Self, StoreError> {
+        let location = Location::Memory;
+        let connection = open::writer(&location, &Options::default(), now)?;
+        let (writer, thread) = writer::start(connection, Limits::default())?;
+        let place = "sqlite::memory:".into();
+        Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads: vec![thread] })
+    }
+
+    fn send<T: Send + 'static>(queue: Option<&Queue>, job: Job<Connection, T>) -> Answer<'static, T> {
+        let (asked, answer) = Asked::new(job);
+        let gone = || StoreError::new(ErrorKind::Io, "a thread of the store has ended");
+        let sent = queue.ok_or_else(gone).and_then(|queue| queue.send(Box::new(asked)).map_err(|_| gone()));
+        Box::pin(async move {
+            sent?;
+            answer.await.map_err(|_| gone())?
+        })
+    }
+}
+
+impl Drop for Sqlite {
+    /// Waits for what is under way, then closes the file.
+    fn drop(&mut self) {
+        // The writer ends last: only whoever may write can put the log away.
+        let writer = self.threads.pop();
+        self.readers = None;
+        for reader in self.threads.drain(..) {
+            let _ = reader.join();
+        }
+        self.writer = None;
+        let _ = writer.map(JoinHandle::join);
+    }
+}
+
+fn readers(path: &Path) -> Result<(Queue, Vec<JoinHandle<()>>), StoreError> {
+    let (queue, waiting) = sync_channel(Limits::default().queue);
+    let waiting = Arc::new(Mutex::new(waiting));
+    let start = |_| {
+        let path = path.to_path_buf();
+        writer::read_on(move || open::reader(&path), Arc::clone(&waiting))
+    };
+    let threads = (0..READERS).map(start).collect::<Result<_, _>>()?;
+    Ok((queue, threads))
+}
+
+impl Backend for Sqlite {
+    type Rows = Connection;
+
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+
+    fn write<T: Send + 'static>(&self, _: Whose, job: Job<Connection, T>) -> Answer<'_, T> {
+        Sqlite::send(self.writer.as_ref(), job)
+    }
+
+    fn read<T: Send + 'static>(&self, _: Whose, job: Job<Connection, T>) -> Answer<'_, T> {
+        Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
+    }
+
+    fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
+        let path = path.to_path_buf();
+        let job: Job<Connection, ()> = Box::new(move |connection: &mut Connection| {
+            let copied = backup::copy(connection, &path);
+            Box::pin(async move { copied })
+        });
+        Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
+    }
+
+    /// What was erased stays in the log until a checkpoint overwrites it.
+    fn scrub(&self) -> Answer<'_, ()> {
+        let Location::File(path) = self.location.clone() else { return Box::pin(async { Ok(()) }) };
+        Box::pin(async move {
+            // A connection of its own: a checkpoint cannot run inside the writer's transaction.
+            let connection = Connection::open(&path).map_err(|error| connection::failed(&error))?;
+            let settle = || -> rusqlite::Result<()> {
+                connection.busy_timeout(std::time::Duration::from_secs(5))?;
+                connection.pragma_update(None, "secure_delete", true)?;
+                // The index of words only marks what was removed, until its parts are merged.
+                connection.execute("insert into entries_fts (entries_fts) values ('optimize')", [])?;
+                connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
+            };
+            settle().map_err(|error| connection::failed(&error))
+        })
+    }
+}

@@ -1,0 +1,268 @@
+//! Opening a file: only ours, only when it can be kept safely, and never altered when it is refused.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use scrollback_core::Time;
+
+use super::connection::failed;
+use crate::error::{ErrorKind, StoreError};
+use crate::id::new_evaluation;
+
+/// Marks a file as ours: `SCRB`.
+const APPLICATION_ID: i32 = 0x5343_5242;
+
+/// Older libraries can lose commits when two connections write and checkpoint at once.
+const OLDEST_LIBRARY: i32 = 3_051_003;
+
+/// How long a writer waits for another process.
+const BUSY: Duration = Duration::from_secs(30);
+
+/// The schema, step by step. A step is never changed once it was released; the next one is added.
+const STEPS: [&str; 1] = [include_str!("schema_1.sql")];
+
+/// How a file is opened. The defaults are the safe ones; the others exist so that trials can show that they matter.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whether a commit waits for the disk.
+    pub durability: Durability,
+    /// Steps of the schema after the known ones.
+    pub further_steps: Vec<String>,
+    /// Whether the file may be written.
+    pub access: Access,
+}
+
+/// Whether a commit waits for the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Every commit is synced before it is acknowledged.
+    #[default]
+    Full,
+    /// Syncs are left to checkpoints: a power failure loses acknowledged commits. The failing control of a trial.
+    Lazy,
+}
+
+/// Whether a file may be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Made if it is not there, migrated if it is old.
+    #[default]
+    Write,
+    /// Only read, never migrated.
+    Read,
+}
+
+/// Where a store lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Location {
+    Memory,
+    File(PathBuf),
+}
+
+/// Opens the connection that writes: checks that the file is ours, and brings its schema up to date.
+pub(super) fn writer(location: &Location, options: &Options, now: Time) -> Result<Connection, StoreError> {
+    if rusqlite::version_number() < OLDEST_LIBRARY {
+        let message = format!("SQLite {} can lose commits; 3.51.3 or newer is needed", rusqlite::version());
+        return Err(StoreError::new(ErrorKind::OpenFailed, message));
+    }
+    let connection = match location {
+        Location::Memory => Connection::open_in_memory().map_err(|error| failed(&error))?,
+        Location::File(path) => open_file(path, options)?,
+    };
+    settle(&connection, options).map_err(|error| failed(&error))?;
+    match options.access {
+        Access::Write => migrate(&connection, location, options, now)?,
+        Access::Read => current(&connection, options)?,
+    }
+    Ok(connection)
+}
+
+/// Opens a connection that reads.
+pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| at(path, &failed(&error)))?;
+    connection.busy_timeout(BUSY).map_err(|error| failed(&error))?;
+    connection.set_prepared_statement_cache_capacity(128);
+    connection.pragma_update(None, "query_only", true).map_err(|error| failed(&error))?;
+    Ok(connection)
+}
+
+/// An error with the file it is about.
+fn at(path: &Path, error: &StoreError) -> StoreError {
+    StoreError::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn open_file(path: &Path, options: &Options) -> Result<Connection, StoreError> {
+    let known = path.exists();
+    if known {
+        // Looked at before anything is opened for writing: a foreign file keeps every byte and its time.
+        ours(path)?;
+    } else if options.access == Access::Read {
+        return Err(at(path, &StoreError::new(ErrorKind::OpenFailed, "there is no such file")));
+    } else if let Some(folder) =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+    {
+        let message = format!("the folder {} does not exist", folder.display());
+        return Err(at(path, &StoreError::new(ErrorKind::OpenFailed, message)));
+    }
+    let mut flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags |= match options.access {
+        Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+    };
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| at(path, &failed(&error)))?;
+    let writable = !connection.is_readonly("main").map_err(|error| at(path, &failed(&error)))?;
+    if options.access == Access::Write && !writable {
+        return Err(at(path, &StoreError::new(ErrorKind::ReadOnly, "the file cannot be written")));
+    }
+    Ok(connection)
+}
+
+/// Whether an existing file is a store, or still empty. Reads the header itself: opening a file as a database may already
+/// write beside it.
+fn ours(path: &Path) -> Result<(), StoreError> {
+    use std::io::Read;
+    let io = |error: &std::io::Error| {
+        let reason = error.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
+        at(path, &StoreError::new(ErrorKind::OpenFailed, reason))
+    };
+    let mut header = [0; 100];
+    let mut file = std::fs::File::open(path).map_err(|error| io(&error))?;
+    let mut length = 0;
+    while let Some(rest) = header.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest).map_err(|error| io(&error))? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    // A process that was killed while making the file leaves it empty, its first pages in the log.
+    if length == 0 {
+        return Ok(());
+    }
+    let foreign = |what: &str| Err(at(path, &StoreError::new(ErrorKind::ForeignFile, what)));
+    if length < header.len() || !header.starts_with(b"SQLite format 3\0") {
+        return foreign("this is no database");
+    }
+    let id = header.get(68..72).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_be_bytes);
+    let empty = header.get(40..44) == Some(&[0; 4]);
+    if id == APPLICATION_ID || id == 0 && empty {
+        Ok(())
+    } else {
+        foreign("this is a database of something else")
+    }
+}
+
+/// The settings of a connection that writes.
+fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(128);
+    if options.access == Access::Write {
+        connection.query_row("pragma journal_mode = wal", [], |_| Ok(()))?;
+    }
+    let synchronous = match options.durability {
+        Durability::Full => "full",
+        Durability::Lazy => "normal",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "secure_delete", true)
+}
+
+fn version(connection: &Connection) -> Result<usize, StoreError> {
+    let version: i64 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(|error| failed(&error))?;
+    usize::try_from(version)
+        .map_err(|_| StoreError::new(ErrorKind::ForeignFile, "the schema's version is none"))
+}
+
+fn newer(found: usize, known: usize) -> StoreError {
+    let message = format!("the store has schema {found}, this program knows {known}; use a newer scrollback");
+    StoreError::new(ErrorKind::SchemaNewer, message)
+}
+
+/// A file that is only read must be of this version.
+fn current(connection: &Connection, options: &Options) -> Result<(), StoreError> {
+    let (found, known) = (version(connection)?, STEPS.len() + options.further_steps.len());
+    match found.cmp(&known) {
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(newer(found, known)),
+        std::cmp::Ordering::Less => {
+            let message =
+                format!("the store has schema {found} and may only be read; it must be migrated to {known}");
+            Err(StoreError::new(ErrorKind::ReadOnly, message))
+        }
+    }
+}
+
+/// Brings the schema up to date, each step in a transaction of its own. An old file is copied first.
+fn migrate(
+    connection: &Connection,
+    location: &Location,
+    options: &Options,
+    now: Time,
+) -> Result<(), StoreError> {
+    let steps: Vec<&str> =
+        STEPS.into_iter().chain(options.further_steps.iter().map(String::as_str)).collect();
+    let found = version(connection)?;
+    if found > steps.len() {
+        return Err(newer(found, steps.len()));
+    }
+    if found > 0 && found < steps.len() {
+        keep_a_copy(connection, location, found)?;
+    }
+    for (number, step) in (1_i64..).zip(&steps).skip(found) {
+        let run = || -> rusqlite::Result<()> {
+            connection.execute_batch("begin immediate")?;
+            // Another process may have been faster.
+            let now_at: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            if now_at >= number {
+                return connection.execute_batch("rollback");
+            }
+            connection.execute_batch(step)?;
+            if number == 1 {
+                connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+                let facts = [("created_at", now.to_string()), ("store_id", new_evaluation().to_string())];
+                for (key, value) in facts {
+                    connection.execute("insert into meta (key, value) values (?1, ?2)", [key, &value])?;
+                }
+            }
+            connection.execute(
+                "insert into meta (key, value) values ('schema_version', ?1) \
+                 on conflict (key) do update set value = excluded.value",
+                [number.to_string()],
+            )?;
+            connection.pragma_update(None, "user_version", number)?;
+            connection.execute_batch("commit")
+        };
+        run().map_err(|error| {
+            let _ = connection.execute_batch("rollback");
+            failed(&error)
+        })?;
+    }
+    Ok(())
+}
+
+/// Copies a file to `NAME.v<old>.bak` before it is migrated. A copy that is there was made by a migration that did not
+/// finish; it is whole, because it got its name last.
+fn keep_a_copy(connection: &Connection, location: &Location, version: usize) -> Result<(), StoreError> {
+    let Location::File(path) = location else { return Ok(()) };
+    let named = |ending: &str| {
+        let mut name = path.as_os_str().to_os_string();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let (copy, part) = (named(&format!(".v{version}.bak")), named(&format!(".v{version}.part")));
+    if copy.exists() {
+        return Ok(());
+    }
+    let io = |error: &std::io::Error| StoreError::new(ErrorKind::Io, format!("{}: {error}", part.display()));
+    let _ = std::fs::remove_file(&part);
+    super::backup::copy(connection, &part)?;
+    std::fs::File::open(&part).and_then(|file| file.sync_all()).map_err(|error| io(&error))?;
+    std::fs::rename(&part, &copy).map_err(|error| io(&error))
+}

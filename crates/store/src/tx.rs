@@ -1,0 +1,127 @@
+//! What one commit writes, as a value: built first, then written whole or not at all.
+
+use scrollback_core::Time;
+
+use crate::conversation::{NewConversation, Status};
+use crate::entry::{Appended, Expected, NewEntry};
+use crate::id::{ConversationId, Recipient, Tenant};
+use crate::run::{Alias, Evaluation, Event, Run, Sent, Span, Step};
+
+/// Everything one commit writes.
+///
+/// Nothing happens while it is built; [`Store::commit`](crate::Store::commit) writes all of it or nothing.
+#[derive(Clone, Debug)]
+pub struct Tx {
+    pub(crate) tenant: Tenant,
+    pub(crate) at: Time,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// One thing a commit writes.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Create(NewConversation),
+    Append { to: Target, expected: Expected, entries: Vec<NewEntry> },
+    Status(ConversationId, Status),
+    Alias(Alias),
+    Evaluation(Evaluation),
+    Run(Box<Run>),
+    Step(Box<Step>),
+    Span(Span),
+    Event(Event),
+    Sent(Box<Sent>),
+}
+
+/// Where entries go.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Conversation(ConversationId),
+    /// The recipient's current conversation; if there is none yet, one with this id.
+    Current(Recipient, ConversationId),
+}
+
+/// What came of a commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// Where each append went, in order.
+    pub appended: Vec<Appended>,
+}
+
+impl Tx {
+    /// A commit of a tenant, at `at`: the caller's clock, never the store's.
+    pub fn new(tenant: &Tenant, at: Time) -> Self {
+        Tx { tenant: tenant.clone(), at, ops: Vec::new() }
+    }
+
+    fn with(&mut self, op: Op) -> &mut Self {
+        self.ops.push(op);
+        self
+    }
+
+    /// Begins a conversation.
+    pub fn create(&mut self, conversation: NewConversation) -> &mut Self {
+        self.with(Op::Create(conversation))
+    }
+
+    /// Appends to a conversation.
+    pub fn append(
+        &mut self,
+        conversation: &ConversationId,
+        expected: Expected,
+        entries: Vec<NewEntry>,
+    ) -> &mut Self {
+        let to = Target::Conversation(conversation.clone());
+        self.with(Op::Append { to, expected, entries })
+    }
+
+    /// Appends to the current conversation of a recipient, which begins with its first entry.
+    pub fn append_for(
+        &mut self,
+        recipient: &Recipient,
+        expected: Expected,
+        entries: Vec<NewEntry>,
+    ) -> &mut Self {
+        let to = Target::Current(recipient.clone(), ConversationId::new(self.at));
+        self.with(Op::Append { to, expected, entries })
+    }
+
+    /// Sets where a conversation stands.
+    pub fn status(&mut self, conversation: &ConversationId, status: Status) -> &mut Self {
+        self.with(Op::Status(conversation.clone(), status))
+    }
+
+    /// Writes down a foreign id.
+    pub fn alias(&mut self, alias: Alias) -> &mut Self {
+        self.with(Op::Alias(alias))
+    }
+
+    /// Writes an evaluation, in place of what was written about it before.
+    pub fn evaluation(&mut self, evaluation: Evaluation) -> &mut Self {
+        self.with(Op::Evaluation(evaluation))
+    }
+
+    /// Writes a run, in place of what was written about it before. Its lease stays as it is.
+    pub fn run(&mut self, run: Run) -> &mut Self {
+        self.with(Op::Run(Box::new(run)))
+    }
+
+    /// Writes a step, in place of what was written about it before.
+    pub fn step(&mut self, step: Step) -> &mut Self {
+        self.with(Op::Step(Box::new(step)))
+    }
+
+    /// Writes a span, in place of what was written about it before.
+    pub fn span(&mut self, span: Span) -> &mut Self {
+        self.with(Op::Span(span))
+    }
+
+    /// Writes an event.
+    pub fn event(&mut self, event: Event) -> &mut Self {
+        self.with(Op::Event(event))
+    }
+
+    /// Writes what a model call saw, in place of what was written about it before.
+    pub fn sent(&mut self, sent: Sent) -> &mut Self {
+        self.with(Op::Sent(Box::new(sent)))
+    }
+}

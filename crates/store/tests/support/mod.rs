@@ -1,0 +1,159 @@
+//! What the tests of the store share: a PostgreSQL server of their own, and a generator of plans.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A PostgreSQL server in a temporary folder, on a socket there; gone when dropped.
+pub struct Server {
+    folder: TempDir,
+    bin: PathBuf,
+}
+
+/// Where the server's programs are installed; the newest version.
+fn programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+    let mut found: Vec<PathBuf> = versions.filter_map(|entry| Some(entry.ok()?.path().join("bin"))).collect();
+    found.retain(|bin| bin.join("initdb").exists());
+    found.sort();
+    found.pop()
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
+}
+
+impl Server {
+    /// Starts a server; none, with a notice, if there is no PostgreSQL to be had.
+    pub fn start() -> Option<Server> {
+        let Some(bin) = programs() else {
+            eprintln!("notice: PostgreSQL is not installed (./dev setup installs it); not tested against it");
+            return None;
+        };
+        let folder = tempfile::Builder::new().prefix("scrollback-pg").tempdir_in("/tmp").unwrap();
+        let server = Server { folder, bin };
+        if is_root() {
+            // The server refuses to run as root, so the folder becomes its user's.
+            assert!(
+                Command::new("chown").arg("postgres").arg(server.folder.path()).status().unwrap().success()
+            );
+        }
+        let data = server.data();
+        let data = data.to_str().unwrap();
+        server.run(
+            "initdb",
+            &["-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"],
+        );
+        server.launch();
+        server.sql("create role app login");
+        server.sql("create database app owner app");
+        Some(server)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let path = self.bin.join(program);
+        let mut command = if is_root() {
+            let mut command = Command::new("runuser");
+            command.args(["-u", "postgres", "--"]).arg(path);
+            command
+        } else {
+            Command::new(path)
+        };
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, program: &str, args: &[&str]) {
+        let output = self.command(program).args(args).output().unwrap();
+        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Starts the server again after it was stopped.
+    pub fn launch(&self) {
+        let (data, log) = (self.data(), self.folder.path().join("log"));
+        let socket = self.folder.path().to_str().unwrap();
+        let options = format!(
+            "-c listen_addresses='' -c unix_socket_directories={socket} -c max_connections=60 -c fsync=on"
+        );
+        let (data, log) = (data.to_str().unwrap(), log.to_str().unwrap());
+        let args = ["start", "-w", "-t", "60", "-D", data, "-l", log, "-o", &options];
+        // Its output would hold the pipe of the test open.
+        let status =
+            self.command("pg_ctl").args(args).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        assert!(status.success(), "{}", std::fs::read_to_string(log).unwrap_or_default());
+    }
+
+    /// Stops the server as a power failure would: nothing is flushed, connections break.
+    pub fn crash(&self) {
+        self.run("pg_ctl", &["stop", "-m", "immediate", "-D", self.data().to_str().unwrap()]);
+    }
+
+    /// Runs SQL as the server's owner.
+    pub fn sql(&self, sql: &str) {
+        self.run(
+            "psql",
+            &[
+                "-q",
+                "-h",
+                self.folder.path().to_str().unwrap(),
+                "-U",
+                "postgres",
+                "-d",
+                "postgres",
+                "-c",
+                sql,
+            ],
+        );
+    }
+
+    /// The URL of the database, for a role that is no superuser, so that row-level security holds for it.
+    pub fn url(&self) -> String {
+        format!("postgres://app@{}/app", self.host())
+    }
+
+    pub fn host(&self) -> String {
+        self.folder.path().to_str().unwrap().replace('/', "%2F")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let data = self.data();
+        let _ = self
+            .command("pg_ctl")
+            .args(["stop", "-m", "immediate", "-D", data.to_str().unwrap()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        // As root the folder's files belong to another user, and go all the same.
+        let _ = std::fs::remove_dir_all(&data);
+    }
+}
+
+/// A small generator of numbers: the same seed, the same plan.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % sides.max(1) as u64) as usize
+    }
+}
+
+/// Runs async code in a test.
+pub fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work)
+}
+
+/// A path inside a folder, as text.
+pub fn inside(folder: &Path, name: &str) -> String {
+    folder.join(name).to_str().unwrap().to_string()
+}

@@ -217,8 +217,11 @@ fn sources_of_any_depth_and_length_end_in_an_error() {
             assert_eq!(error.reason, Reason::ParseError, "{open}");
         }
         assert!(Program::compile(&"x".repeat(2 << 20)).is_err());
-        let patterns: String = (0..20_000).map(|n| format!("#\"\\w{n}\" ")).collect();
-        assert_eq!(Program::compile(&patterns).err().map(|error| error.reason), Some(Reason::ParseError));
+        let patterns: Vec<String> = (0..20_000).map(|n| format!("#\"\\w{n}\"")).collect();
+        assert_eq!(
+            Program::compile(&patterns.join(" ")).err().map(|error| error.reason),
+            Some(Reason::ParseError)
+        );
         // Many steps are no depth.
         let steps = format!("(-> 0 {})", "inc ".repeat(10_000));
         assert_eq!(

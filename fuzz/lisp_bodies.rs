@@ -180,13 +180,12 @@ fn words(data: &[u8]) -> String {
     let mut open = Vec::new();
     let mut bytes = data.iter();
     while let Some(byte) = bytes.next() {
-        let word = match WORDS.get(usize::from(*byte)) {
-            Some(word) => *word,
+        let word = if let Some(word) = WORDS.get(usize::from(*byte)) {
+            *word
+        } else {
             // Two bytes for a builtin.
-            None => {
-                let index = usize::from(*byte) * 256 + usize::from(bytes.next().copied().unwrap_or_default());
-                names.get(index % names.len().max(1)).map_or("inc", |(_, builtin)| builtin.name)
-            }
+            let index = usize::from(*byte) * 256 + usize::from(bytes.next().copied().unwrap_or_default());
+            names.get(index % names.len().max(1)).map_or("inc", |(_, builtin)| builtin.name)
         };
         match word {
             "(" | "#(" => open.push(")"),

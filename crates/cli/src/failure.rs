@@ -59,7 +59,7 @@ impl Failure {
     }
 
     /// The same failure as a fault of the command line: what it names to be run cannot be read.
-    pub(crate) fn as_usage(mut self) -> Self {
+    pub(crate) fn into_usage(mut self) -> Self {
         self.exit = USAGE;
         self
     }

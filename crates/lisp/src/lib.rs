@@ -33,6 +33,7 @@
     clippy::unnecessary_box_returns,
     reason = "an error is boxed where it is made, and stays so on its way"
 )]
+#![allow(clippy::mutable_key_type, reason = "the scratch memory of a pattern takes no part in its order")]
 #![allow(clippy::cast_possible_wrap, reason = "lengths in memory fit 63 bits")]
 
 mod builtin;

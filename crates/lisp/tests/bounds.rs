@@ -138,10 +138,7 @@ fn with_any_fuel_a_program_gives_its_answer_or_runs_out() {
     for source in SWEPT {
         let program = Program::compile(source).unwrap();
         let wanted = program.run(&mut Env::new());
-        let value = wanted
-            .value()
-            .map(ToString::to_string)
-            .unwrap_or_else(|| panic!("{source}: {:?}", wanted.result.err()));
+        let value = wanted.value().map_or_else(|| panic!("{source} has no value"), ToString::to_string);
         let mut enough = false;
         for fuel in 0..=10_000 {
             let outcome = program.run(&mut Env::new().limits(Limits { fuel, ..Limits::default() }));
@@ -175,10 +172,10 @@ fn with_any_memory_a_program_gives_its_answer_or_runs_out() {
             let outcome = program.run(&mut Env::new().limits(limits));
             match &outcome.result {
                 Ok(_) => {
-                    assert_eq!(outcome.value().map(ToString::to_string), value, "{source} with {kib} KiB")
+                    assert_eq!(outcome.value().map(ToString::to_string), value, "{source} with {kib} KiB");
                 }
                 Err(error) => {
-                    assert_eq!(error.reason, Reason::MemoryExceeded, "{source} with {kib} KiB: {error}")
+                    assert_eq!(error.reason, Reason::MemoryExceeded, "{source} with {kib} KiB: {error}");
                 }
             }
         }
@@ -220,6 +217,11 @@ fn sources_of_any_depth_and_length_end_in_an_error() {
             assert_eq!(error.reason, Reason::ParseError, "{open}");
         }
         assert!(Program::compile(&"x".repeat(2 << 20)).is_err());
+        let patterns: Vec<String> = (0..20_000).map(|n| format!("#\"\\w{n}\"")).collect();
+        assert_eq!(
+            Program::compile(&patterns.join(" ")).err().map(|error| error.reason),
+            Some(Reason::ParseError)
+        );
         // Many steps are no depth.
         let steps = format!("(-> 0 {})", "inc ".repeat(10_000));
         assert_eq!(

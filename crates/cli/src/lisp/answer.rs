@@ -1,5 +1,6 @@
 //! What came of a program, for people and for programs.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use anstyle::{AnsiColor, Reset, Style};
@@ -81,7 +82,7 @@ pub(super) fn plain(source: &str, outcome: Option<&Outcome>, error: Option<&Erro
             out.push('\n');
         }
         if outcome.prints_dropped > 0 {
-            out.push_str(&format!("... {} more not shown\n", outcome.prints_dropped));
+            let _ = writeln!(out, "... {} more not shown", outcome.prints_dropped);
         }
         if let Some(value) = outcome.value() {
             out.push_str(&value.to_text(Limits::default().value_bytes).0);

@@ -32,7 +32,7 @@ pub(super) fn env(given: &GivenArgs) -> Result<Env, Failure> {
         env = with_tools(env, &object(file, "tools")?)?;
     }
     if let Some(file) = &given.memory {
-        let text = String::from_utf8_lossy(&input::read(file).map_err(Failure::as_usage)?).into_owned();
+        let text = String::from_utf8_lossy(&input::read(file).map_err(Failure::into_usage)?).into_owned();
         let memory = Memory::from_json(&text)
             .map_err(|trouble| Failure::new(USAGE, "bad_memory", format!("{}: {trouble}", file.display())))?;
         env = env.memory(&memory);
@@ -49,14 +49,12 @@ pub(super) fn env(given: &GivenArgs) -> Result<Env, Failure> {
 
 /// A file with one JSON object.
 fn object(file: &Path, what: &str) -> Result<Map, Failure> {
-    let bytes = input::read(file).map_err(Failure::as_usage)?;
-    match std::str::from_utf8(&bytes).ok().and_then(Value::from_json) {
-        Some(Value::Map(object)) => Ok(object),
-        _ => {
-            let message = format!("{}: {what} has to be a JSON object from names to values", file.display());
-            Err(Failure::new(USAGE, "bad_file", message))
-        }
+    let bytes = input::read(file).map_err(Failure::into_usage)?;
+    if let Some(Value::Map(object)) = std::str::from_utf8(&bytes).ok().and_then(Value::from_json) {
+        return Ok(object);
     }
+    let message = format!("{}: {what} has to be a JSON object from names to values", file.display());
+    Err(Failure::new(USAGE, "bad_file", message))
 }
 
 /// Grants every member of an object as data.

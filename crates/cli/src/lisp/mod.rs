@@ -40,7 +40,7 @@ pub(crate) fn run(args: &LispArgs, json: bool) -> Result<ExitCode, Failure> {
 
 /// What a command shall run; a file that cannot be read is a wrong command line.
 fn source(file: &Path) -> Result<Vec<u8>, Failure> {
-    input::read(file).map_err(Failure::as_usage)
+    input::read(file).map_err(Failure::into_usage)
 }
 
 /// Runs one program and prints what came of it.

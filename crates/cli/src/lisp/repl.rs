@@ -1,6 +1,7 @@
 //! The interactive loop: line editing, history, completion, definitions that stay.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -150,7 +151,7 @@ impl Session {
         for (name, definition) in self.memory.iter() {
             let label = definition.value.as_ref().map_or_else(|| "unbound".into(), Value::label);
             let doc = definition.doc.as_ref().map_or_else(String::new, |doc| format!("  {}", doc.as_str()));
-            out.push_str(&format!("{name}  {label}{doc}\n"));
+            let _ = writeln!(out, "{name}  {label}{doc}");
         }
         input::print(&out)
     }

@@ -77,9 +77,9 @@ fn parse(rest: &mut &str) -> Result<(Directive, Option<usize>, char), Fault> {
             }
             's' | 'd' | 'f' | 'e' | 'x' | 'X' | 'o' | 'b' | 'c' | 'n' | '%' => {
                 if in_precision {
-                    directive.precision = Some(digits.parse().unwrap_or(0))
+                    directive.precision = Some(digits.parse().unwrap_or(0));
                 } else {
-                    directive.width = digits.parse().unwrap_or(0)
+                    directive.width = digits.parse().unwrap_or(0);
                 }
                 *rest = rest.get(at + c.len_utf8()..).unwrap_or_default();
                 return Ok((directive, index, c));

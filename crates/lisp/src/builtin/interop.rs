@@ -284,7 +284,7 @@ fn split(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
     if separator.as_str().chars().all(|c| c.is_alphanumeric() || c == ' ' || c == ',') {
         return split_literal(cx, &subject, separator.as_str(), 0);
     }
-    cx.meter.charge(2000)?;
+    cx.meter.charge(2000 + separator.bytes() as u64 * 500)?;
     match Pattern::compile(separator.as_str()) {
         Ok(pattern) => super::regex::split_by(cx, &subject, &pattern, 0),
         Err(bad) => runtime(format!(".split: {}", bad.message)),

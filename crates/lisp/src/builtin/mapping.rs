@@ -1,5 +1,7 @@
 //! Builtins that call a function for each element: `map`, `filter` and their relatives.
 
+use std::collections::BTreeMap;
+
 use super::collect::{arg, as_pair, map, map_from, not_a_pair, size, to_vector};
 use super::each::{Cursor, Each, Finish, Flow, Shape, Take, as_vector, keep_pair, keep_result, repeat};
 use super::table::{Builtin, MANY, higher};
@@ -326,18 +328,11 @@ fn pairs(out: Vec<Value>) -> impl Iterator<Item = (Value, Value)> {
 
 fn group_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
     Each::start(cx, "group-by", &args, keep_pair, |cx, out, _| {
-        let mut keyed: Vec<(Value, Value)> = pairs(out).map(|(item, key)| (key, item)).collect();
-        for (key, _) in &keyed {
-            cx.key(key)?;
-        }
-        cx.sequence(keyed.len() * 2)?;
-        keyed.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
-        for (key, item) in keyed {
-            match groups.last_mut() {
-                Some((last, items)) if *last == key => items.push(item),
-                _ => groups.push((key, vec![item])),
-            }
+        let mut groups: BTreeMap<Value, Vec<Value>> = BTreeMap::new();
+        cx.sequence(out.len())?;
+        for (item, key) in pairs(out) {
+            cx.key(&key)?;
+            groups.entry(key).or_default().push(item);
         }
         cx.sequence(groups.len() * 8)?;
         Ok(Value::Map(groups.into_iter().map(|(key, items)| (key, Value::vector(items))).collect()))

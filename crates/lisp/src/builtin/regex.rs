@@ -108,7 +108,7 @@ fn re_pattern(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
     match arg(args, 0) {
         pattern @ Value::Regex(_) => Ok(pattern.clone()),
         Value::Str(text) => {
-            cx.meter.charge(2000)?;
+            cx.meter.charge(2000 + text.bytes() as u64 * 500)?;
             cx.meter.reserve(64 << 10)?;
             match Pattern::compile(&literal(text.as_str())) {
                 Ok(pattern) => Ok(Value::Regex(pattern)),

@@ -2,7 +2,7 @@
 
 use super::function::Parts;
 use super::unit::{Definition, Written};
-use super::{Compiler, Op, Task, Use, VALUE, is_special};
+use super::{Compiler, Op, Task, VALUE, is_special};
 use crate::error::{Fault, Reason};
 use crate::read::{FormId, Span};
 use crate::value::Text;
@@ -29,7 +29,10 @@ impl Compiler<'_> {
     }
 
     fn definition(&mut self, name: &str, doc: Option<Text>, has_value: bool) -> Op {
-        let name = self.name(name, None, Use::Value);
+        let name = self.name(name, None);
+        if let Some(entry) = self.names.get_mut(name as usize) {
+            entry.defined = true;
+        }
         self.defs.push(Definition { name, doc, has_value });
         Op::Define((self.defs.len() - 1) as u32)
     }
@@ -50,14 +53,14 @@ impl Compiler<'_> {
         let mut tasks = Vec::new();
         let (defined, end) = (self.here().label(), self.here().label());
         if keyword == "defonce" {
-            let index = self.name(&name, None, Use::Value);
+            let index = self.name(&name, None);
             tasks.push(Task::Emit(Op::JumpIfDefined(index, defined), span));
         }
         // A function takes the name it is defined under, in errors.
         tasks.extend(value.map(|value| Task::Form(value, VALUE)));
         tasks.push(Task::Emit(define, span));
         if keyword == "defonce" {
-            let index = self.name(&name, None, Use::Value);
+            let index = self.name(&name, None);
             tasks.push(Task::Emit(Op::Jump(end), span));
             tasks.push(Task::Place(defined));
             tasks.push(Task::Emit(Op::Var(index), span));
@@ -93,7 +96,7 @@ impl Compiler<'_> {
         };
         let span = self.forms.span(id);
         let bare = name.strip_prefix("user/").unwrap_or(&name);
-        let index = self.name(bare, Some(span), Use::Value);
+        let index = self.name(bare, Some(span));
         self.emit(Op::Var(index), span);
         Ok(())
     }

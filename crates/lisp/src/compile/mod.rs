@@ -271,7 +271,7 @@ impl Compiler<'_> {
                     .hint(format!("{name} is a special form: wrap it in parentheses, as in ({name} …)"));
                 return Err(self.fault(id, error));
             }
-            Resolved::Free => Op::Global(self.name(&name, Some(span), Use::Value)),
+            Resolved::Free => Op::Global(self.name(&name, Some(span))),
         };
         self.emit(op, span);
         Ok(())
@@ -293,7 +293,7 @@ impl Compiler<'_> {
             }
             let count = self.count(id, arguments.len())?;
             self.placeholder(*head, &name)?;
-            let index = self.name(&name, Some(self.forms.span(*head)), Use::Call);
+            let index = self.name(&name, Some(self.forms.span(*head)));
             let op = match (Quick::of(&name, arguments.len()), arguments.len()) {
                 (Some(quick), 1) => Op::Unary(quick, index),
                 (Some(quick), _) => Op::Binary(quick, index),
@@ -318,7 +318,7 @@ impl Compiler<'_> {
     }
 
     /// The entry of a free name in the unit.
-    fn name(&mut self, written: &str, used: Option<Span>, how: Use) -> u32 {
+    fn name(&mut self, written: &str, used: Option<Span>) -> u32 {
         let (text, space) = split(written);
         let key = (Box::from(if space == Space::Unknown { written } else { text }), space);
         let index = if let Some(index) = self.known.get(&key) {
@@ -330,7 +330,7 @@ impl Compiler<'_> {
             };
             let shown = if matches!(space, Space::Unknown | Space::Builtin) { written } else { text };
             let text = Text::from(shown);
-            self.names.push(Name { text, space, builtin, used: None, called: false, locals: Vec::new() });
+            self.names.push(Name { text, space, builtin, used: None, defined: false, locals: Vec::new() });
             let index = (self.names.len() - 1) as u32;
             self.known.insert(key, index);
             index
@@ -340,7 +340,6 @@ impl Compiler<'_> {
             && used.is_some()
         {
             name.used = used;
-            name.called = how == Use::Call;
             if name.builtin.is_none() {
                 let functions = self.outer.iter().chain([&self.function]);
                 let locals = functions.flat_map(|function| function.current.local_names());
@@ -360,13 +359,6 @@ impl Compiler<'_> {
         self.temporaries += 1;
         format!("\0{}", self.temporaries).into()
     }
-}
-
-/// How a name is used.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    Value,
-    Call,
 }
 
 /// The namespace of a name as written, and what is left of it.

@@ -27,8 +27,8 @@ pub(crate) struct Name {
     pub(crate) builtin: Option<BuiltinId>,
     /// Where it is first used; `None` if it is only defined.
     pub(crate) used: Option<Span>,
-    /// Whether it is first used as what is called.
-    pub(crate) called: bool,
+    /// Whether the program defines it.
+    pub(crate) defined: bool,
     /// Locals in reach at its first use, for a hint.
     pub(crate) locals: Vec<Box<str>>,
 }

@@ -6,6 +6,8 @@ use super::trouble;
 use crate::error::Fault;
 use crate::value::{Date, Duration, Instant, Pattern, Value, number};
 
+/// Bytes that all patterns of a program may compile to: compiling them takes time that nothing else bounds.
+const MAX_PATTERNS: usize = 16 << 20;
 /// Digits of an integer literal.
 const MAX_DIGITS: usize = 1000;
 
@@ -32,6 +34,8 @@ pub(super) enum Token<'s> {
 pub(super) struct Tokens<'s> {
     source: &'s str,
     at: usize,
+    /// Bytes of the patterns compiled so far.
+    patterns: usize,
 }
 
 /// Whether a keyword of this text can be written with a colon.
@@ -51,7 +55,7 @@ fn is_space(c: char) -> bool {
 
 impl<'s> Tokens<'s> {
     pub(super) fn new(source: &'s str) -> Self {
-        let mut tokens = Tokens { source, at: 0 };
+        let mut tokens = Tokens { source, at: 0, patterns: 0 };
         if source.trim_start_matches('\u{feff}').starts_with("#!") {
             tokens.skip_line();
         }
@@ -320,7 +324,14 @@ impl<'s> Tokens<'s> {
                 '"' => {
                     self.at += at + 3;
                     return match Pattern::compile(body.get(..at).unwrap_or_default()) {
-                        Ok(pattern) => Ok(Value::Regex(pattern)),
+                        Ok(pattern) => {
+                            self.patterns = self.patterns.saturating_add(pattern.bytes());
+                            if self.patterns > MAX_PATTERNS {
+                                return self
+                                    .fail(start, "the patterns of this program are too large together");
+                            }
+                            Ok(Value::Regex(pattern))
+                        }
                         Err(bad) => {
                             let mut error = trouble(self.source, start, &bad.message);
                             error.hint = bad.hint.map(Into::into);

@@ -104,7 +104,7 @@ impl Machine {
         child.stack.extend(arguments);
         // A builtin without frames answers at once; a tool waits; a closure has its first frame.
         std::mem::swap(&mut self.context.prints, &mut child.prints);
-        let started = self.call(&mut child, &function, count, 0, 0, false);
+        let started = self.call(&mut child, function, count, 0, 0, false);
         std::mem::swap(&mut self.context.prints, &mut child.prints);
         match started {
             Ok(super::call::Called::Stop(super::machine::Stop::Waiting)) => {

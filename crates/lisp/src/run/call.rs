@@ -31,7 +31,7 @@ impl Machine {
     ) -> Result<Called, Fault> {
         let floor = fiber.stack.len().saturating_sub(count + 1);
         let callee = fiber.stack.get_mut(floor).map(std::mem::take).unwrap_or_default();
-        self.call(fiber, &callee, count, floor, 0, tail)
+        self.call(fiber, callee, count, floor, 0, tail)
     }
 
     /// Calls what a free name stands for.
@@ -53,17 +53,17 @@ impl Machine {
             let callee = value.clone();
             let record = self.records.single(index);
             return self
-                .call(fiber, &callee, count, floor, record, tail)
+                .call(fiber, callee, count, floor, record, tail)
                 .map_err(|error| self.named(error, links, name));
         }
         match &link.otherwise {
-            Meaning::Builtin(builtin, _) => {
+            Meaning::Builtin(builtin) => {
                 let builtin = *builtin;
                 self.call_builtin(fiber, builtin, count, floor)
             }
             Meaning::Value(value) | Meaning::Tool(value) => {
                 let callee = value.clone();
-                self.call(fiber, &callee, count, floor, 0, tail)
+                self.call(fiber, callee, count, floor, 0, tail)
             }
             Meaning::NoData => {
                 let message = format!("not callable: data/{} is not there", self.name_text(links, name));
@@ -94,16 +94,16 @@ impl Machine {
     pub(super) fn call(
         &mut self,
         fiber: &mut Fiber,
-        callee: &Value,
+        callee: Value,
         count: usize,
         floor: usize,
         record: u32,
         tail: bool,
     ) -> Result<Called, Fault> {
         let Value::Function(function) = callee else {
-            return self.call_data(fiber, callee, count, floor);
+            return self.call_data(fiber, &callee, count, floor);
         };
-        if let Some(closure) = function.as_closure() {
+        if function.as_closure().is_some() {
             let (mut floor, mut record) = (floor, record);
             if tail && let Some(Frame::Code(frame)) = fiber.frames.last() {
                 // The frame that ends with this call makes room for it.
@@ -114,7 +114,7 @@ impl Machine {
                 record = self.records.both(old, record);
                 floor = base;
             }
-            self.enter(fiber, function, closure, count, floor, record)?;
+            self.enter(fiber, function, count, floor, record)?;
             return Ok(Called::Frames);
         }
         if let Some(builtin) = function.as_builtin() {
@@ -209,7 +209,7 @@ impl Machine {
             Next::Become(callee, args) | Next::Call(callee, args) => {
                 let floor = fiber.stack.len();
                 let count = args.push_to(&mut fiber.stack);
-                if let Called::Stop(stop) = self.call(fiber, &callee, count, floor, 0, false)? {
+                if let Called::Stop(stop) = self.call(fiber, callee, count, floor, 0, false)? {
                     return Ok(Some(stop));
                 }
             }
@@ -243,7 +243,7 @@ impl Machine {
             return match target {
                 Some(target) if !matches!(target, Value::Var(_)) => {
                     let record = self.records.single(index);
-                    self.call(fiber, &target, count, floor, record, false)
+                    self.call(fiber, target, count, floor, record, false)
                 }
                 _ => fault(Reason::NotCallable, format!("not callable: {}", describe(callee))),
             };

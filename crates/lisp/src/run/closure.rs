@@ -53,12 +53,12 @@ impl Machine {
     pub(super) fn enter(
         &mut self,
         fiber: &mut Fiber,
-        function: &Arc<Function>,
-        closure: &Closure,
+        function: Arc<Function>,
         count: usize,
         floor: usize,
         record: u32,
     ) -> Result<(), Fault> {
+        let Some(closure) = function.as_closure() else { return Ok(()) };
         let proto = closure.proto();
         let Some((which, arity)) = proto.arity_for(count) else {
             let name = proto.name.as_deref().unwrap_or("the function");
@@ -93,10 +93,10 @@ impl Machine {
             }
             _ => self.links_of(&closure.unit),
         };
-        let function = Arc::clone(function);
+        let which = which as u32;
         fiber.frames.push(Frame::Code(CodeFrame {
             function,
-            arity: which as u32,
+            arity: which,
             pc: 0,
             base,
             floor,

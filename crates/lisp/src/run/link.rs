@@ -24,7 +24,7 @@ pub(crate) struct Link {
 
 /// What a name stands for, definitions aside.
 pub(crate) enum Meaning {
-    Builtin(BuiltinId, Value),
+    Builtin(BuiltinId),
     Value(Value),
     Tool(Value),
     /// Data that was not granted: nil, with a warning.
@@ -67,7 +67,10 @@ impl Machine {
             }
             Space::User | Space::Unknown => Meaning::Unbound,
         };
-        let global = matches!(name.space, Space::Bare | Space::User).then(|| self.global_index(text));
+        // Without earlier definitions, nothing but this program can give a builtin's name another meaning.
+        let fixed = name.builtin.is_some() && !name.defined && self.env.memory.is_empty();
+        let definable = matches!(name.space, Space::Bare | Space::User) && !fixed;
+        let global = definable.then(|| self.global_index(text));
         Link { global, otherwise }
     }
 
@@ -188,7 +191,7 @@ impl Machine {
 fn builtin_meaning(id: BuiltinId) -> Meaning {
     match builtin::get(id).constant() {
         Some(constant) => Meaning::Value(Value::Float(constant)),
-        None => Meaning::Builtin(id, Value::Function(Arc::new(Function::builtin(id)))),
+        None => Meaning::Builtin(id),
     }
 }
 

@@ -13,6 +13,10 @@ use crate::value::{Function, Map, Set, Value, Vector, number};
 /// What has been counted, and what is still to be looked into.
 #[derive(Default)]
 struct Count {
+    /// Granted data, which costs nothing and need not be looked into again.
+    granted: HashSet<usize>,
+    /// Whether everything is remembered, not only what is shared.
+    remember: bool,
     seen: HashSet<usize>,
     bytes: usize,
     nodes: Vec<Arc<Node<Value>>>,
@@ -23,13 +27,13 @@ struct Count {
 impl Machine {
     /// Counts what is alive and tells the meter.
     pub(super) fn count_memory(&mut self, running: &Fiber) -> Result<(), Fault> {
-        let mut count = Count::default();
-        // Granted data is seen first, and costs nothing.
-        for value in self.env.data.values() {
-            count.value(value);
-        }
-        count.finish();
-        count.bytes = 0;
+        let granted = self.granted.take().unwrap_or_else(|| {
+            let mut count = Count { remember: true, ..Count::default() };
+            self.env.data.values().for_each(|value| count.value(value));
+            count.finish();
+            count.seen
+        });
+        let mut count = Count { granted, ..Count::default() };
         let fibers = self.fibers.iter().flatten().chain([running]);
         for fiber in fibers {
             count.fiber(fiber);
@@ -38,6 +42,7 @@ impl Machine {
             global.value.iter().for_each(|value| count.value(value));
         }
         count.finish();
+        self.granted = Some(std::mem::take(&mut count.granted));
         self.context.meter.counted(count.bytes)
     }
 }
@@ -85,9 +90,12 @@ impl Count {
         self.value(value);
     }
 
-    /// Whether something shared is met for the first time.
+    /// Whether something is met for the first time. What nobody shares is met only once.
     fn first(&mut self, address: usize, shared: bool) -> bool {
-        !shared || self.seen.insert(address)
+        if !shared && !self.remember {
+            return true;
+        }
+        !self.granted.contains(&address) && self.seen.insert(address)
     }
 
     fn value(&mut self, value: &Value) {

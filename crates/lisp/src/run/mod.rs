@@ -15,7 +15,7 @@ mod records;
 mod tools;
 pub(crate) mod work;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,9 +85,11 @@ pub(crate) struct Machine {
     pub(crate) context: Context,
     pub(crate) links: Vec<Links>,
     /// Numbers of definitions by name.
-    pub(crate) global_names: HashMap<Box<str>, u32>,
+    pub(crate) global_names: BTreeMap<Box<str>, u32>,
     /// Definitions as they were before the run, by number.
     pub(crate) base: Vec<Global>,
+    /// Where the granted data lies, once somebody has to know.
+    pub(crate) granted: Option<HashSet<usize>>,
     /// Whether a definition has the name of an arithmetic builtin.
     pub(crate) shadowed: bool,
     pub(crate) records: Records,
@@ -126,7 +128,8 @@ impl Machine {
         Machine {
             context,
             links: Vec::new(),
-            global_names: HashMap::new(),
+            global_names: BTreeMap::new(),
+            granted: None,
             base: Vec::new(),
             shadowed,
             records: Records::default(),

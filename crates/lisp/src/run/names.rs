@@ -1,11 +1,13 @@
 //! What names stand for while a program runs, and how definitions are made.
 
+use std::sync::Arc;
+
 use super::Machine;
 use super::fiber::{Fiber, Global};
 use super::link::Meaning;
 use crate::compile::Quick;
 use crate::error::{Error, Fault, Reason};
-use crate::value::{Closure, Value};
+use crate::value::{Closure, Function, Value};
 
 impl Machine {
     /// The value a definition has now.
@@ -28,7 +30,8 @@ impl Machine {
             return Ok(value.clone());
         }
         match &link.otherwise {
-            Meaning::Builtin(_, value) | Meaning::Value(value) | Meaning::Tool(value) => Ok(value.clone()),
+            Meaning::Builtin(id) => Ok(Value::Function(Arc::new(Function::builtin(*id)))),
+            Meaning::Value(value) | Meaning::Tool(value) => Ok(value.clone()),
             Meaning::NoData => {
                 self.warn_no_data(links, name);
                 Ok(Value::Nil)

@@ -3,13 +3,13 @@
 //! A call in tail position gives up its frame, but the function that made it is called by a name, too: one frame can
 //! answer for several definitions. Sets of them are numbered, so that a frame holds one number.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Numbered sets of definitions. Number 0 is the empty set.
 #[derive(Default)]
 pub(crate) struct Records {
     sets: Vec<Vec<u32>>,
-    numbers: HashMap<Vec<u32>, u32>,
+    numbers: BTreeMap<Vec<u32>, u32>,
     /// The number of the set of one definition, by definition.
     singles: Vec<u32>,
 }

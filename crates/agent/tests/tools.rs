@@ -16,8 +16,8 @@ fn arguments(value: &Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
-fn call(value: Value) -> Call {
-    Call { id: "call_7".into(), arguments: arguments(&value) }
+fn call(value: &Value) -> Call {
+    Call { id: "call_7".into(), arguments: arguments(value) }
 }
 
 fn command(argv: &[&str]) -> Command {
@@ -50,10 +50,11 @@ async fn a_function_gets_typed_arguments() {
         if sum.a == 0 { Err("nothing to add".to_string()) } else { Ok(json!(sum.a + sum.b)) }
     })
     .with(|spec| spec.effects = Effects::Read);
-    assert_eq!(text(sum.call(call(json!({ "a": 2, "b": 3 }))).await), "5");
-    assert_eq!(failure(sum.call(call(json!({ "a": 0, "b": 3 }))).await), "nothing to add");
+    assert_eq!(text(sum.call(call(&json!({ "a": 2, "b": 3 }))).await), "5");
+    assert_eq!(failure(sum.call(call(&json!({ "a": 0, "b": 3 }))).await), "nothing to add");
     assert!(
-        failure(sum.call(call(json!({ "a": "x" }))).await).starts_with("the arguments do not fit the tool: ")
+        failure(sum.call(call(&json!({ "a": "x" }))).await)
+            .starts_with("the arguments do not fit the tool: ")
     );
     assert_eq!(sum.spec().effects, Effects::Read);
 }
@@ -69,7 +70,7 @@ async fn a_command_reads_json_and_each_part_stays_one_argument() {
         "a {n} b",
     ]);
     let hostile = "Paris; echo pwned $(id)";
-    let said = text(echo.call(call(json!({ "city": hostile, "n": 3 }))).await);
+    let said = text(echo.call(call(&json!({ "city": hostile, "n": 3 }))).await);
     assert_eq!(said, format!("{{\"city\":{},\"n\":3}} [{hostile}] [a 3 b] call_7", json!(hostile)));
 }
 
@@ -80,17 +81,17 @@ async fn a_command_inherits_nothing_but_what_it_lists() {
     let script = format!("echo \"${{{}-none}} ${{{}-none}} ${{PATH:+path}}\"", names[0], names[1]);
     let argv = vec!["sh".into(), "-c".into(), script];
     let listed = Command::new(Spec::new("t", ""), argv, ".", vec![names[1].into()]);
-    assert_eq!(text(listed.call(call(json!({}))).await), "none scrollback-agent path\n");
+    assert_eq!(text(listed.call(call(&json!({}))).await), "none scrollback-agent path\n");
 }
 
 #[tokio::test]
 async fn a_command_that_fails_says_how() {
     let fails = command(&["sh", "-c", "echo 'out'; echo 'it broke' >&2; exit 3"]);
-    assert_eq!(failure(fails.call(call(json!({}))).await), "exit code 3: it broke\n");
+    assert_eq!(failure(fails.call(call(&json!({}))).await), "exit code 3: it broke\n");
     let missing = command(&["no-such-program-here"]);
-    assert!(failure(missing.call(call(json!({}))).await).contains("cannot be started"));
+    assert!(failure(missing.call(call(&json!({}))).await).contains("cannot be started"));
     let silent = command(&["true"]);
-    assert_eq!(text(silent.call(call(json!({}))).await), "");
+    assert_eq!(text(silent.call(call(&json!({}))).await), "");
 }
 
 #[tokio::test]
@@ -99,11 +100,11 @@ async fn output_that_is_too_long_or_no_text_is_cut_and_replaced() {
     let mut spec = Spec::new("t", "");
     spec.max_output = 1_000;
     let much = Command::new(spec, argv.iter().map(|part| (*part).to_string()).collect(), ".", Vec::new());
-    let said = text(much.call(call(json!({}))).await);
+    let said = text(much.call(call(&json!({}))).await);
     assert!(said.starts_with("0123456789\n") && said.ends_with("the end"), "{said}");
     assert!(said.contains("[... 99999007 bytes left out ...]") && said.len() < 1_100, "{said}");
     let garbage = command(&["printf", "a\\377b"]);
-    assert_eq!(text(garbage.call(call(json!({}))).await), "a\u{fffd}b");
+    assert_eq!(text(garbage.call(call(&json!({}))).await), "a\u{fffd}b");
 }
 
 #[tokio::test]
@@ -114,7 +115,7 @@ async fn a_command_that_is_given_up_ends_with_its_children() {
     // The grandchild would write the mark a second later.
     let script = format!("(sleep 1; touch {}) & wait", mark.display());
     let hangs = command(&["sh", "-c", &script]);
-    let late = tokio::time::timeout(Duration::from_millis(200), hangs.call(call(json!({})))).await;
+    let late = tokio::time::timeout(Duration::from_millis(200), hangs.call(call(&json!({})))).await;
     assert!(late.is_err());
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert!(!mark.exists(), "a child went on after its tool was given up");
@@ -131,7 +132,7 @@ fn get(server: &Server, path: &str) -> HttpTool {
 async fn a_request_has_its_arguments_encoded() {
     let server = Server::start(vec![Reply::of(200, "1.25")]).await;
     let rates = get(&server, "/r/{code}?x={n}");
-    assert_eq!(text(rates.call(call(json!({ "code": "a/b?c", "n": "ä" }))).await), "1.25");
+    assert_eq!(text(rates.call(call(&json!({ "code": "a/b?c", "n": "ä" }))).await), "1.25");
     let head = &server.seen()[0].head;
     assert!(head.starts_with("GET /v1/r/a%2Fb%3Fc?x=%C3%A4 "), "{head}");
     assert!(head.contains("authorization: Bearer t"));
@@ -145,9 +146,9 @@ async fn what_the_url_does_not_name_is_the_body() {
         HttpTool::new(Spec::new("t", ""), &HttpCall { method: "POST".into(), url, headers: Vec::new() })
             .unwrap();
     let given = json!({ "id": 4, "name": "x" });
-    assert_eq!(text(post.call(call(given.clone())).await), "ok");
+    assert_eq!(text(post.call(call(&given)).await), "ok");
     assert_eq!(server.seen()[0].body, r#"{"name":"x"}"#);
-    assert_eq!(failure(post.call(call(given)).await), "status 422: no such thing");
+    assert_eq!(failure(post.call(call(&given)).await), "status 422: no such thing");
 }
 
 #[tokio::test]
@@ -156,8 +157,8 @@ async fn redirects_to_other_hosts_are_refused() {
     let here = Reply::of(302, "").header("location", "/v1/other");
     let server = Server::start(vec![elsewhere, here, Reply::of(200, "found")]).await;
     let tool = get(&server, "/start");
-    assert!(failure(tool.call(call(json!({}))).await).contains("redirect to another host"));
-    assert_eq!(text(tool.call(call(json!({}))).await), "found");
+    assert!(failure(tool.call(call(&json!({}))).await).contains("redirect to another host"));
+    assert_eq!(text(tool.call(call(&json!({}))).await), "found");
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn requests_go_over_https_to_a_host_that_arguments_do_not_choose() {
 #[tokio::test]
 async fn a_person_is_asked_in_the_models_words() {
     let ask = Human::new(Spec::new("ask", ""), "{text} (a or b)");
-    let outcome = ask.call(call(json!({ "text": "Which?" }))).await;
+    let outcome = ask.call(call(&json!({ "text": "Which?" }))).await;
     assert_eq!(outcome, Outcome::Ask("Which? (a or b)".into()));
 }
 

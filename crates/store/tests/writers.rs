@@ -5,6 +5,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use scrollback_core::{Entry, Link, Role, Time};
 use scrollback_store::{
@@ -61,7 +62,8 @@ async fn writers(store: Arc<dyn Store>, appends: usize) {
                 if last {
                     return links;
                 }
-                tokio::task::yield_now().await;
+                // Readers that never rest would leave nothing to the writers.
+                tokio::time::sleep(Duration::from_millis(3)).await;
             }
         })
     };
@@ -76,8 +78,7 @@ async fn writers(store: Arc<dyn Store>, appends: usize) {
     for (position, seen) in seen.iter().enumerate() {
         assert_eq!(seen.position, position as u64, "dense, each once");
     }
-    // If one ended before another began, it comes first: going back from the end, nothing may have ended before the
-    // earliest beginning of what follows it... seen from the other side.
+    // If one ended before another began, it stands first: nothing may have ended before an entry above it began.
     let mut latest_begin = 0;
     for seen in &seen {
         assert!(

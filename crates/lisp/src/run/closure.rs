@@ -95,7 +95,7 @@ impl Machine {
         };
         let which = which as u32;
         fiber.frames.push(Frame::Code(CodeFrame {
-            function,
+            function: Some(function),
             arity: which,
             pc: 0,
             base,

@@ -64,7 +64,7 @@ impl Count {
         }
         for frame in &fiber.frames {
             match frame {
-                Frame::Code(frame) => self.function(&frame.function),
+                Frame::Code(frame) => frame.function.iter().for_each(|function| self.function(function)),
                 Frame::Work(work) => work.trace(&mut |value| self.value_held(value)),
                 Frame::Branches(branches) => {
                     for (function, arguments) in &branches.calls {

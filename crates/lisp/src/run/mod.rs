@@ -152,7 +152,7 @@ impl Machine {
         let function = Arc::new(Function::closure(0, closure));
         let links = self.links_of(unit);
         fiber.frames.push(Frame::Code(CodeFrame {
-            function,
+            function: Some(function),
             arity: 0,
             pc: 0,
             base: 0,

@@ -233,7 +233,7 @@ impl Machine {
         floor: usize,
     ) -> Result<Called, Fault> {
         if let Value::Var(name) = callee {
-            let index = self.global_index(name.as_str());
+            let index = self.global_index(name);
             let target = self.definition(fiber, index).cloned();
             let target = target.or_else(|| {
                 builtin::find(name.as_str()).map(|id| Value::Function(Arc::new(Function::builtin(id))))

@@ -1,7 +1,7 @@
 //! `let`, `loop`, `recur`, and taking values apart by patterns.
 
 use super::scope::LoopTarget;
-use super::{Compiler, Op, Place, Task, VALUE, then};
+use super::{Compiler, Op, Place, Task, VALUE, then, values};
 use crate::error::{Fault, Reason};
 use crate::read::{Form, FormId};
 use crate::value::{Keyword, Value};
@@ -96,9 +96,8 @@ impl Compiler<'_> {
             return self.fail(id, Reason::InvalidArity, message);
         }
         let LoopTarget { label, first, count } = target;
-        let mut tasks: Vec<Task> = arguments.iter().map(|item| Task::Form(*item, VALUE)).collect();
-        tasks.push(Task::Emit(Op::Recur { first, count, target: label }, self.forms.span(id)));
-        self.queue(tasks);
+        let jump = Task::Emit(Op::Recur { first, count, target: label }, self.forms.span(id));
+        self.queue(values(arguments).chain([jump]));
         Ok(())
     }
 
@@ -113,7 +112,7 @@ impl Compiler<'_> {
     pub(super) fn bind_slot(&mut self, pattern: FormId, slot: u16, pairs: bool) -> Result<(), Fault> {
         let span = self.forms.span(pattern);
         match self.forms.get(pattern) {
-            Form::Symbol(name) if name.contains('/') && &**name != "/" => {
+            Form::Symbol(name) if name.contains('/') && name != "/" => {
                 let message = format!("{name} has a namespace and cannot be bound");
                 self.fail(pattern, Reason::UnsupportedPattern, message)
             }

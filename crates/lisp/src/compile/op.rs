@@ -129,10 +129,10 @@ pub(crate) enum Quick {
 }
 
 impl Quick {
-    /// The instruction for a call of this name with this many arguments.
     /// The names of all of them.
     pub(crate) const NAMES: [&str; 10] = ["+", "-", "*", "<", ">", "<=", ">=", "=", "inc", "dec"];
 
+    /// The instruction for a call of this name with this many arguments.
     pub(crate) fn of(name: &str, arguments: usize) -> Option<Quick> {
         Some(match (name, arguments) {
             ("+", 2) => Quick::Add,

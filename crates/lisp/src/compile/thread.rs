@@ -26,7 +26,7 @@ impl Compiler<'_> {
                 );
             }
             Form::List(items) if !items.is_empty() => {
-                let mut items = items.clone();
+                let mut items = items.to_vec();
                 let at = if position == Position::First { 1 } else { items.len() };
                 items.insert(at, value);
                 items
@@ -36,7 +36,7 @@ impl Compiler<'_> {
                 return self.fail(step, Reason::InvalidThreadForm, message);
             }
         };
-        Ok(self.forms.add(Form::List(items), span))
+        Ok(self.forms.add(Form::List(items.into()), span))
     }
 
     /// `->` and `->>`: the steps, nested.
@@ -96,7 +96,7 @@ impl Compiler<'_> {
         let slot = self.slot(id)?;
         let name = self.temporary();
         self.here().declare(&name, slot);
-        let value = self.forms.add(Form::Symbol(name), span);
+        let value = self.forms.add(Form::Symbol(name.into_string().into()), span);
         let mut tasks = vec![Task::Form(*first, VALUE), Task::Emit(Op::Store(slot), span)];
         for step in steps {
             let step = self.step(*step, value, position)?;
@@ -129,7 +129,7 @@ impl Compiler<'_> {
         let slot = self.slot(id)?;
         let temporary = self.temporary();
         self.here().declare(&temporary, slot);
-        let value = self.forms.add(Form::Symbol(temporary), span);
+        let value = self.forms.add(Form::Symbol(temporary.into_string().into()), span);
         let mut tasks = vec![Task::Form(*first, VALUE), Task::Emit(Op::Store(slot), span)];
         for clause in clauses.chunks_exact(2) {
             let [test, step] = clause else { continue };

@@ -45,7 +45,14 @@ pub(crate) fn is_keyword(text: &str) -> bool {
 
 /// What symbols and keywords are made of.
 fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || "*+!-_'?<>=./&%$|".contains(c) || ('\u{300}'..='\u{36f}').contains(&c)
+    match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' => true,
+        '*' | '+' | '!' | '-' | '_' | '\'' | '?' | '<' | '>' | '=' | '.' | '/' | '&' | '%' | '$' | '|' => {
+            true
+        }
+        '\u{300}'..='\u{36f}' => true,
+        _ => !c.is_ascii() && c.is_alphanumeric(),
+    }
 }
 
 /// What separates forms: also what people paste without seeing it.

@@ -109,13 +109,13 @@ impl<'s> Forms<'s> {
 
     /// A form made of literals only, as data: lists become vectors. Fails with the form that is no literal.
     pub(crate) fn data(&self, id: FormId) -> Result<Value, FormId> {
-        if let Form::Literal(value) = self.get(id) {
-            return Ok(value.clone());
-        }
         enum Step {
             Enter(FormId),
             /// Take so many values and make a collection of them.
             Leave(FormId, usize),
+        }
+        if let Form::Literal(value) = self.get(id) {
+            return Ok(value.clone());
         }
         let mut steps = vec![Step::Enter(id)];
         let mut values: Vec<Value> = Vec::new();

@@ -45,13 +45,12 @@ pub(crate) fn is_keyword(text: &str) -> bool {
 
 /// What symbols and keywords are made of.
 fn is_word(c: char) -> bool {
-    match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' => true,
-        '*' | '+' | '!' | '-' | '_' | '\'' | '?' | '<' | '>' | '=' | '.' | '/' | '&' | '%' | '$' | '|' => {
-            true
-        }
-        '\u{300}'..='\u{36f}' => true,
-        _ => !c.is_ascii() && c.is_alphanumeric(),
+    if c.is_ascii() {
+        // * + ! - _ ' ? < > = . / & % $ |
+        let special = matches!(c, '!' | '$'..='\'' | '*' | '+' | '-'..='/' | '<'..='?' | '_' | '|');
+        c.is_ascii_alphanumeric() || special
+    } else {
+        c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c)
     }
 }
 

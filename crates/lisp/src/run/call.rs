@@ -12,6 +12,7 @@ use crate::error::{Error, Fault, Reason, fault};
 use crate::value::{Derived, Function, Value, number};
 
 /// What came of starting a call.
+#[derive(Clone, Copy)]
 pub(crate) enum Called {
     /// It is over; its result is on the stack.
     Done,
@@ -189,6 +190,7 @@ impl Machine {
     }
 
     /// Does what the work in the topmost frame wants next.
+    #[inline]
     pub(super) fn follow(&mut self, fiber: &mut Fiber, next: Next) -> Result<Called, Fault> {
         if !matches!(next, Next::Call(..)) {
             fiber.frames.pop();
@@ -197,6 +199,7 @@ impl Machine {
     }
 
     /// Does what a builtin without a frame wants.
+    #[inline]
     fn begin(&mut self, fiber: &mut Fiber, next: Next) -> Result<Called, Fault> {
         match next {
             Next::Value(value) => fiber.deliver(value),
@@ -208,9 +211,9 @@ impl Machine {
             Next::Become(callee, args) | Next::Call(callee, args) => {
                 let floor = fiber.stack.len();
                 let count = args.push_to(&mut fiber.stack);
-                let called = self.call(fiber, callee, count, floor, 0, false)?;
+                let came = self.call(fiber, callee, count, floor, 0, false)?;
                 // Whoever called the builtin looks at the frames again.
-                return Ok(if let Called::Done = called { Called::Frames } else { called });
+                return Ok(if let Called::Done = came { Called::Frames } else { came });
             }
         }
         Ok(Called::Frames)

@@ -50,6 +50,7 @@ impl Machine {
     }
 
     /// Starts a closure whose arguments are on top of the stack.
+    #[inline]
     pub(super) fn enter(
         &mut self,
         fiber: &mut Fiber,

@@ -20,7 +20,9 @@ pub(crate) struct AddressHasher(u64);
 
 impl Hasher for AddressHasher {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
     }
 
     fn write_usize(&mut self, address: usize) {

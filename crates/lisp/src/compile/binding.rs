@@ -32,7 +32,7 @@ impl Compiler<'_> {
         let mut tasks = Vec::new();
         for (pattern, value) in pairs {
             tasks.push(Task::Form(value, VALUE));
-            tasks.push(then(move |c| c.bind(pattern)));
+            tasks.push(Task::Bind(pattern));
         }
         tasks.extend(self.body(body, place, self.forms.span(id)));
         tasks.push(Task::CloseScope);
@@ -58,7 +58,7 @@ impl Compiler<'_> {
             let (pattern, value) = (*pattern, *value);
             tasks.push(Task::Form(value, VALUE));
             tasks.push(Task::Emit(Op::Store(slot), span));
-            tasks.push(then(move |c| c.bind_slot(pattern, slot, false)));
+            tasks.push(Task::BindSlot(pattern, slot));
         }
         tasks.push(Task::Place(label));
         // A jump brings new values; what patterns made of the old ones is made again.
@@ -166,14 +166,14 @@ impl Compiler<'_> {
                     // Also the whole has to be a sequence.
                     tasks.push(Task::Emit(Op::Nth(slot, u16::MAX), span));
                     tasks.push(Task::Emit(Op::Pop, span));
-                    tasks.push(then(move |c| c.bind_slot(all, slot, false)));
+                    tasks.push(Task::BindSlot(all, slot));
                 }
                 (_, Some(_)) => {
                     return self.fail(item, Reason::UnsupportedPattern, "a vector pattern knows only :as");
                 }
                 _ => {
                     tasks.push(Task::Emit(Op::Nth(slot, index), span));
-                    tasks.push(then(move |c| c.bind(item)));
+                    tasks.push(Task::Bind(item));
                     index += 1;
                 }
             }
@@ -212,7 +212,7 @@ impl Compiler<'_> {
             let kind: Option<Box<str>> = self.forms.keyword(left).map(Into::into);
             match kind.as_deref() {
                 Some("or") => {}
-                Some("as") => tasks.push(then(move |c| c.bind_slot(right, slot, false))),
+                Some("as") => tasks.push(Task::BindSlot(right, slot)),
                 Some(kind @ ("keys" | "strs")) => {
                     let Some(names) = self.forms.vector(right) else {
                         let message = format!(":{kind} takes a vector of names");
@@ -249,7 +249,7 @@ impl Compiler<'_> {
                         let default =
                             defaults.iter().find(|(n, _)| Some(&**n) == name).map(|(_, value)| *value);
                         tasks.push(self.key(left, slot, key, default));
-                        tasks.push(then(move |c| c.bind(left)));
+                        tasks.push(Task::Bind(left));
                     }
                     Err(culprit) => {
                         return self.fail(

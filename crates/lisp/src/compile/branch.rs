@@ -262,9 +262,9 @@ impl Compiler<'_> {
         self.here().open();
         let mut tasks = vec![
             Task::Form(predicate, VALUE),
-            then(move |c| c.bind(function)),
+            Task::Bind(function),
             Task::Form(value, VALUE),
-            then(move |c| c.bind(subject)),
+            Task::Bind(subject),
         ];
         let mut clauses = clauses.into_iter().peekable();
         let mut default = None;
@@ -282,7 +282,7 @@ impl Compiler<'_> {
                     return self.fail(id, Reason::InvalidForm, "a function stands after :>>");
                 };
                 result = self.forms.add(Form::List([function, found].into()), self.forms.span(function));
-                tasks.push(then(move |c| c.bind(found)));
+                tasks.push(Task::Bind(found));
                 tasks.push(Task::Form(found, VALUE));
             }
             tasks.push(Task::Emit(Op::JumpIfFalse(next), span));

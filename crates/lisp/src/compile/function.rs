@@ -172,20 +172,23 @@ impl Compiler<'_> {
         let variadic = if rest.is_some() { Rest::Vector } else { Rest::None };
         let mut tasks = Vec::new();
         for (slot, pattern) in (first..).zip(required.into_iter().chain(rest)) {
-            let pairs = rest == Some(pattern);
-            tasks.push(then(move |c| c.bind_slot(pattern, slot, pairs)));
+            tasks.push(if rest == Some(pattern) {
+                then(move |c| c.bind_slot(pattern, slot, true))
+            } else {
+                Task::BindSlot(pattern, slot)
+            });
         }
         tasks.extend(self.body(body, Place { recur: true, call: true }, self.forms.span(params)));
         tasks.push(Task::Emit(Op::Return, span));
         tasks.push(then(move |c| {
-            c.end_arity(count, variadic, &text);
+            c.end_arity(count, variadic, text);
             Ok(())
         }));
         self.queue(tasks);
     }
 
     /// Finishes the arity that is being compiled.
-    pub(super) fn end_arity(&mut self, required: u16, rest: Rest, parameters: &str) {
+    pub(super) fn end_arity(&mut self, required: u16, rest: Rest, parameters: Box<str>) {
         let mut body = std::mem::take(&mut self.function.current);
         body.link();
         self.function.done.push(Arity {
@@ -194,7 +197,7 @@ impl Compiler<'_> {
             slots: body.slots,
             code: body.code,
             spans: body.spans,
-            parameters: parameters.into(),
+            parameters,
         });
     }
 

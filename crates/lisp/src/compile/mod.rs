@@ -76,6 +76,10 @@ enum Task {
     Emit(Op, Span),
     Place(op::Target),
     CloseScope,
+    /// Binds the value on the stack to a pattern.
+    Bind(FormId),
+    /// Binds the value of a slot to a pattern.
+    BindSlot(FormId, u16),
     Then(Then),
 }
 
@@ -115,7 +119,7 @@ impl Compiler<'_> {
         tasks.push(Task::Emit(Op::Return, span));
         self.queue(tasks);
         self.work()?;
-        self.end_arity(0, Rest::None, "[]");
+        self.end_arity(0, Rest::None, "[]".into());
         self.end_function(span, &Written::Whole, None);
         Ok(())
     }
@@ -127,6 +131,8 @@ impl Compiler<'_> {
                 Task::Emit(op, span) => self.emit(op, span),
                 Task::Place(label) => self.here().place(label),
                 Task::CloseScope => self.here().close(),
+                Task::Bind(pattern) => self.bind(pattern)?,
+                Task::BindSlot(pattern, slot) => self.bind_slot(pattern, slot, false)?,
                 Task::Then(work) => work(self)?,
             }
         }

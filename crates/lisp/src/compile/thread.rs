@@ -1,6 +1,6 @@
 //! Threading: `->`, `->>`, `as->`, `cond->`, `cond->>`, `some->`, `some->>`.
 
-use super::{Compiler, Op, Place, Task, VALUE, then};
+use super::{Compiler, Op, Place, Task, VALUE};
 use crate::error::{Fault, Reason};
 use crate::read::{Form, FormId};
 
@@ -65,11 +65,11 @@ impl Compiler<'_> {
         };
         let name = *name;
         self.here().open();
-        let mut tasks = vec![Task::Form(*value, VALUE), then(move |c| c.bind(name))];
+        let mut tasks = vec![Task::Form(*value, VALUE), Task::Bind(name)];
         if let Some((last, before)) = steps.split_last() {
             for step in before {
                 tasks.push(Task::Form(*step, VALUE));
-                tasks.push(then(move |c| c.bind(name)));
+                tasks.push(Task::Bind(name));
             }
             tasks.push(Task::Form(*last, place));
         } else {

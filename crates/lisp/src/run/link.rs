@@ -39,6 +39,7 @@ impl Machine {
         if let Some(at) = self.links.iter().position(|links| Arc::ptr_eq(&links.unit, unit)) {
             return at;
         }
+        self.base.reserve(unit.names.len());
         let names = unit.names.iter().map(|name| self.link(name)).collect();
         self.links.push(Links { unit: Arc::clone(unit), names });
         self.links.len() - 1

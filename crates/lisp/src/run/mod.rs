@@ -140,7 +140,8 @@ impl Machine {
 
     /// Gets the program ready.
     fn load(&mut self, unit: &Arc<Unit>) {
-        let mut fiber = Fiber::new(Arc::new(Vec::new()), 0);
+        let links = self.links_of(unit);
+        let mut fiber = Fiber::new(Arc::new(Vec::with_capacity(self.base.len())), 0);
         let main = unit.proto(unit.main);
         let slots = main.arities.first().map_or(0, |arity| arity.slots);
         fiber.stack.reserve(usize::from(slots) + 16);
@@ -148,7 +149,6 @@ impl Machine {
         fiber.stack.resize_with(usize::from(slots), Value::default);
         let closure = Closure { unit: Arc::clone(unit), proto: unit.main, captures: Arc::new([]) };
         let function = Arc::new(Function::closure(0, closure));
-        let links = self.links_of(unit);
         fiber.frames.push(Frame::Code(CodeFrame {
             function: Some(function),
             arity: 0,

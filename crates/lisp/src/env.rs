@@ -1,10 +1,11 @@
 //! What a run is given: data, tools, memory, limits.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::limits::{CancelToken, Clock, Limits};
 use crate::memory::Memory;
+use crate::run::live::Addresses;
 use crate::signature::Signature;
 use crate::value::{Map, Value};
 
@@ -48,6 +49,8 @@ impl Tool {
 #[derive(Clone, Default)]
 pub struct Env {
     pub(crate) data: Arc<BTreeMap<Box<str>, Value>>,
+    /// Where the data lies, once a run had to know; the runs of one environment share it.
+    pub(crate) granted: Arc<OnceLock<Addresses>>,
     pub(crate) tools: Arc<BTreeMap<Box<str>, Tool>>,
     pub(crate) memory: Memory,
     pub(crate) history: Vec<Value>,
@@ -67,6 +70,7 @@ impl Env {
     #[must_use]
     pub fn data(mut self, name: &str, value: Value) -> Self {
         Arc::make_mut(&mut self.data).insert(name.into(), value);
+        self.granted = Arc::default();
         self
     }
 

@@ -70,13 +70,18 @@ impl Memory {
 
     /// Puts a definition, replacing one of that name.
     pub fn insert(&mut self, name: &str, definition: Definition) {
-        match self.find(name) {
+        self.put(Text::from(name), definition);
+    }
+
+    /// The same with a name that need not be copied.
+    pub(crate) fn put(&mut self, name: Text, definition: Definition) {
+        match self.find(name.as_str()) {
             Ok(at) => {
                 if let Some(entry) = self.definitions.get_mut(at) {
                     entry.1 = definition;
                 }
             }
-            Err(at) => self.definitions.insert(at, (Text::from(name), definition)),
+            Err(at) => self.definitions.insert(at, (name, definition)),
         }
     }
 

@@ -43,6 +43,12 @@ impl Cursor {
     }
 }
 
+/// Whether a function is a closure, which cannot be called but in a frame of its own.
+#[inline]
+pub(super) fn needs_frame(f: &Value) -> bool {
+    matches!(f, Value::Function(function) if function.as_closure().is_some())
+}
+
 /// The result of a call that needs no frame: a builtin that computes, or data as a function. `Err` gives the
 /// arguments back.
 pub(super) fn direct(cx: &mut Context, f: &Value, args: &mut [Value]) -> Option<Result<Value, Fault>> {
@@ -170,6 +176,9 @@ impl Work for Each {
             }
             cx.meter.tick()?;
             let Some(args) = self.arguments() else { break };
+            if needs_frame(&self.f) {
+                return Ok(Next::Call(self.f.clone(), args));
+            }
             let result = match args {
                 Args::One(a) => {
                     let mut args = [a];

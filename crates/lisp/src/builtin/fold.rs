@@ -1,7 +1,7 @@
 //! Builtins that carry a result from element to element: `reduce` and its relatives.
 
 use super::collect::{arg, map, to_vector};
-use super::each::{self, Cursor, direct};
+use super::each::{self, Cursor, direct, needs_frame};
 use super::table::{Builtin, MANY, higher, pure};
 use crate::error::Fault;
 use crate::run::Context;
@@ -113,6 +113,9 @@ impl Work for Fold {
             let Some(item) = self.cursor.next() else { return self.finish(cx) };
             let result = std::mem::take(&mut self.result);
             answer = Some(match self.given {
+                Given::Element if needs_frame(&self.f) => {
+                    return Ok(Next::Call(self.f.clone(), Args::Two(result, item)));
+                }
                 Given::Element => {
                     let mut args = [result, item];
                     if let Some(result) = direct(cx, &self.f, &mut args) {

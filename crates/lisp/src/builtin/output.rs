@@ -104,7 +104,7 @@ fn doc(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
         Value::Keyword(keyword) => keyword.as_str().to_string(),
         _ => return Ok(Value::Nil),
     };
-    if let Some((_, doc, parameters)) = cx.docs.iter().find(|(known, ..)| known.as_str() == name) {
+    if let Some((doc, parameters)) = cx.docs.get(name.as_str()) {
         let parameters = parameters.as_deref().map(|text| format!("({name} {text})")).unwrap_or(name);
         let doc = doc.as_ref().map_or("no documentation", |doc| doc.as_str());
         return Ok(Value::from(format!("{parameters}: {doc}")));

@@ -1,7 +1,7 @@
 //! `let`, `loop`, `recur`, and taking values apart by patterns.
 
 use super::scope::LoopTarget;
-use super::{Compiler, Op, Place, Task, VALUE, then};
+use super::{Compiler, Op, Place, Task, VALUE, then, values};
 use crate::error::{Fault, Reason};
 use crate::read::{Form, FormId};
 use crate::value::{Keyword, Value};
@@ -32,7 +32,7 @@ impl Compiler<'_> {
         let mut tasks = Vec::new();
         for (pattern, value) in pairs {
             tasks.push(Task::Form(value, VALUE));
-            tasks.push(then(move |c| c.bind(pattern)));
+            tasks.push(Task::Bind(pattern));
         }
         tasks.extend(self.body(body, place, self.forms.span(id)));
         tasks.push(Task::CloseScope);
@@ -58,7 +58,7 @@ impl Compiler<'_> {
             let (pattern, value) = (*pattern, *value);
             tasks.push(Task::Form(value, VALUE));
             tasks.push(Task::Emit(Op::Store(slot), span));
-            tasks.push(then(move |c| c.bind_slot(pattern, slot, false)));
+            tasks.push(Task::BindSlot(pattern, slot));
         }
         tasks.push(Task::Place(label));
         // A jump brings new values; what patterns made of the old ones is made again.
@@ -96,9 +96,8 @@ impl Compiler<'_> {
             return self.fail(id, Reason::InvalidArity, message);
         }
         let LoopTarget { label, first, count } = target;
-        let mut tasks: Vec<Task> = arguments.iter().map(|item| Task::Form(*item, VALUE)).collect();
-        tasks.push(Task::Emit(Op::Recur { first, count, target: label }, self.forms.span(id)));
-        self.queue(tasks);
+        let jump = Task::Emit(Op::Recur { first, count, target: label }, self.forms.span(id));
+        self.queue(values(arguments).chain([jump]));
         Ok(())
     }
 
@@ -113,7 +112,7 @@ impl Compiler<'_> {
     pub(super) fn bind_slot(&mut self, pattern: FormId, slot: u16, pairs: bool) -> Result<(), Fault> {
         let span = self.forms.span(pattern);
         match self.forms.get(pattern) {
-            Form::Symbol(name) if name.contains('/') && &**name != "/" => {
+            Form::Symbol(name) if name.contains('/') && name != "/" => {
                 let message = format!("{name} has a namespace and cannot be bound");
                 self.fail(pattern, Reason::UnsupportedPattern, message)
             }
@@ -167,14 +166,14 @@ impl Compiler<'_> {
                     // Also the whole has to be a sequence.
                     tasks.push(Task::Emit(Op::Nth(slot, u16::MAX), span));
                     tasks.push(Task::Emit(Op::Pop, span));
-                    tasks.push(then(move |c| c.bind_slot(all, slot, false)));
+                    tasks.push(Task::BindSlot(all, slot));
                 }
                 (_, Some(_)) => {
                     return self.fail(item, Reason::UnsupportedPattern, "a vector pattern knows only :as");
                 }
                 _ => {
                     tasks.push(Task::Emit(Op::Nth(slot, index), span));
-                    tasks.push(then(move |c| c.bind(item)));
+                    tasks.push(Task::Bind(item));
                     index += 1;
                 }
             }
@@ -213,7 +212,7 @@ impl Compiler<'_> {
             let kind: Option<Box<str>> = self.forms.keyword(left).map(Into::into);
             match kind.as_deref() {
                 Some("or") => {}
-                Some("as") => tasks.push(then(move |c| c.bind_slot(right, slot, false))),
+                Some("as") => tasks.push(Task::BindSlot(right, slot)),
                 Some(kind @ ("keys" | "strs")) => {
                     let Some(names) = self.forms.vector(right) else {
                         let message = format!(":{kind} takes a vector of names");
@@ -250,7 +249,7 @@ impl Compiler<'_> {
                         let default =
                             defaults.iter().find(|(n, _)| Some(&**n) == name).map(|(_, value)| *value);
                         tasks.push(self.key(left, slot, key, default));
-                        tasks.push(then(move |c| c.bind(left)));
+                        tasks.push(Task::Bind(left));
                     }
                     Err(culprit) => {
                         return self.fail(

@@ -196,7 +196,7 @@ impl Compiler<'_> {
             let [test, result] = pair else { continue };
             let label = self.here().label();
             let alternatives = match self.forms.get(*test) {
-                Form::List(items) => items.clone(),
+                Form::List(items) => items.to_vec(),
                 _ => vec![*test],
             };
             for test in alternatives {
@@ -256,15 +256,15 @@ impl Compiler<'_> {
         let (predicate, value, clauses) = (*predicate, *value, clauses.to_vec());
         let names: Vec<Box<str>> = (0..3).map(|_| self.temporary()).collect();
         let symbols: Vec<FormId> =
-            names.iter().map(|name| self.forms.add(Form::Symbol(name.clone()), span)).collect();
+            names.iter().map(|name| self.forms.add(Form::Symbol(name.to_string().into()), span)).collect();
         let [function, subject, found] = symbols[..] else { return Ok(()) };
         let end = self.here().label();
         self.here().open();
         let mut tasks = vec![
             Task::Form(predicate, VALUE),
-            then(move |c| c.bind(function)),
+            Task::Bind(function),
             Task::Form(value, VALUE),
-            then(move |c| c.bind(subject)),
+            Task::Bind(subject),
         ];
         let mut clauses = clauses.into_iter().peekable();
         let mut default = None;
@@ -273,7 +273,7 @@ impl Compiler<'_> {
                 default = Some(test);
                 break;
             };
-            let call = self.forms.add(Form::List(vec![function, test, subject]), span);
+            let call = self.forms.add(Form::List([function, test, subject].into()), span);
             let next = self.here().label();
             let piped = self.forms.keyword(result) == Some(">>");
             tasks.push(Task::Form(call, VALUE));
@@ -281,8 +281,8 @@ impl Compiler<'_> {
                 let Some(function) = clauses.next() else {
                     return self.fail(id, Reason::InvalidForm, "a function stands after :>>");
                 };
-                result = self.forms.add(Form::List(vec![function, found]), self.forms.span(function));
-                tasks.push(then(move |c| c.bind(found)));
+                result = self.forms.add(Form::List([function, found].into()), self.forms.span(function));
+                tasks.push(Task::Bind(found));
                 tasks.push(Task::Form(found, VALUE));
             }
             tasks.push(Task::Emit(Op::JumpIfFalse(next), span));

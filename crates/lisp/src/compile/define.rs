@@ -39,8 +39,11 @@ impl Compiler<'_> {
 
     /// `(def name)`, `(def name value)`, `(def name "doc" value)`; `defonce` only where there is no value yet.
     pub(super) fn def(&mut self, id: FormId, keyword: &str, arguments: &[FormId]) -> Result<(), Fault> {
-        let shape = format!("expected ({keyword} name docstring? value)");
-        let name = self.defined_name(id, arguments.first(), &shape)?;
+        let shape = match keyword {
+            "defonce" => "expected (defonce name docstring? value)",
+            _ => "expected (def name docstring? value)",
+        };
+        let name = self.defined_name(id, arguments.first(), shape)?;
         let span = self.forms.span(id);
         let (doc, value) = match arguments {
             [_] => (None, None),

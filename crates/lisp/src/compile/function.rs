@@ -1,5 +1,7 @@
 //! `fn`, `letfn` and `#()`: functions and their arities.
 
+use std::rc::Rc;
+
 use super::scope::{Body, Captures, FnContext, LoopTarget};
 use super::unit::{Arity, Proto, Written};
 use super::{Compiler, Op, Place, Task, then};
@@ -170,20 +172,23 @@ impl Compiler<'_> {
         let variadic = if rest.is_some() { Rest::Vector } else { Rest::None };
         let mut tasks = Vec::new();
         for (slot, pattern) in (first..).zip(required.into_iter().chain(rest)) {
-            let pairs = rest == Some(pattern);
-            tasks.push(then(move |c| c.bind_slot(pattern, slot, pairs)));
+            tasks.push(if rest == Some(pattern) {
+                then(move |c| c.bind_slot(pattern, slot, true))
+            } else {
+                Task::BindSlot(pattern, slot)
+            });
         }
         tasks.extend(self.body(body, Place { recur: true, call: true }, self.forms.span(params)));
         tasks.push(Task::Emit(Op::Return, span));
         tasks.push(then(move |c| {
-            c.end_arity(count, variadic, &text);
+            c.end_arity(count, variadic, text);
             Ok(())
         }));
         self.queue(tasks);
     }
 
     /// Finishes the arity that is being compiled.
-    pub(super) fn end_arity(&mut self, required: u16, rest: Rest, parameters: &str) {
+    pub(super) fn end_arity(&mut self, required: u16, rest: Rest, parameters: Box<str>) {
         let mut body = std::mem::take(&mut self.function.current);
         body.link();
         self.function.done.push(Arity {
@@ -192,7 +197,7 @@ impl Compiler<'_> {
             slots: body.slots,
             code: body.code,
             spans: body.spans,
-            parameters: parameters.into(),
+            parameters,
         });
     }
 
@@ -274,14 +279,14 @@ impl Compiler<'_> {
     }
 
     /// `#(…)`: a function of `%`, `%1` to `%20` and `%&`.
-    pub(super) fn lambda(&mut self, id: FormId, items: Vec<FormId>) -> Result<(), Fault> {
+    pub(super) fn lambda(&mut self, id: FormId, items: &Rc<[FormId]>) -> Result<(), Fault> {
         if self.lambda.is_some() {
             let error = Error::new(Reason::InvalidForm, "#() cannot stand inside #()")
                 .hint("write (fn [x] …) for one of them");
             return Err(self.fault(id, error));
         }
         let span = self.forms.span(id);
-        let (count, rest) = self.placeholders(&items)?;
+        let (count, rest) = self.placeholders(items)?;
         let mut params: Vec<FormId> =
             (1..=count).map(|n| self.forms.add(Form::Symbol(format!("%{n}").into()), span)).collect();
         if rest {
@@ -291,8 +296,8 @@ impl Compiler<'_> {
         let text: Vec<String> =
             (1..=count).map(|n| format!("%{n}")).chain(rest.then(|| "& %&".into())).collect();
         let text: Box<str> = format!("[{}]", text.join(" ")).into();
-        let params = self.forms.add(Form::Vector(params), span);
-        let body = self.forms.add(Form::List(items), span);
+        let params = self.forms.add(Form::Vector(params.into()), span);
+        let body = self.forms.add(Form::List(Rc::clone(items)), span);
         let (proto, group) = (self.reserve_proto(), self.reserve_captures());
         let parts = Parts {
             self_name: None,
@@ -336,7 +341,7 @@ impl Compiler<'_> {
                     _ => {}
                 },
                 Form::List(items) | Form::Vector(items) | Form::Map(items) | Form::Set(items) => {
-                    forms.extend(items);
+                    forms.extend(items.iter());
                 }
                 Form::Quote(inner) | Form::VarQuote(inner) => forms.push(*inner),
                 Form::Lambda(_) | Form::Literal(_) => {}
@@ -352,7 +357,7 @@ impl Compiler<'_> {
     }
 
     /// The local a symbol means: `%` is `%1`. A placeholder outside `#()` is an error.
-    pub(super) fn placeholder(&self, id: FormId, name: &str) -> Result<Box<str>, Fault> {
+    pub(super) fn placeholder<'n>(&self, id: FormId, name: &'n str) -> Result<&'n str, Fault> {
         match name.strip_prefix('%') {
             Some(rest)
                 if rest.is_empty() || rest == "&" || rest.bytes().all(|byte| byte.is_ascii_digit()) =>
@@ -360,9 +365,9 @@ impl Compiler<'_> {
                 if self.lambda.is_none() {
                     return self.bad_placeholder(id, name);
                 }
-                Ok(if rest.is_empty() { "%1".into() } else { name.into() })
+                Ok(if rest.is_empty() { "%1" } else { name })
             }
-            _ => Ok(name.into()),
+            _ => Ok(name),
         }
     }
 }

@@ -76,6 +76,10 @@ enum Task {
     Emit(Op, Span),
     Place(op::Target),
     CloseScope,
+    /// Binds the value on the stack to a pattern.
+    Bind(FormId),
+    /// Binds the value of a slot to a pattern.
+    BindSlot(FormId, u16),
     Then(Then),
 }
 
@@ -88,7 +92,7 @@ fn then(work: impl FnOnce(&mut Compiler<'_>) -> Result<(), Fault> + 'static) -> 
 
 struct Compiler<'s> {
     source: &'s str,
-    forms: Forms,
+    forms: Forms<'s>,
     /// What is left to do, the next last.
     tasks: Vec<Task>,
     /// The function around the current place.
@@ -99,7 +103,8 @@ struct Compiler<'s> {
     protos: Vec<Option<Proto>>,
     consts: Vec<Value>,
     names: Vec<Name>,
-    known: HashMap<(Box<str>, Space), u32>,
+    /// Numbers of names as written.
+    known: HashMap<Box<str>, u32>,
     defs: Vec<Definition>,
     /// The `#()` around the current place.
     lambda: Option<FormId>,
@@ -114,7 +119,7 @@ impl Compiler<'_> {
         tasks.push(Task::Emit(Op::Return, span));
         self.queue(tasks);
         self.work()?;
-        self.end_arity(0, Rest::None, "[]");
+        self.end_arity(0, Rest::None, "[]".into());
         self.end_function(span, &Written::Whole, None);
         Ok(())
     }
@@ -126,6 +131,8 @@ impl Compiler<'_> {
                 Task::Emit(op, span) => self.emit(op, span),
                 Task::Place(label) => self.here().place(label),
                 Task::CloseScope => self.here().close(),
+                Task::Bind(pattern) => self.bind(pattern)?,
+                Task::BindSlot(pattern, slot) => self.bind_slot(pattern, slot, false)?,
                 Task::Then(work) => work(self)?,
             }
         }
@@ -201,7 +208,7 @@ impl Compiler<'_> {
             }
             Form::Lambda(items) => {
                 let items = items.clone();
-                return self.lambda(id, items);
+                return self.lambda(id, &items);
             }
             Form::Quote(quoted) => {
                 let quoted = *quoted;
@@ -223,9 +230,7 @@ impl Compiler<'_> {
         {
             return self.literal(value, span);
         }
-        let mut tasks: Vec<Task> = items.iter().map(|item| Task::Form(*item, VALUE)).collect();
-        tasks.push(Task::Emit(op, span));
-        self.queue(tasks);
+        self.queue(values(items).chain([Task::Emit(op, span)]));
     }
 
     fn literal(&mut self, value: Value, span: Span) {
@@ -261,17 +266,17 @@ impl Compiler<'_> {
     fn symbol(&mut self, id: FormId, name: &str) -> Result<(), Fault> {
         let span = self.forms.span(id);
         let name = self.placeholder(id, name)?;
-        let op = match self.resolve(&name) {
+        let op = match self.resolve(name) {
             Resolved::Local(slot) => Op::Local(slot),
             Resolved::Capture(at) => Op::Capture(at),
             Resolved::SelfFn => Op::SelfFn,
             Resolved::Sibling(proto) => Op::Sibling(proto),
-            Resolved::Free if is_special(&name) => {
+            Resolved::Free if is_special(name) => {
                 let error = Error::new(Reason::UnboundVar, format!("undefined variable: {name}"))
                     .hint(format!("{name} is a special form: wrap it in parentheses, as in ({name} …)"));
                 return Err(self.fault(id, error));
             }
-            Resolved::Free => Op::Global(self.name(&name, Some(span))),
+            Resolved::Free => Op::Global(self.name(name, Some(span))),
         };
         self.emit(op, span);
         Ok(())
@@ -284,7 +289,7 @@ impl Compiler<'_> {
             self.literal(Value::vector([]), span);
             return Ok(());
         };
-        if let Some(name) = self.forms.symbol(*head).map(Box::<str>::from)
+        if let Some(name) = self.forms.name(*head)
             && matches!(self.resolve(&name), Resolved::Free)
             && !matches!(&*name, "%" | "%&")
         {
@@ -300,15 +305,12 @@ impl Compiler<'_> {
                 (None, _) if place.call => Op::TailCallGlobal(index, count),
                 (None, _) => Op::CallGlobal(index, count),
             };
-            let mut tasks: Vec<Task> = arguments.iter().map(|item| Task::Form(*item, VALUE)).collect();
-            tasks.push(Task::Emit(op, span));
-            self.queue(tasks);
+            self.queue(values(arguments).chain([Task::Emit(op, span)]));
             return Ok(());
         }
         let count = self.count(id, arguments.len())?;
-        let mut tasks: Vec<Task> = items.iter().map(|item| Task::Form(*item, VALUE)).collect();
-        tasks.push(Task::Emit(if place.call { Op::TailCall(count) } else { Op::Call(count) }, span));
-        self.queue(tasks);
+        let call = if place.call { Op::TailCall(count) } else { Op::Call(count) };
+        self.queue(values(items).chain([Task::Emit(call, span)]));
         Ok(())
     }
 
@@ -319,11 +321,10 @@ impl Compiler<'_> {
 
     /// The entry of a free name in the unit.
     fn name(&mut self, written: &str, used: Option<Span>) -> u32 {
-        let (text, space) = split(written);
-        let key = (Box::from(if space == Space::Unknown { written } else { text }), space);
-        let index = if let Some(index) = self.known.get(&key) {
+        let index = if let Some(index) = self.known.get(written) {
             *index
         } else {
+            let (text, space) = split(written);
             let builtin = match space {
                 Space::Bare | Space::Builtin => builtin::find(written),
                 _ => None,
@@ -332,7 +333,7 @@ impl Compiler<'_> {
             let text = Text::from(shown);
             self.names.push(Name { text, space, builtin, used: None, defined: false, locals: Vec::new() });
             let index = (self.names.len() - 1) as u32;
-            self.known.insert(key, index);
+            self.known.insert(written.into(), index);
             index
         };
         if let Some(name) = self.names.get_mut(index as usize)
@@ -359,6 +360,11 @@ impl Compiler<'_> {
         self.temporaries += 1;
         format!("\0{}", self.temporaries).into()
     }
+}
+
+/// The tasks for forms whose values are all wanted.
+fn values(forms: &[FormId]) -> impl Iterator<Item = Task> {
+    forms.iter().map(|form| Task::Form(*form, VALUE))
 }
 
 /// The namespace of a name as written, and what is left of it.

@@ -55,6 +55,13 @@ pub(crate) enum Op {
     /// An arithmetic builtin with one or two arguments, done in place unless a definition shadows its name.
     Unary(Quick, u32),
     Binary(Quick, u32),
+    /// The same of a slot and a small integer: `(- n 1)`.
+    BinaryWithInt {
+        quick: Quick,
+        slot: u16,
+        number: i32,
+        name: u32,
+    },
     /// Pops so many values and pushes a collection of them; for a map, keys and values in turn.
     Vector(u32),
     Map(u32),
@@ -122,6 +129,9 @@ pub(crate) enum Quick {
 }
 
 impl Quick {
+    /// The names of all of them.
+    pub(crate) const NAMES: [&str; 10] = ["+", "-", "*", "<", ">", "<=", ">=", "=", "inc", "dec"];
+
     /// The instruction for a call of this name with this many arguments.
     pub(crate) fn of(name: &str, arguments: usize) -> Option<Quick> {
         Some(match (name, arguments) {

@@ -25,6 +25,8 @@ pub(super) struct Body {
     pub(super) code: Vec<Op>,
     pub(super) spans: Vec<Span>,
     labels: Vec<u32>,
+    /// The last place that a label stands for.
+    last_place: usize,
     locals: Vec<(Box<str>, u16)>,
     /// For each open scope: how many locals and slots there were before it.
     scopes: Vec<(usize, u16)>,
@@ -71,8 +73,24 @@ impl Captures {
 
 impl Body {
     pub(super) fn emit(&mut self, op: Op, span: Span) {
+        let op = self.joined(op);
         self.code.push(op);
         self.spans.push(span);
+    }
+
+    /// One instruction instead of three, where nothing jumps between them.
+    fn joined(&mut self, op: Op) -> Op {
+        let (Op::Binary(quick, name), [.., Op::Local(slot), Op::Int(number)]) = (op, self.code.as_slice())
+        else {
+            return op;
+        };
+        let (slot, number, start) = (*slot, *number, self.code.len() - 2);
+        if self.last_place > start {
+            return op;
+        }
+        self.code.truncate(start);
+        self.spans.truncate(start);
+        Op::BinaryWithInt { quick, slot, number, name }
     }
 
     pub(super) fn label(&mut self) -> Target {
@@ -84,6 +102,7 @@ impl Body {
     pub(super) fn place(&mut self, label: Target) {
         if let Some(place) = self.labels.get_mut(label as usize) {
             *place = self.code.len() as u32;
+            self.last_place = self.code.len();
         }
     }
 

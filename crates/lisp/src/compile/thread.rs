@@ -1,6 +1,6 @@
 //! Threading: `->`, `->>`, `as->`, `cond->`, `cond->>`, `some->`, `some->>`.
 
-use super::{Compiler, Op, Place, Task, VALUE, then};
+use super::{Compiler, Op, Place, Task, VALUE};
 use crate::error::{Fault, Reason};
 use crate::read::{Form, FormId};
 
@@ -26,7 +26,7 @@ impl Compiler<'_> {
                 );
             }
             Form::List(items) if !items.is_empty() => {
-                let mut items = items.clone();
+                let mut items = items.to_vec();
                 let at = if position == Position::First { 1 } else { items.len() };
                 items.insert(at, value);
                 items
@@ -36,7 +36,7 @@ impl Compiler<'_> {
                 return self.fail(step, Reason::InvalidThreadForm, message);
             }
         };
-        Ok(self.forms.add(Form::List(items), span))
+        Ok(self.forms.add(Form::List(items.into()), span))
     }
 
     /// `->` and `->>`: the steps, nested.
@@ -65,11 +65,11 @@ impl Compiler<'_> {
         };
         let name = *name;
         self.here().open();
-        let mut tasks = vec![Task::Form(*value, VALUE), then(move |c| c.bind(name))];
+        let mut tasks = vec![Task::Form(*value, VALUE), Task::Bind(name)];
         if let Some((last, before)) = steps.split_last() {
             for step in before {
                 tasks.push(Task::Form(*step, VALUE));
-                tasks.push(then(move |c| c.bind(name)));
+                tasks.push(Task::Bind(name));
             }
             tasks.push(Task::Form(*last, place));
         } else {
@@ -96,7 +96,7 @@ impl Compiler<'_> {
         let slot = self.slot(id)?;
         let name = self.temporary();
         self.here().declare(&name, slot);
-        let value = self.forms.add(Form::Symbol(name), span);
+        let value = self.forms.add(Form::Symbol(name.into_string().into()), span);
         let mut tasks = vec![Task::Form(*first, VALUE), Task::Emit(Op::Store(slot), span)];
         for step in steps {
             let step = self.step(*step, value, position)?;
@@ -129,7 +129,7 @@ impl Compiler<'_> {
         let slot = self.slot(id)?;
         let temporary = self.temporary();
         self.here().declare(&temporary, slot);
-        let value = self.forms.add(Form::Symbol(temporary), span);
+        let value = self.forms.add(Form::Symbol(temporary.into_string().into()), span);
         let mut tasks = vec![Task::Form(*first, VALUE), Task::Emit(Op::Store(slot), span)];
         for clause in clauses.chunks_exact(2) {
             let [test, step] = clause else { continue };

@@ -1,5 +1,8 @@
 //! What the reader makes of a text: forms, kept flat in one list so that no depth of nesting costs stack.
 
+use std::borrow::Cow;
+use std::rc::Rc;
+
 use crate::value::{Map, Value};
 
 /// A place in the source, in bytes.
@@ -19,35 +22,35 @@ impl Span {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FormId(u32);
 
-/// One form.
+/// One form. Copies are cheap: names are parts of the source, lists are shared.
 #[derive(Clone, Debug)]
-pub(crate) enum Form {
+pub(crate) enum Form<'s> {
     /// A number, string, keyword, regex, date, boolean or nil.
     Literal(Value),
-    Symbol(Box<str>),
-    List(Vec<FormId>),
-    Vector(Vec<FormId>),
+    Symbol(Cow<'s, str>),
+    List(Rc<[FormId]>),
+    Vector(Rc<[FormId]>),
     /// Keys and values in turn.
-    Map(Vec<FormId>),
-    Set(Vec<FormId>),
+    Map(Rc<[FormId]>),
+    Set(Rc<[FormId]>),
     /// `#(…)`, with the forms of its one call.
-    Lambda(Vec<FormId>),
+    Lambda(Rc<[FormId]>),
     Quote(FormId),
     VarQuote(FormId),
 }
 
 /// All forms of a program.
 #[derive(Default)]
-pub(crate) struct Forms {
-    all: Vec<(Form, Span)>,
+pub(crate) struct Forms<'s> {
+    all: Vec<(Form<'s>, Span)>,
     /// Which forms are literals all the way down.
     constant: Vec<bool>,
     /// The forms that stand in no other.
     pub(crate) top: Vec<FormId>,
 }
 
-impl Forms {
-    pub(crate) fn add(&mut self, form: Form, span: Span) -> FormId {
+impl<'s> Forms<'s> {
+    pub(crate) fn add(&mut self, form: Form<'s>, span: Span) -> FormId {
         let constant = match &form {
             Form::Literal(_) => true,
             Form::Vector(items) | Form::Map(items) | Form::Set(items) => {
@@ -60,8 +63,8 @@ impl Forms {
         FormId((self.all.len() - 1) as u32)
     }
 
-    pub(crate) fn get(&self, id: FormId) -> &Form {
-        const NIL: &Form = &Form::Literal(Value::Nil);
+    pub(crate) fn get(&self, id: FormId) -> &Form<'s> {
+        const NIL: &Form<'static> = &Form::Literal(Value::Nil);
         self.all.get(id.0 as usize).map_or(NIL, |(form, _)| form)
     }
 
@@ -77,6 +80,11 @@ impl Forms {
     /// The name of a symbol.
     pub(crate) fn symbol(&self, id: FormId) -> Option<&str> {
         if let Form::Symbol(name) = self.get(id) { Some(name) } else { None }
+    }
+
+    /// The name of a symbol, to keep.
+    pub(crate) fn name(&self, id: FormId) -> Option<Cow<'s, str>> {
+        if let Form::Symbol(name) = self.get(id) { Some(name.clone()) } else { None }
     }
 
     /// The text of a string literal.
@@ -105,6 +113,9 @@ impl Forms {
             Enter(FormId),
             /// Take so many values and make a collection of them.
             Leave(FormId, usize),
+        }
+        if let Form::Literal(value) = self.get(id) {
+            return Ok(value.clone());
         }
         let mut steps = vec![Step::Enter(id)];
         let mut values: Vec<Value> = Vec::new();

@@ -8,6 +8,7 @@ mod position;
 mod token;
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 pub(crate) use form::{Form, FormId, Forms, Span};
 pub(crate) use position::position;
@@ -27,7 +28,8 @@ const MAX_SOURCE: usize = 1 << 20;
 struct Open {
     kind: Opener,
     at: usize,
-    items: Vec<FormId>,
+    /// How many forms were waiting for their bracket before it.
+    before: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,11 +70,11 @@ impl Opener {
 }
 
 /// Reads all forms of a program.
-pub(crate) fn read(source: &str) -> Result<Forms, Fault> {
+pub(crate) fn read(source: &str) -> Result<Forms<'_>, Fault> {
     if source.len() > MAX_SOURCE {
         return Err(trouble("", 0, &format!("the source is longer than {MAX_SOURCE} bytes")));
     }
-    let mut reader = Reader { source, forms: Forms::default(), open: Vec::new() };
+    let mut reader = Reader { source, forms: Forms::default(), open: Vec::new(), items: Vec::new() };
     let mut tokens = Tokens::new(source);
     while let Some((token, at)) = tokens.next()? {
         reader.take(token, at, tokens.at())?;
@@ -103,12 +105,14 @@ pub(crate) fn trouble(source: &str, at: usize, message: &str) -> Fault {
 
 struct Reader<'s> {
     source: &'s str,
-    forms: Forms,
+    forms: Forms<'s>,
     open: Vec<Open>,
+    /// The forms inside open brackets, those of the innermost last.
+    items: Vec<FormId>,
 }
 
-impl Reader<'_> {
-    fn take(&mut self, token: Token, at: usize, end: usize) -> Result<(), Fault> {
+impl<'s> Reader<'s> {
+    fn take(&mut self, token: Token<'s>, at: usize, end: usize) -> Result<(), Fault> {
         match token {
             Token::Open(bracket) => self.start(
                 match bracket {
@@ -145,7 +149,7 @@ impl Reader<'_> {
                 &format!("forms are nested deeper than {MAX_NESTING} levels"),
             ));
         }
-        self.open.push(Open { kind, at, items: Vec::new() });
+        self.open.push(Open { kind, at, before: self.items.len() });
         Ok(())
     }
 
@@ -160,7 +164,7 @@ impl Reader<'_> {
                     return;
                 }
                 Some(open) if open.kind.close().is_some() => {
-                    open.items.push(id);
+                    self.items.push(id);
                     return;
                 }
                 Some(open) => {
@@ -198,25 +202,25 @@ impl Reader<'_> {
             }
             Some(_) => {}
         }
+        let items: Rc<[FormId]> = self.items.get(open.before..).unwrap_or_default().into();
+        self.items.truncate(open.before);
         let form = match open.kind {
-            Opener::Vector => Form::Vector(open.items),
+            Opener::Vector => Form::Vector(items),
             Opener::Map => {
-                if open.items.len() % 2 == 1 {
-                    let message = format!(
-                        "a map needs pairs of key and value, this one has {} forms",
-                        open.items.len()
-                    );
+                if items.len() % 2 == 1 {
+                    let message =
+                        format!("a map needs pairs of key and value, this one has {} forms", items.len());
                     return Err(trouble(self.source, open.at, &message));
                 }
-                self.no_duplicates(open.items.iter().copied().step_by(2), "key")?;
-                Form::Map(open.items)
+                self.no_duplicates(items.iter().copied().step_by(2), "key")?;
+                Form::Map(items)
             }
             Opener::Set => {
-                self.no_duplicates(open.items.iter().copied(), "member")?;
-                Form::Set(open.items)
+                self.no_duplicates(items.iter().copied(), "member")?;
+                Form::Set(items)
             }
-            Opener::Lambda => Form::Lambda(open.items),
-            _ => Form::List(open.items),
+            Opener::Lambda => Form::Lambda(items),
+            _ => Form::List(items),
         };
         let id = self.forms.add(form, Span::new(open.at, end));
         self.complete(id);
@@ -228,9 +232,7 @@ impl Reader<'_> {
         for id in items {
             let new = match self.forms.symbol(id) {
                 Some(name) => names.insert(name),
-                None => {
-                    self.forms.data(id).is_ok_and(|value| seen.insert(value)) || self.forms.data(id).is_err()
-                }
+                None => self.forms.data(id).map_or(true, |value| seen.insert(value)),
             };
             if !new {
                 let at = self.forms.span(id).start as usize;
@@ -244,7 +246,7 @@ impl Reader<'_> {
         trouble(self.source, open.at, &format!("{} needs a form after it", open.kind.text()))
     }
 
-    fn finish(mut self) -> Result<Forms, Fault> {
+    fn finish(mut self) -> Result<Forms<'s>, Fault> {
         match self.open.pop() {
             None => Ok(self.forms),
             Some(open) if open.kind.close().is_none() => Err(self.lonely(&open)),

@@ -45,7 +45,13 @@ pub(crate) fn is_keyword(text: &str) -> bool {
 
 /// What symbols and keywords are made of.
 fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || "*+!-_'?<>=./&%$|".contains(c) || ('\u{300}'..='\u{36f}').contains(&c)
+    if c.is_ascii() {
+        // * + ! - _ ' ? < > = . / & % $ |
+        let special = matches!(c, '!' | '$'..='\'' | '*' | '+' | '-'..='/' | '<'..='?' | '_' | '|');
+        c.is_ascii_alphanumeric() || special
+    } else {
+        c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c)
+    }
 }
 
 /// What separates forms: also what people paste without seeing it.

@@ -67,14 +67,14 @@ impl Machine {
     ) -> Result<(), Fault> {
         self.check_depth(fiber)?;
         let finished = calls.iter().map(|_| None).collect();
-        fiber.frames.push(Frame::Branches(Branches {
+        fiber.frames.push(Frame::Branches(Box::new(Branches {
             reason,
             calls,
             next: 0,
             finished,
             failed: None,
             running: Vec::new(),
-        }));
+        })));
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl Machine {
         let started = self.call(&mut child, function, count, 0, 0, false);
         std::mem::swap(&mut self.context.prints, &mut child.prints);
         match started {
-            Ok(super::call::Called::Stop(super::machine::Stop::Waiting)) => {
+            Ok(super::call::Called::Waiting) => {
                 if let Some(slot) = self.fibers.get_mut(id) {
                     *slot = Some(child);
                 }

@@ -6,19 +6,20 @@ use super::Machine;
 use super::context::{Context, describe};
 use super::fiber::{Fiber, Frame};
 use super::link::Meaning;
-use super::machine::Stop;
 use super::work::Next;
 use crate::builtin::{self, BuiltinId, Implementation};
 use crate::error::{Error, Fault, Reason, fault};
 use crate::value::{Derived, Function, Value, number};
 
 /// What came of starting a call.
+#[derive(Clone, Copy)]
 pub(crate) enum Called {
     /// It is over; its result is on the stack.
     Done,
     /// Frames have changed, or the result went to a frame.
     Frames,
-    Stop(Stop),
+    /// A tool has to answer first.
+    Waiting,
 }
 
 impl Machine {
@@ -125,7 +126,7 @@ impl Machine {
             let arguments = fiber.stack.split_off(fiber.stack.len() - count);
             fiber.stack.truncate(floor);
             self.call_tool(fiber, name.as_str(), arguments)?;
-            return Ok(Called::Stop(Stop::Waiting));
+            return Ok(Called::Waiting);
         }
         match function.as_derived() {
             Some(derived) => self.call_derived(fiber, derived, count, floor),
@@ -168,8 +169,7 @@ impl Machine {
                 let kept = arguments.clone();
                 let next = run(&mut self.context, arguments)
                     .map_err(|error| builtin::explain(builtin, error, &kept))?;
-                let stop = self.begin(fiber, next)?;
-                Ok(stop.map_or(Called::Frames, Called::Stop))
+                self.begin(fiber, next)
             }
             Implementation::Constant(value) => {
                 fiber.stack.truncate(floor);
@@ -190,7 +190,8 @@ impl Machine {
     }
 
     /// Does what the work in the topmost frame wants next.
-    pub(super) fn follow(&mut self, fiber: &mut Fiber, next: Next) -> Result<Option<Stop>, Fault> {
+    #[inline]
+    pub(super) fn follow(&mut self, fiber: &mut Fiber, next: Next) -> Result<Called, Fault> {
         if !matches!(next, Next::Call(..)) {
             fiber.frames.pop();
         }
@@ -198,7 +199,8 @@ impl Machine {
     }
 
     /// Does what a builtin without a frame wants.
-    fn begin(&mut self, fiber: &mut Fiber, next: Next) -> Result<Option<Stop>, Fault> {
+    #[inline]
+    fn begin(&mut self, fiber: &mut Fiber, next: Next) -> Result<Called, Fault> {
         match next {
             Next::Value(value) => fiber.deliver(value),
             Next::Work(work) => {
@@ -209,12 +211,12 @@ impl Machine {
             Next::Become(callee, args) | Next::Call(callee, args) => {
                 let floor = fiber.stack.len();
                 let count = args.push_to(&mut fiber.stack);
-                if let Called::Stop(stop) = self.call(fiber, callee, count, floor, 0, false)? {
-                    return Ok(Some(stop));
-                }
+                let came = self.call(fiber, callee, count, floor, 0, false)?;
+                // Whoever called the builtin looks at the frames again.
+                return Ok(if let Called::Done = came { Called::Frames } else { came });
             }
         }
-        Ok(None)
+        Ok(Called::Frames)
     }
 
     pub(super) fn check_depth(&self, fiber: &Fiber) -> Result<(), Fault> {
@@ -234,7 +236,7 @@ impl Machine {
         floor: usize,
     ) -> Result<Called, Fault> {
         if let Value::Var(name) = callee {
-            let index = self.global_index(name.as_str());
+            let index = self.global_index(name);
             let target = self.definition(fiber, index).cloned();
             let target = target.or_else(|| {
                 builtin::find(name.as_str()).map(|id| Value::Function(Arc::new(Function::builtin(id))))
@@ -266,8 +268,7 @@ impl Machine {
         let arguments = fiber.stack.split_off(fiber.stack.len() - count);
         fiber.stack.truncate(floor);
         let next = builtin::apply_derived(&mut self.context, derived, arguments)?;
-        let stop = self.begin(fiber, next)?;
-        Ok(stop.map_or(Called::Frames, Called::Stop))
+        self.begin(fiber, next)
     }
 }
 

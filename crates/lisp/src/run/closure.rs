@@ -50,6 +50,7 @@ impl Machine {
     }
 
     /// Starts a closure whose arguments are on top of the stack.
+    #[inline]
     pub(super) fn enter(
         &mut self,
         fiber: &mut Fiber,
@@ -95,7 +96,7 @@ impl Machine {
         };
         let which = which as u32;
         fiber.frames.push(Frame::Code(CodeFrame {
-            function,
+            function: Some(function),
             arity: which,
             pc: 0,
             base,

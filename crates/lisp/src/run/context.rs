@@ -1,11 +1,15 @@
 //! What builtins see of a run: its meter, its output, its warnings.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::meter::Meter;
 use super::prints::Prints;
 use crate::error::{Error, Fault, Reason, fault};
-use crate::value::{Derived, Function, Map, Value, Vector, number, order, print};
+use crate::value::{Derived, Function, Map, Text, Value, Vector, number, order, print};
+
+/// The docstring of a definition, and the parameters if it is a function.
+pub(crate) type Documentation = (Option<Text>, Option<String>);
 
 /// The part of a run that builtins work with.
 pub(crate) struct Context {
@@ -22,7 +26,7 @@ pub(crate) struct Context {
     /// The last keyword that was asked of a list of maps, for a hint.
     pub(crate) missing_in_list: Option<Value>,
     /// Docstrings of the definitions, as far as somebody may ask for them.
-    pub(crate) docs: Vec<(crate::value::Text, Option<crate::value::Text>, Option<String>)>,
+    pub(crate) docs: BTreeMap<Text, Documentation>,
 }
 
 /// Bytes of a leaf or branch besides its items.

@@ -39,12 +39,13 @@ pub(crate) enum Frame {
     /// A builtin that calls functions.
     Work(Box<dyn Work>),
     /// `pmap` or `pcalls`, waiting for its branches.
-    Branches(Branches),
+    Branches(Box<Branches>),
 }
 
 /// A closure that is running.
 pub(crate) struct CodeFrame {
-    pub(crate) function: Arc<Function>,
+    /// Taken out while the code runs, so that a call needs no copy of it.
+    pub(crate) function: Option<Arc<Function>>,
     pub(crate) arity: u32,
     pub(crate) pc: usize,
     /// Where its slots start on the stack.

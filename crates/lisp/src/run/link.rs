@@ -7,7 +7,7 @@ use crate::builtin::{self, BuiltinId};
 use crate::compile::{Name, Space, Unit};
 use crate::error::{Error, Fault, Reason};
 use crate::hint;
-use crate::value::{Function, Value};
+use crate::value::{Function, Text, Value};
 
 /// The names of one unit.
 pub(crate) struct Links {
@@ -39,6 +39,7 @@ impl Machine {
         if let Some(at) = self.links.iter().position(|links| Arc::ptr_eq(&links.unit, unit)) {
             return at;
         }
+        self.base.reserve(unit.names.len());
         let names = unit.names.iter().map(|name| self.link(name)).collect();
         self.links.push(Links { unit: Arc::clone(unit), names });
         self.links.len() - 1
@@ -70,7 +71,7 @@ impl Machine {
         // Without earlier definitions, nothing but this program can give a builtin's name another meaning.
         let fixed = name.builtin.is_some() && !name.defined && self.env.memory.is_empty();
         let definable = matches!(name.space, Space::Bare | Space::User) && !fixed;
-        let global = definable.then(|| self.global_index(text));
+        let global = definable.then(|| self.global_index(&name.text));
         Link { global, otherwise }
     }
 
@@ -80,13 +81,13 @@ impl Machine {
     }
 
     /// The number a definition has in this run.
-    pub(crate) fn global_index(&mut self, name: &str) -> u32 {
+    pub(crate) fn global_index(&mut self, name: &Text) -> u32 {
         if let Some(index) = self.global_names.get(name) {
             return *index;
         }
         let index = self.global_names.len() as u32;
-        self.global_names.insert(name.into(), index);
-        let definition = self.env.memory.get(name);
+        self.global_names.insert(name.clone(), index);
+        let definition = self.env.memory.get(name.as_str());
         self.base.push(super::fiber::Global {
             value: definition.and_then(|definition| definition.value.clone()),
             doc: definition.and_then(|definition| definition.doc.clone()),

@@ -1,6 +1,7 @@
 //! Counting what is alive: everything that can still be reached, each thing once, granted data excepted.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::Machine;
@@ -10,14 +11,38 @@ use crate::error::Fault;
 use crate::value::tree::Node;
 use crate::value::{Function, Map, Set, Value, Vector, number};
 
+/// Addresses of things in memory.
+pub(crate) type Addresses = HashSet<usize, BuildHasherDefault<AddressHasher>>;
+
+/// Spreads addresses. Nobody chooses them, so nothing stronger is needed.
+#[derive(Default)]
+pub(crate) struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        let mixed = (self.0 ^ address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// What has been counted, and what is still to be looked into.
 #[derive(Default)]
-struct Count {
+struct Count<'g> {
     /// Granted data, which costs nothing and need not be looked into again.
-    granted: HashSet<usize>,
+    granted: Option<&'g Addresses>,
     /// Whether everything is remembered, not only what is shared.
     remember: bool,
-    seen: HashSet<usize>,
+    seen: Addresses,
     bytes: usize,
     nodes: Vec<Arc<Node<Value>>>,
     entries: Vec<Arc<Node<(Value, Value)>>>,
@@ -27,13 +52,13 @@ struct Count {
 impl Machine {
     /// Counts what is alive and tells the meter.
     pub(super) fn count_memory(&mut self, running: &Fiber) -> Result<(), Fault> {
-        let granted = self.granted.take().unwrap_or_else(|| {
+        let granted = self.env.granted.get_or_init(|| {
             let mut count = Count { remember: true, ..Count::default() };
             self.env.data.values().for_each(|value| count.value(value));
             count.finish();
             count.seen
         });
-        let mut count = Count { granted, ..Count::default() };
+        let mut count = Count { granted: Some(granted), ..Count::default() };
         let fibers = self.fibers.iter().flatten().chain([running]);
         for fiber in fibers {
             count.fiber(fiber);
@@ -42,12 +67,11 @@ impl Machine {
             global.value.iter().for_each(|value| count.value(value));
         }
         count.finish();
-        self.granted = Some(std::mem::take(&mut count.granted));
         self.context.meter.counted(count.bytes)
     }
 }
 
-impl Count {
+impl Count<'_> {
     fn fiber(&mut self, fiber: &Fiber) {
         self.bytes += fiber.stack.len() * VALUE_BYTES + fiber.frames.len() * 128 + fiber.prints.bytes();
         fiber.stack.iter().chain(&fiber.answer).for_each(|value| self.value(value));
@@ -64,7 +88,7 @@ impl Count {
         }
         for frame in &fiber.frames {
             match frame {
-                Frame::Code(frame) => self.function(&frame.function),
+                Frame::Code(frame) => frame.function.iter().for_each(|function| self.function(function)),
                 Frame::Work(work) => work.trace(&mut |value| self.value_held(value)),
                 Frame::Branches(branches) => {
                     for (function, arguments) in &branches.calls {
@@ -95,7 +119,7 @@ impl Count {
         if !shared && !self.remember {
             return true;
         }
-        !self.granted.contains(&address) && self.seen.insert(address)
+        !self.granted.is_some_and(|granted| granted.contains(&address)) && self.seen.insert(address)
     }
 
     fn value(&mut self, value: &Value) {

@@ -27,7 +27,7 @@ enum Flow {
     Jump(u32),
     /// Frames have changed.
     Frames,
-    Stop(Stop),
+    Stop(Box<Stop>),
 }
 
 impl Machine {
@@ -39,17 +39,27 @@ impl Machine {
                 Some(Frame::Branches(_)) => return Ok(Stop::Branching),
                 Some(Frame::Work(work)) => {
                     let next = work.step(&mut self.context, fiber.answer.take());
-                    let stop = next
+                    let called = next
                         .and_then(|next| self.follow(fiber, next))
                         .map_err(|error| at_frame(fiber, error))?;
-                    if let Some(stop) = stop {
-                        return Ok(stop);
+                    if let Called::Waiting = called {
+                        return Ok(Stop::Waiting);
                     }
                 }
                 Some(Frame::Code(frame)) => {
-                    let function = Arc::clone(&frame.function);
-                    if let Some(stop) = self.run_code(fiber, &function)? {
-                        return Ok(stop);
+                    let Some(function) = frame.function.take() else {
+                        return fault(Reason::RuntimeError, "a function is gone that has not ended");
+                    };
+                    let at = fiber.frames.len() - 1;
+                    let stop = self.run_code(fiber, &function);
+                    // Unless it has ended, or gave its place to what it called last.
+                    if let Some(Frame::Code(frame)) = fiber.frames.get_mut(at)
+                        && frame.function.is_none()
+                    {
+                        frame.function = Some(function);
+                    }
+                    if let Some(stop) = stop? {
+                        return Ok(*stop);
                     }
                 }
             }
@@ -60,7 +70,7 @@ impl Machine {
     }
 
     /// Executes the code of the topmost frame until frames change.
-    fn run_code(&mut self, fiber: &mut Fiber, function: &Arc<Function>) -> Result<Option<Stop>, Fault> {
+    fn run_code(&mut self, fiber: &mut Fiber, function: &Arc<Function>) -> Result<Option<Box<Stop>>, Fault> {
         let Some(Frame::Code(frame)) = fiber.frames.last() else { return Ok(None) };
         let (mut pc, base, links, arity) = (frame.pc, frame.base, frame.links, frame.arity);
         let Some(closure) = function.as_closure() else { return Ok(None) };
@@ -88,7 +98,8 @@ impl Machine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "its only caller is the loop that all time is spent in")]
     #[expect(clippy::too_many_arguments, reason = "the registers of the machine, kept out of memory")]
     fn execute(
         &mut self,
@@ -202,6 +213,23 @@ impl Machine {
                         *top = result;
                     }
                 } else {
+                    save(fiber, pc);
+                    return self.call_global(fiber, links, name, 2, false).map(flow);
+                }
+            }
+            Op::BinaryWithInt { quick, slot, number, name } => {
+                // It stands for three instructions, and costs as much.
+                self.context.meter.charge(2)?;
+                let other = i64::from(number);
+                let result = match local(fiber, base, slot) {
+                    Value::Int(own) if !self.shadowed => integers(quick, *own, other),
+                    _ => None,
+                };
+                if let Some(result) = result {
+                    fiber.stack.push(result);
+                } else {
+                    let own = local(fiber, base, slot).clone();
+                    fiber.stack.extend([own, Value::Int(other)]);
                     save(fiber, pc);
                     return self.call_global(fiber, links, name, 2, false).map(flow);
                 }
@@ -395,7 +423,7 @@ impl Machine {
                 if fiber.parent.is_some() {
                     return fault(Reason::RuntimeError, "return cannot end a branch: give the value instead");
                 }
-                return Ok(Flow::Stop(Stop::Returned(value)));
+                return Ok(Flow::Stop(Box::new(Stop::Returned(value))));
             }
             Op::EndFail => {
                 let value = fiber.stack.pop().unwrap_or_default();
@@ -459,7 +487,7 @@ fn flow(called: Called) -> Flow {
     match called {
         Called::Done => Flow::Next,
         Called::Frames => Flow::Frames,
-        Called::Stop(stop) => Flow::Stop(stop),
+        Called::Waiting => Flow::Stop(Box::new(Stop::Waiting)),
     }
 }
 
@@ -515,7 +543,7 @@ pub(super) fn at_frame(fiber: &Fiber, error: Fault) -> Fault {
         Frame::Code(frame) => Some(frame),
         _ => None,
     });
-    match code.and_then(|frame| Some((frame, frame.function.as_closure()?))) {
+    match code.and_then(|frame| Some((frame, frame.function.as_ref()?.as_closure()?))) {
         Some((frame, closure)) => {
             let arity = closure.proto().arities.get(frame.arity as usize);
             let span = arity.and_then(|arity| arity.spans.get(frame.pc.saturating_sub(1)));

@@ -6,7 +6,7 @@ mod closure;
 pub(crate) mod context;
 mod fiber;
 mod link;
-mod live;
+pub(crate) mod live;
 mod machine;
 mod meter;
 mod names;
@@ -15,7 +15,7 @@ mod records;
 mod tools;
 pub(crate) mod work;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ use crate::env::Env;
 use crate::error::{Error, Fault, Reason};
 use crate::memory::Definition;
 use crate::outcome::{End, Outcome, ToolRecord, Usage};
-use crate::value::{Closure, Function, Map, Value, function};
+use crate::value::{Closure, Function, Map, Text, Value, function};
 
 /// A tool call that waits for its answer.
 #[derive(Clone, Debug)]
@@ -85,11 +85,9 @@ pub(crate) struct Machine {
     pub(crate) context: Context,
     pub(crate) links: Vec<Links>,
     /// Numbers of definitions by name.
-    pub(crate) global_names: BTreeMap<Box<str>, u32>,
+    pub(crate) global_names: BTreeMap<Text, u32>,
     /// Definitions as they were before the run, by number.
     pub(crate) base: Vec<Global>,
-    /// Where the granted data lies, once somebody has to know.
-    pub(crate) granted: Option<HashSet<usize>>,
     /// Whether a definition has the name of an arithmetic builtin.
     pub(crate) shadowed: bool,
     pub(crate) records: Records,
@@ -121,15 +119,13 @@ impl Machine {
             next_id: env.memory.last_id.max(function::FIRST_ID),
             missing: None,
             missing_in_list: None,
-            docs: Vec::new(),
+            docs: BTreeMap::new(),
         };
-        let quick = |name: &str| Quick::of(name, 1).or(Quick::of(name, 2)).is_some();
-        let shadowed = env.memory.iter().any(|(name, _)| quick(name));
+        let shadowed = Quick::NAMES.iter().any(|name| env.memory.get(name).is_some());
         Machine {
             context,
             links: Vec::new(),
             global_names: BTreeMap::new(),
-            granted: None,
             base: Vec::new(),
             shadowed,
             records: Records::default(),
@@ -144,15 +140,17 @@ impl Machine {
 
     /// Gets the program ready.
     fn load(&mut self, unit: &Arc<Unit>) {
-        let mut fiber = Fiber::new(Arc::new(Vec::new()), 0);
+        let links = self.links_of(unit);
+        let mut fiber = Fiber::new(Arc::new(Vec::with_capacity(self.base.len())), 0);
         let main = unit.proto(unit.main);
         let slots = main.arities.first().map_or(0, |arity| arity.slots);
+        fiber.stack.reserve(usize::from(slots) + 16);
+        fiber.frames.reserve(8);
         fiber.stack.resize_with(usize::from(slots), Value::default);
         let closure = Closure { unit: Arc::clone(unit), proto: unit.main, captures: Arc::new([]) };
         let function = Arc::new(Function::closure(0, closure));
-        let links = self.links_of(unit);
         fiber.frames.push(Frame::Code(CodeFrame {
-            function,
+            function: Some(function),
             arity: 0,
             pc: 0,
             base: 0,
@@ -203,6 +201,9 @@ impl Machine {
 
     /// What a fiber and its branches printed and called, in order.
     fn collect_log(&mut self, fiber: Fiber) -> (Prints, Vec<ToolRecord>) {
+        if !matches!(fiber.frames.last(), Some(Frame::Branches(_))) {
+            return (fiber.prints, fiber.calls);
+        }
         let limits = self.context.meter.limits().clone();
         let (mut prints, mut calls) = (Prints::default(), Vec::new());
         // The first piece is the last of the list.
@@ -244,15 +245,16 @@ impl Machine {
             memory.last_id = self.context.next_id;
             for (name, index) in &self.global_names {
                 let returns = fiber.returns.get(*index as usize).and_then(Option::as_ref);
-                let old = self.env.memory.get(name);
+                let old = self.env.memory.get(name.as_str());
                 match (fiber.global(*index), returns, old) {
                     (Some(global), returns, _) => {
                         let returns = returns.map(fiber::Shape::label);
                         let (value, doc) = (global.value.clone(), global.doc.clone());
-                        memory.insert(name, Definition { value, doc, returns, run: memory.runs });
+                        memory.put(name.clone(), Definition { value, doc, returns, run: memory.runs });
                     }
                     (None, Some(returns), Some(old)) => {
-                        memory.insert(name, Definition { returns: Some(returns.label()), ..old.clone() });
+                        memory
+                            .put(name.clone(), Definition { returns: Some(returns.label()), ..old.clone() });
                     }
                     _ => {}
                 }

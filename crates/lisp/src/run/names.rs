@@ -83,10 +83,10 @@ impl Machine {
         let link = self.links.get(links).and_then(|links| links.names.get(definition.name as usize));
         let global = match link.and_then(|link| link.global) {
             Some(global) => global,
-            None => self.global_index(name.text.as_str()),
+            None => self.global_index(&name.text),
         };
         self.context.meter.reserve(128)?;
-        if Quick::of(name.text.as_str(), 1).or(Quick::of(name.text.as_str(), 2)).is_some() {
+        if Quick::NAMES.contains(&name.text.as_str()) {
             self.shadowed = true;
         }
         let keep = value.is_none().then(|| self.definition(fiber, global).cloned()).flatten();
@@ -97,8 +97,7 @@ impl Machine {
             Some(Value::Function(function)) => function.parameters(),
             _ => None,
         };
-        self.context.docs.retain(|(known, ..)| known.as_str() != name.text.as_str());
-        self.context.docs.push((name.text.clone(), definition.doc.clone(), parameters));
+        self.context.docs.insert(name.text.clone(), (definition.doc.clone(), parameters));
         fiber.define(global, Global { value: value.or(keep), doc: definition.doc.clone() });
         fiber.stack.push(Value::Var(name.text.clone()));
         Ok(())

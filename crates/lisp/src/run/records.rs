@@ -22,7 +22,9 @@ impl Records {
         {
             return *number;
         }
-        let number = self.number(vec![index]);
+        // No other way leads to a set of one.
+        self.sets.push(vec![index]);
+        let number = self.sets.len() as u32;
         if self.singles.len() <= index as usize {
             self.singles.resize(index as usize + 1, 0);
         }

@@ -92,10 +92,12 @@ impl Function {
         self.id
     }
 
+    #[inline]
     pub(crate) fn as_closure(&self) -> Option<&Closure> {
         if let Body::Closure(closure) = &self.body { Some(closure) } else { None }
     }
 
+    #[inline]
     pub(crate) fn as_builtin(&self) -> Option<BuiltinId> {
         if let Body::Builtin(builtin) = self.body { Some(builtin) } else { None }
     }

@@ -1,5 +1,6 @@
 //! JSON in and out, without recursion and without losing integers.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::tree::Iter;
@@ -14,7 +15,7 @@ pub(crate) enum Keys {
 
 /// Reads one JSON document; `None` if it is not exactly that.
 pub(crate) fn read(text: &str, keys: Keys) -> Option<Value> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = Reader { text, at: 0, names: HashMap::new() };
     let value = reader.document(keys)?;
     reader.skip_space();
     (reader.at == text.len()).then_some(value)
@@ -26,9 +27,14 @@ enum Open {
     Object(Vec<(Value, Value)>, Option<Value>),
 }
 
+/// Names of objects that are kept to be shared: rows of a table have the same few.
+const MAX_NAMES: usize = 1024;
+
 struct Reader<'t> {
     text: &'t str,
     at: usize,
+    /// Keys made so far, by name.
+    names: HashMap<String, Value>,
 }
 
 impl Reader<'_> {
@@ -102,10 +108,17 @@ impl Reader<'_> {
             return None;
         }
         self.at += 1;
-        Some(match keys {
-            Keys::Strings => Value::str(text),
+        if let Some(key) = self.names.get(&text) {
+            return Some(key.clone());
+        }
+        let key = match keys {
+            Keys::Strings => Value::str(text.as_str()),
             Keys::Keywords => Value::Keyword(Keyword::new(&text)),
-        })
+        };
+        if self.names.len() < MAX_NAMES {
+            self.names.insert(text, key.clone());
+        }
+        Some(key)
     }
 
     fn peek(&self) -> Option<u8> {

@@ -11,6 +11,7 @@ mod bus;
 pub mod document;
 mod effects;
 pub mod event;
+mod net;
 pub mod provider;
 pub mod session;
 pub mod tool;

@@ -302,3 +302,22 @@ fn what_is_mended_outside_the_messages_reaches_the_request() {
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.stdout.contains(r#""thinking":{"type":"disabled"}"#), "{}", run.stdout);
 }
+
+/// Results that are shown beside their calls are not in order of position; each is told of all the same.
+#[test]
+fn every_mended_entry_of_a_list_with_late_results_is_marked() {
+    let call = |id: &str| json!({ "role": "assistant", "content": [{ "type": "tool_use", "id": id, "name": "f", "input": {} }] });
+    let result = |id: &str| json!({ "role": "user", "content": [{ "type": "tool_result", "tool_use_id": id, "content": "x" }] });
+    let ids: Vec<String> = (0..6).map(|number| format!("a.{number}")).collect();
+    let mut messages = vec![json!({ "role": "user", "content": "go" })];
+    messages.extend(ids.iter().map(|id| call(id)));
+    messages.extend(ids.iter().rev().map(|id| result(id)));
+    let run = scrollback(
+        &["curate", "-", "--from", "anthropic", "--to", "anthropic", "--json"],
+        &json!({ "messages": messages }).to_string(),
+    );
+    let answer = json_of(&run);
+    let view = answer["view"].as_array().unwrap();
+    assert_eq!(view.len(), 13, "{answer}");
+    assert!(view.iter().skip(1).all(|item| item["changed"] == true), "{}", answer["view"]);
+}

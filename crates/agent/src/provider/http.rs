@@ -15,6 +15,7 @@ use super::error::{ErrorKind, ProviderError};
 use super::reply::{ReplyStream, Source};
 use super::{Delivery, ModelInfo, Provider, Request};
 use crate::effects::Pending;
+use crate::net::{client, innermost, is_local};
 
 /// Which interface a provider is spoken to by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +50,6 @@ impl Api {
 
 /// Longest error text that is read; what a provider says beyond it helps nobody.
 const MAX_ERROR: usize = 64 << 10;
-/// How long a connection may take to open.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// Where requests go, and the key they are sent with. The key cannot be printed.
 #[derive(Clone, Debug)]
@@ -68,10 +67,9 @@ impl Endpoint {
         let slashed = if base.ends_with('/') { base.to_string() } else { format!("{base}/") };
         let url = Url::parse(&slashed).and_then(|base| base.join(api.path()));
         let url = url.map_err(|error| refused(&format!("cannot be read: {error}")))?;
-        let local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
         match url.scheme() {
             "https" => {}
-            "http" if local || key.is_none() => {}
+            "http" if is_local(&url) || key.is_none() => {}
             "http" => return Err(refused("is not https, and a key would be sent in the clear")),
             _ => return Err(refused("must begin with https:// or http://")),
         }
@@ -94,13 +92,7 @@ pub struct Http {
 impl Http {
     /// A model at an endpoint.
     pub fn new(model: ModelName, api: Api, endpoint: Endpoint) -> Result<Self, ProviderError> {
-        // Whoever asked first decides; any choice will do.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .connect_timeout(CONNECT)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("scrollback/", env!("CARGO_PKG_VERSION")))
-            .build()
+        let client = client(reqwest::redirect::Policy::none())
             .map_err(|error| ProviderError::new(ErrorKind::Network, error.to_string()))?;
         Ok(Http { client, model, api, endpoint })
     }
@@ -204,12 +196,7 @@ fn of_transport(error: &reqwest::Error, phase: Phase) -> ProviderError {
         Phase::Before => (ErrorKind::Network, "the provider cannot be reached"),
         Phase::Within => (ErrorKind::Truncated, "the connection broke before the end of the reply"),
     };
-    // The innermost cause says most, and no part of the chain repeats the request.
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    ProviderError::new(kind, format!("{what}: {cause}"))
+    ProviderError::new(kind, format!("{what}: {}", innermost(error)))
 }
 
 /// What the provider asks for: milliseconds, seconds, or a date.

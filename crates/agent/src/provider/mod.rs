@@ -1,12 +1,10 @@
 //! Providers: a request goes out, a reply comes back, piece by piece.
 //!
-//! | name | speaks |
+//! | provider | speaks |
 //! |---|---|
-//! | `openai:MODEL` | Responses for models that need it, else Chat Completions; `?api=chat` or `?api=responses` forces one |
-//! | `anthropic:MODEL` | Messages |
-//! | `openai-compatible:NAME` | Chat Completions, at the base URL of the configuration |
-//! | `offline:echo` | nothing: it answers with the last user text |
-//! | `offline:script=FILE` | nothing: it answers with what a [script] says |
+//! | [`Http`] | Chat Completions, Responses or Messages ([`Api`]), at any [`Endpoint`] |
+//! | [`Echo`] | nothing: it answers with the last user text |
+//! | [`Scripted`] | nothing: it answers with what a [script] says |
 
 mod error;
 mod http;

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Call, Outcome, Output, Spec, Tool};
 use crate::effects::Pending;
@@ -67,13 +67,6 @@ impl Function {
     pub fn with(mut self, change: impl FnOnce(&mut Spec)) -> Self {
         change(&mut self.spec);
         self
-    }
-
-    /// A schema of an object with text members, all of them required.
-    pub fn texts(names: &[&str]) -> Value {
-        let properties: serde_json::Map<String, Value> =
-            names.iter().map(|name| ((*name).to_string(), json!({ "type": "string" }))).collect();
-        json!({ "type": "object", "properties": properties, "required": names })
     }
 }
 

@@ -1,7 +1,5 @@
 //! Tools that are HTTP requests.
 
-use std::time::Duration;
-
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Url};
 use serde_json::{Map, Value};
@@ -10,6 +8,7 @@ use super::command::fill_with;
 use super::output::Kept;
 use super::{Call, Outcome, Output, Spec, Tool};
 use crate::effects::Pending;
+use crate::net::{client, innermost, is_local};
 
 /// A request with places for arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +32,6 @@ pub struct HttpTool {
 
 /// How often a request may be sent on; more is a circle.
 const REDIRECTS: usize = 5;
-/// How long a connection may take to open.
-const CONNECT: Duration = Duration::from_secs(10);
 
 impl HttpTool {
     /// A tool of a request; what is wrong with it otherwise.
@@ -42,8 +39,7 @@ impl HttpTool {
         let method = Method::from_bytes(call.method.as_bytes())
             .map_err(|_| format!("{:?} is no HTTP method", call.method))?;
         let url = Url::parse(&call.url.replace(['{', '}'], "")).map_err(|error| error.to_string())?;
-        let local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-        if url.scheme() != "https" && !(url.scheme() == "http" && local) {
+        if url.scheme() != "https" && !(url.scheme() == "http" && is_local(&url)) {
             return Err("must be https, unless it is on this machine".into());
         }
         if call.url.split('/').nth(2).is_some_and(|host| host.contains('{')) {
@@ -68,13 +64,7 @@ impl HttpTool {
                 attempt.follow()
             }
         });
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .connect_timeout(CONNECT)
-            .redirect(redirects)
-            .user_agent(concat!("scrollback/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| error.to_string())?;
+        let client = client(redirects).map_err(|error| error.to_string())?;
         Ok(HttpTool { spec, client, method, url: call.url.clone(), headers })
     }
 
@@ -93,7 +83,7 @@ impl HttpTool {
         }
         let mut response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return Outcome::Failed(innermost(&error)),
+            Err(error) => return Outcome::Failed(format!("the request failed: {}", innermost(&error))),
         };
         let mut kept = Kept::new(self.spec.max_output);
         loop {
@@ -120,15 +110,6 @@ impl Tool for HttpTool {
     fn call(&self, call: Call) -> Pending<'_, Outcome> {
         Box::pin(self.run(call))
     }
-}
-
-/// The cause behind all others, which says most and repeats nothing of the request.
-fn innermost(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    format!("the request failed: {cause}")
 }
 
 /// A text as it may stand in any part of a URL.

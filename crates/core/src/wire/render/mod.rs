@@ -74,7 +74,7 @@ pub struct Rendered {
     pub messages: Vec<String>,
     /// What the wire cannot hold.
     pub lost: Vec<Lost>,
-    /// What was left out because the provider would refuse it.
+    /// What was left out because the provider would refuse it, one for each entry, in order of position.
     pub left_out: Vec<LeftOut>,
     /// Whether a message of our own had to be put in front.
     pub opened: bool,
@@ -318,6 +318,8 @@ pub(super) fn render(wire: Wire, mut items: Vec<Item>, options: RenderOptions<'_
     rendered.tools = tools::render(&body, &mut cx);
     rendered.lost = cx.lost;
     rendered.left_out = cx.left_out;
+    // A result that stands beside its call was said later.
+    rendered.left_out.sort_by_key(|left| left.position);
     rendered
 }
 

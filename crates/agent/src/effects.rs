@@ -19,6 +19,48 @@ pub trait Clock: Send + Sync + fmt::Debug {
 
     /// Waits.
     fn sleep(&self, time: Duration) -> Pending<'_, ()>;
+
+    /// Waits until a time has come, without making it come sooner.
+    fn reached(&self, time: Time) -> Pending<'_, ()>;
+}
+
+/// A time some milliseconds after another.
+pub(crate) fn later(time: Time, by: Duration) -> Time {
+    Time(time.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+}
+
+/// How long it is from one time to another; nothing if it has passed.
+pub(crate) fn between(from: Time, to: Time) -> Duration {
+    Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
+}
+
+/// Asks work to stop at the next safe point. Clones ask for the same work.
+#[derive(Clone, Debug)]
+pub struct Stop(tokio::sync::watch::Sender<bool>);
+
+impl Default for Stop {
+    fn default() -> Self {
+        Stop(tokio::sync::watch::Sender::new(false))
+    }
+}
+
+impl Stop {
+    /// Asks for it.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Whether somebody has asked.
+    pub fn is_asked(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits until somebody asks.
+    pub async fn asked(&self) {
+        let mut asked = self.0.subscribe();
+        // The sender lives as long as `self`.
+        let _ = asked.wait_for(|asked| *asked).await;
+    }
 }
 
 /// Chance.
@@ -39,6 +81,10 @@ impl Clock for SystemClock {
 
     fn sleep(&self, time: Duration) -> Pending<'_, ()> {
         Box::pin(tokio::time::sleep(time))
+    }
+
+    fn reached(&self, time: Time) -> Pending<'_, ()> {
+        self.sleep(between(self.now(), time))
     }
 }
 
@@ -105,5 +151,10 @@ impl Clock for FakeClock {
         self.advance(time);
         self.slept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(time);
         Box::pin(std::future::ready(()))
+    }
+
+    fn reached(&self, time: Time) -> Pending<'_, ()> {
+        // Whoever only watches the time does not make it pass.
+        if time <= self.now() { Box::pin(std::future::ready(())) } else { Box::pin(std::future::pending()) }
     }
 }

@@ -54,7 +54,7 @@ macro_rules! events {
 
 events! {
     PromptRendered ConversationRecorded HistoryCurated RequestSent ReplyReceived Throttled ContextTightened
-    ToolInvoked SummaryWritten SummaryFailed EvaluationCompleted EvaluationFailed
+    ToolInvoked StateRolledBack SummaryWritten SummaryFailed EvaluationCompleted EvaluationFailed
 }
 
 /// An evaluation starts.
@@ -149,6 +149,15 @@ pub struct ToolInvoked {
     pub is_error: bool,
     /// How long it took.
     pub milliseconds: u64,
+}
+
+/// A reducer failed on what a tool did; the state is as it was before the tool, the result is recorded all the same.
+#[derive(Clone, Debug, Serialize)]
+pub struct StateRolledBack {
+    /// The call.
+    pub call_id: String,
+    /// What failed.
+    pub reason: String,
 }
 
 /// A summary was recorded.

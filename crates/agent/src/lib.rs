@@ -3,20 +3,26 @@
 //! - An [`EventBus`] tells what happens; a [`session::Session`] keeps typed state that those events change.
 //! - A [`provider::Provider`] answers requests: over HTTP, or offline for tests and first steps.
 //! - A [`tool::Tool`] does what a model asks for: a Rust function, a command, an HTTP request, a person.
+//! - A [`runner::Runner`] asks a model, runs what it calls, and records every word in a [`journal::Journal`] before the
+//!   next effect; each request is a curated view of that record.
 //! - A [`document`] is what people write, YAML or JSON, read with the place of every value.
 //!
 //! Clock and chance are given ([`Clock`], [`Random`]), so that everything here repeats exactly in a test.
 
 mod bus;
+pub mod config;
 pub mod document;
 mod effects;
 pub mod event;
+pub mod journal;
+mod lease;
 mod net;
 pub mod provider;
+pub mod runner;
 pub mod session;
 pub mod tool;
 
 pub use bus::{
     Event, EventBus, HandlerError, HandlerFailure, HandlersFailed, PublishResult, Published, Token,
 };
-pub use effects::{Clock, FakeClock, Pending, Random, Seeded, SystemClock};
+pub use effects::{Clock, FakeClock, Pending, Random, Seeded, Stop, SystemClock};

@@ -12,11 +12,11 @@ use scrollback_core::wire::check::Strictness;
 use scrollback_core::{CurationContext, Tools, Unfinished, manager};
 
 use crate::answer::to_json;
-use crate::config::Config;
 use crate::curate::{self, Job};
 use crate::failure::{FAILED, Failure, INVALID};
 use crate::load::{How, Loaded, format_named};
 use crate::{check, convert, input, tokens};
+use scrollback_agent::config::Config;
 
 /// What a line may say. It is one list for every command with `--batch`, so that one file of cases serves them all; a
 /// command passes over what is not its business.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Reset, Style};
+use scrollback_agent::config;
 use scrollback_core::json::{self, Raw};
 use scrollback_core::model::ModelName;
 use scrollback_core::transcript;
@@ -14,7 +15,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::CheckArgs;
-use crate::config;
 use crate::failure::{Failure, INVALID, USAGE};
 use crate::load::{How, Loaded, Written, format_named};
 use crate::{answer, batch, convert, input};

@@ -1,5 +1,6 @@
 //! `scrollback curate`: what a model call would be sent.
 
+use scrollback_agent::config::{self, Config};
 use scrollback_core::manager::{SharedManager, parse_list};
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::{LeftOut, Purpose, RenderOptions, Rendered, Wire, opening_tokens};
@@ -11,10 +12,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{CurateArgs, UnfinishedArg};
-use crate::config::Config;
 use crate::failure::Failure;
 use crate::load::{How, Loaded, format_named};
-use crate::{answer, batch, config, convert, explain, input};
+use crate::{answer, batch, convert, explain, input};
 
 /// One curation, wherever it was asked for.
 pub(crate) struct Job {

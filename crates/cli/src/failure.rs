@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use scrollback_agent::config::BadConfig;
 use scrollback_core::manager::{ConfigError, ConfigErrorKind};
 use scrollback_core::wire::WireError;
 use scrollback_core::{AppendError, CurationError};
@@ -113,6 +114,12 @@ impl std::fmt::Display for Failure {
 fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+impl From<BadConfig> for Failure {
+    fn from(error: BadConfig) -> Self {
+        Failure::new(USAGE, "bad_config", error.to_string())
+    }
 }
 
 impl From<ConfigError> for Failure {

@@ -4,7 +4,6 @@ mod answer;
 mod args;
 mod batch;
 mod check;
-mod config;
 mod convert;
 mod curate;
 mod explain;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use scrollback_agent::config;
 use scrollback_core::redact::Redactor;
 use serde::Serialize;
 
 use crate::args::RedactArgs;
 use crate::failure::{Failure, INVALID, USAGE};
-use crate::{answer, config, input};
+use crate::{answer, input};
 
 /// The `--json` object.
 #[derive(Serialize)]

@@ -242,6 +242,26 @@ impl Entry {
         crate::wire::openai_chat::result_entry(call_id, text)
     }
 
+    /// A tool's answer that a plain text cannot be: it failed, or it has images in it. Parts are content blocks in the
+    /// form of Anthropic's messages, which holds all of that.
+    ///
+    /// ```
+    /// use scrollback_core::Entry;
+    /// let entry = Entry::answer("c1", &[serde_json::json!({ "type": "text", "text": "no such city" })], true);
+    /// assert_eq!(entry.tool_result().and_then(|result| result.is_error), Some(true));
+    /// assert_eq!(entry.content().as_deref(), Some("no such city"));
+    /// ```
+    pub fn answer(call_id: &str, parts: &[serde_json::Value], is_error: bool) -> Self {
+        let mut result =
+            serde_json::json!({ "type": "tool_result", "tool_use_id": call_id, "content": parts });
+        if let Some(members) = result.as_object_mut().filter(|_| is_error) {
+            members.insert("is_error".into(), true.into());
+        }
+        let message = serde_json::json!({ "role": "user", "content": [result] }).to_string();
+        let read = crate::json::check(&message).ok().and_then(|raw| Wire::Anthropic.read_message(raw).ok());
+        read.unwrap_or_else(|| Entry::result(call_id, &message))
+    }
+
     /// An assistant's message that calls tools, each given as id, name and arguments.
     ///
     /// ```

@@ -53,6 +53,18 @@ impl Tx {
         Tx { tenant: tenant.clone(), at, ops: Vec::new() }
     }
 
+    /// When it is written, by the caller's clock.
+    pub fn at(&self) -> Time {
+        self.at
+    }
+
+    /// Both commits as one: everything of this, then everything of the other.
+    #[must_use]
+    pub fn then(mut self, other: Tx) -> Self {
+        self.ops.extend(other.ops);
+        self
+    }
+
     fn with(&mut self, op: Op) -> &mut Self {
         self.ops.push(op);
         self

@@ -45,6 +45,8 @@ pub enum ErrorKind {
     ContentFilter,
     /// The reply broke off.
     Truncated,
+    /// An answer without a message.
+    NoReply,
     /// A script expected another request.
     ScriptMismatch,
     /// A script has no more replies.
@@ -76,6 +78,7 @@ impl ErrorKind {
             ErrorKind::ContextOverflow(_) => "context_overflow",
             ErrorKind::ContentFilter => "content_filter",
             ErrorKind::Truncated => "truncated",
+            ErrorKind::NoReply => "no_reply",
             ErrorKind::ScriptMismatch => "script_mismatch",
             ErrorKind::ScriptExhausted => "script_exhausted",
             ErrorKind::Unknown => "unknown",
@@ -169,7 +172,8 @@ fn kind_of(told: &StreamError) -> ErrorKind {
         return ErrorKind::ContentFilter;
     }
     match told.status {
-        None if is("malformed_stream") || is("no_reply") => ErrorKind::Truncated,
+        None if is("malformed_stream") => ErrorKind::Truncated,
+        None if is("no_reply") => ErrorKind::NoReply,
         Some(401 | 403) => ErrorKind::Auth,
         Some(408 | 504) => ErrorKind::Timeout,
         Some(429) => ErrorKind::RateLimit,

@@ -5,7 +5,11 @@
 //! | [`Http`] | Chat Completions, Responses or Messages ([`Api`]), at any [`Endpoint`] |
 //! | [`Echo`] | nothing: it answers with the last user text |
 //! | [`Scripted`] | nothing: it answers with what a [script] says |
+//!
+//! A [`Catalog`] finds them by the name of a model.
 
+pub(crate) mod body;
+mod catalog;
 mod error;
 mod http;
 mod offline;
@@ -20,6 +24,8 @@ use scrollback_core::model::ModelName;
 use scrollback_core::wire::Wire;
 
 use crate::effects::Pending;
+pub use body::{ResponseFormat, ToolChoice};
+pub use catalog::{Catalog, Environment, ModelSettings, NoProvider, ProviderSettings};
 pub use error::{ErrorKind, Overflow, ProviderError};
 pub use http::{Api, Endpoint, Http};
 pub use offline::{Echo, Scripted};

@@ -77,6 +77,11 @@ pub struct Session {
     reducing: Mutex<()>,
 }
 
+/// The state of a session at one moment, shared with it.
+pub struct Checkpoint {
+    slices: HashMap<TypeId, Box<dyn AnySlice>>,
+}
+
 /// A session cannot be its own parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnParent {
@@ -220,6 +225,22 @@ impl Session {
             tags: self.tags.clone(),
             slices: taken,
         })
+    }
+
+    /// The state slices as they are now. Nothing is copied.
+    pub fn checkpoint(&self) -> Checkpoint {
+        let slices = self.slices.read().unwrap_or_else(PoisonError::into_inner);
+        let state = slices.iter().filter(|(_, slice)| slice.kind() == Kind::State);
+        Checkpoint { slices: state.map(|(id, slice)| (*id, slice.shared())).collect() }
+    }
+
+    /// Goes back to a checkpoint of this session: its state is as it was then, logs keep what they have.
+    pub fn go_back(&self, checkpoint: Checkpoint) {
+        let _alone = self.reducing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slices = self.slices.write().unwrap_or_else(PoisonError::into_inner);
+        for (id, slice) in slices.iter_mut().filter(|(_, slice)| slice.kind() == Kind::State) {
+            *slice = checkpoint.slices.get(id).map_or_else(|| slice.emptied(), |kept| kept.shared());
+        }
     }
 
     /// Goes back to a snapshot: state slices are as they were then, logs keep what they have.

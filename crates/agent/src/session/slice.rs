@@ -135,6 +135,8 @@ pub(super) trait AnySlice: Send + Sync {
     fn read(&self, items: &[Value]) -> Result<Box<dyn AnySlice>, (usize, String)>;
     /// The same slice without items.
     fn emptied(&self) -> Box<dyn AnySlice>;
+    /// The same slice; its items are shared.
+    fn shared(&self) -> Box<dyn AnySlice>;
 }
 
 impl<T: Item> AnySlice for Slice<T> {
@@ -164,5 +166,9 @@ impl<T: Item> AnySlice for Slice<T> {
 
     fn emptied(&self) -> Box<dyn AnySlice> {
         Box::new(Slice::<T>::default())
+    }
+
+    fn shared(&self) -> Box<dyn AnySlice> {
+        Box::new(self.clone())
     }
 }

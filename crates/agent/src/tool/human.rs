@@ -25,4 +25,8 @@ impl Tool for Human {
         let question = super::command::fill(&self.question, &call.arguments);
         Box::pin(std::future::ready(Outcome::Ask(question)))
     }
+
+    fn asks(&self) -> bool {
+        true
+    }
 }

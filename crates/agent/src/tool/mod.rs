@@ -30,6 +30,11 @@ pub trait Tool: Send + Sync {
 
     /// Does it. The caller watches the time.
     fn call(&self, call: Call) -> Pending<'_, Outcome>;
+
+    /// Whether it only asks a person, so that the answer comes from outside.
+    fn asks(&self) -> bool {
+        false
+    }
 }
 
 /// What a tool is.
@@ -104,6 +109,8 @@ pub enum Output {
     Text(String),
     /// Anything else, as JSON.
     Json(Value),
+    /// Content blocks in the form of Anthropic's messages, as for images.
+    Parts(Vec<Value>),
 }
 
 impl Output {
@@ -112,6 +119,10 @@ impl Output {
         match self {
             Output::Text(text) | Output::Json(Value::String(text)) => text,
             Output::Json(value) => value.to_string(),
+            Output::Parts(parts) => {
+                let texts: Vec<&str> = parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
+                texts.join("\n")
+            }
         }
     }
 }

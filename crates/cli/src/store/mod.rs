@@ -18,9 +18,9 @@ use scrollback_store::{
     Access, ConversationId, ErrorKind, Memory, Recipient, Store, StoreError, Tenant, Url, open_for,
 };
 
-use crate::config::{self, Config};
 use crate::failure::{FAILED, Failure, USAGE};
 use args::StoreArgs;
+use scrollback_agent::config::{self, Config};
 
 /// The store when nothing else is said.
 const DEFAULT_STORE: &str = "sqlite:scrollback.db";

@@ -48,13 +48,18 @@ impl Record {
         give_missing_ids(&mut slots);
         let mut record = Record::new();
         for slot in slots {
-            match slot {
-                Slot::Message(entry) => record.append(Arc::unwrap_or_clone(entry)).map(|_| ())?,
-                Slot::Erased(tombstone) => record.bury(*tombstone).map(|_| ())?,
-                Slot::Decision(decision, at) => record.decided_before(decision, at)?,
-            }
+            record.take(slot)?;
         }
         Ok(record)
+    }
+
+    /// Adds a place that was accepted elsewhere, as when another writer of the same conversation came first.
+    pub fn take(&mut self, slot: Slot) -> Result<(), AppendError> {
+        match slot {
+            Slot::Message(entry) => self.append(Arc::unwrap_or_clone(entry)).map(|_| ()),
+            Slot::Erased(tombstone) => self.bury(*tombstone).map(|_| ()),
+            Slot::Decision(decision, at) => self.decided_before(decision, at),
+        }
     }
 
     /// Adds a decision that was accepted once.

@@ -2,6 +2,7 @@
 //! directory, merged field by field.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use scrollback_core::model::ModelName;
@@ -10,15 +11,16 @@ use scrollback_core::redact::Options;
 use scrollback_store::{FollowUps, Settings};
 use serde::Deserialize;
 
-use crate::failure::{Failure, USAGE};
+use crate::provider::{Catalog, ModelSettings, ProviderSettings};
+use crate::runner::Prices;
 
 /// The file's name, in a project or in `scrollback/` of the user's configuration directory.
 const FILE: &str = "scrollback.toml";
 
-/// What the file may say. Tables of parts of Scrollback that read their own settings are passed over here.
+/// What the files say. Tables of parts of Scrollback that read their own settings are passed over here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Config {
+pub struct Config {
     store: Option<String>,
     providers: BTreeMap<String, Provider>,
     models: BTreeMap<String, Model>,
@@ -62,8 +64,7 @@ struct FollowUp {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Provider {
-    #[serde(rename = "base_url")]
-    _base_url: Option<String>,
+    base_url: Option<String>,
     key_env: Option<String>,
     dialect: Option<String>,
 }
@@ -73,20 +74,29 @@ struct Provider {
 #[serde(deny_unknown_fields, default)]
 struct Model {
     context_window: Option<u64>,
-    #[serde(rename = "input_per_mtok")]
-    _input: Option<f64>,
-    #[serde(rename = "output_per_mtok")]
-    _output: Option<f64>,
-    #[serde(rename = "cache_read_per_mtok")]
-    _cache_read: Option<f64>,
-    #[serde(rename = "cache_write_per_mtok")]
-    _cache_write: Option<f64>,
-    #[serde(rename = "mode")]
-    _mode: Option<String>,
-    #[serde(rename = "base_url")]
-    _base_url: Option<String>,
+    input_per_mtok: Option<f64>,
+    output_per_mtok: Option<f64>,
+    cache_read_per_mtok: Option<f64>,
+    cache_write_per_mtok: Option<f64>,
+    /// How history reaches it, for flows.
+    mode: Option<String>,
+    base_url: Option<String>,
     key_env: Option<String>,
     dialect: Option<String>,
+}
+
+/// What `mode` of a model may say.
+const MODES: [&str; 2] = ["chat", "prompt"];
+
+impl Model {
+    fn prices(&self) -> Prices {
+        Prices {
+            input: self.input_per_mtok,
+            output: self.output_per_mtok,
+            cache_read: self.cache_read_per_mtok,
+            cache_write: self.cache_write_per_mtok,
+        }
+    }
 }
 
 /// `[redact]`
@@ -101,24 +111,22 @@ struct Redact {
 
 impl Config {
     /// The dialect of the host that serves a model, where it was given one; the model's own before its provider's.
-    pub(crate) fn dialect(&self, model: Option<&ModelName>) -> Option<String> {
-        let model = model?;
-        let own = self.models.get(&model.to_string()).and_then(|model| model.dialect.clone());
-        own.or_else(|| self.providers.get(model.provider().name())?.dialect.clone())
+    pub fn dialect(&self, model: Option<&ModelName>) -> Option<String> {
+        self.catalog().dialect(model?)
     }
 
     /// The store to use where none is named.
-    pub(crate) fn store(&self) -> Option<&str> {
+    pub fn store(&self) -> Option<&str> {
         self.store.as_deref()
     }
 
     /// The files it was read from, the nearest first.
-    pub(crate) fn files(&self) -> &[PathBuf] {
+    pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
     /// How histories are kept.
-    pub(crate) fn history(&self) -> Result<Settings, Failure> {
+    pub fn history(&self) -> Result<Settings, BadConfig> {
         let usual = Settings::default();
         let settings = Settings {
             max_turns_before_compaction: self
@@ -128,11 +136,11 @@ impl Config {
             recent_turns_to_keep: self.history.recent_turns_to_keep.unwrap_or(usual.recent_turns_to_keep),
             max_recent_turns: self.history.max_recent_turns.unwrap_or(usual.max_recent_turns),
         };
-        settings.checked().map_err(|error| Failure::new(USAGE, "bad_config", format!("[history]: {error}")))
+        settings.checked().map_err(|error| BadConfig(format!("[history]: {error}")))
     }
 
     /// When to follow up.
-    pub(crate) fn follow_ups(&self) -> FollowUps {
+    pub fn follow_ups(&self) -> FollowUps {
         let (usual, wanted) = (FollowUps::default(), &self.history.follow_up);
         FollowUps {
             awaiting_answer: wanted.awaiting_answer.unwrap_or(usual.awaiting_answer),
@@ -143,20 +151,43 @@ impl Config {
     }
 
     /// The variables that may hold a provider's key.
-    pub(crate) fn key_names(&self) -> Vec<String> {
+    pub fn key_names(&self) -> Vec<String> {
         let of_providers = self.providers.values().filter_map(|provider| provider.key_env.clone());
         let of_models = self.models.values().filter_map(|model| model.key_env.clone());
         let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].map(String::from);
         usual.into_iter().chain(of_providers).chain(of_models).collect()
     }
 
+    /// The models, and how to reach them.
+    pub fn catalog(&self) -> Catalog {
+        let models = self.models.iter().map(|(name, model)| {
+            let settings = ModelSettings {
+                context_window: model.context_window,
+                prices: model.prices(),
+                base_url: model.base_url.clone(),
+                key_env: model.key_env.clone(),
+                dialect: model.dialect.clone(),
+            };
+            (name.clone(), settings)
+        });
+        let providers = self.providers.iter().map(|(name, provider)| {
+            let settings = ProviderSettings {
+                base_url: provider.base_url.clone(),
+                key_env: provider.key_env.clone(),
+                dialect: provider.dialect.clone(),
+            };
+            (name.clone(), settings)
+        });
+        Catalog::new(models.collect(), providers.collect())
+    }
+
     /// Context windows by model name.
-    pub(crate) fn windows(&self) -> BTreeMap<String, u64> {
+    pub fn windows(&self) -> BTreeMap<String, u64> {
         self.models.iter().filter_map(|(name, model)| Some((name.clone(), model.context_window?))).collect()
     }
 
     /// What to redact: the wishes of `[redact]`, and the value of every key the configuration knows of.
-    pub(crate) fn redaction(&self) -> Options {
+    pub fn redaction(&self) -> Options {
         Options {
             email: self.redact.email.unwrap_or(false),
             phone: self.redact.phone.unwrap_or(false),
@@ -171,11 +202,18 @@ impl Config {
         for (name, model) in lower.models {
             let mine = self.models.entry(name).or_default();
             mine.context_window = mine.context_window.or(model.context_window);
+            mine.input_per_mtok = mine.input_per_mtok.or(model.input_per_mtok);
+            mine.output_per_mtok = mine.output_per_mtok.or(model.output_per_mtok);
+            mine.cache_read_per_mtok = mine.cache_read_per_mtok.or(model.cache_read_per_mtok);
+            mine.cache_write_per_mtok = mine.cache_write_per_mtok.or(model.cache_write_per_mtok);
+            mine.mode = mine.mode.take().or(model.mode);
+            mine.base_url = mine.base_url.take().or(model.base_url);
             mine.dialect = mine.dialect.take().or(model.dialect);
             mine.key_env = mine.key_env.take().or(model.key_env);
         }
         for (name, provider) in lower.providers {
             let mine = self.providers.entry(name).or_default();
+            mine.base_url = mine.base_url.take().or(provider.base_url);
             mine.key_env = mine.key_env.take().or(provider.key_env);
             mine.dialect = mine.dialect.take().or(provider.dialect);
         }
@@ -221,7 +259,7 @@ fn beside(file: &Path, url: &str) -> String {
 }
 
 /// The configuration in force here.
-pub(crate) fn load() -> Result<Config, Failure> {
+pub fn load() -> Result<Config, BadConfig> {
     let project = std::env::current_dir().ok().and_then(|here| find_upwards(&here));
     let user = user_file().filter(|path| path.is_file() && Some(path) != project.as_ref());
     let mut config = Config::default();
@@ -241,7 +279,7 @@ fn user_file() -> Option<PathBuf> {
     Some(folder.join("scrollback").join(FILE))
 }
 
-fn read(path: &Path) -> Result<Config, Failure> {
+fn read(path: &Path) -> Result<Config, BadConfig> {
     let text = std::fs::read_to_string(path).map_err(|error| bad(path, &error.to_string()))?;
     let mut config: Config = toml::from_str(&text).map_err(|error| {
         let line = error
@@ -254,15 +292,36 @@ fn read(path: &Path) -> Result<Config, Failure> {
         if model.context_window == Some(0) {
             return Err(bad(path, &format!("[models.{name:?}]: context_window must be at least 1")));
         }
+        if let Some(mode) = model.mode.as_deref().filter(|mode| !MODES.contains(mode)) {
+            let known = MODES.join(", ");
+            return Err(bad(path, &format!("[models.{name:?}]: mode must be one of {known}, not {mode:?}")));
+        }
+        let prices = model.prices();
+        let all = [prices.input, prices.output, prices.cache_read, prices.cache_write];
+        if all.iter().flatten().any(|price| !price.is_finite() || *price < 0.0) {
+            return Err(bad(path, &format!("[models.{name:?}]: a price must not be below 0")));
+        }
     }
     config.store = config.store.map(|url| beside(path, &url));
     config.files = vec![path.to_path_buf()];
     Ok(config)
 }
 
-fn bad(path: &Path, problem: &str) -> Failure {
-    Failure::new(USAGE, "bad_config", format!("{}, {problem}", path.display()))
+fn bad(path: &Path, problem: &str) -> BadConfig {
+    BadConfig(format!("{}, {problem}", path.display()))
 }
+
+/// What is wrong with the configuration, where, and what to write instead; on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadConfig(String);
+
+impl fmt::Display for BadConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadConfig {}
 
 /// serde says "unknown field `x`, expected one of `a`, `b`"; the nearest of those is what was meant.
 fn with_suggestion(problem: &str) -> String {

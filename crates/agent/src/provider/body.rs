@@ -1,0 +1,134 @@
+//! Requests as providers want them: everything around the messages.
+
+use scrollback_core::Tools;
+use scrollback_core::json::quote;
+use scrollback_core::model::facts;
+use scrollback_core::wire::{Body, Wire};
+use serde_json::{Value, json};
+
+use super::{Delivery, ModelInfo};
+use crate::tool::Spec;
+
+/// Output asked for where the provider wants a number and its model's limit is not known.
+const USUAL_OUTPUT: u64 = 4096;
+/// Most output asked for: longer replies need a stream that no gateway breaks off.
+const MOST_OUTPUT: u64 = 32_000;
+
+/// Which tools the model may or must call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// It decides.
+    #[default]
+    Auto,
+    /// Any of them, at least one.
+    Required,
+    /// None of them.
+    None,
+    /// This one.
+    Tool(String),
+}
+
+/// The shape a reply shall have: JSON that fits a schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResponseFormat {
+    /// What the schema is called.
+    pub name: String,
+    /// The JSON Schema.
+    pub schema: Value,
+}
+
+/// What is asked of a model beside the messages.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wishes<'a> {
+    pub(crate) tools: &'a [&'a Spec],
+    pub(crate) choice: ToolChoice,
+    pub(crate) format: Option<&'a ResponseFormat>,
+    pub(crate) delivery: Delivery,
+}
+
+/// The tools as a provider's request defines them, so that their tokens are counted and groups of others can be dropped.
+pub(crate) fn tools(wire: Wire, specs: &[&Spec]) -> Tools {
+    let names = specs.iter().map(|spec| spec.name.clone()).collect();
+    let definitions = specs.iter().map(|spec| definition(wire, spec).to_string()).collect();
+    Tools::defined(wire, names, definitions)
+}
+
+/// A request without messages; they are put at its end, so that one request begins as the one before.
+pub(crate) fn around(model: &ModelInfo, wishes: &Wishes<'_>) -> Body {
+    let wire = model.wire;
+    let mut members = vec![("model", json!(model.model.model()))];
+    if wishes.delivery == Delivery::Streamed {
+        members.push(("stream", json!(true)));
+    }
+    match wire {
+        Wire::Anthropic => {
+            let most = facts(&model.model).and_then(|facts| facts.max_output);
+            members.push(("max_tokens", json!(most.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT))));
+        }
+        Wire::OpenaiResponses => {
+            // The record is ours; what the provider would keep is asked for instead.
+            members.push(("store", json!(false)));
+            members.push(("include", json!(["reasoning.encrypted_content"])));
+        }
+        _ if wishes.delivery == Delivery::Streamed => {
+            members.push(("stream_options", json!({ "include_usage": true })));
+        }
+        _ => {}
+    }
+    if !wishes.tools.is_empty() {
+        let tools: Vec<Value> = wishes.tools.iter().map(|spec| definition(wire, spec)).collect();
+        members.push(("tools", json!(tools)));
+        members.push(("tool_choice", choice(wire, &wishes.choice)));
+    }
+    if let Some((key, value)) = wishes.format.map(|format| response_format(wire, format)) {
+        members.push((key, value));
+    }
+    let key = if wire == Wire::OpenaiResponses { "input" } else { "messages" };
+    let written: Vec<String> =
+        members.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
+    Body::Object { raw: format!("{{{},{}:[]}}", written.join(","), quote(key)).into(), key }
+}
+
+fn definition(wire: Wire, spec: &Spec) -> Value {
+    let Spec { name, description, parameters, .. } = spec;
+    match wire {
+        Wire::Anthropic => json!({ "name": name, "description": description, "input_schema": parameters }),
+        Wire::OpenaiResponses => {
+            json!({ "type": "function", "name": name, "description": description, "parameters": parameters })
+        }
+        _ => {
+            let function = json!({ "name": name, "description": description, "parameters": parameters });
+            json!({ "type": "function", "function": function })
+        }
+    }
+}
+
+fn choice(wire: Wire, choice: &ToolChoice) -> Value {
+    match (wire, choice) {
+        (Wire::Anthropic, ToolChoice::Auto) => json!({ "type": "auto" }),
+        (Wire::Anthropic, ToolChoice::Required) => json!({ "type": "any" }),
+        (Wire::Anthropic, ToolChoice::None) => json!({ "type": "none" }),
+        (Wire::Anthropic, ToolChoice::Tool(name)) => json!({ "type": "tool", "name": name }),
+        (_, ToolChoice::Auto) => json!("auto"),
+        (_, ToolChoice::Required) => json!("required"),
+        (_, ToolChoice::None) => json!("none"),
+        (Wire::OpenaiResponses, ToolChoice::Tool(name)) => json!({ "type": "function", "name": name }),
+        (_, ToolChoice::Tool(name)) => json!({ "type": "function", "function": { "name": name } }),
+    }
+}
+
+fn response_format(wire: Wire, format: &ResponseFormat) -> (&'static str, Value) {
+    let ResponseFormat { name, schema } = format;
+    match wire {
+        Wire::Anthropic => {
+            ("output_config", json!({ "format": { "type": "json_schema", "schema": schema } }))
+        }
+        Wire::OpenaiResponses => {
+            ("text", json!({ "format": { "type": "json_schema", "name": name, "schema": schema } }))
+        }
+        _ => {
+            let named = json!({ "name": name, "schema": schema });
+            ("response_format", json!({ "type": "json_schema", "json_schema": named }))
+        }
+    }
+}

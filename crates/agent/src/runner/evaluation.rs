@@ -1,0 +1,446 @@
+//! One evaluation under way: what it has recorded, what it used, and its next round.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use scrollback_core::manager::Observed;
+use scrollback_core::stream::Reply;
+use scrollback_core::{CurationContext, Decision, Entry, Record, Role, Time, View};
+use scrollback_store::{Evaluation as Row, Leased, NewEntry, Sent, new_evaluation};
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::call::{Answered, Outgoing, Unanswered};
+use super::error::{EvaluationError, Phase};
+use super::spend::Spent;
+use super::{Ended, Evaluated, Prompt, Question, Runner};
+use crate::bus::Event;
+use crate::event::{ConversationRecorded, EvaluationCompleted, EvaluationFailed, PromptRendered, Recorded};
+use crate::journal::{Journal, Rows};
+use crate::lease::{Held, holder, lease};
+use crate::provider::{ToolChoice, body};
+
+/// One request of an evaluation, however many attempts there were.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CallReport {
+    /// Which it is, from 1.
+    pub n: u32,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Messages in the record.
+    pub original: usize,
+    /// Messages it was sent.
+    pub curated: usize,
+    /// Tokens it was sent.
+    pub tokens: usize,
+    /// The epoch's number, where a sticky manager is at work.
+    pub epoch: Option<u64>,
+}
+
+/// How often a tool was called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ToolReport {
+    /// All calls.
+    pub calls: u32,
+    /// Those that failed.
+    pub errors: u32,
+}
+
+/// What a round came to.
+pub(crate) enum Round {
+    /// The model replied.
+    Replied(String),
+    /// Its calls were run; it is to be asked again.
+    Acted,
+    /// A person is asked.
+    Paused(Question),
+}
+
+/// An evaluation under way.
+pub(crate) struct Evaluation<'r> {
+    pub(crate) runner: &'r Runner,
+    pub(crate) journal: &'r mut Journal,
+    pub(crate) prompt: &'r Prompt,
+    pub(crate) id: Uuid,
+    pub(crate) cx: CurationContext,
+    /// The runner's manager, which says what it did.
+    pub(super) manager: Observed,
+    /// Which of the tools the model may or must call now.
+    pub(super) choice: ToolChoice,
+    /// The next number of the evaluation's entries.
+    pub(super) sequence: u64,
+    pub(super) first_position: Option<u64>,
+    pub(super) started_at: Time,
+    pub(super) held: Option<Held>,
+    pub(super) holder: String,
+    /// What a person answered, until it is recorded.
+    pub(super) answer: Option<String>,
+    pub(super) spent: Spent,
+    /// Requests so far.
+    pub(super) asked: u32,
+    pub(super) calls: Vec<CallReport>,
+    pub(super) tools: BTreeMap<String, ToolReport>,
+    /// Error results since the last success.
+    pub(super) errors_in_a_row: u32,
+    pub(crate) rounds: u32,
+}
+
+impl<'r> Evaluation<'r> {
+    pub(crate) fn new(runner: &'r Runner, journal: &'r mut Journal, prompt: &'r Prompt) -> Self {
+        let info = runner.provider.describe();
+        let mut cx = CurationContext::for_model(Some(info.model.clone()));
+        cx.tools = Some(body::tools(info.wire, &runner.tools.specs()));
+        cx.wire = Some(info.wire);
+        cx.unfinished = runner.unfinished;
+        cx.windows = runner.catalog.windows();
+        let manager = Observed { inner: Arc::clone(&runner.manager), prompt_name: Some(prompt.name.clone()) };
+        Evaluation {
+            id: new_evaluation(),
+            cx,
+            manager,
+            choice: runner.tool_choice.clone(),
+            sequence: 0,
+            first_position: None,
+            started_at: runner.clock.now(),
+            held: None,
+            holder: holder(),
+            answer: None,
+            spent: Spent::default(),
+            asked: 0,
+            calls: Vec::new(),
+            tools: BTreeMap::new(),
+            errors_in_a_row: 0,
+            rounds: 0,
+            runner,
+            journal,
+            prompt,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.runner.clock.now()
+    }
+
+    pub(super) fn tell<E: Event>(&self, event: &E) {
+        // Whoever fails to listen does not stop the run.
+        let _ = self.runner.bus.publish(self.runner.session_id(), event);
+    }
+
+    /// What tells this prompt from others: its instructions and its tools.
+    pub(super) fn identity(&self) -> String {
+        let mut hash = blake3::Hasher::new();
+        hash.update(self.prompt.system.as_deref().unwrap_or_default().as_bytes());
+        for spec in self.runner.tools.specs() {
+            hash.update(format!("\n{}\n{}\n{}", spec.name, spec.description, spec.parameters).as_bytes());
+        }
+        hash.finalize().to_hex().to_string()
+    }
+
+    /// Records the instructions and the task.
+    pub(crate) async fn begin(&mut self) -> Result<(), EvaluationError> {
+        self.close_pending().await?;
+        self.tell(&PromptRendered {
+            prompt_name: self.prompt.name.clone(),
+            evaluation_id: self.id,
+            tools: self.runner.tools.specs().iter().map(|spec| spec.name.clone()).collect(),
+            prompt_identity: self.identity(),
+        });
+        let shown = shown_system(self.journal.record(), &self.cx);
+        if let Some(system) = self.prompt.system.as_deref().filter(|system| shown.as_deref() != Some(*system))
+        {
+            let replaces = !self.journal.record().is_empty();
+            let position = self.record(Entry::text(Role::System, system), None).await?;
+            if replaces {
+                // What stood first before is left out from now on.
+                self.decide(Decision::Lead { positions: vec![position] }).await?;
+            }
+        }
+        self.record(Entry::text(Role::User, &self.prompt.user), None).await?;
+        Ok(())
+    }
+
+    /// Round after round until the model replies, or too many.
+    pub(crate) async fn rounds(&mut self, most: u32) -> Result<Ended, EvaluationError> {
+        while self.rounds < most {
+            match self.round().await? {
+                Round::Replied(text) => return self.replied(text),
+                Round::Paused(question) => return Ok(Ended::Paused(question)),
+                Round::Acted => {}
+            }
+        }
+        let message = format!("the model was asked {most} times and still calls tools");
+        Err(EvaluationError::new(Phase::Response, "too_many_rounds", message))
+    }
+
+    /// The model's reply as what was asked for.
+    fn replied(&self, text: String) -> Result<Ended, EvaluationError> {
+        let output = match &self.prompt.response_format {
+            Some(format) => Some(structured(&text, &format.schema)?),
+            None => None,
+        };
+        Ok(Ended::Replied { text, output })
+    }
+
+    /// Asks the model once and runs what it calls.
+    pub(crate) async fn round(&mut self) -> Result<Round, EvaluationError> {
+        self.rounds += 1;
+        let provider = Arc::clone(&self.runner.provider);
+        let mut steps = super::overflow::STEPS.iter();
+        let answered = loop {
+            self.check_halt()?;
+            self.serve_summaries().await?;
+            let outgoing = self.outgoing()?;
+            match self.ask(&*provider, &outgoing).await {
+                Ok(answered) => break answered,
+                Err(unanswered) => match unanswered.overflow() {
+                    Some(overflow) => self.tighten(&mut steps, overflow, &outgoing).await?,
+                    None => return Err(self.keep_partial(unanswered).await),
+                },
+            }
+        };
+        let position = self.take_reply(answered).await?;
+        let Some(entry) = self.journal.entry(position).cloned() else {
+            return Err(EvaluationError::new(Phase::Response, "no_reply", "the reply was not recorded"));
+        };
+        if entry.open_calls().next().is_none() {
+            return Ok(Round::Replied(entry.content().unwrap_or_default()));
+        }
+        let paused = self.run_calls(&entry).await?;
+        if matches!(self.choice, ToolChoice::Tool(_)) {
+            // Forced once; asked for again and again the model could never reply.
+            self.choice = ToolChoice::Auto;
+        }
+        Ok(paused.map_or(Round::Acted, Round::Paused))
+    }
+
+    /// Records a reply, and checks what it cost before anything else is done.
+    pub(crate) async fn take_reply(&mut self, answered: Answered) -> Result<u64, EvaluationError> {
+        let Answered { reply, sent } = answered;
+        let mut entry = reply.entry().map_err(|error| {
+            EvaluationError::new(Phase::Response, "no_reply", format!("the reply cannot be read: {error}"))
+        })?;
+        if let Some(format) = &self.prompt.response_format
+            && entry.open_calls().next().is_none()
+            && let Ok(output) = structured(&entry.content().unwrap_or_default(), &format.schema)
+        {
+            let meta = entry.meta.get_or_insert_default();
+            meta.tags.insert("output".into(), output.to_string());
+        }
+        self.record_reply(entry, sent).await
+    }
+
+    /// Records what a model said, in whatever form it is kept.
+    pub(crate) async fn record_reply(
+        &mut self,
+        mut entry: Entry,
+        sent: Option<Sent>,
+    ) -> Result<u64, EvaluationError> {
+        let meta = entry.meta.get_or_insert_default();
+        meta.model_asked = Some(self.runner.provider.describe().model.to_string());
+        let position = self.record(entry, sent).await?;
+        self.check_budget()?;
+        Ok(position)
+    }
+
+    /// Records what came of a reply that broke off for good.
+    pub(crate) async fn keep_partial(&mut self, unanswered: Unanswered) -> EvaluationError {
+        let Unanswered { error, partial, .. } = unanswered;
+        let entry = partial.and_then(|partial: Reply| partial.entry().ok());
+        match entry {
+            Some(entry) => match self.record_reply(entry, None).await {
+                Ok(_) => error,
+                Err(worse) if worse.code == "budget" => error,
+                Err(worse) => worse,
+            },
+            None => error,
+        }
+    }
+
+    /// Appends an entry as the next of the evaluation and tells of it, once it is durable.
+    pub(crate) async fn record(&mut self, entry: Entry, sent: Option<Sent>) -> Result<u64, EvaluationError> {
+        let now = self.now();
+        let entry = entry.stamped(self.id, self.sequence, now);
+        let first = self.first_position.is_none();
+        let evaluation = first.then(|| self.row("running", Some(self.journal.record().len() as u64), now));
+        let rows = Rows { evaluation: evaluation.flatten(), sent: sent.into_iter().collect() };
+        let positions = self.journal.write(vec![NewEntry::from(entry)], rows, now).await?;
+        let position = positions.first().copied().unwrap_or(0);
+        self.sequence += 1;
+        self.first_position.get_or_insert(position);
+        if self.held.is_none()
+            && let Some((store, tenant)) = self.journal.store()
+        {
+            let what = Leased::Evaluation(self.id);
+            self.held = Some(Held::keep(store, tenant, what, self.holder.clone(), &self.runner.clock));
+        }
+        self.told_of(position);
+        Ok(position)
+    }
+
+    /// Tells that an entry is durable.
+    pub(super) fn told_of(&self, position: u64) {
+        let Some(entry) = self.journal.entry(position) else { return };
+        self.tell(&ConversationRecorded {
+            conversation: self.journal.conversation().map(ToString::to_string),
+            recorded: Recorded { entry: Arc::clone(entry), position },
+        });
+    }
+
+    /// Records a decision, which every later view repeats.
+    pub(super) async fn decide(&mut self, decision: Decision) -> Result<u64, EvaluationError> {
+        let now = self.now();
+        let written = self.journal.write(vec![decision.into()], Rows::default(), now).await?;
+        Ok(written.first().copied().unwrap_or(0))
+    }
+
+    /// The row about this evaluation, where there is a store.
+    fn row(&self, status: &str, first: Option<u64>, now: Time) -> Option<Row> {
+        let conversation = self.journal.conversation()?.clone();
+        let running = status == "running";
+        Some(Row {
+            id: self.id,
+            conversation,
+            first_position: first,
+            last_position: (self.journal.record().len() as u64).checked_sub(1).filter(|_| !running),
+            count: self.sequence,
+            status: status.into(),
+            prompt_identity: Some(self.identity()),
+            lease: running.then(|| lease(&self.holder, &*self.runner.clock)),
+            started_at: self.started_at,
+            ended_at: (!running).then_some(now),
+        })
+    }
+
+    /// Notes that a request was made.
+    pub(super) fn reported(&mut self, attempts: u32, outgoing: &Outgoing) {
+        self.calls.push(CallReport {
+            n: self.asked,
+            attempts,
+            original: outgoing.original,
+            curated: outgoing.curated,
+            tokens: outgoing.tokens,
+            epoch: outgoing.epoch.map(|epoch| epoch.id),
+        });
+    }
+
+    /// An error if the time is up or somebody asked to stop.
+    pub(super) fn check_halt(&self) -> Result<(), EvaluationError> {
+        if self.runner.stop.is_asked() {
+            return Err(EvaluationError::interrupted());
+        }
+        match self.runner.deadline {
+            Some(deadline) if deadline.remaining(self.now()).is_zero() => Err(EvaluationError::deadline()),
+            _ => Ok(()),
+        }
+    }
+
+    /// An error if more was used than may be.
+    pub(super) fn check_budget(&self) -> Result<(), EvaluationError> {
+        self.check_halt()?;
+        let over = self.runner.budget.and_then(|budget| budget.exceeded(&self.spent));
+        over.map_or(Ok(()), |why| Err(EvaluationError::new(Phase::Budget, "budget", why)))
+    }
+
+    /// Work that is dropped when the time is up or somebody asks to stop.
+    pub(super) async fn unless_halted<T>(&self, work: impl Future<Output = T>) -> Result<T, EvaluationError> {
+        let clock = &self.runner.clock;
+        let late = async {
+            match self.runner.deadline {
+                Some(deadline) => clock.reached(deadline.time()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // What is done is taken before anything is given up.
+            biased;
+            done = work => Ok(done),
+            () = late => Err(EvaluationError::deadline()),
+            () = self.runner.stop.asked() => Err(EvaluationError::interrupted()),
+        }
+    }
+
+    /// Ends the evaluation: writes down how, and tells it.
+    pub(crate) async fn end(mut self, ended: Result<Ended, EvaluationError>) -> Evaluated {
+        let mut ended = ended.unwrap_or_else(Ended::Failed);
+        // Work that ended in time may still have been recorded too late.
+        if let (Ended::Replied { .. }, Err(late)) = (&ended, self.check_halt())
+            && late.phase == Phase::Deadline
+        {
+            ended = Ended::Failed(late);
+        }
+        let status = match &ended {
+            Ended::Replied { .. } => "done",
+            Ended::Paused(_) => "paused",
+            Ended::Failed(_) => "failed",
+        };
+        if let Some(first) = self.first_position {
+            let now = self.now();
+            let rows = Rows { evaluation: self.row(status, Some(first), now), sent: Vec::new() };
+            if let Err(error) = self.journal.write(Vec::new(), rows, now).await
+                && !matches!(ended, Ended::Failed(_))
+            {
+                ended = Ended::Failed(error.into());
+            }
+        }
+        if let Some(held) = self.held.take() {
+            held.release().await;
+        }
+        match &ended {
+            Ended::Replied { text, .. } => self.tell(&EvaluationCompleted {
+                evaluation_id: self.id,
+                output: text.clone(),
+                usage: self.spent.usage(),
+            }),
+            Ended::Failed(error) => self.tell(&EvaluationFailed {
+                evaluation_id: self.id,
+                phase: error.phase.as_str(),
+                code: error.code.clone(),
+                message: error.message.clone(),
+            }),
+            Ended::Paused(_) => {}
+        }
+        Evaluated {
+            evaluation_id: self.id,
+            ended,
+            spent: self.spent,
+            calls: self.calls,
+            tools: self.tools,
+            rounds: self.rounds,
+        }
+    }
+}
+
+/// The instructions that views of the record begin with.
+fn shown_system(record: &Record, cx: &CurationContext) -> Option<String> {
+    let view = View::of(record, cx);
+    let lead = view.items().take_while(|item| item.entry.role == Role::System);
+    let said = lead.filter(|item| matches!(item.source, scrollback_core::Source::Entry(_)));
+    let texts: Vec<String> = said.filter_map(|item| item.entry.content()).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+/// A reply as the JSON that was asked for: the first object in it, which must fit the schema.
+pub(crate) fn structured(text: &str, schema: &Value) -> Result<Value, EvaluationError> {
+    let bad = |why: String| EvaluationError::new(Phase::Response, "bad_output", why);
+    let Some(found) = first_object(text) else {
+        return Err(bad("the reply has no JSON object in it, and one was asked for".into()));
+    };
+    if let Ok(validator) = jsonschema::validator_for(schema)
+        && let Some(error) = validator.iter_errors(&found).next()
+    {
+        let path = error.instance_path.to_string();
+        return Err(bad(format!("the reply does not fit what was asked for: {path}: {error}")));
+    }
+    Ok(found)
+}
+
+/// The first JSON object in a text, whatever stands around it.
+pub(crate) fn first_object(text: &str) -> Option<Value> {
+    let starts = text.match_indices('{').take(64);
+    starts.filter_map(|(at, _)| text.get(at..)).find_map(|rest| {
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        values.next().and_then(Result::ok).filter(Value::is_object)
+    })
+}

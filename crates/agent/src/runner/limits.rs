@@ -1,0 +1,201 @@
+//! How far an evaluation may go. Values are checked when they are made, so that a run never begins with one that is none.
+
+use std::fmt;
+use std::time::Duration;
+
+use scrollback_core::Time;
+
+use super::spend::Spent;
+use crate::effects::{between, later};
+
+/// A limit that cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLimit(String);
+
+impl fmt::Display for BadLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadLimit {}
+
+/// When an evaluation must be over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline(Time);
+
+impl Deadline {
+    /// A deadline at a time, which must lie more than a second ahead.
+    pub fn at(time: Time, now: Time) -> Result<Self, BadLimit> {
+        if time.0.saturating_sub(now.0) <= 1000 {
+            return Err(BadLimit(format!("the deadline {time} must lie more than 1 second ahead of {now}")));
+        }
+        Ok(Deadline(time))
+    }
+
+    /// A deadline some time from now.
+    pub fn after(time: Duration, now: Time) -> Result<Self, BadLimit> {
+        Deadline::at(later(now, time), now)
+    }
+
+    /// When it is.
+    pub fn time(self) -> Time {
+        self.0
+    }
+
+    /// How long it is until then.
+    pub(super) fn remaining(self, now: Time) -> Duration {
+        between(now, self.0)
+    }
+}
+
+/// What an evaluation may use, all its requests together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Budget {
+    input: Option<u64>,
+    output: Option<u64>,
+    total: Option<u64>,
+    cost: Option<f64>,
+}
+
+impl Budget {
+    /// Limits on tokens and dollars: each above 0, at least one of them given.
+    pub fn new(
+        input: Option<u64>,
+        output: Option<u64>,
+        total: Option<u64>,
+        cost_usd: Option<f64>,
+    ) -> Result<Self, BadLimit> {
+        let named = [("input_tokens", input), ("output_tokens", output), ("total_tokens", total)];
+        if let Some((name, _)) = named.iter().find(|(_, limit)| *limit == Some(0)) {
+            return Err(BadLimit(format!("{name} must be above 0")));
+        }
+        if cost_usd.is_some_and(|cost| !(cost.is_finite() && cost > 0.0)) {
+            return Err(BadLimit("cost_usd must be above 0".into()));
+        }
+        if named.iter().all(|(_, limit)| limit.is_none()) && cost_usd.is_none() {
+            return Err(BadLimit(
+                "a budget needs a limit: input_tokens, output_tokens, total_tokens or cost_usd".into(),
+            ));
+        }
+        Ok(Budget { input, output, total, cost: cost_usd })
+    }
+
+    /// What was exceeded, in words; the first of input, output, total and cost.
+    pub(super) fn exceeded(&self, spent: &Spent) -> Option<String> {
+        let tokens = [
+            ("input", self.input, spent.input),
+            ("output", self.output, spent.output),
+            ("total", self.total, spent.total()),
+        ];
+        let over = tokens.into_iter().find_map(|(name, limit, used)| {
+            let limit = limit.filter(|limit| used > *limit)?;
+            Some(format!("{used} {name} tokens were used, and the limit is {limit}"))
+        });
+        over.or_else(|| {
+            let (limit, used) = (self.cost?, spent.cost_usd?);
+            (used > limit).then(|| format!("${used:.6} was spent, and the limit is ${limit}"))
+        })
+    }
+}
+
+/// How a request that failed for the moment is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttle {
+    attempts: u32,
+    base: Duration,
+    cap: Duration,
+    total: Duration,
+}
+
+impl Default for Throttle {
+    /// Five attempts within half a minute: long enough for a rate limit, short enough for somebody who waits.
+    fn default() -> Self {
+        Throttle {
+            attempts: 5,
+            base: Duration::from_millis(500),
+            cap: Duration::from_secs(8),
+            total: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Throttle {
+    /// So many attempts, the waits between them growing from `base` to `cap` and adding up to at most `total`.
+    pub fn new(attempts: u32, base: Duration, cap: Duration, total: Duration) -> Result<Self, BadLimit> {
+        let zero = [("base_ms", base), ("cap_ms", cap), ("total_ms", total)];
+        if attempts == 0 {
+            return Err(BadLimit("attempts must be above 0".into()));
+        }
+        if let Some((name, _)) = zero.iter().find(|(_, time)| time.is_zero()) {
+            return Err(BadLimit(format!("{name} must be above 0")));
+        }
+        Ok(Throttle { attempts, base, cap, total })
+    }
+
+    /// How long to wait after attempt `attempt` failed, having waited for `waited` already; otherwise why not to.
+    ///
+    /// `chance` lies between 0 and 1, and spreads those who failed together.
+    pub(super) fn delay(
+        &self,
+        attempt: u32,
+        waited: Duration,
+        retry_after: Option<Duration>,
+        chance: f64,
+    ) -> Result<Duration, GiveUp> {
+        if attempt >= self.attempts {
+            return Err(GiveUp::Attempts(attempt));
+        }
+        let asked = retry_after.unwrap_or_default();
+        let doubled = self.base.saturating_mul(1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
+        let most = doubled.min(self.cap).max(asked);
+        let delay = most.mul_f64(chance.clamp(0.0, 1.0)).max(self.base).max(asked);
+        if waited.saturating_add(delay) > self.total { Err(GiveUp::Time(delay)) } else { Ok(delay) }
+    }
+}
+
+/// Why a request is not tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GiveUp {
+    /// It was tried often enough.
+    Attempts(u32),
+    /// The next wait would be too long.
+    Time(Duration),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn waits_double_up_to_the_cap_and_never_undercut_what_the_provider_asks_for() {
+        let throttle = Throttle::default();
+        let delay = |attempt, asked, chance| throttle.delay(attempt, Duration::ZERO, asked, chance);
+        assert_eq!(delay(1, None, 0.0), Ok(MS(500)));
+        assert_eq!(delay(1, None, 1.0), Ok(MS(500)));
+        assert_eq!(delay(2, None, 1.0), Ok(MS(1000)));
+        assert_eq!(delay(4, None, 0.5), Ok(MS(2000)));
+        assert_eq!(delay(4, None, 1.0), Ok(MS(4000)));
+        assert_eq!(delay(1, Some(MS(2000)), 0.1), Ok(MS(2000)));
+        assert_eq!(delay(1, Some(MS(20)), 0.1), Ok(MS(500)));
+        assert_eq!(delay(5, None, 0.5), Err(GiveUp::Attempts(5)));
+        assert_eq!(delay(1, Some(MS(31_000)), 0.5), Err(GiveUp::Time(MS(31_000))));
+        let patient = Throttle::new(100, MS(1), MS(8), MS(1000)).unwrap_or_default();
+        assert_eq!(patient.delay(90, Duration::ZERO, None, 1.0), Ok(MS(8)));
+        assert_eq!(patient.delay(9, MS(999), None, 1.0), Err(GiveUp::Time(MS(8))));
+    }
+
+    #[test]
+    fn limits_that_cannot_be_kept_are_refused() {
+        assert!(Budget::new(None, None, None, None).is_err());
+        assert!(Budget::new(Some(0), None, None, None).is_err());
+        assert!(Budget::new(Some(1), None, None, Some(0.0)).is_err());
+        assert!(Budget::new(None, None, None, Some(f64::NAN)).is_err());
+        assert!(Throttle::new(0, MS(1), MS(1), MS(1)).is_err());
+        assert!(Throttle::new(1, MS(0), MS(1), MS(1)).is_err());
+        assert!(Deadline::at(Time(1000), Time(0)).is_err());
+        assert_eq!(Deadline::after(MS(1001), Time(0)).map(Deadline::time), Ok(Time(1001)));
+    }
+}

@@ -1,0 +1,134 @@
+//! From the record to the request: view, render, check.
+
+use scrollback_core::wire::check::{CheckOptions, Strictness, check};
+use scrollback_core::wire::{Purpose, RenderOptions, Rendered};
+use scrollback_core::{Entry, Fidelity, Item, Source, json};
+
+use super::call::{Outgoing, Shown};
+use super::error::{EvaluationError, Phase};
+use super::evaluation::Evaluation;
+use super::{Repair, Runner};
+use crate::provider::body::{Wishes, around};
+use crate::provider::{ModelInfo, Provider, ResponseFormat};
+
+impl Evaluation<'_> {
+    /// The next request: what the manager shows of the record, in the provider's format, mended where need be.
+    pub(super) fn outgoing(&self) -> Result<Outgoing, EvaluationError> {
+        let record = self.journal.record();
+        let view = record.view(&self.cx, &self.manager)?;
+        for event in view.events() {
+            self.tell(event);
+        }
+        let items: Vec<Item> = view.items().collect();
+        let specs = self.runner.tools.specs();
+        let wishes = Wishes {
+            tools: &specs,
+            choice: self.choice.clone(),
+            format: self.prompt.response_format.as_ref(),
+            delivery: self.runner.delivery,
+        };
+        let info = self.runner.provider.describe();
+        let around = around(&info, &wishes);
+        let options = RenderOptions {
+            purpose: Purpose::Send,
+            model: Some(&info.model),
+            tools: self.cx.tools.as_ref(),
+            manual_thinking: false,
+            record: Some(record),
+        };
+        let shown = items.iter().map(shown).collect();
+        let rendered = info.wire.request(items, options, Some(&around));
+        let body = rendered.body(info.wire, Some(&around));
+        let repairs: Vec<String> =
+            rendered.repairs.iter().map(|repair| format!("{} {}", repair.rule, repair.path)).collect();
+        if self.runner.repair == Repair::Never && !repairs.is_empty() {
+            return Err(invalid(&format!("the request breaks its provider's rules: {}", repairs.join(", "))));
+        }
+        self.runner.checked(&info, &body)?;
+        Ok(Outgoing {
+            prefix_hash: prefix_hash(&rendered),
+            body: body.into(),
+            original: record.message_count(),
+            curated: view.len(),
+            tokens: view.count(&self.cx).total,
+            epoch: view.epoch(),
+            view: shown,
+            repairs,
+        })
+    }
+
+    /// A request of our own making: instructions and a text, no tools.
+    pub(crate) fn outgoing_of(
+        &self,
+        provider: &dyn Provider,
+        entries: Vec<Entry>,
+        format: Option<&ResponseFormat>,
+    ) -> Result<Outgoing, EvaluationError> {
+        let info = provider.describe();
+        let around = around(&info, &Wishes { format, delivery: self.runner.delivery, ..Wishes::default() });
+        let tokenizer = self.cx.counter.tokenizer;
+        let tokens =
+            entries.iter().map(|entry| scrollback_core::tokens::entry_tokens(tokenizer, entry)).sum();
+        let count = entries.len();
+        let items: Vec<Item> = entries
+            .into_iter()
+            .enumerate()
+            .map(|(number, entry)| Item {
+                source: Source::Entry(number as u64),
+                entry: entry.into(),
+                fidelity: Fidelity::AsSaid,
+            })
+            .collect();
+        let options =
+            RenderOptions { purpose: Purpose::Send, model: Some(&info.model), ..RenderOptions::default() };
+        let rendered = info.wire.request(items, options, Some(&around));
+        let body = rendered.body(info.wire, Some(&around));
+        self.runner.checked(&info, &body)?;
+        Ok(Outgoing {
+            prefix_hash: prefix_hash(&rendered),
+            body: body.into(),
+            original: self.journal.record().message_count(),
+            curated: count,
+            tokens,
+            epoch: None,
+            view: vec![Shown::Synthetic { synthetic: "prompt" }; count],
+            repairs: Vec::new(),
+        })
+    }
+}
+
+impl Runner {
+    /// An error if the provider would refuse the request, whatever was mended.
+    fn checked(&self, info: &ModelInfo, body: &str) -> Result<(), EvaluationError> {
+        let raw = json::check(body).map_err(|error| invalid(&error.to_string()))?;
+        let dialect = self.catalog.dialect(&info.model);
+        let options = CheckOptions { model: Some(&info.model), previous: None, dialect: dialect.as_deref() };
+        let found = check(info.wire, raw, options);
+        match found.iter().find(|violation| violation.is_fatal(Strictness::Lenient)) {
+            Some(broken) => Err(invalid(&format!("{} at {}: {}", broken.rule, broken.path, broken.message))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn invalid(message: &str) -> EvaluationError {
+    EvaluationError::new(Phase::Request, "invalid_request", message)
+}
+
+fn shown(item: &Item) -> Shown {
+    match item.source {
+        Source::Entry(index) => Shown::Entry { index, changed: item.is_changed() },
+        Source::Interrupted { .. } => Shown::Synthetic { synthetic: "interrupted" },
+        Source::Summary { .. } => Shown::Synthetic { synthetic: "summary" },
+    }
+}
+
+/// Chain over the bytes of what is sent; equal prefixes have equal values.
+fn prefix_hash(rendered: &Rendered) -> [u8; 32] {
+    let start = blake3::hash(rendered.system.as_deref().unwrap_or_default().as_bytes());
+    rendered.messages.iter().fold(*start.as_bytes(), |link, message| {
+        let mut hash = blake3::Hasher::new();
+        hash.update(&link).update(message.as_bytes());
+        *hash.finalize().as_bytes()
+    })
+}

@@ -1,0 +1,228 @@
+//! Going on after a crash, a failure or a pause: results that are there are kept, calls that wait are run.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+
+use scrollback_core::{Entry, INTERRUPTED, Record, Role, Slot};
+use scrollback_store::{ErrorKind, Leased};
+use uuid::Uuid;
+
+use super::error::EvaluationError;
+use super::evaluation::Evaluation;
+use super::tools::Waiting;
+use super::{Prompt, Question, Runner};
+use crate::journal::Journal;
+use crate::lease::Held;
+use crate::tool::{Call, Effects, Outcome};
+
+/// Why an evaluation is not resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CannotResume {
+    kind: CannotResumeKind,
+    message: String,
+}
+
+/// The kinds of [`CannotResume`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CannotResumeKind {
+    /// Every evaluation has its reply.
+    NothingToResume,
+    /// It was begun with other instructions or tools.
+    PromptChanged,
+    /// Somebody else works on it.
+    Busy,
+    /// A question is open, and there is no answer to it.
+    AnswerMissing,
+    /// The store failed.
+    Store(ErrorKind),
+}
+
+impl CannotResume {
+    fn new(kind: CannotResumeKind, message: impl Into<String>) -> Self {
+        CannotResume { kind, message: message.into() }
+    }
+
+    /// Which kind it is.
+    pub fn kind(&self) -> CannotResumeKind {
+        self.kind
+    }
+
+    /// The code programs act on.
+    pub fn code(&self) -> &'static str {
+        match self.kind {
+            CannotResumeKind::NothingToResume => "nothing_to_resume",
+            CannotResumeKind::PromptChanged => "prompt_changed",
+            CannotResumeKind::Busy => "busy",
+            CannotResumeKind::AnswerMissing => "answer_missing",
+            CannotResumeKind::Store(kind) => kind.code(),
+        }
+    }
+}
+
+impl fmt::Display for CannotResume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CannotResume {}
+
+impl From<scrollback_store::StoreError> for CannotResume {
+    fn from(error: scrollback_store::StoreError) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::Busy => CannotResumeKind::Busy,
+            other => CannotResumeKind::Store(other),
+        };
+        CannotResume::new(kind, error.to_string())
+    }
+}
+
+/// Where the newest evaluation of a record stands.
+struct Standing {
+    id: Uuid,
+    first: u64,
+    next_sequence: u64,
+    /// Its calls that have no result, in call order.
+    waiting: VecDeque<Waiting>,
+    replied: bool,
+}
+
+impl Standing {
+    fn of(record: &Record) -> Option<Self> {
+        let newest = record.slots().iter().rev().find_map(message)?;
+        let id = newest.evaluation_id;
+        let entries = record.slots().iter().zip(0..).filter_map(|(slot, at)| Some((message(slot)?, at)));
+        let own: Vec<(&Entry, u64)> = entries.filter(|(entry, _)| entry.evaluation_id == id).collect();
+        let answered: HashSet<String> = own.iter().filter_map(|(entry, _)| entry.tool_call_id()).collect();
+        let calls = own.iter().flat_map(|(entry, _)| entry.open_calls());
+        let waiting: VecDeque<Waiting> =
+            calls.filter_map(Waiting::of).filter(|call| !answered.contains(&call.id)).collect();
+        let (last, _) = own.last()?;
+        let whole = last.status() == scrollback_core::Status::Complete;
+        let thought = last.meta.as_ref().is_some_and(|meta| meta.step.is_some());
+        let replied = last.role == Role::Assistant && whole && !thought && last.open_calls().next().is_none();
+        let (first, next_sequence) = (own.first()?.1, newest.sequence + 1);
+        Some(Standing { id, first, next_sequence, waiting, replied })
+    }
+}
+
+fn message(slot: &Slot) -> Option<&Entry> {
+    match slot {
+        Slot::Message(entry) => Some(entry),
+        _ => None,
+    }
+}
+
+impl<'r> Evaluation<'r> {
+    /// The newest evaluation, if it has no reply and nobody else works on it.
+    pub(crate) async fn reopen(
+        runner: &'r Runner,
+        journal: &'r mut Journal,
+        prompt: &'r Prompt,
+        answer: Option<&str>,
+    ) -> Result<Self, CannotResume> {
+        use CannotResumeKind::{AnswerMissing, NothingToResume, PromptChanged};
+        let mut evaluation = Evaluation::new(runner, journal, prompt);
+        let standing = Standing::of(evaluation.journal.record()).filter(|standing| !standing.replied);
+        let Some(standing) = standing else {
+            let message = "nothing to resume: the newest evaluation has its reply";
+            return Err(CannotResume::new(NothingToResume, message));
+        };
+        evaluation.id = standing.id;
+        evaluation.sequence = standing.next_sequence;
+        evaluation.first_position = Some(standing.first);
+        evaluation.answer = answer.map(String::from);
+        if let Some((store, tenant)) = evaluation.journal.store() {
+            let row = store.evaluation(tenant, standing.id).await?;
+            if let Some(row) = row {
+                evaluation.started_at = row.started_at;
+                if row.prompt_identity.is_some_and(|identity| identity != evaluation.identity()) {
+                    let message = "the instructions or the tools are not those it was begun with; \
+                                   ask anew, or go back to them";
+                    return Err(CannotResume::new(PromptChanged, message));
+                }
+                let what = Leased::Evaluation(standing.id);
+                let (me, held) = (evaluation.holder.clone(), row.lease.map(|lease| lease.holder));
+                let clock = &runner.clock;
+                let held = Held::take(store, tenant, what, me, held.as_deref(), clock).await?;
+                evaluation.held = Some(held);
+            }
+        }
+        let asks = |call: &Waiting| evaluation.is_human(&call.name);
+        if answer.is_none() && standing.waiting.front().is_some_and(asks) {
+            let message = "a question is open; resume with its answer";
+            return Err(CannotResume::new(AnswerMissing, message));
+        }
+        Ok(evaluation)
+    }
+
+    fn is_human(&self, name: &str) -> bool {
+        self.runner.tools.get(name).is_some_and(|tool| tool.asks())
+    }
+
+    /// Runs what waits, as far as that does no harm.
+    pub(crate) async fn go_on(&mut self) -> Result<Option<Question>, EvaluationError> {
+        let waiting =
+            Standing::of(self.journal.record()).map(|standing| standing.waiting).unwrap_or_default();
+        let mut again = VecDeque::new();
+        for call in waiting {
+            let effects = self.runner.tools.get(&call.name).map(|tool| tool.spec().effects);
+            if self.is_human(&call.name)
+                && let Some(answer) = self.answer.take()
+            {
+                let entry = Entry::result(&call.id, &answer);
+                self.take_result(call, entry, false, 0, None).await?;
+            } else if effects == Some(Effects::Once) {
+                let entry = Entry::result(&call.id, INTERRUPTED);
+                self.take_result(call, entry, false, 0, None).await?;
+            } else {
+                again.push_back(call);
+            }
+        }
+        self.run_waiting(again).await
+    }
+
+    /// Closes calls of an earlier evaluation that nobody will answer any more, before something else is said.
+    pub(super) async fn close_pending(&mut self) -> Result<(), EvaluationError> {
+        let Some(standing) = Standing::of(self.journal.record()) else { return Ok(()) };
+        if standing.waiting.is_empty() {
+            return Ok(());
+        }
+        let mut held = None;
+        if let Some((store, tenant)) = self.journal.store()
+            && let Some(row) = store.evaluation(tenant, standing.id).await?
+        {
+            let what = Leased::Evaluation(standing.id);
+            let (me, holder) = (self.holder.clone(), row.lease.map(|lease| lease.holder));
+            let clock = &self.runner.clock;
+            held = Some(Held::take(store, tenant, what, me, holder.as_deref(), clock).await?);
+        }
+        let now = self.now();
+        let results = standing.waiting.iter().map(|call| Entry::result(&call.id, INTERRUPTED));
+        let entries =
+            scrollback_store::NewEntry::continued(results, standing.id, standing.next_sequence, now);
+        let written = self.journal.write(entries, crate::journal::Rows::default(), now).await?;
+        for position in written {
+            self.told_of(position);
+        }
+        if let Some(held) = held {
+            held.release().await;
+        }
+        Ok(())
+    }
+
+    /// What a person is asked by a call, without calling anything else.
+    pub(crate) async fn open_question(runner: &Runner, record: &Record) -> Option<Question> {
+        let standing = Standing::of(record)?;
+        let call = standing.waiting.front()?;
+        let resolved = runner.tools.resolve(&call.name, &call.arguments).ok()?;
+        if !resolved.tool.asks() {
+            return None;
+        }
+        let id = call.id.clone();
+        match resolved.tool.call(Call { id: id.clone(), arguments: resolved.arguments }).await {
+            Outcome::Ask(text) => Some(Question { call_id: id, text }),
+            _ => None,
+        }
+    }
+}

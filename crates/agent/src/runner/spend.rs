@@ -1,0 +1,160 @@
+//! What an evaluation used: tokens of all its requests, and what they cost.
+
+use scrollback_core::Usage;
+use scrollback_core::model::{ModelFacts, ModelName, facts};
+use serde::Serialize;
+
+/// Prices in dollars per million tokens, as far as they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prices {
+    /// Input that is neither read from nor written to a cache.
+    pub input: Option<f64>,
+    /// Output, reasoning included.
+    pub output: Option<f64>,
+    /// Input read from a cache.
+    pub cache_read: Option<f64>,
+    /// Input written to a cache.
+    pub cache_write: Option<f64>,
+}
+
+impl Prices {
+    /// The prices of the built-in table.
+    pub fn of(model: &ModelName) -> Self {
+        facts(model).map_or_else(Prices::default, Prices::from)
+    }
+
+    /// These prices where they are known, others where not.
+    #[must_use]
+    pub fn or(self, other: Prices) -> Self {
+        Prices {
+            input: self.input.or(other.input),
+            output: self.output.or(other.output),
+            cache_read: self.cache_read.or(other.cache_read),
+            cache_write: self.cache_write.or(other.cache_write),
+        }
+    }
+
+    /// What tokens cost; none if the price of any of them is not known.
+    fn cost(&self, used: &Spent) -> Option<f64> {
+        let parts = [
+            (used.input.saturating_sub(used.cache_read).saturating_sub(used.cache_write), self.input),
+            (used.output, self.output),
+            // A cache without a price of its own is billed as any other input.
+            (used.cache_read, self.cache_read.or(self.input)),
+            (used.cache_write, self.cache_write.or(self.input)),
+        ];
+        parts.iter().try_fold(0.0, |sum, (tokens, price)| match (tokens, price) {
+            (0, _) => Some(sum),
+            (tokens, price) => Some(sum + *tokens as f64 * (*price)? / 1e6),
+        })
+    }
+}
+
+impl From<ModelFacts> for Prices {
+    fn from(facts: ModelFacts) -> Self {
+        Prices {
+            input: facts.input_per_mtok,
+            output: facts.output_per_mtok,
+            cache_read: facts.cache_read_per_mtok,
+            cache_write: facts.cache_write_per_mtok,
+        }
+    }
+}
+
+/// What was used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Spent {
+    /// All input tokens, cached ones included.
+    pub input: u64,
+    /// All output tokens, reasoning included.
+    pub output: u64,
+    /// Input tokens read from a cache.
+    pub cache_read: u64,
+    /// Input tokens written to a cache.
+    pub cache_write: u64,
+    /// What it cost; none where a price is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Whether a provider reported nothing, so that tokens were counted here.
+    pub estimated: bool,
+}
+
+impl Spent {
+    /// What a provider reported; what it left out is estimated.
+    pub(crate) fn reported(usage: Option<&Usage>, guess: (usize, usize), prices: Prices) -> Self {
+        let usage = usage.cloned().unwrap_or_default();
+        let (input, output) = (usage.input(), usage.output);
+        let mut spent = Spent {
+            input: input.unwrap_or(guess.0 as u64),
+            output: output.unwrap_or(guess.1 as u64),
+            cache_read: usage.cache_read.unwrap_or(0),
+            cache_write: usage.cache_write.values().fold(0, |sum, tokens| sum.saturating_add(*tokens)),
+            cost_usd: None,
+            estimated: input.is_none() || output.is_none(),
+        };
+        spent.cost_usd = prices.cost(&spent);
+        spent
+    }
+
+    /// Input and output together.
+    pub fn total(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
+    /// Adds what another request used.
+    pub(crate) fn add(&mut self, other: &Spent) {
+        let nothing_yet = self.total() == 0;
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.estimated |= other.estimated;
+        self.cost_usd = match (self.cost_usd, other.cost_usd) {
+            (Some(one), Some(more)) => Some(one + more),
+            // Before anything was used there was no cost to know.
+            (None, more) if nothing_yet => more,
+            _ => None,
+        };
+    }
+
+    /// The same in the form of entries, for those who listen.
+    pub(crate) fn usage(&self) -> Usage {
+        let uncached = self.input.saturating_sub(self.cache_read).saturating_sub(self.cache_write);
+        let mut usage = Usage {
+            input_uncached: Some(uncached),
+            cache_read: Some(self.cache_read).filter(|tokens| *tokens > 0),
+            output: Some(self.output),
+            ..Usage::default()
+        };
+        if self.cache_write > 0 {
+            usage.cache_write.insert("5m".into(), self.cache_write);
+        }
+        usage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cost_is_known_only_if_every_price_is() {
+        let prices =
+            Prices { input: Some(2.0), output: Some(10.0), cache_read: Some(0.5), cache_write: None };
+        let mut usage = Usage {
+            input_uncached: Some(1_000_000),
+            cache_read: Some(2_000_000),
+            output: Some(100_000),
+            ..Usage::default()
+        };
+        usage.cache_write.insert("5m".into(), 500_000);
+        let spent = Spent::reported(Some(&usage), (0, 0), prices);
+        assert_eq!((spent.input, spent.output, spent.total()), (3_500_000, 100_000, 3_600_000));
+        assert_eq!(spent.cost_usd, Some(2.0 + 1.0 + 1.0 + 1.0));
+        assert!(!spent.estimated);
+        let mut all = Spent::default();
+        all.add(&spent);
+        all.add(&Spent::reported(None, (10, 5), Prices::default()));
+        assert_eq!((all.input, all.output, all.cost_usd, all.estimated), (3_500_010, 100_005, None, true));
+    }
+}

@@ -1,0 +1,177 @@
+//! The calls of a reply: run in order or side by side, each result recorded as soon as it is there.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use scrollback_core::{Entry, ToolCall};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::Question;
+use super::error::{EvaluationError, Phase};
+use super::evaluation::Evaluation;
+use crate::effects::{between, later};
+use crate::event::ToolInvoked;
+use crate::session::Checkpoint;
+use crate::tool::{Call, Outcome, Output, Resolved, shorten};
+
+/// A call that is to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
+impl Waiting {
+    pub(super) fn of(call: &ToolCall) -> Option<Self> {
+        let text = |text: &scrollback_core::Text| text.as_str().into_owned();
+        let id = text(call.call_id.as_ref()?);
+        Some(Waiting { id, name: text(&call.name), arguments: text(&call.arguments) })
+    }
+}
+
+/// A call that ended.
+struct Ran {
+    call: Waiting,
+    outcome: Outcome,
+    milliseconds: u64,
+    /// Most bytes of a text it may answer with.
+    max_output: usize,
+    before: Option<Checkpoint>,
+}
+
+impl Evaluation<'_> {
+    /// Runs the calls of an entry that have no result yet. A question that somebody has to answer ends it early.
+    pub(super) async fn run_calls(&mut self, entry: &Entry) -> Result<Option<Question>, EvaluationError> {
+        let calls = entry.open_calls().filter_map(Waiting::of).collect();
+        self.run_waiting(calls).await
+    }
+
+    pub(super) async fn run_waiting(
+        &mut self,
+        mut calls: VecDeque<Waiting>,
+    ) -> Result<Option<Question>, EvaluationError> {
+        let mut running: JoinSet<Ran> = JoinSet::new();
+        let mut question = None;
+        loop {
+            while question.is_none() && running.len() < self.runner.parallel.max(1) {
+                let Some(call) = calls.pop_front() else { break };
+                // Dropping the set ends what runs; what has no result stays pending.
+                self.check_halt()?;
+                self.start(call, &mut running);
+            }
+            let Some(ended) = self.unless_halted(running.join_next()).await? else { return Ok(question) };
+            let Ok(ran) = ended else { continue };
+            match ran.outcome {
+                Outcome::Ask(text) => {
+                    question.get_or_insert(Question { call_id: ran.call.id, text });
+                }
+                Outcome::Done(output) => {
+                    let answer = answer(&ran.call.id, output, ran.max_output);
+                    self.take_result(ran.call, answer, false, ran.milliseconds, ran.before).await?;
+                }
+                Outcome::Failed(problem) => {
+                    let problem = shorten(problem.as_bytes(), problem.len(), ran.max_output);
+                    let parts = [json!({ "type": "text", "text": problem })];
+                    let answer = Entry::answer(&ran.call.id, &parts, true);
+                    self.take_result(ran.call, answer, true, ran.milliseconds, ran.before).await?;
+                }
+            }
+        }
+    }
+
+    fn start(&self, call: Waiting, running: &mut JoinSet<Ran>) {
+        let clock = Arc::clone(&self.runner.clock);
+        let resolved = self.runner.tools.resolve(&call.name, &call.arguments);
+        let alone = self.runner.parallel <= 1;
+        let before = self.runner.session.as_ref().filter(|_| alone).map(|session| session.checkpoint());
+        running.spawn(async move {
+            let began = clock.now();
+            let max_output = resolved.as_ref().map_or(1 << 20, |known| known.tool.spec().max_output);
+            let outcome = match resolved {
+                Err(problem) => Outcome::Failed(problem),
+                Ok(Resolved { tool, arguments }) => {
+                    let timeout = tool.spec().timeout;
+                    let id = call.id.clone();
+                    // A task of its own, so that a panic ends nothing but the call.
+                    let mut work = JoinSet::new();
+                    work.spawn(async move { tool.call(Call { id, arguments }).await });
+                    tokio::select! {
+                        biased;
+                        done = work.join_next() => match done {
+                            Some(Ok(outcome)) => outcome,
+                            Some(Err(error)) => Outcome::Failed(panicked(error)),
+                            None => Outcome::Failed("the tool was not started".into()),
+                        },
+                        () = clock.reached(later(began, timeout)) => {
+                            let seconds = timeout.as_secs_f64();
+                            Outcome::Failed(format!("the tool took longer than {seconds} s and was stopped"))
+                        }
+                    }
+                }
+            };
+            let milliseconds = between(began, clock.now()).as_millis() as u64;
+            Ran { call, outcome, milliseconds, max_output, before }
+        });
+    }
+
+    /// Records a result and tells of it.
+    pub(super) async fn take_result(
+        &mut self,
+        call: Waiting,
+        answer: Entry,
+        is_error: bool,
+        milliseconds: u64,
+        before: Option<Checkpoint>,
+    ) -> Result<(), EvaluationError> {
+        let result = answer.content().unwrap_or_default();
+        let report = self.tools.entry(call.name.clone()).or_default();
+        report.calls += 1;
+        report.errors += u32::from(is_error);
+        self.errors_in_a_row = if is_error { self.errors_in_a_row + 1 } else { 0 };
+        self.record(answer, None).await?;
+        let (call_id, name, arguments) = (call.id, call.name, call.arguments);
+        let event = ToolInvoked { call_id, name, arguments, result, is_error, milliseconds };
+        self.invoked(&event, before);
+        if self.errors_in_a_row >= self.runner.max_tool_errors {
+            let count = self.errors_in_a_row;
+            let message = format!("{count} calls in a row failed; the last: {}", event.result);
+            return Err(EvaluationError::new(Phase::Tool, "tool_errors", message));
+        }
+        Ok(())
+    }
+
+    /// Tells of a call. Where a reducer fails, the state is as it was before the tool.
+    fn invoked(&self, event: &ToolInvoked, before: Option<Checkpoint>) {
+        let session = self.runner.session.as_ref();
+        let before = before.or_else(|| session.map(|session| session.checkpoint()));
+        let told = self.runner.bus.publish(self.runner.session_id(), event);
+        let Err(failed) = told.raise() else { return };
+        if let Some((session, before)) = session.zip(before) {
+            session.go_back(before);
+        }
+        self.tell(&crate::event::StateRolledBack {
+            call_id: event.call_id.clone(),
+            reason: failed.to_string(),
+        });
+    }
+}
+
+/// What a tool answered, as an entry.
+fn answer(call_id: &str, output: Output, max_output: usize) -> Entry {
+    match output {
+        Output::Parts(parts) => Entry::answer(call_id, &parts, false),
+        other => {
+            let text = other.into_text();
+            Entry::result(call_id, &shorten(text.as_bytes(), text.len(), max_output))
+        }
+    }
+}
+
+fn panicked(error: tokio::task::JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(panic) => format!("the tool panicked: {}", crate::bus::panic_message(&*panic)),
+        Err(_) => "the tool was stopped".into(),
+    }
+}

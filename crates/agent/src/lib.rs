@@ -5,6 +5,7 @@
 //! - A [`tool::Tool`] does what a model asks for: a Rust function, a command, an HTTP request, a person.
 //! - A [`runner::Runner`] asks a model, runs what it calls, and records every word in a [`journal::Journal`] before the
 //!   next effect; each request is a curated view of that record.
+//! - A [`react::AgentSession`] thinks, acts and answers, query after query; its [`trajectory`] is a reading of the record.
 //! - A [`document`] is what people write, YAML or JSON, read with the place of every value.
 //!
 //! Clock and chance are given ([`Clock`], [`Random`]), so that everything here repeats exactly in a test.
@@ -18,9 +19,11 @@ pub mod journal;
 mod lease;
 mod net;
 pub mod provider;
+pub mod react;
 pub mod runner;
 pub mod session;
 pub mod tool;
+pub mod trajectory;
 
 pub use bus::{
     Event, EventBus, HandlerError, HandlerFailure, HandlersFailed, PublishResult, Published, Token,

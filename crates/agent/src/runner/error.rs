@@ -56,6 +56,11 @@ impl EvaluationError {
         EvaluationError::new(Phase::Deadline, "deadline", "the deadline has passed")
     }
 
+    /// A reply that is no message.
+    pub(crate) fn unreadable(error: &scrollback_core::wire::WireError) -> Self {
+        EvaluationError::new(Phase::Response, "no_reply", format!("the reply cannot be read: {error}"))
+    }
+
     /// Somebody asked to stop.
     pub(crate) fn interrupted() -> Self {
         let message = "interrupted; everything so far is recorded, and can be resumed";

@@ -218,9 +218,7 @@ impl<'r> Evaluation<'r> {
     /// Records a reply, and checks what it cost before anything else is done.
     pub(crate) async fn take_reply(&mut self, answered: Answered) -> Result<u64, EvaluationError> {
         let Answered { reply, sent } = answered;
-        let mut entry = reply.entry().map_err(|error| {
-            EvaluationError::new(Phase::Response, "no_reply", format!("the reply cannot be read: {error}"))
-        })?;
+        let mut entry = reply.entry().map_err(|error| EvaluationError::unreadable(&error))?;
         if let Some(format) = &self.prompt.response_format
             && entry.open_calls().next().is_none()
             && let Ok(output) = structured(&entry.content().unwrap_or_default(), &format.schema)
@@ -362,7 +360,15 @@ impl<'r> Evaluation<'r> {
     }
 
     /// Ends the evaluation: writes down how, and tells it.
-    pub(crate) async fn end(mut self, ended: Result<Ended, EvaluationError>) -> Evaluated {
+    pub(crate) async fn end(self, ended: Result<Ended, EvaluationError>) -> Evaluated {
+        self.end_with_journal(ended).await.0
+    }
+
+    /// The same, and gives the journal back to whoever wants to read on.
+    pub(crate) async fn end_with_journal(
+        mut self,
+        ended: Result<Ended, EvaluationError>,
+    ) -> (Evaluated, &'r mut Journal) {
         let mut ended = ended.unwrap_or_else(Ended::Failed);
         // Work that ended in time may still have been recorded too late.
         if let (Ended::Replied { .. }, Err(late)) = (&ended, self.check_halt())
@@ -401,14 +407,15 @@ impl<'r> Evaluation<'r> {
             }),
             Ended::Paused(_) => {}
         }
-        Evaluated {
+        let evaluated = Evaluated {
             evaluation_id: self.id,
             ended,
             spent: self.spent,
             calls: self.calls,
             tools: self.tools,
             rounds: self.rounds,
-        }
+        };
+        (evaluated, self.journal)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use scrollback_core::wire::check::{CheckOptions, Strictness, check};
 use scrollback_core::wire::{Purpose, RenderOptions, Rendered};
-use scrollback_core::{Entry, Fidelity, Item, Source, json};
+use scrollback_core::{Entry, Fidelity, Item, Source, View, json};
 
 use super::call::{Outgoing, Shown};
 use super::error::{EvaluationError, Phase};
@@ -12,13 +12,19 @@ use crate::provider::body::{Wishes, around};
 use crate::provider::{ModelInfo, Provider, ResponseFormat};
 
 impl Evaluation<'_> {
-    /// The next request: what the manager shows of the record, in the provider's format, mended where need be.
-    pub(super) fn outgoing(&self) -> Result<Outgoing, EvaluationError> {
-        let record = self.journal.record();
-        let view = record.view(&self.cx, &self.manager)?;
+    /// What the manager shows of the record now, which is told to whoever listens.
+    pub(crate) fn shown(&self) -> Result<View<'_>, EvaluationError> {
+        let view = self.journal.record().view(&self.cx, &self.manager)?;
         for event in view.events() {
             self.tell(event);
         }
+        Ok(view)
+    }
+
+    /// The next request: what the manager shows of the record, in the provider's format, mended where need be.
+    pub(super) fn outgoing(&self) -> Result<Outgoing, EvaluationError> {
+        let record = self.journal.record();
+        let view = self.shown()?;
         let items: Vec<Item> = view.items().collect();
         let specs = self.runner.tools.specs();
         let wishes = Wishes {

@@ -17,7 +17,7 @@ Do not answer the conversation, and do not add anything that is not in it.";
 
 impl Evaluation<'_> {
     /// Writes the summaries that are asked for before the next view. One that fails leaves everything as it was.
-    pub(super) async fn serve_summaries(&mut self) -> Result<(), EvaluationError> {
+    pub(crate) async fn serve_summaries(&mut self) -> Result<(), EvaluationError> {
         let asks = self.journal.record().plan(&self.cx, &self.manager);
         let Some(Ask::Summary(ask)) = asks.into_iter().next() else { return Ok(()) };
         let decision = if ask.summarizer == "offline" {

@@ -43,7 +43,7 @@ struct Ran {
 
 impl Evaluation<'_> {
     /// Runs the calls of an entry that have no result yet. A question that somebody has to answer ends it early.
-    pub(super) async fn run_calls(&mut self, entry: &Entry) -> Result<Option<Question>, EvaluationError> {
+    pub(crate) async fn run_calls(&mut self, entry: &Entry) -> Result<Option<Question>, EvaluationError> {
         let calls = entry.open_calls().filter_map(Waiting::of).collect();
         self.run_waiting(calls).await
     }

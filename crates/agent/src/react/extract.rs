@@ -1,0 +1,48 @@
+//! The answer, read out of the steps that led to it.
+
+use scrollback_core::{Entry, Role};
+use serde_json::Value;
+
+use crate::provider::ResponseFormat;
+use crate::runner::{Ended, Evaluation, EvaluationError, structured};
+use crate::trajectory::recent_for_extract;
+
+const INSTRUCTIONS: &str = "You are given the steps an agent took for a user: what the user asked, the agent's thoughts, \
+the tools it used and what they answered. Answer the user from these steps alone.";
+
+/// One more request, over the steps since the last query. Its reply is the final answer.
+pub(super) async fn extract(
+    evaluation: &mut Evaluation<'_>,
+    output: Option<&ResponseFormat>,
+) -> Result<Ended, EvaluationError> {
+    let mut instructions = INSTRUCTIONS.to_string();
+    if let Some(fields) = output.and_then(|format| format.schema.get("properties")?.as_object()) {
+        let told: Vec<String> =
+            fields.iter().map(|(name, schema)| format!("{name} ({})", kind(schema))).collect();
+        instructions =
+            format!("{instructions} Reply with a JSON object with the fields: {}.", told.join(", "));
+    }
+    let recent = {
+        let view = evaluation.shown()?;
+        recent_for_extract(view.items())
+    };
+    let entries = vec![Entry::text(Role::System, &instructions), Entry::text(Role::User, &recent)];
+    let provider = std::sync::Arc::clone(&evaluation.runner.provider);
+    let outgoing = evaluation.outgoing_of(&*provider, entries, output)?;
+    let answered = match evaluation.ask(&*provider, &outgoing).await {
+        Ok(answered) => answered,
+        Err(unanswered) => return Err(evaluation.keep_partial(unanswered).await),
+    };
+    let mut entry = answered.reply.entry().map_err(|error| EvaluationError::unreadable(&error))?;
+    let text = entry.content().unwrap_or_default();
+    let read = output.map(|format| structured(&text, &format.schema));
+    if let Some(Ok(found)) = &read {
+        entry.meta.get_or_insert_default().tags.insert("output".into(), found.to_string());
+    }
+    evaluation.record_reply(entry, answered.sent).await?;
+    Ok(Ended::Replied { text, output: read.transpose()? })
+}
+
+fn kind(schema: &Value) -> &str {
+    schema.get("type").and_then(Value::as_str).unwrap_or("any")
+}

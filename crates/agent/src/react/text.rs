@@ -1,0 +1,123 @@
+//! ReAct for models that cannot call tools: the next step comes as a JSON object in their text. It is recorded as a
+//! thought and a call, so that both modes leave the same record.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use scrollback_core::{Entry, Meta, Role};
+use serde_json::Value;
+
+use crate::runner::{Evaluation, EvaluationError, Phase, Round, first_object};
+use crate::tool::Toolbox;
+use crate::trajectory::{Current, StepKind, context_prompt, steps_of_view, thought};
+
+const FORMAT: &str = "Work step by step. Reply with one JSON object and nothing else: {\"thought\": what you think, \
+\"tool_name\": the tool to use next, \"tool_args\": an object with its arguments}. When you know enough to answer, use \
+the tool_name \"finish\" with empty tool_args.";
+
+const CORRECTION: &str = "Your reply could not be read. Reply with one JSON object with the members thought (text), \
+tool_name (text) and tool_args (object), and nothing else.";
+
+/// What the model wants to do next.
+struct Next {
+    thought: String,
+    tool_name: String,
+    tool_args: Value,
+}
+
+impl Next {
+    fn read(text: &str) -> Option<Self> {
+        let object = first_object(text)?;
+        let tool_name = object.get("tool_name")?.as_str()?.to_string();
+        let thought = object.get("thought").and_then(Value::as_str).unwrap_or_default().to_string();
+        let tool_args = object.get("tool_args").cloned().filter(|args| !args.is_null());
+        Some(Next {
+            thought,
+            tool_name,
+            tool_args: tool_args.unwrap_or_else(|| Value::Object(Default::default())),
+        })
+    }
+}
+
+/// One iteration; none if the model has finished.
+pub(super) async fn round(evaluation: &mut Evaluation<'_>) -> Result<Option<Round>, EvaluationError> {
+    evaluation.rounds += 1;
+    evaluation.serve_summaries().await?;
+    let mut entries = request(evaluation)?;
+    let Some((next, meta, sent)) = ask(evaluation, &mut entries).await? else {
+        let message = "the model's reply could not be read, nor its correction";
+        return Err(EvaluationError::new(Phase::Response, "unparsable_reply", message));
+    };
+    let said = (!next.thought.is_empty()).then_some(next.thought.as_str());
+    if next.tool_name == "finish" {
+        let mut entry = thought(said.unwrap_or("finish"));
+        let step = entry.meta.as_ref().and_then(|meta| meta.step.clone());
+        entry.meta = Some(Box::new(Meta { step, ..meta }));
+        evaluation.record_reply(entry, sent).await?;
+        return Ok(None);
+    }
+    let id = format!("call_{}_0", evaluation.journal.record().len());
+    let arguments = next.tool_args.to_string();
+    let mut entry = Entry::calling(said, &[(&id, &next.tool_name, &arguments)]);
+    entry.meta = Some(Box::new(meta));
+    let position = evaluation.record_reply(entry, sent).await?;
+    let Some(entry) = evaluation.journal.entry(position).cloned() else { return Ok(Some(Round::Acted)) };
+    let paused = evaluation.run_calls(&entry).await?;
+    Ok(Some(paused.map_or(Round::Acted, Round::Paused)))
+}
+
+/// Asks, and once more where the reply cannot be read; none if that one cannot either.
+async fn ask(
+    evaluation: &mut Evaluation<'_>,
+    entries: &mut Vec<Entry>,
+) -> Result<Option<(Next, Meta, Option<scrollback_store::Sent>)>, EvaluationError> {
+    let provider = Arc::clone(&evaluation.runner.provider);
+    for attempt in 0..2 {
+        let outgoing = evaluation.outgoing_of(&*provider, entries.clone(), None)?;
+        let answered = match evaluation.ask(&*provider, &outgoing).await {
+            Ok(answered) => answered,
+            Err(unanswered) => return Err(evaluation.keep_partial(unanswered).await),
+        };
+        let entry = answered.reply.entry().map_err(|error| EvaluationError::unreadable(&error))?;
+        let text = entry.content().unwrap_or_default();
+        if let Some(next) = Next::read(&text) {
+            return Ok(Some((next, answered.reply.meta, answered.sent)));
+        }
+        // What was said is kept, whatever it is worth.
+        let mut unread = thought(&text);
+        let step = unread.meta.as_ref().and_then(|meta| meta.step.clone());
+        unread.meta = Some(Box::new(Meta { step, ..answered.reply.meta }));
+        evaluation.record_reply(unread, answered.sent).await?;
+        if attempt == 0 {
+            entries.push(Entry::text(Role::Assistant, &text));
+            entries.push(Entry::text(Role::User, CORRECTION));
+        }
+    }
+    Ok(None)
+}
+
+/// The request: instructions and tools, then what happened so far and what is asked.
+fn request(evaluation: &Evaluation<'_>) -> Result<Vec<Entry>, EvaluationError> {
+    let view = evaluation.shown()?;
+    let items: Vec<_> = view.items().collect();
+    let query = steps_of_view(items.clone()).into_iter().rfind(|step| step.kind == StepKind::UserQuery);
+    let context = context_prompt(items, Current::Excluded);
+    let mut system =
+        evaluation.prompt.system.clone().map_or_else(String::new, |system| format!("{system}\n\n"));
+    let _ = write!(system, "{FORMAT}\n\nTools:\n{}", tool_list(&evaluation.runner.tools));
+    let mut user = String::new();
+    if !context.is_empty() {
+        let _ = write!(user, "context_prompt:\n{context}\n\n");
+    }
+    let _ = write!(user, "user_query: {}", query.map(|step| step.content).unwrap_or_default());
+    Ok(vec![Entry::text(Role::System, &system), Entry::text(Role::User, &user)])
+}
+
+fn tool_list(tools: &Toolbox) -> String {
+    let specs = tools.specs();
+    let lines = specs.iter().map(|spec| {
+        format!("- {}: {} Arguments, as a JSON Schema: {}", spec.name, spec.description, spec.parameters)
+    });
+    let finish = "- finish: Ends the work; use it when you know enough to answer.".to_string();
+    lines.chain([finish]).collect::<Vec<_>>().join("\n")
+}

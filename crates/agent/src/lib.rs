@@ -10,6 +10,7 @@
 //!
 //! Clock and chance are given ([`Clock`], [`Random`]), so that everything here repeats exactly in a test.
 
+pub mod agent_file;
 mod bus;
 pub mod config;
 pub mod document;
@@ -22,6 +23,7 @@ pub mod provider;
 pub mod react;
 pub mod runner;
 pub mod session;
+mod summarizer;
 pub mod tool;
 pub mod trajectory;
 
@@ -29,3 +31,4 @@ pub use bus::{
     Event, EventBus, HandlerError, HandlerFailure, HandlersFailed, PublishResult, Published, Token,
 };
 pub use effects::{Clock, FakeClock, Pending, Random, Seeded, Stop, SystemClock};
+pub use summarizer::ModelSummarizer;

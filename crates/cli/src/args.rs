@@ -9,10 +9,12 @@ use crate::store::args::{DoctorArgs, ExportArgs, HistoryArgs, ImportArgs, ListAr
 /// Keeps everything that was said, and sends each model call only what that call needs.
 #[derive(Parser)]
 #[command(name = "scrollback", version, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 usage or configuration, 4 the input is invalid.
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 waiting for a person, 4 the input is invalid.
 
 Example:
-  scrollback curate chat.json -m 'sliding_window(20)' --explain")]
+  scrollback curate chat.json -m 'sliding_window(20)' --explain"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -36,6 +38,8 @@ pub(crate) enum Command {
     Redact(RedactArgs),
     /// Run programs in PTC-Lisp, the language of sub-agents
     Lisp(crate::lisp::LispArgs),
+    /// Run an agent: a model that thinks, uses tools and answers
+    Agent(crate::agent::args::AgentArgs),
     /// The conversation with one person: show it, add to it, compact it, close it, erase it
     History(HistoryArgs),
     /// List conversations, written last first

@@ -25,16 +25,25 @@ pub(crate) struct Failure {
     message: String,
     /// Further members of the error object: `path`, `known`, numbers.
     details: Map<String, Value>,
+    /// Further lines for people, where several things are wrong.
+    more: Vec<String>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: u8, code: &'static str, message: impl Into<String>) -> Self {
-        Failure { exit, code, message: message.into(), details: Map::new() }
+        Failure { exit, code, message: message.into(), details: Map::new(), more: Vec::new() }
     }
 
     pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key.into(), value.into());
         self
+    }
+
+    /// Several things that are wrong at once, one line each.
+    pub(crate) fn several(exit: u8, code: &'static str, lines: Vec<String>) -> Self {
+        let mut lines = lines.into_iter();
+        let first = lines.next().unwrap_or_default();
+        Failure { more: lines.collect(), ..Failure::new(exit, code, first) }
     }
 
     /// A file or stream that could not be read or written.
@@ -168,12 +177,18 @@ pub(crate) fn report(failure: &Failure, json: bool) -> ExitCode {
     if json {
         let _ = writeln!(std::io::stdout(), "{}", json!({ "error": failure.to_json() }));
     }
-    let one_line = failure.message.replace(['\n', '\r'], " ");
+    complain(&failure.message);
+    failure.more.iter().for_each(|line| complain(line));
+    ExitCode::from(failure.exit)
+}
+
+/// One line on standard error about what went wrong.
+pub(crate) fn complain(message: &str) {
+    let one_line = message.replace(['\n', '\r'], " ");
     let _ = writeln!(
         anstream::stderr(),
         "{}error:{} {one_line}",
         anstyle::AnsiColor::Red.on_default().bold(),
         anstyle::Reset
     );
-    ExitCode::from(failure.exit)
 }

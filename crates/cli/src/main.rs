@@ -1,5 +1,6 @@
 //! The command line of Scrollback. Thin on purpose: every command is a few calls into the library.
 
+mod agent;
 mod answer;
 mod args;
 mod batch;
@@ -62,6 +63,7 @@ fn arguments() -> Vec<OsString> {
 fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Check(check) => return check::run(&check, args.json),
+        Command::Agent(agent) => return agent::run(&agent, args.json),
         Command::Lisp(lisp) => return lisp::run(&lisp, args.json),
         Command::Verify(verify) => return store::verify::run(&verify, args.json),
         Command::Doctor(doctor) => return store::doctor::run(&doctor, args.json),

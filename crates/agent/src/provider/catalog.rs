@@ -73,7 +73,38 @@ impl fmt::Debug for Catalog {
 /// A model that cannot be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoProvider {
+    kind: NoProviderKind,
     message: String,
+}
+
+/// The kinds of [`NoProvider`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoProviderKind {
+    /// There is no model of that name, or none that can be asked.
+    BadModel,
+    /// The script cannot be read.
+    BadScript,
+    /// The configuration lacks something, or it is wrong.
+    BadConfig,
+    /// The variable with the key is not set.
+    MissingKey,
+}
+
+impl NoProvider {
+    /// Which kind it is.
+    pub fn kind(&self) -> NoProviderKind {
+        self.kind
+    }
+
+    /// The code programs act on.
+    pub fn code(&self) -> &'static str {
+        match self.kind {
+            NoProviderKind::BadModel => "bad_model",
+            NoProviderKind::BadScript => "bad_script",
+            NoProviderKind::BadConfig => "bad_config",
+            NoProviderKind::MissingKey => "missing_key",
+        }
+    }
 }
 
 impl fmt::Display for NoProvider {
@@ -86,12 +117,12 @@ impl std::error::Error for NoProvider {}
 
 impl From<BadModel> for NoProvider {
     fn from(error: BadModel) -> Self {
-        none(error.to_string())
+        none(NoProviderKind::BadModel, error.to_string())
     }
 }
 
-fn none(message: impl Into<String>) -> NoProvider {
-    NoProvider { message: message.into() }
+fn none(kind: NoProviderKind, message: impl Into<String>) -> NoProvider {
+    NoProvider { kind, message: message.into() }
 }
 
 impl Catalog {
@@ -124,13 +155,19 @@ impl Catalog {
             Some((name, "chat")) => (name, Some(Api::Chat)),
             Some((name, "responses")) => (name, Some(Api::Responses)),
             Some((_, other)) => {
-                return Err(none(format!("model {name:?}: api must be chat or responses, not {other:?}")));
+                return Err(none(
+                    NoProviderKind::BadModel,
+                    format!("model {name:?}: api must be chat or responses, not {other:?}"),
+                ));
             }
             None => (name, None),
         };
         let model = ModelName::parse(name)?;
         if api.is_some() && model.provider() != model::Provider::OpenAi {
-            return Err(none(format!("model {name:?}: only openai models have a choice of interface")));
+            return Err(none(
+                NoProviderKind::BadModel,
+                format!("model {name:?}: only openai models have a choice of interface"),
+            ));
         }
         match model.provider() {
             model::Provider::OpenAi => {
@@ -140,10 +177,13 @@ impl Catalog {
             model::Provider::Anthropic => self.http(model, Api::Messages, Usual::ANTHROPIC),
             model::Provider::OpenAiCompatible => self.http(model, Api::Chat, Usual::NONE),
             model::Provider::Offline => offline(model, folder),
-            model::Provider::Gemini | model::Provider::Bedrock => Err(none(format!(
-                "model {name:?}: models of {} are named for counting and converting, and not called",
-                model.provider()
-            ))),
+            model::Provider::Gemini | model::Provider::Bedrock => Err(none(
+                NoProviderKind::BadModel,
+                format!(
+                    "model {name:?}: models of {} are named for counting and converting, and not called",
+                    model.provider()
+                ),
+            )),
         }
     }
 
@@ -156,11 +196,14 @@ impl Catalog {
             .or_else(|| shared.and_then(|shared| shared.base_url.clone()))
             .or_else(|| usual.base.map(String::from));
         let Some(base) = base else {
-            return Err(none(format!(
-                "model {:?} has no base URL: write [models.{:?}] base_url = \"…\" in scrollback.toml",
-                model.to_string(),
-                model.to_string()
-            )));
+            return Err(none(
+                NoProviderKind::BadConfig,
+                format!(
+                    "model {:?} has no base URL: write [models.{:?}] base_url = \"…\" in scrollback.toml",
+                    model.to_string(),
+                    model.to_string()
+                ),
+            ));
         };
         let configured = own.and_then(|own| own.key_env.clone());
         let configured = configured.or_else(|| shared.and_then(|shared| shared.key_env.clone()));
@@ -170,15 +213,20 @@ impl Catalog {
             Some(variable) => match self.variable(&variable) {
                 Some(key) => Some(SecretString::from(key)),
                 None => {
-                    return Err(none(format!(
-                        "model {:?} needs a key: set {variable} in the environment",
-                        model.to_string()
-                    )));
+                    return Err(none(
+                        NoProviderKind::MissingKey,
+                        format!(
+                            "model {:?} needs a key: set {variable} in the environment",
+                            model.to_string()
+                        ),
+                    ));
                 }
             },
         };
-        let endpoint = Endpoint::new(&base, api, key).map_err(|error| none(error.message))?;
-        let http = Http::new(model, api, endpoint).map_err(|error| none(error.message))?;
+        let endpoint =
+            Endpoint::new(&base, api, key).map_err(|error| none(NoProviderKind::BadConfig, error.message))?;
+        let http = Http::new(model, api, endpoint)
+            .map_err(|error| none(NoProviderKind::BadConfig, error.message))?;
         Ok(Arc::new(http))
     }
 
@@ -245,12 +293,15 @@ fn offline(model: ModelName, folder: &Path) -> Result<Arc<dyn Provider>, NoProvi
         let path = folder.join(file);
         let scripted = Scripted::load(model, &path).map_err(|problems| {
             let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            none(format!("{}: {}", path.display(), told.join("; ")))
+            none(NoProviderKind::BadScript, format!("{}: {}", path.display(), told.join("; ")))
         })?;
         return Ok(Arc::new(scripted));
     }
     let word = named.split('=').next().unwrap_or_default();
     let hint = nearest(word, ["echo", "script"])
         .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-    Err(none(format!("model \"offline:{named}\": there are offline:echo and offline:script=FILE{hint}")))
+    Err(none(
+        NoProviderKind::BadModel,
+        format!("model \"offline:{named}\": there are offline:echo and offline:script=FILE{hint}"),
+    ))
 }

@@ -25,7 +25,7 @@ use scrollback_core::wire::Wire;
 
 use crate::effects::Pending;
 pub use body::{ResponseFormat, ToolChoice};
-pub use catalog::{Catalog, Environment, ModelSettings, NoProvider, ProviderSettings};
+pub use catalog::{Catalog, Environment, ModelSettings, NoProvider, NoProviderKind, ProviderSettings};
 pub use error::{ErrorKind, Overflow, ProviderError};
 pub use http::{Api, Endpoint, Http};
 pub use offline::{Echo, Scripted};

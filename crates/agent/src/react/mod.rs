@@ -267,6 +267,11 @@ impl React {
         evaluation: &mut Evaluation<'_>,
     ) -> Result<(Stopped, Option<Ended>), EvaluationError> {
         while evaluation.rounds < self.max_iterations {
+            let most = evaluation.runner.max_rounds;
+            if evaluation.rounds >= most {
+                let message = format!("the model was asked {most} times and still calls tools");
+                return Err(EvaluationError::new(Phase::Response, "too_many_rounds", message));
+            }
             let round = match self.mode {
                 Mode::Native => evaluation.round().await?,
                 Mode::Text => match text::round(evaluation).await? {

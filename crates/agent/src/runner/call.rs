@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scrollback_core::stream::Reply;
-use scrollback_core::{Epoch, Time};
+use scrollback_core::{Epoch, Time, json};
 use scrollback_store::Sent;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::error::{EvaluationError, Phase};
 use super::evaluation::Evaluation;
@@ -67,7 +68,7 @@ pub struct Attempt<'a> {
     /// Which attempt at it, from 1.
     pub attempt: u32,
     /// The body that was sent.
-    pub request: &'a serde_json::value::RawValue,
+    pub request: &'a RawValue,
     /// What it shows of the record.
     pub view: &'a [Shown],
     /// The epoch's number, where a sticky manager is at work.
@@ -273,7 +274,8 @@ impl Evaluation<'_> {
 
     fn trace(&self, outgoing: &Outgoing, attempt: u32, status: &str, usage: Option<&Spent>) {
         let Some(trace) = &self.runner.trace else { return };
-        let Ok(request) = serde_json::value::RawValue::from_string(outgoing.body.to_string()) else { return };
+        let Ok(body) = json::check(&outgoing.body) else { return };
+        let Ok(request) = RawValue::from_string(json::one_line(body).into_owned()) else { return };
         trace(&Attempt {
             n: self.asked,
             attempt,

@@ -40,6 +40,7 @@ pub(crate) use evaluation::{Evaluation, Round, first_object, structured};
 pub use limits::{BadLimit, Budget, Deadline, Throttle};
 pub use resume::{CannotResume, CannotResumeKind};
 pub use spend::{Prices, Spent};
+pub(crate) use summaries::summary_instructions;
 
 /// Who is given the pieces of a reply as they come. What was given cannot be taken back, so a reply that breaks off
 /// after that is not asked for again.

@@ -15,6 +15,11 @@ const INSTRUCTIONS: &str = "You are given part of a conversation. Write a summar
 the work from: the task, decisions and their reasons, facts and figures, names and paths, what is done and what is open. \
 Do not answer the conversation, and do not add anything that is not in it.";
 
+/// What a model is told that shall write a summary.
+pub(crate) fn summary_instructions(ask: &SummaryAsk) -> String {
+    format!("{INSTRUCTIONS} Use at most {} characters.", ask.max_chars)
+}
+
 impl Evaluation<'_> {
     /// Writes the summaries that are asked for before the next view. One that fails leaves everything as it was.
     pub(crate) async fn serve_summaries(&mut self) -> Result<(), EvaluationError> {
@@ -70,9 +75,9 @@ impl Evaluation<'_> {
         provider: &dyn Provider,
         ask: &SummaryAsk,
     ) -> Result<Outgoing, EvaluationError> {
-        let limit = format!("{INSTRUCTIONS} Use at most {} characters.", ask.max_chars);
         let text = summary_input(self.journal.record(), ask);
-        let entries = vec![Entry::text(Role::System, &limit), Entry::text(Role::User, &text)];
+        let entries =
+            vec![Entry::text(Role::System, &summary_instructions(ask)), Entry::text(Role::User, &text)];
         self.outgoing_of(provider, entries, None)
     }
 }

@@ -7,6 +7,7 @@ mod command;
 mod function;
 mod http;
 mod human;
+pub mod load;
 mod output;
 
 use std::collections::BTreeMap;

@@ -5,17 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Reset, Style};
+use scrollback_agent::ModelSummarizer;
 use scrollback_core::wire::{RenderOptions, Wire};
 use scrollback_core::{Entry, Fidelity, Item, Role, Slot, Source, Time};
 use scrollback_store::{
     Compaction, Conversation, Erase, Expected, Listing, NewEntry, Offline, Placed, Recipient, Status, Store,
-    Tenant, Which, compact, hex, history,
+    Summarizer, Tenant, Which, compact, hex, history,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::args::{AppendArgs, CompactArgs, EraseArgs, HistoryAction, HistoryArgs, ShowArgs, StatusArgs};
 use super::{Intent, Setup, block_on, now, one_line, recipient_named, short, time_named, width};
+use crate::agent::provider_named;
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::{answer, input, load};
 
@@ -153,18 +155,17 @@ impl Cx {
     }
 
     fn compact(&self, args: &CompactArgs) -> Result<(), Failure> {
-        if args.model != "offline" {
-            input::model_named(Some(&args.model))?;
-            let message = "summaries by a model are not built in yet; use --model offline";
-            return Err(Failure::new(USAGE, "unknown_model", message).with("known", vec!["offline"]));
-        }
+        let writer: Box<dyn Summarizer> = match args.model.as_str() {
+            "offline" => Box::new(Offline),
+            model => Box::new(ModelSummarizer::new(provider_named(&self.setup.config.catalog(), model)?)),
+        };
         block_on(async {
             let store = self.setup.open(Intent::Look).await?;
             let conversation = self.current(store.as_ref()).await?;
             let mut settings = conversation.settings.unwrap_or(self.setup.config.history()?);
             settings.recent_turns_to_keep = args.keep.unwrap_or(settings.recent_turns_to_keep);
             let done =
-                compact(store.as_ref(), &self.tenant, &conversation.id, &settings, &Offline, now()).await?;
+                compact(store.as_ref(), &self.tenant, &conversation.id, &settings, &*writer, now()).await?;
             let not = |reason: &str| json!({ "compacted": false, "covers": null, "summary": null, "reason": reason });
             match done {
                 Compaction::Done { covers: (first, last), text, .. } => self.print(

@@ -1,0 +1,310 @@
+//! Tools as files declare them: one list, one set of sources, for agents, sub-agents and flows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scrollback_core::nearest::nearest;
+use scrollback_lisp::{Base, Signature, Type};
+use serde_json::{Map, Value, json};
+
+use super::{Command, Effects, HttpCall, HttpTool, Human, Spec, Tool, Toolbox};
+use crate::document::{Fields, Node, Problem};
+use crate::provider::Environment;
+
+/// The tools that a file declares.
+#[derive(Clone, Debug, Default)]
+pub struct Declared {
+    /// Those that are ready to be called.
+    pub ready: Toolbox,
+    /// Servers that have to be asked what tools they have.
+    pub servers: Vec<McpDeclared>,
+}
+
+/// One of them.
+enum One {
+    Ready(Arc<dyn Tool>),
+    Server(McpDeclared),
+}
+
+/// An MCP server that a file declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpDeclared {
+    /// What its tools' names begin with.
+    pub name: String,
+    /// The program and its arguments.
+    pub command: Option<Vec<String>>,
+    /// Where it is reached.
+    pub url: Option<String>,
+    /// Headers sent with every request, values as they are sent.
+    pub headers: Vec<(String, String)>,
+    /// The tools to offer; all of them if none are named.
+    pub allow: Option<Vec<String>>,
+    /// Variables a command gets beside the usual three.
+    pub env: Vec<String>,
+    /// Where a command runs.
+    pub folder: PathBuf,
+    /// How long a call may take.
+    pub timeout: Option<Duration>,
+}
+
+/// Where tools are declared.
+#[derive(Clone)]
+pub struct Place {
+    /// The folder of the file.
+    pub folder: PathBuf,
+    /// Where values of headers that name a variable come from.
+    pub environment: Environment,
+    /// Which sources there are.
+    pub sources: &'static [&'static str],
+}
+
+/// The sources of an agent's tools.
+pub const AGENT_SOURCES: &[&str] = &["command", "http", "mcp", "human"];
+/// Every source there is, somewhere.
+const ALL_SOURCES: [&str; 7] = ["command", "http", "mcp", "human", "lisp", "llm", "agent"];
+
+/// Reads a list of tools, or a map from names to tools. What is wrong is added to `problems`.
+pub fn tools(node: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>) -> Declared {
+    let mut items: Vec<(&Node, Option<&str>, String)> = Vec::new();
+    if let Some(list) = node.as_list() {
+        items.extend(list.iter().enumerate().map(|(number, item)| (item, None, format!("{path}[{number}]"))));
+    } else if let Some(map) = node.as_map() {
+        let named = |key: &str| format!("{path}.{key}");
+        items.extend(map.iter().map(|(key, item)| (item, Some(key.name.as_str()), named(&key.name))));
+    } else {
+        let message = format!("must be a list of tools, or a map from names to tools, not {}", node.kind());
+        problems.push(Problem { path: path.into(), at: node.at, message });
+    }
+    let mut declared = Declared::default();
+    for (item, named, path) in items {
+        let refused = match tool(item, named, &path, place, problems) {
+            Some(One::Ready(tool)) => declared.ready.add(tool).err().map(|error| error.to_string()),
+            Some(One::Server(server)) => {
+                let taken = declared.servers.iter().any(|other| other.name == server.name);
+                let refused = taken.then(|| format!("two servers have the name {:?}", server.name));
+                declared.servers.push(server);
+                refused
+            }
+            None => None,
+        };
+        problems.extend(refused.map(|message| Problem { path, at: item.at, message }));
+    }
+    declared
+}
+
+fn tool(
+    item: &Node,
+    named: Option<&str>,
+    path: &str,
+    place: &Place,
+    problems: &mut Vec<Problem>,
+) -> Option<One> {
+    let before = problems.len();
+    let source = source(item, path, place, problems)?;
+    let mut fields = Fields::of(item, path, problems);
+    if source == "mcp" {
+        let declared = mcp(&mut fields, named, place);
+        fields.end();
+        return declared.filter(|_| problems.len() == before).map(One::Server);
+    }
+    let spec = spec(&mut fields, named);
+    let env = if source == "command" { fields.texts("env").unwrap_or_default() } else { Vec::new() };
+    let made: Option<Arc<dyn Tool>> = match source {
+        "command" => {
+            let argv = fields.texts("command").unwrap_or_default();
+            if argv.is_empty() {
+                fields.problem("command", "needs a program, then its arguments: [python3, tool.py]");
+            }
+            check_variables(&mut fields, &env, place);
+            Some(Arc::new(Command::new(spec, argv, &place.folder, env)))
+        }
+        "http" => http(&mut fields, spec, place).map(|tool| Arc::new(tool) as Arc<dyn Tool>),
+        _ => {
+            let at = fields.path("human");
+            let question = fields.node("human").and_then(|node| {
+                let mut inner = Fields::of(node, at, fields.problems());
+                let question = inner.required_text("question");
+                inner.end();
+                question
+            });
+            question.map(|question| Arc::new(Human::new(spec, question)) as Arc<dyn Tool>)
+        }
+    };
+    fields.end();
+    made.filter(|_| problems.len() == before).map(One::Ready)
+}
+
+/// The one source of a tool.
+fn source(item: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>) -> Option<&'static str> {
+    let mut problem = |message: String| {
+        problems.push(Problem { path: path.into(), at: item.at, message });
+        None
+    };
+    if item.as_map().is_none() {
+        return problem(format!("must be a map, not {}", item.kind()));
+    }
+    let given: Vec<&'static str> =
+        ALL_SOURCES.into_iter().filter(|source| item.get(source).is_some()).collect();
+    let known = place.sources.join(", ");
+    match given.as_slice() {
+        [one] if place.sources.contains(one) => Some(one),
+        [one] => problem(format!("`{one}` is no source of tools here; there are {known}")),
+        [] => {
+            let keys = item.as_map().unwrap_or_default().iter();
+            let near = keys.filter_map(|(key, _)| nearest(&key.name, place.sources.iter().copied())).next();
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            problem(format!("has no source; write one of {known}{hint}"))
+        }
+        several => problem(format!("has {} sources ({}); keep one", several.len(), several.join(", "))),
+    }
+}
+
+fn spec(fields: &mut Fields<'_, '_>, named: Option<&str>) -> Spec {
+    let name = match named {
+        Some(name) => Some(name.to_string()),
+        None => fields.required_text("name"),
+    };
+    let mut spec = Spec::new(name.unwrap_or_default(), fields.text("description").unwrap_or_default());
+    let written = fields.node("parameters");
+    if let Some(node) = written {
+        let schema = node.to_json();
+        match jsonschema::validator_for(&schema) {
+            Ok(_) if schema.is_object() => spec.parameters = schema,
+            Ok(_) => fields.problem("parameters", "must be a JSON Schema, as a map"),
+            Err(error) => fields.problem("parameters", format!("is no JSON Schema: {error}")),
+        }
+    }
+    if let Some(text) = fields.text("signature") {
+        if written.is_some() {
+            fields.problem("signature", "a tool has parameters or a signature, not both");
+        }
+        match Signature::parse(&text) {
+            Ok(signature) => spec.parameters = schema_of(&signature.parameters),
+            Err(error) => fields.problem("signature", error.to_string()),
+        }
+    }
+    match fields.word("effects", &["read", "write", "once"]).as_deref() {
+        Some("read") => spec.effects = Effects::Read,
+        Some("once") => spec.effects = Effects::Once,
+        _ => {}
+    }
+    if let Some(timeout) = fields.duration("timeout") {
+        spec.timeout = timeout;
+    }
+    if let Some(bytes) = fields.count("max_output", 1) {
+        spec.max_output = bytes as usize;
+    }
+    spec
+}
+
+fn http(fields: &mut Fields<'_, '_>, spec: Spec, place: &Place) -> Option<HttpTool> {
+    let at = fields.path("http");
+    let node = fields.node("http")?;
+    let mut inner = Fields::of(node, at, fields.problems());
+    let method = inner.text("method").unwrap_or_else(|| "GET".into());
+    let url = inner.required_text("url");
+    let headers = headers(&mut inner, place);
+    inner.end();
+    let call = HttpCall { method, url: url?, headers };
+    match HttpTool::new(spec, &call) {
+        Ok(tool) => Some(tool),
+        Err(problem) => {
+            fields.problem("http", problem);
+            None
+        }
+    }
+}
+
+/// Headers; a value `env:NAME` is that of a variable, which must be there.
+fn headers(fields: &mut Fields<'_, '_>, place: &Place) -> Vec<(String, String)> {
+    let Some(node) = fields.node("headers") else { return Vec::new() };
+    let Some(map) = node.as_map() else {
+        fields.problem("headers", format!("must be a map from names to values, not {}", node.kind()));
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (key, value) in map {
+        let Some(text) = value.as_text() else {
+            fields.problem("headers", format!("{}: must be a text, not {}", key.name, value.kind()));
+            continue;
+        };
+        let value = match text.strip_prefix("env:") {
+            Some(name) => match (place.environment)(name) {
+                Some(value) => value,
+                None => {
+                    fields.problem("headers", format!("{}: the variable {name} is not set", key.name));
+                    continue;
+                }
+            },
+            None => text.to_string(),
+        };
+        found.push((key.name.clone(), value));
+    }
+    found
+}
+
+fn check_variables(fields: &mut Fields<'_, '_>, env: &[String], place: &Place) {
+    for name in env.iter().filter(|name| (place.environment)(name).is_none()) {
+        fields.problem("env", format!("the variable {name} is not set"));
+    }
+}
+
+fn mcp(fields: &mut Fields<'_, '_>, named: Option<&str>, place: &Place) -> Option<McpDeclared> {
+    let allow = fields.texts("allow");
+    let timeout = fields.duration("timeout");
+    let env = fields.texts("env").unwrap_or_default();
+    check_variables(fields, &env, place);
+    let at = fields.path("mcp");
+    let node = fields.node("mcp")?;
+    let mut inner = Fields::of(node, at, fields.problems());
+    let name = match named {
+        Some(name) => Some(inner.text("name").unwrap_or_else(|| name.into())),
+        None => inner.required_text("name"),
+    };
+    let command = inner.texts("command");
+    let url = inner.text("url");
+    let headers = headers(&mut inner, place);
+    match (&command, &url) {
+        (None, None) => inner.problem("", "needs `command` or `url`"),
+        (Some(_), Some(_)) => inner.problem("", "has `command` and `url`; keep one"),
+        (Some(command), None) if command.is_empty() => inner.problem("command", "needs a program"),
+        _ => {}
+    }
+    inner.end();
+    let folder = place.folder.clone();
+    Some(McpDeclared { name: name?, command, url, headers, allow, env, folder, timeout })
+}
+
+/// The JSON Schema of a signature's parameters.
+pub(crate) fn schema_of(parameters: &[(String, Type)]) -> Value {
+    let properties: Map<String, Value> =
+        parameters.iter().map(|(name, kind)| (name.clone(), type_schema(kind))).collect();
+    let required: Vec<&String> =
+        parameters.iter().filter(|(_, kind)| !kind.optional).map(|(name, _)| name).collect();
+    json!({ "type": "object", "properties": properties, "required": required })
+}
+
+// The depth is that of the signature, which its parser limits.
+fn type_schema(kind: &Type) -> Value {
+    let simple = |name: &str| match kind.optional {
+        true => json!({ "type": [name, "null"] }),
+        false => json!({ "type": name }),
+    };
+    match &kind.base {
+        Base::String | Base::Keyword | Base::DateTime => simple("string"),
+        Base::Int => simple("integer"),
+        Base::Float => simple("number"),
+        Base::Bool => simple("boolean"),
+        Base::Any => json!({}),
+        Base::Map => simple("object"),
+        Base::List(inner) => {
+            let mut schema = simple("array");
+            if let Some(members) = schema.as_object_mut() {
+                members.insert("items".into(), type_schema(inner));
+            }
+            schema
+        }
+        Base::Fields(fields) => schema_of(fields),
+    }
+}

@@ -1,0 +1,245 @@
+//! `scrollback agent`: a ReAct agent over tools, from a file.
+
+mod answer;
+pub(crate) mod args;
+mod progress;
+
+use std::fs::File;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use scrollback_agent::Stop;
+use scrollback_agent::agent_file::AgentFile;
+use scrollback_agent::document::Problem;
+use scrollback_agent::journal::Journal;
+use scrollback_agent::provider::{Catalog, Environment, NoProvider, NoProviderKind, Provider};
+use scrollback_agent::react::{AgentSession, QueryStatus, SessionResult};
+use scrollback_agent::runner::{CannotResume, CannotResumeKind, Runner, Sink, Trace};
+use scrollback_core::Record;
+use scrollback_core::manager::parse_list;
+use scrollback_core::stream::Delta;
+use serde_json::{Value, json};
+
+use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
+use crate::input;
+use crate::store::{Intent, Setup, block_on, conversation_named, now, recipient_named};
+use answer::Answer;
+use args::AgentArgs;
+
+/// Exit code of an agent that waits for a person.
+const PAUSED: u8 = 3;
+
+pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
+    let asked = input_text(args)?;
+    if args.resume && args.recipient.is_none() && args.conversation.is_none() {
+        return Err(usage("--resume needs --recipient or --conversation, to know what to go on with"));
+    }
+    let setup = Setup::new(&args.store)?;
+    let environment: Environment = Arc::new(|name| std::env::var(name).ok());
+    if !args.file.is_file() {
+        let message = format!("{}: no such file", args.file.display());
+        return Err(Failure::new(USAGE, "io", message));
+    }
+    let mut file = AgentFile::load(&args.file, &environment).map_err(|found| invalid(args, &found))?;
+    if !args.managers.is_empty() {
+        file.history = parse_list(&args.managers)?;
+    }
+    let catalog = Arc::new(setup.config.catalog());
+    let provider = provider(args, &file, &catalog)?;
+    let mut runner = Runner::new(provider);
+    file.set_up(&mut runner, now());
+    runner.catalog = catalog;
+    runner.trace = args.trace.as_deref().map(trace_to).transpose()?;
+    runner.sink = args.stream.then(|| stream_to(if json { Stream::Error } else { Stream::Output }));
+    if !args.stream {
+        progress::follow(&runner.bus);
+    }
+    on_interrupt(&runner.stop);
+    block_on(async {
+        let journal = journal(args, &setup).await?;
+        let session = AgentSession::new(&*file.name, file.system, runner, file.react, journal);
+        let result = if args.resume {
+            resume(&session, asked.as_deref()).await?
+        } else {
+            let asked = asked.unwrap_or_default();
+            session.query(&asked).await.map_err(|error| usage(&error.to_string()))?
+        };
+        report(&session, &result, args, json).await
+    })
+}
+
+/// What the agent is asked, or answered; none if nothing was given.
+fn input_text(args: &AgentArgs) -> Result<Option<String>, Failure> {
+    let text = match args.input.as_deref() {
+        Some("-") => {
+            let bytes = input::read("-".as_ref())?;
+            Some(String::from_utf8(bytes).map_err(|_| usage("standard input is not UTF-8"))?)
+        }
+        other => other.map(String::from),
+    };
+    let text = text.map(|text| text.trim_end_matches('\n').to_string());
+    match text {
+        Some(text) if text.trim().is_empty() => Err(usage("--input is blank; say what the agent shall do")),
+        None if !args.resume => {
+            Err(usage("--input is missing; say what the agent shall do, or - to read it"))
+        }
+        text => Ok(text),
+    }
+}
+
+fn provider(args: &AgentArgs, file: &AgentFile, catalog: &Catalog) -> Result<Arc<dyn Provider>, Failure> {
+    if let Some(named) = &args.model {
+        return provider_named(catalog, named);
+    }
+    let Some(named) = &file.model else {
+        let problem = "`model` is missing; write `model: provider:model`, or give --model";
+        return Err(Failure::new(INVALID, "invalid_agent", format!("{}: {problem}", args.file.display())));
+    };
+    catalog.provider_in(named, &file.folder).map_err(|error| {
+        let exit = match error.kind() {
+            NoProviderKind::BadModel | NoProviderKind::BadScript => INVALID,
+            NoProviderKind::BadConfig => USAGE,
+            NoProviderKind::MissingKey => FAILED,
+        };
+        failed(&error, exit)
+    })
+}
+
+fn failed(error: &NoProvider, exit: u8) -> Failure {
+    Failure::new(exit, error.code(), error.to_string())
+}
+
+fn usage(message: &str) -> Failure {
+    Failure::new(USAGE, "usage", message)
+}
+
+/// Every mistake in the file, one line each.
+fn invalid(args: &AgentArgs, problems: &[Problem]) -> Failure {
+    let file = args.file.display();
+    let lines: Vec<String> = problems.iter().map(|problem| format!("{file}:{problem}")).collect();
+    let list: Vec<Value> = problems.iter().map(Value::from).collect();
+    Failure::several(INVALID, "invalid_agent", lines).with("problems", list)
+}
+
+/// Where the conversation is written: where it was named, or in a store if one was, or nowhere.
+async fn journal(args: &AgentArgs, setup: &Setup) -> Result<Journal, Failure> {
+    let tenant = setup.tenant();
+    if let Some(id) = &args.conversation {
+        let id = conversation_named(id)?;
+        return Ok(Journal::open(setup.open(Intent::Write).await?, tenant, id).await?);
+    }
+    if let Some(recipient) = &args.recipient {
+        let recipient = recipient_named(recipient)?;
+        return Ok(Journal::with(setup.open(Intent::Write).await?, tenant, &recipient, now()).await?);
+    }
+    let named = args.store.store.is_some() || std::env::var_os("SCROLLBACK_STORE").is_some();
+    if named {
+        return Ok(Journal::begin(setup.open(Intent::Write).await?, tenant, now()));
+    }
+    Ok(Journal::memory(Record::new()))
+}
+
+async fn resume(session: &AgentSession, answer: Option<&str>) -> Result<SessionResult, Failure> {
+    session.resume(answer).await.map_err(|error: CannotResume| match error.kind() {
+        CannotResumeKind::AnswerMissing => usage("a question is open; give its answer with --input"),
+        _ => Failure::new(FAILED, error.code(), error.to_string()),
+    })
+}
+
+async fn report(
+    session: &AgentSession,
+    result: &SessionResult,
+    args: &AgentArgs,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let conversation = session.with_journal(|journal| journal.conversation().map(ToString::to_string)).await;
+    let entries = session.with_journal(|journal| journal.record().message_count()).await;
+    if json {
+        let answer = Answer::of(result, conversation.as_deref(), entries);
+        input::print(&format!("{}\n", json!(answer)))?;
+    } else if args.stream {
+        input::print("\n")?;
+    } else if let Some(answer) = &result.answer {
+        input::print(&format!("{answer}\n"))?;
+    }
+    Ok(match result.status {
+        QueryStatus::Done => ExitCode::SUCCESS,
+        QueryStatus::Paused => {
+            let question = result.question.as_ref().map_or("", |question| question.text.as_str());
+            let again = match (&args.recipient, &conversation) {
+                (Some(recipient), _) => format!("--recipient {recipient}"),
+                (None, Some(id)) => format!("--conversation {id}"),
+                (None, None) => String::new(),
+            };
+            if !json {
+                input::print(&format!("{question}\n"))?;
+            }
+            if again.is_empty() {
+                input::note("nothing was stored, so this cannot be resumed; name a --recipient or a --store");
+            } else {
+                input::note(&format!("to answer: scrollback agent FILE --resume {again} --input ANSWER"));
+            }
+            ExitCode::from(PAUSED)
+        }
+        QueryStatus::Failed => {
+            if let Some(error) = &result.error {
+                complain(&error.to_string());
+            }
+            ExitCode::from(FAILED)
+        }
+    })
+}
+
+/// A line per request, written as soon as it is made.
+fn trace_to(path: &std::path::Path) -> Result<Trace, Failure> {
+    let file = File::create(path).map_err(|error| Failure::io(&path.display().to_string(), &error))?;
+    let file = Mutex::new(file);
+    Ok(Arc::new(move |attempt| {
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        // A trace that cannot be written does not stop the agent.
+        let _ = serde_json::to_string(attempt).map(|line| writeln!(file, "{line}"));
+    }))
+}
+
+/// Where text goes as it comes.
+#[derive(Clone, Copy)]
+enum Stream {
+    Output,
+    Error,
+}
+
+fn stream_to(stream: Stream) -> Sink {
+    Arc::new(move |delta| {
+        let Delta::Text(text) = delta else { return };
+        // A reader that left does not stop the agent.
+        let _ = match stream {
+            Stream::Output => write!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush()),
+            Stream::Error => write!(std::io::stderr(), "{text}"),
+        };
+    })
+}
+
+/// The first Ctrl-C asks the agent to stop at the next safe point; the next one ends the process.
+fn on_interrupt(stop: &Stop) {
+    let stop = stop.clone();
+    // Without a handler Ctrl-C ends the process, and everything recorded stays all the same.
+    let _ = ctrlc::set_handler(move || {
+        if stop.is_asked() {
+            std::process::exit(130);
+        }
+        stop.stop();
+    });
+}
+
+/// Whoever serves a model that was named on the command line.
+pub(crate) fn provider_named(catalog: &Catalog, name: &str) -> Result<Arc<dyn Provider>, Failure> {
+    catalog.provider_named(name).map_err(|error| {
+        let exit = match error.kind() {
+            NoProviderKind::BadScript => INVALID,
+            NoProviderKind::MissingKey => FAILED,
+            NoProviderKind::BadModel | NoProviderKind::BadConfig => USAGE,
+        };
+        failed(&error, exit)
+    })
+}

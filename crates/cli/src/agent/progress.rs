@@ -1,0 +1,56 @@
+//! What an agent does, told while it does it.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anstyle::{AnsiColor, Reset, Style};
+use scrollback_agent::EventBus;
+use scrollback_agent::event::{ConversationRecorded, Throttled, ToolInvoked};
+use scrollback_core::{Entry, Role};
+
+use crate::store::{one_line, width};
+
+/// Prints one line per iteration, and one for what goes wrong on the way.
+pub(super) fn follow(bus: &EventBus) {
+    let iteration = AtomicU32::new(0);
+    bus.subscribe::<ConversationRecorded>(move |told| {
+        let entry = &told.event.recorded.entry;
+        if entry.role == Role::Assistant {
+            let number = iteration.fetch_add(1, Ordering::Relaxed) + 1;
+            line(&format!("{number:>3}  {}", shown(entry)), Style::new().dimmed());
+        }
+        Ok(())
+    });
+    bus.subscribe::<ToolInvoked>(|told| {
+        if told.event.is_error {
+            let text = format!("     {} failed: {}", told.event.name, told.event.result);
+            line(&text, AnsiColor::Yellow.on_default());
+        }
+        Ok(())
+    });
+    bus.subscribe::<Throttled>(|told| {
+        let Throttled { attempt, kind, delay, .. } = told.event;
+        let text = format!("     attempt {attempt}: {kind}; trying again in {:.1} s", *delay as f64 / 1000.0);
+        line(&text, AnsiColor::Yellow.on_default());
+        Ok(())
+    });
+}
+
+/// What the model said or did, in one line.
+fn shown(entry: &Entry) -> String {
+    let calls: Vec<String> = entry
+        .tool_calls()
+        .map(|call| format!("{}({})", call.name.as_str(), call.arguments.as_str()))
+        .collect();
+    let text = entry.content().unwrap_or_default();
+    match calls.as_slice() {
+        [] => format!("answer: {text}"),
+        calls if text.is_empty() => calls.join(", "),
+        calls => format!("{}  ({text})", calls.join(", ")),
+    }
+}
+
+fn line(text: &str, style: Style) {
+    // Nobody reads it if it cannot be written.
+    let _ = writeln!(anstream::stderr().lock(), "{style}{}{Reset}", one_line(text, width()));
+}

@@ -204,14 +204,21 @@ fn overflow(text: &str, words: &[&str], status: Option<u16>) -> Option<Overflow>
     if !named && !says_so {
         return None;
     }
-    let numbers: Vec<u64> = numbers(text);
-    // "maximum context length is LIMIT tokens … resulted in SIZE", or "SIZE tokens > LIMIT maximum".
-    let sizes = match numbers.as_slice() {
-        [] => (None, None),
-        [only] => (Some(*only), None),
-        [first, second, ..] => (Some(*first.min(second)), Some(*first.max(second))),
-    };
-    Some(Overflow { limit: sizes.0, size: sizes.1 })
+    Some(Overflow::stated(text))
+}
+
+impl Overflow {
+    /// The sizes that a provider's words state.
+    pub(super) fn stated(text: &str) -> Self {
+        let numbers: Vec<u64> = numbers(text);
+        // "maximum context length is LIMIT tokens … resulted in SIZE", or "SIZE tokens > LIMIT maximum".
+        let (limit, size) = match numbers.as_slice() {
+            [] => (None, None),
+            [only] => (Some(*only), None),
+            [first, second, ..] => (Some(*first.min(second)), Some(*first.max(second))),
+        };
+        Overflow { limit, size }
+    }
 }
 
 /// Whole numbers of at least three digits in a text, `128,000` read as one.

@@ -11,7 +11,7 @@ use scrollback_core::tokens::{OVERHEAD, Tokenizer, entry_tokens};
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Entry, Role};
 
-use super::error::{ErrorKind, ProviderError};
+use super::error::{ErrorKind, Overflow, ProviderError};
 use super::reply::{Given, ReplyStream};
 use super::script::{Call, Says, Script};
 use super::{Delivery, ModelInfo, Provider, Request};
@@ -80,6 +80,10 @@ impl Scripted {
         }
         match answer.says {
             Says::Error { kind, message, retry_after } => {
+                let kind = match kind {
+                    ErrorKind::ContextOverflow(_) => ErrorKind::ContextOverflow(Overflow::stated(&message)),
+                    other => other,
+                };
                 let mut error = ProviderError::new(kind, message);
                 error.retry_after = retry_after;
                 Err(error)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use scrollback_core::stream::Reply;
 use scrollback_core::{Epoch, Time, json};
-use scrollback_store::Sent;
+use scrollback_store::{Sent, new_evaluation};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -298,7 +298,7 @@ impl Evaluation<'_> {
         let Some(conversation) = self.journal.conversation().cloned() else { return Ok(None) };
         let info = provider.describe();
         let sent = Sent {
-            id: format!("{}-{}-{attempt}", self.id, self.asked),
+            id: new_evaluation().to_string(),
             conversation,
             run: None,
             step: None,

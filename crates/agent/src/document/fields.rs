@@ -129,11 +129,14 @@ impl<'n, 'p> Fields<'n, 'p> {
         })
     }
 
-    /// A list of texts.
+    /// A list of texts; numbers and flags count as what is written.
     pub fn texts(&mut self, name: &'static str) -> Option<Vec<String>> {
-        self.read(name, "a list of texts", |node| {
-            node.as_list()?.iter().map(|item| item.as_text().map(str::to_string)).collect()
-        })
+        let text = |item: &Node| match &item.value {
+            Value::Text(text) | Value::Number(text) => Some(text.clone()),
+            Value::Bool(flag) => Some(flag.to_string()),
+            _ => None,
+        };
+        self.read(name, "a list of texts", |node| node.as_list()?.iter().map(text).collect())
     }
 
     /// A list.

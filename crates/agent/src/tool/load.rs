@@ -112,12 +112,12 @@ fn tool(
     let env = if source == "command" { fields.texts("env").unwrap_or_default() } else { Vec::new() };
     let made: Option<Arc<dyn Tool>> = match source {
         "command" => {
-            let argv = fields.texts("command").unwrap_or_default();
-            if argv.is_empty() {
+            let argv = fields.texts("command");
+            if argv.as_ref().is_some_and(Vec::is_empty) {
                 fields.problem("command", "needs a program, then its arguments: [python3, tool.py]");
             }
             check_variables(&mut fields, &env, place);
-            Some(Arc::new(Command::new(spec, argv, &place.folder, env)))
+            Some(Arc::new(Command::new(spec, argv.unwrap_or_default(), &place.folder, env)))
         }
         "http" => http(&mut fields, spec, place).map(|tool| Arc::new(tool) as Arc<dyn Tool>),
         _ => {

@@ -51,8 +51,11 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
     file.set_up(&mut runner, now());
     runner.catalog = catalog;
     runner.trace = args.trace.as_deref().map(trace_to).transpose()?;
-    runner.sink = args.stream.then(|| stream_to(if json { Stream::Error } else { Stream::Output }));
-    if !args.stream {
+    if args.stream {
+        let stream = if json { Stream::Error } else { Stream::Output };
+        runner.sink = Some(stream_to(stream));
+        progress::end_lines(&runner.bus, move || stream.write("\n"));
+    } else {
         progress::follow(&runner.bus);
     }
     on_interrupt(&runner.stop);
@@ -158,9 +161,7 @@ async fn report(
     if json {
         let answer = Answer::of(result, conversation.as_deref(), entries);
         input::print(&format!("{}\n", json!(answer)))?;
-    } else if args.stream {
-        input::print("\n")?;
-    } else if let Some(answer) = &result.answer {
+    } else if let Some(answer) = result.answer.as_ref().filter(|_| !args.stream) {
         input::print(&format!("{answer}\n"))?;
     }
     Ok(match result.status {
@@ -209,14 +210,21 @@ enum Stream {
     Error,
 }
 
-fn stream_to(stream: Stream) -> Sink {
-    Arc::new(move |delta| {
-        let Delta::Text(text) = delta else { return };
+impl Stream {
+    fn write(self, text: &str) {
         // A reader that left does not stop the agent.
-        let _ = match stream {
+        let _ = match self {
             Stream::Output => write!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush()),
             Stream::Error => write!(std::io::stderr(), "{text}"),
         };
+    }
+}
+
+fn stream_to(stream: Stream) -> Sink {
+    Arc::new(move |delta| {
+        if let Delta::Text(text) = delta {
+            stream.write(text);
+        }
     })
 }
 

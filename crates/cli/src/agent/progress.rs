@@ -36,6 +36,17 @@ pub(super) fn follow(bus: &EventBus) {
     });
 }
 
+/// Ends the line after each text that was printed as it came.
+pub(super) fn end_lines(bus: &EventBus, end: impl Fn() + Send + Sync + 'static) {
+    bus.subscribe::<ConversationRecorded>(move |told| {
+        let entry = &told.event.recorded.entry;
+        if entry.role == Role::Assistant && entry.content().is_some_and(|text| !text.is_empty()) {
+            end();
+        }
+        Ok(())
+    });
+}
+
 /// What the model said or did, in one line.
 fn shown(entry: &Entry) -> String {
     let calls: Vec<String> = entry
@@ -43,7 +54,9 @@ fn shown(entry: &Entry) -> String {
         .map(|call| format!("{}({})", call.name.as_str(), call.arguments.as_str()))
         .collect();
     let text = entry.content().unwrap_or_default();
+    let thought = entry.meta.as_ref().is_some_and(|meta| meta.step.is_some());
     match calls.as_slice() {
+        [] if thought => format!("({text})"),
         [] => format!("answer: {text}"),
         calls if text.is_empty() => calls.join(", "),
         calls => format!("{}  ({text})", calls.join(", ")),

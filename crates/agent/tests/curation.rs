@@ -1,0 +1,102 @@
+//! Every manager, by what the model was sent in a run. Without curation every one of these cases fails, and a test here
+//! makes sure that they would.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
+
+use std::sync::Arc;
+
+use scrollback_agent::journal::Journal;
+use scrollback_agent::provider::Scripted;
+use scrollback_agent::provider::script::Script;
+use scrollback_agent::runner::{Ended, Prompt, Runner};
+use scrollback_agent::tool::tool;
+use scrollback_core::Record;
+use scrollback_core::manager::{Passthrough, SharedManager, parse};
+use scrollback_core::model::ModelName;
+use serde_json::{Value, json};
+
+/// A manager, and what the last request of five queries with a tool exchange each must look like under it.
+struct Case {
+    manager: &'static str,
+    expect: &'static str,
+}
+
+/// Five queries: `question N`, a call of `dump` that answers with `result N` and much more, `answer N`.
+async fn run(manager: SharedManager, expect: &str) -> Result<(), String> {
+    let mut script = String::new();
+    for turn in 0..5 {
+        let last = turn == 4;
+        let expect = if last { format!("expect: {expect}, ") } else { String::new() };
+        script.push_str(&format!("- {{calls: [{{name: dump, arguments: {{turn: {turn}}}}}]}}\n"));
+        script.push_str(&format!("- {{{expect}reply: answer {turn}}}\n"));
+    }
+    let script = Script::parse(&script).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let model = ModelName::parse("offline:script=test").unwrap();
+    let mut runner = Runner::new(Arc::new(Scripted::new(model, Arc::new(script))));
+    runner.manager = manager;
+    let dump = tool("dump", "", json!({}), |args: Value| async move {
+        Ok(json!(format!("result {} {}", args["turn"], "word ".repeat(200))))
+    });
+    runner.tools.add(Arc::new(dump)).unwrap();
+    let mut journal = Journal::memory(Record::new());
+    for turn in 0..5 {
+        let user = format!("question {turn}");
+        let prompt = Prompt { name: "test".into(), system: Some("Be brief.".into()), user, response_format: None };
+        let done = runner.run(&mut journal, &prompt).await;
+        match done.ended {
+            Ended::Replied { .. } => {}
+            Ended::Failed(error) => return Err(error.to_string()),
+            Ended::Paused(_) => return Err("paused".into()),
+        }
+    }
+    assert_eq!(journal.record().message_count(), 21, "whatever was sent, everything is kept");
+    Ok(())
+}
+
+macro_rules! cases {
+    ($($name:ident: $manager:expr, $expect:expr;)*) => {
+        const CASES: &[Case] = &[$(Case { manager: $manager, expect: $expect }),*];
+        $(#[tokio::test]
+        async fn $name() {
+            run(parse($manager).unwrap(), $expect).await.unwrap();
+        })*
+    };
+}
+
+cases! {
+    sliding_window: "sliding_window(4)",
+        "{absent: [question 3, result 3], contains: [question 4, result 4], count: 5, roles: [system, assistant, user, assistant, tool]}";
+    turn_window: "turn_window(2)",
+        "{absent: [question 2, answer 2], contains: [question 3, answer 3, question 4, result 4], count: 8}";
+    token_budget: "token_budget(600)",
+        "{absent: [question 1, result 2], contains: [Be brief., question 4, result 4]}";
+    tool_result_truncator: "tool_result_truncator(100)",
+        "{contains: ['[truncated]', result 0, result 4], count: 20, absent: ['word word word word word word word word word word word word word word word word word word word word word word word word']}";
+    clear_tool_results: "clear_tool_results(1)",
+        "{contains: ['[tool result cleared]', result 4, question 0], absent: [result 0, result 3], count: 20}";
+    trajectory_window: "trajectory_window(max_steps=8, preserve_first=2, preserve_last=4)",
+        "{absent: [result 1, answer 1, question 2], contains: [question 0, question 4, result 4]}";
+    summarize: "summarize(max_turns=2, keep_recent=1)",
+        "{contains: ['Summary of the earlier conversation:', '- user: question 0', question 4, result 4], absent: [result 0, result 1]}";
+    relevant: "relevant(700)",
+        "{contains: [question 4, result 4], absent: [result 1]}";
+    sticky: "sticky(sliding_window(8), low=4)",
+        "{absent: [question 0, result 0], contains: [question 4, result 4]}";
+    sticky_budget: "sticky(token_budget(900))",
+        "{absent: [question 0, result 0], contains: [question 4, result 4]}";
+    compose: "compose(clear_tool_results(1), turn_window(3))",
+        "{absent: [question 1, result 2, result 3], contains: ['[tool result cleared]', question 2, question 4], count: 12}";
+    fit: "fit(window=1000, reserve=100)",
+        "{absent: [question 0, result 0], contains: [question 4, result 4]}";
+}
+
+#[tokio::test]
+async fn without_curation_every_case_fails() {
+    let mut failed = 0;
+    for case in CASES {
+        match run(Arc::new(Passthrough), case.expect).await {
+            Err(why) if why.contains("not what the script expects") => failed += 1,
+            other => panic!("{} is not told from passthrough: {other:?}", case.manager),
+        }
+    }
+    assert!(failed >= 10, "{failed}");
+}

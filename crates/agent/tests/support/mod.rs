@@ -53,15 +53,20 @@ pub struct Server {
 impl Server {
     /// Answers one request after the other with these, on a free port.
     pub async fn start(replies: Vec<Reply>) -> Self {
+        let replies = Mutex::new(VecDeque::from(replies));
+        Server::answering(move |_| replies.lock().unwrap().pop_front().unwrap_or_else(|| Reply::of(500, "no more"))).await
+    }
+
+    /// Answers every request by what its body says.
+    pub async fn answering(reply: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (kept, mut replies) = (Arc::clone(&seen), VecDeque::from(replies));
+        let (kept, reply) = (Arc::clone(&seen), Arc::new(reply));
         tokio::spawn(async move {
-            while let Some(reply) = replies.pop_front() {
-                let Ok((stream, _)) = listener.accept().await else { return };
-                let kept = Arc::clone(&kept);
-                tokio::spawn(async move { answer(stream, reply, &kept).await });
+            while let Ok((stream, _)) = listener.accept().await {
+                let (kept, reply) = (Arc::clone(&kept), Arc::clone(&reply));
+                tokio::spawn(async move { answer(stream, &*reply, &kept).await });
             }
         });
         Server { url, seen }
@@ -72,7 +77,7 @@ impl Server {
     }
 }
 
-async fn answer(mut stream: TcpStream, reply: Reply, seen: &Mutex<Vec<Seen>>) {
+async fn answer(mut stream: TcpStream, reply: &(dyn Fn(&str) -> Reply + Send + Sync), seen: &Mutex<Vec<Seen>>) {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     let (head, length) = loop {
@@ -92,6 +97,7 @@ async fn answer(mut stream: TcpStream, reply: Reply, seen: &Mutex<Vec<Seen>>) {
         bytes.extend_from_slice(&buffer[..count]);
     }
     let body = String::from_utf8(bytes[head.len() + 4..length].to_vec()).unwrap();
+    let reply = reply(&body);
     seen.lock().unwrap().push(Seen { head, body });
     let mut start = format!("HTTP/1.1 {} Told\r\nconnection: close\r\n", reply.status);
     for (name, value) in &reply.headers {

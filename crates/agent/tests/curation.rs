@@ -40,7 +40,8 @@ async fn run(manager: SharedManager, expect: &str) -> Result<(), String> {
     let mut journal = Journal::memory(Record::new());
     for turn in 0..5 {
         let user = format!("question {turn}");
-        let prompt = Prompt { name: "test".into(), system: Some("Be brief.".into()), user, response_format: None };
+        let prompt =
+            Prompt { name: "test".into(), system: Some("Be brief.".into()), user, response_format: None };
         let done = runner.run(&mut journal, &prompt).await;
         match done.ended {
             Ended::Replied { .. } => {}

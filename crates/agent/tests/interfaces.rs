@@ -32,15 +32,24 @@ fn streamed(api: Api, calls: bool) -> Reply {
         (Api::Chat, true) => {
             let call = json!({ "index": 0, "id": "c1", "type": "function", "function": { "name": "weather", "arguments": arguments } });
             let mut body = events(&[
-                ("", json!({ "choices": [{ "index": 0, "delta": { "role": "assistant", "tool_calls": [call] } }] })),
-                ("", json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "tool_calls" }], "usage": { "prompt_tokens": 10, "completion_tokens": 5 } })),
+                (
+                    "",
+                    json!({ "choices": [{ "index": 0, "delta": { "role": "assistant", "tool_calls": [call] } }] }),
+                ),
+                (
+                    "",
+                    json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "tool_calls" }], "usage": { "prompt_tokens": 10, "completion_tokens": 5 } }),
+                ),
             ]);
             body.extend_from_slice(b"data: [DONE]\n\n");
             body
         }
         (Api::Chat, false) => {
             let mut body = events(&[
-                ("", json!({ "choices": [{ "index": 0, "delta": { "role": "assistant", "content": "Sunny." }, "finish_reason": "stop" }] })),
+                (
+                    "",
+                    json!({ "choices": [{ "index": 0, "delta": { "role": "assistant", "content": "Sunny." }, "finish_reason": "stop" }] }),
+                ),
                 ("", json!({ "choices": [], "usage": { "prompt_tokens": 20, "completion_tokens": 3 } })),
             ]);
             body.extend_from_slice(b"data: [DONE]\n\n");
@@ -54,9 +63,18 @@ fn streamed(api: Api, calls: bool) -> Reply {
             };
             let response = json!({ "id": "resp_1", "status": "completed", "output": [item], "usage": { "input_tokens": 10, "output_tokens": 5 } });
             events(&[
-                ("response.created", json!({ "type": "response.created", "response": { "id": "resp_1", "status": "in_progress" } })),
-                ("response.output_item.added", json!({ "type": "response.output_item.added", "output_index": 0, "item": item })),
-                ("response.output_item.done", json!({ "type": "response.output_item.done", "output_index": 0, "item": item })),
+                (
+                    "response.created",
+                    json!({ "type": "response.created", "response": { "id": "resp_1", "status": "in_progress" } }),
+                ),
+                (
+                    "response.output_item.added",
+                    json!({ "type": "response.output_item.added", "output_index": 0, "item": item }),
+                ),
+                (
+                    "response.output_item.done",
+                    json!({ "type": "response.output_item.done", "output_index": 0, "item": item }),
+                ),
                 ("response.completed", json!({ "type": "response.completed", "response": response })),
             ])
         }
@@ -68,14 +86,27 @@ fn streamed(api: Api, calls: bool) -> Reply {
                     "tool_use",
                 )
             } else {
-                (json!({ "type": "text", "text": "" }), json!({ "type": "text_delta", "text": "Sunny." }), "end_turn")
+                (
+                    json!({ "type": "text", "text": "" }),
+                    json!({ "type": "text_delta", "text": "Sunny." }),
+                    "end_turn",
+                )
             };
             events(&[
-                ("message_start", json!({ "type": "message_start", "message": { "id": "msg_1", "type": "message", "role": "assistant", "content": [], "usage": { "input_tokens": 10, "output_tokens": 1 } } })),
-                ("content_block_start", json!({ "type": "content_block_start", "index": 0, "content_block": block })),
+                (
+                    "message_start",
+                    json!({ "type": "message_start", "message": { "id": "msg_1", "type": "message", "role": "assistant", "content": [], "usage": { "input_tokens": 10, "output_tokens": 1 } } }),
+                ),
+                (
+                    "content_block_start",
+                    json!({ "type": "content_block_start", "index": 0, "content_block": block }),
+                ),
                 ("content_block_delta", json!({ "type": "content_block_delta", "index": 0, "delta": delta })),
                 ("content_block_stop", json!({ "type": "content_block_stop", "index": 0 })),
-                ("message_delta", json!({ "type": "message_delta", "delta": { "stop_reason": stop }, "usage": { "output_tokens": 5 } })),
+                (
+                    "message_delta",
+                    json!({ "type": "message_delta", "delta": { "stop_reason": stop }, "usage": { "output_tokens": 5 } }),
+                ),
                 ("message_stop", json!({ "type": "message_stop" })),
             ])
         }
@@ -89,7 +120,8 @@ fn runner(server: &Server, api: Api) -> Runner {
     let name = if api == Api::Messages { "anthropic:claude-sonnet-4-5" } else { "openai:gpt-4o" };
     let http = Http::new(ModelName::parse(name).unwrap(), api, endpoint).unwrap();
     let mut runner = Runner::new(Arc::new(http));
-    let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
+    let schema =
+        json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
     let weather =
         tool("weather", "Weather by city", schema, |_: Value| async move { Ok(json!("22 degrees, sunny")) });
     runner.tools.add(Arc::new(weather)).unwrap();
@@ -97,7 +129,12 @@ fn runner(server: &Server, api: Api) -> Runner {
 }
 
 fn prompt() -> Prompt {
-    Prompt { name: "test".into(), system: Some("Be brief.".into()), user: "Paris?".into(), response_format: None }
+    Prompt {
+        name: "test".into(),
+        system: Some("Be brief.".into()),
+        user: "Paris?".into(),
+        response_format: None,
+    }
 }
 
 #[tokio::test]
@@ -113,12 +150,18 @@ async fn each_interface_is_spoken_as_it_wants_to_be() {
         };
         let done = runner.run(&mut journal, &asked).await;
         // The reply is no object, which is an answer to the wrong question; the requests are what matters here.
-        assert!(matches!(&done.ended, Ended::Failed(error) if error.code == "bad_output"), "{api:?}: {:?}", done.ended);
+        assert!(
+            matches!(&done.ended, Ended::Failed(error) if error.code == "bad_output"),
+            "{api:?}: {:?}",
+            done.ended
+        );
         assert_eq!(journal.record().len(), 5, "{api:?}");
-        let bodies: Vec<Value> = server.seen().iter().map(|seen| serde_json::from_str(&seen.body).unwrap()).collect();
+        let bodies: Vec<Value> =
+            server.seen().iter().map(|seen| serde_json::from_str(&seen.body).unwrap()).collect();
         let [first, second] = bodies.as_slice() else { panic!("{bodies:?}") };
         assert_eq!((&first["model"].as_str().unwrap().len() > &0, &first["stream"]), (true, &json!(true)));
-        let parameters = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
+        let parameters =
+            json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
         match api {
             Api::Chat => {
                 assert_eq!(first["tools"][0]["function"]["parameters"], parameters);
@@ -126,15 +169,28 @@ async fn each_interface_is_spoken_as_it_wants_to_be() {
                 assert_eq!(second["tool_choice"], "auto");
                 assert_eq!(first["response_format"]["type"], "json_schema");
                 assert_eq!(first["messages"][0], json!({ "role": "system", "content": "Be brief." }));
-                assert_eq!(second["messages"][3], json!({ "role": "tool", "tool_call_id": "c1", "content": "22 degrees, sunny" }));
+                assert_eq!(
+                    second["messages"][3],
+                    json!({ "role": "tool", "tool_call_id": "c1", "content": "22 degrees, sunny" })
+                );
             }
             Api::Responses => {
                 assert_eq!(first["tools"][0]["parameters"], parameters);
                 assert_eq!(first["tool_choice"], json!({ "type": "function", "name": "weather" }));
-                assert_eq!((&first["store"], &first["text"]["format"]["type"]), (&json!(false), &json!("json_schema")));
+                assert_eq!(
+                    (&first["store"], &first["text"]["format"]["type"]),
+                    (&json!(false), &json!("json_schema"))
+                );
                 let input = second["input"].as_array().unwrap();
-                assert!(input.iter().any(|item| item["type"] == "function_call" && item["call_id"] == "c1"), "{second}");
-                assert!(input.iter().any(|item| item["type"] == "function_call_output" && item["output"] == "22 degrees, sunny"), "{second}");
+                assert!(
+                    input.iter().any(|item| item["type"] == "function_call" && item["call_id"] == "c1"),
+                    "{second}"
+                );
+                assert!(
+                    input.iter().any(|item| item["type"] == "function_call_output"
+                        && item["output"] == "22 degrees, sunny"),
+                    "{second}"
+                );
             }
             Api::Messages => {
                 assert_eq!(first["tools"][0]["input_schema"], parameters);
@@ -148,7 +204,8 @@ async fn each_interface_is_spoken_as_it_wants_to_be() {
         // What was sent before is sent again byte for byte, and more behind it.
         let sent = server.seen();
         let key = if api == Api::Responses { "\"input\":" } else { "\"messages\":" };
-        let list = |body: &str| body.split_once(key).unwrap().1.trim_end_matches(['}', ']', '\n']).to_string();
+        let list =
+            |body: &str| body.split_once(key).unwrap().1.trim_end_matches(['}', ']', '\n']).to_string();
         let (one, two) = (list(&sent[0].body), list(&sent[1].body));
         assert!(two.starts_with(&one), "{api:?}:\n{one}\n{two}");
     }
@@ -156,7 +213,8 @@ async fn each_interface_is_spoken_as_it_wants_to_be() {
 
 #[tokio::test]
 async fn a_rate_limit_is_waited_for_as_long_as_the_provider_says() {
-    let limited = Reply::of(429, r#"{"error":{"message":"slow down","type":"requests"}}"#).header("retry-after-ms", "30");
+    let limited = Reply::of(429, r#"{"error":{"message":"slow down","type":"requests"}}"#)
+        .header("retry-after-ms", "30");
     let server = Server::start(vec![limited, streamed(Api::Chat, false)]).await;
     let mut runner = runner(&server, Api::Chat);
     runner.throttle = scrollback_agent::runner::Throttle::new(
@@ -186,7 +244,8 @@ async fn a_provider_that_refuses_long_bodies_is_sent_shorter_ones() {
     let server = Server::answering(move |body| {
         if body.len() > LIMIT {
             let message = format!("prompt is too long: {} tokens > {} maximum", body.len() / 4, LIMIT / 4);
-            let error = json!({ "type": "error", "error": { "type": "invalid_request_error", "message": message } });
+            let error =
+                json!({ "type": "error", "error": { "type": "invalid_request_error", "message": message } });
             return Reply::of(400, error.to_string());
         }
         streamed(Api::Messages, calls.fetch_add(1, Ordering::SeqCst) < 8)
@@ -225,8 +284,9 @@ async fn any_base_url_with_the_same_interface_will_do() {
         key_env: Some("LOCAL_KEY".into()),
         ..ModelSettings::default()
     };
-    let catalog = Catalog::new([("openai-compatible:qwen3:8b".to_string(), settings)].into(), Default::default())
-        .with_environment(|name| (name == "LOCAL_KEY").then(|| "local-secret".to_string()));
+    let catalog =
+        Catalog::new([("openai-compatible:qwen3:8b".to_string(), settings)].into(), Default::default())
+            .with_environment(|name| (name == "LOCAL_KEY").then(|| "local-secret".to_string()));
     let provider = catalog.provider_named("openai-compatible:qwen3:8b").unwrap();
     assert!(!format!("{provider:?}").contains("local-secret"));
     let done = Runner::new(provider).run(&mut Journal::memory(Record::new()), &prompt()).await;

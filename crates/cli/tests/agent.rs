@@ -30,24 +30,41 @@ fn the_examples_run_offline() {
     let example = |name: &str| repository(&format!("examples/agents/{name}"));
     let travel = scrollback_in(
         &folder,
-        &["agent", &example("travel.yaml"), "--input", "What is the weather in Paris?", "--trace", "calls.jsonl"],
+        &[
+            "agent",
+            &example("travel.yaml"),
+            "--input",
+            "What is the weather in Paris?",
+            "--trace",
+            "calls.jsonl",
+        ],
         b"",
     );
-    assert_eq!((travel.code, travel.stdout.as_str()), (0, "It is 22 degrees and sunny in Paris.\n"), "{travel:?}");
+    assert_eq!(
+        (travel.code, travel.stdout.as_str()),
+        (0, "It is 22 degrees and sunny in Paris.\n"),
+        "{travel:?}"
+    );
     assert!(travel.stderr.contains("weather({\"city\":\"Paris\"})"), "{}", travel.stderr);
     let trace = std::fs::read_to_string(folder.join("calls.jsonl")).unwrap();
     let lines: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[1]["view"], json!([{ "index": 0 }, { "index": 1 }, { "index": 2 }, { "index": 3 }]));
     assert_eq!(lines[1]["request"]["messages"][3]["content"], "Paris: 22 degrees, sunny\n");
-    assert_eq!((&lines[0]["n"], &lines[0]["attempt"], &lines[0]["status"]), (&json!(1), &json!(1), &json!("ok")));
+    assert_eq!(
+        (&lines[0]["n"], &lines[0]["attempt"], &lines[0]["status"]),
+        (&json!(1), &json!(1), &json!("ok"))
+    );
 
     let (booking, guest) = (example("booking.yaml"), ["--recipient", "anna", "--json"]);
     let ask = ["agent", booking.as_str(), "--input", "Book me a table"];
     let asked = scrollback_in(&folder, &[&ask[..], &guest].concat(), b"");
     assert_eq!(asked.code, 3, "{asked:?}");
     let asked = asked.json();
-    assert_eq!((&asked["status"], &asked["stopped"], &asked["question"]), (&json!("paused"), &json!("paused"), &json!("Which date?")));
+    assert_eq!(
+        (&asked["status"], &asked["stopped"], &asked["question"]),
+        (&json!("paused"), &json!("paused"), &json!("Which date?"))
+    );
     let answered = format!("offline:script={}", example("booking.answered.yaml"));
     let answer = ["agent", booking.as_str(), "--resume", "--input", "the 4th of May", "--model", &answered];
     let booked = scrollback_in(&folder, &[&answer[..], &guest].concat(), b"");
@@ -70,13 +87,29 @@ fn the_answer_has_its_shape() {
     let keys: Vec<&str> = answer.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         keys,
-        ["status", "answer", "output", "stopped", "evaluation_id", "conversation", "iterations", "tools", "usage", "calls", "entries", "steps"]
+        [
+            "status",
+            "answer",
+            "output",
+            "stopped",
+            "evaluation_id",
+            "conversation",
+            "iterations",
+            "tools",
+            "usage",
+            "calls",
+            "entries",
+            "steps"
+        ]
     );
     assert_eq!(
         answer["usage"],
         json!({ "input": 10, "output": 3, "cache_read": 0, "cache_write": 0, "estimated": false, "total": 13 })
     );
-    assert_eq!((&answer["output"], &answer["conversation"], &answer["entries"]), (&Value::Null, &Value::Null, &json!(3)));
+    assert_eq!(
+        (&answer["output"], &answer["conversation"], &answer["entries"]),
+        (&Value::Null, &Value::Null, &json!(3))
+    );
     let call = answer["calls"][0].as_object().unwrap();
     assert_eq!(call.keys().collect::<Vec<_>>(), ["n", "attempts", "original", "curated", "tokens", "epoch"]);
     assert_eq!(answer["steps"][0], json!({ "kind": "user_query", "content": "hi", "iteration": 0 }));
@@ -89,7 +122,10 @@ fn a_failure_says_where_and_why_and_keeps_what_was_said() {
     assert_eq!(failed.code, 1, "{failed:?}");
     let answer = failed.json();
     assert_eq!(answer["error"], json!({ "code": "auth", "phase": "request", "message": "no entry" }));
-    assert_eq!((&answer["status"], &answer["stopped"], &answer["answer"]), (&json!("failed"), &json!("error"), &Value::Null));
+    assert_eq!(
+        (&answer["status"], &answer["stopped"], &answer["answer"]),
+        (&json!("failed"), &json!("error"), &Value::Null)
+    );
     let shown = scrollback_in(&folder, &["history", "anna", "--json"], b"").json();
     assert_eq!(shown["messages"].as_array().unwrap().len(), 2);
     let mismatch = agent("agent-mismatch", HEAD, "- {expect: {contains: [nowhere]}, reply: x}\n");
@@ -109,7 +145,8 @@ fn a_conversation_goes_on_from_run_to_run() {
     let second = run(&folder, &["--input", "two", "--recipient", "anna", "--json"]);
     assert_eq!(second.code, 0, "{second:?}");
     let id = second.json()["conversation"].as_str().unwrap().to_string();
-    std::fs::write(folder.join("script.yaml"), "- {expect: {count: 2, contains: [three]}, reply: third}\n").unwrap();
+    std::fs::write(folder.join("script.yaml"), "- {expect: {count: 2, contains: [three]}, reply: third}\n")
+        .unwrap();
     let third = run(&folder, &["--input", "three", "--conversation", &id, "-m", "turn_window(1)", "--json"]);
     assert_eq!(third.code, 0, "{third:?}");
     assert_eq!(third.json()["entries"], 7, "the record keeps all");
@@ -142,7 +179,9 @@ fn what_is_wrong_on_the_command_line_is_said_before_anything_runs() {
     assert_eq!(missing.code, 2, "{missing:?}");
     let unknown = run(&folder, &["--resume", "--recipient", "nobody"]);
     assert_eq!((unknown.code, unknown.stderr.contains("nothing to resume")), (1, true), "{unknown:?}");
-    assert!(!folder.join("scrollback.db").exists() || run(&folder, &["--resume", "--recipient", "x"]).code == 1);
+    assert!(
+        !folder.join("scrollback.db").exists() || run(&folder, &["--resume", "--recipient", "x"]).code == 1
+    );
     let keyless = run(&folder, &["--input", "x", "--model", "openai:gpt-4o", "--json"]);
     assert_eq!((keyless.code, &keyless.json()["error"]["code"]), (1, &json!("missing_key")), "{keyless:?}");
     assert!(keyless.stderr.contains("OPENAI_API_KEY"), "{}", keyless.stderr);
@@ -162,23 +201,53 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
         ("name: x\nmodel: offline:echo\ntools: 3\n", "tools: must be a list of tools"),
         ("name: x\nmodel: offline:echo\ntools: [{name: a, description: x}]\n", "tools[0]: has no source"),
         ("name: x\nmodel: offline:echo\ntools: [{name: a, comand: [x]}]\n", "did you mean `command`?"),
-        ("name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], http: {url: 'https://x.y'}}]\n", "has 2 sources (command, http)"),
+        (
+            "name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], http: {url: 'https://x.y'}}]\n",
+            "has 2 sources (command, http)",
+        ),
         ("name: x\nmodel: offline:echo\ntools: [{name: a, lisp: x}]\n", "`lisp` is no source of tools here"),
         ("name: x\nmodel: offline:echo\ntools: [{name: 'a b', command: [x]}]\n", "1 to 64 letters"),
-        ("name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], parameters: {type: nonsense}}]\n", "is no JSON Schema"),
-        ("name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], signature: '(a :strin) -> :any'}]\n", "signature"),
-        ("name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], timeout: soon}]\n", "must be a duration"),
-        ("name: x\nmodel: offline:echo\ntools: [{name: a, http: {url: 'http://example.org/x'}}]\n", "must be https"),
-        ("name: x\nmodel: offline:echo\ntools: [{name: a, http: {url: 'https://example.org', headers: {A: 'env:NO_SUCH_VARIABLE'}}}]\n", "NO_SUCH_VARIABLE is not set"),
-        ("name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], env: [NO_SUCH_VARIABLE]}]\n", "NO_SUCH_VARIABLE is not set"),
+        (
+            "name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], parameters: {type: nonsense}}]\n",
+            "is no JSON Schema",
+        ),
+        (
+            "name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], signature: '(a :strin) -> :any'}]\n",
+            "signature",
+        ),
+        (
+            "name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], timeout: soon}]\n",
+            "must be a duration",
+        ),
+        (
+            "name: x\nmodel: offline:echo\ntools: [{name: a, http: {url: 'http://example.org/x'}}]\n",
+            "must be https",
+        ),
+        (
+            "name: x\nmodel: offline:echo\ntools: [{name: a, http: {url: 'https://example.org', headers: {A: 'env:NO_SUCH_VARIABLE'}}}]\n",
+            "NO_SUCH_VARIABLE is not set",
+        ),
+        (
+            "name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], env: [NO_SUCH_VARIABLE]}]\n",
+            "NO_SUCH_VARIABLE is not set",
+        ),
         ("name: x\nmodel: offline:echo\nhistory: [{slidding_window: 3}]\n", "sliding_window"),
         ("name: x\nmodel: offline:echo\nreact: {mode: txt}\n", "did you mean `text`?"),
-        ("name: x\nmodel: offline:echo\nreact: {max_iterations: 0}\n", "react.max_iterations: must be a whole number of at least 1"),
-        ("name: x\nmodel: offline:echo\noutput: {fields: {a: string}}\n", "output.fields.a: must be one of text, list"),
+        (
+            "name: x\nmodel: offline:echo\nreact: {max_iterations: 0}\n",
+            "react.max_iterations: must be a whole number of at least 1",
+        ),
+        (
+            "name: x\nmodel: offline:echo\noutput: {fields: {a: string}}\n",
+            "output.fields.a: must be one of text, list",
+        ),
         ("name: x\nmodel: offline:echo\noutput: {}\n", "needs `fields` or `schema`"),
         ("name: x\nmodel: offline:echo\ntool_choice: {name: a}\n", "there is no tool \"a\""),
         ("name: x\nmodel: offline:echo\nlimits: {deadline_s: 1}\n", "must be more than 1 second"),
-        ("name: x\nmodel: offline:echo\nlimits: {cost_usd: -1}\n", "limits.cost_usd: must be a number above 0"),
+        (
+            "name: x\nmodel: offline:echo\nlimits: {cost_usd: -1}\n",
+            "limits.cost_usd: must be a number above 0",
+        ),
         ("name: x\nmodel: offline:echo\nthrottle: {attempts: 0}\n", "throttle.attempts"),
         ("name: x\nmodel: offline:echo\nrepair: maybe\n", "must be one of auto, never"),
         ("name: [x\n", "not valid YAML"),
@@ -191,12 +260,19 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
         assert_eq!(refused.code, 4, "{yaml}: {refused:?}");
         assert!(refused.stderr.contains(says), "{yaml}: {}", refused.stderr);
     }
-    let twice = format!("{HEAD}{tool}  - {{name: a, description: y, command: [false]}}\nunknown: 1\nparallel_tools: 0\n");
+    let twice = format!(
+        "{HEAD}{tool}  - {{name: a, description: y, command: [false]}}\nunknown: 1\nparallel_tools: 0\n"
+    );
     let folder = agent("agent-bad-several", &twice, "- reply: x\n");
     let refused = run(&folder, &["--input", "hi", "--json"]);
     let told = refused.json();
     assert_eq!(told["error"]["problems"].as_array().unwrap().len(), 3, "{told}");
-    assert_eq!(refused.stderr.lines().filter(|line| line.contains("agent.yaml:")).count(), 3, "{}", refused.stderr);
+    assert_eq!(
+        refused.stderr.lines().filter(|line| line.contains("agent.yaml:")).count(),
+        3,
+        "{}",
+        refused.stderr
+    );
     let script = agent("agent-bad-script", HEAD, "- reply: ok\n- repply: x\n");
     let refused = run(&script, &["--input", "hi"]);
     assert_eq!((refused.code, refused.stderr.contains("[1]")), (4, true), "{refused:?}");
@@ -210,7 +286,11 @@ fn killed_in_a_tool_it_goes_on_and_what_must_not_happen_twice_does_not() {
     let script = "- {calls: [{name: once, id: a}, {name: die, id: b}, {name: once, id: c}]}\n";
     let folder = agent("agent-killed", &yaml, script);
     // Kills whoever called it the first time, and works the second.
-    std::fs::write(folder.join("die.sh"), "if [ -e died ]; then echo alive; else : > died; kill -9 $PPID; sleep 5; fi\n").unwrap();
+    std::fs::write(
+        folder.join("die.sh"),
+        "if [ -e died ]; then echo alive; else : > died; kill -9 $PPID; sleep 5; fi\n",
+    )
+    .unwrap();
     std::fs::write(folder.join("once.sh"), "echo \"$SCROLLBACK_CALL_ID\" >> ran\necho ok\n").unwrap();
     let killed = run(&folder, &["--input", "go", "--recipient", "anna"]);
     assert_eq!(killed.code, -1, "{killed:?}");
@@ -219,7 +299,11 @@ fn killed_in_a_tool_it_goes_on_and_what_must_not_happen_twice_does_not() {
     // The lease of a process that is dead is void at once.
     let resumed = run(&folder, &["--resume", "--recipient", "anna", "--json"]);
     assert_eq!(resumed.code, 0, "{resumed:?}");
-    assert_eq!(std::fs::read_to_string(folder.join("ran")).unwrap(), "a\n", "call c may have run, so it is not run again");
+    assert_eq!(
+        std::fs::read_to_string(folder.join("ran")).unwrap(),
+        "a\n",
+        "call c may have run, so it is not run again"
+    );
     assert_eq!(resumed.json()["entries"], 7);
     assert_eq!(scrollback_in(&folder, &["verify", "--json"], b"").json()["ok"], true);
 }
@@ -242,18 +326,35 @@ fn streamed_text_comes_once_and_line_by_line() {
     let script = "- {text: Let me look., calls: [{name: look}]}\n- reply: I have seen it.\n";
     let folder = agent("agent-stream", &yaml, script);
     let streamed = run(&folder, &["--input", "go", "--stream"]);
-    assert_eq!((streamed.code, streamed.stdout.as_str()), (0, "Let me look.\nI have seen it.\n"), "{streamed:?}");
+    assert_eq!(
+        (streamed.code, streamed.stdout.as_str()),
+        (0, "Let me look.\nI have seen it.\n"),
+        "{streamed:?}"
+    );
 }
 
 #[test]
 fn older_turns_are_summarised_by_the_model_that_is_named() {
     let folder = folder("agent-compact");
-    std::fs::write(folder.join("summary.yaml"), "- {expect: {contains: ['question 0', 'at most']}, reply: They greeted.}\n").unwrap();
+    std::fs::write(
+        folder.join("summary.yaml"),
+        "- {expect: {contains: ['question 0', 'at most']}, reply: They greeted.}\n",
+    )
+    .unwrap();
     let turns: Vec<Value> = (0..11)
-        .flat_map(|turn| [json!({ "role": "user", "content": format!("question {turn}") }), json!({ "role": "assistant", "content": "answer" })])
+        .flat_map(|turn| {
+            [
+                json!({ "role": "user", "content": format!("question {turn}") }),
+                json!({ "role": "assistant", "content": "answer" }),
+            ]
+        })
         .collect();
     std::fs::write(folder.join("turns.json"), json!(turns).to_string()).unwrap();
     assert_eq!(scrollback_in(&folder, &["history", "anna", "append", "--file", "turns.json"], b"").code, 0);
-    let done = scrollback_in(&folder, &["history", "anna", "compact", "--model", "offline:script=summary.yaml", "--json"], b"");
+    let done = scrollback_in(
+        &folder,
+        &["history", "anna", "compact", "--model", "offline:script=summary.yaml", "--json"],
+        b"",
+    );
     assert_eq!(done.json()["summary"], "They greeted.", "{done:?}");
 }

@@ -91,8 +91,17 @@ impl Standing {
     fn of(record: &Record) -> Option<Self> {
         let newest = record.slots().iter().rev().find_map(message)?;
         let id = newest.evaluation_id;
-        let entries = record.slots().iter().zip(0..).filter_map(|(slot, at)| Some((message(slot)?, at)));
-        let own: Vec<(&Entry, u64)> = entries.filter(|(entry, _)| entry.evaluation_id == id).collect();
+        // From the end to its first entry: what was said before is no business of it, however long it is.
+        let mut own: Vec<(&Entry, u64)> = Vec::new();
+        for (slot, at) in record.slots().iter().rev().zip((0..record.len() as u64).rev()) {
+            if let Some(entry) = message(slot).filter(|entry| entry.evaluation_id == id) {
+                own.push((entry, at));
+                if entry.sequence == 0 {
+                    break;
+                }
+            }
+        }
+        own.reverse();
         let answered: HashSet<String> = own.iter().filter_map(|(entry, _)| entry.tool_call_id()).collect();
         let calls = own.iter().flat_map(|(entry, _)| entry.open_calls());
         let waiting: VecDeque<Waiting> =

@@ -54,7 +54,10 @@ impl Server {
     /// Answers one request after the other with these, on a free port.
     pub async fn start(replies: Vec<Reply>) -> Self {
         let replies = Mutex::new(VecDeque::from(replies));
-        Server::answering(move |_| replies.lock().unwrap().pop_front().unwrap_or_else(|| Reply::of(500, "no more"))).await
+        Server::answering(move |_| {
+            replies.lock().unwrap().pop_front().unwrap_or_else(|| Reply::of(500, "no more"))
+        })
+        .await
     }
 
     /// Answers every request by what its body says.
@@ -77,7 +80,11 @@ impl Server {
     }
 }
 
-async fn answer(mut stream: TcpStream, reply: &(dyn Fn(&str) -> Reply + Send + Sync), seen: &Mutex<Vec<Seen>>) {
+async fn answer(
+    mut stream: TcpStream,
+    reply: &(dyn Fn(&str) -> Reply + Send + Sync),
+    seen: &Mutex<Vec<Seen>>,
+) {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     let (head, length) = loop {

@@ -7,7 +7,10 @@ mod command;
 mod function;
 mod http;
 mod human;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 mod output;
+mod process;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -77,7 +77,8 @@ impl AgentFile {
         if problems.is_empty() { Ok(agent) } else { Err(problems) }
     }
 
-    /// Sets a runner up as the file says; its provider, clock and listeners stay.
+    /// Sets a runner up as the file says; its provider, clock and listeners stay. Tools of servers come with
+    /// [`Declared::connect`].
     pub fn set_up(&self, runner: &mut Runner, now: Time) {
         runner.manager = Arc::clone(&self.history);
         runner.tools = self.tools.ready.clone();

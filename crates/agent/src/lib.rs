@@ -2,7 +2,8 @@
 //!
 //! - An [`EventBus`] tells what happens; a [`session::Session`] keeps typed state that those events change.
 //! - A [`provider::Provider`] answers requests: over HTTP, or offline for tests and first steps.
-//! - A [`tool::Tool`] does what a model asks for: a Rust function, a command, an HTTP request, a person.
+//! - A [`tool::Tool`] does what a model asks for: a Rust function, a command, an HTTP request, a tool of an MCP server,
+//!   a person.
 //! - A [`runner::Runner`] asks a model, runs what it calls, and records every word in a [`journal::Journal`] before the
 //!   next effect; each request is a curated view of that record.
 //! - A [`react::AgentSession`] thinks, acts and answers, query after query; its [`trajectory`] is a reading of the record.

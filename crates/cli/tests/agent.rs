@@ -320,6 +320,35 @@ fn tools_that_misbehave_are_results() {
     assert_eq!((done.code, done.stdout.as_str()), (0, "survived\n"), "{done:?}");
 }
 
+/// A server that other people wrote: the reference server for times, from PyPI, which `./dev setup` installs.
+#[test]
+fn tools_of_a_published_mcp_server_are_called() {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let server = target.join("venv-sdk/bin/mcp-server-time");
+    if !server.exists() {
+        println!("skipped: mcp-server-time is not installed; run ./dev setup");
+        return;
+    }
+    let yaml = format!(
+        "{HEAD}tools:\n  - {{mcp: {{name: time, command: [{}, --local-timezone, UTC]}}, allow: [convert_time]}}\n",
+        server.display()
+    );
+    let script = "- expect: {tools: [time__convert_time]}\n  calls: [{name: time__convert_time, arguments: {source_timezone: UTC, time: '12:00', target_timezone: Asia/Kolkata}}, {name: time__convert_time, arguments: {source_timezone: Nowhere/Land, time: '12:00', target_timezone: UTC}}]\n\
+                  - expect: {contains: ['17:30', 'Nowhere/Land'], roles: [system, user, assistant, tool, tool]}\n  reply: half past five\n";
+    let folder = agent("agent-mcp", &yaml, script);
+    let done = run(&folder, &["--input", "When is noon in Kolkata?", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(done.json()["tools"], json!([{ "name": "time__convert_time", "calls": 2, "errors": 1 }]));
+    let unknown =
+        format!("{HEAD}tools: [{{mcp: {{name: time, command: [{}]}}, allow: [tell]}}]\n", server.display());
+    let folder = agent("agent-mcp-unknown", &unknown, script);
+    let refused = run(&folder, &["--input", "x"]);
+    assert!(refused.code == 1 && refused.stderr.contains("convert_time"), "{refused:?}");
+    let gone = format!("{HEAD}tools: [{{mcp: {{name: gone, command: [no-such-server]}}}}]\n");
+    let refused = run(&agent("agent-mcp-gone", &gone, script), &["--input", "x", "--json"]);
+    assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!("mcp_server")), "{refused:?}");
+}
+
 #[test]
 fn streamed_text_comes_once_and_line_by_line() {
     let yaml = format!("{HEAD}tools: [{{name: look, description: x, command: [echo, seen]}}]\n");

@@ -1,21 +1,14 @@
-//! Tools that are commands: no shell, a clean environment, and no child left behind.
+//! Tools that are commands.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Stdio;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use super::output::Kept;
+use super::process::{Group, KEPT_ERROR, SHOWN_ERROR, ending, program};
 use super::{Call, Outcome, Output, Spec, Tool};
 use crate::effects::Pending;
-
-/// What a command inherits of the environment; everything else it must list.
-const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
-/// How much of its standard error a failed command shows.
-const SHOWN_ERROR: usize = 2_000;
 
 /// A tool that runs a command. Its arguments come as JSON on standard input, and inside the command line where it has
 /// `{name}`; each part of the command line stays one argument, whatever is put into it.
@@ -37,28 +30,14 @@ impl Command {
 
     async fn run(&self, call: Call) -> Outcome {
         let argv: Vec<String> = self.argv.iter().map(|part| fill(part, &call.arguments)).collect();
-        let Some((program, rest)) = argv.split_first() else {
+        let Some((name, rest)) = argv.split_first() else {
             return Outcome::Failed("the tool has no command".into());
         };
-        let inherited = INHERITED.iter().copied().chain(self.env.iter().map(String::as_str));
-        let environment: Vec<(&str, OsString)> =
-            inherited.filter_map(|name| Some((name, std::env::var_os(name)?))).collect();
-        let started = tokio::process::Command::new(program)
-            .args(rest)
-            .current_dir(&self.folder)
-            .env_clear()
-            .envs(environment)
-            .env("SCROLLBACK_CALL_ID", &call.id)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Its children are in its group, so that they end with it.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn();
+        let started =
+            program(name, rest, &self.folder, &self.env).env("SCROLLBACK_CALL_ID", &call.id).spawn();
         let mut child = match started {
             Ok(child) => child,
-            Err(error) => return Outcome::Failed(format!("{program:?} cannot be started: {error}")),
+            Err(error) => return Outcome::Failed(format!("{name:?} cannot be started: {error}")),
         };
         let group = Group(child.id());
         let input = Value::Object(call.arguments).to_string();
@@ -71,19 +50,12 @@ impl Command {
             drop(stdin.take());
         };
         let (out, err) = (child.stdout.take(), child.stderr.take());
-        let (max, shown) = (self.spec.max_output, SHOWN_ERROR * 4);
-        let ((), out, err, status) = tokio::join!(feed, read(out, max), read(err, shown), child.wait());
+        let max = self.spec.max_output;
+        let ((), out, err, status) = tokio::join!(feed, read(out, max), read(err, KEPT_ERROR), child.wait());
         drop(group);
         match status {
             Ok(status) if status.success() => Outcome::Done(Output::Text(out.into_text())),
-            Ok(status) => {
-                let how = match status.code() {
-                    Some(code) => format!("exit code {code}"),
-                    None => "it was killed".into(),
-                };
-                let said = err.end(SHOWN_ERROR);
-                Outcome::Failed(if said.is_empty() { how } else { format!("{how}: {said}") })
-            }
+            Ok(status) => Outcome::Failed(ending(status, &err.end(SHOWN_ERROR))),
             Err(error) => Outcome::Failed(format!("the command was lost: {error}")),
         }
     }
@@ -96,19 +68,6 @@ impl Tool for Command {
 
     fn call(&self, call: Call) -> Pending<'_, Outcome> {
         Box::pin(self.run(call))
-    }
-}
-
-/// A process group that is killed when nobody waits for it any more.
-struct Group(Option<u32>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let pid = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // Whatever is left of the group; mostly nothing.
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
     }
 }
 

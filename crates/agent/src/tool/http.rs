@@ -1,14 +1,14 @@
 //! Tools that are HTTP requests.
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Url};
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method};
 use serde_json::{Map, Value};
 
 use super::command::fill_with;
 use super::output::Kept;
 use super::{Call, Outcome, Output, Spec, Tool};
 use crate::effects::Pending;
-use crate::net::{client, innermost, is_local};
+use crate::net::{Follow, client, headers, innermost, safe_url, within};
 
 /// A request with places for arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,41 +30,17 @@ pub struct HttpTool {
     headers: HeaderMap,
 }
 
-/// How often a request may be sent on; more is a circle.
-const REDIRECTS: usize = 5;
-
 impl HttpTool {
     /// A tool of a request; what is wrong with it otherwise.
     pub fn new(spec: Spec, call: &HttpCall) -> Result<Self, String> {
         let method = Method::from_bytes(call.method.as_bytes())
             .map_err(|_| format!("{:?} is no HTTP method", call.method))?;
-        let url = Url::parse(&call.url.replace(['{', '}'], "")).map_err(|error| error.to_string())?;
-        if url.scheme() != "https" && !(url.scheme() == "http" && is_local(&url)) {
-            return Err("must be https, unless it is on this machine".into());
-        }
+        let url = safe_url(&call.url.replace(['{', '}'], ""))?;
         if call.url.split('/').nth(2).is_some_and(|host| host.contains('{')) {
             return Err("arguments must not decide the host".into());
         }
-        let mut headers = HeaderMap::new();
-        for (name, value) in &call.headers {
-            let name =
-                HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is no header"))?;
-            let mut value =
-                HeaderValue::from_str(value).map_err(|_| format!("the value of {name} is no header"))?;
-            value.set_sensitive(true);
-            headers.insert(name, value);
-        }
-        let home = url.host_str().map(str::to_string);
-        let redirects = reqwest::redirect::Policy::custom(move |attempt| {
-            if attempt.url().host_str() != home.as_deref() {
-                attempt.error("a redirect to another host")
-            } else if attempt.previous().len() > REDIRECTS {
-                attempt.error("too many redirects")
-            } else {
-                attempt.follow()
-            }
-        });
-        let client = client(redirects).map_err(|error| error.to_string())?;
+        let headers = headers(&call.headers)?;
+        let client = client(within(&url, Follow::All)).map_err(|error| error.to_string())?;
         Ok(HttpTool { spec, client, method, url: call.url.clone(), headers })
     }
 

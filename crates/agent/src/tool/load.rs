@@ -1,51 +1,31 @@
 //! Tools as files declare them: one list, one set of sources, for agents, sub-agents and flows.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use scrollback_core::nearest::nearest;
 use scrollback_lisp::{Base, Signature, Type};
 use serde_json::{Map, Value, json};
 
-use super::{Command, Effects, HttpCall, HttpTool, Human, Spec, Tool, Toolbox};
+use super::mcp::{McpError, McpServer, Reach, connect};
+use super::{BadTool, Command, Effects, HttpCall, HttpTool, Human, Spec, Tool, Toolbox};
 use crate::document::{Fields, Node, Problem};
 use crate::provider::Environment;
 
 /// The tools that a file declares.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Declared {
     /// Those that are ready to be called.
     pub ready: Toolbox,
     /// Servers that have to be asked what tools they have.
-    pub servers: Vec<McpDeclared>,
+    pub servers: Vec<McpServer>,
 }
 
 /// One of them.
 enum One {
     Ready(Arc<dyn Tool>),
-    Server(McpDeclared),
-}
-
-/// An MCP server that a file declares.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct McpDeclared {
-    /// What its tools' names begin with.
-    pub name: String,
-    /// The program and its arguments.
-    pub command: Option<Vec<String>>,
-    /// Where it is reached.
-    pub url: Option<String>,
-    /// Headers sent with every request, values as they are sent.
-    pub headers: Vec<(String, String)>,
-    /// The tools to offer; all of them if none are named.
-    pub allow: Option<Vec<String>>,
-    /// Variables a command gets beside the usual three.
-    pub env: Vec<String>,
-    /// Where a command runs.
-    pub folder: PathBuf,
-    /// How long a call may take.
-    pub timeout: Option<Duration>,
+    Server(McpServer),
 }
 
 /// Where tools are declared.
@@ -250,7 +230,7 @@ fn check_variables(fields: &mut Fields<'_, '_>, env: &[String], place: &Place) {
     }
 }
 
-fn mcp(fields: &mut Fields<'_, '_>, named: Option<&str>, place: &Place) -> Option<McpDeclared> {
+fn mcp(fields: &mut Fields<'_, '_>, named: Option<&str>, place: &Place) -> Option<McpServer> {
     let allow = fields.texts("allow");
     let timeout = fields.duration("timeout");
     let env = fields.texts("env").unwrap_or_default();
@@ -265,16 +245,61 @@ fn mcp(fields: &mut Fields<'_, '_>, named: Option<&str>, place: &Place) -> Optio
     let command = inner.texts("command");
     let url = inner.text("url");
     let headers = headers(&mut inner, place);
-    match (&command, &url) {
-        (None, None) => inner.problem("", "needs `command` or `url`"),
-        (Some(_), Some(_)) => inner.problem("", "has `command` and `url`; keep one"),
-        (Some(command), None) if command.is_empty() => inner.problem("command", "needs a program"),
-        _ => {}
-    }
+    let reach = match (command, url) {
+        (None, None) => {
+            inner.problem("", "needs `command` or `url`");
+            None
+        }
+        (Some(_), Some(_)) => {
+            inner.problem("", "has `command` and `url`; keep one");
+            None
+        }
+        (Some(command), None) => {
+            if command.is_empty() {
+                inner.problem("command", "needs a program, then its arguments");
+            }
+            Some(Reach::Command(command))
+        }
+        (None, Some(url)) => Some(Reach::Http { url, headers }),
+    };
     inner.end();
-    let folder = place.folder.clone();
-    Some(McpDeclared { name: name?, command, url, headers, allow, env, folder, timeout })
+    let usual = McpServer::new(name?, reach?);
+    let timeout = timeout.unwrap_or(usual.timeout);
+    Some(McpServer { allow, env, folder: place.folder.clone(), timeout, ..usual })
 }
+
+impl Declared {
+    /// All tools, those of servers included: each server is started or reached, and asked what it has.
+    pub async fn connect(self) -> Result<Toolbox, NotConnected> {
+        let mut tools = self.ready;
+        for server in self.servers {
+            for tool in connect(server).await.map_err(NotConnected::Server)? {
+                tools.add(tool).map_err(NotConnected::Tool)?;
+            }
+        }
+        Ok(tools)
+    }
+}
+
+/// Why the tools of a server cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotConnected {
+    /// The server does not start, does not answer, or lacks a tool.
+    Server(McpError),
+    /// One of its tools cannot be offered.
+    Tool(BadTool),
+}
+
+impl fmt::Display for NotConnected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotConnected::Server(error) => error.fmt(f),
+            NotConnected::Tool(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NotConnected {}
 
 /// The JSON Schema of a signature's parameters.
 pub(crate) fn schema_of(parameters: &[(String, Type)]) -> Value {

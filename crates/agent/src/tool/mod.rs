@@ -8,7 +8,9 @@ mod function;
 mod http;
 mod human;
 pub mod load;
+pub mod mcp;
 mod output;
+mod process;
 
 use std::collections::BTreeMap;
 use std::fmt;

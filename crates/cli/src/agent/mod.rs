@@ -60,6 +60,11 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
     }
     on_interrupt(&runner.stop);
     block_on(async {
+        runner.tools = file
+            .tools
+            .connect()
+            .await
+            .map_err(|error| Failure::new(FAILED, "mcp_server", format!("{error}")))?;
         let journal = journal(args, &setup).await?;
         let session = AgentSession::new(&*file.name, file.system, runner, file.react, journal);
         let result = if args.resume {

@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
+use scrollback_agent::event::PromptRendered;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::Scripted;
 use scrollback_agent::provider::script::Script;
 use scrollback_agent::runner::{Ended, Prompt, Runner};
+use scrollback_agent::session::{Item, Kind, Session, SessionStart, append_unique};
 use scrollback_agent::tool::tool;
-use scrollback_core::Record;
 use scrollback_core::manager::{Passthrough, SharedManager, parse};
 use scrollback_core::model::ModelName;
+use scrollback_core::{CurationContext, CurationError, HistoryManager, Record, View};
 use serde_json::{Value, json};
 
 /// A manager, and what the last request of five queries with a tool exchange each must look like under it.
@@ -100,4 +102,52 @@ async fn without_curation_every_case_fails() {
         }
     }
     assert!(failed >= 10, "{failed}");
+}
+
+/// A manager of an application: it keeps what the session says matters.
+struct OnlyTopics;
+
+#[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Topic(String);
+
+impl Item for Topic {
+    const NAME: &'static str = "Topic";
+    const KIND: Kind = Kind::State;
+}
+
+impl HistoryManager for OnlyTopics {
+    fn name(&self) -> &'static str {
+        "only_topics"
+    }
+
+    fn curate<'r>(&self, mut view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError> {
+        let topics = cx.session::<Session>().map(Session::select_all::<Topic>).unwrap_or_default();
+        let matters = |item: &scrollback_core::Item| {
+            let text = item.entry.content().unwrap_or_default();
+            topics.iter().any(|topic| text.contains(&topic.0))
+        };
+        view.retain(self.name(), |group| group.iter().any(matters));
+        Ok(view)
+    }
+}
+
+#[tokio::test]
+async fn a_manager_of_the_application_reads_its_session() {
+    let script = Script::parse(
+        "- reply: about cats\n- reply: about dogs\n- expect: {contains: [cats, birds], absent: [dogs]}\n  reply: about birds\n",
+    );
+    let script = script.unwrap_or_else(|problems| panic!("{problems:?}"));
+    let model = ModelName::parse("offline:script=test").unwrap();
+    let mut runner = Runner::new(Arc::new(Scripted::new(model, Arc::new(script))));
+    let session =
+        Session::new(&runner.bus, SessionStart { id: "s".into(), ..SessionStart::default() }).unwrap();
+    session.register::<PromptRendered, Topic>(|topics, _, _| Ok(append_unique(topics, Topic("cats".into()))));
+    runner.session = Some(session);
+    runner.manager = Arc::new(OnlyTopics);
+    let mut journal = Journal::memory(Record::new());
+    for user in ["tell me of cats", "tell me of dogs", "tell me of birds"] {
+        let prompt = Prompt { name: "test".into(), user: user.into(), ..Prompt::default() };
+        let done = runner.run(&mut journal, &prompt).await;
+        assert!(matches!(done.ended, Ended::Replied { .. }), "{:?}", done.ended);
+    }
 }

@@ -87,7 +87,9 @@ async fn stopped_after_any_entry_it_ends_with_the_same_record_and_no_call_runs_t
         let mut journal = reopened(&store, &id).await;
         assert_eq!(said(journal.record()), expected[..journal.record().len()], "{after}");
         if after == 1 {
-            // Only the instructions are there: the task was never recorded, and nothing can be gone on with.
+            // Only the instructions are there: nothing was asked yet, and nothing can be gone on with.
+            let refused = runner.resume(&mut journal, &prompt(), None).await.unwrap_err();
+            assert_eq!(refused.code(), "nothing_to_resume");
             continue;
         }
         let done = runner.resume(&mut journal, &prompt(), None).await.unwrap();

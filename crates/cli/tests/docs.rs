@@ -126,8 +126,9 @@ fn all_rust_is_part_of_an_example() {
     let flat = |text: &str| {
         text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
     };
-    let examples: Vec<String> = std::fs::read_dir(repository("crates/core/examples"))
-        .unwrap()
+    let examples: Vec<String> = ["crates/core/examples", "crates/agent/examples"]
+        .into_iter()
+        .flat_map(|folder| std::fs::read_dir(repository(folder)).unwrap())
         .map(|entry| flat(&std::fs::read_to_string(entry.unwrap().path()).unwrap()))
         .collect();
     let mut found = 0;
@@ -136,7 +137,7 @@ fn all_rust_is_part_of_an_example() {
             let code = flat(&lines.join("\n"));
             assert!(
                 examples.iter().any(|example| example.contains(&code)),
-                "{}:{at}: no example in crates/core/examples has this code",
+                "{}:{at}: no example of the crates has this code",
                 path.display()
             );
             found += 1;

@@ -1,7 +1,8 @@
 //! What a manager may know beside the record: the caller's wishes, the model, the tools on offer.
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -127,6 +128,8 @@ pub struct CurationContext {
     pub summaries: Summaries,
     /// The wire the view will be sent on, where it is known: budgets leave room for what some wires put in front.
     pub wire: Option<Wire>,
+    /// State of the caller's that managers of its own read, such as an agent's session.
+    pub session: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Default for CurationContext {
@@ -143,11 +146,17 @@ impl Default for CurationContext {
             scope: None,
             summaries: Summaries::Recorded,
             wire: None,
+            session: None,
         }
     }
 }
 
 impl CurationContext {
+    /// The caller's state, if it is of that type.
+    pub fn session<T: Any>(&self) -> Option<&T> {
+        self.session.as_ref()?.downcast_ref()
+    }
+
     /// The defaults for a model: its tokenizer counts.
     pub fn for_model(model: Option<ModelName>) -> Self {
         CurationContext { counter: Counter::for_model(model.as_ref()), model, ..CurationContext::default() }

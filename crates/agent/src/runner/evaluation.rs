@@ -95,6 +95,8 @@ impl<'r> Evaluation<'r> {
         cx.wire = Some(info.wire);
         cx.unfinished = runner.unfinished;
         cx.windows = runner.catalog.windows();
+        cx.session =
+            runner.session.clone().map(|session| -> Arc<dyn std::any::Any + Send + Sync> { session });
         let manager = Observed { inner: Arc::clone(&runner.manager), prompt_name: Some(prompt.name.clone()) };
         Evaluation {
             id: new_evaluation(),

@@ -84,7 +84,8 @@ struct Standing {
     next_sequence: u64,
     /// Its calls that have no result, in call order.
     waiting: VecDeque<Waiting>,
-    replied: bool,
+    /// Whether it has its task, and not yet its reply.
+    open: bool,
 }
 
 impl Standing {
@@ -110,8 +111,9 @@ impl Standing {
         let whole = last.status() == scrollback_core::Status::Complete;
         let thought = last.meta.as_ref().is_some_and(|meta| meta.step.is_some());
         let replied = last.role == Role::Assistant && whole && !thought && last.open_calls().next().is_none();
+        let asked = own.iter().any(|(entry, _)| entry.role == Role::User);
         let (first, next_sequence) = (own.first()?.1, newest.sequence + 1);
-        Some(Standing { id, first, next_sequence, waiting, replied })
+        Some(Standing { id, first, next_sequence, waiting, open: asked && !replied })
     }
 }
 
@@ -132,9 +134,9 @@ impl<'r> Evaluation<'r> {
     ) -> Result<Self, CannotResume> {
         use CannotResumeKind::{AnswerMissing, NothingToResume, PromptChanged};
         let mut evaluation = Evaluation::new(runner, journal, prompt);
-        let standing = Standing::of(evaluation.journal.record()).filter(|standing| !standing.replied);
+        let standing = Standing::of(evaluation.journal.record()).filter(|standing| standing.open);
         let Some(standing) = standing else {
-            let message = "nothing to resume: the newest evaluation has its reply";
+            let message = "nothing to resume: nothing was asked that has no reply";
             return Err(CannotResume::new(NothingToResume, message));
         };
         evaluation.id = standing.id;

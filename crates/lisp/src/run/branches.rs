@@ -38,11 +38,10 @@ impl Machine {
         for (at, function) in functions.iter().enumerate() {
             match function {
                 Value::Function(function) => {
-                    let proto = function.as_closure().map(crate::value::Closure::proto);
-                    if let Some(proto) = proto.filter(|proto| proto.arity_for(0).is_none()) {
-                        let name = proto.name.as_deref().unwrap_or("the function");
-                        let message =
-                            format!("pcalls calls without arguments; {name} expects {}", proto.expected());
+                    if let Some(closure) = function.as_closure()
+                        && closure.arity_for(0).is_none()
+                    {
+                        let message = format!("pcalls calls without arguments; {}", closure.expects());
                         return fault(Reason::ArityMismatch, message);
                     }
                 }

@@ -22,17 +22,17 @@ impl Machine {
         base: usize,
         proto: u32,
     ) -> Result<Value, Fault> {
-        let sources = &closure.unit.proto(proto).captures;
+        let sources = closure.unit.captures(closure.unit.proto(proto));
         self.context.meter.reserve(super::context::FUNCTION_BYTES + 16 * sources.len())?;
         let mut captures = Vec::with_capacity(sources.len());
-        for source in sources {
-            captures.push(match source {
-                Source::Local(slot) => local(fiber, base, *slot).clone(),
+        for capture in sources {
+            captures.push(match capture.source {
+                Source::Local(slot) => local(fiber, base, slot).clone(),
                 Source::Capture(index) => {
-                    closure.captures.get(usize::from(*index)).cloned().unwrap_or_default()
+                    closure.captures.get(usize::from(index)).cloned().unwrap_or_default()
                 }
                 Source::SelfFn => Value::Function(Arc::clone(function)),
-                Source::Sibling(proto) => self.sibling(closure, *proto)?,
+                Source::Sibling(proto) => self.sibling(closure, proto)?,
             });
         }
         let closure = Closure { unit: Arc::clone(&closure.unit), proto, captures: captures.into() };
@@ -60,11 +60,8 @@ impl Machine {
         record: u32,
     ) -> Result<(), Fault> {
         let Some(closure) = function.as_closure() else { return Ok(()) };
-        let proto = closure.proto();
-        let Some((which, arity)) = proto.arity_for(count) else {
-            let name = proto.name.as_deref().unwrap_or("the function");
-            let message = format!("{name} expects {}, got {count}", proto.expected());
-            return fault(Reason::ArityMismatch, message);
+        let Some((which, arity)) = closure.arity_for(count) else {
+            return fault(Reason::ArityMismatch, format!("{}, got {count}", closure.expects()));
         };
         self.check_depth(fiber)?;
         let required = usize::from(arity.required);

@@ -74,8 +74,9 @@ impl Machine {
         let Some(Frame::Code(frame)) = fiber.frames.last() else { return Ok(None) };
         let (mut pc, base, links, arity) = (frame.pc, frame.base, frame.links, frame.arity);
         let Some(closure) = function.as_closure() else { return Ok(None) };
-        let Some(arity) = closure.proto().arities.get(arity as usize) else { return Ok(None) };
-        let code = arity.code.as_slice();
+        let unit = &*closure.unit;
+        let Some(arity) = unit.arities(closure.proto()).get(arity as usize) else { return Ok(None) };
+        let code = unit.code(arity);
         loop {
             let Some(&op) = code.get(pc) else {
                 return fault(Reason::RuntimeError, "the program ran past its end");
@@ -91,8 +92,7 @@ impl Machine {
                 Ok(Flow::Frames) => return Ok(None),
                 Ok(Flow::Stop(stop)) => return Ok(Some(stop)),
                 Err(error) => {
-                    let span = arity.spans.get(pc - 1).copied().unwrap_or_default();
-                    return Err(closure.unit.locate(error, span));
+                    return Err(unit.locate(error, unit.span(arity, pc - 1)));
                 }
             }
         }
@@ -213,6 +213,21 @@ impl Machine {
                         *top = result;
                     }
                 } else {
+                    save(fiber, pc);
+                    return self.call_global(fiber, links, name, 2, false).map(flow);
+                }
+            }
+            Op::BinaryOfLocals { quick, left, right, name } => {
+                self.context.meter.charge(2)?;
+                let result = match (local(fiber, base, left), local(fiber, base, right)) {
+                    (Value::Int(a), Value::Int(b)) if !self.shadowed => integers(quick, *a, *b),
+                    _ => None,
+                };
+                if let Some(result) = result {
+                    fiber.stack.push(result);
+                } else {
+                    let both = [left, right].map(|slot| local(fiber, base, slot).clone());
+                    fiber.stack.extend(both);
                     save(fiber, pc);
                     return self.call_global(fiber, links, name, 2, false).map(flow);
                 }
@@ -545,9 +560,9 @@ pub(super) fn at_frame(fiber: &Fiber, error: Fault) -> Fault {
     });
     match code.and_then(|frame| Some((frame, frame.function.as_ref()?.as_closure()?))) {
         Some((frame, closure)) => {
-            let arity = closure.proto().arities.get(frame.arity as usize);
-            let span = arity.and_then(|arity| arity.spans.get(frame.pc.saturating_sub(1)));
-            closure.unit.locate(error, span.copied().unwrap_or_default())
+            let arity = closure.unit.arities(closure.proto()).get(frame.arity as usize);
+            let span = arity.map(|arity| closure.unit.span(arity, frame.pc.saturating_sub(1)));
+            closure.unit.locate(error, span.unwrap_or_default())
         }
         None => error,
     }

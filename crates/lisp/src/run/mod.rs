@@ -143,7 +143,7 @@ impl Machine {
         let links = self.links_of(unit);
         let mut fiber = Fiber::new(Arc::new(Vec::with_capacity(self.base.len())), 0);
         let main = unit.proto(unit.main);
-        let slots = main.arities.first().map_or(0, |arity| arity.slots);
+        let slots = unit.arities(main).first().map_or(0, |arity| arity.slots);
         fiber.stack.reserve(usize::from(slots) + 16);
         fiber.frames.reserve(8);
         fiber.stack.resize_with(usize::from(slots), Value::default);

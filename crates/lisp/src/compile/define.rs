@@ -90,7 +90,7 @@ impl Compiler<'_> {
         let written = Written::Body(Span { start, end: span.end });
         let define = self.definition(name, doc, true);
         self.tasks.push(Task::Emit(define, span));
-        self.function(Parts { self_name: None, shown: Some(name), arities, written, span })
+        self.function(&Parts { self_name: None, shown: Some(name), arities, written, span })
     }
 
     /// `(var x)` and `#'x`.

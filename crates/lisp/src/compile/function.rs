@@ -80,7 +80,7 @@ impl Compiler<'_> {
         let rest = arguments.skip(usize::from(name.is_some()));
         let arities = self.arities(id, rest, FN_SHAPE)?;
         let span = self.forms.span(id);
-        self.function(Parts { self_name: name, shown: name, arities, written: Written::Whole, span })
+        self.function(&Parts { self_name: name, shown: name, arities, written: Written::Whole, span })
     }
 
     /// The arities of a function, from what follows its name; a docstring may stand before the parameters.
@@ -105,10 +105,10 @@ impl Compiler<'_> {
     }
 
     /// Compiles a function and pushes a closure of it.
-    pub(super) fn function(&mut self, parts: Parts) -> Result<(), Fault> {
+    pub(super) fn function(&mut self, parts: &Parts) -> Result<(), Fault> {
         let (proto, group, span) = (self.reserve_proto(), self.reserve_captures(), parts.span);
         let from = self.tasks.len();
-        self.add_member(&parts, proto, group, Vec::new())?;
+        self.add_member(parts, proto, group, Vec::new())?;
         self.tasks.push(Task::Emit(Op::Closure(proto), span));
         self.turn(from);
         Ok(())

@@ -22,7 +22,7 @@ pub(crate) use op::{Op, Quick};
 use scope::{Body, Captures, FnContext, Resolved, resolve};
 pub(crate) use special::{is_special, special_forms};
 use unit::Code;
-pub(crate) use unit::{Arity, Capture, Definition, Name, Proto, Source, Space, Unit, Written};
+pub(crate) use unit::{Arity, Definition, Name, Proto, Source, Space, Unit, Written};
 
 use crate::builtin;
 use crate::error::{Error, Fault, Reason};
@@ -35,15 +35,15 @@ pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
     let mut compiler = Compiler {
         source,
         forms,
-        tasks: Vec::new(),
+        tasks: Vec::with_capacity(64),
         function: FnContext::default(),
         outer: Vec::new(),
         spare: Vec::new(),
         captures: vec![Captures::default()],
-        code: Code::default(),
+        code: Code::for_source(source.len()),
         protos: vec![None],
-        names: Vec::new(),
-        known: Vec::new(),
+        names: Vec::with_capacity(16),
+        known: Vec::with_capacity(32),
         globals: Vec::new(),
         defs: Vec::new(),
         lambda: None,

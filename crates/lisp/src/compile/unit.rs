@@ -62,13 +62,25 @@ pub(crate) struct Definition {
 }
 
 /// The instructions of all functions one after the other, with what belongs to them.
-#[derive(Default)]
 pub(crate) struct Code {
     pub(super) ops: Vec<Op>,
     /// The form each instruction comes from.
     pub(super) spans: Vec<Span>,
     pub(super) arities: Vec<Arity>,
     pub(super) captures: Vec<Capture>,
+}
+
+impl Code {
+    /// With room for the code of a source of so many bytes.
+    pub(super) fn for_source(bytes: usize) -> Self {
+        let room = bytes / 4 + 8;
+        Code {
+            ops: Vec::with_capacity(room),
+            spans: Vec::with_capacity(room),
+            arities: Vec::new(),
+            captures: Vec::new(),
+        }
+    }
 }
 
 /// A part of one of these lists.

@@ -65,7 +65,6 @@ struct Node {
 }
 
 /// All forms of a program.
-#[derive(Default)]
 pub(crate) struct Forms<'s> {
     all: Vec<Node>,
     items: Vec<FormId>,
@@ -76,7 +75,18 @@ pub(crate) struct Forms<'s> {
     pub(crate) top: Items,
 }
 
-impl<'s> Forms<'s> {
+impl Forms<'_> {
+    /// With room for the forms of a source of so many bytes.
+    pub(super) fn for_source(bytes: usize) -> Self {
+        Forms {
+            all: Vec::with_capacity(bytes / 2 + 8),
+            items: Vec::with_capacity(bytes / 2 + 8),
+            constants: Vec::with_capacity(bytes / 16 + 8),
+            symbols: Symbols::default(),
+            top: Items::default(),
+        }
+    }
+
     pub(crate) fn add(&mut self, form: Form, span: Span) -> FormId {
         let constant = match form {
             Form::Literal(_) => true,

@@ -77,9 +77,9 @@ pub(crate) fn read(source: &str) -> Result<Forms<'_>, Fault> {
     }
     let mut reader = Reader {
         source,
-        forms: Forms::default(),
-        open: Vec::new(),
-        waiting: Vec::new(),
+        forms: Forms::for_source(source.len()),
+        open: Vec::with_capacity(16),
+        waiting: Vec::with_capacity(64),
         keywords: Vec::new(),
     };
     let mut tokens = Tokens::new(source);
@@ -122,38 +122,25 @@ struct Reader<'s> {
 
 impl<'s> Reader<'s> {
     fn take(&mut self, token: Token<'s>, at: usize, end: usize) -> Result<(), Fault> {
-        match token {
-            Token::Open(bracket) => self.start(
-                match bracket {
+        let form = match token {
+            Token::Open(bracket) => {
+                let opener = match bracket {
                     Bracket::Round => Opener::List,
                     Bracket::Square => Opener::Vector,
                     Bracket::Curly => Opener::Map,
                     Bracket::HashRound => Opener::Lambda,
                     Bracket::HashCurly => Opener::Set,
-                },
-                at,
-            ),
-            Token::Quote => self.start(Opener::Quote, at),
-            Token::VarQuote => self.start(Opener::VarQuote, at),
-            Token::Discard => self.start(Opener::Discard, at),
-            Token::Close(close) => self.close(close, at, end),
-            Token::Literal(value) => {
-                let constant = self.forms.constant(value);
-                self.leaf(Form::Literal(constant), at, end)
+                };
+                return self.start(opener, at);
             }
-            Token::Keyword(text) => {
-                let constant = self.keyword(text);
-                self.leaf(Form::Literal(constant), at, end)
-            }
-            Token::Symbol(name) => {
-                let symbol = self.forms.symbols.intern(name.into());
-                self.leaf(Form::Symbol(symbol), at, end)
-            }
-        }
-    }
-
-    /// A form without parts.
-    fn leaf(&mut self, form: Form, at: usize, end: usize) -> Result<(), Fault> {
+            Token::Quote => return self.start(Opener::Quote, at),
+            Token::VarQuote => return self.start(Opener::VarQuote, at),
+            Token::Discard => return self.start(Opener::Discard, at),
+            Token::Close(close) => return self.close(close, at, end),
+            Token::Literal(value) => Form::Literal(self.forms.constant(value)),
+            Token::Keyword(text) => Form::Literal(self.keyword(text)),
+            Token::Symbol(name) => Form::Symbol(self.forms.symbols.intern(name.into())),
+        };
         let id = self.forms.add(form, Span::new(at, end));
         self.complete(id);
         Ok(())

@@ -18,6 +18,9 @@ impl Symbol {
 /// Names met lately, by a few of their bytes.
 const RECENT: usize = 128;
 
+/// Names that are found by looking at all of them; beyond that they are hashed.
+const FEW: usize = 24;
+
 /// All names of a program.
 pub(crate) struct Symbols<'s> {
     names: Vec<Name<'s>>,
@@ -46,19 +49,32 @@ impl<'s> Symbols<'s> {
         {
             return *symbol;
         }
-        let symbol = match self.numbers.get(&name) {
-            Some(symbol) => *symbol,
-            None => {
-                let symbol = Symbol(self.names.len() as u32);
-                self.names.push(Name { text: name.clone(), shared: None });
-                self.numbers.insert(name, symbol);
-                symbol
+        let symbol = if let Some(symbol) = self.find(&name) {
+            symbol
+        } else {
+            let symbol = Symbol(self.names.len() as u32);
+            if self.names.len() >= FEW {
+                self.numbers.insert(name.clone(), symbol);
             }
+            self.names.push(Name { text: name, shared: None });
+            symbol
         };
         if let Some(recent) = self.recent.get_mut(place) {
             *recent = Some(symbol);
         }
         symbol
+    }
+
+    fn find(&mut self, name: &str) -> Option<Symbol> {
+        if self.names.len() < FEW {
+            let at = self.names.iter().position(|known| known.text == name);
+            return at.map(|at| Symbol(at as u32));
+        }
+        if self.numbers.is_empty() {
+            let known = (0..).zip(&self.names).map(|(at, name)| (name.text.clone(), Symbol(at)));
+            self.numbers = known.collect();
+        }
+        self.numbers.get(name).copied()
     }
 
     pub(crate) fn text(&self, symbol: Symbol) -> &str {

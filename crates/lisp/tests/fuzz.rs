@@ -6,15 +6,7 @@
 mod bodies;
 mod support;
 
-/// A small generator of numbers, so that every run tries the same.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit.max(1)
-    }
-}
+use support::Numbers;
 
 /// How many programs are tried: so many on every test run, more when a trial asks for it.
 #[allow(clippy::disallowed_methods)] // the crate reads no environment; its trial does

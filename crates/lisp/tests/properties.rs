@@ -9,44 +9,27 @@ use std::sync::Arc;
 
 use num_bigint::BigInt;
 use scrollback_lisp::{Env, Job, Outcome, Program, Tool, Value};
+use support::Numbers;
 
-/// A small generator of numbers, so that every run tries the same.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 ^ (self.0 >> 29)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 11) % limit
-    }
-
-    fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
-        &choices[self.below(choices.len() as u64) as usize]
-    }
-
-    /// An integer near a limit of 64 bits, near zero, or of up to 200 bits.
-    fn integer(&mut self) -> BigInt {
-        let edges = [
-            BigInt::from(i64::MIN),
-            BigInt::from(i64::MAX),
-            BigInt::from(u64::MAX),
-            BigInt::from(i32::MIN),
-            BigInt::from(0),
-            BigInt::from(i128::MAX),
-        ];
-        let small = BigInt::from(self.below(7) as i64 - 3);
-        match self.below(4) {
-            0 | 1 => self.one_of(&edges).clone() + small,
-            2 => BigInt::from(self.next() as i64 >> self.below(64)),
-            _ => {
-                let bits = self.below(200);
-                let mut n = BigInt::from(1) << bits;
-                n += BigInt::from(self.next());
-                if self.below(2) == 0 { -n } else { n }
-            }
+/// An integer near a limit of 64 bits, near zero, or of up to 200 bits.
+fn integer(numbers: &mut Numbers) -> BigInt {
+    let edges = [
+        BigInt::from(i64::MIN),
+        BigInt::from(i64::MAX),
+        BigInt::from(u64::MAX),
+        BigInt::from(i32::MIN),
+        BigInt::from(0),
+        BigInt::from(i128::MAX),
+    ];
+    let small = BigInt::from(numbers.below(7) as i64 - 3);
+    match numbers.below(4) {
+        0 | 1 => numbers.one_of(&edges).clone() + small,
+        2 => BigInt::from(numbers.next() as i64 >> numbers.below(64)),
+        _ => {
+            let bits = numbers.below(200);
+            let mut n = BigInt::from(1) << bits;
+            n += BigInt::from(numbers.next());
+            if numbers.below(2) == 0 { -n } else { n }
         }
     }
 }
@@ -68,7 +51,7 @@ fn integers_of_any_size_add_multiply_divide_and_compare_exactly() {
     const SEED: u64 = 11;
     let mut numbers = Numbers(SEED);
     for round in 0..20_000 {
-        let (a, b) = (numbers.integer(), numbers.integer());
+        let (a, b) = (integer(&mut numbers), integer(&mut numbers));
         let order = a.cmp(&b) as i8;
         let (sum, difference, product) = (&a + &b, &a - &b, &a * &b);
         let mut wanted = format!("{sum} {difference} {product} {order} {}", a == b);
@@ -176,7 +159,7 @@ fn value(numbers: &mut Numbers, depth: u32) -> Value {
     match numbers.below(kinds) {
         0 => Value::Nil,
         1 => Value::from(numbers.below(2) == 0),
-        2 | 3 => Value::from(numbers.integer()),
+        2 | 3 => Value::from(integer(numbers)),
         4 => Value::from(f64::from_bits(numbers.next())),
         5 => Value::from((numbers.below(2000) as f64 - 1000.0) / 8.0),
         6 => Value::from(*numbers.one_of(&strings)),

@@ -56,6 +56,9 @@ fn run(program: &Program) -> String {
         .now(1_700_000_000_000)
         .limits(limits());
     let outcome = program.run(&mut env);
+    // Where it has just run, a program runs the same way again.
+    let again = program.run(&mut env);
+    assert_eq!((outcome.usage, &outcome.prints), (again.usage, &again.prints));
     assert!(outcome.usage.fuel <= 20_000 && outcome.usage.tool_calls <= 10);
     match &outcome.result {
         Ok(_) => {

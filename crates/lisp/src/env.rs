@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::limits::{CancelToken, Clock, Limits};
 use crate::memory::Memory;
 use crate::run::live::Addresses;
+use crate::run::{Answer, Run};
 use crate::signature::Signature;
 use crate::value::{Map, Value};
 
@@ -20,6 +21,13 @@ pub struct ToolCall {
 
 /// What a tool does when it is called during [`Program::run`](crate::Program::run).
 pub(crate) type Callback = Arc<dyn Fn(ToolCall) -> Result<Value, String> + Send + Sync>;
+
+/// One tool call that is ready to be made.
+pub type Job = Box<dyn FnOnce() -> Answer + Send>;
+
+/// Makes the tool calls of parallel branches, in any order and on any threads, and gives the answers in the order of
+/// the calls.
+pub type Executor = Arc<dyn Fn(Vec<Job>) -> Vec<Answer> + Send + Sync>;
 
 /// A tool that programs can call.
 #[derive(Clone)]
@@ -45,22 +53,43 @@ impl Tool {
     }
 }
 
-/// Everything a run is given. Nothing else is in its reach.
-#[derive(Clone, Default)]
+/// Everything a run is given. Nothing else is in its reach. A copy costs next to nothing, whatever is granted.
+#[derive(Default)]
 pub struct Env {
+    pub(crate) granted: Arc<Granted>,
+    /// What the last run leaves for another run of the same program.
+    pub(crate) spare: Option<Box<Run>>,
+}
+
+impl Clone for Env {
+    fn clone(&self) -> Self {
+        Env { granted: Arc::clone(&self.granted), spare: None }
+    }
+}
+
+/// What an environment grants.
+#[derive(Clone, Default)]
+pub(crate) struct Granted {
     pub(crate) data: Arc<BTreeMap<Box<str>, Value>>,
     /// Where the data lies, once a run had to know; the runs of one environment share it.
-    pub(crate) granted: Arc<OnceLock<Addresses>>,
+    pub(crate) addresses: Arc<OnceLock<Addresses>>,
     pub(crate) tools: Arc<BTreeMap<Box<str>, Tool>>,
     pub(crate) memory: Memory,
     pub(crate) history: Vec<Value>,
     pub(crate) now: Option<i64>,
     pub(crate) clock: Option<Clock>,
+    pub(crate) executor: Option<Executor>,
     pub(crate) limits: Limits,
     pub(crate) cancel: CancelToken,
 }
 
 impl Env {
+    /// What is granted, to be changed.
+    fn change(&mut self) -> &mut Granted {
+        self.spare = None;
+        Arc::make_mut(&mut self.granted)
+    }
+
     /// Nothing but the language.
     pub fn new() -> Self {
         Env::default()
@@ -69,67 +98,90 @@ impl Env {
     /// Grants a value as `data/name`. It is shared, never copied.
     #[must_use]
     pub fn data(mut self, name: &str, value: Value) -> Self {
-        Arc::make_mut(&mut self.data).insert(name.into(), value);
-        self.granted = Arc::default();
+        let granted = self.change();
+        Arc::make_mut(&mut granted.data).insert(name.into(), value);
+        granted.addresses = Arc::default();
         self
     }
 
     /// Grants a tool.
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
-        Arc::make_mut(&mut self.tools).insert(tool.name.clone(), tool);
+        Arc::make_mut(&mut self.change().tools).insert(tool.name.clone(), tool);
         self
     }
 
     /// Starts from the definitions of an earlier run.
     #[must_use]
     pub fn memory(mut self, memory: &Memory) -> Self {
-        self.memory = memory.clone();
+        self.change().memory = memory.clone();
         self
     }
 
     /// The values of the last programs, newest first: `*1 *2 *3`.
     #[must_use]
     pub fn history(mut self, values: impl IntoIterator<Item = Value>) -> Self {
-        self.history = values.into_iter().take(3).collect();
+        self.change().history = values.into_iter().take(3).collect();
         self
     }
 
     /// The moment the program takes for now, in milliseconds since 1970.
     #[must_use]
     pub fn now(mut self, ms: i64) -> Self {
-        self.now = Some(ms);
+        self.change().now = Some(ms);
         self
     }
 
     /// A clock, for the limits on time and for the durations of tool calls. Without one only fuel bounds time.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = Some(clock);
+        self.change().clock = Some(clock);
+        self
+    }
+
+    /// Who makes the calls that branches of `pmap` and `pcalls` have out at once. Without one they are made one after
+    /// the other. Results, prints, records and errors are the same either way; only the waiting is shorter.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use scrollback_lisp::{Env, Program, Tool, Value};
+    /// let fetch = Tool::new("fetch", None, |call| Ok(Value::Map(call.args)));
+    /// let threads = Arc::new(|jobs: Vec<scrollback_lisp::Job>| {
+    ///     let running: Vec<_> = jobs.into_iter().map(std::thread::spawn).collect();
+    ///     running.into_iter().map(|job| job.join().unwrap_or_else(|_| Err("it panicked".into()))).collect()
+    /// });
+    /// let program = Program::compile("(pmap (fn [n] (:n (tool/fetch {:n n}))) [1 2 3])")?;
+    /// let outcome = program.run(&mut Env::new().tool(fetch).executor(threads));
+    /// assert_eq!(outcome.value().map(|value| value.to_string()).as_deref(), Some("[1 2 3]"));
+    /// # Ok::<(), scrollback_lisp::Error>(())
+    /// ```
+    #[must_use]
+    pub fn executor(mut self, executor: Executor) -> Self {
+        self.change().executor = Some(executor);
         self
     }
 
     /// Other limits than the defaults.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.change().limits = limits;
         self
     }
 
     /// A token that can end the run.
     #[must_use]
     pub fn cancel(mut self, token: &CancelToken) -> Self {
-        self.cancel = token.clone();
+        self.change().cancel = token.clone();
         self
     }
 
     /// The definitions a run would start from.
     pub fn memory_snapshot(&self) -> Memory {
-        self.memory.clone()
+        self.granted.memory.clone()
     }
 
     /// How data is written in programs: `data/name`, for every name.
     pub fn data_names(&self) -> Vec<String> {
-        self.data.keys().map(|name| format!("data/{name}")).collect()
+        self.granted.data.keys().map(|name| format!("data/{name}")).collect()
     }
 }

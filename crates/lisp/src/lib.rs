@@ -53,7 +53,7 @@ mod signature;
 mod value;
 
 pub use builtin::{Arity, Builtin, Family};
-pub use env::{Env, Tool, ToolCall};
+pub use env::{Env, Executor, Job, Tool, ToolCall};
 pub use error::{Error, Position, Reason};
 pub use limits::{CancelToken, Clock, Limits};
 pub use memory::{Definition, Memory};

@@ -1,5 +1,6 @@
 //! What a program leaves behind for the next: definitions, as a snapshot that is taken and copied in no time.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::value::tree::{Item, Node, Tree};
@@ -13,7 +14,7 @@ pub struct Definition {
     /// Its docstring.
     pub doc: Option<Text>,
     /// The label of what its latest completed call returned, for a function that was called by its name.
-    pub returns: Option<String>,
+    pub returns: Option<Cow<'static, str>>,
     /// The run that set it, counted from 1.
     pub run: u64,
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::compile::{self, Unit};
-use crate::env::{Env, ToolCall};
+use crate::env::{Env, Granted, Job, ToolCall};
 use crate::error::{Error, Reason};
 use crate::outcome::Outcome;
 use crate::read;
-use crate::run::{Answer, PendingCall, Run, Step};
+use crate::run::{Answer, PendingCall, Run};
+use crate::value::{Closure, Function};
 
 /// A compiled program. Copies share the code; any number of them can run at once.
 ///
@@ -22,12 +23,16 @@ use crate::run::{Answer, PendingCall, Run, Step};
 #[derive(Clone)]
 pub struct Program {
     unit: Arc<Unit>,
+    /// The program itself, as a function without parameters.
+    main: Arc<Function>,
 }
 
 impl Program {
     /// Reads and analyses a source. What its names stand for is decided when it runs.
     pub fn compile(source: &str) -> Result<Program, Error> {
-        compile::compile(source).map(|unit| Program { unit }).map_err(|error| *error)
+        let unit = compile::compile(source).map_err(|error| *error)?;
+        let closure = Closure { unit: Arc::clone(&unit), proto: unit.main, captures: Arc::default() };
+        Ok(Program { unit, main: Arc::new(Function::closure(0, closure)) })
     }
 
     /// The same for bytes that may not be text.
@@ -54,36 +59,52 @@ impl Program {
 
     /// Runs it to its end. Tools without a callback fail.
     pub fn run(&self, env: &mut Env) -> Outcome {
-        let tools = Arc::clone(&env.tools);
-        let mut run = Run::start(&self.unit, env.clone());
+        let again = env.spare.take().filter(|run| run.is_of(&self.unit));
+        let mut run = match again {
+            Some(mut run) => {
+                run.restart(&self.main);
+                run
+            }
+            None => Box::new(Run::start(&self.unit, &self.main, Arc::clone(&env.granted))),
+        };
         let mut answers: Vec<Answer> = Vec::new();
         loop {
-            match run.resume(std::mem::take(&mut answers)) {
-                Step::Done(outcome) => return *outcome,
-                Step::Call(calls) => {
-                    answers.extend(calls.into_iter().map(|PendingCall { name, args, .. }| {
-                        match tools.get(name.as_str()).and_then(|tool| tool.callback.as_ref()) {
-                            Some(callback) => callback(ToolCall { name, args }),
-                            None => Err("it cannot be called here".into()),
-                        }
-                    }));
+            match run.go_on(std::mem::take(&mut answers)) {
+                Ok(outcome) => {
+                    env.spare = Some(run).filter(|_| outcome.result.is_ok());
+                    return outcome;
                 }
+                Err(calls) => answers = answer(&env.granted, calls),
             }
         }
     }
 
     /// Runs it although names in it may stand for nothing yet: a function may be restored before what it calls.
     pub(crate) fn run_unchecked(&self, env: &mut Env) -> Outcome {
-        let mut run = Run::start_unchecked(&self.unit, env.clone());
+        let mut run = Run::start_unchecked(&self.unit, &self.main, Arc::clone(&env.granted));
         loop {
-            if let Step::Done(outcome) = run.resume([]) {
-                return *outcome;
+            if let Ok(outcome) = run.go_on([]) {
+                return outcome;
             }
         }
     }
 
     /// Starts it, for a host that answers tool calls in its own time.
     pub fn start(&self, env: Env) -> Run {
-        Run::start(&self.unit, env)
+        Run::start(&self.unit, &self.main, env.granted)
+    }
+}
+
+/// Makes the calls that a run waits for.
+fn answer(granted: &Granted, calls: Vec<PendingCall>) -> Vec<Answer> {
+    let jobs = calls.into_iter().map(|PendingCall { name, args, .. }| -> Job {
+        match granted.tools.get(name.as_str()).and_then(|tool| tool.callback.clone()) {
+            Some(callback) => Box::new(move || callback(ToolCall { name, args })),
+            None => Box::new(|| Err("it cannot be called here".into())),
+        }
+    });
+    match &granted.executor {
+        Some(executor) if jobs.len() > 1 => executor(jobs.collect()),
+        _ => jobs.map(|job| job()).collect(),
     }
 }

@@ -112,7 +112,7 @@ fn definition(entry: &Value) -> Result<Definition, String> {
     Ok(Definition {
         value: restore(fields, 0)?,
         doc: text("doc"),
-        returns: text("returns").map(|text| text.as_str().to_string()),
+        returns: text("returns").map(|text| text.as_str().to_string().into()),
         run: 0,
     })
 }

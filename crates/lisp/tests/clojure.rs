@@ -13,7 +13,7 @@ mod support;
 use std::fmt::Write;
 use std::process::Command;
 
-use support::{cases, eval, run_in};
+use support::{Numbers, cases, eval, run_in};
 
 /// Prints values as PTC-Lisp does: vectors for all sequences, maps and sets by key, floats without early exponents.
 const PRELUDE: &str = include_str!("support/differential.clj");
@@ -80,20 +80,6 @@ fn cases_that_do_not_diverge_agree_with_clojure() {
         .collect();
     assert!(programs.len() > 150, "only {} cases", programs.len());
     compare("cases", &programs);
-}
-
-/// A small generator of numbers, so that every run compares the same expressions.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit.max(1)
-    }
-
-    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        choices[self.below(choices.len())]
-    }
 }
 
 /// A template with `N` for a number, `V` for a vector of numbers, `S` for a string, `M` for a map, `F` for a function
@@ -247,36 +233,36 @@ fn fill(template: &str, depth: usize, numbers: &mut Numbers) -> String {
         }
         let leaf = depth == 0;
         out.push_str(&match letter {
-            "N" if leaf => numbers.pick(&["0", "1", "2", "7", "-3", "12"]).to_string(),
+            "N" if leaf => numbers.one_of(&["0", "1", "2", "7", "-3", "12"]).to_string(),
             "V" if leaf => {
-                numbers.pick(&["[]", "[1]", "[3 1 2]", "[5 5 2 8 1]", "(range 4)", "[-1 0 1]"]).to_string()
+                numbers.one_of(&["[]", "[1]", "[3 1 2]", "[5 5 2 8 1]", "(range 4)", "[-1 0 1]"]).to_string()
             }
-            "S" if leaf => numbers.pick(&["\"abc\"", "\"a b\"", "\"Zz\"", "\"banana\""]).to_string(),
-            "M" if leaf => numbers.pick(&["{}", "{:a 1}", "{:a 2 :b 3}"]).to_string(),
+            "S" if leaf => numbers.one_of(&["\"abc\"", "\"a b\"", "\"Zz\"", "\"banana\""]).to_string(),
+            "M" if leaf => numbers.one_of(&["{}", "{:a 1}", "{:a 2 :b 3}"]).to_string(),
             "F" => numbers
-                .pick(&["inc", "dec", "(fn [x] (* x x))", "#(+ % 3)", "(partial + 2)", "-"])
+                .one_of(&["inc", "dec", "(fn [x] (* x x))", "#(+ % 3)", "(partial + 2)", "-"])
                 .to_string(),
-            "P" => {
-                numbers.pick(&["odd?", "even?", "pos?", "zero?", "(fn [x] (> x 2))", "#(< % 1)"]).to_string()
-            }
+            "P" => numbers
+                .one_of(&["odd?", "even?", "pos?", "zero?", "(fn [x] (> x 2))", "#(< % 1)"])
+                .to_string(),
             "N" => {
-                let next = numbers.pick(N);
+                let next = numbers.one_of(N);
                 fill(next, depth - 1, numbers)
             }
             "V" => {
-                let next = numbers.pick(V);
+                let next = numbers.one_of(V);
                 fill(next, depth - 1, numbers)
             }
             "S" => {
-                let next = numbers.pick(S);
+                let next = numbers.one_of(S);
                 fill(next, depth - 1, numbers)
             }
             "M" => {
-                let next = numbers.pick(M);
+                let next = numbers.one_of(M);
                 fill(next, depth - 1, numbers)
             }
             _ => {
-                let next = numbers.pick(ANY);
+                let next = numbers.one_of(ANY);
                 fill(next, depth.saturating_sub(1), numbers)
             }
         });

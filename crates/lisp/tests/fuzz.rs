@@ -1,18 +1,18 @@
 //! The short form of `./dev fuzz lisp_read` and `lisp_eval`: the same bodies over mutated programs, on every test run.
+//! `./dev trial lisp` runs it at length.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 #[path = "../../../fuzz/lisp_bodies.rs"]
 mod bodies;
 mod support;
 
-/// A small generator of numbers, so that every run tries the same.
-struct Numbers(u64);
+use support::Numbers;
 
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit.max(1)
-    }
+/// How many programs are tried: so many on every test run, more when a trial asks for it.
+#[allow(clippy::disallowed_methods)] // the crate reads no environment; its trial does
+fn rounds(usual: usize) -> usize {
+    let trial = std::env::var("SCROLLBACK_TRIAL_PROGRAMS").ok();
+    trial.and_then(|number| number.parse().ok()).unwrap_or(usual)
 }
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -43,7 +43,7 @@ fn mutated(seeds: &[Vec<u8>], numbers: &mut Numbers) -> Vec<u8> {
 #[test]
 fn sources_never_panic() {
     let (seeds, mut numbers) = (seeds(), Numbers(1));
-    for _ in 0..20_000 {
+    for _ in 0..rounds(20_000) {
         bodies::read(&mutated(&seeds, &mut numbers));
     }
 }
@@ -51,12 +51,12 @@ fn sources_never_panic() {
 #[test]
 fn programs_never_panic_and_give_the_same_twice() {
     let (seeds, mut numbers) = (seeds(), Numbers(2));
-    for _ in 0..5_000 {
+    for _ in 0..rounds(5_000) {
         let mut bytes = mutated(&seeds, &mut numbers);
         bytes.insert(0, 0);
         bodies::eval(&bytes);
     }
-    for _ in 0..10_000 {
+    for _ in 0..rounds(10_000) {
         let length = numbers.below(60);
         let bytes: Vec<u8> =
             std::iter::once(1).chain((0..length).map(|_| numbers.below(256) as u8)).collect();

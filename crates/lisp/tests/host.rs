@@ -109,6 +109,47 @@ fn branches_hand_out_their_calls_together_and_answer_in_order() {
 }
 
 #[test]
+fn a_program_that_runs_again_starts_afresh() {
+    let earlier = run("(defn older \"Old.\" [x] (def left x) (* 2 x)) (def left 0)", &mut Env::new()).memory;
+    let programs = [
+        "(def x (if (= left 0) :first :later)) (older 4) [x left (doc \"older\")]",
+        "(println left) (def + -) [(+ 5 3) (count [1 2])]",
+        "(tool/inc {:n left}) (return (map (fn [i] (println i) (older i)) [1 2]))",
+        "(pmap (fn [n] (tool/inc {:n n})) [1 2])",
+        "data/missing (def big (range 1000)) (reduce (fn [a b] (+ a b)) 0 big)",
+        "(older (/ 1 left))",
+    ];
+    let tool =
+        || Tool::new("inc", None, |call| call.args.get(&Value::keyword("n")).cloned().ok_or("no n".into()));
+    let env = || Env::new().data("count", Value::from(1)).memory(&earlier).tool(tool());
+    let told = |outcome: &Outcome| {
+        let defined: Vec<String> = outcome.memory.iter().map(|(name, d)| format!("{name} {d:?}")).collect();
+        format!(
+            "{} {:?} {:?} {:?} {:?} {defined:?}",
+            text(outcome),
+            outcome.prints,
+            outcome.tool_calls.len(),
+            outcome.warnings,
+            outcome.usage
+        )
+    };
+    let mut shared = env();
+    for source in programs {
+        let program = Program::compile(source).unwrap();
+        let alone = told(&program.run(&mut env()));
+        for _ in 0..3 {
+            assert_eq!(told(&program.run(&mut shared)), alone, "{source}");
+        }
+        shared = shared.clone();
+    }
+    // What is granted in between is seen.
+    let program = Program::compile("data/n").unwrap();
+    let mut env = Env::new().data("n", Value::from(1));
+    assert_eq!(text(&program.run(&mut env)), "1");
+    assert_eq!(text(&program.run(&mut env.data("n", Value::from(2)))), "2");
+}
+
+#[test]
 fn the_first_failing_branch_by_index_fails_the_form() {
     let program = Program::compile("(pmap (fn [x] (tool/inc {:n x})) [1 -1 -2])").unwrap();
     let outcome = drive(&mut program.start(Env::new().tool(Tool::pending("inc", None))), &mut Vec::new());

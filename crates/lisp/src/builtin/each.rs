@@ -1,40 +1,49 @@
 //! Calling a function for each element: what `map`, `filter` and their relatives share.
 
+use std::sync::Arc;
+
 use super::collect::{arg, as_pair, to_vector};
 use crate::error::Fault;
 use crate::run::work::{Args, Next, Work};
 use crate::run::{Context, apply_data};
+use crate::value::tree::Node;
 use crate::value::{Value, Vector};
 
-/// The elements of a vector, one after the other, taken in chunks.
+/// The elements of a vector, one after the other.
 pub(super) struct Cursor {
     items: Vector,
+    /// How many were taken.
     at: usize,
-    chunk: std::vec::IntoIter<Value>,
+    /// The leaf they are taken from, and how many were taken from it.
+    leaf: Option<(Arc<Node<Value>>, usize)>,
 }
-
-/// Elements copied at a time.
-const CHUNK: usize = 64;
 
 impl Cursor {
     pub(super) fn new(items: Vector) -> Self {
-        Cursor { items, at: 0, chunk: Vec::new().into_iter() }
+        Cursor { items, at: 0, leaf: None }
     }
 
     pub(super) fn next(&mut self) -> Option<Value> {
-        if let Some(item) = self.chunk.next() {
-            return Some(item);
+        self.next_in_place().cloned()
+    }
+
+    /// The next element where it lies.
+    #[inline]
+    pub(super) fn next_in_place(&mut self) -> Option<&Value> {
+        let in_leaf = matches!(&self.leaf, Some((leaf, taken)) if *taken < leaf.items().len());
+        if !in_leaf {
+            self.leaf = self.items.0.leaf(self.at);
         }
-        let end = (self.at + CHUNK).min(self.items.len());
-        let chunk: Vec<Value> = self.items.0.iter_from(self.at).take(end - self.at).cloned().collect();
-        self.at = end;
-        self.chunk = chunk.into_iter();
-        self.chunk.next()
+        let (leaf, taken) = self.leaf.as_mut()?;
+        let item = leaf.items().get(*taken)?;
+        *taken += 1;
+        self.at += 1;
+        Some(item)
     }
 
     /// What has not been taken yet, given that one was taken too many.
     pub(super) fn rest_with(&self, extra: usize) -> Vector {
-        let from = self.at - self.chunk.len() - extra;
+        let from = self.at.saturating_sub(extra);
         self.items.slice(from, self.items.len())
     }
 
@@ -155,6 +164,18 @@ impl Each {
         }
     }
 
+    /// Puts the arguments of the next call on the stack; how many they are.
+    #[inline]
+    fn push_arguments(&mut self, stack: &mut Vec<Value>) -> Option<usize> {
+        if let Shape::One = self.shape {
+            let item = self.cursor.next_in_place()?;
+            stack.push(item.clone());
+            self.item = item.clone();
+            return Some(1);
+        }
+        self.arguments().map(|args| args.push_to(stack))
+    }
+
     pub(super) fn push(&mut self, cx: &mut Context, value: Value) -> Result<Flow, Fault> {
         cx.meter.reserve(2 * crate::run::context::VALUE_BYTES)?;
         self.out.push(value);
@@ -163,7 +184,12 @@ impl Each {
 }
 
 impl Work for Each {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        stack: &mut Vec<Value>,
+    ) -> Result<Next, Fault> {
         let mut answer = answer;
         loop {
             if let Some(result) = answer.take() {
@@ -175,10 +201,13 @@ impl Work for Each {
                 }
             }
             cx.meter.tick()?;
-            let Some(args) = self.arguments() else { break };
             if needs_frame(&self.f) {
-                return Ok(Next::Call(self.f.clone(), args));
+                match self.push_arguments(stack) {
+                    Some(count) => return Ok(Next::Again(count)),
+                    None => break,
+                }
             }
+            let Some(args) = self.arguments() else { break };
             let result = match args {
                 Args::One(a) => {
                     let mut args = [a];
@@ -207,6 +236,10 @@ impl Work for Each {
         }
         let rest = self.cursor.rest_with(0);
         (self.finish)(cx, std::mem::take(&mut self.out), rest).map(Next::Value)
+    }
+
+    fn function(&self) -> Option<&Value> {
+        Some(&self.f)
     }
 
     fn trace(&self, see: &mut dyn FnMut(&Value)) {

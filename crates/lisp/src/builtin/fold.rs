@@ -97,7 +97,12 @@ fn unreduced(value: &Value) -> Option<Value> {
 }
 
 impl Work for Fold {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        stack: &mut Vec<Value>,
+    ) -> Result<Next, Fault> {
         let mut answer = answer;
         loop {
             if let Some(result) = answer.take() {
@@ -110,12 +115,15 @@ impl Work for Fold {
                 }
             }
             cx.meter.tick()?;
+            if self.given == Given::Element && needs_frame(&self.f) {
+                let Some(item) = self.cursor.next_in_place() else { return self.finish(cx) };
+                stack.push(std::mem::take(&mut self.result));
+                stack.push(item.clone());
+                return Ok(Next::Again(2));
+            }
             let Some(item) = self.cursor.next() else { return self.finish(cx) };
             let result = std::mem::take(&mut self.result);
             answer = Some(match self.given {
-                Given::Element if needs_frame(&self.f) => {
-                    return Ok(Next::Call(self.f.clone(), Args::Two(result, item)));
-                }
                 Given::Element => {
                     let mut args = [result, item];
                     if let Some(result) = direct(cx, &self.f, &mut args) {
@@ -135,6 +143,10 @@ impl Work for Fold {
                 }
             });
         }
+    }
+
+    fn function(&self) -> Option<&Value> {
+        Some(&self.f)
     }
 
     fn trace(&self, see: &mut dyn FnMut(&Value)) {
@@ -207,7 +219,7 @@ struct MergeWith {
 }
 
 impl Work for MergeWith {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
         if let Some(value) = answer {
             self.result.insert(std::mem::take(&mut self.key), value);
         }

@@ -244,7 +244,7 @@ impl Derivation {
 }
 
 impl Work for Derivation {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
         cx.meter.tick()?;
         match self {
             Derivation::Chain { left, first } => {

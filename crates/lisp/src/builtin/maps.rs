@@ -258,7 +258,7 @@ struct Update {
 }
 
 impl Work for Update {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
         if let Some((f, args)) = self.call.take() {
             return Ok(Next::Call(f, Args::Many(args)));
         }

@@ -35,4 +35,6 @@ mod where_;
 pub(crate) use collect::to_vector;
 pub(crate) use functions::apply_derived;
 pub use table::{Arity, Builtin, Family};
-pub(crate) use table::{BuiltinId, Implementation, explain, find, get, is_namespace, members, names, table};
+pub(crate) use table::{
+    BuiltinId, Documentation, Implementation, explain, find, get, is_namespace, members, names, table,
+};

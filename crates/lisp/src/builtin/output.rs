@@ -1,7 +1,7 @@
 //! Printing, and asking about values and names.
 
 use super::collect::arg;
-use super::table::{self, Builtin, MANY, pure};
+use super::table::{self, Arity, Builtin, Definitions, Implementation, MANY, pure};
 use crate::error::Fault;
 use crate::run::Context;
 use crate::value::{Value, print};
@@ -27,14 +27,14 @@ pub(super) const TABLE: &[Builtin] = &[
         "(describe [1 2]) ; => \"list[2]\"",
         describe,
     ),
-    pure(
-        "doc",
-        (1, 1),
-        "f",
-        "what a function or the thing of a name does",
-        "(doc \"inc\") ; => \"(inc x): one more\"",
-        doc,
-    ),
+    Builtin {
+        name: "doc",
+        arity: Arity { least: 1, most: Some(1) },
+        parameters: "f",
+        doc: "what a function or the thing of a name does",
+        example: "(doc \"inc\") ; => \"(inc x): one more\"",
+        implementation: Implementation::Reflecting(doc),
+    },
     pure(
         "apropos",
         (1, 1),
@@ -93,23 +93,23 @@ fn describe(_: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
     Ok(Value::from(arg(args, 0).label()))
 }
 
-fn doc(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
+fn doc(definitions: &Definitions, args: &[Value]) -> Value {
     let name = match arg(args, 0) {
         Value::Function(function) => match (function.as_builtin(), function.parameters()) {
-            (Some(id), _) => return Ok(Value::from(line(table::get(id)))),
-            (None, Some(parameters)) => return Ok(Value::from(format!("a function of {parameters}"))),
-            (None, None) => return Ok(Value::from("a function")),
+            (Some(id), _) => return Value::from(line(table::get(id))),
+            (None, Some(parameters)) => return Value::from(format!("a function of {parameters}")),
+            (None, None) => return Value::from("a function"),
         },
         Value::Str(text) | Value::Var(text) => text.as_str().to_string(),
         Value::Keyword(keyword) => keyword.as_str().to_string(),
-        _ => return Ok(Value::Nil),
+        _ => return Value::Nil,
     };
-    if let Some((doc, parameters)) = cx.docs.get(name.as_str()) {
-        let parameters = parameters.as_deref().map(|text| format!("({name} {text})")).unwrap_or(name);
+    if let Some((doc, parameters)) = definitions(&name) {
+        let parameters = parameters.map(|text| format!("({name} {text})")).unwrap_or(name);
         let doc = doc.as_ref().map_or("no documentation", |doc| doc.as_str());
-        return Ok(Value::from(format!("{parameters}: {doc}")));
+        return Value::from(format!("{parameters}: {doc}"));
     }
-    Ok(table::find(&name).map(|id| Value::from(line(table::get(id)))).unwrap_or_default())
+    table::find(&name).map(|id| Value::from(line(table::get(id)))).unwrap_or_default()
 }
 
 fn line(builtin: &Builtin) -> String {

@@ -85,8 +85,13 @@ struct ReplaceBy {
 }
 
 impl Work for ReplaceBy {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
-        match self.calls.step(cx, answer)? {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        stack: &mut Vec<Value>,
+    ) -> Result<Next, Fault> {
+        match self.calls.step(cx, answer, stack)? {
             Next::Value(Value::Vector(results)) => {
                 let mut texts = Vec::with_capacity(results.len());
                 for result in results.iter() {
@@ -101,6 +106,10 @@ impl Work for ReplaceBy {
             }
             other => Ok(other),
         }
+    }
+
+    fn function(&self) -> Option<&Value> {
+        self.calls.function()
     }
 
     fn trace(&self, see: &mut dyn FnMut(&Value)) {

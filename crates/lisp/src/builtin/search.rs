@@ -100,7 +100,7 @@ struct First {
 }
 
 impl Work for First {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
         let mut answer = answer;
         loop {
             if answer.take().is_some_and(|answer| answer.is_truthy()) {

@@ -79,8 +79,13 @@ struct KeysThenSort {
 }
 
 impl Work for KeysThenSort {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
-        match self.keys.step(cx, answer)? {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        stack: &mut Vec<Value>,
+    ) -> Result<Next, Fault> {
+        match self.keys.step(cx, answer, stack)? {
             Next::Value(Value::Vector(Vector(turns))) => {
                 let mut turns = turns.iter().cloned();
                 let pairs = std::iter::from_fn(|| {
@@ -91,6 +96,10 @@ impl Work for KeysThenSort {
             }
             other => Ok(other),
         }
+    }
+
+    fn function(&self) -> Option<&Value> {
+        self.keys.function()
     }
 
     fn trace(&self, see: &mut dyn FnMut(&Value)) {
@@ -240,7 +249,7 @@ impl Merge {
 }
 
 impl Work for Merge {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
         if let Some(answer) = answer {
             self.decide(is_less(cx, &answer)?);
         }

@@ -10,7 +10,7 @@ use super::{
 use crate::error::{Error, Fault, Reason};
 use crate::run::Context;
 use crate::run::work::Next;
-use crate::value::Value;
+use crate::value::{Text, Value};
 
 /// Which builtin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,9 +93,17 @@ pub(crate) enum Implementation {
     Pure(fn(&mut Context, &mut [Value]) -> Result<Value, Fault>),
     /// Calls functions.
     Higher(fn(&mut Context, Vec<Value>) -> Result<Next, Fault>),
+    /// Asks about definitions.
+    Reflecting(fn(&Definitions, &[Value]) -> Value),
     /// Is a number.
     Constant(f64),
 }
+
+/// The docstring of a definition, and the parameters if it is a function.
+pub(crate) type Documentation = (Option<Text>, Option<String>);
+
+/// Finds the documentation of a definition by its name.
+pub(crate) type Definitions<'d> = dyn Fn(&str) -> Option<Documentation> + 'd;
 
 /// Any number of arguments.
 pub(super) const MANY: usize = usize::MAX;

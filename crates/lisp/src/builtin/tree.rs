@@ -71,7 +71,7 @@ struct TreeSeq {
 }
 
 impl Work for TreeSeq {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
         if let (Some((node, for_children)), Some(answer)) = (self.asked.take(), answer) {
             if for_children {
                 let children = super::to_vector(cx, "tree-seq: the children", &answer, 1)?;
@@ -164,14 +164,23 @@ struct Walk {
 }
 
 impl Work for Walk {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
-        match self.parts.step(cx, answer)? {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        stack: &mut Vec<Value>,
+    ) -> Result<Next, Fault> {
+        match self.parts.step(cx, answer, stack)? {
             Next::Value(Value::Vector(parts)) => {
                 let whole = close(cx, self.kind, parts.iter().cloned().collect())?;
                 Ok(Next::Become(self.outer.clone(), Args::One(whole)))
             }
             other => Ok(other),
         }
+    }
+
+    fn function(&self) -> Option<&Value> {
+        self.parts.function()
     }
 
     fn trace(&self, see: &mut dyn FnMut(&Value)) {
@@ -230,7 +239,7 @@ impl DeepWalk {
 }
 
 impl Work for DeepWalk {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
         if let Some(answer) = answer {
             let finished =
                 if std::mem::take(&mut self.entering) { self.descend(cx, answer)? } else { Some(answer) };

@@ -1,19 +1,16 @@
 //! `let`, `loop`, `recur`, and taking values apart by patterns.
 
 use super::scope::LoopTarget;
-use super::{Compiler, Op, Place, Task, VALUE, then, values};
+use super::{Compiler, Op, Place, Task, VALUE, then};
 use crate::error::{Fault, Reason};
-use crate::read::{Form, FormId};
+use crate::read::{Form, FormId, Items, Symbol};
 use crate::value::{Keyword, Value};
 
 impl Compiler<'_> {
-    /// The pairs of a binding vector.
-    pub(super) fn pairs(&self, id: FormId, shape: &str) -> Result<Vec<(FormId, FormId)>, Fault> {
+    /// The forms of a binding vector, names and values in turn.
+    pub(super) fn pairs(&self, id: FormId, shape: &str) -> Result<Items, Fault> {
         match self.forms.vector(id) {
-            Some(items) if items.len() % 2 == 0 => {
-                let pairs = items.chunks_exact(2).filter_map(|pair| Some((*pair.first()?, *pair.get(1)?)));
-                Ok(pairs.collect())
-            }
+            Some(items) if items.len() % 2 == 0 => Ok(items),
             Some(items) => {
                 let message = format!("{shape}: bindings come in pairs, got {} forms", items.len());
                 self.fail(id, Reason::InvalidForm, message)
@@ -22,67 +19,74 @@ impl Compiler<'_> {
         }
     }
 
-    pub(super) fn let_form(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
+    /// Adds the tasks that bind values to patterns one after the other, to be turned.
+    pub(super) fn add_bindings(&mut self, pairs: Items) {
+        for pair in self.forms.items(pairs).chunks_exact(2) {
+            let [pattern, value] = *pair else { continue };
+            self.tasks.push(Task::Form(value, VALUE));
+            self.tasks.push(Task::Bind(pattern));
+        }
+    }
+
+    pub(super) fn let_form(&mut self, id: FormId, arguments: Items, place: Place) -> Result<(), Fault> {
         const SHAPE: &str = "expected (let [name value …] body…)";
-        let Some((bindings, body)) = arguments.split_first() else {
+        let Some((bindings, body)) = self.forms.split_first(arguments) else {
             return self.fail(id, Reason::InvalidForm, SHAPE);
         };
-        let pairs = self.pairs(*bindings, SHAPE)?;
+        let pairs = self.pairs(bindings, SHAPE)?;
         self.here().open();
-        let mut tasks = Vec::new();
-        for (pattern, value) in pairs {
-            tasks.push(Task::Form(value, VALUE));
-            tasks.push(Task::Bind(pattern));
-        }
-        tasks.extend(self.body(body, place, self.forms.span(id)));
-        tasks.push(Task::CloseScope);
-        self.queue(tasks);
+        let from = self.tasks.len();
+        self.add_bindings(pairs);
+        self.add_body(body, place, self.forms.span(id));
+        self.tasks.push(Task::CloseScope);
+        self.turn(from);
         Ok(())
     }
 
-    pub(super) fn loop_form(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
+    pub(super) fn loop_form(&mut self, id: FormId, arguments: Items, place: Place) -> Result<(), Fault> {
         const SHAPE: &str = "expected (loop [name value …] body…)";
-        let Some((bindings, body)) = arguments.split_first() else {
+        let Some((bindings, body)) = self.forms.split_first(arguments) else {
             return self.fail(id, Reason::InvalidForm, SHAPE);
         };
-        let pairs = self.pairs(*bindings, SHAPE)?;
-        let count = pairs.len() as u16;
+        let pairs = self.pairs(bindings, SHAPE)?;
+        let count = (pairs.len() / 2) as u16;
         self.here().open();
         let Some(first) = self.here().slots(count) else {
             return self.fail(id, Reason::InvalidForm, "too many bindings");
         };
         let label = self.here().label();
         let span = self.forms.span(id);
-        let mut tasks = Vec::new();
-        for (slot, (pattern, value)) in (first..).zip(&pairs) {
-            let (pattern, value) = (*pattern, *value);
-            tasks.push(Task::Form(value, VALUE));
-            tasks.push(Task::Emit(Op::Store(slot), span));
-            tasks.push(Task::BindSlot(pattern, slot));
+        let from = self.tasks.len();
+        let slots = || (first..).zip(self.forms.items(pairs).chunks_exact(2));
+        for (slot, pair) in slots() {
+            let [pattern, value] = *pair else { continue };
+            self.tasks.push(Task::Form(value, VALUE));
+            self.tasks.push(Task::Emit(Op::Store(slot), span));
+            self.tasks.push(Task::BindSlot(pattern, slot));
         }
-        tasks.push(Task::Place(label));
+        self.tasks.push(Task::Place(label));
         // A jump brings new values; what patterns made of the old ones is made again.
-        for (slot, (pattern, _)) in (first..).zip(pairs) {
-            tasks.push(then(move |c| match c.forms.get(pattern) {
-                Form::Symbol(_) => Ok(()),
-                _ => c.bind_slot(pattern, slot, false),
-            }));
+        for (slot, pair) in slots() {
+            let [pattern, _] = *pair else { continue };
+            if self.forms.name(pattern).is_none() {
+                self.tasks.push(Task::BindSlot(pattern, slot));
+            }
         }
-        tasks.push(then(move |c| {
+        self.tasks.push(then(move |c| {
             c.here().loops.push(LoopTarget { label, first, count });
             Ok(())
         }));
-        tasks.extend(self.body(body, Place { recur: true, call: place.call }, span));
-        tasks.push(then(|c| {
+        self.add_body(body, Place { recur: true, call: place.call }, span);
+        self.tasks.push(then(|c| {
             c.here().loops.pop();
             c.here().close();
             Ok(())
         }));
-        self.queue(tasks);
+        self.turn(from);
         Ok(())
     }
 
-    pub(super) fn recur(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
+    pub(super) fn recur(&mut self, id: FormId, arguments: Items, place: Place) -> Result<(), Fault> {
         let Some(target) = self.here().loops.last().copied().filter(|_| place.recur) else {
             return self.fail(
                 id,
@@ -96,8 +100,7 @@ impl Compiler<'_> {
             return self.fail(id, Reason::InvalidArity, message);
         }
         let LoopTarget { label, first, count } = target;
-        let jump = Task::Emit(Op::Recur { first, count, target: label }, self.forms.span(id));
-        self.queue(values(arguments).chain([jump]));
+        self.queue_values(arguments, Op::Recur { first, count, target: label }, self.forms.span(id));
         Ok(())
     }
 
@@ -112,21 +115,21 @@ impl Compiler<'_> {
     pub(super) fn bind_slot(&mut self, pattern: FormId, slot: u16, pairs: bool) -> Result<(), Fault> {
         let span = self.forms.span(pattern);
         match self.forms.get(pattern) {
-            Form::Symbol(name) if name.contains('/') && name != "/" => {
-                let message = format!("{name} has a namespace and cannot be bound");
-                self.fail(pattern, Reason::UnsupportedPattern, message)
-            }
-            Form::Symbol(name) => {
-                let name = name.clone();
-                self.here().declare(&name, slot);
+            Form::Symbol(symbol) => {
+                let name = self.forms.symbols.text(symbol);
+                if name.contains('/') && name != "/" {
+                    let message = format!("{name} has a namespace and cannot be bound");
+                    return self.fail(pattern, Reason::UnsupportedPattern, message);
+                }
+                self.here().declare(symbol, slot);
                 Ok(())
             }
             Form::Vector(items) => {
-                let items = items.clone();
+                let items = self.forms.items(items).to_vec();
                 self.bind_vector(pattern, &items, slot)
             }
             Form::Map(items) => {
-                let items = items.clone();
+                let items = self.forms.items(items).to_vec();
                 if pairs {
                     self.emit(Op::PairsToMap(slot), span);
                 }
@@ -186,7 +189,7 @@ impl Compiler<'_> {
     fn bind_map(&mut self, pattern: FormId, items: &[FormId], slot: u16) -> Result<(), Fault> {
         let entries: Vec<(FormId, FormId)> =
             items.chunks_exact(2).filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect();
-        let mut defaults: Vec<(Box<str>, FormId)> = Vec::new();
+        let mut defaults: Vec<(Symbol, FormId)> = Vec::new();
         for (key, value) in &entries {
             if self.forms.keyword(*key) == Some("or") {
                 let Form::Map(pairs) = self.forms.get(*value) else {
@@ -196,11 +199,11 @@ impl Compiler<'_> {
                         ":or takes a map of names and values",
                     );
                 };
-                for pair in pairs.chunks_exact(2) {
+                for pair in self.forms.items(pairs).chunks_exact(2) {
                     if let [name, value] = pair
-                        && let Some(name) = self.forms.symbol(*name)
+                        && let Some(name) = self.forms.name(*name)
                     {
-                        defaults.push((name.into(), *value));
+                        defaults.push((name, *value));
                     }
                 }
             }
@@ -218,7 +221,7 @@ impl Compiler<'_> {
                         let message = format!(":{kind} takes a vector of names");
                         return self.fail(right, Reason::UnsupportedPattern, message);
                     };
-                    for &name in &names.to_vec() {
+                    for &name in &self.forms.items(names).to_vec() {
                         let written = self.forms.symbol(name).or_else(|| self.forms.keyword(name));
                         let Some(written) = written else {
                             return self.fail(name, Reason::UnsupportedPattern, "a name is expected here");
@@ -227,14 +230,15 @@ impl Compiler<'_> {
                             "strs" => Value::str(written),
                             _ => Value::Keyword(Keyword::new(written)),
                         };
-                        let local: Box<str> = written.rsplit('/').next().unwrap_or(written).into();
+                        let local = written.rsplit('/').next().unwrap_or(written).to_string();
+                        let local = self.forms.symbols.intern(local.into());
                         let default =
                             defaults.iter().find(|(name, _)| *name == local).map(|(_, value)| *value);
                         tasks.push(self.key(name, slot, key, default));
                         tasks.push(then(move |c| {
                             let slot = c.slot(name)?;
                             c.emit(Op::Store(slot), c.forms.span(name));
-                            c.here().declare(&local, slot);
+                            c.here().declare(local, slot);
                             Ok(())
                         }));
                     }
@@ -245,9 +249,9 @@ impl Compiler<'_> {
                 }
                 None => match self.forms.data(right) {
                     Ok(key) => {
-                        let name = self.forms.symbol(left);
+                        let name = self.forms.name(left);
                         let default =
-                            defaults.iter().find(|(n, _)| Some(&**n) == name).map(|(_, value)| *value);
+                            defaults.iter().find(|(n, _)| Some(*n) == name).map(|(_, value)| *value);
                         tasks.push(self.key(left, slot, key, default));
                         tasks.push(Task::Bind(left));
                     }

@@ -2,7 +2,7 @@
 
 use super::{Compiler, Op, Place, Task, VALUE, then};
 use crate::error::{Fault, Reason};
-use crate::read::{Form, FormId, Span};
+use crate::read::{Form, FormId, Items, Span};
 use crate::value::Value;
 
 /// What a binding has to be for the first branch to be taken.
@@ -14,62 +14,80 @@ pub(super) enum Wanted {
     First,
 }
 
+/// What is done in one case of a choice.
+#[derive(Clone, Copy)]
+pub(super) enum Branch {
+    Form(FormId),
+    Body(Items),
+    Nothing,
+}
+
 impl Compiler<'_> {
+    /// Adds the tasks of a branch, to be turned.
+    fn add_branch(&mut self, branch: Branch, place: Place, span: Span) {
+        match branch {
+            Branch::Form(form) => self.tasks.push(Task::Form(form, place)),
+            Branch::Body(body) => self.add_body(body, place, span),
+            Branch::Nothing => self.tasks.push(Task::Emit(Op::Nil, span)),
+        }
+    }
+
     /// `condition ? then : otherwise`, for conditions that are wanted true or false.
-    pub(super) fn choose(
+    fn choose(
         &mut self,
         condition: FormId,
         wanted: bool,
-        then: Vec<Task>,
-        otherwise: Vec<Task>,
+        (then, otherwise): (Branch, Branch),
+        place: Place,
         span: Span,
     ) {
         let (other, end) = (self.here().label(), self.here().label());
         let (first, second) = if wanted { (then, otherwise) } else { (otherwise, then) };
-        let mut tasks = vec![Task::Form(condition, VALUE), Task::Emit(Op::JumpIfFalse(other), span)];
-        tasks.extend(first);
-        tasks.push(Task::Emit(Op::Jump(end), span));
-        tasks.push(Task::Place(other));
-        tasks.extend(second);
-        tasks.push(Task::Place(end));
-        self.queue(tasks);
+        let from = self.tasks.len();
+        self.tasks.push(Task::Form(condition, VALUE));
+        self.tasks.push(Task::Emit(Op::JumpIfFalse(other), span));
+        self.add_branch(first, place, span);
+        self.tasks.push(Task::Emit(Op::Jump(end), span));
+        self.tasks.push(Task::Place(other));
+        self.add_branch(second, place, span);
+        self.tasks.push(Task::Place(end));
+        self.turn(from);
     }
 
     pub(super) fn if_form(
         &mut self,
         id: FormId,
-        arguments: &[FormId],
+        arguments: Items,
         wanted: bool,
         place: Place,
     ) -> Result<(), Fault> {
         let span = self.forms.span(id);
-        let (condition, then, otherwise) = match arguments {
-            [condition, then] => (*condition, *then, vec![Task::Emit(Op::Nil, span)]),
-            [condition, then, otherwise] => (*condition, *then, vec![Task::Form(*otherwise, place)]),
+        let (condition, then, otherwise) = match *self.forms.items(arguments) {
+            [condition, then] => (condition, then, Branch::Nothing),
+            [condition, then, otherwise] => (condition, then, Branch::Form(otherwise)),
             _ => {
                 let name = if wanted { "if" } else { "if-not" };
                 let message = format!("expected ({name} condition then else?)");
                 return self.fail(id, Reason::InvalidForm, message);
             }
         };
-        self.choose(condition, wanted, vec![Task::Form(then, place)], otherwise, span);
+        self.choose(condition, wanted, (Branch::Form(then), otherwise), place, span);
         Ok(())
     }
 
     pub(super) fn when_form(
         &mut self,
         id: FormId,
-        arguments: &[FormId],
+        arguments: Items,
         wanted: bool,
         place: Place,
     ) -> Result<(), Fault> {
-        let Some((condition, body)) = arguments.split_first() else {
+        let Some((condition, body)) = self.forms.split_first(arguments) else {
             let name = if wanted { "when" } else { "when-not" };
             return self.fail(id, Reason::InvalidForm, format!("expected ({name} condition body…)"));
         };
         let span = self.forms.span(id);
-        let body = self.body(body, place, span);
-        self.choose(*condition, wanted, body, vec![Task::Emit(Op::Nil, span)], span);
+        self.choose(condition, wanted, (Branch::Body(body), Branch::Nothing), place, span);
         Ok(())
     }
 
@@ -78,7 +96,7 @@ impl Compiler<'_> {
         &mut self,
         id: FormId,
         name: &str,
-        arguments: &[FormId],
+        arguments: Items,
         wanted: Wanted,
         place: Place,
     ) -> Result<(), Fault> {
@@ -89,23 +107,24 @@ impl Compiler<'_> {
         } else {
             format!("expected ({name} [name value] then else?)")
         };
-        let Some((bindings, rest)) = arguments.split_first() else {
+        let Some((bindings, rest)) = self.forms.split_first(arguments) else {
             return self.fail(id, Reason::InvalidForm, shape);
         };
-        let pairs = self.pairs(*bindings, &shape)?;
-        let [(pattern, value)] = pairs[..] else {
-            return self.fail(*bindings, Reason::InvalidForm, format!("{shape}: exactly one binding"));
+        let pairs = self.pairs(bindings, &shape)?;
+        let [pattern, value] = *self.forms.items(pairs) else {
+            return self.fail(bindings, Reason::InvalidForm, format!("{shape}: exactly one binding"));
         };
-        let (body, otherwise) = match rest {
-            rest if when => (self.body(rest, place, span), vec![Task::Emit(Op::Nil, span)]),
-            [then] => (vec![Task::Form(*then, place)], vec![Task::Emit(Op::Nil, span)]),
-            [then, otherwise] => (vec![Task::Form(*then, place)], vec![Task::Form(*otherwise, place)]),
+        let (body, otherwise) = match *self.forms.items(rest) {
+            _ if when => (Branch::Body(rest), Branch::Nothing),
+            [then] => (Branch::Form(then), Branch::Nothing),
+            [then, otherwise] => (Branch::Form(then), Branch::Form(otherwise)),
             _ => return self.fail(id, Reason::InvalidForm, shape),
         };
         let (other, end) = (self.here().label(), self.here().label());
         self.here().open();
-        let mut tasks = vec![Task::Form(value, VALUE)];
-        tasks.push(then(move |c| {
+        let from = self.tasks.len();
+        self.tasks.push(Task::Form(value, VALUE));
+        self.tasks.push(then(move |c| {
             let slot = c.slot(pattern)?;
             match wanted {
                 Wanted::Truthy => {
@@ -127,13 +146,13 @@ impl Compiler<'_> {
             }
             c.bind_slot(pattern, slot, false)
         }));
-        tasks.extend(body);
-        tasks.push(Task::CloseScope);
-        tasks.push(Task::Emit(Op::Jump(end), span));
-        tasks.push(Task::Place(other));
-        tasks.extend(otherwise);
-        tasks.push(Task::Place(end));
-        self.queue(tasks);
+        self.add_branch(body, place, span);
+        self.tasks.push(Task::CloseScope);
+        self.tasks.push(Task::Emit(Op::Jump(end), span));
+        self.tasks.push(Task::Place(other));
+        self.add_branch(otherwise, place, span);
+        self.tasks.push(Task::Place(end));
+        self.turn(from);
         Ok(())
     }
 
@@ -149,8 +168,7 @@ impl Compiler<'_> {
             let [condition, value] = pair else { continue };
             let next = self.here().label();
             // `:else` and other constants need no test.
-            let always =
-                matches!(self.forms.get(*condition), Form::Literal(constant) if constant.is_truthy());
+            let always = self.forms.literal(*condition).is_some_and(Value::is_truthy);
             if !always {
                 tasks.push(Task::Form(*condition, VALUE));
                 tasks.push(Task::Emit(Op::JumpIfFalse(next), span));
@@ -196,7 +214,7 @@ impl Compiler<'_> {
             let [test, result] = pair else { continue };
             let label = self.here().label();
             let alternatives = match self.forms.get(*test) {
-                Form::List(items) => items.to_vec(),
+                Form::List(items) => self.forms.items(items).to_vec(),
                 _ => vec![*test],
             };
             for test in alternatives {
@@ -254,10 +272,7 @@ impl Compiler<'_> {
         };
         let span = self.forms.span(id);
         let (predicate, value, clauses) = (*predicate, *value, clauses.to_vec());
-        let names: Vec<Box<str>> = (0..3).map(|_| self.temporary()).collect();
-        let symbols: Vec<FormId> =
-            names.iter().map(|name| self.forms.add(Form::Symbol(name.to_string().into()), span)).collect();
-        let [function, subject, found] = symbols[..] else { return Ok(()) };
+        let [function, subject, found] = [(); 3].map(|()| self.temporary(span));
         let end = self.here().label();
         self.here().open();
         let mut tasks = vec![
@@ -273,7 +288,8 @@ impl Compiler<'_> {
                 default = Some(test);
                 break;
             };
-            let call = self.forms.add(Form::List([function, test, subject].into()), span);
+            let call = self.forms.add_items(&[function, test, subject]);
+            let call = self.forms.add(Form::List(call), span);
             let next = self.here().label();
             let piped = self.forms.keyword(result) == Some(">>");
             tasks.push(Task::Form(call, VALUE));
@@ -281,7 +297,8 @@ impl Compiler<'_> {
                 let Some(function) = clauses.next() else {
                     return self.fail(id, Reason::InvalidForm, "a function stands after :>>");
                 };
-                result = self.forms.add(Form::List([function, found].into()), self.forms.span(function));
+                let call = self.forms.add_items(&[function, found]);
+                result = self.forms.add(Form::List(call), self.forms.span(function));
                 tasks.push(Task::Bind(found));
                 tasks.push(Task::Form(found, VALUE));
             }

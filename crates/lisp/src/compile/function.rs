@@ -1,12 +1,10 @@
 //! `fn`, `letfn` and `#()`: functions and their arities.
 
-use std::rc::Rc;
-
-use super::scope::{Body, Captures, FnContext, LoopTarget};
-use super::unit::{Arity, Proto, Written};
+use super::scope::{Captures, LoopTarget};
+use super::unit::{Arity, Capture, Part, Proto, Written};
 use super::{Compiler, Op, Place, Task, then};
 use crate::error::{Error, Fault, Reason};
-use crate::read::{Form, FormId, Span};
+use crate::read::{Form, FormId, Items, Span, Symbol};
 
 /// What follows the required parameters.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,13 +17,53 @@ pub(super) enum Rest {
 /// The parts of a function.
 pub(super) struct Parts {
     /// The name it has for itself.
-    pub(super) self_name: Option<Box<str>>,
+    pub(super) self_name: Option<Symbol>,
     /// The name errors give it.
-    pub(super) shown: Option<Box<str>>,
-    /// The parameter vector and the body of each arity.
-    pub(super) arities: Vec<(FormId, Vec<FormId>)>,
+    pub(super) shown: Option<Symbol>,
+    pub(super) arities: Arities,
     pub(super) written: Written,
     pub(super) span: Span,
+}
+
+/// The parameter vector and the body of each arity. Nearly all functions have one.
+pub(super) enum Arities {
+    One((FormId, Items)),
+    Several(Vec<(FormId, Items)>),
+}
+
+impl Arities {
+    fn all(&self) -> &[(FormId, Items)] {
+        match self {
+            Arities::One(only) => std::slice::from_ref(only),
+            Arities::Several(all) => all,
+        }
+    }
+}
+
+/// A function about to be compiled.
+#[derive(Clone, Copy)]
+pub(super) struct Opened {
+    proto: u32,
+    /// Its list of captures.
+    group: usize,
+    self_name: Option<Symbol>,
+}
+
+/// What is known of an arity besides its code.
+#[derive(Clone, Copy)]
+pub(super) struct Signature {
+    pub(super) required: u16,
+    pub(super) rest: Rest,
+    /// Where its parameters are written.
+    pub(super) parameters: Span,
+}
+
+/// What is known of a function when it has been compiled.
+#[derive(Clone, Copy)]
+pub(super) struct Closed {
+    pub(super) span: Span,
+    pub(super) written: Written,
+    pub(super) shown: Option<Symbol>,
 }
 
 /// Most parameters a `#()` can name.
@@ -36,53 +74,43 @@ const LETFN_SHAPE: &str = "expected (letfn [(name [params] body…) …] body…
 
 impl Compiler<'_> {
     /// `(fn name? [params] body…)` or `(fn name? ([params] body…) …)`.
-    pub(super) fn fn_form(&mut self, id: FormId, arguments: &[FormId]) -> Result<(), Fault> {
-        let mut rest = arguments;
-        let mut name: Option<Box<str>> = None;
-        if let Some((first, after)) = rest.split_first()
-            && let Some(symbol) = self.forms.symbol(*first)
-        {
-            (name, rest) = (Some(symbol.into()), after);
-        }
+    pub(super) fn fn_form(&mut self, id: FormId, arguments: Items) -> Result<(), Fault> {
+        let first = self.forms.split_first(arguments);
+        let name = first.and_then(|(first, _)| self.forms.name(first));
+        let rest = arguments.skip(usize::from(name.is_some()));
         let arities = self.arities(id, rest, FN_SHAPE)?;
         let span = self.forms.span(id);
-        self.function(Parts { self_name: name.clone(), shown: name, arities, written: Written::Whole, span })
+        self.function(&Parts { self_name: name, shown: name, arities, written: Written::Whole, span })
     }
 
     /// The arities of a function, from what follows its name; a docstring may stand before the parameters.
-    pub(super) fn arities(
-        &self,
-        id: FormId,
-        rest: &[FormId],
-        shape: &str,
-    ) -> Result<Vec<(FormId, Vec<FormId>)>, Fault> {
-        let rest = match rest.split_first() {
-            Some((first, after)) if self.forms.string(*first).is_some() => after,
-            _ => rest,
-        };
-        match rest.split_first() {
-            Some((params, body)) if self.forms.vector(*params).is_some() => {
-                Ok(vec![(*params, body.to_vec())])
-            }
-            Some(_) => rest
-                .iter()
-                .map(|arity| match self.forms.list(*arity).and_then(<[FormId]>::split_first) {
-                    Some((params, body)) if self.forms.vector(*params).is_some() => {
-                        Ok((*params, body.to_vec()))
+    pub(super) fn arities(&self, id: FormId, rest: Items, shape: &str) -> Result<Arities, Fault> {
+        let documented =
+            self.forms.split_first(rest).is_some_and(|(first, _)| self.forms.string(first).is_some());
+        let rest = rest.skip(usize::from(documented));
+        match self.forms.split_first(rest) {
+            Some((params, body)) if self.forms.vector(params).is_some() => Ok(Arities::One((params, body))),
+            Some(_) => {
+                let arity = |arity: &FormId| {
+                    let parts = self.forms.list(*arity).and_then(|list| self.forms.split_first(list));
+                    match parts {
+                        Some((params, body)) if self.forms.vector(params).is_some() => Ok((params, body)),
+                        _ => self.fail(*arity, Reason::InvalidForm, shape),
                     }
-                    _ => self.fail(*arity, Reason::InvalidForm, shape),
-                })
-                .collect(),
+                };
+                self.forms.items(rest).iter().map(arity).collect::<Result<_, _>>().map(Arities::Several)
+            }
             None => self.fail(id, Reason::InvalidForm, shape),
         }
     }
 
     /// Compiles a function and pushes a closure of it.
-    pub(super) fn function(&mut self, parts: Parts) -> Result<(), Fault> {
+    pub(super) fn function(&mut self, parts: &Parts) -> Result<(), Fault> {
         let (proto, group, span) = (self.reserve_proto(), self.reserve_captures(), parts.span);
-        let mut tasks = self.member(parts, proto, group, Vec::new())?;
-        tasks.push(Task::Emit(Op::Closure(proto), span));
-        self.queue(tasks);
+        let from = self.tasks.len();
+        self.add_member(parts, proto, group, Vec::new())?;
+        self.tasks.push(Task::Emit(Op::Closure(proto), span));
+        self.turn(from);
         Ok(())
     }
 
@@ -96,49 +124,48 @@ impl Compiler<'_> {
         self.captures.len() - 1
     }
 
-    /// The tasks that compile a function into its prototype.
-    fn member(
+    /// Adds the tasks that compile a function into its prototype, to be turned.
+    fn add_member(
         &mut self,
-        parts: Parts,
+        parts: &Parts,
         proto: u32,
         group: usize,
-        siblings: Vec<(Box<str>, u32)>,
-    ) -> Result<Vec<Task>, Fault> {
-        let Parts { self_name, shown, arities, written, span } = parts;
+        siblings: Vec<(Symbol, u32)>,
+    ) -> Result<(), Fault> {
+        let Parts { self_name, shown, written, span, .. } = *parts;
+        let opened = Opened { proto, group, self_name };
+        self.tasks.push(if siblings.is_empty() {
+            Task::Function(opened)
+        } else {
+            then(move |c| {
+                c.open_function(opened, siblings);
+                Ok(())
+            })
+        });
         let mut variadic = 0;
-        let mut tasks = vec![then(move |c| {
-            let inner =
-                FnContext { proto, group, self_name, siblings, done: Vec::new(), current: Body::default() };
-            c.outer.push(std::mem::replace(&mut c.function, inner));
-            Ok(())
-        })];
-        for (params, body) in arities {
-            let (required, rest) = self.parameters(params)?;
+        for &(params, body) in parts.arities.all() {
+            let (_, rest) = self.parameters(params)?;
             variadic += usize::from(rest.is_some());
             if variadic > 1 {
                 return self.fail(params, Reason::InvalidForm, "only one arity can be variadic");
             }
-            let text: Box<str> = self.text(params).into();
-            tasks.push(then(move |c| {
-                c.arity(params, required, rest, &body, text, span);
-                Ok(())
-            }));
+            self.tasks.push(Task::Arity(params, body, span));
         }
-        tasks.push(then(move |c| {
-            c.end_function(span, &written, shown);
-            Ok(())
-        }));
-        Ok(tasks)
+        self.tasks.push(Task::EndFunction(Closed { span, written, shown }));
+        Ok(())
     }
 
-    fn text(&self, id: FormId) -> &str {
-        let span = self.forms.span(id);
-        self.source.get(span.start as usize..span.end as usize).unwrap_or_default()
+    /// Goes into a function.
+    pub(super) fn open_function(&mut self, opened: Opened, siblings: Vec<(Symbol, u32)>) {
+        let mut inner = self.spare.pop().unwrap_or_default();
+        (inner.proto, inner.group, inner.self_name) = (opened.proto, opened.group, opened.self_name);
+        inner.siblings = siblings;
+        self.outer.push(std::mem::replace(&mut self.function, inner));
     }
 
     /// The required parameters, and the one after `&`.
-    fn parameters(&self, params: FormId) -> Result<(Vec<FormId>, Option<FormId>), Fault> {
-        let items = self.forms.vector(params).unwrap_or_default();
+    fn parameters(&self, params: FormId) -> Result<(&[FormId], Option<FormId>), Fault> {
+        let items = self.forms.items(self.forms.vector(params).unwrap_or_default());
         let ampersand = items.iter().position(|item| self.forms.symbol(*item) == Some("&"));
         let (required, rest) = match ampersand {
             None => (items, None),
@@ -150,123 +177,122 @@ impl Compiler<'_> {
         if required.len() > 255 {
             return self.fail(params, Reason::InvalidForm, "more than 255 parameters");
         }
-        Ok((required.to_vec(), rest))
+        Ok((required, rest))
     }
 
     /// Compiles one arity of the function.
-    fn arity(
-        &mut self,
-        params: FormId,
-        required: Vec<FormId>,
-        rest: Option<FormId>,
-        body: &[FormId],
-        text: Box<str>,
-        span: Span,
-    ) {
+    pub(super) fn arity(&mut self, params: FormId, body: Items, span: Span) -> Result<(), Fault> {
+        let (required, rest) = self.parameters(params)?;
         let count = required.len() as u16;
         let total = count + u16::from(rest.is_some());
         let first = self.here().slots(total).unwrap_or_default();
         let label = self.here().label();
         self.here().place(label);
         self.here().loops.push(LoopTarget { label, first, count: total });
-        let variadic = if rest.is_some() { Rest::Vector } else { Rest::None };
-        let mut tasks = Vec::new();
-        for (slot, pattern) in (first..).zip(required.into_iter().chain(rest)) {
-            tasks.push(if rest == Some(pattern) {
-                then(move |c| c.bind_slot(pattern, slot, true))
-            } else {
-                Task::BindSlot(pattern, slot)
-            });
+        let from = self.tasks.len();
+        let patterns = self.forms.items(self.forms.vector(params).unwrap_or_default());
+        let required = patterns.iter().take(usize::from(count));
+        self.tasks.extend((first..).zip(required).map(|(slot, pattern)| Task::BindSlot(*pattern, slot)));
+        if let Some(pattern) = rest {
+            let slot = first + count;
+            self.tasks.push(then(move |c| c.bind_slot(pattern, slot, true)));
         }
-        tasks.extend(self.body(body, Place { recur: true, call: true }, self.forms.span(params)));
-        tasks.push(Task::Emit(Op::Return, span));
-        tasks.push(then(move |c| {
-            c.end_arity(count, variadic, text);
-            Ok(())
-        }));
-        self.queue(tasks);
+        let parameters = self.forms.span(params);
+        self.add_body(body, Place { recur: true, call: true }, parameters);
+        self.tasks.push(Task::Emit(Op::Return, span));
+        let rest = if rest.is_some() { Rest::Vector } else { Rest::None };
+        self.tasks.push(Task::EndArity(Signature { required: count, rest, parameters }));
+        self.turn(from);
+        Ok(())
     }
 
     /// Finishes the arity that is being compiled.
-    pub(super) fn end_arity(&mut self, required: u16, rest: Rest, parameters: Box<str>) {
-        let mut body = std::mem::take(&mut self.function.current);
-        body.link();
+    pub(super) fn end_arity(&mut self, signature: Signature) {
+        let start = self.code.ops.len();
+        let slots = self.function.current.finish(&mut self.code.ops, &mut self.code.spans);
         self.function.done.push(Arity {
-            required,
-            variadic: rest == Rest::Vector,
-            slots: body.slots,
-            code: body.code,
-            spans: body.spans,
-            parameters,
+            required: signature.required,
+            variadic: signature.rest == Rest::Vector,
+            slots,
+            code: Part::since(start, &self.code.ops),
+            parameters: signature.parameters,
         });
     }
 
     /// Finishes the function that is being compiled, and goes on with the one around it.
-    pub(super) fn end_function(&mut self, span: Span, written: &Written, shown: Option<Box<str>>) {
-        let done = std::mem::take(&mut self.function);
+    pub(super) fn end_function(&mut self, closed: Closed) {
+        let outer = self.outer.pop().unwrap_or_default();
+        let mut done = std::mem::replace(&mut self.function, outer);
+        let start = self.code.arities.len();
+        self.code.arities.append(&mut done.done);
+        let arities = Part::since(start, &self.code.arities);
+        // The members of a letfn close over the same values, known when all of them are compiled.
+        let captures = if done.siblings.is_empty() { self.captured(done.group) } else { Part::default() };
+        let name = closed.shown.map(|symbol| self.forms.symbols.shared(symbol));
         if let Some(proto) = self.protos.get_mut(done.proto as usize) {
-            let captures = self.captures.get(done.group).cloned().unwrap_or_default();
-            *proto = Some(Proto {
-                name: shown,
-                arities: done.done,
-                captures: captures.sources,
-                capture_names: captures.names,
-                written: written.clone(),
-                span,
-            });
+            let (written, span) = (closed.written, closed.span);
+            *proto = Some(Proto { name, arities, captures, unwritten: None, written, span });
         }
-        self.function = self.outer.pop().unwrap_or_default();
+        self.spare.push(done);
+    }
+
+    /// What the functions of a group hold, as part of the unit.
+    fn captured(&mut self, group: usize) -> Part {
+        let start = self.code.captures.len();
+        let captures = self.captures.get_mut(group).map(std::mem::take).unwrap_or_default();
+        for (name, source) in captures.all {
+            let name = self.forms.symbols.shared(name);
+            self.code.captures.push(Capture { name, source });
+        }
+        Part::since(start, &self.code.captures)
     }
 
     /// `(letfn [(name [params] body…) …] body…)`: functions that see each other.
-    pub(super) fn letfn(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
-        let Some((bindings, body)) = arguments.split_first() else {
+    pub(super) fn letfn(&mut self, id: FormId, arguments: Items, place: Place) -> Result<(), Fault> {
+        let Some((bindings, body)) = self.forms.split_first(arguments) else {
             return self.fail(id, Reason::InvalidForm, LETFN_SHAPE);
         };
-        let Some(members) = self.forms.vector(*bindings).map(<[FormId]>::to_vec) else {
-            return self.fail(*bindings, Reason::InvalidForm, LETFN_SHAPE);
+        let Some(members) = self.forms.vector(bindings).map(|members| self.forms.items(members).to_vec())
+        else {
+            return self.fail(bindings, Reason::InvalidForm, LETFN_SHAPE);
         };
-        let whole = self.forms.span(*bindings);
+        let whole = self.forms.span(bindings);
         let group = self.reserve_captures();
         let mut functions = Vec::new();
         for member in members {
-            let list = self.forms.list(member).and_then(<[FormId]>::split_first);
-            let Some((name, rest)) = list.map(|(name, rest)| (*name, rest.to_vec())) else {
+            let list = self.forms.list(member).and_then(|list| self.forms.split_first(list));
+            let name = list.and_then(|(name, rest)| Some((self.forms.name(name)?, rest)));
+            let Some((name, rest)) = name else {
                 return self.fail(member, Reason::InvalidForm, LETFN_SHAPE);
             };
-            let Some(name) = self.forms.symbol(name).map(Box::<str>::from) else {
-                return self.fail(member, Reason::InvalidForm, LETFN_SHAPE);
-            };
-            let arities = self.arities(member, &rest, LETFN_SHAPE)?;
+            let arities = self.arities(member, rest, LETFN_SHAPE)?;
             functions.push((name, arities, self.forms.span(member), self.reserve_proto()));
         }
-        let siblings: Vec<(Box<str>, u32)> =
-            functions.iter().map(|(name, _, _, proto)| (name.clone(), *proto)).collect();
-        let mut tasks = Vec::new();
+        let siblings: Vec<(Symbol, u32)> =
+            functions.iter().map(|(name, _, _, proto)| (*name, *proto)).collect();
+        let from = self.tasks.len();
         for (name, arities, span, proto) in functions {
             let written = Written::Member(whole);
             let parts = Parts { self_name: None, shown: Some(name), arities, written, span };
-            tasks.extend(self.member(parts, proto, group, siblings.clone())?);
+            self.add_member(&parts, proto, group, siblings.clone())?;
         }
         self.here().open();
-        tasks.push(then(move |c| {
-            // All members close over the same values, known only now that all of them are compiled.
-            let captures = c.captures.get(group).cloned().unwrap_or_default();
+        self.tasks.push(then(move |c| {
+            let captures = c.captured(group);
             for (name, proto) in siblings {
                 if let Some(Some(proto)) = c.protos.get_mut(proto as usize) {
-                    proto.captures.clone_from(&captures.sources);
-                    proto.capture_names.clone_from(&captures.names);
+                    proto.captures = captures;
                 }
                 let slot = c.slot(id)?;
                 c.emit(Op::Closure(proto), whole);
                 c.emit(Op::Store(slot), whole);
-                c.here().declare(&name, slot);
+                c.here().declare(name, slot);
             }
             Ok(())
         }));
-        tasks.extend(self.body(body, place, self.forms.span(id)));
-        tasks.push(Task::CloseScope);
-        self.queue(tasks);
+        self.add_body(body, place, self.forms.span(id));
+        self.tasks.push(Task::CloseScope);
+        self.turn(from);
         Ok(())
     }
 
@@ -279,7 +305,7 @@ impl Compiler<'_> {
     }
 
     /// `#(…)`: a function of `%`, `%1` to `%20` and `%&`.
-    pub(super) fn lambda(&mut self, id: FormId, items: &Rc<[FormId]>) -> Result<(), Fault> {
+    pub(super) fn lambda(&mut self, id: FormId, items: Items) -> Result<(), Fault> {
         if self.lambda.is_some() {
             let error = Error::new(Reason::InvalidForm, "#() cannot stand inside #()")
                 .hint("write (fn [x] …) for one of them");
@@ -287,49 +313,43 @@ impl Compiler<'_> {
         }
         let span = self.forms.span(id);
         let (count, rest) = self.placeholders(items)?;
-        let mut params: Vec<FormId> =
-            (1..=count).map(|n| self.forms.add(Form::Symbol(format!("%{n}").into()), span)).collect();
-        if rest {
-            params.push(self.forms.add(Form::Symbol("&".into()), span));
-            params.push(self.forms.add(Form::Symbol("%&".into()), span));
-        }
-        let text: Vec<String> =
-            (1..=count).map(|n| format!("%{n}")).chain(rest.then(|| "& %&".into())).collect();
-        let text: Box<str> = format!("[{}]", text.join(" ")).into();
-        let params = self.forms.add(Form::Vector(params.into()), span);
-        let body = self.forms.add(Form::List(Rc::clone(items)), span);
+        let names: Vec<String> = (1..=count).map(|n| format!("%{n}")).collect();
+        let names = names.into_iter().chain(rest.then(|| ["&".into(), "%&".into()]).into_iter().flatten());
+        let names: Vec<String> = names.collect();
+        let text: Box<str> = format!("[{}]", names.join(" ")).into();
+        let params: Vec<FormId> = names.into_iter().map(|name| self.forms.add_symbol(name, span)).collect();
+        let params = self.forms.add_items(&params);
+        let params = self.forms.add(Form::Vector(params), span);
+        let body = self.forms.add(Form::List(items), span);
+        let arities = Arities::One((params, self.forms.add_items(&[body])));
         let (proto, group) = (self.reserve_proto(), self.reserve_captures());
-        let parts = Parts {
-            self_name: None,
-            shown: None,
-            arities: vec![(params, vec![body])],
-            written: Written::Whole,
-            span,
-        };
-        let mut tasks = vec![then(move |c| {
+        let parts = Parts { self_name: None, shown: None, arities, written: Written::Whole, span };
+        let from = self.tasks.len();
+        self.tasks.push(then(move |c| {
             c.lambda = Some(id);
             Ok(())
-        })];
-        tasks.extend(self.member(parts, proto, group, Vec::new())?);
-        tasks.push(then(move |c| {
+        }));
+        self.add_member(&parts, proto, group, Vec::new())?;
+        self.tasks.push(then(move |c| {
             c.lambda = None;
             if let Some(Some(proto)) = c.protos.get_mut(proto as usize) {
-                proto.arities.iter_mut().for_each(|arity| arity.parameters.clone_from(&text));
+                proto.unwritten = Some(text);
             }
             c.emit(Op::Closure(proto), span);
             Ok(())
         }));
-        self.queue(tasks);
+        self.turn(from);
         Ok(())
     }
 
     /// How many parameters the forms of a `#()` name, and whether they name the rest.
-    fn placeholders(&self, items: &[FormId]) -> Result<(usize, bool), Fault> {
+    fn placeholders(&self, items: Items) -> Result<(usize, bool), Fault> {
         let (mut count, mut rest) = (0, false);
-        let mut forms = items.to_vec();
+        let mut forms = self.forms.items(items).to_vec();
         while let Some(id) = forms.pop() {
+            let name = self.forms.symbol(id).unwrap_or_default();
             match self.forms.get(id) {
-                Form::Symbol(name) => match name.strip_prefix('%') {
+                Form::Symbol(_) => match name.strip_prefix('%') {
                     Some("") => count = count.max(1),
                     Some("&") => rest = true,
                     Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -341,9 +361,9 @@ impl Compiler<'_> {
                     _ => {}
                 },
                 Form::List(items) | Form::Vector(items) | Form::Map(items) | Form::Set(items) => {
-                    forms.extend(items.iter());
+                    forms.extend(self.forms.items(items));
                 }
-                Form::Quote(inner) | Form::VarQuote(inner) => forms.push(*inner),
+                Form::Quote(inner) | Form::VarQuote(inner) => forms.push(inner),
                 Form::Lambda(_) | Form::Literal(_) => {}
             }
         }
@@ -357,7 +377,8 @@ impl Compiler<'_> {
     }
 
     /// The local a symbol means: `%` is `%1`. A placeholder outside `#()` is an error.
-    pub(super) fn placeholder<'n>(&self, id: FormId, name: &'n str) -> Result<&'n str, Fault> {
+    pub(super) fn placeholder(&mut self, id: FormId, symbol: Symbol) -> Result<Symbol, Fault> {
+        let name = self.forms.symbols.text(symbol);
         match name.strip_prefix('%') {
             Some(rest)
                 if rest.is_empty() || rest == "&" || rest.bytes().all(|byte| byte.is_ascii_digit()) =>
@@ -365,9 +386,10 @@ impl Compiler<'_> {
                 if self.lambda.is_none() {
                     return self.bad_placeholder(id, name);
                 }
-                Ok(if rest.is_empty() { "%1" } else { name })
+                let first = rest.is_empty();
+                Ok(if first { self.forms.symbols.intern("%1".into()) } else { symbol })
             }
-            _ => Ok(name),
+            _ => Ok(symbol),
         }
     }
 }

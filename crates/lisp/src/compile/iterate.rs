@@ -3,7 +3,7 @@
 use super::op::Target;
 use super::{Compiler, Op, Task, VALUE, then};
 use crate::error::{Fault, Reason};
-use crate::read::{FormId, Span};
+use crate::read::{FormId, Items, Span};
 
 /// A part of a comprehension's binding vector.
 #[derive(Clone, Copy)]
@@ -16,26 +16,22 @@ enum Clause {
 
 impl Compiler<'_> {
     /// `(for [x coll …] body)` gives a vector; `(doseq [x coll …] body…)` gives nil.
-    pub(super) fn comprehension(
-        &mut self,
-        id: FormId,
-        name: &str,
-        arguments: &[FormId],
-    ) -> Result<(), Fault> {
+    pub(super) fn comprehension(&mut self, id: FormId, name: &str, arguments: Items) -> Result<(), Fault> {
         let collects = name == "for";
         let shape = if collects {
             "expected (for [name collection …] body)"
         } else {
             "expected (doseq [name collection …] body…)"
         };
-        let Some((bindings, body)) = arguments.split_first() else {
+        let Some((bindings, body)) = self.forms.split_first(arguments) else {
             return self.fail(id, Reason::InvalidForm, shape);
         };
         if collects && body.len() != 1 {
             return self.fail(id, Reason::InvalidForm, shape);
         }
         let mut clauses = Vec::new();
-        for (left, right) in self.pairs(*bindings, shape)? {
+        for pair in self.forms.items(self.pairs(bindings, shape)?).chunks_exact(2) {
+            let [left, right] = *pair else { continue };
             clauses.push(match self.forms.keyword(left) {
                 None => Clause::Each(left, right),
                 Some("when") => Clause::When(right),
@@ -48,7 +44,7 @@ impl Compiler<'_> {
             });
         }
         if !matches!(clauses.first(), Some(Clause::Each(..))) {
-            return self.fail(*bindings, Reason::InvalidForm, format!("{shape}: a collection comes first"));
+            return self.fail(bindings, Reason::InvalidForm, format!("{shape}: a collection comes first"));
         }
         let span = self.forms.span(id);
         let done = self.here().label();
@@ -56,7 +52,6 @@ impl Compiler<'_> {
         let result = self.slot(id)?;
         self.emit(if collects { Op::Vector(0) } else { Op::Nil }, span);
         self.emit(Op::Store(result), span);
-        let body = self.body(body, VALUE, span);
         self.queue([
             then(move |c| {
                 c.clauses(
@@ -80,17 +75,18 @@ impl Compiler<'_> {
     fn clauses(
         &mut self,
         mut clauses: Vec<Clause>,
-        body: Vec<Task>,
+        body: Items,
         take: Op,
         next: Target,
         exit: Target,
         span: Span,
     ) -> Result<(), Fault> {
         if clauses.is_empty() {
-            let mut tasks = body;
-            tasks.push(Task::Emit(take, span));
-            tasks.push(Task::Emit(Op::Jump(next), span));
-            self.queue(tasks);
+            let from = self.tasks.len();
+            self.add_body(body, VALUE, span);
+            self.tasks.push(Task::Emit(take, span));
+            self.tasks.push(Task::Emit(Op::Jump(next), span));
+            self.turn(from);
             return Ok(());
         }
         match clauses.remove(0) {
@@ -107,7 +103,7 @@ impl Compiler<'_> {
                         // When this collection ends, the one around it goes on.
                         c.emit(Op::IterNext(iteration, next), span);
                         c.queue([
-                            then(move |c| c.bind(pattern)),
+                            Task::Bind(pattern),
                             then(move |c| c.clauses(clauses, body, take, again, next, span)),
                         ]);
                         Ok(())
@@ -128,50 +124,48 @@ impl Compiler<'_> {
             Clause::Let(bindings) => {
                 let pairs = self.pairs(bindings, "expected :let [name value …]")?;
                 self.here().open();
-                let mut tasks = Vec::new();
-                for (pattern, value) in pairs {
-                    tasks.push(Task::Form(value, VALUE));
-                    tasks.push(then(move |c| c.bind(pattern)));
-                }
-                tasks.push(then(move |c| c.clauses(clauses, body, take, next, exit, span)));
-                tasks.push(Task::CloseScope);
-                self.queue(tasks);
+                let from = self.tasks.len();
+                self.add_bindings(pairs);
+                self.tasks.push(then(move |c| c.clauses(clauses, body, take, next, exit, span)));
+                self.tasks.push(Task::CloseScope);
+                self.turn(from);
             }
         }
         Ok(())
     }
 
     /// `(dotimes [i n] body…)`.
-    pub(super) fn dotimes(&mut self, id: FormId, arguments: &[FormId]) -> Result<(), Fault> {
+    pub(super) fn dotimes(&mut self, id: FormId, arguments: Items) -> Result<(), Fault> {
         const SHAPE: &str = "expected (dotimes [name count] body…)";
-        let Some((bindings, body)) = arguments.split_first() else {
+        let Some((bindings, body)) = self.forms.split_first(arguments) else {
             return self.fail(id, Reason::InvalidForm, SHAPE);
         };
-        let pairs = self.pairs(*bindings, SHAPE)?;
-        let [(pattern, count)] = pairs[..] else {
-            return self.fail(*bindings, Reason::InvalidForm, SHAPE);
+        let pairs = self.pairs(bindings, SHAPE)?;
+        let [pattern, count] = *self.forms.items(pairs) else {
+            return self.fail(bindings, Reason::InvalidForm, SHAPE);
         };
         let span = self.forms.span(id);
         let (again, done) = (self.here().label(), self.here().label());
         self.here().open();
         let counter = self.slot(id)?;
         self.slot(id)?;
-        let mut tasks = vec![
+        let from = self.tasks.len();
+        self.tasks.extend([
             Task::Form(count, VALUE),
             Task::Emit(Op::CountStart(counter), span),
             Task::Place(again),
             Task::Emit(Op::CountNext(counter, done), span),
-            then(move |c| c.bind(pattern)),
-        ];
-        tasks.extend(self.body(body, VALUE, span));
-        tasks.extend([
+            Task::Bind(pattern),
+        ]);
+        self.add_body(body, VALUE, span);
+        self.tasks.extend([
             Task::Emit(Op::Pop, span),
             Task::Emit(Op::Jump(again), span),
             Task::Place(done),
             Task::Emit(Op::Nil, span),
             Task::CloseScope,
         ]);
-        self.queue(tasks);
+        self.turn(from);
         Ok(())
     }
 }

@@ -15,18 +15,18 @@ mod special;
 mod thread;
 mod unit;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use function::Rest;
+use function::{Closed, Opened, Rest, Signature};
 pub(crate) use op::{Op, Quick};
 use scope::{Body, Captures, FnContext, Resolved, resolve};
 pub(crate) use special::{is_special, special_forms};
-pub(crate) use unit::{Definition, Name, Proto, Source, Space, Unit, Written};
+use unit::Code;
+pub(crate) use unit::{Arity, Definition, Name, Proto, Source, Space, Unit, Written};
 
 use crate::builtin;
 use crate::error::{Error, Fault, Reason};
-use crate::read::{Form, FormId, Forms, Span, read};
+use crate::read::{Form, FormId, Forms, Items, Span, Symbol, read};
 use crate::value::{Text, Value};
 
 /// Compiles a program.
@@ -35,14 +35,16 @@ pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
     let mut compiler = Compiler {
         source,
         forms,
-        tasks: Vec::new(),
+        tasks: Vec::with_capacity(64),
         function: FnContext::default(),
         outer: Vec::new(),
+        spare: Vec::new(),
         captures: vec![Captures::default()],
+        code: Code::for_source(source.len()),
         protos: vec![None],
-        consts: Vec::new(),
-        names: Vec::new(),
-        known: HashMap::new(),
+        names: Vec::with_capacity(16),
+        known: Vec::with_capacity(32),
+        globals: Vec::new(),
         defs: Vec::new(),
         lambda: None,
         temporaries: 0,
@@ -51,9 +53,11 @@ pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
     let protos = compiler.protos.into_iter().flatten().collect();
     Ok(Arc::new(Unit {
         source: source.into(),
+        code: compiler.code,
         protos,
-        consts: compiler.consts,
+        consts: compiler.forms.constants,
         names: compiler.names,
+        globals: compiler.globals,
         defs: compiler.defs,
         main: 0,
     }))
@@ -80,6 +84,12 @@ enum Task {
     Bind(FormId),
     /// Binds the value of a slot to a pattern.
     BindSlot(FormId, u16),
+    /// Starts a function.
+    Function(Opened),
+    /// Compiles one arity of it: parameters and body.
+    Arity(FormId, Items, Span),
+    EndArity(Signature),
+    EndFunction(Closed),
     Then(Then),
 }
 
@@ -99,28 +109,43 @@ struct Compiler<'s> {
     function: FnContext,
     /// The functions around that, outermost first.
     outer: Vec<FnContext>,
+    /// Functions that are done, for their memory.
+    spare: Vec<FnContext>,
     captures: Vec<Captures>,
+    code: Code,
     protos: Vec<Option<Proto>>,
-    consts: Vec<Value>,
     names: Vec<Name>,
-    /// Numbers of names as written.
-    known: HashMap<Box<str>, u32>,
+    /// What is known of symbols, by symbol.
+    known: Vec<Known>,
+    /// The names that definitions of the program or of its memory can have.
+    globals: Vec<Text>,
     defs: Vec<Definition>,
     /// The `#()` around the current place.
     lambda: Option<FormId>,
     temporaries: u32,
 }
 
+/// What is known of a symbol where it is no local.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// Its entry in the unit.
+    name: Option<u32>,
+    /// Whether it is known to belong to no special form.
+    plain: bool,
+    /// Its number among the names that can be defined.
+    global: Option<u32>,
+}
+
 impl Compiler<'_> {
     fn program(&mut self) -> Result<(), Fault> {
-        let top = self.forms.top.clone();
         let span = Span::new(0, self.source.len());
-        let mut tasks = self.body(&top, VALUE, span);
-        tasks.push(Task::Emit(Op::Return, span));
-        self.queue(tasks);
+        let from = self.tasks.len();
+        self.add_body(self.forms.top, VALUE, span);
+        self.tasks.push(Task::Emit(Op::Return, span));
+        self.turn(from);
         self.work()?;
-        self.end_arity(0, Rest::None, "[]".into());
-        self.end_function(span, &Written::Whole, None);
+        self.end_arity(Signature { required: 0, rest: Rest::None, parameters: Span::default() });
+        self.end_function(Closed { span, written: Written::Whole, shown: None });
         Ok(())
     }
 
@@ -133,6 +158,10 @@ impl Compiler<'_> {
                 Task::CloseScope => self.here().close(),
                 Task::Bind(pattern) => self.bind(pattern)?,
                 Task::BindSlot(pattern, slot) => self.bind_slot(pattern, slot, false)?,
+                Task::Function(opened) => self.open_function(opened, Vec::new()),
+                Task::Arity(params, body, span) => self.arity(params, body, span)?,
+                Task::EndArity(signature) => self.end_arity(signature),
+                Task::EndFunction(closed) => self.end_function(closed),
                 Task::Then(work) => work(self)?,
             }
         }
@@ -143,21 +172,35 @@ impl Compiler<'_> {
     fn queue(&mut self, tasks: impl IntoIterator<Item = Task>) {
         let from = self.tasks.len();
         self.tasks.extend(tasks);
+        self.turn(from);
+    }
+
+    /// The same for tasks that were added one by one.
+    fn turn(&mut self, from: usize) {
         if let Some(added) = self.tasks.get_mut(from..) {
             added.reverse();
         }
     }
 
-    /// The tasks for forms of which the last gives the value; none give nil.
-    fn body(&self, forms: &[FormId], place: Place, span: Span) -> Vec<Task> {
-        let Some((last, before)) = forms.split_last() else { return vec![Task::Emit(Op::Nil, span)] };
-        let mut tasks = Vec::with_capacity(forms.len() * 2);
+    /// Adds the tasks for forms of which the last gives the value, to be turned; none give nil.
+    fn add_body(&mut self, body: Items, place: Place, span: Span) {
+        let forms = &self.forms;
+        let Some((last, before)) = forms.items(body).split_last() else {
+            return self.tasks.push(Task::Emit(Op::Nil, span));
+        };
         for form in before {
-            tasks.push(Task::Form(*form, VALUE));
-            tasks.push(Task::Emit(Op::Pop, self.forms.span(*form)));
+            self.tasks.push(Task::Form(*form, VALUE));
+            self.tasks.push(Task::Emit(Op::Pop, forms.span(*form)));
         }
-        tasks.push(Task::Form(*last, place));
-        tasks
+        self.tasks.push(Task::Form(*last, place));
+    }
+
+    /// Adds the tasks for forms whose values are all wanted, then this instruction.
+    fn queue_values(&mut self, forms: Items, op: Op, span: Span) {
+        let from = self.tasks.len();
+        self.tasks.extend(self.forms.items(forms).iter().map(|form| Task::Form(*form, VALUE)));
+        self.tasks.push(Task::Emit(op, span));
+        self.turn(from);
     }
 
     /// The body that is being compiled.
@@ -182,77 +225,51 @@ impl Compiler<'_> {
     fn form(&mut self, id: FormId, place: Place) -> Result<(), Fault> {
         let span = self.forms.span(id);
         match self.forms.get(id) {
-            Form::Literal(value) => {
-                let value = value.clone();
-                self.literal(value, span);
-            }
-            Form::Symbol(name) => {
-                let name = name.clone();
-                return self.symbol(id, &name);
-            }
-            Form::List(items) => {
-                let items = items.clone();
-                return self.list(id, &items, place);
-            }
-            Form::Vector(items) => {
-                let (items, op) = (items.clone(), Op::Vector(items.len() as u32));
-                self.collection(id, &items, op);
-            }
-            Form::Map(items) => {
-                let (items, op) = (items.clone(), Op::Map(items.len() as u32 / 2));
-                self.collection(id, &items, op);
-            }
-            Form::Set(items) => {
-                let (items, op) = (items.clone(), Op::Set(items.len() as u32));
-                self.collection(id, &items, op);
-            }
-            Form::Lambda(items) => {
-                let items = items.clone();
-                return self.lambda(id, &items);
-            }
-            Form::Quote(quoted) => {
-                let quoted = *quoted;
-                return self.quoted(quoted, span);
-            }
-            Form::VarQuote(target) => {
-                let target = *target;
-                return self.var(id, target);
-            }
+            Form::Literal(constant) => self.literal(constant, span),
+            Form::Symbol(symbol) => return self.symbol(id, symbol),
+            Form::List(items) => return self.list(id, items, place),
+            Form::Vector(items) => self.collection(id, items, Op::Vector(items.len() as u32)),
+            Form::Map(items) => self.collection(id, items, Op::Map(items.len() as u32 / 2)),
+            Form::Set(items) => self.collection(id, items, Op::Set(items.len() as u32)),
+            Form::Lambda(items) => return self.lambda(id, items),
+            Form::Quote(quoted) => return self.quoted(quoted, span),
+            Form::VarQuote(target) => return self.var(id, target),
         }
         Ok(())
     }
 
     /// A collection; one made of literals only is a constant.
-    fn collection(&mut self, id: FormId, items: &[FormId], op: Op) {
+    fn collection(&mut self, id: FormId, items: Items, op: Op) {
         let span = self.forms.span(id);
         if self.forms.is_constant(id)
             && let Ok(value) = self.forms.data(id)
         {
-            return self.literal(value, span);
+            let constant = self.forms.constant(value);
+            return self.emit(Op::Const(constant), span);
         }
-        self.queue(values(items).chain([Task::Emit(op, span)]));
+        self.queue_values(items, op, span);
     }
 
-    fn literal(&mut self, value: Value, span: Span) {
-        let op = match value {
-            Value::Nil => Op::Nil,
-            Value::Bool(true) => Op::True,
-            Value::Bool(false) => Op::False,
-            Value::Int(n) if i32::try_from(n).is_ok() => Op::Int(n as i32),
-            value => Op::Const(self.constant(value)),
+    fn literal(&mut self, constant: u32, span: Span) {
+        let op = match self.forms.constants.get(constant as usize) {
+            Some(Value::Nil) => Op::Nil,
+            Some(Value::Bool(true)) => Op::True,
+            Some(Value::Bool(false)) => Op::False,
+            Some(Value::Int(n)) if i32::try_from(*n).is_ok() => Op::Int(*n as i32),
+            _ => Op::Const(constant),
         };
         self.emit(op, span);
     }
 
     fn constant(&mut self, value: Value) -> u32 {
-        self.consts.push(value);
-        (self.consts.len() - 1) as u32
+        self.forms.constant(value)
     }
 
     fn quoted(&mut self, quoted: FormId, span: Span) -> Result<(), Fault> {
         match self.forms.data(quoted) {
             Ok(value) => {
-                self.literal(value, span);
+                let constant = self.constant(value);
+                self.literal(constant, span);
                 Ok(())
             }
             Err(culprit) => {
@@ -263,54 +280,59 @@ impl Compiler<'_> {
         }
     }
 
-    fn symbol(&mut self, id: FormId, name: &str) -> Result<(), Fault> {
+    fn symbol(&mut self, id: FormId, symbol: Symbol) -> Result<(), Fault> {
         let span = self.forms.span(id);
-        let name = self.placeholder(id, name)?;
-        let op = match self.resolve(name) {
+        let symbol = self.placeholder(id, symbol)?;
+        let op = match self.resolve(symbol) {
             Resolved::Local(slot) => Op::Local(slot),
             Resolved::Capture(at) => Op::Capture(at),
             Resolved::SelfFn => Op::SelfFn,
             Resolved::Sibling(proto) => Op::Sibling(proto),
-            Resolved::Free if is_special(name) => {
+            Resolved::Free if !self.known(symbol).plain && is_special(self.forms.symbols.text(symbol)) => {
+                let name = self.forms.symbols.text(symbol);
                 let error = Error::new(Reason::UnboundVar, format!("undefined variable: {name}"))
                     .hint(format!("{name} is a special form: wrap it in parentheses, as in ({name} …)"));
                 return Err(self.fault(id, error));
             }
-            Resolved::Free => Op::Global(self.name(name, Some(span))),
+            Resolved::Free => Op::Global(self.name(symbol, Some(span))),
         };
         self.emit(op, span);
         Ok(())
     }
 
     /// A call or a special form.
-    fn list(&mut self, id: FormId, items: &[FormId], place: Place) -> Result<(), Fault> {
+    fn list(&mut self, id: FormId, items: Items, place: Place) -> Result<(), Fault> {
         let span = self.forms.span(id);
-        let Some((head, arguments)) = items.split_first() else {
-            self.literal(Value::vector([]), span);
+        let Some((head, arguments)) = self.forms.split_first(items) else {
+            let empty = self.constant(Value::vector([]));
+            self.emit(Op::Const(empty), span);
             return Ok(());
         };
-        if let Some(name) = self.forms.name(*head)
-            && matches!(self.resolve(&name), Resolved::Free)
-            && !matches!(&*name, "%" | "%&")
+        if let Some(symbol) = self.forms.name(head)
+            && !matches!(self.forms.symbols.text(symbol), "%" | "%&")
+            && matches!(self.resolve(symbol), Resolved::Free)
         {
-            if let Some(result) = self.special(&name, id, arguments, place) {
-                return result;
+            if !self.known(symbol).plain {
+                if let Some(result) = self.special(symbol, id, arguments, place) {
+                    return result;
+                }
+                self.learn(symbol, |known| known.plain = true);
             }
             let count = self.count(id, arguments.len())?;
-            self.placeholder(*head, &name)?;
-            let index = self.name(&name, Some(self.forms.span(*head)));
-            let op = match (Quick::of(&name, arguments.len()), arguments.len()) {
+            self.placeholder(head, symbol)?;
+            let index = self.name(symbol, Some(self.forms.span(head)));
+            let op = match (Quick::of(self.forms.symbols.text(symbol), arguments.len()), arguments.len()) {
                 (Some(quick), 1) => Op::Unary(quick, index),
                 (Some(quick), _) => Op::Binary(quick, index),
                 (None, _) if place.call => Op::TailCallGlobal(index, count),
                 (None, _) => Op::CallGlobal(index, count),
             };
-            self.queue(values(arguments).chain([Task::Emit(op, span)]));
+            self.queue_values(arguments, op, span);
             return Ok(());
         }
         let count = self.count(id, arguments.len())?;
         let call = if place.call { Op::TailCall(count) } else { Op::Call(count) };
-        self.queue(values(items).chain([Task::Emit(call, span)]));
+        self.queue_values(items, call, span);
         Ok(())
     }
 
@@ -319,22 +341,23 @@ impl Compiler<'_> {
         u16::try_from(count).or_else(|_| self.fail(id, Reason::InvalidForm, "more than 65535 arguments"))
     }
 
+    fn known(&self, symbol: Symbol) -> Known {
+        self.known.get(symbol.index()).copied().unwrap_or_default()
+    }
+
+    fn learn(&mut self, symbol: Symbol, what: impl FnOnce(&mut Known)) {
+        let at = symbol.index();
+        if self.known.len() <= at {
+            self.known.resize(at + 1, Known::default());
+        }
+        self.known.get_mut(at).map(what);
+    }
+
     /// The entry of a free name in the unit.
-    fn name(&mut self, written: &str, used: Option<Span>) -> u32 {
-        let index = if let Some(index) = self.known.get(written) {
-            *index
-        } else {
-            let (text, space) = split(written);
-            let builtin = match space {
-                Space::Bare | Space::Builtin => builtin::find(written),
-                _ => None,
-            };
-            let shown = if matches!(space, Space::Unknown | Space::Builtin) { written } else { text };
-            let text = Text::from(shown);
-            self.names.push(Name { text, space, builtin, used: None, defined: false, locals: Vec::new() });
-            let index = (self.names.len() - 1) as u32;
-            self.known.insert(written.into(), index);
-            index
+    fn name(&mut self, symbol: Symbol, used: Option<Span>) -> u32 {
+        let index = match self.known(symbol).name {
+            Some(index) => index,
+            None => self.add_name(symbol),
         };
         if let Some(name) = self.names.get_mut(index as usize)
             && name.used.is_none()
@@ -344,27 +367,57 @@ impl Compiler<'_> {
             if name.builtin.is_none() {
                 let functions = self.outer.iter().chain([&self.function]);
                 let locals = functions.flat_map(|function| function.current.local_names());
-                name.locals =
-                    locals.filter(|local| !local.starts_with('\0')).map(Box::from).take(50).collect();
+                let texts = locals.map(|local| self.forms.symbols.text(local));
+                name.locals = texts.filter(|text| !text.starts_with('\0')).map(Box::from).take(50).collect();
             }
         }
         index
     }
 
-    fn resolve(&mut self, name: &str) -> Resolved {
+    fn add_name(&mut self, symbol: Symbol) -> u32 {
+        let written = self.forms.symbols.text(symbol);
+        let (text, space) = split(written);
+        let builtin = match space {
+            Space::Bare | Space::Builtin => builtin::find(written),
+            _ => None,
+        };
+        let shown = match space {
+            Space::Bare | Space::Unknown | Space::Builtin => symbol,
+            _ => {
+                let text = text.to_string();
+                self.forms.symbols.intern(text.into())
+            }
+        };
+        let global = matches!(space, Space::Bare | Space::User).then(|| self.global(shown));
+        let text = self.forms.symbols.shared(shown);
+        let locals = Vec::new();
+        self.names.push(Name { text, space, builtin, global, used: None, defined: false, locals });
+        let index = (self.names.len() - 1) as u32;
+        self.learn(symbol, |known| known.name = Some(index));
+        index
+    }
+
+    /// The number of a name among those that can be defined: `x` and `user/x` are one.
+    fn global(&mut self, bare: Symbol) -> u32 {
+        if let Some(global) = self.known(bare).global {
+            return global;
+        }
+        let text = self.forms.symbols.shared(bare);
+        self.globals.push(text);
+        let global = (self.globals.len() - 1) as u32;
+        self.learn(bare, |known| known.global = Some(global));
+        global
+    }
+
+    fn resolve(&mut self, name: Symbol) -> Resolved {
         resolve(&self.outer, &self.function, &mut self.captures, name)
     }
 
     /// A name no program can write.
-    fn temporary(&mut self) -> Box<str> {
+    fn temporary(&mut self, span: Span) -> FormId {
         self.temporaries += 1;
-        format!("\0{}", self.temporaries).into()
+        self.forms.add_symbol(format!("\0{}", self.temporaries), span)
     }
-}
-
-/// The tasks for forms whose values are all wanted.
-fn values(forms: &[FormId]) -> impl Iterator<Item = Task> {
-    forms.iter().map(|form| Task::Form(*form, VALUE))
 }
 
 /// The namespace of a name as written, and what is left of it.

@@ -62,6 +62,13 @@ pub(crate) enum Op {
         number: i32,
         name: u32,
     },
+    /// The same of two slots: `(+ a b)`.
+    BinaryOfLocals {
+        quick: Quick,
+        left: u16,
+        right: u16,
+        name: u32,
+    },
     /// Pops so many values and pushes a collection of them; for a map, keys and values in turn.
     Vector(u32),
     Map(u32),

@@ -2,7 +2,7 @@
 
 use super::op::{Op, Target};
 use super::unit::{Arity, Source};
-use crate::read::Span;
+use crate::read::{Span, Symbol};
 
 /// A function that is being compiled.
 #[derive(Default)]
@@ -12,9 +12,9 @@ pub(super) struct FnContext {
     /// Its list of captures; the members of a `letfn` share one.
     pub(super) group: usize,
     /// The name it has for itself.
-    pub(super) self_name: Option<Box<str>>,
+    pub(super) self_name: Option<Symbol>,
     /// The other functions of its `letfn`, and itself.
-    pub(super) siblings: Vec<(Box<str>, u32)>,
+    pub(super) siblings: Vec<(Symbol, u32)>,
     pub(super) done: Vec<Arity>,
     pub(super) current: Body,
 }
@@ -27,7 +27,7 @@ pub(super) struct Body {
     labels: Vec<u32>,
     /// The last place that a label stands for.
     last_place: usize,
-    locals: Vec<(Box<str>, u16)>,
+    locals: Vec<(Symbol, u16)>,
     /// For each open scope: how many locals and slots there were before it.
     scopes: Vec<(usize, u16)>,
     next_slot: u16,
@@ -55,17 +55,16 @@ pub(super) enum Resolved {
 /// The captures of a function or of all members of a `letfn`.
 #[derive(Default, Clone)]
 pub(super) struct Captures {
-    pub(super) names: Vec<Box<str>>,
-    pub(super) sources: Vec<Source>,
+    /// Each under the name it has in the program.
+    pub(super) all: Vec<(Symbol, Source)>,
 }
 
 impl Captures {
-    fn add(&mut self, name: &str, source: Source) -> u16 {
-        let known = self.names.iter().zip(&self.sources).position(|(n, s)| **n == *name && *s == source);
+    fn add(&mut self, name: Symbol, source: Source) -> u16 {
+        let known = self.all.iter().position(|known| *known == (name, source));
         let at = known.unwrap_or_else(|| {
-            self.names.push(name.into());
-            self.sources.push(source);
-            self.names.len() - 1
+            self.all.push((name, source));
+            self.all.len() - 1
         });
         at as u16
     }
@@ -80,17 +79,35 @@ impl Body {
 
     /// One instruction instead of three, where nothing jumps between them.
     fn joined(&mut self, op: Op) -> Op {
-        let (Op::Binary(quick, name), [.., Op::Local(slot), Op::Int(number)]) = (op, self.code.as_slice())
-        else {
-            return op;
+        let Op::Binary(quick, name) = op else { return op };
+        let start = self.code.len().saturating_sub(2);
+        let joined = match self.code.as_slice() {
+            _ if self.last_place > start => return op,
+            [.., Op::Local(slot), Op::Int(number)] => {
+                Op::BinaryWithInt { quick, slot: *slot, number: *number, name }
+            }
+            [.., Op::Local(left), Op::Local(right)] => {
+                Op::BinaryOfLocals { quick, left: *left, right: *right, name }
+            }
+            _ => return op,
         };
-        let (slot, number, start) = (*slot, *number, self.code.len() - 2);
-        if self.last_place > start {
-            return op;
-        }
         self.code.truncate(start);
         self.spans.truncate(start);
-        Op::BinaryWithInt { quick, slot, number, name }
+        joined
+    }
+
+    /// Gives the code away, and is ready for the next arity.
+    pub(super) fn finish(&mut self, code: &mut Vec<Op>, spans: &mut Vec<Span>) -> u16 {
+        self.link();
+        code.append(&mut self.code);
+        spans.append(&mut self.spans);
+        self.labels.clear();
+        self.locals.clear();
+        self.scopes.clear();
+        self.loops.clear();
+        self.last_place = 0;
+        self.next_slot = 0;
+        std::mem::take(&mut self.slots)
     }
 
     pub(super) fn label(&mut self) -> Target {
@@ -107,7 +124,7 @@ impl Body {
     }
 
     /// Puts places where instructions have labels.
-    pub(super) fn link(&mut self) {
+    fn link(&mut self) {
         for op in &mut self.code {
             if let Some(target) = op.target_mut() {
                 *target = self.labels.get(*target as usize).copied().unwrap_or_default();
@@ -134,16 +151,16 @@ impl Body {
         Some(first)
     }
 
-    pub(super) fn declare(&mut self, name: &str, slot: u16) {
-        self.locals.push((name.into(), slot));
+    pub(super) fn declare(&mut self, name: Symbol, slot: u16) {
+        self.locals.push((name, slot));
     }
 
-    fn lookup(&self, name: &str) -> Option<u16> {
-        self.locals.iter().rev().find(|(local, _)| **local == *name).map(|(_, slot)| *slot)
+    fn lookup(&self, name: Symbol) -> Option<u16> {
+        self.locals.iter().rev().find(|(local, _)| *local == name).map(|(_, slot)| *slot)
     }
 
-    pub(super) fn local_names(&self) -> impl Iterator<Item = &str> {
-        self.locals.iter().map(|(name, _)| &**name)
+    pub(super) fn local_names(&self) -> impl Iterator<Item = Symbol> {
+        self.locals.iter().map(|(name, _)| *name)
     }
 }
 
@@ -152,15 +169,15 @@ pub(super) fn resolve(
     outer: &[FnContext],
     innermost: &FnContext,
     captures: &mut [Captures],
-    name: &str,
+    name: Symbol,
 ) -> Resolved {
     for level in (0..=outer.len()).rev() {
         let function = outer.get(level).unwrap_or(innermost);
         let found = if let Some(slot) = function.current.lookup(name) {
             Source::Local(slot)
-        } else if let Some((_, proto)) = function.siblings.iter().find(|(sibling, _)| **sibling == *name) {
+        } else if let Some((_, proto)) = function.siblings.iter().find(|(sibling, _)| *sibling == name) {
             Source::Sibling(*proto)
-        } else if function.self_name.as_deref() == Some(name) {
+        } else if function.self_name == Some(name) {
             Source::SelfFn
         } else {
             continue;

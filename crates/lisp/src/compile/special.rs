@@ -5,7 +5,7 @@ use super::thread::Position;
 use super::{Compiler, Op, Place, Task, VALUE};
 use crate::builtin;
 use crate::error::{Error, Fault, Reason};
-use crate::read::FormId;
+use crate::read::{FormId, Items, Symbol};
 use crate::value::Value;
 
 /// Every special form, with its shape for people.
@@ -84,13 +84,21 @@ impl Compiler<'_> {
     /// Compiles a special form; `None` if the name belongs to none.
     pub(super) fn special(
         &mut self,
-        name: &str,
+        symbol: Symbol,
         id: FormId,
-        arguments: &[FormId],
+        arguments: Items,
         place: Place,
     ) -> Option<Result<(), Fault>> {
         let span = self.forms.span(id);
-        Some(match name {
+        let written = self.forms.symbols.text(symbol);
+        let Some((name, _)) = SPECIAL.iter().find(|(name, _)| *name == written) else {
+            let (name, hint) = ABSENT.iter().find(|(name, _)| *name == written)?;
+            let error = Error::new(Reason::InvalidForm, format!("{name} is not supported")).hint(*hint);
+            return Some(Err(self.fault(id, error)));
+        };
+        // For the rarer forms, a copy of the list is no matter.
+        let forms = || self.forms.items(arguments).to_vec();
+        Some(match *name {
             "def" | "defonce" => self.def(id, name, arguments),
             "defn" | "defn-" => self.defn(id, arguments),
             "let" => self.let_form(id, arguments, place),
@@ -103,12 +111,13 @@ impl Compiler<'_> {
             "if-let" | "when-let" => self.bound_choice(id, name, arguments, Wanted::Truthy, place),
             "if-some" | "when-some" => self.bound_choice(id, name, arguments, Wanted::NotNil, place),
             "when-first" => self.bound_choice(id, name, arguments, Wanted::First, place),
-            "cond" => self.cond(id, arguments, place),
-            "condp" => self.condp(id, arguments, place),
-            "case" => self.case(id, arguments, place),
+            "cond" => self.cond(id, &forms(), place),
+            "condp" => self.condp(id, &forms(), place),
+            "case" => self.case(id, &forms(), place),
             "do" => {
-                let tasks = self.body(arguments, place, span);
-                self.queue(tasks);
+                let from = self.tasks.len();
+                self.add_body(arguments, place, span);
+                self.turn(from);
                 Ok(())
             }
             "loop" => self.loop_form(id, arguments, place),
@@ -116,22 +125,22 @@ impl Compiler<'_> {
             "for" | "doseq" => self.comprehension(id, name, arguments),
             "dotimes" => self.dotimes(id, arguments),
             "and" | "or" => {
-                self.and_or(id, name, arguments, place);
+                self.and_or(id, name, &forms(), place);
                 Ok(())
             }
-            "->" => self.thread(id, arguments, Position::First, place),
-            "->>" => self.thread(id, arguments, Position::Last, place),
-            "as->" => self.thread_as(id, arguments, place),
-            "cond->" => self.thread_cond(id, name, arguments, Position::First),
-            "cond->>" => self.thread_cond(id, name, arguments, Position::Last),
-            "some->" => self.thread_some(id, arguments, Position::First),
-            "some->>" => self.thread_some(id, arguments, Position::Last),
-            "quote" => match arguments {
-                [quoted] => self.quoted(*quoted, span),
+            "->" => self.thread(id, &forms(), Position::First, place),
+            "->>" => self.thread(id, &forms(), Position::Last, place),
+            "as->" => self.thread_as(id, &forms(), place),
+            "cond->" => self.thread_cond(id, name, &forms(), Position::First),
+            "cond->>" => self.thread_cond(id, name, &forms(), Position::Last),
+            "some->" => self.thread_some(id, &forms(), Position::First),
+            "some->>" => self.thread_some(id, &forms(), Position::Last),
+            "quote" => match *self.forms.items(arguments) {
+                [quoted] => self.quoted(quoted, span),
                 _ => self.misshapen(id, name),
             },
-            "var" => match arguments {
-                [target] => self.var(id, *target),
+            "var" => match *self.forms.items(arguments) {
+                [target] => self.var(id, target),
                 _ => self.misshapen(id, name),
             },
             "comment" => {
@@ -140,26 +149,21 @@ impl Compiler<'_> {
             }
             "where" => self.where_form(id, arguments),
             "all-of" | "any-of" | "none-of" => self.call_builtin(id, name, arguments),
-            "return" | "fail" => match arguments {
-                [value] => {
-                    let op = if name == "return" { Op::EndReturn } else { Op::EndFail };
-                    self.queue([Task::Form(*value, VALUE), Task::Emit(op, span)]);
-                    Ok(())
-                }
-                _ => self.misshapen(id, name),
-            },
-            "pmap" if arguments.len() < 2 => self.misshapen(id, name),
-            "pmap" | "pcalls" => self.count(id, arguments.len()).map(|count| {
-                let mut tasks: Vec<Task> = arguments.iter().map(|item| Task::Form(*item, VALUE)).collect();
-                tasks
-                    .push(Task::Emit(if name == "pmap" { Op::Pmap(count) } else { Op::Pcalls(count) }, span));
-                self.queue(tasks);
-            }),
-            _ => {
-                let (_, hint) = ABSENT.iter().find(|(absent, _)| *absent == name)?;
-                let error = Error::new(Reason::InvalidForm, format!("{name} is not supported")).hint(*hint);
-                Err(self.fault(id, error))
+            "return" | "fail" if arguments.len() == 1 => {
+                self.queue_values(
+                    arguments,
+                    if *name == "return" { Op::EndReturn } else { Op::EndFail },
+                    span,
+                );
+                Ok(())
             }
+            "pmap" | "pcalls" if *name == "pcalls" || arguments.len() > 1 => {
+                self.count(id, arguments.len()).map(|count| {
+                    let op = if *name == "pmap" { Op::Pmap(count) } else { Op::Pcalls(count) };
+                    self.queue_values(arguments, op, span);
+                })
+            }
+            _ => self.misshapen(id, name),
         })
     }
 
@@ -168,43 +172,41 @@ impl Compiler<'_> {
         self.fail(id, Reason::InvalidForm, format!("expected {shape}"))
     }
 
-    fn call_builtin(&mut self, id: FormId, name: &str, arguments: &[FormId]) -> Result<(), Fault> {
+    fn call_builtin(&mut self, id: FormId, name: &str, arguments: Items) -> Result<(), Fault> {
         let count = self.count(id, arguments.len())?;
         let Some(builtin) = builtin::find(name) else { return self.misshapen(id, name) };
-        let mut tasks: Vec<Task> = arguments.iter().map(|item| Task::Form(*item, VALUE)).collect();
-        tasks.push(Task::Emit(Op::CallBuiltin(builtin, count), self.forms.span(id)));
-        self.queue(tasks);
+        self.queue_values(arguments, Op::CallBuiltin(builtin, count), self.forms.span(id));
         Ok(())
     }
 
     /// `(where field)` or `(where field operator value)`.
-    fn where_form(&mut self, id: FormId, arguments: &[FormId]) -> Result<(), Fault> {
+    fn where_form(&mut self, id: FormId, arguments: Items) -> Result<(), Fault> {
         const OPERATORS: &[&str] = &["=", "not=", ">", "<", ">=", "<=", "includes", "in"];
         let span = self.forms.span(id);
         let Some(builtin) = builtin::find("where") else { return self.misshapen(id, "where") };
-        let tasks = match arguments {
-            [field] => vec![Task::Form(*field, VALUE), Task::Emit(Op::CallBuiltin(builtin, 1), span)],
+        match *self.forms.items(arguments) {
+            [_] => self.queue_values(arguments, Op::CallBuiltin(builtin, 1), span),
             [field, operator, value] => {
-                let name = self.forms.symbol(*operator).or_else(|| self.forms.keyword(*operator));
+                let name = self.forms.symbol(operator).or_else(|| self.forms.keyword(operator));
                 let Some(name) = name.filter(|name| OPERATORS.contains(name)) else {
                     let found = name.unwrap_or("this");
                     let message = format!("where knows {}, not {found}", OPERATORS.join(" "));
-                    return self.fail(*operator, Reason::InvalidWhereOperator, message);
+                    return self.fail(operator, Reason::InvalidWhereOperator, message);
                 };
-                let operator = self.constant(Value::keyword(name));
-                vec![
-                    Task::Form(*field, VALUE),
+                let operator = Value::keyword(name);
+                let operator = self.constant(operator);
+                self.queue([
+                    Task::Form(field, VALUE),
                     Task::Emit(Op::Const(operator), span),
-                    Task::Form(*value, VALUE),
+                    Task::Form(value, VALUE),
                     Task::Emit(Op::CallBuiltin(builtin, 3), span),
-                ]
+                ]);
             }
             _ => {
                 let message = "expected (where field) or (where field operator value)";
                 return self.fail(id, Reason::InvalidWhereForm, message);
             }
-        };
-        self.queue(tasks);
+        }
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Compiler, Op, Place, Task, VALUE};
 use crate::error::{Fault, Reason};
-use crate::read::{Form, FormId};
+use crate::read::{Form, FormId, Span};
 
 /// Where the threaded value goes in each step.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,8 +25,8 @@ impl Compiler<'_> {
                     "a function as a step needs parentheses of its own: (#(…))",
                 );
             }
-            Form::List(items) if !items.is_empty() => {
-                let mut items = items.to_vec();
+            Form::List(items) if items.len() > 0 => {
+                let mut items = self.forms.items(items).to_vec();
                 let at = if position == Position::First { 1 } else { items.len() };
                 items.insert(at, value);
                 items
@@ -36,7 +36,8 @@ impl Compiler<'_> {
                 return self.fail(step, Reason::InvalidThreadForm, message);
             }
         };
-        Ok(self.forms.add(Form::List(items.into()), span))
+        let items = self.forms.add_items(&items);
+        Ok(self.forms.add(Form::List(items), span))
     }
 
     /// `->` and `->>`: the steps, nested.
@@ -80,6 +81,15 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// A form that means what is in a slot.
+    fn held(&mut self, slot: u16, span: Span) -> FormId {
+        let form = self.temporary(span);
+        if let Some(symbol) = self.forms.name(form) {
+            self.here().declare(symbol, slot);
+        }
+        form
+    }
+
     /// `some->` and `some->>`: stops at nil.
     pub(super) fn thread_some(
         &mut self,
@@ -94,9 +104,7 @@ impl Compiler<'_> {
         let end = self.here().label();
         self.here().open();
         let slot = self.slot(id)?;
-        let name = self.temporary();
-        self.here().declare(&name, slot);
-        let value = self.forms.add(Form::Symbol(name.into_string().into()), span);
+        let value = self.held(slot, span);
         let mut tasks = vec![Task::Form(*first, VALUE), Task::Emit(Op::Store(slot), span)];
         for step in steps {
             let step = self.step(*step, value, position)?;
@@ -127,9 +135,7 @@ impl Compiler<'_> {
         let span = self.forms.span(id);
         self.here().open();
         let slot = self.slot(id)?;
-        let temporary = self.temporary();
-        self.here().declare(&temporary, slot);
-        let value = self.forms.add(Form::Symbol(temporary.into_string().into()), span);
+        let value = self.held(slot, span);
         let mut tasks = vec![Task::Form(*first, VALUE), Task::Emit(Op::Store(slot), span)];
         for clause in clauses.chunks_exact(2) {
             let [test, step] = clause else { continue };

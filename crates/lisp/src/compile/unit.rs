@@ -10,9 +10,12 @@ use crate::value::{Text, Value};
 /// A compiled program. Nothing in it changes while it runs.
 pub(crate) struct Unit {
     pub(crate) source: Box<str>,
+    pub(crate) code: Code,
     pub(crate) protos: Vec<Proto>,
     pub(crate) consts: Vec<Value>,
     pub(crate) names: Vec<Name>,
+    /// The names that definitions can have; a name's number among them is its number in a run.
+    pub(crate) globals: Vec<Text>,
     pub(crate) defs: Vec<Definition>,
     /// The prototype of the program itself.
     pub(crate) main: u32,
@@ -25,6 +28,8 @@ pub(crate) struct Name {
     pub(crate) space: Space,
     /// The builtin of this name.
     pub(crate) builtin: Option<BuiltinId>,
+    /// Its number among the names that can be defined.
+    pub(crate) global: Option<u32>,
     /// Where it is first used; `None` if it is only defined.
     pub(crate) used: Option<Span>,
     /// Whether the program defines it.
@@ -56,20 +61,68 @@ pub(crate) struct Definition {
     pub(crate) has_value: bool,
 }
 
+/// The instructions of all functions one after the other, with what belongs to them.
+pub(crate) struct Code {
+    pub(super) ops: Vec<Op>,
+    /// The form each instruction comes from.
+    pub(super) spans: Vec<Span>,
+    pub(super) arities: Vec<Arity>,
+    pub(super) captures: Vec<Capture>,
+}
+
+impl Code {
+    /// With room for the code of a source of so many bytes.
+    pub(super) fn for_source(bytes: usize) -> Self {
+        let room = bytes / 4 + 8;
+        Code {
+            ops: Vec::with_capacity(room),
+            spans: Vec::with_capacity(room),
+            arities: Vec::new(),
+            captures: Vec::new(),
+        }
+    }
+}
+
+/// A part of one of these lists.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Part {
+    start: u32,
+    end: u32,
+}
+
+impl Part {
+    /// What has been added to a list since it had this length.
+    pub(super) fn since<T>(start: usize, list: &[T]) -> Part {
+        Part { start: start as u32, end: list.len() as u32 }
+    }
+
+    #[inline]
+    fn of<T>(self, list: &[T]) -> &[T] {
+        list.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+}
+
 /// A function as written: what closures are made from.
 pub(crate) struct Proto {
     /// What errors call it.
-    pub(crate) name: Option<Box<str>>,
-    pub(crate) arities: Vec<Arity>,
-    pub(crate) captures: Vec<Source>,
-    pub(crate) capture_names: Vec<Box<str>>,
+    pub(crate) name: Option<Text>,
+    pub(super) arities: Part,
+    pub(super) captures: Part,
+    /// The parameters of a `#()`, which are not written.
+    pub(super) unwritten: Option<Box<str>>,
     /// How it could be written again.
     pub(crate) written: Written,
     pub(crate) span: Span,
 }
 
+/// A value a closure holds.
+pub(crate) struct Capture {
+    pub(crate) name: Text,
+    pub(crate) source: Source,
+}
+
 /// How the source of a function can be written again as one expression.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) enum Written {
     /// The form itself is the expression.
     Whole,
@@ -95,11 +148,9 @@ pub(crate) struct Arity {
     pub(crate) variadic: bool,
     /// Slots for parameters and locals.
     pub(crate) slots: u16,
-    pub(crate) code: Vec<Op>,
-    /// The form each instruction comes from.
-    pub(crate) spans: Vec<Span>,
+    pub(super) code: Part,
     /// The parameters as written, brackets included.
-    pub(crate) parameters: Box<str>,
+    pub(super) parameters: Span,
 }
 
 impl Arity {
@@ -109,27 +160,62 @@ impl Arity {
     }
 }
 
-impl Proto {
-    /// The arity that takes so many arguments, and which it is.
-    pub(crate) fn arity_for(&self, arguments: usize) -> Option<(usize, &Arity)> {
-        if let [only] = self.arities.as_slice() {
+impl Unit {
+    pub(crate) fn proto(&self, index: u32) -> &Proto {
+        const NONE: &Proto = &Proto {
+            name: None,
+            arities: Part { start: 0, end: 0 },
+            captures: Part { start: 0, end: 0 },
+            unwritten: None,
+            written: Written::Whole,
+            span: Span { start: 0, end: 0 },
+        };
+        self.protos.get(index as usize).unwrap_or(NONE)
+    }
+
+    pub(crate) fn arities(&self, proto: &Proto) -> &[Arity] {
+        proto.arities.of(&self.code.arities)
+    }
+
+    pub(crate) fn captures(&self, proto: &Proto) -> &[Capture] {
+        proto.captures.of(&self.code.captures)
+    }
+
+    #[inline]
+    pub(crate) fn code(&self, arity: &Arity) -> &[Op] {
+        arity.code.of(&self.code.ops)
+    }
+
+    /// The form that an instruction of an arity comes from.
+    pub(crate) fn span(&self, arity: &Arity, pc: usize) -> Span {
+        arity.code.of(&self.code.spans).get(pc).copied().unwrap_or_default()
+    }
+
+    /// The arity of a function that takes so many arguments, and which it is.
+    #[inline]
+    pub(crate) fn arity_for(&self, proto: &Proto, arguments: usize) -> Option<(usize, &Arity)> {
+        let arities = self.arities(proto);
+        if let [only] = arities {
             return only.takes(arguments).then_some((0, only));
         }
         let exact = |(_, arity): &(usize, &Arity)| !arity.variadic && arity.takes(arguments);
-        let arities = || self.arities.iter().enumerate();
+        let arities = || arities.iter().enumerate();
         arities().find(exact).or_else(|| arities().find(|(_, arity)| arity.takes(arguments)))
     }
 
-    /// All parameter lists, as written.
-    pub(crate) fn parameter_text(&self) -> String {
-        let texts: Vec<&str> = self.arities.iter().map(|arity| &*arity.parameters).collect();
+    /// All parameter lists of a function, as written.
+    pub(crate) fn parameters(&self, proto: &Proto) -> String {
+        if let Some(text) = &proto.unwritten {
+            return text.to_string();
+        }
+        let texts: Vec<&str> = self.arities(proto).iter().map(|arity| self.text(arity.parameters)).collect();
         texts.join(" ")
     }
 
-    /// How many arguments it takes, in words: `1 or 2 arguments`.
-    pub(crate) fn expected(&self) -> String {
+    /// How many arguments a function takes, in words: `1 or 2 arguments`.
+    pub(crate) fn expected(&self, proto: &Proto) -> String {
         let mut counts: Vec<String> = self
-            .arities
+            .arities(proto)
             .iter()
             .map(|arity| {
                 if arity.variadic {
@@ -143,20 +229,6 @@ impl Proto {
         let plural = if last == "1" && counts.is_empty() { "" } else { "s" };
         let counts = if counts.is_empty() { last } else { format!("{} or {last}", counts.join(", ")) };
         format!("{counts} argument{plural}")
-    }
-}
-
-impl Unit {
-    pub(crate) fn proto(&self, index: u32) -> &Proto {
-        const NONE: &Proto = &Proto {
-            name: None,
-            arities: Vec::new(),
-            captures: Vec::new(),
-            capture_names: Vec::new(),
-            written: Written::Whole,
-            span: Span { start: 0, end: 0 },
-        };
-        self.protos.get(index as usize).unwrap_or(NONE)
     }
 
     /// The source text of a span.

@@ -1,8 +1,7 @@
-//! What the reader makes of a text: forms, kept flat in one list so that no depth of nesting costs stack.
+//! What the reader makes of a text: forms, kept flat in a few lists so that no depth of nesting costs stack, and so
+//! that reading allocates for the program and not for each of its forms.
 
-use std::borrow::Cow;
-use std::rc::Rc;
-
+use super::symbol::{Symbol, Symbols};
 use crate::value::{Map, Value};
 
 /// A place in the source, in bytes.
@@ -22,88 +21,158 @@ impl Span {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FormId(u32);
 
-/// One form. Copies are cheap: names are parts of the source, lists are shared.
-#[derive(Clone, Debug)]
-pub(crate) enum Form<'s> {
-    /// A number, string, keyword, regex, date, boolean or nil.
-    Literal(Value),
-    Symbol(Cow<'s, str>),
-    List(Rc<[FormId]>),
-    Vector(Rc<[FormId]>),
+/// The forms inside a form, as a part of one list that all forms share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Items {
+    start: u32,
+    end: u32,
+}
+
+impl Items {
+    pub(crate) fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// What follows the first so many.
+    pub(crate) fn skip(self, count: usize) -> Items {
+        Items { start: self.end.min(self.start.saturating_add(count as u32)), end: self.end }
+    }
+}
+
+/// One form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    /// A number, string, keyword, regex, date, boolean or nil, by its number among the constants.
+    Literal(u32),
+    Symbol(Symbol),
+    List(Items),
+    Vector(Items),
     /// Keys and values in turn.
-    Map(Rc<[FormId]>),
-    Set(Rc<[FormId]>),
+    Map(Items),
+    Set(Items),
     /// `#(…)`, with the forms of its one call.
-    Lambda(Rc<[FormId]>),
+    Lambda(Items),
     Quote(FormId),
     VarQuote(FormId),
 }
 
-/// All forms of a program.
-#[derive(Default)]
-pub(crate) struct Forms<'s> {
-    all: Vec<(Form<'s>, Span)>,
-    /// Which forms are literals all the way down.
-    constant: Vec<bool>,
-    /// The forms that stand in no other.
-    pub(crate) top: Vec<FormId>,
+#[derive(Clone, Copy)]
+struct Node {
+    form: Form,
+    span: Span,
+    /// Whether it is a literal all the way down.
+    constant: bool,
 }
 
-impl<'s> Forms<'s> {
-    pub(crate) fn add(&mut self, form: Form<'s>, span: Span) -> FormId {
-        let constant = match &form {
+/// All forms of a program.
+pub(crate) struct Forms<'s> {
+    all: Vec<Node>,
+    items: Vec<FormId>,
+    /// The literals; the compiler adds to them, and they become the constants of the unit.
+    pub(crate) constants: Vec<Value>,
+    pub(crate) symbols: Symbols<'s>,
+    /// The forms that stand in no other.
+    pub(crate) top: Items,
+}
+
+impl Forms<'_> {
+    /// With room for the forms of a source of so many bytes.
+    pub(super) fn for_source(bytes: usize) -> Self {
+        Forms {
+            all: Vec::with_capacity(bytes / 2 + 8),
+            items: Vec::with_capacity(bytes / 2 + 8),
+            constants: Vec::with_capacity(bytes / 16 + 8),
+            symbols: Symbols::default(),
+            top: Items::default(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, form: Form, span: Span) -> FormId {
+        let constant = match form {
             Form::Literal(_) => true,
             Form::Vector(items) | Form::Map(items) | Form::Set(items) => {
-                items.iter().all(|item| self.is_constant(*item))
+                self.items(items).iter().all(|item| self.is_constant(*item))
             }
             _ => false,
         };
-        self.constant.push(constant);
-        self.all.push((form, span));
+        self.all.push(Node { form, span, constant });
         FormId((self.all.len() - 1) as u32)
     }
 
-    pub(crate) fn get(&self, id: FormId) -> &Form<'s> {
-        const NIL: &Form<'static> = &Form::Literal(Value::Nil);
-        self.all.get(id.0 as usize).map_or(NIL, |(form, _)| form)
+    /// A symbol that is not written in the source.
+    pub(crate) fn add_symbol(&mut self, name: String, span: Span) -> FormId {
+        let symbol = self.symbols.intern(name.into());
+        self.add(Form::Symbol(symbol), span)
+    }
+
+    /// Puts forms where others can have them as their parts.
+    pub(crate) fn add_items(&mut self, forms: &[FormId]) -> Items {
+        let start = self.items.len() as u32;
+        self.items.extend_from_slice(forms);
+        Items { start, end: self.items.len() as u32 }
+    }
+
+    pub(crate) fn constant(&mut self, value: Value) -> u32 {
+        self.constants.push(value);
+        (self.constants.len() - 1) as u32
+    }
+
+    pub(crate) fn get(&self, id: FormId) -> Form {
+        const NOTHING: Form = Form::List(Items { start: 0, end: 0 });
+        self.all.get(id.0 as usize).map_or(NOTHING, |node| node.form)
     }
 
     pub(crate) fn span(&self, id: FormId) -> Span {
-        self.all.get(id.0 as usize).map_or_else(Span::default, |(_, span)| *span)
+        self.all.get(id.0 as usize).map_or_else(Span::default, |node| node.span)
+    }
+
+    /// The forms inside a form.
+    pub(crate) fn items(&self, items: Items) -> &[FormId] {
+        self.items.get(items.start as usize..items.end as usize).unwrap_or_default()
+    }
+
+    /// The first of some forms, and the others.
+    pub(crate) fn split_first(&self, items: Items) -> Option<(FormId, Items)> {
+        Some((*self.items(items).first()?, items.skip(1)))
     }
 
     /// Whether a form is a literal all the way down.
     pub(crate) fn is_constant(&self, id: FormId) -> bool {
-        self.constant.get(id.0 as usize).copied().unwrap_or_default()
+        self.all.get(id.0 as usize).is_some_and(|node| node.constant)
+    }
+
+    /// The value of a literal.
+    pub(crate) fn literal(&self, id: FormId) -> Option<&Value> {
+        if let Form::Literal(at) = self.get(id) { self.constants.get(at as usize) } else { None }
     }
 
     /// The name of a symbol.
     pub(crate) fn symbol(&self, id: FormId) -> Option<&str> {
-        if let Form::Symbol(name) = self.get(id) { Some(name) } else { None }
+        self.name(id).map(|symbol| self.symbols.text(symbol))
     }
 
-    /// The name of a symbol, to keep.
-    pub(crate) fn name(&self, id: FormId) -> Option<Cow<'s, str>> {
-        if let Form::Symbol(name) = self.get(id) { Some(name.clone()) } else { None }
+    /// A symbol, to keep.
+    pub(crate) fn name(&self, id: FormId) -> Option<Symbol> {
+        if let Form::Symbol(symbol) = self.get(id) { Some(symbol) } else { None }
     }
 
     /// The text of a string literal.
     pub(crate) fn string(&self, id: FormId) -> Option<&str> {
-        if let Form::Literal(Value::Str(text)) = self.get(id) { Some(text.as_str()) } else { None }
+        if let Some(Value::Str(text)) = self.literal(id) { Some(text.as_str()) } else { None }
     }
 
     /// The text of a keyword literal.
     pub(crate) fn keyword(&self, id: FormId) -> Option<&str> {
-        if let Form::Literal(Value::Keyword(keyword)) = self.get(id) { Some(keyword.as_str()) } else { None }
+        if let Some(Value::Keyword(keyword)) = self.literal(id) { Some(keyword.as_str()) } else { None }
     }
 
     /// The elements of a vector.
-    pub(crate) fn vector(&self, id: FormId) -> Option<&[FormId]> {
+    pub(crate) fn vector(&self, id: FormId) -> Option<Items> {
         if let Form::Vector(items) = self.get(id) { Some(items) } else { None }
     }
 
     /// The forms of a list.
-    pub(crate) fn list(&self, id: FormId) -> Option<&[FormId]> {
+    pub(crate) fn list(&self, id: FormId) -> Option<Items> {
         if let Form::List(items) = self.get(id) { Some(items) } else { None }
     }
 
@@ -114,7 +183,7 @@ impl<'s> Forms<'s> {
             /// Take so many values and make a collection of them.
             Leave(FormId, usize),
         }
-        if let Form::Literal(value) = self.get(id) {
+        if let Some(value) = self.literal(id) {
             return Ok(value.clone());
         }
         let mut steps = vec![Step::Enter(id)];
@@ -122,27 +191,25 @@ impl<'s> Forms<'s> {
         while let Some(step) = steps.pop() {
             match step {
                 Step::Enter(id) => match self.get(id) {
-                    Form::Literal(value) => values.push(value.clone()),
+                    Form::Literal(_) => values.push(self.literal(id).cloned().unwrap_or_default()),
                     Form::List(items) | Form::Vector(items) | Form::Map(items) | Form::Set(items) => {
                         steps.push(Step::Leave(id, items.len()));
-                        steps.extend(items.iter().rev().map(|item| Step::Enter(*item)));
+                        steps.extend(self.items(items).iter().rev().map(|item| Step::Enter(*item)));
                     }
                     Form::Symbol(_) | Form::Lambda(_) | Form::Quote(_) | Form::VarQuote(_) => return Err(id),
                 },
                 Step::Leave(id, count) => {
-                    let items = values.split_off(values.len().saturating_sub(count));
-                    values.push(match self.get(id) {
+                    let mut items = values.drain(values.len().saturating_sub(count)..);
+                    let made = match self.get(id) {
                         Form::Map(_) => {
-                            let mut items = items.into_iter();
-                            let mut map = Map::default();
-                            while let (Some(key), Some(value)) = (items.next(), items.next()) {
-                                map.insert_exact(key, value);
-                            }
-                            Value::Map(map)
+                            let pair = || Some((items.next()?, items.next()?));
+                            Value::Map(std::iter::from_fn(pair).collect::<Map>())
                         }
-                        Form::Set(_) => Value::Set(items.into_iter().collect()),
-                        _ => Value::vector(items),
-                    });
+                        Form::Set(_) => Value::Set(items.by_ref().collect()),
+                        _ => Value::vector(items.by_ref()),
+                    };
+                    drop(items);
+                    values.push(made);
                 }
             }
         }

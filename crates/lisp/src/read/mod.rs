@@ -5,13 +5,14 @@
 
 mod form;
 mod position;
+mod symbol;
 mod token;
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
-pub(crate) use form::{Form, FormId, Forms, Span};
+pub(crate) use form::{Form, FormId, Forms, Items, Span};
 pub(crate) use position::position;
+pub(crate) use symbol::Symbol;
 pub(crate) use token::is_keyword;
 use token::{Bracket, Token, Tokens};
 
@@ -74,7 +75,13 @@ pub(crate) fn read(source: &str) -> Result<Forms<'_>, Fault> {
     if source.len() > MAX_SOURCE {
         return Err(trouble("", 0, &format!("the source is longer than {MAX_SOURCE} bytes")));
     }
-    let mut reader = Reader { source, forms: Forms::default(), open: Vec::new(), items: Vec::new() };
+    let mut reader = Reader {
+        source,
+        forms: Forms::for_source(source.len()),
+        open: Vec::with_capacity(16),
+        waiting: Vec::with_capacity(64),
+        keywords: Vec::new(),
+    };
     let mut tokens = Tokens::new(source);
     while let Some((token, at)) = tokens.next()? {
         reader.take(token, at, tokens.at())?;
@@ -108,37 +115,51 @@ struct Reader<'s> {
     forms: Forms<'s>,
     open: Vec<Open>,
     /// The forms inside open brackets, those of the innermost last.
-    items: Vec<FormId>,
+    waiting: Vec<FormId>,
+    /// The constants of the keywords met so far, by the symbol of their text.
+    keywords: Vec<Option<u32>>,
 }
 
 impl<'s> Reader<'s> {
     fn take(&mut self, token: Token<'s>, at: usize, end: usize) -> Result<(), Fault> {
-        match token {
-            Token::Open(bracket) => self.start(
-                match bracket {
+        let form = match token {
+            Token::Open(bracket) => {
+                let opener = match bracket {
                     Bracket::Round => Opener::List,
                     Bracket::Square => Opener::Vector,
                     Bracket::Curly => Opener::Map,
                     Bracket::HashRound => Opener::Lambda,
                     Bracket::HashCurly => Opener::Set,
-                },
-                at,
-            ),
-            Token::Quote => self.start(Opener::Quote, at),
-            Token::VarQuote => self.start(Opener::VarQuote, at),
-            Token::Discard => self.start(Opener::Discard, at),
-            Token::Close(close) => self.close(close, at, end),
-            Token::Literal(value) => {
-                let id = self.forms.add(Form::Literal(value), Span::new(at, end));
-                self.complete(id);
-                Ok(())
+                };
+                return self.start(opener, at);
             }
-            Token::Symbol(name) => {
-                let id = self.forms.add(Form::Symbol(name.into()), Span::new(at, end));
-                self.complete(id);
-                Ok(())
-            }
+            Token::Quote => return self.start(Opener::Quote, at),
+            Token::VarQuote => return self.start(Opener::VarQuote, at),
+            Token::Discard => return self.start(Opener::Discard, at),
+            Token::Close(close) => return self.close(close, at, end),
+            Token::Literal(value) => Form::Literal(self.forms.constant(value)),
+            Token::Keyword(text) => Form::Literal(self.keyword(text)),
+            Token::Symbol(name) => Form::Symbol(self.forms.symbols.intern(name.into())),
+        };
+        let id = self.forms.add(form, Span::new(at, end));
+        self.complete(id);
+        Ok(())
+    }
+
+    /// The constant of a keyword, the same wherever it is written.
+    fn keyword(&mut self, text: &'s str) -> u32 {
+        let at = self.forms.symbols.intern(text.into()).index();
+        if let Some(Some(constant)) = self.keywords.get(at) {
+            return *constant;
         }
+        let constant = self.forms.constant(Value::keyword(text));
+        if self.keywords.len() <= at {
+            self.keywords.resize(at + 1, None);
+        }
+        if let Some(known) = self.keywords.get_mut(at) {
+            *known = Some(constant);
+        }
+        constant
     }
 
     fn start(&mut self, kind: Opener, at: usize) -> Result<(), Fault> {
@@ -149,7 +170,7 @@ impl<'s> Reader<'s> {
                 &format!("forms are nested deeper than {MAX_NESTING} levels"),
             ));
         }
-        self.open.push(Open { kind, at, before: self.items.len() });
+        self.open.push(Open { kind, at, before: self.waiting.len() });
         Ok(())
     }
 
@@ -159,15 +180,7 @@ impl<'s> Reader<'s> {
         loop {
             let end = self.forms.span(id).end as usize;
             match self.open.last_mut() {
-                None => {
-                    self.forms.top.push(id);
-                    return;
-                }
-                Some(open) if open.kind.close().is_some() => {
-                    self.items.push(id);
-                    return;
-                }
-                Some(open) => {
+                Some(open) if open.kind.close().is_none() => {
                     let (kind, at) = (open.kind, open.at);
                     self.open.pop();
                     id = match kind {
@@ -175,6 +188,10 @@ impl<'s> Reader<'s> {
                         Opener::VarQuote => self.forms.add(Form::VarQuote(id), Span::new(at, end)),
                         _ => return, // discarded
                     };
+                }
+                _ => {
+                    self.waiting.push(id);
+                    return;
                 }
             }
         }
@@ -202,8 +219,8 @@ impl<'s> Reader<'s> {
             }
             Some(_) => {}
         }
-        let items: Rc<[FormId]> = self.items.get(open.before..).unwrap_or_default().into();
-        self.items.truncate(open.before);
+        let items = self.forms.add_items(self.waiting.get(open.before..).unwrap_or_default());
+        self.waiting.truncate(open.before);
         let form = match open.kind {
             Opener::Vector => Form::Vector(items),
             Opener::Map => {
@@ -212,11 +229,11 @@ impl<'s> Reader<'s> {
                         format!("a map needs pairs of key and value, this one has {} forms", items.len());
                     return Err(trouble(self.source, open.at, &message));
                 }
-                self.no_duplicates(items.iter().copied().step_by(2), "key")?;
+                self.no_duplicates(items, 2, "key")?;
                 Form::Map(items)
             }
             Opener::Set => {
-                self.no_duplicates(items.iter().copied(), "member")?;
+                self.no_duplicates(items, 1, "member")?;
                 Form::Set(items)
             }
             Opener::Lambda => Form::Lambda(items),
@@ -227,9 +244,13 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    fn no_duplicates(&self, items: impl Iterator<Item = FormId>, what: &str) -> Result<(), Fault> {
+    /// That no two of every so many forms are the same.
+    fn no_duplicates(&self, items: Items, step: usize, what: &str) -> Result<(), Fault> {
+        if items.len() <= step {
+            return Ok(());
+        }
         let (mut seen, mut names) = (BTreeSet::<Value>::new(), BTreeSet::new());
-        for id in items {
+        for &id in self.forms.items(items).iter().step_by(step) {
             let new = match self.forms.symbol(id) {
                 Some(name) => names.insert(name),
                 None => self.forms.data(id).map_or(true, |value| seen.insert(value)),
@@ -248,7 +269,10 @@ impl<'s> Reader<'s> {
 
     fn finish(mut self) -> Result<Forms<'s>, Fault> {
         match self.open.pop() {
-            None => Ok(self.forms),
+            None => {
+                self.forms.top = self.forms.add_items(&self.waiting);
+                Ok(self.forms)
+            }
             Some(open) if open.kind.close().is_none() => Err(self.lonely(&open)),
             Some(open) => {
                 Err(trouble(self.source, open.at, &format!("{} is never closed", open.kind.text())))

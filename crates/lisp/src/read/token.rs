@@ -1,5 +1,7 @@
 //! The words of the language: brackets, literals and symbols.
 
+use std::borrow::Cow;
+
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::trouble;
@@ -27,6 +29,7 @@ pub(super) enum Token<'s> {
     VarQuote,
     Discard,
     Literal(Value),
+    Keyword(&'s str),
     Symbol(&'s str),
 }
 
@@ -46,17 +49,60 @@ pub(crate) fn is_keyword(text: &str) -> bool {
 /// What symbols and keywords are made of.
 fn is_word(c: char) -> bool {
     if c.is_ascii() {
-        // * + ! - _ ' ? < > = . / & % $ |
-        let special = matches!(c, '!' | '$'..='\'' | '*' | '+' | '-'..='/' | '<'..='?' | '_' | '|');
-        c.is_ascii_alphanumeric() || special
+        is_ascii_word(c as u8)
     } else {
         c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c)
     }
 }
 
-/// What separates forms: also what people paste without seeing it.
+/// What a byte of ASCII is, for reading without looking at characters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Word,
+    Space,
+    Other,
+}
+
+const CLASSES: [Class; 128] = {
+    let mut classes = [Class::Other; 128];
+    let mut byte = 0;
+    while byte < 128 {
+        if is_ascii_word(byte as u8) {
+            classes[byte] = Class::Word;
+        } else if matches!(byte as u8, b' ' | b',' | b'\t'..=b'\r') {
+            classes[byte] = Class::Space;
+        }
+        byte += 1;
+    }
+    classes
+};
+
+const fn is_ascii_word(byte: u8) -> bool {
+    // * + ! - _ ' ? < > = . / & % $ |
+    let special = matches!(byte, b'!' | b'$'..=b'\'' | b'*' | b'+' | b'-'..=b'/' | b'<'..=b'?' | b'_' | b'|');
+    byte.is_ascii_alphanumeric() || special
+}
+
+/// How many bytes at the start of a text are of a class; `wider` tells it of a character beyond ASCII.
+fn span_of(text: &str, class: Class, wider: fn(char) -> bool) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match CLASSES.get(usize::from(byte)) {
+            Some(found) if *found == class => at += 1,
+            Some(_) => break,
+            None => match text.get(at..).and_then(|rest| rest.chars().next()) {
+                Some(c) if wider(c) => at += c.len_utf8(),
+                _ => break,
+            },
+        }
+    }
+    at
+}
+
+/// What separates forms beyond ASCII: what people paste without seeing it.
 fn is_space(c: char) -> bool {
-    c.is_whitespace() || matches!(c, ',' | '\u{200b}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{feff}')
+    c.is_whitespace() || matches!(c, '\u{200b}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{feff}')
 }
 
 impl<'s> Tokens<'s> {
@@ -88,9 +134,7 @@ impl<'s> Tokens<'s> {
     /// The next token and where it starts.
     pub(super) fn next(&mut self) -> Result<Option<(Token<'s>, usize)>, Fault> {
         loop {
-            let rest = self.rest();
-            let skipped = rest.find(|c| !is_space(c)).unwrap_or(rest.len());
-            self.at += skipped;
+            self.at += span_of(self.rest(), Class::Space, is_space);
             if !self.rest().starts_with(';') {
                 break;
             }
@@ -104,9 +148,9 @@ impl<'s> Tokens<'s> {
             '{' => self.bracket(Token::Open(Bracket::Curly)),
             ')' | ']' | '}' => self.bracket(Token::Close(first)),
             '\'' => self.bracket(Token::Quote),
-            '"' | '\u{201c}' | '\u{201d}' => Token::Literal(Value::str(self.string()?)),
+            '"' | '\u{201c}' | '\u{201d}' => Token::Literal(Value::str(&*self.string()?)),
             '\\' => Token::Literal(self.character()?),
-            ':' => Token::Literal(self.keyword()?),
+            ':' => self.keyword()?,
             '#' => self.dispatch()?,
             '`' | '~' | '@' | '^' => return Err(self.absent(first)),
             c if c.is_control() => return self.fail(start, "a control character outside a string"),
@@ -137,7 +181,7 @@ impl<'s> Tokens<'s> {
     /// The longest run of word characters from here.
     fn run(&mut self) -> &'s str {
         let rest = self.rest();
-        let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let length = span_of(rest, Class::Word, is_word);
         self.at += length;
         rest.get(..length).unwrap_or_default()
     }
@@ -193,7 +237,7 @@ impl<'s> Tokens<'s> {
         self.fail(start, &message)
     }
 
-    fn keyword(&mut self) -> Result<Value, Fault> {
+    fn keyword(&mut self) -> Result<Token<'s>, Fault> {
         let start = self.at;
         self.at += 1;
         if self.rest().starts_with(':') {
@@ -203,12 +247,21 @@ impl<'s> Tokens<'s> {
         if text.is_empty() {
             return self.fail(start, "a colon needs a name after it");
         }
-        Ok(Value::keyword(text))
+        Ok(Token::Keyword(text))
     }
 
     /// A string from its opening quote on. Curly quotes outside strings delimit them, too.
-    fn string(&mut self) -> Result<String, Fault> {
+    fn string(&mut self) -> Result<Cow<'s, str>, Fault> {
         let start = self.at;
+        let rest = self.rest();
+        if let Some(body) = rest.strip_prefix('"')
+            && let Some(length) = body.bytes().position(|byte| matches!(byte, b'"' | b'\\'))
+            && body.as_bytes().get(length) == Some(&b'"')
+        {
+            // Nothing is escaped: the string is what is written.
+            self.at += length + 2;
+            return Ok(body.get(..length).unwrap_or_default().into());
+        }
         let mut chars = self.rest().char_indices();
         let straight = matches!(chars.next(), Some((_, '"')));
         let mut out = String::new();
@@ -216,11 +269,11 @@ impl<'s> Tokens<'s> {
             match c {
                 '"' if straight => {
                     self.at += at + 1;
-                    return Ok(out);
+                    return Ok(out.into());
                 }
                 '\u{201c}' | '\u{201d}' if !straight => {
                     self.at += at + c.len_utf8();
-                    return Ok(out);
+                    return Ok(out.into());
                 }
                 '\\' => {
                     let Some((_, letter)) = chars.next() else { break };
@@ -308,7 +361,7 @@ impl<'s> Tokens<'s> {
             "keyword" => |text| Some(Value::keyword(text)),
             _ => return self.fail(start, &format!("#{tag} is not supported")),
         };
-        self.at += self.rest().find(|c| !is_space(c)).unwrap_or(0);
+        self.at += span_of(self.rest(), Class::Space, is_space);
         if !self.rest().starts_with('"') {
             return self.fail(start, &format!("#{tag} needs a string after it"));
         }

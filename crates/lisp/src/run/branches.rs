@@ -9,6 +9,7 @@ use super::Machine;
 use super::context::describe;
 use super::fiber::{Branches, Fiber, Finished, Frame};
 use super::machine::at_frame;
+use super::records::Record;
 use crate::builtin;
 use crate::error::{Error, Fault, Reason, fault};
 use crate::value::Value;
@@ -38,11 +39,10 @@ impl Machine {
         for (at, function) in functions.iter().enumerate() {
             match function {
                 Value::Function(function) => {
-                    let proto = function.as_closure().map(crate::value::Closure::proto);
-                    if let Some(proto) = proto.filter(|proto| proto.arity_for(0).is_none()) {
-                        let name = proto.name.as_deref().unwrap_or("the function");
-                        let message =
-                            format!("pcalls calls without arguments; {name} expects {}", proto.expected());
+                    if let Some(closure) = function.as_closure()
+                        && closure.arity_for(0).is_none()
+                    {
+                        let message = format!("pcalls calls without arguments; {}", closure.expects());
                         return fault(Reason::ArityMismatch, message);
                     }
                 }
@@ -104,7 +104,7 @@ impl Machine {
         child.stack.extend(arguments);
         // A builtin without frames answers at once; a tool waits; a closure has its first frame.
         std::mem::swap(&mut self.context.prints, &mut child.prints);
-        let started = self.call(&mut child, function, count, 0, 0, false);
+        let started = self.call(&mut child, function, count, 0, Record::None, false);
         std::mem::swap(&mut self.context.prints, &mut child.prints);
         match started {
             Ok(super::call::Called::Waiting) => {
@@ -132,7 +132,7 @@ impl Machine {
 
     fn free_fiber(&mut self) -> usize {
         match self.fibers.iter().position(Option::is_none) {
-            Some(free) if !self.reserved.contains(&free) => free,
+            Some(free) if self.running != Some(free) => free,
             _ => {
                 self.fibers.push(None);
                 self.fibers.len() - 1

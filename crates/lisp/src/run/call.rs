@@ -6,8 +6,9 @@ use super::Machine;
 use super::context::{Context, describe};
 use super::fiber::{Fiber, Frame};
 use super::link::Meaning;
+use super::records::Record;
 use super::work::Next;
-use crate::builtin::{self, BuiltinId, Implementation};
+use crate::builtin::{self, Builtin, Implementation};
 use crate::error::{Error, Fault, Reason, fault};
 use crate::value::{Derived, Function, Value, number};
 
@@ -32,7 +33,7 @@ impl Machine {
     ) -> Result<Called, Fault> {
         let floor = fiber.stack.len().saturating_sub(count + 1);
         let callee = fiber.stack.get_mut(floor).map(std::mem::take).unwrap_or_default();
-        self.call(fiber, callee, count, floor, 0, tail)
+        self.call(fiber, callee, count, floor, Record::None, tail)
     }
 
     /// Calls what a free name stands for.
@@ -52,19 +53,19 @@ impl Machine {
             && let Some(value) = self.definition(fiber, index)
         {
             let callee = value.clone();
-            let record = self.records.single(index);
+            let record = Record::One(index);
             return self
                 .call(fiber, callee, count, floor, record, tail)
                 .map_err(|error| self.named(error, links, name));
         }
         match &link.otherwise {
-            Meaning::Builtin(builtin) => {
+            Meaning::Builtin(builtin, _) => {
                 let builtin = *builtin;
                 self.call_builtin(fiber, builtin, count, floor)
             }
             Meaning::Value(value) | Meaning::Tool(value) => {
                 let callee = value.clone();
-                self.call(fiber, callee, count, floor, 0, tail)
+                self.call(fiber, callee, count, floor, Record::None, tail)
             }
             Meaning::NoData => {
                 let message = format!("not callable: data/{} is not there", self.name_text(links, name));
@@ -98,7 +99,7 @@ impl Machine {
         callee: Value,
         count: usize,
         floor: usize,
-        record: u32,
+        record: Record,
         tail: bool,
     ) -> Result<Called, Fault> {
         let Value::Function(function) = callee else {
@@ -119,7 +120,7 @@ impl Machine {
             return Ok(Called::Frames);
         }
         if let Some(builtin) = function.as_builtin() {
-            return self.call_builtin(fiber, builtin, count, floor);
+            return self.call_builtin(fiber, builtin::get(builtin), count, floor);
         }
         if let Some(name) = function.as_tool() {
             let name = name.clone();
@@ -137,11 +138,10 @@ impl Machine {
     pub(super) fn call_builtin(
         &mut self,
         fiber: &mut Fiber,
-        id: BuiltinId,
+        builtin: &'static Builtin,
         count: usize,
         floor: usize,
     ) -> Result<Called, Fault> {
-        let builtin = builtin::get(id);
         if !builtin.takes(count) {
             return Err(builtin.arity_error(count));
         }
@@ -170,6 +170,12 @@ impl Machine {
                 let next = run(&mut self.context, arguments)
                     .map_err(|error| builtin::explain(builtin, error, &kept))?;
                 self.begin(fiber, next)
+            }
+            Implementation::Reflecting(run) => {
+                let arguments = fiber.stack.get(at..).unwrap_or_default();
+                let value = run(&|name| self.documentation(fiber, name), arguments);
+                fiber.stack.truncate(floor);
+                Ok(self.finish(fiber, value))
             }
             Implementation::Constant(value) => {
                 fiber.stack.truncate(floor);
@@ -206,15 +212,17 @@ impl Machine {
             Next::Work(work) => {
                 self.check_depth(fiber)?;
                 self.context.meter.reserve(256)?;
-                fiber.frames.push(Frame::Work(work));
+                fiber.frames.push(Frame::Work(work, None));
             }
             Next::Become(callee, args) | Next::Call(callee, args) => {
                 let floor = fiber.stack.len();
                 let count = args.push_to(&mut fiber.stack);
-                let came = self.call(fiber, callee, count, floor, 0, false)?;
+                let came = self.call(fiber, callee, count, floor, Record::None, false)?;
                 // Whoever called the builtin looks at the frames again.
                 return Ok(if let Called::Done = came { Called::Frames } else { came });
             }
+            // A work that calls again is called again before anybody comes here.
+            Next::Again(_) => {}
         }
         Ok(Called::Frames)
     }
@@ -244,8 +252,7 @@ impl Machine {
             // A var of a var would have to be followed step by step; nothing needs that.
             return match target {
                 Some(target) if !matches!(target, Value::Var(_)) => {
-                    let record = self.records.single(index);
-                    self.call(fiber, target, count, floor, record, false)
+                    self.call(fiber, target, count, floor, Record::One(index), false)
                 }
                 _ => fault(Reason::NotCallable, format!("not callable: {}", describe(callee))),
             };

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Machine;
-use super::fiber::{CodeFrame, Fiber, Frame};
-use super::machine::local;
+use super::execute::local;
+use super::fiber::{CodeFrame, Entry, Fiber, Frame, Kept};
+use super::records::Record;
 use crate::compile::Source;
 use crate::error::{Fault, Reason, fault};
 use crate::value::{Closure, Function, Value};
@@ -22,66 +23,47 @@ impl Machine {
         base: usize,
         proto: u32,
     ) -> Result<Value, Fault> {
-        let sources = &closure.unit.proto(proto).captures;
+        let sources = closure.unit.captures(closure.unit.proto(proto));
         self.context.meter.reserve(super::context::FUNCTION_BYTES + 16 * sources.len())?;
+        if sources.is_empty() {
+            return Ok(self.closure(Closure {
+                unit: Arc::clone(&closure.unit),
+                proto,
+                captures: Arc::default(),
+            }));
+        }
         let mut captures = Vec::with_capacity(sources.len());
-        for source in sources {
-            captures.push(match source {
-                Source::Local(slot) => local(fiber, base, *slot).clone(),
+        for capture in sources {
+            captures.push(match capture.source {
+                Source::Local(slot) => local(fiber, base, slot).clone(),
                 Source::Capture(index) => {
-                    closure.captures.get(usize::from(*index)).cloned().unwrap_or_default()
+                    closure.captures.get(usize::from(index)).cloned().unwrap_or_default()
                 }
                 Source::SelfFn => Value::Function(Arc::clone(function)),
-                Source::Sibling(proto) => self.sibling(closure, *proto)?,
+                Source::Sibling(proto) => self.sibling(closure, proto)?,
             });
         }
-        let closure = Closure { unit: Arc::clone(&closure.unit), proto, captures: captures.into() };
-        Ok(Value::Function(Arc::new(Function::closure(self.context.fresh_id(), closure))))
+        let captures = captures.into();
+        Ok(self.closure(Closure { unit: Arc::clone(&closure.unit), proto, captures }))
+    }
+
+    fn closure(&mut self, closure: Closure) -> Value {
+        Value::Function(Arc::new(Function::closure(self.context.fresh_id(), closure)))
     }
 
     /// Another member of the `letfn` that a closure belongs to: same captures, other code.
     pub(super) fn sibling(&mut self, closure: &Closure, proto: u32) -> Result<Value, Fault> {
         self.context.meter.reserve(super::context::FUNCTION_BYTES)?;
         let (unit, captures) = (Arc::clone(&closure.unit), Arc::clone(&closure.captures));
-        Ok(Value::Function(Arc::new(Function::closure(
-            self.context.fresh_id(),
-            Closure { unit, proto, captures },
-        ))))
+        Ok(self.closure(Closure { unit, proto, captures }))
     }
 
-    /// Starts a closure whose arguments are on top of the stack.
+    /// How a closure is entered with so many arguments.
     #[inline]
-    pub(super) fn enter(
-        &mut self,
-        fiber: &mut Fiber,
-        function: Arc<Function>,
-        count: usize,
-        floor: usize,
-        record: u32,
-    ) -> Result<(), Fault> {
-        let Some(closure) = function.as_closure() else { return Ok(()) };
-        let proto = closure.proto();
-        let Some((which, arity)) = proto.arity_for(count) else {
-            let name = proto.name.as_deref().unwrap_or("the function");
-            let message = format!("{name} expects {}, got {count}", proto.expected());
-            return fault(Reason::ArityMismatch, message);
+    fn entry(&mut self, fiber: &Fiber, closure: &Closure, count: usize) -> Result<Entry, Fault> {
+        let Some((which, arity)) = closure.arity_for(count) else {
+            return fault(Reason::ArityMismatch, format!("{}, got {count}", closure.expects()));
         };
-        self.check_depth(fiber)?;
-        let required = usize::from(arity.required);
-        if arity.variadic {
-            let rest = fiber.stack.split_off(fiber.stack.len().saturating_sub(count - required));
-            let rest = if rest.is_empty() { Value::Nil } else { self.context.vector(rest)? };
-            fiber.stack.push(rest);
-        }
-        let parameters = required + usize::from(arity.variadic);
-        let base = fiber.stack.len() - parameters;
-        let height = base + usize::from(arity.slots);
-        if height > MAX_STACK {
-            return fault(Reason::DepthExceeded, "the calls hold too many locals");
-        }
-        if height > fiber.stack.len() {
-            fiber.stack.resize_with(height, Value::default);
-        }
         let links = match fiber.frames.last() {
             // Most calls stay in their unit.
             Some(Frame::Code(frame))
@@ -94,16 +76,75 @@ impl Machine {
             }
             _ => self.links_of(&closure.unit),
         };
-        let which = which as u32;
-        fiber.frames.push(Frame::Code(CodeFrame {
-            function: Some(function),
-            arity: which,
-            pc: 0,
-            base,
-            floor,
+        Ok(Entry {
+            arity: which as u32,
+            required: usize::from(arity.required),
+            variadic: arity.variadic,
+            slots: usize::from(arity.slots),
             links,
-            record,
-        }));
+        })
+    }
+
+    /// Starts a closure whose arguments are on top of the stack.
+    #[inline]
+    pub(super) fn enter(
+        &mut self,
+        fiber: &mut Fiber,
+        function: Arc<Function>,
+        count: usize,
+        floor: usize,
+        record: Record,
+    ) -> Result<(), Fault> {
+        let Some(closure) = function.as_closure() else { return Ok(()) };
+        let entry = self.entry(fiber, closure, count)?;
+        self.push_frame(fiber, Some(function), entry, count, floor, record)
+    }
+
+    /// Starts the closure of the topmost work once more. It is not put into its frame, and neither looked up nor
+    /// counted up and down again for the next call.
+    #[inline]
+    pub(super) fn enter_again(&mut self, fiber: &mut Fiber, count: usize) -> Result<Option<Kept>, Fault> {
+        let Some(Frame::Work(work, kept)) = fiber.frames.last_mut() else { return Ok(None) };
+        let kept = match kept.take() {
+            Some(kept) if kept.count == count => kept,
+            _ => {
+                let Some(Value::Function(function)) = work.function().cloned() else { return Ok(None) };
+                let Some(closure) = function.as_closure() else { return Ok(None) };
+                let entry = self.entry(fiber, closure, count)?;
+                Kept { function, entry, count }
+            }
+        };
+        let floor = fiber.stack.len() - count;
+        self.push_frame(fiber, None, kept.entry, count, floor, Record::None)?;
+        Ok(Some(kept))
+    }
+
+    #[inline]
+    fn push_frame(
+        &mut self,
+        fiber: &mut Fiber,
+        function: Option<Arc<Function>>,
+        entry: Entry,
+        count: usize,
+        floor: usize,
+        record: Record,
+    ) -> Result<(), Fault> {
+        self.check_depth(fiber)?;
+        if entry.variadic {
+            let rest = fiber.stack.split_off(fiber.stack.len().saturating_sub(count - entry.required));
+            let rest = if rest.is_empty() { Value::Nil } else { self.context.vector(rest)? };
+            fiber.stack.push(rest);
+        }
+        let base = fiber.stack.len() - entry.required - usize::from(entry.variadic);
+        let height = base + entry.slots;
+        if height > MAX_STACK {
+            return fault(Reason::DepthExceeded, "the calls hold too many locals");
+        }
+        if height > fiber.stack.len() {
+            fiber.stack.resize_with(height, Value::default);
+        }
+        let (arity, links) = (entry.arity, entry.links);
+        fiber.frames.push(Frame::Code(CodeFrame { function, arity, pc: 0, base, floor, links, record }));
         Ok(())
     }
 }

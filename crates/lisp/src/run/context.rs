@@ -1,15 +1,11 @@
 //! What builtins see of a run: its meter, its output, its warnings.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::meter::Meter;
 use super::prints::Prints;
 use crate::error::{Error, Fault, Reason, fault};
-use crate::value::{Derived, Function, Map, Text, Value, Vector, number, order, print};
-
-/// The docstring of a definition, and the parameters if it is a function.
-pub(crate) type Documentation = (Option<Text>, Option<String>);
+use crate::value::{Derived, Function, Map, Value, Vector, number, order, print};
 
 /// The part of a run that builtins work with.
 pub(crate) struct Context {
@@ -25,8 +21,6 @@ pub(crate) struct Context {
     pub(crate) missing: Option<(Value, Map)>,
     /// The last keyword that was asked of a list of maps, for a hint.
     pub(crate) missing_in_list: Option<Value>,
-    /// Docstrings of the definitions, as far as somebody may ask for them.
-    pub(crate) docs: BTreeMap<Text, Documentation>,
 }
 
 /// Bytes of a leaf or branch besides its items.
@@ -53,7 +47,7 @@ impl Context {
     /// A vector, charged for.
     pub(crate) fn vector(&mut self, items: Vec<Value>) -> Result<Value, Fault> {
         self.meter.reserve(sequence_bytes(items.len()))?;
-        Ok(Value::vector(items))
+        Ok(Value::Vector(items.into()))
     }
 
     /// Memory for one more element in a collection: one path of it is copied.

@@ -1,8 +1,10 @@
 //! One thread of evaluation: its stack of values, its frames, its view of the definitions.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::prints::Prints;
+use super::records::Record;
 use super::work::Work;
 use crate::error::{Fault, Reason};
 use crate::outcome::ToolRecord;
@@ -13,7 +15,7 @@ pub(crate) struct Fiber {
     pub(crate) stack: Vec<Value>,
     pub(crate) frames: Vec<Frame>,
     /// The definitions this run made, by global; shared with branches until one of them defines something.
-    pub(crate) globals: Arc<Vec<Option<Global>>>,
+    pub(crate) globals: Arc<[Option<Global>]>,
     /// What functions called by name returned last, by global.
     pub(crate) returns: Vec<Option<Shape>>,
     /// What the call that a work frame asked for answered.
@@ -36,8 +38,8 @@ pub(crate) struct Global {
 /// What is being done, innermost last.
 pub(crate) enum Frame {
     Code(CodeFrame),
-    /// A builtin that calls functions.
-    Work(Box<dyn Work>),
+    /// A builtin that calls functions, and how it called its closure last, for the next call of it.
+    Work(Box<dyn Work>, Option<Kept>),
     /// `pmap` or `pcalls`, waiting for its branches.
     Branches(Box<Branches>),
 }
@@ -55,7 +57,28 @@ pub(crate) struct CodeFrame {
     /// The names of its unit, as this run resolved them.
     pub(crate) links: usize,
     /// Which definitions remember what it returns.
-    pub(crate) record: u32,
+    pub(crate) record: Record,
+}
+
+/// How a closure is entered with a certain number of arguments.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) arity: u32,
+    /// Parameters before `&`.
+    pub(crate) required: usize,
+    pub(crate) variadic: bool,
+    /// Slots for parameters and locals.
+    pub(crate) slots: usize,
+    /// The names of its unit, as this run resolved them.
+    pub(crate) links: usize,
+}
+
+/// A closure that is called for one element after the other.
+pub(crate) struct Kept {
+    pub(crate) function: Arc<Function>,
+    pub(crate) entry: Entry,
+    /// How many arguments it is called with.
+    pub(crate) count: usize,
 }
 
 /// The branches of a `pmap` or `pcalls`.
@@ -98,17 +121,17 @@ impl Shape {
         }
     }
 
-    pub(crate) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> Cow<'static, str> {
         match self {
-            Shape::Plain(kind) => (*kind).to_string(),
-            Shape::Sized(kind, count) => format!("{kind}[{count}]"),
-            Shape::Function(function) => function.label(),
+            Shape::Plain(kind) => (*kind).into(),
+            Shape::Sized(kind, count) => format!("{kind}[{count}]").into(),
+            Shape::Function(function) => function.label().into(),
         }
     }
 }
 
 impl Fiber {
-    pub(crate) fn new(globals: Arc<Vec<Option<Global>>>, depth: usize) -> Self {
+    pub(crate) fn new(globals: Arc<[Option<Global>]>, depth: usize) -> Self {
         Fiber {
             stack: Vec::new(),
             frames: Vec::new(),
@@ -138,11 +161,12 @@ impl Fiber {
 
     /// Defines something.
     pub(crate) fn define(&mut self, index: u32, global: Global) {
-        let globals = Arc::make_mut(&mut self.globals);
-        if globals.len() <= index as usize {
-            globals.resize_with(index as usize + 1, || None);
+        let index = index as usize;
+        if self.globals.len() <= index {
+            let known = self.globals.iter().cloned();
+            self.globals = known.chain(std::iter::repeat_with(|| None)).take(index + 8).collect();
         }
-        if let Some(slot) = globals.get_mut(index as usize) {
+        if let Some(slot) = Arc::make_mut(&mut self.globals).get_mut(index) {
             *slot = Some(global);
         }
     }

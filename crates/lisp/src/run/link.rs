@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Machine;
-use crate::builtin::{self, BuiltinId};
+use super::fiber::Global;
+use crate::builtin::{self, Builtin, BuiltinId};
 use crate::compile::{Name, Space, Unit};
 use crate::error::{Error, Fault, Reason};
 use crate::hint;
@@ -24,7 +25,7 @@ pub(crate) struct Link {
 
 /// What a name stands for, definitions aside.
 pub(crate) enum Meaning {
-    Builtin(BuiltinId),
+    Builtin(&'static Builtin, BuiltinId),
     Value(Value),
     Tool(Value),
     /// Data that was not granted: nil, with a warning.
@@ -39,13 +40,21 @@ impl Machine {
         if let Some(at) = self.links.iter().position(|links| Arc::ptr_eq(&links.unit, unit)) {
             return at;
         }
-        self.base.reserve(unit.names.len());
-        let names = unit.names.iter().map(|name| self.link(name)).collect();
+        let names = unit.names.iter().map(|name| self.link(name, None)).collect();
         self.links.push(Links { unit: Arc::clone(unit), names });
         self.links.len() - 1
     }
 
-    fn link(&mut self, name: &Name) -> Link {
+    /// The links of the program itself, whose names have their numbers already.
+    pub(crate) fn link_program(&mut self, unit: &Arc<Unit>) {
+        let names = unit.names.iter().map(|name| self.link(name, name.global)).collect();
+        self.links.push(Links { unit: Arc::clone(unit), names });
+        if !self.env.memory.is_empty() {
+            self.base = unit.globals.iter().map(|name| self.before(name)).collect();
+        }
+    }
+
+    fn link(&mut self, name: &Name, number: Option<u32>) -> Link {
         let text = name.text.as_str();
         let otherwise = match name.space {
             Space::Bare | Space::Builtin => match name.builtin {
@@ -71,7 +80,7 @@ impl Machine {
         // Without earlier definitions, nothing but this program can give a builtin's name another meaning.
         let fixed = name.builtin.is_some() && !name.defined && self.env.memory.is_empty();
         let definable = matches!(name.space, Space::Bare | Space::User) && !fixed;
-        let global = definable.then(|| self.global_index(&name.text));
+        let global = definable.then(|| number.unwrap_or_else(|| self.global_index(&name.text)));
         Link { global, otherwise }
     }
 
@@ -82,26 +91,26 @@ impl Machine {
 
     /// The number a definition has in this run.
     pub(crate) fn global_index(&mut self, name: &Text) -> u32 {
-        if let Some(index) = self.global_names.get(name) {
-            return *index;
+        let index = self.numbers.number(name);
+        if self.base.len() <= index as usize && !self.env.memory.is_empty() {
+            self.base.push(self.before(name));
         }
-        let index = self.global_names.len() as u32;
-        self.global_names.insert(name.clone(), index);
-        let definition = self.env.memory.get(name.as_str());
-        self.base.push(super::fiber::Global {
-            value: definition.and_then(|definition| definition.value.clone()),
-            doc: definition.and_then(|definition| definition.doc.clone()),
-        });
         index
+    }
+
+    /// What a name stood for before the run.
+    fn before(&self, name: &Text) -> Global {
+        let definition = self.env.memory.get(name.as_str());
+        let value = definition.and_then(|definition| definition.value.clone());
+        Global { value, doc: definition.and_then(|definition| definition.doc.clone()) }
     }
 
     /// Whether every name of the program stands for something, before anything runs.
     pub(crate) fn check_names(&mut self, unit: &Arc<Unit>) -> Result<(), Fault> {
-        let links = self.links_of(unit);
         let mut shadowed = Vec::new();
         let mut worst: Option<(u32, Fault)> = None;
         for (at, name) in unit.names.iter().enumerate() {
-            let Some(link) = self.links.get(links).and_then(|links| links.names.get(at)) else { continue };
+            let Some(link) = self.links.first().and_then(|links| links.names.get(at)) else { continue };
             if name.space == Space::Bare
                 && name.used.is_some()
                 && name.builtin.is_some()
@@ -111,8 +120,10 @@ impl Machine {
             }
             let Some(used) = name.used else { continue };
             let text = name.text.as_str();
-            let defined =
-                || link.global.is_some() && (self.env.memory.get(text).is_some() || unit.defines(text));
+            let defined = || {
+                let here = name.defined || (name.space == Space::User && unit.defines(text));
+                link.global.is_some() && (here || self.env.memory.get(text).is_some())
+            };
             if !matches!(link.otherwise, Meaning::Unbound) || defined() {
                 continue;
             }
@@ -192,7 +203,7 @@ impl Machine {
 fn builtin_meaning(id: BuiltinId) -> Meaning {
     match builtin::get(id).constant() {
         Some(constant) => Meaning::Value(Value::Float(constant)),
-        None => Meaning::Builtin(id),
+        None => Meaning::Builtin(builtin::get(id), id),
     }
 }
 

@@ -52,7 +52,7 @@ struct Count<'g> {
 impl Machine {
     /// Counts what is alive and tells the meter.
     pub(super) fn count_memory(&mut self, running: &Fiber) -> Result<(), Fault> {
-        let granted = self.env.granted.get_or_init(|| {
+        let granted = self.env.addresses.get_or_init(|| {
             let mut count = Count { remember: true, ..Count::default() };
             self.env.data.values().for_each(|value| count.value(value));
             count.finish();
@@ -89,7 +89,7 @@ impl Count<'_> {
         for frame in &fiber.frames {
             match frame {
                 Frame::Code(frame) => frame.function.iter().for_each(|function| self.function(function)),
-                Frame::Work(work) => work.trace(&mut |value| self.value_held(value)),
+                Frame::Work(work, _) => work.trace(&mut |value| self.value_held(value)),
                 Frame::Branches(branches) => {
                     for (function, arguments) in &branches.calls {
                         self.value(function);

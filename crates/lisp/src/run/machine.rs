@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::Machine;
 use super::call::Called;
-use super::fiber::{Fiber, Frame, Shape};
-use crate::compile::{Op, Quick};
-use crate::error::{Error, Fault, Reason, fault};
-use crate::value::{Closure, Function, Map, Value, Vector};
+use super::fiber::{Fiber, Frame, Kept, Shape};
+use super::records::Record;
+use super::work::Next;
+use crate::error::{Fault, Reason, fault};
+use crate::value::{Function, Value};
 
 /// Why a fiber stopped.
-pub(crate) enum Stop {
+pub(super) enum Stop {
     /// Its last frame is gone; this is its value.
     Finished(Value),
     /// It waits for the answer of a tool.
@@ -22,7 +23,7 @@ pub(crate) enum Stop {
 }
 
 /// What an instruction means for the loop.
-enum Flow {
+pub(super) enum Flow {
     Next,
     Jump(u32),
     /// Frames have changed.
@@ -32,17 +33,27 @@ enum Flow {
 
 impl Machine {
     /// Runs a fiber until it stops.
-    pub(crate) fn run_fiber(&mut self, fiber: &mut Fiber) -> Result<Stop, Fault> {
+    pub(super) fn run_fiber(&mut self, fiber: &mut Fiber) -> Result<Stop, Fault> {
         loop {
             match fiber.frames.last_mut() {
                 None => return Ok(Stop::Finished(fiber.answer.take().unwrap_or_default())),
                 Some(Frame::Branches(_)) => return Ok(Stop::Branching),
-                Some(Frame::Work(work)) => {
-                    let next = work.step(&mut self.context, fiber.answer.take());
-                    let called = next
-                        .and_then(|next| self.follow(fiber, next))
-                        .map_err(|error| at_frame(fiber, error))?;
-                    if let Called::Waiting = called {
+                Some(Frame::Work(work, _)) => {
+                    let called = match work.step(&mut self.context, fiber.answer.take(), &mut fiber.stack) {
+                        Ok(Next::Again(count)) => match self.enter_again(fiber, count) {
+                            Ok(Some(kept)) => {
+                                if let Some(stop) = self.run_kept(fiber, kept)? {
+                                    return Ok(*stop);
+                                }
+                                Ok(Called::Frames)
+                            }
+                            Ok(None) => Ok(Called::Frames),
+                            Err(error) => Err(error),
+                        },
+                        Ok(next) => self.follow(fiber, next),
+                        Err(error) => Err(error),
+                    };
+                    if let Called::Waiting = called.map_err(|error| at_frame(fiber, error))? {
                         return Ok(Stop::Waiting);
                     }
                 }
@@ -69,13 +80,31 @@ impl Machine {
         }
     }
 
+    /// Executes a closure that a builtin calls for one element after the other.
+    fn run_kept(&mut self, fiber: &mut Fiber, kept: Kept) -> Result<Option<Box<Stop>>, Fault> {
+        let at = fiber.frames.len() - 1;
+        let stop = self.run_code(fiber, &kept.function);
+        match fiber.frames.get_mut(at) {
+            // It has called something that needs a frame of its own.
+            Some(Frame::Code(frame)) if frame.function.is_none() => frame.function = Some(kept.function),
+            Some(_) => {}
+            None => {
+                if let Some(Frame::Work(_, place)) = fiber.frames.last_mut() {
+                    *place = Some(kept);
+                }
+            }
+        }
+        stop
+    }
+
     /// Executes the code of the topmost frame until frames change.
     fn run_code(&mut self, fiber: &mut Fiber, function: &Arc<Function>) -> Result<Option<Box<Stop>>, Fault> {
         let Some(Frame::Code(frame)) = fiber.frames.last() else { return Ok(None) };
         let (mut pc, base, links, arity) = (frame.pc, frame.base, frame.links, frame.arity);
         let Some(closure) = function.as_closure() else { return Ok(None) };
-        let Some(arity) = closure.proto().arities.get(arity as usize) else { return Ok(None) };
-        let code = arity.code.as_slice();
+        let unit = &*closure.unit;
+        let Some(arity) = unit.arities(closure.proto()).get(arity as usize) else { return Ok(None) };
+        let code = unit.code(arity);
         loop {
             let Some(&op) = code.get(pc) else {
                 return fault(Reason::RuntimeError, "the program ran past its end");
@@ -91,369 +120,20 @@ impl Machine {
                 Ok(Flow::Frames) => return Ok(None),
                 Ok(Flow::Stop(stop)) => return Ok(Some(stop)),
                 Err(error) => {
-                    let span = arity.spans.get(pc - 1).copied().unwrap_or_default();
-                    return Err(closure.unit.locate(error, span));
+                    return Err(unit.locate(error, unit.span(arity, pc - 1)));
                 }
             }
         }
-    }
-
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "its only caller is the loop that all time is spent in")]
-    #[expect(clippy::too_many_arguments, reason = "the registers of the machine, kept out of memory")]
-    fn execute(
-        &mut self,
-        fiber: &mut Fiber,
-        function: &Arc<Function>,
-        closure: &Closure,
-        links: usize,
-        base: usize,
-        pc: usize,
-        op: Op,
-    ) -> Result<Flow, Fault> {
-        match op {
-            Op::Const(index) => {
-                let value = closure.unit.consts.get(index as usize).cloned().unwrap_or_default();
-                fiber.stack.push(value);
-            }
-            Op::Int(n) => fiber.stack.push(Value::Int(i64::from(n))),
-            Op::Nil => fiber.stack.push(Value::Nil),
-            Op::True => fiber.stack.push(Value::Bool(true)),
-            Op::False => fiber.stack.push(Value::Bool(false)),
-            Op::Local(slot) => {
-                let value = fiber.stack.get(base + usize::from(slot)).cloned().unwrap_or_default();
-                fiber.stack.push(value);
-            }
-            Op::Store(slot) => {
-                let value = fiber.stack.pop().unwrap_or_default();
-                set(fiber, base, slot, value);
-            }
-            Op::Capture(index) => {
-                let value = closure.captures.get(usize::from(index)).cloned().unwrap_or_default();
-                fiber.stack.push(value);
-            }
-            Op::SelfFn => fiber.stack.push(Value::Function(Arc::clone(function))),
-            Op::Sibling(proto) => {
-                let value = self.sibling(closure, proto)?;
-                fiber.stack.push(value);
-            }
-            Op::Global(name) => {
-                let value = self.global(fiber, links, name)?;
-                fiber.stack.push(value);
-            }
-            Op::Var(name) => {
-                let text = closure.unit.names.get(name as usize).map(|name| name.text.clone());
-                if self.global(fiber, links, name).is_err() {
-                    let text = text.as_ref().map_or("", |text| text.as_str());
-                    return fault(Reason::UnboundVar, format!("undefined variable: {text}"));
-                }
-                fiber.stack.push(text.map_or(Value::Nil, Value::Var));
-            }
-            Op::Pop => drop(fiber.stack.pop()),
-            Op::Jump(target) => return Ok(Flow::Jump(target)),
-            Op::JumpIfFalse(target) => {
-                if !fiber.stack.pop().is_some_and(|value| value.is_truthy()) {
-                    return Ok(Flow::Jump(target));
-                }
-            }
-            Op::AndJump(target) => {
-                if !fiber.stack.last().is_some_and(Value::is_truthy) {
-                    return Ok(Flow::Jump(target));
-                }
-                fiber.stack.pop();
-            }
-            Op::OrJump(target) => {
-                if fiber.stack.last().is_some_and(Value::is_truthy) {
-                    return Ok(Flow::Jump(target));
-                }
-                fiber.stack.pop();
-            }
-            Op::JumpIfNil(slot, target) => {
-                if matches!(local(fiber, base, slot), Value::Nil) {
-                    return Ok(Flow::Jump(target));
-                }
-            }
-            Op::JumpIfEqual(slot, constant, target) => {
-                let value = local(fiber, base, slot);
-                if let Some(constant) = closure.unit.consts.get(constant as usize)
-                    && self.context.equal(value, constant)?
-                {
-                    return Ok(Flow::Jump(target));
-                }
-            }
-            Op::JumpIfDefined(name, target) => {
-                let global = self.links.get(links).and_then(|links| links.names.get(name as usize));
-                if let Some(index) = global.and_then(|link| link.global)
-                    && self.definition(fiber, index).is_some()
-                {
-                    return Ok(Flow::Jump(target));
-                }
-            }
-            Op::Unary(quick, name) => {
-                if self.shadowed {
-                    save(fiber, pc);
-                    return self.call_global(fiber, links, name, 1, false).map(flow);
-                }
-                match (quick, fiber.stack.last_mut()) {
-                    (Quick::Increment, Some(Value::Int(n))) if *n < i64::MAX => *n += 1,
-                    (Quick::Decrement, Some(Value::Int(n))) if *n > i64::MIN => *n -= 1,
-                    _ => {
-                        save(fiber, pc);
-                        return self.call_global(fiber, links, name, 1, false).map(flow);
-                    }
-                }
-            }
-            Op::Binary(quick, name) => {
-                if !self.shadowed
-                    && let [.., Value::Int(a), Value::Int(b)] = fiber.stack.as_slice()
-                    && let Some(result) = integers(quick, *a, *b)
-                {
-                    fiber.stack.pop();
-                    if let Some(top) = fiber.stack.last_mut() {
-                        *top = result;
-                    }
-                } else {
-                    save(fiber, pc);
-                    return self.call_global(fiber, links, name, 2, false).map(flow);
-                }
-            }
-            Op::BinaryWithInt { quick, slot, number, name } => {
-                // It stands for three instructions, and costs as much.
-                self.context.meter.charge(2)?;
-                let other = i64::from(number);
-                let result = match local(fiber, base, slot) {
-                    Value::Int(own) if !self.shadowed => integers(quick, *own, other),
-                    _ => None,
-                };
-                if let Some(result) = result {
-                    fiber.stack.push(result);
-                } else {
-                    let own = local(fiber, base, slot).clone();
-                    fiber.stack.extend([own, Value::Int(other)]);
-                    save(fiber, pc);
-                    return self.call_global(fiber, links, name, 2, false).map(flow);
-                }
-            }
-            Op::Call(count) => {
-                save(fiber, pc);
-                return self.call_stacked(fiber, usize::from(count), false).map(flow);
-            }
-            Op::TailCall(count) => {
-                save(fiber, pc);
-                return self.call_stacked(fiber, usize::from(count), true).map(flow);
-            }
-            Op::CallGlobal(name, count) => {
-                save(fiber, pc);
-                return self.call_global(fiber, links, name, usize::from(count), false).map(flow);
-            }
-            Op::TailCallGlobal(name, count) => {
-                save(fiber, pc);
-                return self.call_global(fiber, links, name, usize::from(count), true).map(flow);
-            }
-            Op::CallBuiltin(builtin, count) => {
-                save(fiber, pc);
-                let floor = fiber.stack.len().saturating_sub(usize::from(count));
-                return self.call_builtin(fiber, builtin, usize::from(count), floor).map(flow);
-            }
-            Op::Vector(count) => {
-                self.context.sequence(count as usize)?;
-                let items = pop_many(fiber, count as usize);
-                fiber.stack.push(Value::vector(items));
-            }
-            Op::Set(count) => {
-                self.context.sequence(count as usize)?;
-                let items = pop_many(fiber, count as usize);
-                for item in &items {
-                    self.context.key(item)?;
-                }
-                fiber.stack.push(Value::Set(items.into_iter().collect()));
-            }
-            Op::Map(count) => {
-                let count = count as usize;
-                self.context.sequence(count * 2)?;
-                let mut items = pop_many(fiber, count * 2).into_iter();
-                let mut entries = Vec::with_capacity(count);
-                while let (Some(key), Some(value)) = (items.next(), items.next()) {
-                    self.context.key(&key)?;
-                    entries.push((key, value));
-                }
-                let map: Map = entries.into_iter().collect();
-                if map.len() < count {
-                    return fault(Reason::RuntimeError, "two keys of this map are equal");
-                }
-                fiber.stack.push(Value::Map(map));
-            }
-            Op::Closure(proto) => {
-                let value = self.make_closure(fiber, function, closure, base, proto)?;
-                fiber.stack.push(value);
-            }
-            Op::Define(index) => self.define(fiber, closure, links, index)?,
-            Op::Recur { first, count, target } => {
-                self.context.meter.jump()?;
-                let from = fiber.stack.len().saturating_sub(usize::from(count));
-                for offset in 0..usize::from(count) {
-                    let value = fiber.stack.get_mut(from + offset).map(std::mem::take).unwrap_or_default();
-                    if let Some(slot) = fiber.stack.get_mut(base + usize::from(first) + offset) {
-                        *slot = value;
-                    }
-                }
-                fiber.stack.truncate(from);
-                return Ok(Flow::Jump(target));
-            }
-            Op::Nth(slot, index) => {
-                let value = match local(fiber, base, slot) {
-                    Value::Vector(items) => items.get(usize::from(index)).cloned().unwrap_or_default(),
-                    Value::Nil => Value::Nil,
-                    Value::Str(text) => {
-                        let element = text.nth(usize::from(index)).map(Value::from);
-                        self.context.meter.visit(usize::from(index).min(text.bytes()) + 1)?;
-                        element.unwrap_or_default()
-                    }
-                    other => return not_sequential(other),
-                };
-                fiber.stack.push(value);
-            }
-            Op::Rest(slot, index) => {
-                let value = match local(fiber, base, slot) {
-                    Value::Vector(items) => {
-                        self.context.grow()?;
-                        items.slice(usize::from(index), items.len())
-                    }
-                    Value::Nil => Vector::default(),
-                    Value::Str(text) => {
-                        let elements = text.count();
-                        self.context.sequence(elements)?;
-                        text.graphemes().skip(usize::from(index)).map(Value::from).collect()
-                    }
-                    other => return not_sequential(other),
-                };
-                fiber.stack.push(if value.is_empty() { Value::Nil } else { Value::Vector(value) });
-            }
-            Op::PairsToMap(slot) => {
-                if let Value::Vector(items) = local(fiber, base, slot) {
-                    let map = self.pairs_to_map(&items.clone())?;
-                    set(fiber, base, slot, map);
-                }
-            }
-            Op::Key(slot, key) => {
-                let key = closure.unit.consts.get(key as usize).unwrap_or(&Value::Nil);
-                let value = match local(fiber, base, slot) {
-                    Value::Map(map) => {
-                        if let Some(value) = map.get(key) {
-                            value.clone()
-                        } else {
-                            if !matches!(key, Value::Nil) {
-                                self.context.note_missing(key, map);
-                            }
-                            Value::Nil
-                        }
-                    }
-                    Value::Nil => Value::Nil,
-                    other => return not_a_map(other),
-                };
-                fiber.stack.push(value);
-            }
-            Op::KeyOr { slot, key, target } => {
-                let key = closure.unit.consts.get(key as usize).unwrap_or(&Value::Nil);
-                match local(fiber, base, slot) {
-                    Value::Map(map) => {
-                        if let Some(value) = map.get(key).cloned() {
-                            fiber.stack.push(value);
-                            return Ok(Flow::Jump(target));
-                        }
-                    }
-                    Value::Nil => {}
-                    other => return not_a_map(other),
-                }
-            }
-            Op::IterStart(slot) => {
-                let collection = fiber.stack.pop().unwrap_or_default();
-                let items = crate::builtin::to_vector(&mut self.context, "for", &collection, 1)?;
-                set(fiber, base, slot, Value::Vector(items));
-                set(fiber, base, slot + 1, Value::Int(0));
-            }
-            Op::IterNext(slot, target) => {
-                let at = match local(fiber, base, slot + 1) {
-                    Value::Int(at) => *at,
-                    _ => 0,
-                };
-                let Value::Vector(items) = local(fiber, base, slot) else { return Ok(Flow::Jump(target)) };
-                let Some(item) = items.get(at as usize).cloned() else { return Ok(Flow::Jump(target)) };
-                set(fiber, base, slot + 1, Value::Int(at + 1));
-                fiber.stack.push(item);
-            }
-            Op::CountStart(slot) => {
-                let count = fiber.stack.pop().unwrap_or_default();
-                let Some(n) = crate::value::number::index(&count) else {
-                    return self.context.wrong("dotimes", "integer", &count, 1);
-                };
-                set(fiber, base, slot, Value::Int(n));
-                set(fiber, base, slot + 1, Value::Int(0));
-            }
-            Op::CountNext(slot, target) => {
-                let (Value::Int(count), Value::Int(at)) =
-                    (local(fiber, base, slot), local(fiber, base, slot + 1))
-                else {
-                    return Ok(Flow::Jump(target));
-                };
-                let at = *at;
-                if at >= *count {
-                    return Ok(Flow::Jump(target));
-                }
-                set(fiber, base, slot + 1, Value::Int(at + 1));
-                fiber.stack.push(Value::Int(at));
-            }
-            Op::Collect(slot) => {
-                self.context.meter.reserve(24)?;
-                let value = fiber.stack.pop().unwrap_or_default();
-                if let Some(Value::Vector(items)) = fiber.stack.get_mut(base + usize::from(slot)) {
-                    items.push(value);
-                }
-            }
-            Op::NoMatch(slot) => {
-                let value = super::context::describe(local(fiber, base, slot));
-                return fault(
-                    Reason::RuntimeError,
-                    format!("no test matches {value}, and there is no default"),
-                );
-            }
-            Op::Return => return Ok(self.leave(fiber)),
-            Op::EndReturn => {
-                let value = fiber.stack.pop().unwrap_or_default();
-                if fiber.parent.is_some() {
-                    return fault(Reason::RuntimeError, "return cannot end a branch: give the value instead");
-                }
-                return Ok(Flow::Stop(Box::new(Stop::Returned(value))));
-            }
-            Op::EndFail => {
-                let value = fiber.stack.pop().unwrap_or_default();
-                let message = self.context.display(&value)?;
-                let mut error = Error::new(Reason::Failed, message);
-                error.value = Some(value);
-                return Err(Box::new(error));
-            }
-            Op::Pmap(count) => {
-                save(fiber, pc);
-                self.start_pmap(fiber, usize::from(count))?;
-                return Ok(Flow::Frames);
-            }
-            Op::Pcalls(count) => {
-                save(fiber, pc);
-                self.start_pcalls(fiber, usize::from(count))?;
-                return Ok(Flow::Frames);
-            }
-        }
-        Ok(Flow::Next)
     }
 
     /// Ends the topmost function with the value on top of the stack.
-    fn leave(&mut self, fiber: &mut Fiber) -> Flow {
+    pub(super) fn leave(&mut self, fiber: &mut Fiber) -> Flow {
         let value = fiber.stack.pop().unwrap_or_default();
         if let Some(Frame::Code(frame)) = fiber.frames.pop() {
             fiber.stack.truncate(frame.floor);
-            if frame.record != 0 {
+            if frame.record != Record::None {
                 let shape = Shape::of(&value);
-                for index in self.records.members(frame.record) {
+                for index in self.records.members(&frame.record) {
                     fiber.returned(*index, shape.clone());
                 }
             }
@@ -461,80 +141,14 @@ impl Machine {
         fiber.deliver(value);
         Flow::Frames
     }
-
-    fn pairs_to_map(&mut self, items: &Vector) -> Result<Value, Fault> {
-        if items.len() == 1
-            && let Some(map @ Value::Map(_)) = items.get(0)
-        {
-            return Ok(map.clone());
-        }
-        if items.len() % 2 == 1 {
-            let message = format!("keys and values come in pairs, got {} arguments", items.len());
-            return fault(Reason::DestructureError, message);
-        }
-        self.context.sequence(items.len())?;
-        let mut values = items.iter();
-        let mut entries = Vec::new();
-        while let (Some(key), Some(value)) = (values.next(), values.next()) {
-            self.context.key(key)?;
-            entries.push((key.clone(), value.clone()));
-        }
-        Ok(Value::Map(entries.into_iter().collect()))
-    }
 }
 
-fn flow(called: Called) -> Flow {
+pub(super) fn flow(called: Called) -> Flow {
     match called {
         Called::Done => Flow::Next,
         Called::Frames => Flow::Frames,
         Called::Waiting => Flow::Stop(Box::new(Stop::Waiting)),
     }
-}
-
-#[inline]
-pub(super) fn local(fiber: &Fiber, base: usize, slot: u16) -> &Value {
-    const NIL: &Value = &Value::Nil;
-    fiber.stack.get(base + usize::from(slot)).unwrap_or(NIL)
-}
-
-#[inline]
-fn set(fiber: &mut Fiber, base: usize, slot: u16, value: Value) {
-    if let Some(place) = fiber.stack.get_mut(base + usize::from(slot)) {
-        *place = value;
-    }
-}
-
-fn pop_many(fiber: &mut Fiber, count: usize) -> Vec<Value> {
-    fiber.stack.split_off(fiber.stack.len().saturating_sub(count))
-}
-
-fn not_sequential<T>(value: &Value) -> Result<T, Fault> {
-    let message = format!(
-        "a vector pattern takes a vector, a string or nil apart, not {}",
-        super::context::describe(value)
-    );
-    fault(Reason::DestructureError, message)
-}
-
-fn not_a_map<T>(value: &Value) -> Result<T, Fault> {
-    let message = format!("a map pattern takes a map or nil apart, not {}", super::context::describe(value));
-    fault(Reason::DestructureError, message)
-}
-
-/// An operation on two integers; `None` if it overflows or is about something else.
-#[inline]
-fn integers(quick: Quick, a: i64, b: i64) -> Option<Value> {
-    Some(match quick {
-        Quick::Add => Value::Int(a.checked_add(b)?),
-        Quick::Subtract => Value::Int(a.checked_sub(b)?),
-        Quick::Multiply => Value::Int(a.checked_mul(b)?),
-        Quick::Less => Value::Bool(a < b),
-        Quick::Greater => Value::Bool(a > b),
-        Quick::LessOrEqual => Value::Bool(a <= b),
-        Quick::GreaterOrEqual => Value::Bool(a >= b),
-        Quick::Equal => Value::Bool(a == b),
-        Quick::Increment | Quick::Decrement => return None,
-    })
 }
 
 /// Says where in the program an error of a builtin happened.
@@ -545,9 +159,9 @@ pub(super) fn at_frame(fiber: &Fiber, error: Fault) -> Fault {
     });
     match code.and_then(|frame| Some((frame, frame.function.as_ref()?.as_closure()?))) {
         Some((frame, closure)) => {
-            let arity = closure.proto().arities.get(frame.arity as usize);
-            let span = arity.and_then(|arity| arity.spans.get(frame.pc.saturating_sub(1)));
-            closure.unit.locate(error, span.copied().unwrap_or_default())
+            let arity = closure.unit.arities(closure.proto()).get(frame.arity as usize);
+            let span = arity.map(|arity| closure.unit.span(arity, frame.pc.saturating_sub(1)));
+            closure.unit.locate(error, span.unwrap_or_default())
         }
         None => error,
     }
@@ -555,7 +169,7 @@ pub(super) fn at_frame(fiber: &Fiber, error: Fault) -> Fault {
 
 /// Notes in the frame how far it has come.
 #[inline]
-fn save(fiber: &mut Fiber, pc: usize) {
+pub(super) fn save(fiber: &mut Fiber, pc: usize) {
     if let Some(Frame::Code(frame)) = fiber.frames.last_mut() {
         frame.pc = pc;
     }

@@ -1,9 +1,11 @@
 //! Counting what a run uses, before it uses it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::env::Granted;
 use crate::error::{Fault, Reason, fault};
-use crate::limits::{CancelToken, Clock, Limits};
+use crate::limits::Limits;
 
 /// Units of fuel between two looks at the clock and the host's wish to end.
 const SLICE: u64 = 1024;
@@ -21,17 +23,18 @@ pub(crate) struct Meter {
     /// Bytes asked for since then, some of which may be free again.
     since: usize,
     peak: usize,
-    limits: Limits,
-    clock: Option<Clock>,
-    cancel: CancelToken,
+    /// What the limits say of it.
+    most: usize,
+    granted: Arc<Granted>,
     start: Duration,
     /// Time that tools took.
     away: Duration,
 }
 
 impl Meter {
-    pub(crate) fn new(limits: Limits, clock: Option<Clock>, cancel: CancelToken) -> Self {
-        let start = clock.as_ref().map_or(Duration::ZERO, |clock| clock());
+    pub(crate) fn new(granted: &Arc<Granted>) -> Self {
+        let limits = &granted.limits;
+        let start = granted.clock.as_ref().map_or(Duration::ZERO, |clock| clock());
         let slice = limits.fuel.min(SLICE);
         Meter {
             slice,
@@ -41,16 +44,15 @@ impl Meter {
             live: 0,
             since: 0,
             peak: 0,
-            limits,
-            clock,
-            cancel,
+            most: limits.memory,
+            granted: Arc::clone(granted),
             start,
             away: Duration::ZERO,
         }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
+        &self.granted.limits
     }
 
     /// One unit of fuel.
@@ -89,7 +91,7 @@ impl Meter {
             (self.slice, self.rest) = (0, 0);
             return fault(
                 Reason::FuelExceeded,
-                format!("execution exceeded {} units of fuel", self.limits.fuel),
+                format!("execution exceeded {} units of fuel", self.limits().fuel),
             );
         };
         self.slice = left.min(SLICE);
@@ -99,17 +101,18 @@ impl Meter {
 
     /// Looks at the clock and at the host's wish.
     pub(crate) fn look(&self) -> Result<(), Fault> {
-        if self.cancel.is_cancelled() {
+        if self.granted.cancel.is_cancelled() {
             return fault(Reason::Cancelled, "execution was cancelled");
         }
-        if let Some(clock) = &self.clock {
+        if let Some(clock) = &self.granted.clock {
             let total = clock().saturating_sub(self.start);
-            if total > self.limits.deadline {
-                let message = format!("execution and tools exceeded {} ms", self.limits.deadline.as_millis());
+            let limits = self.limits();
+            if total > limits.deadline {
+                let message = format!("execution and tools exceeded {} ms", limits.deadline.as_millis());
                 return fault(Reason::Timeout, message);
             }
-            if total.saturating_sub(self.away) > self.limits.time {
-                let message = format!("execution exceeded {} ms", self.limits.time.as_millis());
+            if total.saturating_sub(self.away) > limits.time {
+                let message = format!("execution exceeded {} ms", limits.time.as_millis());
                 return fault(Reason::Timeout, message);
             }
         }
@@ -117,7 +120,7 @@ impl Meter {
     }
 
     pub(crate) fn now(&self) -> Option<Duration> {
-        self.clock.as_ref().map(|clock| clock())
+        self.granted.clock.as_ref().map(|clock| clock())
     }
 
     /// Does not count the time between two moments.
@@ -126,7 +129,7 @@ impl Meter {
     }
 
     pub(crate) fn fuel_used(&self) -> u64 {
-        self.limits.fuel - self.rest - self.slice
+        self.limits().fuel - self.rest - self.slice
     }
 
     /// Asks for memory before it is taken.
@@ -134,7 +137,7 @@ impl Meter {
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), Fault> {
         let since = self.since.saturating_add(bytes);
         let total = self.live.saturating_add(since);
-        if total > self.limits.memory {
+        if total > self.most {
             return self.out_of_memory();
         }
         self.since = since;
@@ -144,25 +147,25 @@ impl Meter {
 
     #[cold]
     pub(crate) fn out_of_memory(&self) -> Result<(), Fault> {
-        let message = format!("execution exceeded {} MiB of memory", self.limits.memory >> 20);
+        let message = format!("execution exceeded {} MiB of memory", self.most >> 20);
         fault(Reason::MemoryExceeded, message)
     }
 
     /// Bytes that may still be asked for.
     pub(crate) fn room(&self) -> usize {
-        self.limits.memory.saturating_sub(self.live).saturating_sub(self.since)
+        self.most.saturating_sub(self.live).saturating_sub(self.since)
     }
 
     /// Whether so much was asked for that what is alive should be counted again.
     #[inline]
     pub(crate) fn wants_count(&self) -> bool {
-        self.since > self.limits.memory / 8
+        self.since > self.most / 8
     }
 
     /// What is alive has been counted. Room for less than a sixteenth is too little to go on with.
     pub(crate) fn counted(&mut self, live: usize) -> Result<(), Fault> {
         (self.live, self.since) = (live, 0);
-        if live.saturating_add(self.limits.memory / 16) > self.limits.memory {
+        if live.saturating_add(self.most / 16) > self.most {
             return self.out_of_memory();
         }
         Ok(())
@@ -179,15 +182,16 @@ impl Meter {
             self.jumps_left = left;
             Ok(())
         } else {
-            let message = format!("execution exceeded {} loop jumps", self.limits.loop_jumps);
+            let message = format!("execution exceeded {} loop jumps", self.limits().loop_jumps);
             fault(Reason::LoopLimitExceeded, message)
         }
     }
 
     /// One call of a tool.
     pub(crate) fn tool_call(&mut self) -> Result<(), Fault> {
-        if self.tool_calls >= self.limits.tool_calls {
-            let message = format!("execution exceeded {} tool calls", self.limits.tool_calls);
+        let most = self.limits().tool_calls;
+        if self.tool_calls >= most {
+            let message = format!("execution exceeded {most} tool calls");
             return fault(Reason::ToolLimitExceeded, message);
         }
         self.tool_calls += 1;

@@ -4,18 +4,20 @@ mod branches;
 mod call;
 mod closure;
 pub(crate) mod context;
+mod execute;
 mod fiber;
 mod link;
 pub(crate) mod live;
 mod machine;
 mod meter;
 mod names;
+mod numbers;
 mod prints;
 mod records;
+mod restart;
 mod tools;
 pub(crate) mod work;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,15 +27,16 @@ use fiber::{CodeFrame, Fiber, Frame, Global};
 use link::Links;
 use machine::Stop;
 use meter::Meter;
+use numbers::Numbers;
 use prints::Prints;
-use records::Records;
+use records::{Record, Records};
 
 use crate::compile::{Quick, Unit};
-use crate::env::Env;
+use crate::env::Granted;
 use crate::error::{Error, Fault, Reason};
-use crate::memory::Definition;
+use crate::memory::{Definition, Memory};
 use crate::outcome::{End, Outcome, ToolRecord, Usage};
-use crate::value::{Closure, Function, Map, Text, Value, function};
+use crate::value::{Function, Map, Value, function};
 
 /// A tool call that waits for its answer.
 #[derive(Clone, Debug)]
@@ -76,17 +79,18 @@ pub struct Run {
     handed_out: Option<Duration>,
     /// Why it never started.
     refused: Option<Fault>,
+    /// Warnings about the names of the program.
+    noticed: Vec<String>,
     over: bool,
 }
 
 /// Everything a run consists of.
 pub(crate) struct Machine {
-    pub(crate) env: Env,
+    pub(crate) env: Arc<Granted>,
     pub(crate) context: Context,
     pub(crate) links: Vec<Links>,
-    /// Numbers of definitions by name.
-    pub(crate) global_names: BTreeMap<Text, u32>,
-    /// Definitions as they were before the run, by number.
+    pub(crate) numbers: Numbers,
+    /// Definitions as they were before the run, by number; empty if there were none.
     pub(crate) base: Vec<Global>,
     /// Whether a definition has the name of an arithmetic builtin.
     pub(crate) shadowed: bool,
@@ -99,7 +103,25 @@ pub(crate) struct Machine {
     /// Fibers that may start another branch.
     starting: Vec<usize>,
     /// The fiber that is running, whose place must stay free.
-    reserved: Vec<usize>,
+    running: Option<usize>,
+}
+
+/// What builtins see of a run that has not begun.
+fn fresh_context(env: &Arc<Granted>) -> Context {
+    Context {
+        meter: Meter::new(env),
+        prints: Prints::default(),
+        warnings: Vec::new(),
+        now: env.now,
+        next_id: env.memory.last_id.max(function::FIRST_ID),
+        missing: None,
+        missing_in_list: None,
+    }
+}
+
+/// Whether an earlier definition has the name of an arithmetic builtin.
+fn shadows(memory: &Memory) -> bool {
+    !memory.is_empty() && Quick::NAMES.iter().any(|name| memory.get(name).is_some())
 }
 
 /// A piece of the log of a run.
@@ -109,56 +131,52 @@ enum Piece {
 }
 
 impl Machine {
-    fn new(env: Env) -> Self {
-        let meter = Meter::new(env.limits.clone(), env.clock.clone(), env.cancel.clone());
-        let context = Context {
-            meter,
-            prints: Prints::default(),
-            warnings: Vec::new(),
-            now: env.now,
-            next_id: env.memory.last_id.max(function::FIRST_ID),
-            missing: None,
-            missing_in_list: None,
-            docs: BTreeMap::new(),
-        };
-        let shadowed = Quick::NAMES.iter().any(|name| env.memory.get(name).is_some());
+    fn new(env: Arc<Granted>, program: &Arc<Unit>) -> Self {
         Machine {
-            context,
+            context: fresh_context(&env),
             links: Vec::new(),
-            global_names: BTreeMap::new(),
+            numbers: Numbers::new(Arc::clone(program)),
             base: Vec::new(),
-            shadowed,
+            shadowed: shadows(&env.memory),
             records: Records::default(),
             fibers: Vec::new(),
             ready: Vec::new(),
             waiting: Vec::new(),
             starting: Vec::new(),
-            reserved: Vec::new(),
+            running: None,
             env,
         }
     }
 
     /// Gets the program ready.
-    fn load(&mut self, unit: &Arc<Unit>) {
-        let links = self.links_of(unit);
-        let mut fiber = Fiber::new(Arc::new(Vec::with_capacity(self.base.len())), 0);
-        let main = unit.proto(unit.main);
-        let slots = main.arities.first().map_or(0, |arity| arity.slots);
-        fiber.stack.reserve(usize::from(slots) + 16);
+    fn load(&mut self, main: &Arc<Function>) {
+        let Some(closure) = main.as_closure() else { return };
+        let unit = &closure.unit;
+        self.link_program(unit);
+        let globals = std::iter::repeat_with(|| None).take(unit.globals.len()).collect();
+        let mut fiber = Fiber::new(globals, 0);
+        fiber.stack.reserve(32);
         fiber.frames.reserve(8);
+        self.fibers = Vec::with_capacity(1);
+        self.fibers.push(Some(fiber));
+        self.begin_program(main);
+    }
+
+    /// Puts the program on the stack of its fiber, which is empty.
+    fn begin_program(&mut self, main: &Arc<Function>) {
+        let Some(closure) = main.as_closure() else { return };
+        let Some(Some(fiber)) = self.fibers.first_mut() else { return };
+        let slots = closure.unit.arities(closure.proto()).first().map_or(0, |arity| arity.slots);
         fiber.stack.resize_with(usize::from(slots), Value::default);
-        let closure = Closure { unit: Arc::clone(unit), proto: unit.main, captures: Arc::new([]) };
-        let function = Arc::new(Function::closure(0, closure));
         fiber.frames.push(Frame::Code(CodeFrame {
-            function: Some(function),
+            function: Some(Arc::clone(main)),
             arity: 0,
             pc: 0,
             base: 0,
             floor: 0,
-            links,
-            record: 0,
+            links: 0,
+            record: Record::None,
         }));
-        self.fibers.push(Some(fiber));
         self.ready.push(0);
     }
 
@@ -168,9 +186,9 @@ impl Machine {
             if let Some(id) = self.ready.pop() {
                 let Some(mut fiber) = self.fibers.get_mut(id).and_then(Option::take) else { continue };
                 std::mem::swap(&mut self.context.prints, &mut fiber.prints);
-                self.reserved.push(id);
+                self.running = Some(id);
                 let stop = self.run_fiber(&mut fiber);
-                self.reserved.pop();
+                self.running = None;
                 std::mem::swap(&mut self.context.prints, &mut fiber.prints);
                 let parent = fiber.parent;
                 if let Some(slot) = self.fibers.get_mut(id) {
@@ -243,26 +261,33 @@ impl Machine {
         let root = self.fibers.first_mut().and_then(Option::take);
         if let (Ok(_), Some(fiber)) = (&result, &root) {
             memory.last_id = self.context.next_id;
-            for (name, index) in &self.global_names {
-                let returns = fiber.returns.get(*index as usize).and_then(Option::as_ref);
-                let old = self.env.memory.get(name.as_str());
-                match (fiber.global(*index), returns, old) {
-                    (Some(global), returns, _) => {
-                        let returns = returns.map(fiber::Shape::label);
-                        let (value, doc) = (global.value.clone(), global.doc.clone());
-                        memory.put(name.clone(), Definition { value, doc, returns, run: memory.runs });
-                    }
-                    (None, Some(returns), Some(old)) => {
-                        memory
-                            .put(name.clone(), Definition { returns: Some(returns.label()), ..old.clone() });
-                    }
-                    _ => {}
+            for (index, name) in self.numbers.all() {
+                let returns = fiber.returns.get(index as usize).and_then(Option::as_ref);
+                let returns = returns.map(fiber::Shape::label);
+                if let Some(global) = fiber.global(index) {
+                    let (value, doc) = (global.value.clone(), global.doc.clone());
+                    memory.put(name.clone(), Definition { value, doc, returns, run: memory.runs });
+                } else if returns.is_some()
+                    && let Some(old) = self.env.memory.get(name.as_str())
+                {
+                    memory.put(name.clone(), Definition { returns, ..old.clone() });
                 }
             }
         } else {
             memory = self.env.memory.clone();
         }
-        let (prints, tool_calls) = root.map(|root| self.collect_log(root)).unwrap_or_default();
+        let (prints, tool_calls) = match root {
+            // Where no branches are left, the fiber is kept for the next run.
+            Some(mut root) if !matches!(root.frames.last(), Some(Frame::Branches(_))) => {
+                let log = root.clear();
+                if let Some(slot) = self.fibers.first_mut() {
+                    *slot = Some(root);
+                }
+                log
+            }
+            Some(root) => self.collect_log(root),
+            None => Default::default(),
+        };
         let meter = &self.context.meter;
         Outcome {
             result: result.map_err(|error| *error),
@@ -282,42 +307,48 @@ impl Machine {
 
 impl Run {
     /// A run that is refused unless every name stands for something.
-    pub(crate) fn start(unit: &Arc<Unit>, env: Env) -> Run {
-        let mut run = Run::start_unchecked(unit, env);
+    pub(crate) fn start(unit: &Arc<Unit>, main: &Arc<Function>, env: Arc<Granted>) -> Run {
+        let mut run = Run::start_unchecked(unit, main, env);
         run.refused = run.machine.check_names(unit).err();
+        run.noticed.clone_from(&run.machine.context.warnings);
         run
     }
 
-    pub(crate) fn start_unchecked(unit: &Arc<Unit>, env: Env) -> Run {
-        let mut machine = Machine::new(env);
-        machine.load(unit);
-        Run { machine, out: Vec::new(), handed_out: None, refused: None, over: false }
+    pub(crate) fn start_unchecked(unit: &Arc<Unit>, main: &Arc<Function>, env: Arc<Granted>) -> Run {
+        let mut machine = Machine::new(env, unit);
+        machine.load(main);
+        Run { machine, out: Vec::new(), handed_out: None, refused: None, noticed: Vec::new(), over: false }
     }
 
     /// Goes on with the answers of the calls handed out last, in their order. Too few answers are errors of the tools
     /// that got none. A run that is over has nothing more to say: an error says so.
     pub fn resume(&mut self, answers: impl IntoIterator<Item = Answer>) -> Step {
-        if self.over {
-            let error = Error::new(Reason::RuntimeError, "the run is over");
-            return Step::Done(Box::new(self.machine.outcome(Err(Box::new(error)))));
-        }
-        if let Some(error) = self.refused.take() {
-            return self.finish(Err(error));
-        }
-        let result = self.take(answers).and_then(|()| self.machine.advance());
-        match result {
-            Ok(None) => {
-                let calls = self.hand_out();
-                Step::Call(calls)
-            }
-            Ok(Some(end)) => self.finish(Ok(end)),
-            Err(error) => self.finish(Err(error)),
+        match self.go_on(answers) {
+            Ok(outcome) => Step::Done(Box::new(outcome)),
+            Err(calls) => Step::Call(calls),
         }
     }
 
-    fn finish(&mut self, result: Result<End, Fault>) -> Step {
+    /// The outcome, or the calls that have to be answered first.
+    pub(crate) fn go_on(
+        &mut self,
+        answers: impl IntoIterator<Item = Answer>,
+    ) -> Result<Outcome, Vec<PendingCall>> {
+        if self.over {
+            let error = Error::new(Reason::RuntimeError, "the run is over");
+            return Ok(self.machine.outcome(Err(Box::new(error))));
+        }
+        let result = match self.refused.take() {
+            Some(error) => Err(error),
+            None => self.take(answers).and_then(|()| self.machine.advance()),
+        };
+        let result = match result {
+            Ok(None) => return Err(self.hand_out()),
+            Ok(Some(end)) => Ok(end),
+            Err(error) => Err(error),
+        };
         self.over = true;
-        Step::Done(Box::new(self.machine.outcome(result)))
+        Ok(self.machine.outcome(result))
     }
 
     fn hand_out(&mut self) -> Vec<PendingCall> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Machine;
 use super::fiber::{Fiber, Global};
 use super::link::Meaning;
+use crate::builtin::Documentation;
 use crate::compile::Quick;
 use crate::error::{Error, Fault, Reason};
 use crate::value::{Closure, Function, Value};
@@ -30,7 +31,7 @@ impl Machine {
             return Ok(value.clone());
         }
         match &link.otherwise {
-            Meaning::Builtin(id) => Ok(Value::Function(Arc::new(Function::builtin(*id)))),
+            Meaning::Builtin(_, id) => Ok(Value::Function(Arc::new(Function::builtin(*id)))),
             Meaning::Value(value) | Meaning::Tool(value) => Ok(value.clone()),
             Meaning::NoData => {
                 self.warn_no_data(links, name);
@@ -70,6 +71,20 @@ impl Machine {
         Box::new(Error::new(Reason::AmbiguousReference, message))
     }
 
+    /// The docstring and the parameters of what a name stands for now, for `(doc name)`.
+    pub(super) fn documentation(&self, fiber: &Fiber, name: &str) -> Option<Documentation> {
+        let parameters = |value: Option<&Value>| match value {
+            Some(Value::Function(function)) => function.parameters(),
+            _ => None,
+        };
+        let own = self.numbers.find(name).and_then(|index| fiber.global(index));
+        if let Some(global) = own {
+            return Some((global.doc.clone(), parameters(global.value.as_ref())));
+        }
+        let definition = self.env.memory.get(name)?;
+        Some((definition.doc.clone(), definition.parameters()))
+    }
+
     pub(super) fn define(
         &mut self,
         fiber: &mut Fiber,
@@ -93,11 +108,6 @@ impl Machine {
         if let Some(slot) = fiber.returns.get_mut(global as usize) {
             *slot = None;
         }
-        let parameters = match &value {
-            Some(Value::Function(function)) => function.parameters(),
-            _ => None,
-        };
-        self.context.docs.insert(name.text.clone(), (definition.doc.clone(), parameters));
         fiber.define(global, Global { value: value.or(keep), doc: definition.doc.clone() });
         fiber.stack.push(Value::Var(name.text.clone()));
         Ok(())

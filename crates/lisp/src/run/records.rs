@@ -5,60 +5,53 @@
 
 use std::collections::BTreeMap;
 
-/// Numbered sets of definitions. Number 0 is the empty set.
+/// A set of definitions, by number: none, one, or several that are listed in [`Records`].
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Record {
+    #[default]
+    None,
+    One(u32),
+    Several(u32),
+}
+
+/// The sets of several definitions.
 #[derive(Default)]
 pub(crate) struct Records {
     sets: Vec<Vec<u32>>,
     numbers: BTreeMap<Vec<u32>, u32>,
-    /// The number of the set of one definition, by definition.
-    singles: Vec<u32>,
 }
 
 impl Records {
-    /// The set of one definition.
-    pub(crate) fn single(&mut self, index: u32) -> u32 {
-        if let Some(number) = self.singles.get(index as usize)
-            && *number != 0
-        {
-            return *number;
-        }
-        // No other way leads to a set of one.
-        self.sets.push(vec![index]);
-        let number = self.sets.len() as u32;
-        if self.singles.len() <= index as usize {
-            self.singles.resize(index as usize + 1, 0);
-        }
-        if let Some(slot) = self.singles.get_mut(index as usize) {
-            *slot = number;
-        }
-        number
-    }
-
     /// The set of all members of two sets.
-    pub(crate) fn both(&mut self, a: u32, b: u32) -> u32 {
-        if a == b || b == 0 {
+    pub(crate) fn both(&mut self, a: Record, b: Record) -> Record {
+        if a == b || b == Record::None {
             return a;
         }
-        if a == 0 {
+        if a == Record::None {
             return b;
         }
-        let mut members: Vec<u32> = self.members(a).iter().chain(self.members(b)).copied().collect();
+        let mut members = self.members(&a).to_vec();
+        members.extend_from_slice(self.members(&b));
         members.sort_unstable();
         members.dedup();
-        self.number(members)
+        self.several(members)
     }
 
-    pub(crate) fn members(&self, number: u32) -> &[u32] {
-        (number as usize).checked_sub(1).and_then(|at| self.sets.get(at)).map_or(&[], Vec::as_slice)
-    }
-
-    fn number(&mut self, members: Vec<u32>) -> u32 {
-        if let Some(number) = self.numbers.get(&members) {
-            return *number;
+    pub(crate) fn members<'r>(&'r self, record: &'r Record) -> &'r [u32] {
+        match record {
+            Record::None => &[],
+            Record::One(index) => std::slice::from_ref(index),
+            Record::Several(number) => self.sets.get(*number as usize).map_or(&[], Vec::as_slice),
         }
-        self.sets.push(members.clone());
+    }
+
+    fn several(&mut self, members: Vec<u32>) -> Record {
+        if let Some(number) = self.numbers.get(&members) {
+            return Record::Several(*number);
+        }
         let number = self.sets.len() as u32;
+        self.sets.push(members.clone());
         self.numbers.insert(members, number);
-        number
+        Record::Several(number)
     }
 }

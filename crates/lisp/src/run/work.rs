@@ -19,20 +19,34 @@ pub(crate) enum Next {
     Become(Value, Args),
     /// A call, whose result it takes in its next step.
     Call(Value, Args),
+    /// The same of the function it calls for every element, with so many arguments, which are on the stack.
+    Again(usize),
     /// To go on as this.
     Work(Box<dyn Work>),
 }
 
 /// A builtin in the middle of its work.
 pub(crate) trait Work: Send + Sync {
-    /// Goes on until it is done or needs a call. `answer` is the result of the call it asked for before.
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>) -> Result<Next, Fault>;
+    /// Goes on until it is done or needs a call. `answer` is the result of the call it asked for before; `stack` is
+    /// where arguments may be put.
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        stack: &mut Vec<Value>,
+    ) -> Result<Next, Fault>;
+
+    /// The function it calls for every element, if there is one.
+    fn function(&self) -> Option<&Value> {
+        None
+    }
 
     /// Shows every value it holds, to whoever counts memory.
     fn trace(&self, see: &mut dyn FnMut(&Value));
 }
 
 impl Args {
+    #[inline]
     pub(crate) fn push_to(self, stack: &mut Vec<Value>) -> usize {
         match self {
             Args::One(a) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Debris, Text, Value, clear_debris};
 use crate::builtin::BuiltinId;
-use crate::compile::{Proto, Unit, Written};
+use crate::compile::{Arity, Proto, Unit, Written};
 
 /// A function of the language. Two are equal only if they are one and the same.
 pub struct Function {
@@ -30,6 +30,19 @@ impl Closure {
     /// The code, with its parameters and slots.
     pub(crate) fn proto(&self) -> &Proto {
         self.unit.proto(self.proto)
+    }
+
+    /// The arity that takes so many arguments, and which it is.
+    #[inline]
+    pub(crate) fn arity_for(&self, arguments: usize) -> Option<(usize, &Arity)> {
+        self.unit.arity_for(self.proto(), arguments)
+    }
+
+    /// Its name and how many arguments it takes, in words: `f expects 1 argument`.
+    pub(crate) fn expects(&self) -> String {
+        let proto = self.proto();
+        let name = proto.name.as_ref().map_or("the function", Text::as_str);
+        format!("{name} expects {}", self.unit.expected(proto))
     }
 }
 
@@ -112,7 +125,7 @@ impl Function {
 
     /// The parameters as they were written, one text per arity: `[x y]`. None for a function without source.
     pub fn parameters(&self) -> Option<String> {
-        self.as_closure().map(|closure| closure.proto().parameter_text())
+        self.as_closure().map(|closure| closure.unit.parameters(closure.proto()))
     }
 
     /// An expression that makes this function again, given its captures as locals.
@@ -123,7 +136,11 @@ impl Function {
             Written::Whole => closure.unit.text(proto.span).to_string(),
             Written::Body(span) => format!("(fn {}", closure.unit.text(*span)),
             Written::Member(span) => {
-                format!("(letfn {} {})", closure.unit.text(*span), proto.name.as_deref().unwrap_or_default())
+                format!(
+                    "(letfn {} {})",
+                    closure.unit.text(*span),
+                    proto.name.as_ref().map_or("", Text::as_str)
+                )
             }
         })
     }
@@ -131,16 +148,16 @@ impl Function {
     /// The values this function closes over, by name.
     pub fn captures(&self) -> impl Iterator<Item = (&str, &Value)> {
         let closure = self.as_closure();
-        let names = closure.into_iter().flat_map(|closure| closure.proto().capture_names.iter());
+        let names = closure.into_iter().flat_map(|closure| closure.unit.captures(closure.proto()));
         let values = closure.into_iter().flat_map(|closure| closure.captures.iter());
-        names.map(|name| &**name).zip(values)
+        names.map(|capture| capture.name.as_str()).zip(values)
     }
 
     /// How the function prints: `#fn[x y]`.
     pub fn label(&self) -> String {
         match self.as_closure() {
             Some(closure) => {
-                let text = closure.proto().parameter_text();
+                let text = closure.unit.parameters(closure.proto());
                 let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
                 format!("#fn[{inner}]")
             }

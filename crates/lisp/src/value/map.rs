@@ -4,7 +4,7 @@
 //! by key tries the exact key first, and then spellings that can only have been meant.
 
 use super::tree::Tree;
-use super::{Keyword, Value, order};
+use super::{Value, order};
 
 /// A persistent map, sorted by key.
 #[derive(Clone, Default)]
@@ -55,26 +55,30 @@ impl Map {
     /// Where the entry for a key is: under the key itself; for a keyword then under the string of its name, then
     /// under either with hyphens and underscores exchanged; for a string under the keyword of exactly its text.
     pub(crate) fn resolve(&self, key: &Value) -> Option<usize> {
-        if let Ok(at) = self.find(key) {
-            return Some(at);
-        }
         match key {
             Value::Keyword(keyword) => {
                 let name = keyword.as_str();
-                if let Some(at) = self.find_string(name) {
+                if let Some(at) = self.find_keyword(name).or_else(|| self.find_string(name)) {
                     return Some(at);
                 }
                 [('-', '_'), ('_', '-')].into_iter().filter(|(from, _)| name.contains(*from)).find_map(
                     |(from, to)| {
                         let folded = name.replace(from, to.encode_utf8(&mut [0; 4]));
-                        let other = Value::keyword(&folded);
-                        self.find(&other).ok().or_else(|| self.find_string(&folded))
+                        self.find_keyword(&folded).or_else(|| self.find_string(&folded))
                     },
                 )
             }
-            Value::Str(text) => self.find(&Value::Keyword(Keyword::new(text.as_str()))).ok(),
-            _ => None,
+            Value::Str(text) => self.find_string(text.as_str()).or_else(|| self.find_keyword(text.as_str())),
+            _ => self.find(key).ok(),
         }
+    }
+
+    fn find_keyword(&self, text: &str) -> Option<usize> {
+        // Keywords come before strings: a map that starts with a string has none.
+        if let Some((Value::Str(_), _)) = self.0.first() {
+            return None;
+        }
+        self.0.search(|(candidate, _)| order::against_keyword(candidate, text)).ok()
     }
 
     fn find_string(&self, text: &str) -> Option<usize> {
@@ -128,7 +132,7 @@ impl FromIterator<(Value, Value)> for Map {
                 same
             });
         }
-        Map(entries.into_iter().collect())
+        Map(entries.into())
     }
 }
 

@@ -3,6 +3,7 @@
 mod date;
 mod debris;
 pub(crate) mod function;
+mod graft;
 pub(crate) mod json;
 mod map;
 pub(crate) mod number;
@@ -42,7 +43,7 @@ pub use vector::Vector;
 /// assert_eq!(orders.label(), "list[1]");
 /// # Ok::<(), &str>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub enum Value {
     /// Nothing; false in a condition.
     #[default]
@@ -132,6 +133,25 @@ impl Value {
         }
     }
 
+    /// A copy that shares what the value is made of.
+    fn share(&self) -> Value {
+        match self {
+            Value::Nil | Value::Bool(_) | Value::Int(_) | Value::Float(_) => self.clone(),
+            Value::Big(n) => Value::Big(Arc::clone(n)),
+            Value::Str(text) => Value::Str(text.clone()),
+            Value::Keyword(keyword) => Value::Keyword(keyword.clone()),
+            Value::Vector(items) => Value::Vector(items.clone()),
+            Value::Map(entries) => Value::Map(entries.clone()),
+            Value::Set(members) => Value::Set(members.clone()),
+            Value::Function(function) => Value::Function(Arc::clone(function)),
+            Value::Regex(pattern) => Value::Regex(pattern.clone()),
+            Value::Date(date) => Value::Date(*date),
+            Value::DateTime(instant) => Value::DateTime(*instant),
+            Value::Duration(duration) => Value::Duration(*duration),
+            Value::Var(name) => Value::Var(name.clone()),
+        }
+    }
+
     /// Whether this is a number of any kind.
     pub(crate) fn is_number(&self) -> bool {
         matches!(self, Value::Int(_) | Value::Big(_) | Value::Float(_))
@@ -172,6 +192,20 @@ impl Value {
     /// and floats that JSON does not know as null.
     pub fn to_json(&self) -> String {
         json::write(self, usize::MAX).text
+    }
+}
+
+impl Clone for Value {
+    /// What has no parts is copied on the spot, without a call.
+    #[inline]
+    fn clone(&self) -> Self {
+        match self {
+            Value::Nil => Value::Nil,
+            Value::Bool(truth) => Value::Bool(*truth),
+            Value::Int(n) => Value::Int(*n),
+            Value::Float(x) => Value::Float(*x),
+            _ => self.share(),
+        }
     }
 }
 

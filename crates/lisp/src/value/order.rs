@@ -9,6 +9,10 @@ use super::{Set, Value, Vector};
 
 /// The order in which keys stand in maps and sets. Total: any two values compare, and not-a-number equals itself.
 pub(crate) fn keys(a: &Value, b: &Value) -> Ordering {
+    // Most keys are short strings, all of one map.
+    if let (Value::Str(a), Value::Str(b)) = (a, b) {
+        return if a.same(b) { Ordering::Equal } else { a.as_str().cmp(b.as_str()) };
+    }
     if let Some(order) = scalars(a, b) {
         return order;
     }
@@ -23,6 +27,14 @@ pub(crate) fn against_string(key: &Value, text: &str) -> Ordering {
     match key {
         Value::Str(own) => own.as_str().cmp(text),
         _ => rank(key).cmp(&STRING_RANK),
+    }
+}
+
+/// How a key compares to a keyword, without making a value of the keyword.
+pub(crate) fn against_keyword(key: &Value, text: &str) -> Ordering {
+    match key {
+        Value::Keyword(own) => own.as_str().cmp(text),
+        _ => rank(key).cmp(&KEYWORD_RANK),
     }
 }
 
@@ -141,6 +153,7 @@ fn comparable(a: &Value, b: &Value) -> bool {
     }
 }
 
+const KEYWORD_RANK: u8 = 4;
 const STRING_RANK: u8 = 5;
 
 /// Where values of one kind stand among others. Kinds after sets stand in the order of their printed forms.
@@ -150,7 +163,7 @@ fn rank(value: &Value) -> u8 {
         Value::Bool(false) => 1,
         Value::Bool(true) => 2,
         Value::Int(_) | Value::Big(_) | Value::Float(_) => 3,
-        Value::Keyword(_) => 4,
+        Value::Keyword(_) => KEYWORD_RANK,
         Value::Str(_) => STRING_RANK,
         Value::Vector(_) => 6,
         Value::Map(_) => 7,

@@ -1,5 +1,7 @@
 //! Printing without recursion, into a text of bounded size.
 
+use std::fmt::Write;
+
 use super::tree::Iter;
 use super::{Map, Set, Value, Vector, number};
 
@@ -109,7 +111,7 @@ impl Printer {
             }
             Value::Nil => self.text.push_str("nil"),
             Value::Bool(truth) => self.text.push_str(if *truth { "true" } else { "false" }),
-            Value::Int(n) => self.text.push_str(&n.to_string()),
+            Value::Int(n) => drop(write!(self.text, "{n}")),
             Value::Big(n) => self.text.push_str(&n.to_string()),
             Value::Float(x) => self.text.push_str(&number::print_float(*x)),
             Value::Str(text) => self.quote(text.as_str()),
@@ -146,17 +148,24 @@ impl Printer {
 
     fn quote(&mut self, text: &str) {
         let room = self.limit.saturating_add(1).saturating_sub(self.text.len());
+        let end = if room < text.len() { text.char_indices().nth(room) } else { None };
+        let mut rest = end.map_or(text, |(end, _)| text.get(..end).unwrap_or_default());
         self.text.push('"');
-        for c in text.chars().take(room) {
-            match c {
-                '\\' => self.text.push_str("\\\\"),
-                '"' => self.text.push_str("\\\""),
-                '\n' => self.text.push_str("\\n"),
-                '\t' => self.text.push_str("\\t"),
-                '\r' => self.text.push_str("\\r"),
-                c => self.text.push(c),
-            }
+        while let Some(at) =
+            rest.bytes().position(|byte| matches!(byte, b'\\' | b'"' | b'\n' | b'\t' | b'\r'))
+        {
+            let (plain, special) = rest.split_at(at);
+            self.text.push_str(plain);
+            self.text.push_str(match special.as_bytes().first() {
+                Some(b'\\') => "\\\\",
+                Some(b'"') => "\\\"",
+                Some(b'\n') => "\\n",
+                Some(b'\t') => "\\t",
+                _ => "\\r",
+            });
+            rest = special.get(1..).unwrap_or_default();
         }
+        self.text.push_str(rest);
         self.text.push('"');
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::debris::{self, Debris};
 
 /// Items in a leaf, children in a branch: small enough to copy, large enough to scan quickly.
-const WIDTH: usize = 32;
+pub(super) const WIDTH: usize = 32;
 
 /// What a tree can hold.
 pub(crate) trait Item: Clone {
@@ -22,7 +22,7 @@ pub(crate) trait Item: Clone {
 
 /// A persistent sequence of items.
 pub(crate) struct Tree<T: Item> {
-    root: Option<Arc<Node<T>>>,
+    pub(super) root: Option<Arc<Node<T>>>,
 }
 
 /// A chunk of items, or of further nodes with the number of items below each.
@@ -34,8 +34,8 @@ pub(crate) enum Node<T: Item> {
 
 #[derive(Clone)]
 pub(crate) struct Child<T: Item> {
-    count: usize,
-    node: Arc<Node<T>>,
+    pub(super) count: usize,
+    pub(super) node: Arc<Node<T>>,
 }
 
 impl<T: Item> Clone for Tree<T> {
@@ -51,11 +51,17 @@ impl<T: Item> Default for Tree<T> {
 }
 
 impl<T: Item> Node<T> {
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         match self {
             Node::Leaf(items) => items.len(),
             Node::Branch(children) => children.iter().map(|child| child.count).sum(),
         }
+    }
+
+    /// The items of a leaf.
+    #[inline]
+    pub(crate) fn items(&self) -> &[T] {
+        if let Node::Leaf(items) = self { items } else { &[] }
     }
 
     /// The parts of this node, for whoever measures memory.
@@ -84,13 +90,13 @@ impl<T: Item> Drop for Node<T> {
 }
 
 impl<T: Item> Child<T> {
-    fn new(node: Node<T>) -> Self {
+    pub(super) fn new(node: Node<T>) -> Self {
         Child { count: node.count(), node: Arc::new(node) }
     }
 }
 
 /// Which child holds the item at `index`, and where in it; an index past the end is in the last child.
-fn locate<T: Item>(children: &[Child<T>], mut index: usize) -> (usize, usize) {
+pub(super) fn locate<T: Item>(children: &[Child<T>], mut index: usize) -> (usize, usize) {
     let last = children.len().saturating_sub(1);
     for (at, child) in children.iter().enumerate() {
         if index < child.count || at == last {
@@ -141,6 +147,25 @@ impl<T: Item> Tree<T> {
         }
     }
 
+    pub(crate) fn first(&self) -> Option<&T> {
+        first_of(self.root.as_deref()?)
+    }
+
+    /// The leaf that holds the item at `index`, and where in it.
+    pub(crate) fn leaf(&self, mut index: usize) -> Option<(Arc<Node<T>>, usize)> {
+        let mut node = self.root.as_ref()?;
+        loop {
+            match &**node {
+                Node::Leaf(items) => return (index < items.len()).then(|| (Arc::clone(node), index)),
+                Node::Branch(children) => {
+                    let (at, within) = locate(children, index);
+                    index = within;
+                    node = &children.get(at)?.node;
+                }
+            }
+        }
+    }
+
     pub(crate) fn last(&self) -> Option<&T> {
         self.get(self.len().checked_sub(1)?)
     }
@@ -157,60 +182,6 @@ impl<T: Item> Tree<T> {
                     node = Arc::make_mut(&mut children.get_mut(at)?.node);
                 }
             }
-        }
-    }
-
-    pub(crate) fn push(&mut self, item: T) {
-        self.insert(usize::MAX, item);
-    }
-
-    /// Puts an item before the one at `index`, at the end if there is none.
-    pub(crate) fn insert(&mut self, index: usize, item: T) {
-        let Some(root) = self.root.as_mut() else {
-            self.root = Some(Arc::new(Node::Leaf(vec![item])));
-            return;
-        };
-        if let Some(sibling) = insert(Arc::make_mut(root), index, item) {
-            let left = Child { count: root.count(), node: Arc::clone(root) };
-            self.root = Some(Arc::new(Node::Branch(vec![left, Child::new(sibling)])));
-        }
-    }
-
-    pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
-        let removed = remove(Arc::make_mut(self.root.as_mut()?), index);
-        self.trim();
-        removed
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<T> {
-        self.remove(self.len().checked_sub(1)?)
-    }
-
-    /// The items from `start` up to but not including `end`, sharing what lies between the edges.
-    pub(crate) fn slice(&self, start: usize, end: usize) -> Self {
-        let end = end.min(self.len());
-        let Some(root) = self.root.as_ref().filter(|_| start < end) else { return Tree::default() };
-        if start == 0 && end == self.len() {
-            return self.clone();
-        }
-        let mut tree = Tree { root: cut(root, start, end).map(|child| child.node) };
-        tree.trim();
-        tree
-    }
-
-    /// Removes what is empty or superfluous at the top.
-    fn trim(&mut self) {
-        while let Some(root) = &self.root {
-            let next = match &**root {
-                Node::Branch(children) => match children.as_slice() {
-                    [only] => Some(Arc::clone(&only.node)),
-                    [] => None,
-                    _ => return,
-                },
-                Node::Leaf(items) if items.is_empty() => None,
-                Node::Leaf(_) => return,
-            };
-            self.root = next;
         }
     }
 
@@ -253,28 +224,6 @@ impl<T: Item> Tree<T> {
         }
     }
 
-    /// The items from an index on.
-    pub(crate) fn iter_from(&self, mut index: usize) -> Iter<'_, T> {
-        let mut iter = Iter { path: Vec::new(), leaf: [].iter() };
-        let Some(mut node) = self.root.as_deref() else { return iter };
-        loop {
-            match node {
-                Node::Leaf(items) => {
-                    iter.leaf = items.get(index..).unwrap_or_default().iter();
-                    return iter;
-                }
-                Node::Branch(children) => {
-                    let (at, within) = locate(children, index);
-                    index = within;
-                    let mut rest = children.get(at..).unwrap_or_default().iter();
-                    let Some(child) = rest.next() else { return iter };
-                    iter.path.push(rest);
-                    node = &child.node;
-                }
-            }
-        }
-    }
-
     pub(crate) fn iter(&self) -> Iter<'_, T> {
         let mut iter = Iter { path: Vec::new(), leaf: [].iter() };
         if let Some(root) = &self.root {
@@ -287,13 +236,14 @@ impl<T: Item> Tree<T> {
 impl<T: Item> FromIterator<T> for Tree<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut items = items.into_iter();
+        let mut leaf: Vec<T> = items.by_ref().take(WIDTH).collect();
+        if leaf.len() < WIDTH {
+            return Tree { root: (!leaf.is_empty()).then(|| Arc::new(Node::Leaf(leaf))) };
+        }
         let mut level: Vec<Child<T>> = Vec::new();
-        loop {
-            let leaf: Vec<T> = items.by_ref().take(WIDTH).collect();
-            if leaf.is_empty() {
-                break;
-            }
+        while !leaf.is_empty() {
             level.push(Child { count: leaf.len(), node: Arc::new(Node::Leaf(leaf)) });
+            leaf = items.by_ref().take(WIDTH).collect();
         }
         while level.len() > 1 {
             let mut above = Vec::with_capacity(level.len() / WIDTH + 1);
@@ -311,78 +261,22 @@ impl<T: Item> FromIterator<T> for Tree<T> {
     }
 }
 
+/// A list short enough to be a leaf is one, without being copied.
+impl<T: Item> From<Vec<T>> for Tree<T> {
+    fn from(items: Vec<T>) -> Self {
+        match items.len() {
+            0 => Tree::default(),
+            1..=WIDTH => Tree { root: Some(Arc::new(Node::Leaf(items))) },
+            _ => items.into_iter().collect(),
+        }
+    }
+}
+
 fn first_of<T: Item>(mut node: &Node<T>) -> Option<&T> {
     loop {
         match node {
             Node::Leaf(items) => return items.first(),
             Node::Branch(children) => node = &children.first()?.node,
-        }
-    }
-}
-
-/// Splits what has become too wide. At the end only the last goes, so that trees grown by appending stay full.
-fn split<P>(parts: &mut Vec<P>, appended: bool) -> Option<Vec<P>> {
-    (parts.len() > WIDTH).then(|| parts.split_off(if appended { WIDTH } else { WIDTH / 2 }))
-}
-
-fn insert<T: Item>(node: &mut Node<T>, index: usize, item: T) -> Option<Node<T>> {
-    match node {
-        Node::Leaf(items) => {
-            let at = index.min(items.len());
-            let appended = at == items.len();
-            items.insert(at, item);
-            split(items, appended).map(Node::Leaf)
-        }
-        Node::Branch(children) => {
-            let (at, within) = locate(children, index);
-            let appended = at + 1 == children.len();
-            let child = children.get_mut(at)?;
-            child.count += 1;
-            if let Some(sibling) = insert(Arc::make_mut(&mut child.node), within, item) {
-                let sibling = Child::new(sibling);
-                child.count -= sibling.count;
-                children.insert(at + 1, sibling);
-            }
-            split(children, appended).map(Node::Branch)
-        }
-    }
-}
-
-fn remove<T: Item>(node: &mut Node<T>, index: usize) -> Option<T> {
-    match node {
-        Node::Leaf(items) => (index < items.len()).then(|| items.remove(index)),
-        Node::Branch(children) => {
-            let (at, within) = locate(children, index);
-            let child = children.get_mut(at)?;
-            let removed = remove(Arc::make_mut(&mut child.node), within)?;
-            child.count -= 1;
-            if child.count == 0 {
-                children.remove(at);
-            }
-            Some(removed)
-        }
-    }
-}
-
-fn cut<T: Item>(node: &Arc<Node<T>>, start: usize, end: usize) -> Option<Child<T>> {
-    match &**node {
-        Node::Leaf(items) => {
-            let items = items.get(start..end.min(items.len())).filter(|items| !items.is_empty())?;
-            Some(Child::new(Node::Leaf(items.to_vec())))
-        }
-        Node::Branch(children) => {
-            let mut kept = Vec::new();
-            let mut before = 0;
-            for child in children {
-                let (from, to) = (start.saturating_sub(before), end.saturating_sub(before).min(child.count));
-                if from == 0 && to == child.count {
-                    kept.push(child.clone());
-                } else if from < to {
-                    kept.extend(cut(&child.node, from, to));
-                }
-                before += child.count;
-            }
-            (!kept.is_empty()).then(|| Child::new(Node::Branch(kept)))
         }
     }
 }

@@ -37,6 +37,12 @@ impl Vector {
     }
 }
 
+impl From<Vec<Value>> for Vector {
+    fn from(items: Vec<Value>) -> Self {
+        Vector(items.into())
+    }
+}
+
 impl FromIterator<Value> for Vector {
     fn from_iter<I: IntoIterator<Item = Value>>(items: I) -> Self {
         Vector(items.into_iter().collect())

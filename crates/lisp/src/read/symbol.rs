@@ -1,0 +1,98 @@
+//! Names as numbers: a name is looked at once for each place it is written, and compared as a number from then on.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use crate::value::Text;
+
+/// A name of one program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Symbol(u32);
+
+impl Symbol {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Names met lately, by a few of their bytes.
+const RECENT: usize = 128;
+
+/// Names that are found by looking at all of them; beyond that they are hashed.
+const FEW: usize = 24;
+
+/// All names of a program.
+pub(crate) struct Symbols<'s> {
+    names: Vec<Name<'s>>,
+    numbers: HashMap<Cow<'s, str>, Symbol>,
+    /// Where a name probably is. Most names are written many times, and this finds them without a real hash.
+    recent: [Option<Symbol>; RECENT],
+}
+
+struct Name<'s> {
+    text: Cow<'s, str>,
+    /// The same, as what is left of the program shares it.
+    shared: Option<Text>,
+}
+
+impl Default for Symbols<'_> {
+    fn default() -> Self {
+        Symbols { names: Vec::new(), numbers: HashMap::new(), recent: [None; RECENT] }
+    }
+}
+
+impl<'s> Symbols<'s> {
+    pub(crate) fn intern(&mut self, name: Cow<'s, str>) -> Symbol {
+        let place = probable(name.as_bytes());
+        if let Some(Some(symbol)) = self.recent.get(place)
+            && self.text(*symbol) == name
+        {
+            return *symbol;
+        }
+        let symbol = if let Some(symbol) = self.find(&name) {
+            symbol
+        } else {
+            let symbol = Symbol(self.names.len() as u32);
+            if self.names.len() >= FEW {
+                self.numbers.insert(name.clone(), symbol);
+            }
+            self.names.push(Name { text: name, shared: None });
+            symbol
+        };
+        if let Some(recent) = self.recent.get_mut(place) {
+            *recent = Some(symbol);
+        }
+        symbol
+    }
+
+    fn find(&mut self, name: &str) -> Option<Symbol> {
+        if self.names.len() < FEW {
+            let at = self.names.iter().position(|known| known.text == name);
+            return at.map(|at| Symbol(at as u32));
+        }
+        if self.numbers.is_empty() {
+            let known = (0..).zip(&self.names).map(|(at, name)| (name.text.clone(), Symbol(at)));
+            self.numbers = known.collect();
+        }
+        self.numbers.get(name).copied()
+    }
+
+    pub(crate) fn text(&self, symbol: Symbol) -> &str {
+        self.names.get(symbol.index()).map_or("", |name| &name.text)
+    }
+
+    /// The text of a name, one copy for all who keep it.
+    pub(crate) fn shared(&mut self, symbol: Symbol) -> Text {
+        match self.names.get_mut(symbol.index()) {
+            Some(name) => name.shared.get_or_insert_with(|| Text::from(&*name.text)).clone(),
+            None => Text::from(""),
+        }
+    }
+}
+
+/// Where among the recent ones a name would be.
+fn probable(name: &[u8]) -> usize {
+    let byte = |at: usize| usize::from(name.get(at).copied().unwrap_or_default());
+    let last = name.len().saturating_sub(1);
+    (name.len() ^ byte(0) ^ (byte(1) << 3) ^ (byte(last) << 5) ^ (byte(last / 2) << 2)) % RECENT
+}

@@ -147,6 +147,10 @@ impl Rows for Tables {
         Ok(())
     }
 
+    async fn change<T: Table + Sync>(&mut self, _: &T, after: &T) -> Result<(), StoreError> {
+        self.put(after).await
+    }
+
     async fn add<T: Table + Sync>(&mut self, rows: &[T]) -> Result<(), StoreError> {
         for row in rows {
             if self.rows.insert((T::NAME, row.key()), row.cells()).is_some() {

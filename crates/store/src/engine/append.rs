@@ -5,8 +5,9 @@ use scrollback_core::{
     next_prefix,
 };
 
+use super::check::{self, message};
 use super::lineage::{self, Lineage};
-use super::{calls, check, read};
+use super::{calls, read};
 use crate::body;
 use crate::conversation::{Conversation, NewConversation, Status};
 use crate::entry::{Appended, Expected, NewEntry};
@@ -107,7 +108,8 @@ pub(crate) async fn append<R: Rows>(
     for entry in slots.iter().filter_map(message) {
         check::storable(entry)?;
     }
-    let mut conversation = target(rows, tenant, at, to).await?;
+    let before = target(rows, tenant, at, to).await?;
+    let mut conversation = before.clone();
     let lineage = Lineage::of(rows, &conversation).await?;
     if let Some(repeat) = repeated(rows, tenant, &conversation, &lineage, &slots).await? {
         return Ok(repeat);
@@ -128,20 +130,13 @@ pub(crate) async fn append<R: Rows>(
     for (position, slot) in (first..).zip(&slots) {
         derive(rows, &conversation, &lineage, position, slot).await?;
     }
-    rows.put(&conversation).await?;
+    rows.change(&before, &conversation).await?;
     Ok(Appended {
         first,
         last: conversation.head - 1,
         link: conversation.head_link,
         conversation: conversation.id,
     })
-}
-
-fn message(slot: &Slot) -> Option<&Entry> {
-    match slot {
-        Slot::Message(entry) => Some(entry),
-        _ => None,
-    }
 }
 
 /// Where the same block stands already, if it was appended before: its answer was lost, and is given again.

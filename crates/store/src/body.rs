@@ -21,7 +21,7 @@ use crate::id::Tenant;
 use crate::rows::{Blob, DECISION, EntryRow, MESSAGE, TOMBSTONE, role_named};
 
 /// Strings above so many bytes are kept as blobs: below, a reference would save little.
-const LARGE: usize = 4096;
+pub(crate) const LARGE: usize = 4096;
 
 /// Largest blob there can be: an entry, or a request with everything in it.
 const MAX_BLOB: usize = 1 << 30;

@@ -105,6 +105,7 @@ fn meets<T: Table>(cells: &[Value], demand: &Demand) -> bool {
     match demand {
         Demand::Equal(name, value) => cell(name) == value,
         Demand::Is(name, word) => *cell(name) == Value::from(*word),
+        Demand::IsNumber(name, number) => *cell(name) == Value::Int(*number),
         Demand::Below(name, value) => *cell(name) != Value::Null && cell(name) < value,
         Demand::From(name, value) => *cell(name) != Value::Null && cell(name) >= value,
         Demand::Absent(name) => *cell(name) == Value::Null,

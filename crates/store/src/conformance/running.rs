@@ -11,6 +11,8 @@ use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Span, Step};
 
 suite![
     runs_steps_spans_and_events_are_written_with_the_entries,
+    large_values_come_back_and_go_when_nothing_names_them,
+    evaluations_follow_what_is_appended,
     a_lease_keeps_others_out_until_it_ends,
     aliases_and_keys_are_found_again,
 ];
@@ -103,6 +105,48 @@ async fn runs_steps_spans_and_events_are_written_with_the_entries(bench: Bench) 
     let other = crate::Tenant::parse("somebody else")?;
     same!(store.runs(&other, &name, 9).await?.len(), 0);
     same!(kind(store.steps(&other, &name).await), Some(ErrorKind::NotFound));
+    Ok(())
+}
+
+async fn large_values_come_back_and_go_when_nothing_names_them(bench: Bench) -> Outcome {
+    let (store, name) = (bench.store(), format!("run{}", new_evaluation().simple()));
+    let long = |letter: &str| Some(letter.repeat(5_000));
+    let first = Run { input: long("a"), output: Some("blob:no such".into()), ..run(&bench, &name) };
+    let made = Step { input: long("b"), ..step(&name, "k", "running") };
+    store.write(&bench.tenant, NOON, |tx| _ = tx.run(first.clone()).step(made.clone())).await?;
+    same!(store.runs(&bench.tenant, &name, 1).await?, [first.clone()]);
+    same!(store.steps(&bench.tenant, &name).await?, [made.clone()]);
+    let (second, done) = (Run { input: long("c"), ..first }, Step { input: None, output: long("a"), ..made });
+    store.write(&bench.tenant, NOON, |tx| _ = tx.run(second.clone()).step(done.clone())).await?;
+    same!(store.runs(&bench.tenant, &name, 1).await?, [second]);
+    same!(store.steps(&bench.tenant, &name).await?, [done]);
+    Ok(())
+}
+
+async fn evaluations_follow_what_is_appended(bench: Bench) -> Outcome {
+    let (store, id, evaluation) = (bench.store(), bench.begin().await?, new_evaluation());
+    let begun = Evaluation {
+        id: evaluation,
+        conversation: id.clone(),
+        first_position: None,
+        last_position: None,
+        count: 0,
+        status: "running".into(),
+        prompt_identity: None,
+        lease: None,
+        started_at: NOON,
+        ended_at: None,
+    };
+    store.write(&bench.tenant, NOON, |tx| _ = tx.evaluation(begun.clone())).await?;
+    for sequence in [0, 2] {
+        let said = NewEntry::continued([user("a"), user("b")], evaluation, sequence, NOON);
+        store.append(&bench.tenant, NOON, &id, Expected::Any, said).await?;
+    }
+    let ended = Evaluation { status: "done".into(), ended_at: Some(NOON), ..begun };
+    store.write(&bench.tenant, NOON, |tx| _ = tx.evaluation(ended)).await?;
+    let found = store.evaluation(&bench.tenant, evaluation).await?;
+    let told = found.map(|found| (found.first_position, found.last_position, found.count, found.status));
+    same!(told, Some((Some(0), Some(3), 4, "done".to_string())));
     Ok(())
 }
 

@@ -14,8 +14,10 @@ use crate::entry::{Appended, Expected, NewEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::Tenant;
 use crate::rows::{DECISION, EntryRow, MESSAGE, Rows, SummaryRow};
+use crate::run::Evaluation;
 use crate::tx::Target;
 use crate::words::index_words;
+use uuid::Uuid;
 
 /// Begins a conversation.
 pub(crate) async fn create<R: Rows>(
@@ -130,6 +132,7 @@ pub(crate) async fn append<R: Rows>(
     for (position, slot) in (first..).zip(&slots) {
         derive(rows, &conversation, &lineage, position, slot).await?;
     }
+    note_evaluations(rows, first, &slots).await?;
     rows.change(&before, &conversation).await?;
     Ok(Appended {
         first,
@@ -137,6 +140,27 @@ pub(crate) async fn append<R: Rows>(
         link: conversation.head_link,
         conversation: conversation.id,
     })
+}
+
+/// Moves the evaluations that are known forward to what was appended of them.
+async fn note_evaluations<R: Rows>(rows: &mut R, first: u64, slots: &[Slot]) -> Result<(), StoreError> {
+    let mut said: Vec<(Uuid, u64, u64, u64)> = Vec::new();
+    for (position, entry) in (first..).zip(slots).filter_map(|(at, slot)| Some((at, message(slot)?))) {
+        match said.iter_mut().find(|(id, ..)| *id == entry.evaluation_id) {
+            Some((_, _, last, count)) => (*last, *count) = (position, *count + 1),
+            None => said.push((entry.evaluation_id, position, position, 1)),
+        }
+    }
+    for (id, first, last, count) in said {
+        let Some(mut known) = rows.get::<Evaluation>(vec![id.as_bytes().as_slice().into()]).await? else {
+            continue;
+        };
+        known.first_position.get_or_insert(first);
+        known.last_position = Some(last);
+        known.count += count;
+        rows.put(&known).await?;
+    }
+    Ok(())
 }
 
 /// Where the same block stands already, if it was appended before: its answer was lost, and is given again.

@@ -130,6 +130,7 @@ fn conditions(scan: &Scan) -> (String, Vec<Value>) {
         parts.push(match demand {
             Demand::Equal(column, value) => format!("\"{column}\" = {}", bind(value)),
             Demand::Is(column, word) => format!("\"{column}\" = '{word}'"),
+            Demand::IsNumber(column, number) => format!("\"{column}\" = {number}"),
             Demand::Below(column, value) => format!("\"{column}\" < {}", bind(value)),
             Demand::From(column, value) => format!("\"{column}\" >= {}", bind(value)),
             Demand::Absent(column) => format!("\"{column}\" is null"),

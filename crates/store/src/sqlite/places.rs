@@ -6,7 +6,7 @@ use scrollback_core::Time;
 use super::connection::{Session, ask};
 use crate::error::StoreError;
 use crate::id::ConversationId;
-use crate::rows::EntryRow;
+use crate::rows::{DECISION, EntryRow, MESSAGE, TOMBSTONE};
 use crate::table::{Demand, Scan, Table, Value};
 
 /// Bits of a place that are the position; the rest is the number of the conversation.
@@ -27,8 +27,39 @@ pub(super) const COLUMNS: &[&str] = &[
     "prefix_hash",
 ];
 
-/// Where the time stands among them. It is kept as milliseconds, a quarter of its text.
+/// Where some of them stand that are kept shorter than they are told: kinds and roles as numbers, the time as milliseconds.
+const KIND: usize = 1;
+const ROLE: usize = 2;
 const CREATED_AT: usize = 5;
+
+/// The words whose numbers are their places here.
+const KINDS: [&str; 3] = [MESSAGE, DECISION, TOMBSTONE];
+const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
+
+/// A word as its number, if it has one.
+fn number_of_word(words: &[&str], word: &str) -> Option<i64> {
+    words.iter().position(|known| *known == word).map(|place| place as i64)
+}
+
+/// Replaces a word by its number. What is no such word stays.
+fn to_number(cell: Option<&mut Value>, words: &[&str]) {
+    if let Some(cell) = cell
+        && let Value::Text(word) = cell
+        && let Some(number) = number_of_word(words, word)
+    {
+        *cell = Value::Int(number);
+    }
+}
+
+/// The reverse.
+fn to_word(cell: Option<&mut Value>, words: &[&str]) {
+    if let Some(cell) = cell
+        && let Value::Int(number) = cell
+        && let Some(word) = usize::try_from(*number).ok().and_then(|number| words.get(number))
+    {
+        *cell = Value::from(*word);
+    }
+}
 
 /// A time as a number, if the number gives the same text.
 fn shorten(time: &mut Value) {
@@ -95,7 +126,9 @@ impl Session {
                 };
                 let place = self.place(&id, position as u64)?;
                 let mut cells: Vec<Value> = std::iter::once(Value::Int(place)).chain(cells).collect();
-                if let Some(time @ Value::Text(_)) = cells.get_mut(CREATED_AT) {
+                to_number(cells.get_mut(KIND), &KINDS);
+                to_number(cells.get_mut(ROLE), &ROLES);
+                if let Some(time) = cells.get_mut(CREATED_AT) {
                     shorten(time);
                 }
                 Ok(cells)
@@ -114,6 +147,9 @@ impl Session {
                 let (number, position) = split(place);
                 let found = [Value::Text(self.id_of(number)?), Value::from(position)];
                 let mut cells: Vec<Value> = found.into_iter().chain(cells).collect();
+                // The place became two cells.
+                to_word(cells.get_mut(KIND + 1), &KINDS);
+                to_word(cells.get_mut(ROLE + 1), &ROLES);
                 if let Some(time) = cells.get_mut(CREATED_AT + 1)
                     && let Value::Int(millis) = time
                 {
@@ -141,6 +177,9 @@ impl Session {
                     let start = hash.get(..5).unwrap_or_default();
                     others.push(Demand::Equal("prefix_start", Value::from(start)));
                     others.push(Demand::Equal("prefix_hash", Value::Bytes(hash)));
+                }
+                Demand::Is("role", word) => {
+                    others.push(Demand::IsNumber("role", number_of_word(&ROLES, word).unwrap_or(-1)));
                 }
                 other => others.push(other),
             }

@@ -35,8 +35,8 @@ create index conversations_parent on conversations (parent_id) where parent_id i
 -- plus the position, so that a record lies together and its key is short. What is generated takes no room.
 create table entries (
   place integer primary key,
-  kind text not null,                -- message, decision, tombstone
-  role text,
+  kind integer not null,             -- 0 message, 1 decision, 2 tombstone
+  role integer,                      -- 0 system, 1 user, 2 assistant, 3 tool; none for decisions
   evaluation_id blob,
   sequence integer,
   created_at integer not null,       -- milliseconds since 1970
@@ -51,7 +51,7 @@ create table entries (
 -- Evaluations first: their ids begin with the time, so that entries of many conversations meet at the end of the index.
 create unique index entries_evaluation on entries (evaluation_id, sequence, conversation) where evaluation_id is not null;
 -- The role is in the key although all rows have the same: only so is the index preferred to the primary key.
-create index entries_user on entries (conversation, role) where role = 'user';
+create index entries_user on entries (conversation, role) where role = 1;
 create index entries_decision on entries (conversation, role) where role is null;
 -- The first bytes of a hash find it as well as all of them.
 create index entries_prefix on entries (prefix_start) where prefix_hash is not null;

@@ -1,0 +1,119 @@
+//! Files read line by line, however long they and their lines are.
+
+use std::io::{BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+
+use scrollback_core::transcript::{self, Format};
+
+use crate::failure::Failure;
+
+/// Longest line that is read as one; more is no message.
+pub(crate) const MAX_LINE: usize = 64 * 1024 * 1024;
+
+/// Bytes of a file that are looked at to tell its format; the line they end in is read to its end.
+const HEAD: usize = 256 * 1024;
+
+/// The lines of a file or of standard input.
+pub(crate) struct Lines {
+    from: Box<dyn BufRead>,
+    name: String,
+    head: Vec<u8>,
+}
+
+/// A line without its end.
+pub(crate) enum Line {
+    Text(String),
+    /// One that was passed over: its bytes, and why.
+    Bad(usize, String),
+}
+
+impl Lines {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        if path == Path::new("-") {
+            let from = Box::new(BufReader::new(std::io::stdin()));
+            return Ok(Lines { from, name: "standard input".into(), head: Vec::new() });
+        }
+        let file = std::fs::File::open(path).map_err(|error| Failure::io(&name, &error))?;
+        Ok(Lines { from: Box::new(BufReader::with_capacity(1 << 16, file)), name, head: Vec::new() })
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Failure {
+        Failure::io(&self.name, error)
+    }
+
+    /// Looks at the beginning, which is still read afterwards.
+    fn look(&mut self) -> Result<&[u8], Failure> {
+        let mut head = Vec::new();
+        let read = self.from.by_ref().take(HEAD as u64).read_to_end(&mut head);
+        read.map_err(|error| self.failed(&error))?;
+        if head.len() == HEAD {
+            let rest = self.from.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut head);
+            rest.map_err(|error| self.failed(&error))?;
+        }
+        self.head.clone_from(&head);
+        let from = std::mem::replace(&mut self.from, Box::new(std::io::empty()));
+        self.from = Box::new(Cursor::new(head).chain(from));
+        Ok(&self.head)
+    }
+
+    /// The format in which every line of the file stands for itself, if it is one: the one named, or the one it looks like.
+    pub(crate) fn format(&mut self, named: Option<Format>) -> Result<Option<Format>, Failure> {
+        let head = std::str::from_utf8(self.look()?).unwrap_or_default();
+        let mut lines = head.lines().filter(|line| !line.trim().is_empty());
+        let objects = lines.next().is_some_and(|line| line.trim_start().starts_with('{'))
+            && lines.next().is_some_and(|line| line.trim_start().starts_with('{'));
+        let format = if objects { named.or_else(|| transcript::detect(head)) } else { None };
+        self.head = Vec::new();
+        Ok(format)
+    }
+
+    /// All that is left.
+    pub(crate) fn rest(mut self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        self.from.read_to_end(&mut bytes).map_err(|error| self.failed(&error))?;
+        Ok(bytes)
+    }
+
+    /// The next line; none at the end. One that is too long is not taken into memory.
+    pub(crate) fn next(&mut self) -> Result<Option<Line>, Failure> {
+        let mut bytes = Vec::new();
+        let read = self.from.by_ref().take(MAX_LINE as u64 + 1).read_until(b'\n', &mut bytes);
+        let mut length = read.map_err(|error| self.failed(&error))?;
+        if length == 0 {
+            return Ok(None);
+        }
+        if length > MAX_LINE && bytes.last() != Some(&b'\n') {
+            drop(bytes);
+            length += self.pass()?;
+            return Ok(Some(Line::Bad(length, format!("longer than {} MiB", MAX_LINE >> 20))));
+        }
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        }
+        Ok(Some(match String::from_utf8(bytes) {
+            Ok(text) => Line::Text(text),
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to();
+                Line::Bad(length, format!("not UTF-8 at byte {at} of the line"))
+            }
+        }))
+    }
+
+    /// Passes over what is left of a line.
+    fn pass(&mut self) -> Result<usize, Failure> {
+        let mut passed = 0;
+        loop {
+            let name = &self.name;
+            let part = self.from.fill_buf().map_err(|error| Failure::io(name, &error))?;
+            let end = part.iter().position(|byte| *byte == b'\n');
+            let length = end.map_or(part.len(), |end| end + 1);
+            let last = end.is_some() || part.is_empty();
+            self.from.consume(length);
+            passed += length;
+            if last {
+                return Ok(passed);
+            }
+        }
+    }
+}

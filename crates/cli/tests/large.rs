@@ -17,7 +17,7 @@ fn megabytes() -> usize {
 }
 
 /// What an import may take, whatever the size of its file: the program, its caches, and a few pieces of 4 MB on their way.
-const MEMORY: usize = 80;
+const MEMORY: usize = 50;
 
 /// A file of lines that are made one after the other.
 fn file(path: &Path, mut line: impl FnMut(usize) -> String) -> usize {

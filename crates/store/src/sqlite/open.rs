@@ -80,9 +80,20 @@ pub(super) fn writer(location: &Location, options: &Options, now: Time) -> Resul
     settle(&connection, options).map_err(|error| failed(&error))?;
     match options.access {
         Access::Write => migrate(&connection, location, options, now)?,
-        Access::Read => current(&connection, options)?,
+        Access::Read => current(&connection, options).map_err(|error| beside(location, error))?,
     }
     Ok(connection)
+}
+
+/// Says what is missing where a file can be opened and not read: readers share a log with writers, which lies beside it.
+fn beside(location: &Location, error: StoreError) -> StoreError {
+    match location {
+        Location::File(path) if error.kind() == ErrorKind::OpenFailed => {
+            let why = "its folder cannot be written, and the log of a store lies beside it; copy the file to read it";
+            at(path, &StoreError::new(ErrorKind::OpenFailed, why))
+        }
+        _ => error,
+    }
 }
 
 /// Opens a connection that reads.
@@ -166,6 +177,9 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     // Means something only before the first table is there.
     connection.pragma_update(None, "page_size", PAGE)?;
     if options.access == Access::Write {
+        // A new file has a journal for a moment. If its removal were not synced too, a power loss could bring it back, and
+        // with it the empty file it remembers.
+        connection.pragma_update(None, "synchronous", "extra")?;
         connection.query_row("pragma journal_mode = wal", [], |_| Ok(()))?;
     }
     let synchronous = match options.durability {

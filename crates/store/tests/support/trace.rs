@@ -29,6 +29,8 @@ pub enum Step {
     },
     Remove(String),
     Sync(String),
+    /// The folder: what was removed from it stays removed.
+    SyncFolder,
     SyncFailed,
     /// A place and its link were acknowledged.
     Acked((String, u64), String),
@@ -100,6 +102,9 @@ fn step(call: &str) -> Option<Step> {
         return said(&String::from_utf8(bytes(rest.split('"').nth(1)?)).ok()?);
     }
     let plain = if path.starts_with("\\x") { String::from_utf8(bytes(path)).ok()? } else { path.to_string() };
+    if name == "fsync" && !failed && of_store(&plain).is_none() {
+        return Some(Step::SyncFolder);
+    }
     let file = of_store(&plain)?;
     let mut rest = rest.trim_start_matches(", ").split('"');
     Some(match name {
@@ -175,6 +180,17 @@ impl Disk {
                 self.unsynced = later;
                 let now: Vec<(String, Change)> = now;
                 now.iter().for_each(|(file, change)| apply(&mut self.files, file, change));
+            }
+            Step::SyncFolder => {
+                let removed = |(_, change): &(String, Change)| matches!(change, Change::Remove);
+                let gone: Vec<String> = self
+                    .unsynced
+                    .iter()
+                    .filter(|change| removed(change))
+                    .map(|(file, _)| file.clone())
+                    .collect();
+                self.unsynced.retain(|(file, _)| !gone.contains(file));
+                self.files.retain(|file, _| !gone.contains(file));
             }
             Step::SyncFailed | Step::Acked(..) | Step::Refused(_) => {}
         }

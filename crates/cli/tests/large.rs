@@ -84,16 +84,16 @@ fn conversations_a_line_take_no_more_memory_than_a_few_of_them() {
 #[test]
 fn a_long_conversation_takes_no_more_memory_than_a_piece_of_it() {
     let folder = folder("large-rollout");
-    let lines = file(&folder.join("rollout.jsonl"), |number| match number {
-        0 => r#"{"type":"session_meta","payload":{"id":"long"}}"#.into(),
-        _ => {
-            let role = if number % 2 == 0 { "assistant" } else { "user" };
-            let part = if number % 2 == 0 { "output_text" } else { "input_text" };
-            let text = text(number);
-            format!(
-                r#"{{"type":"response_item","payload":{{"type":"message","role":"{role}","content":[{{"type":"{part}","text":"{text}"}}]}}}}"#
-            )
+    let lines = file(&folder.join("rollout.jsonl"), |number| {
+        if number == 0 {
+            return r#"{"type":"session_meta","payload":{"id":"long"}}"#.into();
         }
+        let (role, part) =
+            if number % 2 == 0 { ("assistant", "output_text") } else { ("user", "input_text") };
+        let text = text(number);
+        format!(
+            r#"{{"type":"response_item","payload":{{"type":"message","role":"{role}","content":[{{"type":"{part}","text":"{text}"}}]}}}}"#
+        )
     });
     let (added, failed, peak) = import(&folder, "rollout.jsonl");
     println!("{} MB, {added} entries: {peak} MB", megabytes());

@@ -1,8 +1,8 @@
 //! Bodies: a place of a record as the text that is stored, with large parts kept apart as blobs.
 //!
 //! A message is `{"wire":…,"raw":…,"part"?:…,"meta"?:…}`, `raw` being the message itself, byte for byte. Where a string in it
-//! is so large that a blob holds it there is `cut` instead, the list of its pieces. A message without `wire` is one of OpenAI
-//! chat, as most are. Role, evaluation, sequence and time have columns.
+//! is so large that a blob holds it there is `cut` instead, the list of its pieces. A message without `wire` is in the
+//! wire `openai-chat`, as most are. Role, evaluation, sequence and time have columns.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

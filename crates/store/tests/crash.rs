@@ -102,7 +102,7 @@ fn a_killed_writer_loses_nothing_it_acknowledged() {
         let mode = ["append", "compact", "erase"][kill % 3];
         // A file lives for some kills, so that what one leaves behind meets the next.
         let file = folder.path().join(format!("{mode}-{}.db", kill / 24));
-        let patience = Duration::from_micros(dice.roll(25_000) as u64);
+        let patience = Duration::from_micros(dice.roll(80_000) as u64);
         let said = kill_after(mode, &file, kill * 1_000_000, patience);
         acked += said.acked.len();
         erased += said.erased.len();

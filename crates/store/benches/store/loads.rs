@@ -61,7 +61,7 @@ async fn many(store: &dyn Store, from: usize, below: usize) {
                 tx.append_for(&recipient, Expected::Any, said(*number));
             }
         };
-        store.write(&Tenant::default(), Time(block[0] as i64), begun).await.unwrap();
+        store.write(&Tenant::default(), Time(i64::try_from(block[0]).unwrap()), begun).await.unwrap();
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn search(folder: &Path) {
                 entries.push(scrollback_core::Entry::text(scrollback_core::Role::User, "a rareword in it"));
             }
             let recipient = Recipient::parse(&format!("r{}", conversation[0])).unwrap();
-            let said = NewEntry::evaluation(entries, Time(conversation[0] as i64));
+            let said = NewEntry::evaluation(entries, Time(i64::try_from(conversation[0]).unwrap()));
             store.append_for(&tenant, Time(0), &recipient, Expected::Any, said).await.unwrap();
         }
         made = count;

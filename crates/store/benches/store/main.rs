@@ -88,7 +88,7 @@ pub(crate) fn entry(number: usize) -> Entry {
 }
 
 pub(crate) fn said(number: usize) -> Vec<NewEntry> {
-    NewEntry::evaluation([entry(number)], Time(1_700_000_000_000 + number as i64))
+    NewEntry::evaluation([entry(number)], Time(1_700_000_000_000 + i64::try_from(number).unwrap()))
 }
 
 pub(crate) async fn begin(store: &dyn Store) -> ConversationId {

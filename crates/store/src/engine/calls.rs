@@ -136,7 +136,9 @@ pub(crate) async fn rebuild<R: Rows>(
     let scan = Scan::new().equal("conversation_id", id.as_str()).ascending(&["call_id", "position"]);
     let stored = rows.scan::<CallRow>(scan).await?;
     let mut ledger = Ledger::default();
-    slots.iter().for_each(|(position, slot)| ledger.note(*position, slot));
+    for (position, slot) in slots {
+        ledger.note(*position, slot);
+    }
     let wanted = ledger.rows(id, own_from, &stored);
     if wanted == stored {
         return Ok(0);

@@ -38,7 +38,7 @@ const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 
 /// A word as its number, if it has one.
 fn number_of_word(words: &[&str], word: &str) -> Option<i64> {
-    words.iter().position(|known| *known == word).map(|place| place as i64)
+    (0..).zip(words).find_map(|(number, known)| (*known == word).then_some(number))
 }
 
 /// Replaces a word by its number. What is no such word stays.

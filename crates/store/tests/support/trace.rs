@@ -179,7 +179,9 @@ impl Disk {
                     std::mem::take(&mut self.unsynced).into_iter().partition(|(file, _)| file == synced);
                 self.unsynced = later;
                 let now: Vec<(String, Change)> = now;
-                now.iter().for_each(|(file, change)| apply(&mut self.files, file, change));
+                for (file, change) in &now {
+                    apply(&mut self.files, file, change);
+                }
             }
             Step::SyncFolder => {
                 let removed = |(_, change): &(String, Change)| matches!(change, Change::Remove);
@@ -199,7 +201,9 @@ impl Disk {
     /// Everything that was written: what a process that ended leaves behind.
     pub fn whole(&self) -> Disk {
         let mut files = self.files.clone();
-        self.unsynced.iter().for_each(|(file, change)| apply(&mut files, file, change));
+        for (file, change) in &self.unsynced {
+            apply(&mut files, file, change);
+        }
         Disk { files, unsynced: Vec::new() }
     }
 

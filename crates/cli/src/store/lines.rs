@@ -7,8 +7,8 @@ use scrollback_core::transcript::{self, Format};
 
 use crate::failure::Failure;
 
-/// Longest line that is read as one; more is no message.
-pub(crate) const MAX_LINE: usize = 64 * 1024 * 1024;
+/// A line of so many bytes is not read as one; it is no message.
+const MAX_LINE: usize = 64 * 1024 * 1024;
 
 /// Bytes of a file that are looked at to tell its format; the line they end in is read to its end.
 const HEAD: usize = 256 * 1024;
@@ -17,7 +17,6 @@ const HEAD: usize = 256 * 1024;
 pub(crate) struct Lines {
     from: Box<dyn BufRead>,
     name: String,
-    head: Vec<u8>,
 }
 
 /// A line without its end.
@@ -32,39 +31,43 @@ impl Lines {
         let name = path.display().to_string();
         if path == Path::new("-") {
             let from = Box::new(BufReader::new(std::io::stdin()));
-            return Ok(Lines { from, name: "standard input".into(), head: Vec::new() });
+            return Ok(Lines { from, name: "standard input".into() });
         }
         let file = std::fs::File::open(path).map_err(|error| Failure::io(&name, &error))?;
-        Ok(Lines { from: Box::new(BufReader::with_capacity(1 << 16, file)), name, head: Vec::new() })
+        Ok(Lines { from: Box::new(BufReader::with_capacity(1 << 16, file)), name })
     }
 
     fn failed(&self, error: &std::io::Error) -> Failure {
         Failure::io(&self.name, error)
     }
 
-    /// Looks at the beginning, which is still read afterwards.
-    fn look(&mut self) -> Result<&[u8], Failure> {
+    /// The format in which every line of the file stands for itself, if it is one: the one named, or the one its beginning
+    /// looks like. The beginning is still read afterwards.
+    pub(crate) fn format(&mut self, named: Option<Format>) -> Result<Option<Format>, Failure> {
         let mut head = Vec::new();
         let read = self.from.by_ref().take(HEAD as u64).read_to_end(&mut head);
         read.map_err(|error| self.failed(&error))?;
-        if head.len() == HEAD {
-            let rest = self.from.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut head);
-            rest.map_err(|error| self.failed(&error))?;
+        // The two lines that tell lines from a document may be long.
+        while head.len() >= HEAD && head.len() < MAX_LINE && head.split(|byte| *byte == b'\n').count() < 3 {
+            let before = head.len();
+            let more = self.from.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut head);
+            more.map_err(|error| self.failed(&error))?;
+            if head.len() == before {
+                break;
+            }
         }
-        self.head.clone_from(&head);
+        let whole = match std::str::from_utf8(&head) {
+            Ok(text) => text,
+            Err(error) => {
+                let good = head.get(..error.valid_up_to()).unwrap_or_default();
+                std::str::from_utf8(good).unwrap_or_default()
+            }
+        };
+        let mut lines = whole.lines().filter(|line| !line.trim().is_empty());
+        let mut object = || lines.next().is_some_and(|line| line.trim_start().starts_with('{'));
+        let format = if object() && object() { named.or_else(|| transcript::detect(whole)) } else { None };
         let from = std::mem::replace(&mut self.from, Box::new(std::io::empty()));
         self.from = Box::new(Cursor::new(head).chain(from));
-        Ok(&self.head)
-    }
-
-    /// The format in which every line of the file stands for itself, if it is one: the one named, or the one it looks like.
-    pub(crate) fn format(&mut self, named: Option<Format>) -> Result<Option<Format>, Failure> {
-        let head = std::str::from_utf8(self.look()?).unwrap_or_default();
-        let mut lines = head.lines().filter(|line| !line.trim().is_empty());
-        let objects = lines.next().is_some_and(|line| line.trim_start().starts_with('{'))
-            && lines.next().is_some_and(|line| line.trim_start().starts_with('{'));
-        let format = if objects { named.or_else(|| transcript::detect(head)) } else { None };
-        self.head = Vec::new();
         Ok(format)
     }
 
@@ -78,15 +81,15 @@ impl Lines {
     /// The next line; none at the end. One that is too long is not taken into memory.
     pub(crate) fn next(&mut self) -> Result<Option<Line>, Failure> {
         let mut bytes = Vec::new();
-        let read = self.from.by_ref().take(MAX_LINE as u64 + 1).read_until(b'\n', &mut bytes);
+        let read = self.from.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut bytes);
         let mut length = read.map_err(|error| self.failed(&error))?;
         if length == 0 {
             return Ok(None);
         }
-        if length > MAX_LINE && bytes.last() != Some(&b'\n') {
+        if length == MAX_LINE && bytes.last() != Some(&b'\n') {
             drop(bytes);
             length += self.pass()?;
-            return Ok(Some(Line::Bad(length, format!("longer than {} MiB", MAX_LINE >> 20))));
+            return Ok(Some(Line::Bad(length, format!("{} MiB or longer", MAX_LINE >> 20))));
         }
         if bytes.last() == Some(&b'\n') {
             bytes.pop();

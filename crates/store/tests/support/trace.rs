@@ -128,8 +128,8 @@ fn of_store(path: &str) -> Option<String> {
     (name.starts_with(FILE) && !name.ends_with("-shm")).then(|| name.to_string())
 }
 
-fn said(line: &str) -> Option<Step> {
-    let words: Vec<&str> = line.trim_end().split(' ').collect();
+fn said(text: &str) -> Option<Step> {
+    let words: Vec<&str> = text.trim_end().split(' ').collect();
     match words.as_slice() {
         ["acked", id, position, link] => {
             Some(Step::Acked(((*id).into(), position.parse().unwrap()), (*link).into()))

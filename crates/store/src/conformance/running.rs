@@ -1,12 +1,13 @@
 //! Runs and what belongs to them, leases, aliases, keys.
 
 use scrollback_core::Time;
+use uuid::Uuid;
 
 use super::{Bench, NOON, Outcome, ensure, kind, same, suite, user};
 use crate::engine::commit::Leased;
 use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
-use crate::id::new_evaluation;
+use crate::id::{ConversationId, new_evaluation};
 use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Span, Step};
 
 suite![
@@ -123,11 +124,10 @@ async fn large_values_come_back_and_go_when_nothing_names_them(bench: Bench) -> 
     Ok(())
 }
 
-async fn evaluations_follow_what_is_appended(bench: Bench) -> Outcome {
-    let (store, id, evaluation) = (bench.store(), bench.begin().await?, new_evaluation());
-    let begun = Evaluation {
-        id: evaluation,
-        conversation: id.clone(),
+fn begun(id: Uuid, conversation: &ConversationId) -> Evaluation {
+    Evaluation {
+        id,
+        conversation: conversation.clone(),
         first_position: None,
         last_position: None,
         count: 0,
@@ -136,7 +136,12 @@ async fn evaluations_follow_what_is_appended(bench: Bench) -> Outcome {
         lease: None,
         started_at: NOON,
         ended_at: None,
-    };
+    }
+}
+
+async fn evaluations_follow_what_is_appended(bench: Bench) -> Outcome {
+    let (store, id, evaluation) = (bench.store(), bench.begin().await?, new_evaluation());
+    let begun = begun(evaluation, &id);
     store.write(&bench.tenant, NOON, |tx| _ = tx.evaluation(begun.clone())).await?;
     for sequence in [0, 2] {
         let said = NewEntry::continued([user("a"), user("b")], evaluation, sequence, NOON);
@@ -157,18 +162,7 @@ async fn a_lease_keeps_others_out_until_it_ends(bench: Bench) -> Outcome {
     store
         .write(&bench.tenant, NOON, |tx| {
             tx.run(run(&bench, &name));
-            tx.evaluation(Evaluation {
-                id: evaluation,
-                conversation: id.clone(),
-                first_position: None,
-                last_position: None,
-                count: 0,
-                status: "running".into(),
-                prompt_identity: None,
-                lease: None,
-                started_at: NOON,
-                ended_at: None,
-            });
+            tx.evaluation(begun(evaluation, &id));
         })
         .await?;
     for what in [Leased::Run(name.clone()), Leased::Evaluation(evaluation)] {

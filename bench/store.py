@@ -1,7 +1,8 @@
 """What two other stores of conversations cost: openai-agents' SQLiteSession and LangGraph's SqliteSaver.
 
 Run by `./dev bench store`, next to `cargo bench -p scrollback-store`, with the packages of bench/store-requirements.txt.
-Prints the time of a durable append, bytes on disk for each message, and the time to load the last 50.
+Prints the time of a durable append, bytes on disk for each message, and the time to load the last 50. LangGraph's keeps the
+whole state again at each step; it is stopped after a minute, and what it had come to by then is shown.
 """
 
 import asyncio
@@ -10,6 +11,9 @@ import sqlite3
 import statistics
 import tempfile
 import time
+
+# Seconds after which a run is stopped.
+PATIENCE = 60
 
 WORDS = "order arrives tomorrow please the of invoice number thank you address is changed again refund delivery".split()
 
@@ -68,23 +72,27 @@ def langgraph(count: int) -> None:
         compiled = graph.compile(checkpointer=SqliteSaver(connection))
         config = {"configurable": {"thread_id": "anna"}}
         times = []
+        begun = time.perf_counter()
         for number in range(0, count, 2):
             start = time.perf_counter()
             compiled.invoke({"messages": [HumanMessage(text(number))]}, config)
             times.append((time.perf_counter() - start) / 2)
+            if start - begun > PATIENCE:
+                break
+        reached = len(times) * 2
         start = time.perf_counter()
         _ = compiled.get_state(config).values["messages"][-50:]
         load = time.perf_counter() - start
         connection.close()
-        row("LangGraph SqliteSaver", count, statistics.median(times[-50:]), size(folder) / count, load)
+        name = "LangGraph SqliteSaver" + ("" if reached == count else f", of {count:,}")
+        row(name, reached, statistics.median(times[-50:]), size(folder) / reached, load)
 
 
 def main() -> None:
     print(f"{'':34} {'msgs':>6} {'append':>13} {'on disk each':>14} {'last 50':>13}")
     for count in (1000, 5000):
         asyncio.run(agents(count))
-    # Each checkpoint holds the whole conversation: 5,000 messages would need gigabytes, so the growth is shown earlier.
-    for count in (500, 1000):
+    for count in (1000, 5000):
         langgraph(count)
 
 

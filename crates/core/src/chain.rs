@@ -1,7 +1,10 @@
 //! The hash chain over a record: each place is bound to everything before it.
 
+use std::fmt::Write;
+
 use crate::decision::Decision;
 use crate::entry::{Entry, Time};
+use crate::json::write_string;
 use crate::record::Slot;
 
 /// A value of the chain.
@@ -75,21 +78,21 @@ pub fn link_over(previous: &Link, position: u64, slot: &Slot, body_hash: &Link) 
 
 /// Keys in byte order; the raw text stands as a JSON string with its exact characters.
 fn message_body(position: u64, entry: &Entry) -> String {
-    let mut body = serde_json::Map::new();
-    body.insert("created_at".into(), entry.created_at.to_string().into());
-    body.insert("evaluation_id".into(), entry.evaluation_id.to_string().into());
+    let raw = entry.origin.raw.as_ref();
+    let mut body = String::with_capacity(raw.len() + raw.len() / 8 + 256);
+    let _ =
+        write!(body, r#"{{"created_at":"{}","evaluation_id":"{}""#, entry.created_at, entry.evaluation_id);
     if let Some(meta) = &entry.meta {
-        body.insert("meta".into(), sorted(serde_json::to_value(meta).unwrap_or_default()));
+        let _ = write!(body, r#","meta":{}"#, sorted(serde_json::to_value(meta).unwrap_or_default()));
     }
     if let Some(part) = &entry.origin.part {
-        body.insert("part".into(), sorted(serde_json::to_value(part).unwrap_or_default()));
+        let _ = write!(body, r#","part":{}"#, sorted(serde_json::to_value(part).unwrap_or_default()));
     }
-    body.insert("position".into(), position.into());
-    body.insert("raw".into(), entry.origin.raw.as_ref().into());
-    body.insert("role".into(), entry.role.as_str().into());
-    body.insert("sequence".into(), entry.sequence.into());
-    body.insert("wire".into(), entry.origin.wire.name().into());
-    serde_json::Value::Object(body).to_string()
+    let _ = write!(body, r#","position":{position},"raw":"#);
+    write_string(&mut body, raw);
+    let (role, sequence, wire) = (entry.role.as_str(), entry.sequence, entry.origin.wire.name());
+    let _ = write!(body, r#","role":"{role}","sequence":{sequence},"wire":"{wire}"}}"#);
+    body
 }
 
 fn decision_body(position: u64, decision: &Decision, at: Time) -> String {

@@ -1,7 +1,8 @@
 //! A process that writes until it is killed, and says what was acknowledged: the victim of the crash trials.
 //!
 //! `writer MODE FILE SEED [lazy]` prints a line for each acknowledgement, after it was given: `acked CONVERSATION POSITION
-//! LINK`, `compacted`, `erased POSITION` or `migrated`.
+//! LINK`, `compacted`, `erased POSITION` or `migrated`. In the mode `failing` it goes on when an append fails, and says
+//! `refused KIND`; the modes `one` and `few` have one writer, which ends by itself.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::Write;
@@ -33,7 +34,7 @@ fn main() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let writers = if mode == "one" { 1 } else { WRITERS };
+    let writers = if rounds(mode) == i64::MAX { WRITERS } else { 1 };
     runtime.block_on(async {
         let tasks: Vec<_> = (0..writers)
             .map(|number| tokio::spawn(work(Arc::clone(&store), mode.clone(), number, seed)))
@@ -42,6 +43,16 @@ fn main() {
             task.await.unwrap();
         }
     });
+}
+
+/// Appends of one writer.
+fn rounds(mode: &str) -> i64 {
+    match mode {
+        "few" => 12,
+        "failing" => 30,
+        "one" => 60,
+        _ => i64::MAX,
+    }
 }
 
 /// A step that takes a while: rewrites every entry into a table of its own.
@@ -61,7 +72,7 @@ async fn work(store: Arc<dyn Store>, mode: String, number: usize, seed: i64) {
     // Half of the writers share a conversation.
     let recipient = Recipient::parse(&format!("r{}", number / 2)).unwrap();
     let settings = Settings { max_turns_before_compaction: 4, recent_turns_to_keep: 2, max_recent_turns: 4 };
-    for round in 0..if mode == "one" { 60 } else { i64::MAX } {
+    for round in 0..rounds(&mode) {
         let at = Time(seed + round);
         let large = if round % 7 == 3 { "large ".repeat(1_000) } else { String::new() };
         let turn = [
@@ -70,7 +81,13 @@ async fn work(store: Arc<dyn Store>, mode: String, number: usize, seed: i64) {
             Entry::result(&format!("c{number}-{seed}-{round}"), "result"),
         ];
         let said = NewEntry::evaluation(turn, at);
-        let done = store.append_for(&tenant, at, &recipient, Expected::Any, said).await.unwrap();
+        let done = match store.append_for(&tenant, at, &recipient, Expected::Any, said).await {
+            Err(error) if mode == "failing" => {
+                say(&format!("refused {:?}", error.kind()));
+                continue;
+            }
+            done => done.unwrap(),
+        };
         say(&format!("acked {} {} {}", done.conversation, done.last, hex(&done.link)));
         if mode == "compact" || mode == "erase" {
             let outcome = compact(store.as_ref(), &tenant, &done.conversation, &settings, &Offline, at).await;

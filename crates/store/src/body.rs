@@ -1,8 +1,10 @@
 //! Bodies: a place of a record as the text that is stored, with large parts kept apart as blobs.
 //!
-//! A message is `{"wire":…,"raw":…,"part"?:…,"meta"?:…}`, `raw` being the exact text of the message, or a list of its
-//! pieces where a string in it is so large that a blob holds it. Role, evaluation, sequence and time have columns.
+//! A message is `{"wire":…,"raw":…,"part"?:…,"meta"?:…}`, `raw` being the message itself, byte for byte. Where a string in it
+//! is so large that a blob holds it there is `cut` instead, the list of its pieces. A message without `wire` is in the
+//! wire `openai-chat`, as most are. Role, evaluation, sequence and time have columns.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use scrollback_core::json::write_string;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Link, Meta, Part, Slot, Time, Tombstone};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::error::StoreError;
@@ -18,7 +21,7 @@ use crate::id::Tenant;
 use crate::rows::{Blob, DECISION, EntryRow, MESSAGE, TOMBSTONE, role_named};
 
 /// Strings above so many bytes are kept as blobs: below, a reference would save little.
-const LARGE: usize = 4096;
+pub(crate) const LARGE: usize = 4096;
 
 /// Largest blob there can be: an entry, or a request with everything in it.
 const MAX_BLOB: usize = 1 << 30;
@@ -40,20 +43,21 @@ pub(crate) struct Grave {
 
 /// A body, read back as JSON.
 #[derive(Deserialize)]
-struct Kept {
+struct Kept<'b> {
+    #[serde(default = "usual")]
     wire: Wire,
-    raw: Pieces,
+    #[serde(borrow, default)]
+    raw: Option<&'b RawValue>,
+    #[serde(default)]
+    cut: Vec<Piece>,
     #[serde(default)]
     part: Option<Part>,
     #[serde(default)]
     meta: Option<Meta>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Pieces {
-    Whole(String),
-    Cut(Vec<Piece>),
+fn usual() -> Wire {
+    Wire::OpenaiChat
 }
 
 #[derive(Deserialize)]
@@ -82,13 +86,18 @@ pub(crate) fn write(slot: &Slot) -> Written {
 
 fn write_message(entry: &Entry) -> Written {
     let raw = entry.origin.raw.as_ref();
-    let mut text = format!("{{\"wire\":\"{}\",\"raw\":", entry.origin.wire);
+    let mut text = String::with_capacity(raw.len() + 64);
+    text.push('{');
+    if entry.origin.wire != usual() {
+        let _ = write!(text, "\"wire\":\"{}\",", entry.origin.wire);
+    }
     let mut large = Vec::new();
     let parts = large_strings(raw);
     if parts.is_empty() {
-        write_string(&mut text, raw);
+        text.push_str("\"raw\":");
+        text.push_str(raw);
     } else {
-        text.push('[');
+        text.push_str("\"cut\":[");
         let mut at = 0;
         for (start, end) in parts {
             let bytes = raw.as_bytes().get(start..end).unwrap_or_default().to_vec();
@@ -148,12 +157,12 @@ pub(crate) fn references(body: &str) -> Vec<Link> {
     if !body.contains("\"blob\"") {
         return Vec::new();
     }
-    let Ok(Kept { raw: Pieces::Cut(pieces), .. }) = serde_json::from_str(body) else { return Vec::new() };
+    let Ok(Kept { cut, .. }) = serde_json::from_str(body) else { return Vec::new() };
     let large = |piece: &Piece| match piece {
         Piece::Large { blob } => unhex(blob),
         Piece::Text(_) => None,
     };
-    pieces.iter().filter_map(large).collect()
+    cut.iter().filter_map(large).collect()
 }
 
 /// What a row says, with the blobs it refers to at hand; in words, why that cannot be told.
@@ -169,8 +178,11 @@ pub(crate) fn read(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Slo
     };
     match (row.kind.as_str(), role) {
         (MESSAGE, Some(role)) => {
-            let kept: Kept = serde_json::from_str(&row.body).map_err(|_| "its body cannot be read")?;
-            let raw = join(kept.raw, blobs)?;
+            let kept: Kept<'_> = serde_json::from_str(&row.body).map_err(|_| "its body cannot be read")?;
+            let raw = match kept.raw {
+                Some(raw) => Cow::Borrowed(raw.get()),
+                None => Cow::Owned(join(kept.cut, blobs)?),
+            };
             let entry = Entry::kept(kept.wire, role, &raw, kept.part, kept.meta)
                 .map_err(|_| "its message cannot be read")?;
             let sequence = row.sequence.ok_or("it has no sequence")?;
@@ -194,11 +206,7 @@ pub(crate) fn read(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Slo
     }
 }
 
-fn join(pieces: Pieces, blobs: &HashMap<Link, Vec<u8>>) -> Result<String, String> {
-    let pieces = match pieces {
-        Pieces::Whole(raw) => return Ok(raw),
-        Pieces::Cut(pieces) => pieces,
-    };
+fn join(pieces: Vec<Piece>, blobs: &HashMap<Link, Vec<u8>>) -> Result<String, String> {
     let mut raw = String::new();
     for piece in pieces {
         match piece {

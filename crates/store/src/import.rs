@@ -1,5 +1,6 @@
 //! Import: conversations of other tools become stored ones, and importing again adds only what is new.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use scrollback_core::transcript::{self, Note};
@@ -16,6 +17,9 @@ use crate::tx::Tx;
 
 /// Entries written in one commit.
 const BATCH: usize = 256;
+
+/// Notes that are kept of an import.
+const MAX_NOTES: usize = 1_000;
 
 /// Where imported conversations go, and what is known about their source.
 #[derive(Clone)]
@@ -59,13 +63,27 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// Adds what another import did.
+    /// Adds what another import did. Of many notes the first are kept: there may be one for each of a million lines.
     pub fn and(&mut self, other: Imported) {
         self.conversations += other.conversations;
         self.added += other.added;
         self.skipped += other.skipped;
-        self.notes.extend(other.notes);
+        let left = MAX_NOTES.saturating_sub(self.notes.len());
+        self.notes.extend(other.notes.into_iter().take(left));
     }
+}
+
+/// How far a conversation has come that is imported in pieces.
+#[derive(Default)]
+pub struct Course {
+    /// Where each entry so far was put.
+    positions: Vec<Option<u64>>,
+    /// How often each key was met, by its hash.
+    seen: HashMap<[u8; 8], u32>,
+    /// Decisions so far.
+    decisions: usize,
+    /// Whether it was said that times are missing.
+    timeless: bool,
 }
 
 impl Importer {
@@ -75,26 +93,42 @@ impl Importer {
         source: transcript::Conversation,
         session: &str,
     ) -> Result<Imported, StoreError> {
+        self.piece(source, session, &mut Course::default()).await
+    }
+
+    /// Imports the next piece of a conversation.
+    pub async fn piece(
+        &self,
+        source: transcript::Conversation,
+        session: &str,
+        course: &mut Course,
+    ) -> Result<Imported, StoreError> {
         let session = source.id.clone().unwrap_or_else(|| session.to_string());
-        let mut imported = Imported { conversations: 1, ..Imported::default() };
+        let mut imported = Imported { conversations: u64::from(source.before == 0), ..Imported::default() };
         imported.notes = notes(&source.notes);
-        if source.entries.iter().any(|entry| entry.created_at == Time(0)) {
+        if !course.timeless && source.entries.iter().any(|entry| entry.created_at == Time(0)) {
+            course.timeless = true;
             imported.notes.push(format!("no times in the source: {} is taken", self.fallback));
         }
-        let keys: Vec<String> = keys(&source, &session);
+        let keys: Vec<String> = keys(&source, &session, &mut course.seen);
         let known = self.known(&keys).await?;
         imported.skipped = known.iter().filter(|known| known.is_some()).count() as u64;
         imported.added = source.entries.len() as u64 - imported.skipped;
-        if self.mode == Mode::DryRun || imported.added == 0 {
+        let nothing_new = imported.added == 0 && source.decisions.is_empty();
+        if self.mode == Mode::DryRun || nothing_new {
+            course.positions.extend(known);
             return Ok(imported);
         }
-        let id = self.place(&source, &session).await?;
+        let (id, numbered) = self.place(&source, &session).await?;
         let first_new = known.iter().position(Option::is_none).unwrap_or(known.len());
         let out_of_order = known.iter().skip(first_new).any(Option::is_some);
         if out_of_order {
             imported.notes.push("entries were inserted between known ones; they are added at the end".into());
         }
-        self.write(&id, &source, &session, &keys, &known, &mut imported).await?;
+        let numbered = numbered.unwrap_or(imported.skipped);
+        course.positions.extend(known);
+        self.write(&id, &source, &session, &keys, numbered, course).await?;
+        self.decide(&id, &source, course, &mut imported).await?;
         Ok(imported)
     }
 
@@ -108,14 +142,15 @@ impl Importer {
         Ok(known)
     }
 
-    /// The conversation the entries go to: the one of an earlier import, the recipient's, a fork, or a new one.
+    /// The conversation the entries go to: the one of an earlier import, the recipient's, a fork, or a new one. And how many
+    /// entries of the session it has, if that was written down.
     async fn place(
         &self,
         source: &transcript::Conversation,
         session: &str,
-    ) -> Result<ConversationId, StoreError> {
+    ) -> Result<(ConversationId, Option<u64>), StoreError> {
         if let Some(alias) = self.store.alias(&self.tenant, &self.format, session).await? {
-            return Ok(alias.conversation);
+            return Ok((alias.conversation, alias.position));
         }
         let id = ConversationId::new(self.now);
         let mut tx = Tx::new(&self.tenant, self.now);
@@ -138,9 +173,9 @@ impl Importer {
                 id
             }
         };
-        tx.alias(self.alias(session.into(), &id, None));
+        tx.alias(self.alias(session.into(), &id, Some(0)));
         self.store.commit(tx).await?;
-        Ok(id)
+        Ok((id, Some(0)))
     }
 
     /// The place a conversation branched off, if that was imported.
@@ -167,23 +202,22 @@ impl Importer {
         }
     }
 
-    /// Appends what is new, a batch at a time, each with the aliases that make the next import skip it.
+    /// Appends what is new, a batch at a time, each with the aliases that make the next import skip it, and with the number
+    /// of entries the session has come to.
     async fn write(
         &self,
         id: &ConversationId,
         source: &transcript::Conversation,
         session: &str,
         keys: &[String],
-        known: &[Option<u64>],
-        imported: &mut Imported,
+        mut sequence: u64,
+        course: &mut Course,
     ) -> Result<(), StoreError> {
         // One source session is one evaluation, however often it is imported.
         let hash = blake3::hash(format!("{}\n{}\n{session}", self.tenant, self.format).as_bytes());
         let evaluation = Uuid::from_slice(hash.as_bytes().get(..16).unwrap_or_default()).unwrap_or_default();
-        let mut sequence = imported.skipped;
-        let mut positions: Vec<Option<u64>> = known.to_vec();
-        let new: Vec<usize> =
-            (0..source.entries.len()).filter(|at| known.get(*at).is_some_and(Option::is_none)).collect();
+        let is_new = |at: &usize| course.positions.get(source.before + at).is_some_and(Option::is_none);
+        let new: Vec<usize> = (0..source.entries.len()).filter(is_new).collect();
         for batch in new.chunks(BATCH) {
             let entries: Vec<NewEntry> = batch
                 .iter()
@@ -197,8 +231,9 @@ impl Importer {
             let head = self.store.conversation(&self.tenant, id).await?.head;
             let mut tx = Tx::new(&self.tenant, self.now);
             tx.append(id, Expected::At(head), entries);
+            tx.alias(self.alias(session.into(), id, Some(sequence)));
             for (position, at) in (head..).zip(batch) {
-                if let Some(place) = positions.get_mut(*at) {
+                if let Some(place) = course.positions.get_mut(source.before + at) {
                     *place = Some(position);
                 }
                 if let Some(key) = keys.get(*at) {
@@ -210,7 +245,7 @@ impl Importer {
             }
             self.store.commit(tx).await?;
         }
-        self.decide(id, source, &positions, imported).await
+        Ok(())
     }
 
     /// Records the decisions the source had taken about what was imported now. Those that do not hold here are noted.
@@ -218,17 +253,19 @@ impl Importer {
         &self,
         id: &ConversationId,
         source: &transcript::Conversation,
-        positions: &[Option<u64>],
+        course: &mut Course,
         imported: &mut Imported,
     ) -> Result<(), StoreError> {
-        for (number, decided) in source.decisions.iter().enumerate() {
+        for decided in &source.decisions {
+            let number = course.decisions;
+            course.decisions += 1;
             let key =
                 format!("{}/decision {number}/{:?}", source.id.as_deref().unwrap_or_default(), decided.after);
             if self.store.alias(&self.tenant, &self.format, &key).await?.is_some() {
                 continue;
             }
             let head = self.store.conversation(&self.tenant, id).await?.head;
-            let place = |index: u64| positions.get(index as usize).copied().flatten().unwrap_or(head);
+            let place = |index: u64| course.positions.get(index as usize).copied().flatten().unwrap_or(head);
             let decision = decided.decision.clone().moved(place);
             let summary = matches!(decision, Decision::Summary { .. });
             let decision = if summary { self.after_current(id, decision).await? } else { decision };
@@ -260,14 +297,14 @@ impl Importer {
 
 /// What identifies each entry in its source: the session, the line's id or number, and a hash of what it says. Of entries
 /// that share all three, the later ones are numbered.
-fn keys(source: &transcript::Conversation, session: &str) -> Vec<String> {
-    let mut seen: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
+fn keys(source: &transcript::Conversation, session: &str, seen: &mut HashMap<[u8; 8], u32>) -> Vec<String> {
     let key = |(entry, at): (&Entry, &transcript::Source)| {
         let hash = blake3::hash(entry.origin.raw.as_bytes()).to_hex();
         let part = entry.origin.part.as_ref().map_or(0, |part| part.number);
         let line = at.id.clone().unwrap_or_else(|| at.line.to_string());
         let key = format!("{session}/{line}/{part}/{}", hash.get(..16).unwrap_or_default());
-        let times = seen.entry(key.clone()).or_default();
+        let short = blake3::hash(key.as_bytes()).as_bytes().first_chunk().copied().unwrap_or_default();
+        let times = seen.entry(short).or_default();
         *times += 1;
         if *times == 1 { key } else { format!("{key}/{times}") }
     };

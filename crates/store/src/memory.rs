@@ -105,6 +105,7 @@ fn meets<T: Table>(cells: &[Value], demand: &Demand) -> bool {
     match demand {
         Demand::Equal(name, value) => cell(name) == value,
         Demand::Is(name, word) => *cell(name) == Value::from(*word),
+        Demand::IsNumber(name, number) => *cell(name) == Value::Int(*number),
         Demand::Below(name, value) => *cell(name) != Value::Null && cell(name) < value,
         Demand::From(name, value) => *cell(name) != Value::Null && cell(name) >= value,
         Demand::Absent(name) => *cell(name) == Value::Null,
@@ -145,6 +146,10 @@ impl Rows for Tables {
     async fn put<T: Table + Sync>(&mut self, row: &T) -> Result<(), StoreError> {
         self.rows.insert((T::NAME, row.key()), row.cells());
         Ok(())
+    }
+
+    async fn change<T: Table + Sync>(&mut self, _: &T, after: &T) -> Result<(), StoreError> {
+        self.put(after).await
     }
 
     async fn add<T: Table + Sync>(&mut self, rows: &[T]) -> Result<(), StoreError> {

@@ -24,6 +24,14 @@ pub(crate) trait Rows: Send {
     /// Writes a row, in place of one with the same key.
     fn put<T: Table + Sync>(&mut self, row: &T) -> impl Future<Output = Result<(), StoreError>> + Send;
 
+    /// Writes what differs between a row that is there and what it shall be. Neither the key nor anything a database keeps
+    /// in another way may differ.
+    fn change<T: Table + Sync>(
+        &mut self,
+        before: &T,
+        after: &T,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
     /// Adds rows whose keys are new.
     fn add<T: Table + Sync>(&mut self, rows: &[T]) -> impl Future<Output = Result<(), StoreError>> + Send;
 

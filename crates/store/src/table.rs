@@ -170,6 +170,8 @@ pub(crate) enum Demand {
     Equal(&'static str, Value),
     /// Equal to a word known when the program was written, so that a partial index can be used.
     Is(&'static str, &'static str),
+    /// The same of a number.
+    IsNumber(&'static str, i64),
     /// Below a value.
     Below(&'static str, Value),
     /// A value or above.

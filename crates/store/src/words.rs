@@ -19,39 +19,72 @@ pub(crate) struct Word {
 
 /// The words of a text, in order.
 pub(crate) fn words(text: &str) -> Vec<Word> {
-    let mut words = Vec::new();
-    let mut current: Option<(String, usize, usize)> = None;
-    let mut finish = |current: &mut Option<(String, usize, usize)>| {
-        if let Some((text, start, end)) = current.take() {
-            words.push(Word { text, start, end });
-        }
-    };
+    let mut words = Vec::with_capacity(text.len() / 6);
+    let mut current = Current::default();
     for (at, letter) in text.char_indices() {
         let end = at + letter.len_utf8();
+        if letter.is_ascii_alphanumeric() {
+            current.begin(at);
+            current.push(letter.to_ascii_lowercase(), end);
+            continue;
+        }
         // A mark belongs to the letter before it and is folded away.
         if is_combining_mark(letter) {
-            if let Some((_, _, last)) = &mut current {
-                *last = end;
-            }
+            current.end = current.end.max(end);
             continue;
         }
         if !is_word_letter(letter) {
-            finish(&mut current);
+            current.finish(&mut words);
             continue;
         }
-        if stands_alone(letter) {
-            finish(&mut current);
-            current = Some((String::new(), at, end));
-            fold(letter, &mut current);
-            finish(&mut current);
-            continue;
+        let alone = stands_alone(letter);
+        if alone {
+            current.finish(&mut words);
         }
-        let (_, _, last) = current.get_or_insert((String::new(), at, end));
-        *last = end;
-        fold(letter, &mut current);
+        current.begin(at);
+        for folded in letter.nfkd().filter(|part| !is_combining_mark(*part)).flat_map(char::to_lowercase) {
+            // Lower case may bring a mark of its own.
+            if !is_combining_mark(folded) {
+                current.push(folded, end);
+            }
+        }
+        current.end = end;
+        if alone {
+            current.finish(&mut words);
+        }
     }
-    finish(&mut current);
+    current.finish(&mut words);
     words
+}
+
+/// The word that is being read, if there is one.
+#[derive(Default)]
+struct Current {
+    text: String,
+    letters: usize,
+    start: Option<usize>,
+    end: usize,
+}
+
+impl Current {
+    fn begin(&mut self, at: usize) {
+        self.start.get_or_insert(at);
+    }
+
+    fn push(&mut self, letter: char, end: usize) {
+        self.end = end;
+        if self.letters < MAX_WORD {
+            self.text.push(letter);
+            self.letters += 1;
+        }
+    }
+
+    fn finish(&mut self, words: &mut Vec<Word>) {
+        if let Some(start) = self.start.take() {
+            words.push(Word { text: std::mem::take(&mut self.text), start, end: self.end });
+        }
+        *self = Current::default();
+    }
 }
 
 /// Letters, digits, and what people mean when they type an emoji.
@@ -71,16 +104,6 @@ fn stands_alone(letter: char) -> bool {
             | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
 }
 
-fn fold(letter: char, current: &mut Option<(String, usize, usize)>) {
-    let Some((word, ..)) = current else { return };
-    for folded in letter.nfkd().filter(|part| !is_combining_mark(*part)).flat_map(char::to_lowercase) {
-        // Lower case may bring a mark of its own.
-        if !is_combining_mark(folded) && word.chars().count() < MAX_WORD {
-            word.push(folded);
-        }
-    }
-}
-
 /// A word as databases see it.
 pub(crate) fn spelled(word: &str) -> String {
     use std::fmt::Write;
@@ -97,9 +120,10 @@ pub(crate) fn spelled(word: &str) -> String {
 
 /// The distinct words of a text as databases see them.
 pub(crate) fn index_words(text: &str) -> Vec<String> {
-    let mut all: Vec<String> = words(text).iter().map(|word| spelled(&word.text)).collect();
+    let mut all: Vec<String> = words(text).into_iter().map(|word| word.text).collect();
     all.sort_unstable();
     all.dedup();
+    all.iter_mut().filter(|word| !word.is_ascii()).for_each(|word| *word = spelled(word));
     all
 }
 

@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,11 @@ use scrollback_core::{Entry, Role, Slot, Time};
 use scrollback_store::{
     ErrorKind, Expected, Listing, NewEntry, Options, Postgres, Recipient, Sqlite, Store, Tenant, hex,
 };
-use support::{Dice, Server, block_on};
+use support::{Dice, Server, block_on, victim};
 
 /// Kills in a test run; the trial sets another number.
 fn kills() -> usize {
     std::env::var("SCROLLBACK_TRIAL_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
-}
-
-/// The victim, built with the tests.
-fn writer() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let path = test.parent().unwrap().parent().unwrap().join("examples/writer");
-    assert!(path.exists(), "{} is not built: cargo build -p scrollback-store --examples", path.display());
-    path
 }
 
 /// What a victim said before it died.
@@ -41,7 +33,7 @@ struct Said {
 
 /// Runs the victim and kills it after a while; what it had said by then.
 fn kill_after(mode: &str, file: &Path, seed: usize, patience: Duration) -> Said {
-    let mut child = Command::new(writer())
+    let mut child = Command::new(victim())
         .args([mode, file.to_str().unwrap(), &seed.to_string()])
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
@@ -110,7 +102,7 @@ fn a_killed_writer_loses_nothing_it_acknowledged() {
         let mode = ["append", "compact", "erase"][kill % 3];
         // A file lives for some kills, so that what one leaves behind meets the next.
         let file = folder.path().join(format!("{mode}-{}.db", kill / 24));
-        let patience = Duration::from_micros(dice.roll(25_000) as u64);
+        let patience = Duration::from_micros(dice.roll(80_000) as u64);
         let said = kill_after(mode, &file, kill * 1_000_000, patience);
         acked += said.acked.len();
         erased += said.erased.len();
@@ -168,7 +160,7 @@ fn synced_before_each_ack(extra: &[&str]) -> Option<(usize, usize)> {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace");
     let mut command = Command::new("strace");
-    command.args(["-f", "-s", "16", "-e", "trace=fsync,fdatasync,write", "-o"]).arg(&trace).arg(writer());
+    command.args(["-f", "-s", "16", "-e", "trace=fsync,fdatasync,write", "-o"]).arg(&trace).arg(victim());
     command.args(["one", support::inside(folder.path(), "traced.db").as_str(), "1"]).args(extra);
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
     if !status.success() {

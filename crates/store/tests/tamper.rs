@@ -160,7 +160,7 @@ fn a_change_of_any_column_is_named() {
         ("update entries set body_hash = zeroblob(32) where position = 12", &[BodyChanged]),
         ("update entries set link = zeroblob(32) where position = 12", &[LinkBroken]),
         ("update entries set prefix_hash = zeroblob(32) where position = 12", &[LinkBroken]),
-        ("update entries set position = 900 where position = 12", &[MissingPosition]),
+        ("update entries set place = place + 888 where position = 12", &[MissingPosition]),
         ("delete from entries where position = 12", &[MissingPosition]),
         ("delete from entries where position = 599", &[MissingPosition]),
         ("update conversations set fork_position = 31 where parent_id is not null", &[]),

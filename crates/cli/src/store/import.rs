@@ -1,27 +1,31 @@
 //! `scrollback import`: other tools' conversations, and our own exports.
 
-use std::io::BufRead;
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use scrollback_core::transcript::{self, Format, Source, Transcript};
+use scrollback_core::transcript::{self, Format, Source, Stream, Transcript};
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Time, json};
 use scrollback_store::export::{Check, Reader, is_header};
-use scrollback_store::import::{Imported, Importer, Mode};
+use scrollback_store::import::{Course, Imported, Importer, Mode};
 use scrollback_store::{Memory, Recipient, Store};
 use serde_json::{Value, json};
 
 use super::args::ImportArgs;
+use super::lines::{Line, Lines};
 use super::progress::Progress;
 use super::{Intent, Setup, block_on, now, recipient_named};
 use crate::failure::{FAILED, Failure};
 use crate::input;
 use crate::load::{Written, format_named};
 
-/// Longest line that is read as one; more is no message.
-const MAX_LINE: usize = 64 * 1024 * 1024;
+/// Bytes of conversations, each a line, that are read before they are written.
+const TOGETHER: usize = 1 << 20;
+
+/// Failures that are kept: a million bad lines say no more than a thousand.
+const MAX_FAILED: usize = 1_000;
 
 /// The name under which ids of our own exports are remembered.
 const OWN: &str = "scrollback";
@@ -46,18 +50,17 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Result<ExitCode, Failure> {
             store,
             format,
             recipient,
+            progress: Progress::new(&args.files),
             done: Imported::default(),
             failed: Vec::new(),
         };
-        let progress = Progress::new(args.files.len());
         for file in &args.files {
-            progress.next(file);
+            import.progress.next(file);
             if let Err(problem) = import.file(file).await {
-                let file = file.display().to_string();
-                import.failed.push(Failed { file, line: 0, problem: problem.to_string() });
+                import.bad(file, 0, problem.to_string());
             }
         }
-        progress.finish();
+        import.progress.finish();
         import.print(json)
     })
 }
@@ -68,6 +71,7 @@ struct Import<'a> {
     store: Arc<dyn Store>,
     format: Option<Written>,
     recipient: Option<Recipient>,
+    progress: Progress,
     done: Imported,
     failed: Vec<Failed>,
 }
@@ -88,7 +92,19 @@ impl Import<'_> {
         if matches!(self.format, None | Some(Written::Wire(Wire::Scrollback))) && begins_like_ours(file)? {
             return self.own(file).await;
         }
-        let bytes = input::read(file)?;
+        let mut lines = Lines::open(file)?;
+        let named = match self.format {
+            Some(Written::Transcript(format)) => Some(format),
+            _ => None,
+        };
+        if !matches!(self.format, Some(Written::Wire(_)))
+            && let Some(format) = lines.format(named)?
+            && let Some(stream) = Stream::new(format)
+        {
+            return self.stream(format, stream, lines, file).await;
+        }
+        let bytes = lines.rest()?;
+        self.progress.read(bytes.len() as u64);
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             Failure::new(FAILED, "bad_input", format!("not UTF-8 at byte {}", error.valid_up_to()))
         })?;
@@ -101,6 +117,71 @@ impl Import<'_> {
             Some(format) => self.transcript(format, transcript::read(Some(format), text), file).await,
             None => self.body(text, file).await,
         }
+    }
+
+    fn bad(&mut self, file: &Path, line: usize, problem: String) {
+        if self.failed.len() < MAX_FAILED {
+            self.failed.push(Failed { file: file.display().to_string(), line, problem });
+        }
+    }
+
+    /// A transcript whose lines stand for themselves: read line by line, written piece by piece.
+    async fn stream(
+        &mut self,
+        format: Format,
+        mut stream: Stream,
+        mut lines: Lines,
+        file: &Path,
+    ) -> Result<(), Failure> {
+        let importer = self.importer(format.name(), file);
+        let (mut number, mut course) = (0, Course::default());
+        while let Some(line) = lines.next()? {
+            match line {
+                Line::Text(text) => {
+                    self.progress.read(text.len() as u64 + 1);
+                    stream.line(&text);
+                }
+                Line::Bad(bytes, problem) => {
+                    self.progress.read(bytes as u64);
+                    stream.skip(bytes, problem);
+                }
+            }
+            if stream.held() > TOGETHER || stream.ready_pieces() {
+                let read = stream.take();
+                if !self.pieces(&importer, read, file, &mut number, &mut course).await? {
+                    return Ok(());
+                }
+            }
+        }
+        let rest = stream.finish().map_err(|error| Failure::new(FAILED, "bad_input", error.to_string()))?;
+        self.pieces(&importer, rest, file, &mut number, &mut course).await.map(|_| ())
+    }
+
+    /// Imports what a stream handed over; whether to go on.
+    async fn pieces(
+        &mut self,
+        importer: &Importer,
+        read: Transcript,
+        file: &Path,
+        number: &mut usize,
+        course: &mut Course,
+    ) -> Result<bool, Failure> {
+        let stop = self.args.strict && !read.failed.is_empty();
+        for error in read.failed {
+            self.bad(file, error.line, error.problem);
+        }
+        if stop {
+            return Ok(false);
+        }
+        for conversation in read.conversations {
+            if conversation.before == 0 {
+                *course = Course::default();
+                *number += 1;
+            }
+            let session = session(file, *number - 1);
+            self.done.and(importer.piece(conversation, &session, course).await?);
+        }
+        Ok(true)
     }
 
     fn importer(&self, format: &str, file: &Path) -> Importer {
@@ -127,23 +208,8 @@ impl Import<'_> {
         file: &Path,
     ) -> Result<(), Failure> {
         let read = read.map_err(|error| Failure::new(FAILED, "bad_input", error.to_string()))?;
-        let bad = read.failed.into_iter().map(|error| Failed {
-            file: file.display().to_string(),
-            line: error.line,
-            problem: error.problem,
-        });
-        let bad: Vec<Failed> = bad.collect();
-        let stop = self.args.strict && !bad.is_empty();
-        self.failed.extend(bad);
-        if stop {
-            return Ok(());
-        }
         let importer = self.importer(format.name(), file);
-        for (number, conversation) in read.conversations.into_iter().enumerate() {
-            let session = session(file, number);
-            self.done.and(importer.conversation(conversation, &session).await?);
-        }
-        Ok(())
+        self.pieces(&importer, read, file, &mut 0, &mut Course::default()).await.map(|_| ())
     }
 
     /// A request or a list of messages of some wire.
@@ -169,42 +235,38 @@ impl Import<'_> {
 
     /// Our own export, read line by line: a file of any size takes the memory of its largest conversation.
     async fn own(&mut self, file: &Path) -> Result<(), Failure> {
-        let opened =
-            std::fs::File::open(file).map_err(|error| Failure::io(&file.display().to_string(), &error))?;
-        let mut lines = std::io::BufReader::new(opened);
+        let mut lines = Lines::open(file)?;
         let check = if self.args.no_verify { Check::Nothing } else { Check::Links };
         let tenant = self.setup.named_tenant().cloned();
         let (mut number, mut reader): (usize, Option<Reader>) = (0, None);
-        loop {
-            let mut line = String::new();
-            let read = std::io::Read::take(&mut lines, MAX_LINE as u64 + 1).read_line(&mut line);
-            let length = read.map_err(|error| Failure::io(&file.display().to_string(), &error))?;
+        while let Some(line) = lines.next()? {
             number += 1;
-            if length > MAX_LINE {
-                return Err(Failure::new(
-                    FAILED,
-                    "bad_input",
-                    format!("line {number} is longer than 64 MiB"),
-                ));
-            }
-            if length == 0 || is_header(&line) {
+            let line = match line {
+                Line::Text(line) => line,
+                Line::Bad(_, problem) => {
+                    self.bad(file, number, problem);
+                    return Ok(());
+                }
+            };
+            self.progress.read(line.len() as u64 + 1);
+            if is_header(&line) {
                 if let Some(done) = reader.take() {
                     self.finish(done, check).await?;
-                }
-                if length == 0 {
-                    return Ok(());
                 }
                 reader = Some(Reader::begin(&line, tenant.as_ref())?);
             } else if line.trim().is_empty() {
             } else if let Some(reader) = &mut reader {
                 if let Err(error) = reader.place(&line) {
-                    let problem = error.to_string();
-                    self.failed.push(Failed { file: file.display().to_string(), line: number, problem });
+                    self.bad(file, number, error.to_string());
                     return Ok(());
                 }
             } else {
                 return Err(Failure::new(FAILED, "bad_input", "the export does not begin with a header"));
             }
+        }
+        match reader {
+            Some(done) => self.finish(done, check).await,
+            None => Ok(()),
         }
     }
 
@@ -262,7 +324,7 @@ fn begins_like_ours(file: &Path) -> Result<bool, Failure> {
     let opened =
         std::fs::File::open(file).map_err(|error| Failure::io(&file.display().to_string(), &error))?;
     let mut first = Vec::new();
-    let limited = std::io::Read::take(opened, 64 * 1024);
-    let _ = std::io::BufReader::new(limited).read_until(b'\n', &mut first);
-    Ok(std::str::from_utf8(&first).is_ok_and(is_header))
+    let _ = opened.take(64 * 1024).read_to_end(&mut first);
+    let first = first.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(std::str::from_utf8(first).is_ok_and(is_header))
 }

@@ -6,6 +6,7 @@ pub(crate) mod export;
 mod goose;
 pub(crate) mod history;
 pub(crate) mod import;
+mod lines;
 pub(crate) mod list;
 mod progress;
 pub(crate) mod search;

@@ -1,19 +1,24 @@
 //! A progress bar, where somebody watches.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How far an import is. Silent unless standard error is a terminal.
+/// Bytes below which nobody has to wait.
+const QUICK: u64 = 4 << 20;
+
+/// How far an import is, in bytes. Silent unless standard error is a terminal.
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    pub(crate) fn new(files: usize) -> Self {
-        let watched = files > 1 && std::io::stderr().is_terminal();
+    pub(crate) fn new(files: &[PathBuf]) -> Self {
+        let length = |file: &PathBuf| std::fs::metadata(file).map_or(0, |file| file.len());
+        let bytes: u64 = files.iter().map(length).sum();
+        let watched = (files.len() > 1 || bytes > QUICK) && std::io::stderr().is_terminal();
         Progress(watched.then(|| {
-            let bar = ProgressBar::new(files as u64);
-            if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
+            let bar = ProgressBar::new(bytes);
+            if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {msg}") {
                 bar.set_style(style);
             }
             bar
@@ -25,7 +30,13 @@ impl Progress {
         if let Some(bar) = &self.0 {
             let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             bar.set_message(super::one_line(&name, 40));
-            bar.inc(1);
+        }
+    }
+
+    /// So many bytes were read.
+    pub(crate) fn read(&self, bytes: u64) {
+        if let Some(bar) = &self.0 {
+            bar.inc(bytes);
         }
     }
 

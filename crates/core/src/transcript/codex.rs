@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::draft::{Between, Draft, finish};
 use super::lines::{Line, Members, first_objects, lines, not_this_format, object};
 use super::print::{Printed, list};
-use super::{Found, Parent, Source, Transcript, TranscriptError};
+use super::{Conversation, Found, Parent, Source, Transcript, TranscriptError};
 use crate::entry::{Meta, Time, Usage};
 use crate::json::{Object, Raw};
 use crate::wire::Wire;
@@ -50,17 +50,48 @@ fn found(text: &str) -> Result<(Draft, Vec<TranscriptError>), TranscriptError> {
 
 /// A rollout, read line by line.
 #[derive(Default)]
-struct Rollout {
+pub(super) struct Rollout {
     draft: Draft,
     /// Whether anything of the format was seen.
     known: bool,
     /// Whether the session was introduced; a fork repeats the introduction of what it forked from.
     opened: bool,
     model: Option<String>,
+    /// Whether the model wrote the last item: what it writes next may be part of the same entry.
+    model_speaks: bool,
 }
 
 impl Rollout {
-    fn line(&mut self, line: Line<'_>, members: &Object<'_>) -> Result<(), TranscriptError> {
+    /// Messages that were not handed over yet.
+    pub(super) fn len(&self) -> usize {
+        self.draft.found.len()
+    }
+
+    /// Whether anything of the format was seen.
+    pub(super) fn known(&self) -> bool {
+        self.known
+    }
+
+    /// What was read so far, if the line that comes next is no part of its last entry.
+    pub(super) fn take_before(
+        &mut self,
+        next: &Object<'_>,
+        failed: &mut Vec<TranscriptError>,
+    ) -> Option<Conversation> {
+        let inner = next.inner("payload").and_then(|payload| payload.object().ok());
+        let item = inner.as_ref().unwrap_or(next);
+        let begins = is_item(item) && !(self.model_speaks && speaks_model(item));
+        begins.then(|| self.take(failed))
+    }
+
+    /// What was read so far.
+    pub(super) fn take(&mut self, failed: &mut Vec<TranscriptError>) -> Conversation {
+        let mut rest = Draft::default();
+        rest.head.id.clone_from(&self.draft.head.id);
+        std::mem::replace(&mut self.draft, rest).finish(Wire::OpenaiResponses, failed)
+    }
+
+    pub(super) fn line(&mut self, line: Line<'_>, members: &Object<'_>) -> Result<(), TranscriptError> {
         let time = members.text("timestamp").and_then(|time| Time::parse(&time));
         let kind = members.text("type").unwrap_or_default();
         let Some(payload) = members.inner("payload") else {
@@ -101,7 +132,8 @@ impl Rollout {
 
     fn item(&mut self, line: Line<'_>, raw: &str, item: &Object<'_>, time: Option<Time>) {
         self.known = true;
-        let meta = speaks_model(item).then(|| Meta { model_asked: self.model.clone(), ..Meta::default() });
+        self.model_speaks = speaks_model(item);
+        let meta = self.model_speaks.then(|| Meta { model_asked: self.model.clone(), ..Meta::default() });
         let id = item.text("id").map(Cow::into_owned);
         let source = Source { line: line.number, id };
         self.draft.push(line.byte, Found { raw: raw.to_string(), source, time, meta });

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::draft::{Draft, finish};
 use super::lines::{Line, Members, first_objects, lines, not_this_format, object};
 use super::print::{Printed, list};
-use super::{Found, Source, Transcript, TranscriptError};
+use super::{Conversation, Found, Source, Transcript, TranscriptError};
 use crate::entry::{Meta, Time};
 use crate::json::{self, Kind, Object, Raw};
 use crate::wire::Wire;
@@ -64,6 +64,30 @@ fn found(text: &str) -> Result<(Draft, Vec<TranscriptError>), TranscriptError> {
         return Err(failed.into_iter().next().unwrap_or_else(|| not_this_format(problem)));
     }
     Ok((draft, failed))
+}
+
+/// A session, read line by line.
+#[derive(Default)]
+pub(super) struct Session {
+    draft: Draft,
+}
+
+impl Session {
+    /// Messages that were not handed over yet.
+    pub(super) fn len(&self) -> usize {
+        self.draft.found.len()
+    }
+
+    pub(super) fn line(&mut self, line: Line<'_>, members: &Object<'_>) -> Result<(), TranscriptError> {
+        read_line(&mut self.draft, line, members)
+    }
+
+    /// What was read so far.
+    pub(super) fn take(&mut self, failed: &mut Vec<TranscriptError>) -> Conversation {
+        let mut rest = Draft::default();
+        rest.head.id.clone_from(&self.draft.head.id);
+        std::mem::replace(&mut self.draft, rest).finish(Wire::Anthropic, failed)
+    }
 }
 
 fn read_line(draft: &mut Draft, line: Line<'_>, members: &Object<'_>) -> Result<(), TranscriptError> {

@@ -21,6 +21,7 @@ mod print;
 mod python;
 mod sharegpt;
 mod strands;
+mod stream;
 mod swe_agent;
 mod tau_bench;
 mod values;
@@ -38,6 +39,7 @@ use crate::wire::{ParseOptions, Wire, WireError};
 pub use format::{Format, detect, read};
 pub use goose::{Row as GooseRow, read_rows as read_goose_rows};
 pub use strands::read_folder as read_strands_folder;
+pub use stream::Stream;
 
 /// One conversation found in a transcript.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +61,8 @@ pub struct Conversation {
     pub notes: Vec<Note>,
     /// The tools on offer, if the source says.
     pub tools: Option<crate::context::Tools>,
+    /// Entries of it that a [`Stream`] handed over earlier. Decisions count from there.
+    pub before: usize,
 }
 
 impl Conversation {

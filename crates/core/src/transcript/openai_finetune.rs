@@ -4,7 +4,7 @@
 
 use super::draft::{Draft, finish};
 use super::lines::{Line, Members, first_objects, lines, not_this_format};
-use super::{Found, Parent, Source, Transcript, TranscriptError, tools_of};
+use super::{Conversation, Found, Parent, Source, Transcript, TranscriptError, tools_of};
 use crate::entry::Meta;
 use crate::json::{Object, Raw};
 use crate::wire::Wire;
@@ -49,6 +49,16 @@ fn found(text: &str) -> Result<(Vec<Draft>, Vec<TranscriptError>), TranscriptErr
         return Err(failed.into_iter().next().unwrap_or_else(|| not_this_format(problem)));
     }
     Ok((drafts, failed))
+}
+
+/// The conversations of one line.
+pub(super) fn conversations(
+    line: Line<'_>,
+    members: &Object<'_>,
+    failed: &mut Vec<TranscriptError>,
+) -> Result<Vec<Conversation>, TranscriptError> {
+    let drafts = example(line, members)?;
+    Ok(drafts.into_iter().map(|draft| draft.finish(Wire::OpenaiChat, failed)).collect())
 }
 
 /// The conversation of a line, and the answer that was not preferred as a fork of it.

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::draft::{Draft, finish};
-use super::lines::{Members, first_objects, lines, not_this_format, object};
+use super::lines::{Line, Members, first_objects, lines, not_this_format, object};
 use super::print::{Printed, compact, list};
-use super::{Found, Source, Transcript, TranscriptError, tools_of};
+use super::{Conversation, Found, Source, Transcript, TranscriptError, tools_of};
 use crate::json::{self, Kind, Object, Raw};
 use crate::wire::Wire;
 
@@ -62,6 +62,16 @@ fn found(text: &str) -> Result<(Vec<Draft>, Vec<TranscriptError>), TranscriptErr
         return Err(failed.into_iter().next().unwrap_or_else(|| not_this_format(problem)));
     }
     Ok((drafts, failed))
+}
+
+/// The conversation of one line.
+pub(super) fn conversation_in(
+    line: Line<'_>,
+    members: &Object<'_>,
+    failed: &mut Vec<TranscriptError>,
+) -> Result<Conversation, TranscriptError> {
+    let place = Place { line: line.number, byte: line.byte };
+    Ok(conversation(place, members)?.finish(Wire::OpenaiChat, failed))
 }
 
 /// Where a conversation stands: its line, or its place in the list.

@@ -1,16 +1,19 @@
 //! Runs and what belongs to them, leases, aliases, keys.
 
 use scrollback_core::Time;
+use uuid::Uuid;
 
 use super::{Bench, NOON, Outcome, ensure, kind, same, suite, user};
 use crate::engine::commit::Leased;
 use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
-use crate::id::new_evaluation;
+use crate::id::{ConversationId, new_evaluation};
 use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Span, Step};
 
 suite![
     runs_steps_spans_and_events_are_written_with_the_entries,
+    large_values_come_back_and_go_when_nothing_names_them,
+    evaluations_follow_what_is_appended,
     a_lease_keeps_others_out_until_it_ends,
     aliases_and_keys_are_found_again,
 ];
@@ -106,6 +109,52 @@ async fn runs_steps_spans_and_events_are_written_with_the_entries(bench: Bench) 
     Ok(())
 }
 
+async fn large_values_come_back_and_go_when_nothing_names_them(bench: Bench) -> Outcome {
+    let (store, name) = (bench.store(), format!("run{}", new_evaluation().simple()));
+    let long = |letter: &str| Some(letter.repeat(5_000));
+    let first = Run { input: long("a"), output: Some("blob:no such".into()), ..run(&bench, &name) };
+    let made = Step { input: long("b"), ..step(&name, "k", "running") };
+    store.write(&bench.tenant, NOON, |tx| _ = tx.run(first.clone()).step(made.clone())).await?;
+    same!(store.runs(&bench.tenant, &name, 1).await?, [first.clone()]);
+    same!(store.steps(&bench.tenant, &name).await?, [made.clone()]);
+    let (second, done) = (Run { input: long("c"), ..first }, Step { input: None, output: long("a"), ..made });
+    store.write(&bench.tenant, NOON, |tx| _ = tx.run(second.clone()).step(done.clone())).await?;
+    same!(store.runs(&bench.tenant, &name, 1).await?, [second]);
+    same!(store.steps(&bench.tenant, &name).await?, [done]);
+    Ok(())
+}
+
+fn begun(id: Uuid, conversation: &ConversationId) -> Evaluation {
+    Evaluation {
+        id,
+        conversation: conversation.clone(),
+        first_position: None,
+        last_position: None,
+        count: 0,
+        status: "running".into(),
+        prompt_identity: None,
+        lease: None,
+        started_at: NOON,
+        ended_at: None,
+    }
+}
+
+async fn evaluations_follow_what_is_appended(bench: Bench) -> Outcome {
+    let (store, id, evaluation) = (bench.store(), bench.begin().await?, new_evaluation());
+    let begun = begun(evaluation, &id);
+    store.write(&bench.tenant, NOON, |tx| _ = tx.evaluation(begun.clone())).await?;
+    for sequence in [0, 2] {
+        let said = NewEntry::continued([user("a"), user("b")], evaluation, sequence, NOON);
+        store.append(&bench.tenant, NOON, &id, Expected::Any, said).await?;
+    }
+    let ended = Evaluation { status: "done".into(), ended_at: Some(NOON), ..begun };
+    store.write(&bench.tenant, NOON, |tx| _ = tx.evaluation(ended)).await?;
+    let found = store.evaluation(&bench.tenant, evaluation).await?;
+    let told = found.map(|found| (found.first_position, found.last_position, found.count, found.status));
+    same!(told, Some((Some(0), Some(3), 4, "done".to_string())));
+    Ok(())
+}
+
 async fn a_lease_keeps_others_out_until_it_ends(bench: Bench) -> Outcome {
     let name = format!("run{}", new_evaluation().simple());
     let store = bench.store();
@@ -113,18 +162,7 @@ async fn a_lease_keeps_others_out_until_it_ends(bench: Bench) -> Outcome {
     store
         .write(&bench.tenant, NOON, |tx| {
             tx.run(run(&bench, &name));
-            tx.evaluation(Evaluation {
-                id: evaluation,
-                conversation: id.clone(),
-                first_position: None,
-                last_position: None,
-                count: 0,
-                status: "running".into(),
-                prompt_identity: None,
-                lease: None,
-                started_at: NOON,
-                ended_at: None,
-            });
+            tx.evaluation(begun(evaluation, &id));
         })
         .await?;
     for what in [Leased::Run(name.clone()), Leased::Evaluation(evaluation)] {

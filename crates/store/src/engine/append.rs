@@ -5,16 +5,19 @@ use scrollback_core::{
     next_prefix,
 };
 
+use super::check::{self, message};
 use super::lineage::{self, Lineage};
-use super::{calls, check, read};
+use super::{calls, read};
 use crate::body;
 use crate::conversation::{Conversation, NewConversation, Status};
 use crate::entry::{Appended, Expected, NewEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::Tenant;
 use crate::rows::{DECISION, EntryRow, MESSAGE, Rows, SummaryRow};
+use crate::run::Evaluation;
 use crate::tx::Target;
 use crate::words::index_words;
+use uuid::Uuid;
 
 /// Begins a conversation.
 pub(crate) async fn create<R: Rows>(
@@ -107,7 +110,8 @@ pub(crate) async fn append<R: Rows>(
     for entry in slots.iter().filter_map(message) {
         check::storable(entry)?;
     }
-    let mut conversation = target(rows, tenant, at, to).await?;
+    let before = target(rows, tenant, at, to).await?;
+    let mut conversation = before.clone();
     let lineage = Lineage::of(rows, &conversation).await?;
     if let Some(repeat) = repeated(rows, tenant, &conversation, &lineage, &slots).await? {
         return Ok(repeat);
@@ -128,7 +132,8 @@ pub(crate) async fn append<R: Rows>(
     for (position, slot) in (first..).zip(&slots) {
         derive(rows, &conversation, &lineage, position, slot).await?;
     }
-    rows.put(&conversation).await?;
+    note_evaluations(rows, first, &slots).await?;
+    rows.change(&before, &conversation).await?;
     Ok(Appended {
         first,
         last: conversation.head - 1,
@@ -137,11 +142,25 @@ pub(crate) async fn append<R: Rows>(
     })
 }
 
-fn message(slot: &Slot) -> Option<&Entry> {
-    match slot {
-        Slot::Message(entry) => Some(entry),
-        _ => None,
+/// Moves the evaluations that are known forward to what was appended of them.
+async fn note_evaluations<R: Rows>(rows: &mut R, first: u64, slots: &[Slot]) -> Result<(), StoreError> {
+    let mut said: Vec<(Uuid, u64, u64, u64)> = Vec::new();
+    for (position, entry) in (first..).zip(slots).filter_map(|(at, slot)| Some((at, message(slot)?))) {
+        match said.iter_mut().find(|(id, ..)| *id == entry.evaluation_id) {
+            Some((_, _, last, count)) => (*last, *count) = (position, *count + 1),
+            None => said.push((entry.evaluation_id, position, position, 1)),
+        }
     }
+    for (id, first, last, count) in said {
+        let Some(mut known) = rows.get::<Evaluation>(vec![id.as_bytes().as_slice().into()]).await? else {
+            continue;
+        };
+        known.first_position.get_or_insert(first);
+        known.last_position = Some(last);
+        known.count += count;
+        rows.put(&known).await?;
+    }
+    Ok(())
 }
 
 /// Where the same block stands already, if it was appended before: its answer was lost, and is given again.

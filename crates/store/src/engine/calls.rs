@@ -1,7 +1,7 @@
 //! The table of calls: which tool calls were made, and which entry answered each. Derived from the entries, by the rule by
 //! which core pairs them: a result belongs to the nearest call before it that claimed its id.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use scrollback_core::{Entry, Role, Slot};
 
@@ -63,57 +63,67 @@ pub(crate) async fn note<R: Rows>(
     Ok(())
 }
 
-/// The rows a conversation should have: its own calls, and the calls of its ancestors that it answered.
-pub(crate) fn derive(conversation: &ConversationId, own_from: u64, slots: &[(u64, Slot)]) -> Vec<CallRow> {
-    let mut calls: Vec<CallRow> = Vec::new();
-    let mut latest: HashMap<String, usize> = HashMap::new();
-    for (position, slot) in slots {
-        let Slot::Message(entry) = slot else { continue };
-        if entry.role == Role::Assistant {
-            for call_id in claimed(entry) {
-                latest.insert(call_id.clone(), calls.len());
-                let conversation = conversation.clone();
-                calls.push(CallRow { conversation, call_id, position: *position, result_position: None });
-            }
-        }
-        let answered = entry.tool_call_id().and_then(|id| calls.get_mut(*latest.get(&id)?));
-        if let Some(call) = answered.filter(|call| call.result_position.is_none()) {
-            call.result_position = Some(*position);
-        }
-    }
-    let own = |call: &CallRow| {
-        call.position >= own_from || call.result_position.is_some_and(|position| position >= own_from)
-    };
-    calls.retain(own);
-    calls.sort_by(|a, b| (&a.call_id, a.position).cmp(&(&b.call_id, b.position)));
-    calls
+/// The calls and results of a record, noted place by place: what the table should say.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    calls: Vec<(String, u64, Option<u64>)>,
+    latest: HashMap<String, usize>,
+    erased: HashSet<u64>,
 }
 
-/// The rows a conversation should have, given those it has: a result that was erased still counts as given.
-pub(crate) fn wanted(
-    conversation: &ConversationId,
-    own_from: u64,
-    slots: &[(u64, Slot)],
-    stored: &[CallRow],
-) -> Vec<CallRow> {
-    let is_erased = |at: u64| {
-        let place = slots.binary_search_by_key(&at, |(position, _)| *position);
-        place.ok().and_then(|place| slots.get(place)).is_some_and(|(_, slot)| matches!(slot, Slot::Erased(_)))
-    };
-    let given: HashMap<(&str, u64), u64> = stored
-        .iter()
-        .filter_map(|call| {
-            let at = call.result_position.filter(|at| is_erased(*at))?;
-            Some(((call.call_id.as_str(), call.position), at))
-        })
-        .collect();
-    let mut calls = derive(conversation, own_from, slots);
-    for call in &mut calls {
-        if let Some(at) = given.get(&(call.call_id.as_str(), call.position)) {
-            call.result_position = Some(*at);
+impl Ledger {
+    /// Notes what a place says. Places come in order.
+    pub(crate) fn note(&mut self, position: u64, slot: &Slot) {
+        let entry = match slot {
+            Slot::Message(entry) => entry,
+            Slot::Erased(_) => {
+                self.erased.insert(position);
+                return;
+            }
+            Slot::Decision(..) => return,
+        };
+        if entry.role == Role::Assistant {
+            for call_id in claimed(entry) {
+                self.latest.insert(call_id.clone(), self.calls.len());
+                self.calls.push((call_id, position, None));
+            }
+        }
+        let answered = entry.tool_call_id().and_then(|id| self.calls.get_mut(*self.latest.get(&id)?));
+        if let Some((_, _, result)) = answered.filter(|(_, _, result)| result.is_none()) {
+            *result = Some(position);
         }
     }
-    calls
+
+    /// The rows a conversation should have: its own calls, and the calls of its ancestors that it answered. Given those it
+    /// has, because a result that was erased still counts as given.
+    pub(crate) fn rows(
+        self,
+        conversation: &ConversationId,
+        own_from: u64,
+        stored: &[CallRow],
+    ) -> Vec<CallRow> {
+        let given: HashMap<(&str, u64), u64> = stored
+            .iter()
+            .filter_map(|call| {
+                let at = call.result_position.filter(|at| self.erased.contains(at))?;
+                Some(((call.call_id.as_str(), call.position), at))
+            })
+            .collect();
+        let own = |position: u64, result: Option<u64>| {
+            position >= own_from || result.is_some_and(|position| position >= own_from)
+        };
+        let mut calls: Vec<CallRow> = self
+            .calls
+            .into_iter()
+            .filter(|(_, position, result)| own(*position, *result))
+            .map(|(call_id, position, result)| {
+                let result_position = given.get(&(call_id.as_str(), position)).copied().or(result);
+                CallRow { conversation: conversation.clone(), call_id, position, result_position }
+            })
+            .collect();
+        calls.sort_by(|a, b| (&a.call_id, a.position).cmp(&(&b.call_id, b.position)));
+        calls
+    }
 }
 
 /// Writes the rows of a conversation anew, where they are not what they should be; how many that were.
@@ -125,7 +135,11 @@ pub(crate) async fn rebuild<R: Rows>(
 ) -> Result<u64, StoreError> {
     let scan = Scan::new().equal("conversation_id", id.as_str()).ascending(&["call_id", "position"]);
     let stored = rows.scan::<CallRow>(scan).await?;
-    let wanted = wanted(id, own_from, slots, &stored);
+    let mut ledger = Ledger::default();
+    for (position, slot) in slots {
+        ledger.note(*position, slot);
+    }
+    let wanted = ledger.rows(id, own_from, &stored);
     if wanted == stored {
         return Ok(0);
     }

@@ -50,6 +50,13 @@ fn nul(value: Raw<'_>, path: String) -> Option<String> {
     }
 }
 
+pub(crate) fn message(slot: &Slot) -> Option<&Entry> {
+    match slot {
+        Slot::Message(entry) => Some(entry),
+        _ => None,
+    }
+}
+
 /// Checks that a block of entries may follow: sequences without gaps, decisions about what is there.
 pub(crate) async fn follows<R: Rows>(
     rows: &mut R,
@@ -81,6 +88,10 @@ pub(crate) async fn follows<R: Rows>(
         return Ok(Some(record));
     }
     let mut next: HashMap<Uuid, u64> = HashMap::new();
+    // Whoever appends has seen that the first message is no repeat; without number 0 its evaluation has no others.
+    if let Some(first) = slots.iter().find_map(message).filter(|first| first.sequence == 0) {
+        next.insert(first.evaluation_id, 0);
+    }
     for (position, slot) in (head..).zip(slots) {
         match slot {
             Slot::Message(entry) => {

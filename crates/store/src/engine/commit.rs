@@ -2,13 +2,14 @@
 
 use scrollback_core::Time;
 
-use super::append;
+use super::{append, large};
 use crate::body;
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{Rows, SentRow};
 use crate::run::{Evaluation, Lease, Run, Sent};
+use crate::table::Table;
 use crate::tx::{Committed, Op, Tx};
 
 /// Writes all of a commit. The caller's transaction makes it all or nothing.
@@ -35,7 +36,13 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 locked(rows, &tenant, &evaluation.conversation).await?;
                 let before: Option<Evaluation> =
                     rows.get(vec![evaluation.id.as_bytes().as_slice().into()]).await?;
-                evaluation.lease = before.and_then(|before| before.lease).or(evaluation.lease);
+                if let Some(before) = before {
+                    // Who holds it and what was appended is known better here.
+                    evaluation.first_position = before.first_position.or(evaluation.first_position);
+                    evaluation.last_position = before.last_position.max(evaluation.last_position);
+                    evaluation.count = before.count.max(evaluation.count);
+                    evaluation.lease = before.lease.or(evaluation.lease);
+                }
                 rows.put(&evaluation).await?;
             }
             Op::Run(mut run) => {
@@ -44,19 +51,26 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 if let Some(before) = &before {
                     own(&tenant, &before.tenant)?;
                 }
-                run.lease = before.and_then(|before| before.lease).or(run.lease.take());
+                run.lease = before.as_ref().and_then(|before| before.lease.clone()).or(run.lease.take());
+                large::put_away(rows, &tenant, run.as_mut(), before).await?;
                 rows.put(run.as_ref()).await?;
             }
-            Op::Step(step) => {
+            Op::Step(mut step) => {
                 own_run(rows, &tenant, &step.run).await?;
+                let before = rows.get(step.key()).await?;
+                large::put_away(rows, &tenant, step.as_mut(), before).await?;
                 rows.put(step.as_ref()).await?;
             }
-            Op::Span(span) => {
+            Op::Span(mut span) => {
                 own_run(rows, &tenant, &span.run).await?;
+                let before = rows.get(span.key()).await?;
+                large::put_away(rows, &tenant, &mut span, before).await?;
                 rows.put(&span).await?;
             }
-            Op::Event(event) => {
+            Op::Event(mut event) => {
                 own_run(rows, &tenant, &event.run).await?;
+                let before = rows.get(event.key()).await?;
+                large::put_away(rows, &tenant, &mut event, before).await?;
                 rows.put(&event).await?;
             }
             Op::Sent(sent) => put_sent(rows, &tenant, *sent).await?,

@@ -61,9 +61,41 @@ async fn as_it_was<R: Rows>(
     let said = lineage.newest(rows, 1, |scan| scan.present("prefix_hash")).await?;
     let prefix = said.first().and_then(|row| row.prefix.as_deref()?.try_into().ok());
     let spoke = spoke_last(rows, &lineage).await?;
+    let turns = turns_below(rows, parent, &lineage, at, !said.is_empty()).await?;
+    Ok(Conversation {
+        head: at,
+        head_link,
+        head_prefix: prefix.unwrap_or(PREFIX_START),
+        last_role: spoke.as_ref().map(|(role, _)| *role),
+        last_said_at: spoke.map(|(_, when)| when),
+        turns: turns.0,
+        uncovered_turns: turns.1,
+        ..fork
+    })
+}
+
+/// The turns below a place of a conversation, and those of them that no summary stands for. Counted from the end where the
+/// same summary was in force: forks are made there, and a long record is not counted through.
+async fn turns_below<R: Rows>(
+    rows: &mut R,
+    parent: &Conversation,
+    lineage: &Lineage,
+    at: u64,
+    spoken: bool,
+) -> Result<(u64, u64), StoreError> {
+    let whole = Lineage::of(rows, parent).await?;
+    let summary = lineage.summary(rows).await?;
+    let same = whole.summary(rows).await?.map(|row| row.position) == summary.as_ref().map(|row| row.position);
+    if parent.turns > 1 && same && at > parent.head / 2 {
+        let above = |scan: Scan| scan.is("role", "user").from("position", at);
+        let later = whole.count(rows, above).await?;
+        if later < parent.turns && later <= parent.uncovered_turns {
+            return Ok((parent.turns - later, parent.uncovered_turns - later));
+        }
+    }
     let users = lineage.count(rows, |scan| scan.is("role", "user")).await?;
-    let turns = if users == 0 && !said.is_empty() { 1 } else { users };
-    let covered = match lineage.summary(rows).await? {
+    let turns = if users == 0 && spoken { 1 } else { users };
+    let covered = match summary {
         Some(summary) => {
             let of_summary = |scan: Scan| {
                 let from = scan.is("role", "user").from("position", summary.covers_from);
@@ -73,16 +105,7 @@ async fn as_it_was<R: Rows>(
         }
         None => 0,
     };
-    Ok(Conversation {
-        head: at,
-        head_link,
-        head_prefix: prefix.unwrap_or(PREFIX_START),
-        last_role: spoke.as_ref().map(|(role, _)| *role),
-        last_said_at: spoke.map(|(_, when)| when),
-        turns,
-        uncovered_turns: turns.saturating_sub(covered),
-        ..fork
-    })
+    Ok((turns, turns.saturating_sub(covered)))
 }
 
 /// The last user or assistant entry.

@@ -4,7 +4,7 @@ use scrollback_core::{Record, Time};
 use uuid::Uuid;
 
 use super::lineage::{self, Lineage};
-use super::read;
+use super::{large, read};
 use crate::body;
 use crate::conversation::Conversation;
 use crate::entry::Placed;
@@ -129,18 +129,21 @@ pub(crate) async fn runs<R: Rows>(
     limit: usize,
 ) -> Result<Vec<Run>, StoreError> {
     if let Some(run) = rows.get::<Run>(vec![prefix.into()]).await?.filter(|run| run.tenant == *tenant) {
-        return Ok(vec![run]);
+        let mut found = vec![run];
+        large::put_back(rows, tenant, &mut found).await?;
+        return Ok(found);
     }
     let read = if prefix.is_empty() { limit } else { MAX_RUNS };
     let scan = Scan::new().equal("tenant", tenant.as_str()).descending(&["started_at", "id"]).limit(read);
     let mut runs = rows.scan::<Run>(scan).await?;
     runs.retain(|run| run.id.starts_with(prefix));
     runs.truncate(limit);
+    large::put_back(rows, tenant, &mut runs).await?;
     Ok(runs)
 }
 
 /// The rows of a run: steps, spans, or events from a number on.
-pub(crate) async fn of_run<R: Rows, T: Table>(
+pub(crate) async fn of_run<R: Rows, T: Table + large::Values>(
     rows: &mut R,
     tenant: &Tenant,
     run: &str,
@@ -155,7 +158,9 @@ pub(crate) async fn of_run<R: Rows, T: Table>(
     if from > 0 {
         scan = scan.from("sequence", from);
     }
-    rows.scan(scan).await
+    let mut found = rows.scan(scan).await?;
+    large::put_back(rows, tenant, &mut found).await?;
+    Ok(found)
 }
 
 pub(crate) async fn sent<R: Rows>(

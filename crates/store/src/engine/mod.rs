@@ -8,6 +8,7 @@ pub(crate) mod commit;
 pub(crate) mod copy;
 pub(crate) mod erase;
 pub(crate) mod fork;
+pub(crate) mod large;
 pub(crate) mod lineage;
 pub(crate) mod list;
 pub(crate) mod read;

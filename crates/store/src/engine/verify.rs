@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use scrollback_core::{Link, PREFIX_START, Slot, body_hash, first_link, link_over, next_prefix};
 
 use super::append::summary_row;
-use super::calls;
+use super::calls::{self, Ledger};
 use super::lineage::{self, Lineage};
 use crate::body;
 use crate::conversation::Conversation;
@@ -13,6 +13,12 @@ use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{Blob, CallRow, EntryRow, Rows, SummaryRow, TOMBSTONE};
 use crate::table::Scan;
+
+/// Entries read at a time, so that a conversation of any length takes the same memory.
+const PAGE: usize = 4096;
+/// Most threads that read them, and entries below which one is quicker.
+const THREADS: usize = 8;
+const WORTH_SHARING: usize = 256;
 
 /// Something that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,18 +94,61 @@ pub(crate) async fn verify<R: Rows>(
     let own_from = conversation.fork_position.filter(|_| conversation.parent.is_some()).unwrap_or(0);
     let mut check = Check::new(&conversation, own_from, &inherited(rows, &lineage, own_from).await?);
 
+    if own_from > 0 {
+        let mut at = 0;
+        while at < own_from {
+            let below = own_from.min(at + PAGE as u64);
+            for placed in super::read::range(rows, tenant, &lineage, at, below).await? {
+                check.ledger.note(placed.position, &placed.slot);
+            }
+            at = below;
+        }
+    }
     // Everything of the conversation, also what lies beyond its head.
-    let scan = Scan::new().equal("conversation_id", id.as_str()).ascending(&["position"]);
-    let own = rows.scan::<EntryRow>(scan).await?;
-    check.blobs(rows, &own).await?;
-    for row in &own {
-        check.row(row);
+    let mut from = 0;
+    loop {
+        let own = Scan::new().equal("conversation_id", id.as_str()).from("position", from);
+        let page = rows.scan::<EntryRow>(own.ascending(&["position"]).limit(PAGE)).await?;
+        let Some(last) = page.last() else { break };
+        from = last.position + 1;
+        let blobs = check.blobs(rows, &page).await?;
+        for (row, told) in page.iter().zip(read_all(&page, &blobs)) {
+            check.row(row, told);
+        }
+        check.sequences(rows, &lineage, &page).await?;
     }
     check.end();
-    check.sequences(rows, &lineage, &own).await?;
-    check.calls(rows, &lineage, own_from).await?;
+    check.calls(rows, own_from).await?;
     check.summaries(rows).await?;
     Ok(check.verified)
+}
+
+/// What an entry says, and the hash of that; in words, why it cannot be told.
+type Told = Result<(Slot, Link), String>;
+
+/// Reads entries, on as many threads as there are cores: this is what verifying takes its time for.
+fn read_all(page: &[EntryRow], blobs: &HashMap<Link, Vec<u8>>) -> Vec<Told> {
+    let tell = |row: &EntryRow| {
+        let slot = body::read(row, blobs)?;
+        let hash = body_hash(row.position, &slot);
+        Ok((slot, hash))
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+    if page.len() < WORTH_SHARING || threads < 2 {
+        return page.iter().map(tell).collect();
+    }
+    std::thread::scope(|scope| {
+        let parts = page.chunks(page.len().div_ceil(threads));
+        let readers: Vec<_> =
+            parts.map(|part| scope.spawn(move || part.iter().map(tell).collect::<Vec<Told>>())).collect();
+        let lost = |part: &[EntryRow]| part.iter().map(|_| Err("a thread was lost".into())).collect();
+        let parts = page.chunks(page.len().div_ceil(threads));
+        readers
+            .into_iter()
+            .zip(parts)
+            .flat_map(|(reader, part)| reader.join().unwrap_or_else(|_| lost(part)))
+            .collect()
+    })
 }
 
 /// The links and the prefix before a fork's own entries.
@@ -127,8 +176,10 @@ struct Check<'c> {
     /// The link before the next entry, as it is written down.
     link: Option<Link>,
     prefix: Link,
-    blobs: HashMap<Link, Vec<u8>>,
-    slots: Vec<(u64, Slot)>,
+    /// The next number of each evaluation that was met.
+    sequences: HashMap<Vec<u8>, u64>,
+    ledger: Ledger,
+    summaries: Vec<SummaryRow>,
 }
 
 impl<'c> Check<'c> {
@@ -139,8 +190,9 @@ impl<'c> Check<'c> {
             next: own_from,
             link: *link,
             prefix: *prefix,
-            blobs: HashMap::new(),
-            slots: Vec::new(),
+            sequences: HashMap::new(),
+            ledger: Ledger::default(),
+            summaries: Vec::new(),
         }
     }
 
@@ -150,10 +202,15 @@ impl<'c> Check<'c> {
     }
 
     /// Looks at every blob the entries refer to.
-    async fn blobs<R: Rows>(&mut self, rows: &mut R, own: &[EntryRow]) -> Result<(), StoreError> {
-        for row in own {
+    async fn blobs<R: Rows>(
+        &mut self,
+        rows: &mut R,
+        page: &[EntryRow],
+    ) -> Result<HashMap<Link, Vec<u8>>, StoreError> {
+        let mut blobs = HashMap::new();
+        for row in page {
             for hash in body::references(&row.body) {
-                if self.blobs.contains_key(&hash) {
+                if blobs.contains_key(&hash) {
                     continue;
                 }
                 let key = vec![self.conversation.tenant.as_str().into(), (&hash).into()];
@@ -165,7 +222,7 @@ impl<'c> Check<'c> {
                     ),
                     Some(blob) => match body::unpack(&blob) {
                         Ok(bytes) => {
-                            self.blobs.insert(hash, bytes);
+                            blobs.insert(hash, bytes);
                         }
                         Err(error) => {
                             self.problem(Some(row.position), ProblemKind::BlobChanged, error.to_string());
@@ -174,11 +231,11 @@ impl<'c> Check<'c> {
                 }
             }
         }
-        Ok(())
+        Ok(blobs)
     }
 
     /// One entry: its place, its body, both chains.
-    fn row(&mut self, row: &EntryRow) {
+    fn row(&mut self, row: &EntryRow, told: Told) {
         if row.position > self.next {
             let (first, last) = (self.next, row.position - 1);
             self.problem(
@@ -197,7 +254,7 @@ impl<'c> Check<'c> {
             self.verified.entries += 1;
             self.verified.erased += u64::from(row.kind == TOMBSTONE);
         }
-        let Some((hash, slot)) = self.body(row) else {
+        let Some((hash, slot)) = self.body(row, told) else {
             // What follows cannot be judged by what cannot be read.
             self.link = row.link.as_slice().try_into().ok();
             self.prefix =
@@ -205,13 +262,16 @@ impl<'c> Check<'c> {
             return;
         };
         self.chains(row, &slot, &hash);
-        self.slots.push((row.position, slot));
+        self.ledger.note(row.position, &slot);
+        if let Slot::Decision(decision, at) = &slot {
+            self.summaries.extend(summary_row(self.conversation, row.position, decision, *at));
+        }
     }
 
-    fn body(&mut self, row: &EntryRow) -> Option<(Link, Slot)> {
+    fn body(&mut self, row: &EntryRow, told: Told) -> Option<(Link, Slot)> {
         let position = Some(row.position);
-        let slot = match body::read(row, &self.blobs) {
-            Ok(slot) => slot,
+        let (slot, said) = match told {
+            Ok(told) => told,
             Err(why) => {
                 let told = self.verified.problems.iter().any(|problem| problem.position == position);
                 if !told {
@@ -228,7 +288,7 @@ impl<'c> Check<'c> {
             self.problem(position, ProblemKind::BodyChanged, "the hash of the entry is none");
             return None;
         };
-        if row.kind != TOMBSTONE && body_hash(row.position, &slot) != written {
+        if row.kind != TOMBSTONE && said != written {
             self.problem(position, ProblemKind::BodyChanged, "the entry is not what its hash was made of");
         }
         Some((written, slot))
@@ -295,21 +355,15 @@ impl<'c> Check<'c> {
         lineage: &Lineage,
         own: &[EntryRow],
     ) -> Result<(), StoreError> {
-        let mut next: HashMap<Vec<u8>, u64> = HashMap::new();
         let ancestors = lineage.ancestors();
         for row in own {
             let (Some(evaluation), Some(found)) = (&row.evaluation, row.sequence) else { continue };
-            if !next.contains_key(evaluation) {
-                let start = if ancestors.segments.is_empty() {
-                    0
-                } else {
-                    ancestors.next_sequence(rows, evaluation).await?
-                };
-                next.insert(evaluation.clone(), start);
-            }
-            let expected = next.entry(evaluation.clone()).or_default();
-            let wanted = *expected;
-            *expected = found + 1;
+            let wanted = match self.sequences.get(evaluation) {
+                Some(next) => *next,
+                None if ancestors.segments.is_empty() => 0,
+                None => ancestors.next_sequence(rows, evaluation).await?,
+            };
+            self.sequences.insert(evaluation.clone(), found + 1);
             if found != wanted {
                 let detail = format!("number {found} of its evaluation where {wanted} should be");
                 self.problem(Some(row.position), ProblemKind::SequenceGap, detail);
@@ -319,27 +373,20 @@ impl<'c> Check<'c> {
     }
 
     /// The table of calls says what the entries say.
-    async fn calls<R: Rows>(
-        &mut self,
-        rows: &mut R,
-        lineage: &Lineage,
-        own_from: u64,
-    ) -> Result<(), StoreError> {
+    async fn calls<R: Rows>(&mut self, rows: &mut R, own_from: u64) -> Result<(), StoreError> {
         if !self.verified.problems.is_empty() {
             return Ok(());
         }
-        let mut slots = Vec::new();
-        if own_from > 0 {
-            let before = super::read::range(rows, &self.conversation.tenant, lineage, 0, own_from).await?;
-            slots.extend(before.into_iter().map(|placed| (placed.position, placed.slot)));
-        }
-        slots.append(&mut self.slots.clone());
         let scan = Scan::new().equal("conversation_id", self.conversation.id.as_str());
         let stored = rows.scan::<CallRow>(scan.ascending(&["call_id", "position"])).await?;
-        let wanted = calls::wanted(&self.conversation.id, own_from, &slots, &stored);
+        let ledger = std::mem::take(&mut self.ledger);
+        let wanted = ledger.rows(&self.conversation.id, own_from, &stored);
         let only = |these: &[CallRow], others: &[CallRow]| -> BTreeSet<u64> {
             these.iter().filter(|call| !others.contains(call)).map(|call| call.position).collect()
         };
+        if wanted == stored {
+            return Ok(());
+        }
         for position in &only(&wanted, &stored) | &only(&stored, &wanted) {
             self.problem(Some(position), ProblemKind::IndexStale, "the table of calls says something else");
         }
@@ -348,14 +395,7 @@ impl<'c> Check<'c> {
 
     /// The table of summaries says what the entries say.
     async fn summaries<R: Rows>(&mut self, rows: &mut R) -> Result<(), StoreError> {
-        let derived: Vec<SummaryRow> = self
-            .slots
-            .iter()
-            .filter_map(|(position, slot)| match slot {
-                Slot::Decision(decision, at) => summary_row(self.conversation, *position, decision, *at),
-                _ => None,
-            })
-            .collect();
+        let derived = std::mem::take(&mut self.summaries);
         let scan =
             Scan::new().equal("conversation_id", self.conversation.id.as_str()).ascending(&["position"]);
         let stored = rows.scan::<SummaryRow>(scan).await?;

@@ -20,6 +20,32 @@ pub(crate) trait Sql: Send {
     /// What makes a select keep others from writing the rows it finds.
     const LOCKING: &'static str;
 
+    /// The columns of a table as this database keeps them, and how many of the first identify a row.
+    fn kept<T: Table>() -> (&'static [&'static str], usize) {
+        (T::COLUMNS, T::KEY)
+    }
+
+    /// Rows, or keys of rows, as this database keeps them.
+    fn pack<T: Table>(
+        &mut self,
+        rows: Vec<Vec<Value>>,
+    ) -> impl Future<Output = Result<Vec<Vec<Value>>, StoreError>> + Send {
+        async move { Ok(rows) }
+    }
+
+    /// Rows as the engine knows them.
+    fn unpack<T: Table>(
+        &mut self,
+        rows: Vec<Vec<Value>>,
+    ) -> impl Future<Output = Result<Vec<Vec<Value>>, StoreError>> + Send {
+        async move { Ok(rows) }
+    }
+
+    /// A scan over the columns as this database keeps them.
+    fn narrow<T: Table>(&mut self, scan: Scan) -> impl Future<Output = Result<Scan, StoreError>> + Send {
+        async move { Ok(scan) }
+    }
+
     /// Runs a statement; how many rows it changed. Parameters are `$1`, `$2`, …
     fn run(&mut self, sql: &str, values: Vec<Value>) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
@@ -64,20 +90,32 @@ fn marks(count: usize) -> String {
     (1..=count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 
-fn key_demand<T: Table>() -> String {
+fn key_demand<S: Sql, T: Table>() -> String {
+    let (columns, key) = S::kept::<T>();
     let equal = |(number, column): (usize, &&str)| format!("\"{column}\" = ${}", number + 1);
-    T::COLUMNS.iter().take(T::KEY).enumerate().map(equal).collect::<Vec<_>>().join(" and ")
+    columns.iter().take(key).enumerate().map(equal).collect::<Vec<_>>().join(" and ")
 }
 
-fn insert<T: Table>() -> String {
-    format!("insert into {} ({}) values ({})", T::NAME, list(T::COLUMNS), marks(T::COLUMNS.len()))
+fn select<S: Sql, T: Table>() -> String {
+    format!("select {} from {}", list(S::kept::<T>().0), T::NAME)
 }
 
-fn upsert<T: Table>() -> String {
-    let (key, rest) = T::COLUMNS.split_at(T::KEY);
+fn insert<S: Sql, T: Table>() -> String {
+    let columns = S::kept::<T>().0;
+    format!("insert into {} ({}) values ({})", T::NAME, list(columns), marks(columns.len()))
+}
+
+fn upsert<S: Sql, T: Table>() -> String {
+    let (columns, key) = S::kept::<T>();
+    let (key, rest) = columns.split_at(key);
     let set = |column: &&str| format!("\"{column}\" = excluded.\"{column}\"");
     let set = rest.iter().map(set).collect::<Vec<_>>().join(", ");
-    format!("{} on conflict ({}) do update set {set}", insert::<T>(), list(key))
+    format!("{} on conflict ({}) do update set {set}", insert::<S, T>(), list(key))
+}
+
+/// The only one of several rows.
+fn one(mut rows: Vec<Vec<Value>>) -> Vec<Value> {
+    rows.pop().unwrap_or_default()
 }
 
 /// The conditions of a scan as SQL, and the values they bind.
@@ -92,6 +130,7 @@ fn conditions(scan: &Scan) -> (String, Vec<Value>) {
         parts.push(match demand {
             Demand::Equal(column, value) => format!("\"{column}\" = {}", bind(value)),
             Demand::Is(column, word) => format!("\"{column}\" = '{word}'"),
+            Demand::IsNumber(column, number) => format!("\"{column}\" = {number}"),
             Demand::Below(column, value) => format!("\"{column}\" < {}", bind(value)),
             Demand::From(column, value) => format!("\"{column}\" >= {}", bind(value)),
             Demand::Absent(column) => format!("\"{column}\" is null"),
@@ -109,27 +148,49 @@ fn conditions(scan: &Scan) -> (String, Vec<Value>) {
 
 impl<S: Sql> Rows for S {
     async fn get<T: Table>(&mut self, key: Vec<Value>) -> Result<Option<T>, StoreError> {
-        let sql = format!("select {} from {} where {}", list(T::COLUMNS), T::NAME, key_demand::<T>());
-        let found = self.ask(&sql, key).await?.pop();
+        let sql = format!("{} where {}", select::<S, T>(), key_demand::<S, T>());
+        let key = one(self.pack::<T>(vec![key]).await?);
+        let found = self.ask(&sql, key).await?;
+        let found = self.unpack::<T>(found).await?.pop();
         found.map(|cells| T::read(Cells::new(T::NAME, cells))).transpose()
     }
 
     async fn put<T: Table + Sync>(&mut self, row: &T) -> Result<(), StoreError> {
-        self.run(&upsert::<T>(), row.cells()).await.map(|_| ())
+        let cells = one(self.pack::<T>(vec![row.cells()]).await?);
+        self.run(&upsert::<S, T>(), cells).await.map(|_| ())
+    }
+
+    async fn change<T: Table + Sync>(&mut self, before: &T, after: &T) -> Result<(), StoreError> {
+        let (before, after) = (before.cells(), after.cells());
+        let (mut set, mut values) = (Vec::new(), after.iter().take(T::KEY).cloned().collect::<Vec<_>>());
+        for ((column, old), new) in T::COLUMNS.iter().zip(&before).zip(after).skip(T::KEY) {
+            if *old != new {
+                values.push(new);
+                set.push(format!("\"{column}\" = ${}", values.len()));
+            }
+        }
+        if set.is_empty() {
+            return Ok(());
+        }
+        let sql = format!("update {} set {} where {}", T::NAME, set.join(", "), key_demand::<S, T>());
+        self.run(&sql, values).await.map(|_| ())
     }
 
     async fn add<T: Table + Sync>(&mut self, rows: &[T]) -> Result<(), StoreError> {
-        self.run_each(&insert::<T>(), rows.iter().map(Table::cells).collect()).await
+        let rows = self.pack::<T>(rows.iter().map(Table::cells).collect()).await?;
+        self.run_each(&insert::<S, T>(), rows).await
     }
 
     async fn remove<T: Table>(&mut self, key: Vec<Value>) -> Result<(), StoreError> {
-        let sql = format!("delete from {} where {}", T::NAME, key_demand::<T>());
+        let sql = format!("delete from {} where {}", T::NAME, key_demand::<S, T>());
+        let key = one(self.pack::<T>(vec![key]).await?);
         self.run(&sql, key).await.map(|_| ())
     }
 
     async fn scan<T: Table>(&mut self, scan: Scan) -> Result<Vec<T>, StoreError> {
+        let scan = self.narrow::<T>(scan).await?;
         let (conditions, values) = conditions(&scan);
-        let mut sql = format!("select {} from {}{conditions}", list(T::COLUMNS), T::NAME);
+        let mut sql = format!("{}{conditions}", select::<S, T>());
         if !scan.order.is_empty() {
             let way = if scan.descending { " desc" } else { "" };
             let order: Vec<String> = scan.order.iter().map(|column| format!("\"{column}\"{way}")).collect();
@@ -139,10 +200,12 @@ impl<S: Sql> Rows for S {
             let _ = write!(sql, " limit {limit}");
         }
         let found = self.ask(&sql, values).await?;
+        let found = self.unpack::<T>(found).await?;
         found.into_iter().map(|cells| T::read(Cells::new(T::NAME, cells))).collect()
     }
 
     async fn count<T: Table>(&mut self, scan: Scan) -> Result<u64, StoreError> {
+        let scan = self.narrow::<T>(scan).await?;
         let (conditions, values) = conditions(&scan);
         let sql = format!("select count(*) from {}{conditions}", T::NAME);
         let found = self.ask(&sql, values).await?.pop().unwrap_or_default();
@@ -163,7 +226,7 @@ impl<S: Sql> Rows for S {
     async fn refer(&mut self, blob: &Blob) -> Result<(), StoreError> {
         let sql = format!(
             "{} on conflict (\"tenant\", \"hash\") do update set \"refs\" = blobs.\"refs\" + 1",
-            insert::<Blob>()
+            insert::<S, Blob>()
         );
         self.run(&sql, Blob { refs: 1, ..blob.clone() }.cells()).await.map(|_| ())
     }

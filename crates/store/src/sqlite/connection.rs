@@ -1,16 +1,75 @@
 //! One SQLite connection as [`Sql`].
 
+use std::collections::BTreeMap;
+
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, ToSql, params_from_iter};
 
+use super::places;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::ConversationId;
 use crate::search::{Candidate, Wanted};
 use crate::sql::{Sql, conversation_demands};
-use crate::table::Value;
+use crate::table::{Scan, Table, Value};
 
-/// Bits of a full-text row's number that are the position; the rest is the number of the conversation.
-const POSITION_BITS: u32 = 32;
+/// A connection and what is remembered while it works.
+pub(crate) struct Session {
+    pub(super) connection: Connection,
+    /// The conversation whose number was asked for last.
+    pub(super) known: Option<(String, i64)>,
+    /// What the job at work does to the index of words, by place.
+    words: BTreeMap<i64, Words>,
+    /// The same of the jobs before it in this transaction.
+    kept: BTreeMap<i64, Words>,
+}
+
+/// What becomes of the words of an entry.
+#[derive(Clone, Debug)]
+struct Words {
+    /// Whether there may be words of it already.
+    there: bool,
+    /// Its words, if it shall be found.
+    new: Option<String>,
+}
+
+impl Session {
+    pub(super) fn new(connection: Connection) -> Self {
+        Session { connection, known: None, words: BTreeMap::new(), kept: BTreeMap::new() }
+    }
+
+    /// Keeps or forgets what the job at work did to words.
+    pub(super) fn settle(&mut self, keep: bool) {
+        let words = std::mem::take(&mut self.words);
+        if keep {
+            self.kept.extend(words);
+        } else {
+            // A conversation that was begun and undone leaves its number to another.
+            self.known = None;
+        }
+    }
+
+    /// Writes what the jobs of a transaction did to words, in order of place: the index takes words of one ascending run
+    /// together, and every savepoint would end the run.
+    pub(super) fn write_words(&mut self) -> Result<(), StoreError> {
+        for (place, words) in std::mem::take(&mut self.kept) {
+            if words.there {
+                run(&self.connection, "delete from entries_fts where rowid = $1", &[Value::Int(place)])?;
+            }
+            if let Some(words) = words.new {
+                let sql = "insert into entries_fts (rowid, words) values ($1, $2)";
+                run(&self.connection, sql, &[Value::Int(place), words.into()])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets everything of a transaction that was undone.
+    pub(super) fn forget(&mut self) {
+        self.words.clear();
+        self.kept.clear();
+        self.known = None;
+    }
+}
 
 impl ToSql for Value {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
@@ -62,20 +121,36 @@ fn numbered(sql: &str) -> String {
     sql.replace('$', "?")
 }
 
-impl Sql for Connection {
+impl Sql for Session {
     // The transaction holds the write lock of the whole file from its beginning.
     const LOCKING: &'static str = "";
 
+    fn kept<T: Table>() -> (&'static [&'static str], usize) {
+        if places::is_placed::<T>() { (places::COLUMNS, 1) } else { (T::COLUMNS, T::KEY) }
+    }
+
+    async fn pack<T: Table>(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, StoreError> {
+        if places::is_placed::<T>() { self.pack_places(rows) } else { Ok(rows) }
+    }
+
+    async fn unpack<T: Table>(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, StoreError> {
+        if places::is_placed::<T>() { self.unpack_places(rows) } else { Ok(rows) }
+    }
+
+    async fn narrow<T: Table>(&mut self, scan: Scan) -> Result<Scan, StoreError> {
+        if places::is_placed::<T>() { self.narrow_places(scan) } else { Ok(scan) }
+    }
+
     async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        run(self, sql, &values)
+        run(&self.connection, sql, &values)
     }
 
     async fn run_each(&mut self, sql: &str, rows: Vec<Vec<Value>>) -> Result<(), StoreError> {
-        rows.iter().try_for_each(|values| run(self, sql, values).map(|_| ()))
+        rows.iter().try_for_each(|values| run(&self.connection, sql, values).map(|_| ()))
     }
 
     async fn ask(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-        ask(self, sql, &values)
+        ask(&self.connection, sql, &values)
     }
 
     async fn lock_name(&mut self, _: &str) -> Result<(), StoreError> {
@@ -88,22 +163,16 @@ impl Sql for Connection {
         position: u64,
         words: &[String],
     ) -> Result<(), StoreError> {
-        let number = if let Some(number) = number_of(self, conversation)? {
-            number
-        } else {
-            let sql = "insert into entries_fts_conversations (conversation_id) values ($1)";
-            run(self, sql, &[conversation.as_str().into()])?;
-            self.last_insert_rowid()
-        };
-        let row = row_number(number, position);
-        run(self, "insert into entries_fts (rowid, words) values ($1, $2)", &[row, words.join(" ").into()])
-            .map(|_| ())
+        let place = self.place(conversation.as_str(), position)?;
+        let there = self.words.get(&place).is_some_and(|words| words.there);
+        self.words.insert(place, Words { there, new: Some(words.join(" ")) });
+        Ok(())
     }
 
     async fn unindex(&mut self, conversation: &ConversationId, position: u64) -> Result<(), StoreError> {
-        let Some(number) = number_of(self, conversation)? else { return Ok(()) };
-        let row = row_number(number, position);
-        run(self, "delete from entries_fts where rowid = $1", &[row]).map(|_| ())
+        let place = self.place(conversation.as_str(), position)?;
+        self.words.insert(place, Words { there: true, new: None });
+        Ok(())
     }
 
     async fn find(&mut self, wanted: &Wanted) -> Result<Vec<Candidate>, StoreError> {
@@ -116,35 +185,19 @@ impl Sql for Connection {
         let (demands, mut values) = conversation_demands(wanted, 2);
         values.insert(0, matching.into());
         let sql = format!(
-            "select m.conversation_id, entries_fts.rowid & 4294967295 from entries_fts \
-             join entries_fts_conversations m on m.number = entries_fts.rowid >> {POSITION_BITS} \
-             join conversations c on c.id = m.conversation_id \
+            "select entries_fts.rowid from entries_fts join conversations c on c.number = entries_fts.rowid >> 32 \
              where entries_fts match $1 and {demands} order by entries_fts.rowid desc limit {}",
             wanted.limit
         );
-        let candidate = |cells: Vec<Value>| match cells.as_slice() {
-            [Value::Text(conversation), Value::Int(position)] => {
-                let conversation = ConversationId::stored(conversation.clone());
-                Some(Candidate { conversation, position: *position as u64 })
+        let mut candidates = Vec::new();
+        for cells in ask(&self.connection, &sql, &values)? {
+            if let [Value::Int(place)] = cells.as_slice() {
+                let (conversation, position) = self.whereabouts(*place)?;
+                candidates.push(Candidate { conversation, position });
             }
-            _ => None,
-        };
-        Ok(ask(self, &sql, &values)?.into_iter().filter_map(candidate).collect())
+        }
+        Ok(candidates)
     }
-}
-
-/// The number of an entry's row in the index of words; positions are below 2^32.
-fn row_number(conversation: i64, position: u64) -> Value {
-    Value::Int(conversation << POSITION_BITS | i64::from(position as u32))
-}
-
-fn number_of(connection: &Connection, conversation: &ConversationId) -> Result<Option<i64>, StoreError> {
-    let sql = "select number from entries_fts_conversations where conversation_id = $1";
-    let found = ask(connection, sql, &[conversation.as_str().into()])?;
-    Ok(found.first().and_then(|cells| match cells.first() {
-        Some(Value::Int(number)) => Some(*number),
-        _ => None,
-    }))
 }
 
 fn run(connection: &Connection, sql: &str, values: &[Value]) -> Result<u64, StoreError> {
@@ -153,7 +206,11 @@ fn run(connection: &Connection, sql: &str, values: &[Value]) -> Result<u64, Stor
     Ok(changed as u64)
 }
 
-fn ask(connection: &Connection, sql: &str, values: &[Value]) -> Result<Vec<Vec<Value>>, StoreError> {
+pub(super) fn ask(
+    connection: &Connection,
+    sql: &str,
+    values: &[Value],
+) -> Result<Vec<Vec<Value>>, StoreError> {
     let mut statement = connection.prepare_cached(&numbered(sql)).map_err(|error| failed(&error))?;
     let columns = statement.column_count();
     let mut rows = statement.query(params_from_iter(values)).map_err(|error| failed(&error))?;

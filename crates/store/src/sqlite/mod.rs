@@ -7,6 +7,7 @@ mod backup;
 mod connection;
 mod goose;
 mod open;
+mod places;
 mod writer;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ use scrollback_core::Time;
 use crate::backend::{Backend, Job, Whose};
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Answer;
+use connection::Session;
 use open::Location;
 use writer::{Asked, Limits, Queue};
 
@@ -67,7 +69,7 @@ impl Sqlite {
         Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads: vec![thread] })
     }
 
-    fn send<T: Send + 'static>(queue: Option<&Queue>, job: Job<Connection, T>) -> Answer<'static, T> {
+    fn send<T: Send + 'static>(queue: Option<&Queue>, job: Job<Session, T>) -> Answer<'static, T> {
         let (asked, answer) = Asked::new(job);
         let gone = || StoreError::new(ErrorKind::Io, "a thread of the store has ended");
         let sent = queue.ok_or_else(gone).and_then(|queue| queue.send(Box::new(asked)).map_err(|_| gone()));
@@ -104,24 +106,24 @@ fn readers(path: &Path) -> Result<(Queue, Vec<JoinHandle<()>>), StoreError> {
 }
 
 impl Backend for Sqlite {
-    type Rows = Connection;
+    type Rows = Session;
 
     fn place(&self) -> String {
         self.place.clone()
     }
 
-    fn write<T: Send + 'static>(&self, _: Whose, job: Job<Connection, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(&self, _: Whose, job: Job<Session, T>) -> Answer<'_, T> {
         Sqlite::send(self.writer.as_ref(), job)
     }
 
-    fn read<T: Send + 'static>(&self, _: Whose, job: Job<Connection, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(&self, _: Whose, job: Job<Session, T>) -> Answer<'_, T> {
         Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
     }
 
     fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
         let path = path.to_path_buf();
-        let job: Job<Connection, ()> = Box::new(move |connection: &mut Connection| {
-            let copied = backup::copy(connection, &path);
+        let job: Job<Session, ()> = Box::new(move |session: &mut Session| {
+            let copied = backup::copy(&session.connection, &path);
             Box::pin(async move { copied })
         });
         Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use scrollback_core::Time;
 
@@ -15,6 +16,12 @@ const APPLICATION_ID: i32 = 0x5343_5242;
 
 /// Older libraries can lose commits when two connections write and checkpoint at once.
 const OLDEST_LIBRARY: i32 = 3_051_003;
+
+/// Bytes of a page of a new file: a page of 4 kB would hold five usual entries and a hole.
+const PAGE: u32 = 8192;
+
+/// Pages in the log before it is put away: every time costs two syncs.
+const LOG_PAGES: u32 = 4096;
 
 /// How long a writer waits for another process.
 const BUSY: Duration = Duration::from_secs(30);
@@ -73,17 +80,27 @@ pub(super) fn writer(location: &Location, options: &Options, now: Time) -> Resul
     settle(&connection, options).map_err(|error| failed(&error))?;
     match options.access {
         Access::Write => migrate(&connection, location, options, now)?,
-        Access::Read => current(&connection, options)?,
+        Access::Read => current(&connection, options).map_err(|error| beside(location, error))?,
     }
     Ok(connection)
+}
+
+/// Says what is missing where a file can be opened and not read: readers share a log with writers, which lies beside it.
+fn beside(location: &Location, error: StoreError) -> StoreError {
+    match location {
+        Location::File(path) if error.kind() == ErrorKind::OpenFailed => {
+            let why = "its folder cannot be written, and the log of a store lies beside it; copy the file to read it";
+            at(path, &StoreError::new(ErrorKind::OpenFailed, why))
+        }
+        _ => error,
+    }
 }
 
 /// Opens a connection that reads.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| at(path, &failed(&error)))?;
-    connection.busy_timeout(BUSY).map_err(|error| failed(&error))?;
-    connection.set_prepared_statement_cache_capacity(128);
+    common(&connection).map_err(|error| failed(&error))?;
     connection.pragma_update(None, "query_only", true).map_err(|error| failed(&error))?;
     Ok(connection)
 }
@@ -156,9 +173,13 @@ fn ours(path: &Path) -> Result<(), StoreError> {
 
 /// The settings of a connection that writes.
 fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY)?;
-    connection.set_prepared_statement_cache_capacity(128);
+    common(connection)?;
+    // Means something only before the first table is there.
+    connection.pragma_update(None, "page_size", PAGE)?;
     if options.access == Access::Write {
+        // A new file has a journal for a moment. If its removal were not synced too, a power loss could bring it back, and
+        // with it the empty file it remembers.
+        connection.pragma_update(None, "synchronous", "extra")?;
         connection.query_row("pragma journal_mode = wal", [], |_| Ok(()))?;
     }
     let synchronous = match options.durability {
@@ -169,7 +190,16 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     connection.pragma_update(None, "secure_delete", true)
+}
+
+/// The settings of every connection.
+fn common(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(128);
+    // A plan does not depend on what is bound; otherwise each statement is compiled anew for each value.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(|_| ())
 }
 
 fn version(connection: &Connection) -> Result<usize, StoreError> {

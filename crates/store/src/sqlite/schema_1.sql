@@ -1,11 +1,12 @@
--- Schema version 1. Times are text as in RFC 3339, hashes and UUIDs are blobs, JSON is text in its own spelling.
+-- Schema version 1. Times are text as in RFC 3339, except in the largest table; hashes and UUIDs are blobs, JSON is text in its own spelling.
 
 -- What is known about the file itself: schema version, when it was made, its id.
 create table meta (key text primary key, value text not null) without rowid;
 
 -- One row per record. `key` is conversation:{recipient} for the current conversation of a recipient.
 create table conversations (
-  id text primary key,               -- ULID
+  number integer primary key,        -- stands for the id where it would be repeated often
+  id text not null unique,           -- ULID
   tenant text not null,
   key text,
   recipient text,
@@ -27,29 +28,33 @@ create table conversations (
 );
 create unique index conversations_key on conversations (tenant, key) where key is not null;
 create index conversations_newest on conversations (tenant, updated_at, id);
-create index conversations_recipient on conversations (tenant, recipient, updated_at, id) where recipient is not null;
+create index conversations_recipient on conversations (tenant, recipient) where recipient is not null;
 create index conversations_parent on conversations (parent_id) where parent_id is not null;
 
--- Everything that was said and decided, in the order of the record.
+-- Everything that was said and decided, in the order of the record. A place is the number of the conversation times 2^32
+-- plus the position, so that a record lies together and its key is short. What is generated takes no room.
 create table entries (
-  conversation_id text not null references conversations (id),
-  position integer not null,
-  kind text not null,                -- message, decision, tombstone
-  role text,
+  place integer primary key,
+  kind integer not null,             -- 0 message, 1 decision, 2 tombstone
+  role integer,                      -- 0 system, 1 user, 2 assistant, 3 tool; none for decisions
   evaluation_id blob,
   sequence integer,
-  created_at text not null,
+  created_at integer not null,       -- milliseconds since 1970
   body text not null,                -- see body.rs
   body_hash blob not null,
   link blob not null,
   prefix_hash blob,                  -- none for decisions and the lead
-  primary key (conversation_id, position)
-) without rowid;
-create unique index entries_evaluation on entries (conversation_id, evaluation_id, sequence) where evaluation_id is not null;
+  conversation integer as (place >> 32) virtual,
+  position integer as (place & 4294967295) virtual,
+  prefix_start blob as (substr(prefix_hash, 1, 5)) virtual
+);
+-- Evaluations first: their ids begin with the time, so that entries of many conversations meet at the end of the index.
+create unique index entries_evaluation on entries (evaluation_id, sequence, conversation) where evaluation_id is not null;
 -- The role is in the key although all rows have the same: only so is the index preferred to the primary key.
-create index entries_user on entries (conversation_id, role, position) where role = 'user';
-create index entries_decision on entries (conversation_id, role, position) where role is null;
-create index entries_prefix on entries (prefix_hash) where prefix_hash is not null;
+create index entries_user on entries (conversation, role) where role = 1;
+create index entries_decision on entries (conversation, role) where role is null;
+-- The first bytes of a hash find it as well as all of them.
+create index entries_prefix on entries (prefix_start) where prefix_hash is not null;
 
 -- Large texts and files, compressed, once in each tenant.
 create table blobs (
@@ -202,20 +207,18 @@ create table keys (
   revoked_at text
 ) without rowid;
 
--- Words of entries, spelled by words.rs. A row's number is that of its conversation and the position.
+-- Words of entries, spelled by words.rs. A row's number is the place of the entry.
 create virtual table entries_fts using fts5 (
   words, content = '', contentless_delete = 1, detail = none, tokenize = "ascii tokenchars '_'"
 );
-create table entries_fts_conversations (number integer primary key, conversation_id text not null unique);
 
 -- What the planner should expect, so that it prefers an index to reading a whole conversation before there is anything to
 -- analyse: a million entries in a thousand conversations, a third of them a user's, one in a hundred a decision.
 analyze sqlite_schema;
 insert into sqlite_stat1 (tbl, idx, stat) values
-  ('entries', 'entries', '1000000 1000 1'),
-  ('entries', 'entries_evaluation', '1000000 1000 5 1'),
-  ('entries', 'entries_user', '300000 300 300 1'),
-  ('entries', 'entries_decision', '10000 10 10 1'),
+  ('entries', 'entries_evaluation', '1000000 5 1 1'),
+  ('entries', 'entries_user', '300000 300 300'),
+  ('entries', 'entries_decision', '10000 10 10'),
   ('entries', 'entries_prefix', '1000000 2'),
   ('calls', 'calls', '300000 300 1 1'),
   ('calls', 'calls_pending', '1000 1 1 1');

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::connection::failed;
+use super::connection::{Session, failed};
 use crate::backend::Job;
 use crate::error::{ErrorKind, StoreError};
 use crate::memory::finish;
@@ -17,7 +17,7 @@ use crate::memory::finish;
 pub(super) struct Limits {
     /// Jobs, most of which append one entry or a few.
     pub(super) jobs: usize,
-    /// Time spent collecting.
+    /// Time spent waiting for others to join.
     pub(super) collecting: Duration,
     /// Jobs that may wait; beyond, whoever asks waits to ask.
     pub(super) queue: usize,
@@ -32,29 +32,29 @@ impl Default for Limits {
 /// Work that waits for the writer.
 pub(super) trait Waiting: Send {
     /// Does the work inside the transaction; whether it wants to be committed.
-    fn work(&mut self, connection: &mut Connection) -> bool;
+    fn work(&mut self, session: &mut Session) -> bool;
     /// Answers, once what the work wrote is durable or lost.
     fn answer(self: Box<Self>, commit: Result<(), StoreError>);
 }
 
 /// A job, its result, and who waits for it.
 pub(super) struct Asked<T> {
-    job: Option<Job<Connection, T>>,
+    job: Option<Job<Session, T>>,
     result: Option<Result<T, StoreError>>,
     to: oneshot::Sender<Result<T, StoreError>>,
 }
 
 impl<T: Send + 'static> Asked<T> {
-    pub(super) fn new(job: Job<Connection, T>) -> (Self, oneshot::Receiver<Result<T, StoreError>>) {
+    pub(super) fn new(job: Job<Session, T>) -> (Self, oneshot::Receiver<Result<T, StoreError>>) {
         let (to, answer) = oneshot::channel();
         (Asked { job: Some(job), result: None, to }, answer)
     }
 }
 
 impl<T: Send + 'static> Waiting for Asked<T> {
-    fn work(&mut self, connection: &mut Connection) -> bool {
+    fn work(&mut self, session: &mut Session) -> bool {
         let Some(job) = self.job.take() else { return false };
-        let result = finish(job(connection));
+        let result = finish(job(session));
         let done = result.is_ok();
         self.result = Some(result);
         done
@@ -79,7 +79,10 @@ pub(super) fn start(connection: Connection, limits: Limits) -> Result<(Queue, Jo
     let (queue, waiting) = sync_channel(limits.queue);
     let thread = std::thread::Builder::new()
         .name("scrollback-writer".into())
-        .spawn(move || Writer { connection, waiting, limits, poisoned: None }.run())
+        .spawn(move || {
+            let session = Session::new(connection);
+            Writer { session, waiting, limits, together: 1, poisoned: None }.run();
+        })
         .map_err(|error| {
             StoreError::new(ErrorKind::OpenFailed, format!("no thread for the writer: {error}"))
         })?;
@@ -87,9 +90,11 @@ pub(super) fn start(connection: Connection, limits: Limits) -> Result<(Queue, Jo
 }
 
 struct Writer {
-    connection: Connection,
+    session: Session,
     waiting: Receiver<Box<dyn Waiting>>,
     limits: Limits,
+    /// Jobs of the last commit. Those who waited for it together are likely to come back together.
+    together: usize,
     /// Set when a sync failed: the system may have thrown away what it could not write, so nothing may be acknowledged
     /// through this connection any more.
     poisoned: Option<StoreError>,
@@ -104,50 +109,81 @@ impl Writer {
 
     /// Commits the first job and everything that waits with it.
     fn commit(&mut self, first: Box<dyn Waiting>) {
-        let begun = Instant::now();
+        let patience = Instant::now() + self.limits.collecting;
         let mut done: Vec<Box<dyn Waiting>> = Vec::new();
         let mut next = Some(first);
         let mut outcome = match &self.poisoned {
             Some(error) => Err(error.clone()),
-            None => self.connection.execute_batch("begin immediate").map_err(|error| failed(&error)),
+            None => self.run_sql("begin immediate"),
         };
         while let Some(mut job) = next.take() {
             if outcome.is_ok() {
-                self.work(job.as_mut());
+                outcome =
+                    if done.is_empty() { self.work_first(job.as_mut()) } else { self.work(job.as_mut()) };
             }
             done.push(job);
-            let full = done.len() >= self.limits.jobs || begun.elapsed() >= self.limits.collecting;
-            next = if full || outcome.is_err() { None } else { self.more() };
+            let full = done.len() >= self.limits.jobs;
+            next = if full || outcome.is_err() { None } else { self.more(done.len(), patience) };
         }
-        if outcome.is_ok() {
-            outcome = self.connection.execute_batch("commit").map_err(|error| self.lost(&error));
+        outcome = outcome.and_then(|()| self.session.write_words()).and_then(|()| self.end());
+        if outcome.is_err() {
+            let _ = self.run_sql("rollback");
+            self.session.forget();
         }
+        self.together = done.len();
         for job in done {
             job.answer(outcome.clone());
         }
     }
 
-    /// What else waits already. Nobody is waited for: whoever writes alone is not slowed down, and while one commit is
-    /// under way the next collects by itself.
-    fn more(&self) -> Option<Box<dyn Waiting>> {
-        self.waiting.try_recv().ok()
+    /// Makes everything durable.
+    fn end(&mut self) -> Result<(), StoreError> {
+        let commit =
+            self.session.connection.prepare_cached("commit").and_then(|mut commit| commit.execute([]));
+        commit.map(|_| ()).map_err(|error| self.lost(&error))
     }
 
-    /// Does one job; what a job that fails has written is undone, and the others are not touched.
-    fn work(&mut self, job: &mut dyn Waiting) {
-        let saved = self.connection.execute_batch("savepoint job").is_ok();
-        let keep = job.work(&mut self.connection);
-        if saved {
-            let end = if keep { "release job" } else { "rollback to job; release job" };
-            let _ = self.connection.execute_batch(end);
+    /// What else waits, or comes soon. Only as many are waited for as came together the last time: whoever writes alone is
+    /// not slowed down.
+    fn more(&self, collected: usize, patience: Instant) -> Option<Box<dyn Waiting>> {
+        if let Ok(job) = self.waiting.try_recv() {
+            return Some(job);
         }
+        let left = patience.saturating_duration_since(Instant::now());
+        if collected >= self.together || left.is_zero() {
+            return None;
+        }
+        self.waiting.recv_timeout(left).ok()
+    }
+
+    /// Does the first job of a commit. If it fails nothing is lost but itself, so the transaction begins anew.
+    fn work_first(&mut self, job: &mut dyn Waiting) -> Result<(), StoreError> {
+        let keep = job.work(&mut self.session);
+        self.session.settle(keep);
+        if keep { Ok(()) } else { self.run_sql("rollback").and_then(|()| self.run_sql("begin immediate")) }
+    }
+
+    /// Does a further job; what a job that fails has written is undone, and the others are not touched.
+    fn work(&mut self, job: &mut dyn Waiting) -> Result<(), StoreError> {
+        self.run_sql("savepoint job")?;
+        let keep = job.work(&mut self.session);
+        self.session.settle(keep);
+        if !keep {
+            self.run_sql("rollback to job")?;
+        }
+        self.run_sql("release job")
+    }
+
+    /// A statement that is run again and again.
+    fn run_sql(&self, sql: &str) -> Result<(), StoreError> {
+        let run = || self.session.connection.prepare_cached(sql)?.execute([]);
+        run().map(|_| ()).map_err(|error| failed(&error))
     }
 
     /// A commit that failed. A full disk has rolled everything back; after any other failure nobody knows.
     fn lost(&mut self, error: &rusqlite::Error) -> StoreError {
         let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
         let busy = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy);
-        let _ = self.connection.execute_batch("rollback");
         if full || busy {
             return failed(error);
         }
@@ -168,14 +204,14 @@ pub(super) fn read_on(
     let run = move || {
         let mut opened = None;
         while let Some(mut job) = next() {
-            let connection = match opened.take().map_or_else(&open, Ok) {
-                Ok(connection) => opened.insert(connection),
+            let session = match opened.take().map_or_else(|| open().map(Session::new), Ok) {
+                Ok(session) => opened.insert(session),
                 Err(error) => {
                     job.answer(Err(error));
                     continue;
                 }
             };
-            read_once(connection, job.as_mut());
+            read_once(session, job.as_mut());
             job.answer(Ok(()));
         }
     };
@@ -184,10 +220,10 @@ pub(super) fn read_on(
 }
 
 /// Reads on one state of the database.
-fn read_once(connection: &mut Connection, job: &mut dyn Waiting) {
-    let begun = connection.execute_batch("begin deferred").is_ok();
-    job.work(connection);
+fn read_once(session: &mut Session, job: &mut dyn Waiting) {
+    let begun = session.connection.execute_batch("begin deferred").is_ok();
+    job.work(session);
     if begun {
-        let _ = connection.execute_batch("commit");
+        let _ = session.connection.execute_batch("commit");
     }
 }

@@ -153,6 +153,14 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work)
 }
 
+/// The process that writes and is killed, built with the tests.
+pub fn victim() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let path = test.parent().unwrap().parent().unwrap().join("examples/writer");
+    assert!(path.exists(), "{} is not built: cargo build -p scrollback-store --examples", path.display());
+    path
+}
+
 /// A path inside a folder, as text.
 pub fn inside(folder: &Path, name: &str) -> String {
     folder.join(name).to_str().unwrap().to_string()

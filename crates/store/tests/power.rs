@@ -1,0 +1,161 @@
+//! Power loss: what a disk may hold after the current is cut, at any moment of a recorded run, is still a store that has
+//! everything acknowledged before that moment.
+//!
+//! A victim is traced once; every write, sync and acknowledgement is known in order. A disk that lost power has what was
+//! synced, and of the rest any part: some writes whole, some half, some not, whatever came first. A killed process leaves
+//! all of it. Both are made from the trace, file by file, and opened.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+#[path = "support/trace.rs"]
+mod trace;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use scrollback_core::Time;
+use scrollback_store::{Listing, Sqlite, Store, hex};
+use support::{Dice, block_on};
+use trace::{Disk, Step, Trace};
+
+/// Power losses in a test run; the trial sets another number.
+fn losses() -> usize {
+    std::env::var("SCROLLBACK_TRIAL_LOSSES").ok().and_then(|text| text.parse().ok()).unwrap_or(500)
+}
+
+/// Opens what a disk holds; what is missing or wrong of what was acknowledged.
+fn wrong(folder: &Path, disk: &Disk, acked: &HashMap<(String, u64), String>) -> Option<String> {
+    disk.write(folder);
+    let file = folder.join(trace::FILE);
+    if acked.is_empty() && !file.exists() {
+        return None;
+    }
+    let store = match Sqlite::open(&file, Time(0)) {
+        Ok(store) => store,
+        Err(error) => return Some(format!("cannot be opened: {error}")),
+    };
+    block_on(async {
+        let store: &dyn Store = &store;
+        let page = match store.list(None, Listing { limit: 1_000, ..Listing::default() }).await {
+            Ok(page) => page,
+            Err(error) => return Some(format!("cannot be listed: {error}")),
+        };
+        let mut links = HashMap::new();
+        for (row, _) in &page.conversations {
+            let found = store.verify(&row.tenant, &row.id).await.unwrap();
+            if let Some(problem) = found.problems.first() {
+                return Some(format!("{problem:?}"));
+            }
+            for placed in store.entries(&row.tenant, &row.id, 0, u64::MAX).await.unwrap() {
+                links.insert((row.id.to_string(), placed.position), hex(&placed.link));
+            }
+        }
+        let lost = acked.iter().find(|(place, link)| links.get(*place) != Some(*link));
+        lost.map(|(place, _)| format!("{place:?} was acknowledged and is lost"))
+    })
+}
+
+#[test]
+fn a_process_that_ends_at_any_write_loses_nothing_it_acknowledged() {
+    let Some(trace) = Trace::record("few", &[]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (mut disk, mut acked, mut ends) = (Disk::default(), HashMap::new(), 0);
+    for (number, step) in trace.steps.iter().enumerate() {
+        match step {
+            Step::Acked(place, link) => drop(acked.insert(place.clone(), link.clone())),
+            step => {
+                disk.take(step);
+                let problem = wrong(folder.path(), &disk.whole(), &acked);
+                assert_eq!(problem, None, "after step {number} of {}", trace.steps.len());
+                ends += 1;
+            }
+        }
+    }
+    println!("{ends} ends, {} acknowledged appends", acked.len());
+    assert!(acked.len() == trace::FEW && ends > 100, "{} {ends}", acked.len());
+}
+
+/// Cuts the power at random moments; how many disks were not as they should be, and the first of them.
+fn cut(trace: &Trace, times: usize, dice: &mut Dice) -> (usize, Option<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut bad, mut first) = (0, None);
+    for number in 0..times {
+        let moment = dice.roll(trace.steps.len());
+        let (mut disk, mut acked) = (Disk::default(), HashMap::new());
+        for step in trace.steps.iter().take(moment) {
+            match step {
+                Step::Acked(place, link) => drop(acked.insert(place.clone(), link.clone())),
+                step => disk.take(step),
+            }
+        }
+        if let Some(problem) = wrong(folder.path(), &disk.after_power_loss(dice), &acked) {
+            bad += 1;
+            first.get_or_insert(format!("cut {number} at step {moment}: {problem}"));
+        }
+    }
+    (bad, first)
+}
+
+#[test]
+fn a_power_loss_at_any_moment_loses_nothing_that_was_acknowledged() {
+    let Some(trace) = Trace::record("one", &[]) else { return };
+    let seed = u64::from(std::process::id()) << 8 | 5;
+    let (bad, first) = cut(&trace, losses(), &mut Dice(seed));
+    println!("{} power losses over {} steps", losses(), trace.steps.len());
+    assert_eq!((bad, first), (0, None), "seed {seed}");
+    // The same eye sees what is lost when commits are not synced.
+    let lazy = Trace::record("one", &["lazy"]).unwrap();
+    let (bad, _) = cut(&lazy, 50, &mut Dice(seed));
+    assert!(bad > 20, "the control lost something in only {bad} of 50");
+}
+
+#[test]
+fn a_sync_that_fails_ends_the_acknowledgements() {
+    // Each thread counts its own calls; opening the file makes fewer than these.
+    for sync in [12, 17, 23] {
+        let fault = format!("inject=fsync,fdatasync:error=EIO:when={sync}");
+        let Some(trace) = Trace::record("failing", &["-e", &fault]) else { return };
+        let (mut failed, mut after, mut acked) = (false, 0, HashMap::new());
+        let mut disk = Disk::default();
+        for step in &trace.steps {
+            match step {
+                Step::Acked(place, link) => {
+                    after += usize::from(failed);
+                    acked.insert(place.clone(), link.clone());
+                }
+                Step::SyncFailed => failed = true,
+                step => disk.take(step),
+            }
+        }
+        assert!(failed, "the fault at sync {sync} was not met");
+        assert_eq!(after, 0, "acknowledged after a sync had failed ({sync})");
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(wrong(folder.path(), &disk.synced(), &acked), None, "sync {sync}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_refuses_and_goes_on_when_there_is_room() {
+    for write in [300, 401, 502] {
+        let fault = format!("inject=pwrite64:error=ENOSPC:when={write}..{}", write + 5);
+        let Some(trace) = Trace::record("failing", &["-e", &fault]) else { return };
+        let (mut acked, mut disk, mut refused, mut after) = (HashMap::new(), Disk::default(), 0, 0);
+        for step in &trace.steps {
+            match step {
+                Step::Acked(place, link) => {
+                    after += usize::from(refused > 0);
+                    acked.insert(place.clone(), link.clone());
+                }
+                Step::Refused(kind) => {
+                    assert_eq!(kind, "Io");
+                    refused += 1;
+                }
+                step => disk.take(step),
+            }
+        }
+        assert!(refused > 0 && after > 0, "write {write}: {refused} refused, {after} acknowledged later");
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(wrong(folder.path(), &disk.whole(), &acked), None, "write {write}");
+    }
+}

@@ -252,16 +252,13 @@ fn fields_schema(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Value 
     };
     for (key, kind) in map {
         let word = kind.as_text().unwrap_or_default();
-        match FIELD_KINDS.iter().find(|(known, _)| *known == word) {
-            Some((_, json_kind)) => {
-                properties.insert(key.name.clone(), json!({ "type": json_kind }));
-            }
-            None => {
-                let known: Vec<&str> = FIELD_KINDS.iter().map(|(known, _)| *known).collect();
-                let message = format!("must be one of {}", known.join(", "));
-                problems.push(Problem { path: format!("{path}.{}", key.name), at: kind.at, message });
-            }
+        if let Some((_, json_kind)) = FIELD_KINDS.iter().find(|(known, _)| *known == word) {
+            properties.insert(key.name.clone(), json!({ "type": json_kind }));
+            continue;
         }
+        let known: Vec<&str> = FIELD_KINDS.iter().map(|(known, _)| *known).collect();
+        let message = format!("must be one of {}", known.join(", "));
+        problems.push(Problem { path: format!("{path}.{}", key.name), at: kind.at, message });
     }
     let required: Vec<String> = properties.keys().cloned().collect();
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })

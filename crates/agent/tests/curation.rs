@@ -2,6 +2,7 @@
 //! makes sure that they would.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use scrollback_agent::event::PromptRendered;
@@ -28,8 +29,8 @@ async fn run(manager: SharedManager, expect: &str) -> Result<(), String> {
     for turn in 0..5 {
         let last = turn == 4;
         let expect = if last { format!("expect: {expect}, ") } else { String::new() };
-        script.push_str(&format!("- {{calls: [{{name: dump, arguments: {{turn: {turn}}}}}]}}\n"));
-        script.push_str(&format!("- {{{expect}reply: answer {turn}}}\n"));
+        let _ = writeln!(script, "- {{calls: [{{name: dump, arguments: {{turn: {turn}}}}}]}}");
+        let _ = writeln!(script, "- {{{expect}reply: answer {turn}}}");
     }
     let script = Script::parse(&script).unwrap_or_else(|problems| panic!("{problems:?}"));
     let model = ModelName::parse("offline:script=test").unwrap();

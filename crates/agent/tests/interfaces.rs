@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use scrollback_agent::event::{ContextTightened, Throttled};
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Api, Catalog, Endpoint, Http, ModelSettings, ResponseFormat, ToolChoice};
 use scrollback_agent::runner::{Ended, Prompt, Runner};
-use scrollback_agent::tool::tool;
+use scrollback_agent::tool::{Toolbox, tool};
 use scrollback_core::Record;
 use scrollback_core::model::ModelName;
 use serde_json::{Value, json};
@@ -159,7 +160,7 @@ async fn each_interface_is_spoken_as_it_wants_to_be() {
         let bodies: Vec<Value> =
             server.seen().iter().map(|seen| serde_json::from_str(&seen.body).unwrap()).collect();
         let [first, second] = bodies.as_slice() else { panic!("{bodies:?}") };
-        assert_eq!((&first["model"].as_str().unwrap().len() > &0, &first["stream"]), (true, &json!(true)));
+        assert_eq!((first["model"].is_string(), &first["stream"]), (true, &json!(true)));
         let parameters =
             json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
         match api {
@@ -253,7 +254,7 @@ async fn a_provider_that_refuses_long_bodies_is_sent_shorter_ones() {
     .await;
     let mut runner = runner(&server, Api::Messages);
     let long = "word ".repeat(500);
-    runner.tools = Default::default();
+    runner.tools = Toolbox::default();
     let weather = tool("weather", "Weather by city", json!({ "type": "object" }), move |_: Value| {
         let long = long.clone();
         async move { Ok(json!(long)) }
@@ -285,7 +286,7 @@ async fn any_base_url_with_the_same_interface_will_do() {
         ..ModelSettings::default()
     };
     let catalog =
-        Catalog::new([("openai-compatible:qwen3:8b".to_string(), settings)].into(), Default::default())
+        Catalog::new([("openai-compatible:qwen3:8b".to_string(), settings)].into(), BTreeMap::default())
             .with_environment(|name| (name == "LOCAL_KEY").then(|| "local-secret".to_string()));
     let provider = catalog.provider_named("openai-compatible:qwen3:8b").unwrap();
     assert!(!format!("{provider:?}").contains("local-secret"));

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use scrollback_agent::Stop;
 use scrollback_agent::event::ConversationRecorded;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::Scripted;
@@ -47,7 +48,7 @@ fn said(record: &Record) -> Vec<(u64, String)> {
     record.slots().iter().filter_map(message).collect()
 }
 
-async fn begun(store: &Arc<dyn Store>) -> (Journal, ConversationId) {
+fn begun(store: &Arc<dyn Store>) -> (Journal, ConversationId) {
     let journal = Journal::begin(Arc::clone(store), Tenant::default(), Time(1));
     let id = journal.conversation().unwrap().clone();
     (journal, id)
@@ -60,7 +61,7 @@ async fn reopened(store: &Arc<dyn Store>, id: &ConversationId) -> Journal {
 #[tokio::test]
 async fn stopped_after_any_entry_it_ends_with_the_same_record_and_no_call_runs_twice() {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
-    let (mut journal, _) = begun(&store).await;
+    let (mut journal, _) = begun(&store);
     let runs = Arc::new(AtomicUsize::new(0));
     let whole = runner(SCRIPT, &runs).run(&mut journal, &prompt()).await;
     assert!(matches!(whole.ended, Ended::Replied { .. }), "{:?}", whole.ended);
@@ -70,7 +71,7 @@ async fn stopped_after_any_entry_it_ends_with_the_same_record_and_no_call_runs_t
     for after in 1..expected.len() {
         let runs = Arc::new(AtomicUsize::new(0));
         let mut runner = runner(SCRIPT, &runs);
-        let (mut journal, id) = begun(&store).await;
+        let (mut journal, id) = begun(&store);
         let (stop, seen) = (runner.stop.clone(), AtomicUsize::new(0));
         let token = runner.bus.subscribe::<ConversationRecorded>(move |_| {
             if seen.fetch_add(1, Ordering::SeqCst) + 1 == after {
@@ -83,7 +84,7 @@ async fn stopped_after_any_entry_it_ends_with_the_same_record_and_no_call_runs_t
         assert_eq!(error.code, "interrupted");
         drop(journal);
         runner.bus.unsubscribe(token);
-        runner.stop = Default::default();
+        runner.stop = Stop::default();
         let mut journal = reopened(&store, &id).await;
         assert_eq!(said(journal.record()), expected[..journal.record().len()], "{after}");
         if after == 1 {
@@ -107,7 +108,7 @@ async fn stopped_after_any_entry_it_ends_with_the_same_record_and_no_call_runs_t
 async fn each_refusal_has_its_code() {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let runs = Arc::new(AtomicUsize::new(0));
-    let (mut journal, id) = begun(&store).await;
+    let (mut journal, id) = begun(&store);
     let first = runner("- {calls: [{name: look, id: a}]}\n- error: {kind: auth}\n- reply: done\n", &runs);
     let failed = first.run(&mut journal, &prompt()).await;
     assert!(matches!(failed.ended, Ended::Failed(_)));
@@ -142,7 +143,7 @@ async fn each_refusal_has_its_code() {
 async fn an_evaluation_under_way_is_busy_and_cannot_be_talked_over() {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let runs = Arc::new(AtomicUsize::new(0));
-    let (journal, id) = begun(&store).await;
+    let (journal, id) = begun(&store);
     let mut first = runner("- {calls: [{name: hang, id: h}]}\n- reply: never\n", &runs);
     let hang = || {
         tool("hang", "", json!({}), |_: Value| async move {

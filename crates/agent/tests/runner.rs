@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,6 +21,8 @@ use scrollback_core::manager::parse;
 use scrollback_core::model::ModelName;
 use scrollback_core::{Entry, HistoryCurated, Record, Role, Slot, Status, Time};
 use serde_json::{Value, json};
+
+use Role::{Assistant, System, Tool, User};
 
 fn scripted(script: &str) -> Arc<dyn Provider> {
     let script = Script::parse(script).unwrap_or_else(|problems| panic!("{problems:?}"));
@@ -71,11 +74,7 @@ fn roles(record: &Record) -> Vec<Role> {
 }
 
 fn messages(record: &Record) -> Vec<&Entry> {
-    let message = |slot| match slot {
-        &Slot::Message(ref entry) => Some(&**entry),
-        _ => None,
-    };
-    record.slots().iter().filter_map(message).collect()
+    (0..record.len() as u64).filter_map(|position| record.entry(position)).map(AsRef::as_ref).collect()
 }
 
 /// Everything that is told of one type.
@@ -109,7 +108,6 @@ async fn two_rounds_are_recorded_in_order_as_one_evaluation() {
     let (done, journal) = run(&runner).await;
     assert_eq!(replied(&done), "Sunny in both.");
     let said = messages(journal.record());
-    use Role::{Assistant, System, Tool, User};
     assert_eq!(
         roles(journal.record()),
         [System, User, Assistant, Tool, Assistant, Tool, Assistant],
@@ -151,11 +149,11 @@ async fn the_view_is_curated_and_the_record_is_whole() {
 #[tokio::test]
 async fn a_throttled_request_is_sent_again_with_the_same_bytes() {
     let mut runner = runner(
-        r#"
+        r"
 - error: {kind: rate_limit, retry_after: 2, message: slow down}
 - error: {kind: overloaded}
 - {expect: {roles: [system, user]}, reply: at last}
-"#,
+",
     );
     let clock = Arc::new(FakeClock::at(Time(0)));
     runner.clock = clock.clone();
@@ -234,17 +232,16 @@ async fn a_reply_that_breaks_off_is_asked_for_again_unless_somebody_saw_part_of_
 
 #[tokio::test]
 async fn usage_is_summed_over_rounds_and_checked_before_tools_run() {
-    let script = r#"
+    let script = r"
 - {calls: [{name: weather, arguments: {city: Paris}}], usage: {input: 60, output: 5}}
 - {calls: [{name: weather, arguments: {city: Oslo}}], usage: {input: 60, output: 5}}
 - reply: never
-"#;
+";
     let mut poor = runner(script);
     poor.budget = Some(Budget::new(Some(100), None, None, None).unwrap());
     let (done, journal) = run(&poor).await;
     assert_eq!(code(&done), ("budget", Phase::Budget));
     assert_eq!((done.spent.input, done.spent.output), (120, 10));
-    use Role::{Assistant, System, Tool, User};
     assert_eq!(
         roles(journal.record()),
         [System, User, Assistant, Tool, Assistant],
@@ -356,7 +353,7 @@ async fn a_request_that_is_too_large_is_made_smaller_step_by_step() {
     let long = "x ".repeat(3000);
     let mut script = String::new();
     for number in 0..5 {
-        script.push_str(&format!("- {{calls: [{{name: dump, id: c{number}}}]}}\n"));
+        let _ = writeln!(script, "- {{calls: [{{name: dump, id: c{number}}}]}}");
     }
     let over = "- error: {kind: context_overflow, message: \"maximum context length is 9000 tokens\"}\n";
     script.push_str(over);

@@ -24,14 +24,14 @@ pub(crate) struct Failure {
     code: &'static str,
     message: String,
     /// Further members of the error object: `path`, `known`, numbers.
-    details: Map<String, Value>,
+    details: Box<Map<String, Value>>,
     /// Further lines for people, where several things are wrong.
     more: Vec<String>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: u8, code: &'static str, message: impl Into<String>) -> Self {
-        Failure { exit, code, message: message.into(), details: Map::new(), more: Vec::new() }
+        Failure { exit, code, message: message.into(), details: Box::default(), more: Vec::new() }
     }
 
     pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
@@ -108,7 +108,7 @@ impl Failure {
     pub(crate) fn to_json(&self) -> Value {
         let mut error = json!({ "code": self.code, "message": self.message });
         if let Some(members) = error.as_object_mut() {
-            members.extend(self.details.clone());
+            members.extend(self.details.as_ref().clone());
         }
         error
     }

@@ -320,7 +320,7 @@ fn tools_that_misbehave_are_results() {
     assert_eq!((done.code, done.stdout.as_str()), (0, "survived\n"), "{done:?}");
 }
 
-/// A server that other people wrote: the reference server for times, from PyPI, which `./dev setup` installs.
+/// A server that other people wrote: the reference server for times, from `PyPI`, which `./dev setup` installs.
 #[test]
 fn tools_of_a_published_mcp_server_are_called() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();

@@ -1,4 +1,4 @@
-//! A ReAct agent: it thinks, acts, observes, and in the end answers. Its trajectory goes on from query to query.
+//! A `ReAct` agent: it thinks, acts, observes, and in the end answers. Its trajectory goes on from query to query.
 
 mod extract;
 mod text;

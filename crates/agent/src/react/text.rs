@@ -1,11 +1,11 @@
-//! ReAct for models that cannot call tools: the next step comes as a JSON object in their text. It is recorded as a
+//! `ReAct` for models that cannot call tools: the next step comes as a JSON object in their text. It is recorded as a
 //! thought and a call, so that both modes leave the same record.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
 use scrollback_core::{Entry, Meta, Role};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::runner::{Evaluation, EvaluationError, Phase, Round, first_object};
 use crate::tool::Toolbox;
@@ -34,7 +34,7 @@ impl Next {
         Some(Next {
             thought,
             tool_name,
-            tool_args: tool_args.unwrap_or_else(|| Value::Object(Default::default())),
+            tool_args: tool_args.unwrap_or_else(|| Value::Object(Map::default())),
         })
     }
 }

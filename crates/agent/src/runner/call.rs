@@ -129,20 +129,20 @@ impl Evaluation<'_> {
         let (mut attempt, mut waited) = (1, Duration::ZERO);
         loop {
             self.check_halt()?;
-            let sent = self.note_sent(provider, outgoing, attempt).await?;
+            let row = self.note_sent(provider, outgoing, attempt).await?;
             let (ended, seen) = self.attempt(provider, outgoing, attempt).await;
             let (error, partial) = match ended {
                 Ended::Reply(reply) => {
                     let spent = self.spend(provider, outgoing, Some(&reply));
                     self.trace(outgoing, attempt, "ok", Some(&spent));
-                    let sent = sent.map(|sent| closed(sent, "ok", Some(&reply), &spent, self.now()));
+                    let row = row.map(|row| closed(row, "ok", Some(&reply), &spent, self.now()));
                     self.reported(attempt, outgoing);
-                    return Ok(Answered { reply: *reply, sent });
+                    return Ok(Answered { reply: *reply, sent: row });
                 }
                 Ended::Halted(error, partial) => {
                     let spent = self.spend(provider, outgoing, partial.as_ref());
                     self.trace(outgoing, attempt, &error.code, None);
-                    self.close_sent(sent, &error.code, partial.as_ref(), &spent).await?;
+                    self.close_sent(row, &error.code, partial.as_ref(), &spent).await?;
                     self.reported(attempt, outgoing);
                     return Err(Unanswered { error, provider: None, partial });
                 }
@@ -152,7 +152,7 @@ impl Evaluation<'_> {
             let spent =
                 spent.map(|partial| self.spend(provider, outgoing, Some(partial))).unwrap_or_default();
             self.trace(outgoing, attempt, error.kind.as_str(), None);
-            self.close_sent(sent, error.kind.as_str(), partial.as_ref(), &spent).await?;
+            self.close_sent(row, error.kind.as_str(), partial.as_ref(), &spent).await?;
             match self.wait(&error, seen, attempt, waited).await {
                 Ok(delay) => waited += delay,
                 Err(given_up) => {
@@ -325,25 +325,25 @@ impl Evaluation<'_> {
     /// Writes down how a request ended that no entry comes of.
     async fn close_sent(
         &mut self,
-        sent: Option<Sent>,
+        row: Option<Sent>,
         status: &str,
         partial: Option<&Reply>,
         spent: &Spent,
     ) -> Result<(), EvaluationError> {
-        let Some(sent) = sent else { return Ok(()) };
-        let sent = closed(sent, status, partial, spent, self.now());
-        self.journal.write(Vec::new(), Rows { sent: vec![sent], ..Rows::default() }, self.now()).await?;
+        let Some(row) = row else { return Ok(()) };
+        let row = closed(row, status, partial, spent, self.now());
+        self.journal.write(Vec::new(), Rows { sent: vec![row], ..Rows::default() }, self.now()).await?;
         Ok(())
     }
 }
 
 /// The row of a request that ended.
-fn closed(mut sent: Sent, status: &str, reply: Option<&Reply>, spent: &Spent, now: Time) -> Sent {
-    sent.status = status.into();
-    sent.response = reply.and_then(|reply| reply.raw.as_ref()).map(|raw| raw.as_bytes().to_vec());
-    sent.usage = serde_json::to_string(spent).ok();
-    sent.ended_at = Some(now);
-    sent
+fn closed(mut row: Sent, status: &str, reply: Option<&Reply>, spent: &Spent, now: Time) -> Sent {
+    row.status = status.into();
+    row.response = reply.and_then(|reply| reply.raw.as_ref()).map(|raw| raw.as_bytes().to_vec());
+    row.usage = serde_json::to_string(spent).ok();
+    row.ended_at = Some(now);
+    row
 }
 
 fn shown(time: Duration) -> String {

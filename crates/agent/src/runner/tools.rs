@@ -149,7 +149,7 @@ impl Evaluation<'_> {
         let told = self.runner.bus.publish(self.runner.session_id(), event);
         let Err(failed) = told.raise() else { return };
         if let Some((session, before)) = session.zip(before) {
-            session.go_back(before);
+            session.go_back(&before);
         }
         self.tell(&crate::event::StateRolledBack {
             call_id: event.call_id.clone(),

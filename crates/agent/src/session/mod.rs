@@ -235,7 +235,7 @@ impl Session {
     }
 
     /// Goes back to a checkpoint of this session: its state is as it was then, logs keep what they have.
-    pub fn go_back(&self, checkpoint: Checkpoint) {
+    pub fn go_back(&self, checkpoint: &Checkpoint) {
         let _alone = self.reducing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut slices = self.slices.write().unwrap_or_else(PoisonError::into_inner);
         for (id, slice) in slices.iter_mut().filter(|(_, slice)| slice.kind() == Kind::State) {

@@ -131,8 +131,8 @@ fn source(item: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>) -
         [one] if place.sources.contains(one) => Some(one),
         [one] => problem(format!("`{one}` is no source of tools here; there are {known}")),
         [] => {
-            let keys = item.as_map().unwrap_or_default().iter();
-            let near = keys.filter_map(|(key, _)| nearest(&key.name, place.sources.iter().copied())).next();
+            let mut keys = item.as_map().unwrap_or_default().iter();
+            let near = keys.find_map(|(key, _)| nearest(&key.name, place.sources.iter().copied()));
             let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
             problem(format!("has no source; write one of {known}{hint}"))
         }
@@ -210,13 +210,13 @@ fn headers(fields: &mut Fields<'_, '_>, place: &Place) -> Vec<(String, String)> 
             continue;
         };
         let value = match text.strip_prefix("env:") {
-            Some(name) => match (place.environment)(name) {
-                Some(value) => value,
-                None => {
+            Some(name) => {
+                let Some(value) = (place.environment)(name) else {
                     fields.problem("headers", format!("{}: the variable {name} is not set", key.name));
                     continue;
-                }
-            },
+                };
+                value
+            }
             None => text.to_string(),
         };
         found.push((key.name.clone(), value));
@@ -312,9 +312,8 @@ pub(crate) fn schema_of(parameters: &[(String, Type)]) -> Value {
 
 // The depth is that of the signature, which its parser limits.
 fn type_schema(kind: &Type) -> Value {
-    let simple = |name: &str| match kind.optional {
-        true => json!({ "type": [name, "null"] }),
-        false => json!({ "type": name }),
+    let simple = |name: &str| {
+        if kind.optional { json!({ "type": [name, "null"] }) } else { json!({ "type": name }) }
     };
     match &kind.base {
         Base::String | Base::Keyword | Base::DateTime => simple("string"),

@@ -185,9 +185,10 @@ impl Reader {
         let failed = entry.tool_result().is_some_and(|result| result.is_error == Some(true));
         let id = entry.tool_call_id();
         let iteration = id.as_ref().and_then(|id| self.called.get(id).copied());
-        let data = match failed {
-            true => json!({ "result": null, "error": text }),
-            false => json!({ "result": text, "error": null }),
+        let data = if failed {
+            json!({ "result": null, "error": text })
+        } else {
+            json!({ "result": text, "error": null })
         };
         let content = if failed { format!("Error: {text}") } else { text };
         self.push(StepKind::ToolResult, content, entry, position);

@@ -10,7 +10,8 @@ use serde_json::Value;
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {
     status: QueryStatus,
-    answer: Option<&'a str>,
+    #[serde(rename = "answer")]
+    text: Option<&'a str>,
     output: Option<&'a Value>,
     stopped: Stopped,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +65,7 @@ impl<'a> Answer<'a> {
         let error = result.error.as_ref();
         Answer {
             status: result.status,
-            answer: result.answer.as_deref(),
+            text: result.answer.as_deref(),
             output: result.output.as_ref(),
             stopped: result.stopped,
             error: error.map(|error| ErrorObject {

@@ -1,4 +1,4 @@
-//! `scrollback agent`: a ReAct agent over tools, from a file.
+//! `scrollback agent`: a `ReAct` agent over tools, from a file.
 
 mod answer;
 pub(crate) mod args;

@@ -65,9 +65,9 @@ impl AgentFile {
     /// let environment: Environment = Arc::new(|_| None);
     /// let agent = AgentFile::parse("name: travel\nmodel: offline:echo\n", Path::new("."), &environment);
     /// assert_eq!(agent.map(|agent| agent.name).ok().as_deref(), Some("travel"));
-    /// let wrong = AgentFile::parse("name: travel\nmodle: offline:echo\n", Path::new("."), &environment);
+    /// let wrong = AgentFile::parse("name: travel\nmodl: offline:echo\n", Path::new("."), &environment);
     /// let problems = wrong.err().unwrap_or_default();
-    /// assert_eq!(problems[0].to_string(), "2:1: modle: unknown key; did you mean `model`?");
+    /// assert_eq!(problems[0].to_string(), "2:1: modl: unknown key; did you mean `model`?");
     /// ```
     pub fn parse(text: &str, folder: &Path, environment: &Environment) -> Result<Self, Vec<Problem>> {
         let node = parse(text).map_err(|problem| vec![problem])?;

@@ -12,7 +12,7 @@ use scrollback_agent::provider::script::Script;
 use scrollback_agent::runner::{Ended, Prompt, Runner};
 use scrollback_agent::tool::tool;
 use scrollback_core::model::ModelName;
-use scrollback_core::{Record, Slot, Time};
+use scrollback_core::{Entry, Record, Role, Slot, Time};
 use scrollback_store::{ConversationId, Lease, Leased, Memory, Store, Tenant};
 use serde_json::{Value, json};
 
@@ -87,12 +87,6 @@ async fn stopped_after_any_entry_it_ends_with_the_same_record_and_no_call_runs_t
         runner.stop = Stop::default();
         let mut journal = reopened(&store, &id).await;
         assert_eq!(said(journal.record()), expected[..journal.record().len()], "{after}");
-        if after == 1 {
-            // Only the instructions are there: nothing was asked yet, and nothing can be gone on with.
-            let refused = runner.resume(&mut journal, &prompt(), None).await.unwrap_err();
-            assert_eq!(refused.code(), "nothing_to_resume");
-            continue;
-        }
         let done = runner.resume(&mut journal, &prompt(), None).await.unwrap();
         assert!(matches!(done.ended, Ended::Replied { .. }), "{after}: {:?}", done.ended);
         assert_eq!(done.evaluation_id, stopped.evaluation_id);
@@ -135,6 +129,10 @@ async fn each_refusal_has_its_code() {
     let done = first.resume(&mut journal, &prompt(), None).await.unwrap();
     assert!(matches!(done.ended, Ended::Replied { .. }), "{:?}", done.ended);
     assert_eq!(first.resume(&mut journal, &prompt(), None).await.unwrap_err().code(), "nothing_to_resume");
+    let mut record = Record::new();
+    record.append(Entry::text(Role::System, "Be brief.")).unwrap();
+    let unasked = &mut Journal::memory(record);
+    assert_eq!(first.resume(unasked, &prompt(), None).await.unwrap_err().code(), "nothing_to_resume");
     let empty = &mut Journal::memory(Record::new());
     assert_eq!(first.resume(empty, &prompt(), None).await.unwrap_err().code(), "nothing_to_resume");
 }

@@ -136,7 +136,8 @@ fn eleven_turns_are_compacted_and_the_record_keeps_all() {
     assert_eq!(all["messages"][22]["decision"]["decision"], "summary");
     home.fails(&["history", "anna", "compact", "--keep", "10"], 2, "usage");
     home.fails(&["history", "anna", "compact", "--keep", "0"], 2, "usage");
-    home.fails(&["history", "anna", "compact", "--model", "openai:gpt-4o"], 2, "unknown_model");
+    home.fails(&["history", "anna", "compact", "--model", "openai:gpt-4o"], 1, "missing_key");
+    home.fails(&["history", "anna", "compact", "--model", "gpt-4o"], 2, "bad_model");
 }
 
 #[test]

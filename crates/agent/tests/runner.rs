@@ -485,6 +485,19 @@ async fn the_deadline_is_checked_before_each_request_and_tool() {
 }
 
 #[tokio::test]
+async fn a_reply_that_is_there_counts_although_somebody_asked_to_stop() {
+    let runner = runner("- reply: finished\n");
+    let stop = runner.stop.clone();
+    runner.bus.subscribe::<ConversationRecorded>(move |told| {
+        if told.event.recorded.entry.role == Assistant {
+            stop.stop();
+        }
+        Ok(())
+    });
+    assert_eq!(replied(&run(&runner).await.0), "finished");
+}
+
+#[tokio::test]
 async fn a_person_is_asked_and_the_answer_comes_by_resume() {
     let make = || {
         let mut runner = runner(
@@ -548,6 +561,8 @@ async fn tools_that_must_not_run_twice_are_not_run_again() {
         "- {expect: {contains: [\"[interrupted: no result was recorded]\", \"ran\"]}, reply: ok}\n",
         &runs,
     );
+    let answered = runner.resume(&mut journal, &prompt(""), Some("nobody asked")).await;
+    assert_eq!(answered.unwrap_err().code(), "no_question");
     let done = runner.resume(&mut journal, &prompt(""), None).await.unwrap();
     assert_eq!((replied(&done), runs.load(Ordering::SeqCst)), ("ok", 1));
     assert_eq!(messages(journal.record()).last().unwrap().sequence, 5);

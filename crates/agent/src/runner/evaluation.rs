@@ -330,15 +330,20 @@ impl<'r> Evaluation<'r> {
         if self.runner.stop.is_asked() {
             return Err(EvaluationError::interrupted());
         }
+        self.check_deadline()
+    }
+
+    /// An error if the time is up.
+    fn check_deadline(&self) -> Result<(), EvaluationError> {
         match self.runner.deadline {
             Some(deadline) if deadline.remaining(self.now()).is_zero() => Err(EvaluationError::deadline()),
             _ => Ok(()),
         }
     }
 
-    /// An error if more was used than may be.
+    /// An error if it took longer, or used more, than it may.
     pub(super) fn check_budget(&self) -> Result<(), EvaluationError> {
-        self.check_halt()?;
+        self.check_deadline()?;
         let over = self.runner.budget.and_then(|budget| budget.exceeded(&self.spent));
         over.map_or(Ok(()), |why| Err(EvaluationError::new(Phase::Budget, "budget", why)))
     }
@@ -373,9 +378,7 @@ impl<'r> Evaluation<'r> {
     ) -> (Evaluated, &'r mut Journal) {
         let mut ended = ended.unwrap_or_else(Ended::Failed);
         // Work that ended in time may still have been recorded too late.
-        if let (Ended::Replied { .. }, Err(late)) = (&ended, self.check_halt())
-            && late.phase == Phase::Deadline
-        {
+        if let (Ended::Replied { .. }, Err(late)) = (&ended, self.check_deadline()) {
             ended = Ended::Failed(late);
         }
         let status = match &ended {

@@ -33,6 +33,8 @@ pub enum CannotResumeKind {
     Busy,
     /// A question is open, and there is no answer to it.
     AnswerMissing,
+    /// There is an answer, and no question is open.
+    NoQuestion,
     /// The store failed.
     Store(ErrorKind),
 }
@@ -54,6 +56,7 @@ impl CannotResume {
             CannotResumeKind::PromptChanged => "prompt_changed",
             CannotResumeKind::Busy => "busy",
             CannotResumeKind::AnswerMissing => "answer_missing",
+            CannotResumeKind::NoQuestion => "no_question",
             CannotResumeKind::Store(kind) => kind.code(),
         }
     }
@@ -132,7 +135,7 @@ impl<'r> Evaluation<'r> {
         prompt: &'r Prompt,
         answer: Option<&str>,
     ) -> Result<Self, CannotResume> {
-        use CannotResumeKind::{AnswerMissing, NothingToResume, PromptChanged};
+        use CannotResumeKind::{AnswerMissing, NoQuestion, NothingToResume, PromptChanged};
         let mut evaluation = Evaluation::new(runner, journal, prompt);
         let standing = Standing::of(evaluation.journal.record()).filter(|standing| standing.open);
         let Some(standing) = standing else {
@@ -159,12 +162,17 @@ impl<'r> Evaluation<'r> {
                 evaluation.held = Some(held);
             }
         }
-        let asks = |call: &Waiting| evaluation.is_human(&call.name);
-        if answer.is_none() && standing.waiting.front().is_some_and(asks) {
-            let message = "a question is open; resume with its answer";
-            return Err(CannotResume::new(AnswerMissing, message));
+        let asked = standing.waiting.iter().any(|call| evaluation.is_human(&call.name));
+        match (answer, asked) {
+            (None, true) => {
+                Err(CannotResume::new(AnswerMissing, "a question is open; resume with its answer"))
+            }
+            (Some(_), false) => {
+                let message = "no question is open; resume without an answer, or ask something new";
+                Err(CannotResume::new(NoQuestion, message))
+            }
+            _ => Ok(evaluation),
         }
-        Ok(evaluation)
     }
 
     fn is_human(&self, name: &str) -> bool {

@@ -183,7 +183,7 @@ impl Config {
 
     /// Context windows by model name.
     pub fn windows(&self) -> BTreeMap<String, u64> {
-        self.models.iter().filter_map(|(name, model)| Some((name.clone(), model.context_window?))).collect()
+        self.catalog().windows()
     }
 
     /// What to redact: the wishes of `[redact]`, and the value of every key the configuration knows of.

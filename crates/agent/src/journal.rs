@@ -127,10 +127,11 @@ impl Kept {
         at: Time,
     ) -> Result<scrollback_store::Committed, StoreError> {
         let mut tx = Tx::new(&self.tenant, at);
+        // The evaluation first: the store moves it forward with what is appended.
+        rows.evaluation.map(|evaluation| tx.evaluation(evaluation));
         if !entries.is_empty() {
             tx.append(&self.id, Expected::Any, entries);
         }
-        rows.evaluation.map(|evaluation| tx.evaluation(evaluation));
         for sent in rows.sent {
             tx.sent(sent);
         }

@@ -14,7 +14,7 @@ use scrollback_agent::trajectory::{
 };
 use scrollback_core::manager::parse;
 use scrollback_core::model::ModelName;
-use scrollback_core::{CurationContext, Record, Time};
+use scrollback_core::{CurationContext, Record, Time, settle_offline};
 use serde_json::{Value, json};
 
 fn session(script: &str, react: React) -> AgentSession {
@@ -251,7 +251,11 @@ fn steps_are_added_as_entries_and_results_need_their_call() {
     assert_eq!(record.len(), 5, "a thought and its tool uses are one entry");
     let read: Vec<StepKind> = steps(&record, ..).iter().map(|step| step.kind).collect();
     assert_eq!(read, [UserQuery, Thought, ToolCall, ToolCall, ToolResult, ToolResult, FinalAnswer]);
-    assert_eq!(steps(&record, 2..4).len(), 2);
+    let part = steps(&record, 2..4);
+    assert_eq!(
+        part.iter().map(|step| (step.kind, step.iteration)).collect::<Vec<_>>(),
+        [(ToolResult, 1), (ToolResult, 1)]
+    );
     assert!(messages_view(&[]).is_empty());
     let summary = record.view(&CurationContext::default(), &*parse("passthrough").unwrap()).unwrap();
     let prompt = context_prompt(summary.items(), Current::Excluded);
@@ -262,7 +266,26 @@ fn steps_are_added_as_entries_and_results_need_their_call() {
     assert!(prompt.contains("Observation: Error: broken"), "{prompt}");
     assert!(recent_for_extract(summary.items()).starts_with("User: Compare\n"));
     assert_eq!(context_prompt(Vec::new(), Current::Excluded), "");
-    let _ = Summary;
+}
+
+#[test]
+fn a_summary_is_a_step_of_the_record_and_of_the_view() {
+    let mut trajectory = Trajectory::new(Record::new());
+    for turn in 0..4 {
+        trajectory.add_user_query(&format!("question {turn}"), Time(0)).unwrap();
+        trajectory.add_answer(&format!("answer {turn}"), Time(0)).unwrap();
+    }
+    let mut record = trajectory.into_record().unwrap();
+    let manager = parse("summarize(max_turns=2, keep_recent=1)").unwrap();
+    let cx = CurationContext::default();
+    settle_offline(&mut record, &cx, &*manager, Time(9)).unwrap();
+    let written = steps(&record, ..).into_iter().find(|step| step.kind == Summary).unwrap();
+    assert!(written.content.contains("question 0") && written.tool_data.is_none(), "{written:?}");
+    let view = record.view(&cx, &*manager).unwrap();
+    let prompt = context_prompt(view.items(), Current::Included);
+    assert!(prompt.starts_with("Summary: - user: question 0 "), "{prompt}");
+    assert!(prompt.ends_with("User: question 3\nAnswer: answer 3"), "{prompt}");
+    assert_eq!(messages_view(&[written])[0].role, "system");
 }
 
 #[tokio::test]

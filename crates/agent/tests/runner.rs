@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use scrollback_agent::event::{
-    ContextTightened, ConversationRecorded, Recorded, RequestSent, SummaryWritten, Throttled,
+    ContextTightened, ConversationRecorded, Recorded, RequestSent, StateRolledBack, SummaryWritten,
+    Throttled, ToolInvoked,
 };
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::script::Script;
 use scrollback_agent::provider::{Provider, ResponseFormat, Scripted, ToolChoice};
 use scrollback_agent::runner::{Budget, Deadline, Ended, Evaluated, Phase, Prompt, Runner, Throttle};
-use scrollback_agent::session::{Session, SessionStart};
+use scrollback_agent::session::{Item, Kind, Op, Session, SessionStart, append};
 use scrollback_agent::tool::{Effects, Human, Spec, tool};
 use scrollback_agent::{EventBus, FakeClock};
 use scrollback_core::manager::parse;
@@ -414,6 +415,37 @@ async fn an_observer_that_fails_does_not_stop_the_run() {
     runner.bus.subscribe::<ConversationRecorded>(|_| Err("deaf".into()));
     runner.bus.subscribe::<RequestSent>(|_| panic!("loud"));
     assert_eq!(replied(&run(&runner).await.0), "Sunny in both.");
+}
+
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+struct Looked(String);
+
+impl Item for Looked {
+    const NAME: &'static str = "Looked";
+    const KIND: Kind = Kind::State;
+}
+
+#[tokio::test]
+async fn state_goes_back_where_a_reducer_fails_on_a_tool_and_the_result_stays() {
+    let mut runner = runner(TWO_ROUNDS);
+    let session =
+        Session::new(&runner.bus, SessionStart { id: "s".into(), ..SessionStart::default() }).unwrap();
+    session
+        .register::<ToolInvoked, Looked>(|slice, event, _| Ok(append(slice, Looked(event.result.clone()))));
+    session.register::<ToolInvoked, Looked>(|_, event, _| {
+        if event.result.contains("Oslo") { Err("not Oslo".into()) } else { Ok(Op::Keep) }
+    });
+    runner.session = Some(Arc::clone(&session));
+    let rolled = told::<StateRolledBack>(&runner);
+    let (done, journal) = run(&runner).await;
+    assert_eq!(replied(&done), "Sunny in both.");
+    assert_eq!(session.select_where(|_: &Looked| true), [Looked("Paris: sunny".into())]);
+    let rolled = rolled.lock().unwrap();
+    assert!(
+        rolled.len() == 1 && rolled[0].call_id == "b" && rolled[0].reason.contains("not Oslo"),
+        "{rolled:?}"
+    );
+    assert!(messages(journal.record()).iter().any(|entry| entry.content().as_deref() == Some("Oslo: sunny")));
 }
 
 #[tokio::test]

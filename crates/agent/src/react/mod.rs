@@ -201,12 +201,6 @@ impl AgentSession {
         Ok(finish(evaluation, outcome).await)
     }
 
-    /// What waits for a person's answer, if anything does.
-    pub async fn question(&self) -> Option<Question> {
-        let journal = self.journal.lock().await;
-        Evaluation::open_question(&self.runner, journal.record()).await
-    }
-
     /// Starts a new conversation; the old one stays where it is, and is returned.
     pub async fn reset(&self, journal: Journal) -> Journal {
         std::mem::replace(&mut *self.journal.lock().await, journal)
@@ -269,8 +263,7 @@ impl React {
         while evaluation.rounds < self.max_iterations {
             let most = evaluation.runner.max_rounds;
             if evaluation.rounds >= most {
-                let message = format!("the model was asked {most} times and still calls tools");
-                return Err(EvaluationError::new(Phase::Response, "too_many_rounds", message));
+                return Err(EvaluationError::too_many_rounds(most));
             }
             let round = match self.mode {
                 Mode::Native => evaluation.round().await?,
@@ -366,9 +359,11 @@ async fn finish(evaluation: Evaluation<'_>, outcome: Outcome) -> SessionResult {
 /// The steps of one query.
 fn query_steps(journal: &Journal, id: Uuid) -> Vec<Step> {
     let record = journal.record();
-    let of = |step: &Step| match record.entry(step.position) {
-        Some(entry) => entry.evaluation_id == id,
-        None => false,
-    };
-    steps(record, ..).into_iter().filter(of).collect()
+    let own = |position: u64| record.entry(position).is_some_and(|entry| entry.evaluation_id == id);
+    // It is the newest, so its entries are at the end.
+    let first = (0..record.len() as u64)
+        .rev()
+        .find(|at| record.entry(*at).is_some_and(|entry| entry.evaluation_id == id && entry.sequence == 0));
+    let steps = steps(record, first.unwrap_or(0)..);
+    steps.into_iter().filter(|step| own(step.position)).collect()
 }

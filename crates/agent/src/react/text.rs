@@ -50,10 +50,7 @@ pub(super) async fn round(evaluation: &mut Evaluation<'_>) -> Result<Option<Roun
     };
     let said = (!next.thought.is_empty()).then_some(next.thought.as_str());
     if next.tool_name == "finish" {
-        let mut entry = thought(said.unwrap_or("finish"));
-        let step = entry.meta.as_ref().and_then(|meta| meta.step.clone());
-        entry.meta = Some(Box::new(Meta { step, ..meta }));
-        evaluation.record_reply(entry, sent).await?;
+        evaluation.record_reply(thought(said.unwrap_or("finish"), meta), sent).await?;
         return Ok(None);
     }
     let id = format!("call_{}_0", evaluation.journal.record().len());
@@ -84,10 +81,7 @@ async fn ask(
             return Ok(Some((next, answered.reply.meta, answered.sent)));
         }
         // What was said is kept, whatever it is worth.
-        let mut unread = thought(&text);
-        let step = unread.meta.as_ref().and_then(|meta| meta.step.clone());
-        unread.meta = Some(Box::new(Meta { step, ..answered.reply.meta }));
-        evaluation.record_reply(unread, answered.sent).await?;
+        evaluation.record_reply(thought(&text, answered.reply.meta), answered.sent).await?;
         if attempt == 0 {
             entries.push(Entry::text(Role::Assistant, &text));
             entries.push(Entry::text(Role::User, CORRECTION));

@@ -61,6 +61,12 @@ impl EvaluationError {
         EvaluationError::new(Phase::Response, "no_reply", format!("the reply cannot be read: {error}"))
     }
 
+    /// The model was asked often enough.
+    pub(crate) fn too_many_rounds(most: u32) -> Self {
+        let message = format!("the model was asked {most} times and still calls tools");
+        EvaluationError::new(Phase::Response, "too_many_rounds", message)
+    }
+
     /// Somebody asked to stop.
     pub(crate) fn interrupted() -> Self {
         let message = "interrupted; everything so far is recorded, and can be resumed";

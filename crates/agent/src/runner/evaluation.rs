@@ -172,8 +172,7 @@ impl<'r> Evaluation<'r> {
                 Round::Acted => {}
             }
         }
-        let message = format!("the model was asked {most} times and still calls tools");
-        Err(EvaluationError::new(Phase::Response, "too_many_rounds", message))
+        Err(EvaluationError::too_many_rounds(most))
     }
 
     /// The model's reply as what was asked for.

@@ -1,6 +1,8 @@
 //! A request that is too large: the view is made smaller, step by step, and each step is recorded so that the next call
 //! does not fail the same way.
 
+use std::collections::HashSet;
+
 use scrollback_core::manager::{ClearToolResults, Keep, TokenBudget};
 use scrollback_core::model::facts;
 use scrollback_core::{CurationError, Decision, HistoryManager, Item, Reason, Role, Source, View};
@@ -129,9 +131,9 @@ impl Evaluation<'_> {
             Err(error) => return Err(error.into()),
         };
         let kept: Vec<u64> = fitting.items().filter_map(|item| position(&item)).collect();
-        let gone: Vec<u64> =
-            view.items().filter_map(|item| position(&item)).filter(|at| !kept.contains(at)).collect();
-        let Some(last_gone) = gone.last().copied() else { return Ok(None) };
+        let stays: HashSet<u64> = kept.iter().copied().collect();
+        let gone = view.items().filter_map(|item| position(&item)).filter(|at| !stays.contains(at));
+        let Some(last_gone) = gone.max() else { return Ok(None) };
         // Groups that came apart in the record stand together in the view: the cut lies behind all that goes.
         let newest = |item: &Item| item.entry.role == Role::User;
         let task = view.items().filter(newest).filter_map(|item| position(&item)).last();

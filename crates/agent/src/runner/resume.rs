@@ -13,7 +13,7 @@ use super::tools::Waiting;
 use super::{Prompt, Question, Runner};
 use crate::journal::Journal;
 use crate::lease::Held;
-use crate::tool::{Call, Effects, Outcome};
+use crate::tool::Effects;
 
 /// Why an evaluation is not resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,20 +228,5 @@ impl<'r> Evaluation<'r> {
             held.release().await;
         }
         Ok(())
-    }
-
-    /// What a person is asked by a call, without calling anything else.
-    pub(crate) async fn open_question(runner: &Runner, record: &Record) -> Option<Question> {
-        let standing = Standing::of(record)?;
-        let call = standing.waiting.front()?;
-        let resolved = runner.tools.resolve(&call.name, &call.arguments).ok()?;
-        if !resolved.tool.asks() {
-            return None;
-        }
-        let id = call.id.clone();
-        match resolved.tool.call(Call { id: id.clone(), arguments: resolved.arguments }).await {
-            Outcome::Ask(text) => Some(Question { call_id: id, text }),
-            _ => None,
-        }
     }
 }

@@ -7,6 +7,7 @@ mod show;
 mod write;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 
 use scrollback_core::{BlockKind, Decision, Entry, Item, Record, Role, SUMMARY_HEADING, Slot, Source, Time};
 use serde::Serialize;
@@ -93,8 +94,18 @@ pub struct Step {
 /// # Ok::<(), scrollback_core::AppendError>(())
 /// ```
 pub fn steps(record: &Record, range: impl std::ops::RangeBounds<u64>) -> Vec<Step> {
+    let slots = record.slots();
+    let first = match range.start_bound() {
+        Bound::Included(first) => *first,
+        Bound::Excluded(before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    // Iterations count from the query before, wherever the range begins.
+    let is_query = |slot: &Slot| matches!(slot, Slot::Message(entry) if entry.role == Role::User);
+    let query = slots.get(..first as usize).and_then(|before| before.iter().rposition(is_query)).unwrap_or(0);
     let mut reader = Reader::default();
-    for (position, slot) in (0..).zip(record.slots()) {
+    let wanted = (query as u64..).zip(slots.iter().skip(query));
+    for (position, slot) in wanted.take_while(|(position, _)| *position < first || range.contains(position)) {
         match slot {
             Slot::Message(entry) => reader.entry(entry, position),
             Slot::Decision(decision, at) => {

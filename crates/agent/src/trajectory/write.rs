@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use scrollback_core::{AppendError, Entry, Record, Role, Time};
+use scrollback_core::{AppendError, Entry, Meta, Record, Role, Time};
 use scrollback_store::new_evaluation;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -157,7 +157,7 @@ impl Trajectory {
         let calls: Vec<(&str, &str, &str)> =
             draft.calls.iter().map(|(id, name, args)| (id.as_str(), name.as_str(), args.as_str())).collect();
         let entry = match calls.as_slice() {
-            [] => thought(draft.thought.as_deref().unwrap_or_default()),
+            [] => thought(draft.thought.as_deref().unwrap_or_default(), Meta::default()),
             calls => Entry::calling(draft.thought.as_deref(), calls),
         };
         self.put(entry, draft.at)?;
@@ -171,9 +171,9 @@ impl Trajectory {
     }
 }
 
-/// A thought that no tool use follows.
-pub(crate) fn thought(text: &str) -> Entry {
+/// A thought that no tool use follows, with what is known about it.
+pub(crate) fn thought(text: &str, meta: Meta) -> Entry {
     let mut entry = Entry::text(Role::Assistant, text);
-    entry.meta.get_or_insert_default().step = Some("thought".into());
+    entry.meta = Some(Box::new(Meta { step: Some("thought".into()), ..meta }));
     entry
 }

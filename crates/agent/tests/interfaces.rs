@@ -1,13 +1,12 @@
 //! Runs over real connections, on each of the three interfaces: what is sent, and what becomes of refusals.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{Reply, Server};
 use scrollback_agent::event::{ContextTightened, Throttled};
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Api, Catalog, Endpoint, Http, ModelSettings, ResponseFormat, ToolChoice};
@@ -16,7 +15,6 @@ use scrollback_agent::tool::{Toolbox, tool};
 use scrollback_core::Record;
 use scrollback_core::model::ModelName;
 use serde_json::{Value, json};
-use support::{Reply, Server};
 
 fn events(list: &[(&str, Value)]) -> Vec<u8> {
     let event = |(name, data): &(&str, Value)| match *name {

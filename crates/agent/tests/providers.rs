@@ -1,12 +1,11 @@
 //! Providers over a real connection: replies, refusals, and every way a stream can break.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{End, Reply, Server};
 use scrollback_agent::provider::script::Script;
 use scrollback_agent::provider::{
     Api, Broken, Delivery, Echo, Endpoint, ErrorKind, Http, Overflow, Provider, ProviderError, Request,
@@ -15,7 +14,6 @@ use scrollback_agent::provider::{
 use scrollback_core::model::ModelName;
 use scrollback_core::stream::{Delta, Reply as Whole};
 use scrollback_core::{Entry, Status};
-use support::{End, Reply, Server};
 
 const CHAT: &[u8] =
     b"data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Good \"}}]}\n\n\

@@ -1,16 +1,14 @@
 //! Tools of every kind, and everything that can go wrong with them.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Reply, Server};
 use scrollback_agent::tool::{
     Call, Command, Effects, HttpCall, HttpTool, Human, Outcome, Output, Spec, Tool, Toolbox, tool,
 };
 use serde_json::{Map, Value, json};
-use support::{Reply, Server};
 
 fn arguments(value: &Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()

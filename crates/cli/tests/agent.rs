@@ -2,12 +2,10 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::{Run, folder, repository, scrollback_in};
 use serde_json::{Value, json};
-use support::{Run, folder, repository, scrollback_in};
 
 /// A folder with an agent in it.
 fn agent(name: &str, yaml: &str, script: &str) -> PathBuf {

@@ -1,10 +1,8 @@
 //! The public cases: each line of `corpus/core/*.jsonl` is one batch line for `curate` and what must come of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::scrollback;
 use serde_json::{Map, Value, json};
-use support::scrollback;
 
 /// `index` → `manager/reason`.
 fn told(list: &Value) -> Value {

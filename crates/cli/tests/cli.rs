@@ -1,10 +1,8 @@
 //! The binary as people and scripts meet it: output, error lines and exit codes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::{Run, folder, repository, scrollback, scrollback_in};
 use serde_json::{Value, json};
-use support::{Run, folder, repository, scrollback, scrollback_in};
 
 const CHAT: &str = r#"[{"role":"system","content":"Be brief."},{"role":"user","content":"one"},{"role":"assistant","content":"1"},{"role":"user","content":"two"}]"#;
 

@@ -8,12 +8,11 @@
 
 #[path = "../../core/examples/rules.rs"]
 mod rules;
-mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{folder, repository};
+use crate::support::{folder, repository};
 
 /// The files people read, with their text.
 fn pages() -> Vec<(PathBuf, String)> {

@@ -2,14 +2,12 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::folder;
+use crate::support::folder;
 
 /// Megabytes of each file; the trial sets another number.
 fn megabytes() -> usize {

@@ -1,10 +1,8 @@
 //! `scrollback lisp` as people and scripts meet it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::{folder, repository, scrollback, scrollback_in};
 use serde_json::{Value, json};
-use support::{folder, repository, scrollback, scrollback_in};
 
 #[test]
 fn values_go_to_standard_output_and_errors_to_standard_error_with_a_caret() {

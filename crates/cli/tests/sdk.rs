@@ -4,14 +4,12 @@
 //! `tests/sdk/validate.py` judges the results by the types in those packages. `./dev setup` installs them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::support::{folder, repository, scrollback};
 use serde_json::{Map, Value, json};
-use support::{folder, repository, scrollback};
 
 const WIRES: [&str; 5] = ["openai-chat", "openai-responses", "anthropic", "gemini", "bedrock"];
 

@@ -1,12 +1,10 @@
 //! The commands of the store as people and scripts meet them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::{Run, folder, repository, scrollback_in};
 use serde_json::{Value, json};
-use support::{Run, folder, repository, scrollback_in};
 
 /// A folder with a store of its own.
 struct Home(PathBuf);

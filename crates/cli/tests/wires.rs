@@ -1,10 +1,8 @@
 //! `check`, `convert`, and every command on every format, as scripts meet them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::{Run, folder, scrollback, scrollback_in};
 use serde_json::{Value, json};
-use support::{Run, folder, scrollback, scrollback_in};
 
 const OPEN_CALL: &str = r#"[{"role":"user","content":"go"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"user","content":"well?"}]"#;
 

@@ -2,18 +2,16 @@
 //! check. No view may hold a block whose hash no longer fits, nor one whose predecessor is gone.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
+use crate::support::{manager_text, wishes};
 use proptest::prelude::*;
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::check::{CheckOptions, Strictness, check};
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{CurationContext, Reason, json, manager};
 use serde_json::{Value, json};
-use support::{manager_text, wishes};
 
 /// One exchange of a conversation with a model that thinks.
 #[derive(Clone, Debug)]

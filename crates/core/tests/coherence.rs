@@ -1,13 +1,11 @@
 //! One test for every row of the coherence table, named after it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::rendered;
 use scrollback_core::{
     CurationContext, Decision, Entry, Fidelity, Meta, Record, Role, Source, Status, Time, Unfinished, View,
     json, manager::Passthrough, wire::openai_chat::provider_message_to_entry,
 };
-use support::rendered;
 
 /// A record of messages in a shorthand: `s:text`, `u:text`, `a:text`, `a[x,y]:text`, `t(x):text`.
 fn record(said: &[&str]) -> Record {

@@ -2,8 +2,7 @@
 //! Whatever a record remembers on the way, its views are those of a record that was read at once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::{Said, assert_coherent, entries, manager_text, rendered, said, sticky_text};
 use proptest::prelude::*;
 use scrollback_core::manager::{Ask, Keep};
 use scrollback_core::model::ModelName;
@@ -11,7 +10,6 @@ use scrollback_core::{
     CurationContext, Decision, Entry, Meta, Record, Role, Source, Status, Time, Usage, View, manager,
     summarize_offline,
 };
-use support::{Said, assert_coherent, entries, manager_text, rendered, said, sticky_text};
 
 /// Something that happens to a record.
 #[derive(Clone, Debug)]
@@ -204,7 +202,7 @@ fn results_that_come_after_hundreds_of_groups_void_what_was_remembered() {
         for (n, entry) in entries(&said).into_iter().enumerate() {
             record.append(entry).unwrap();
             if n + 4 > said.len() || n % 40 == 0 {
-                let fresh = support::record_of(&said[..=n]);
+                let fresh = crate::support::record_of(&said[..=n]);
                 let (grown, fresh) =
                     (record.view(&cx, &*manager).unwrap(), fresh.view(&cx, &*manager).unwrap());
                 assert_eq!(rendered(grown.items()), rendered(fresh.items()), "{text} after {n}");

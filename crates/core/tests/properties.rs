@@ -1,18 +1,16 @@
 //! The invariants of the design, over random histories that nobody would write by hand.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{
+    Said, anchors, assert_coherent, entries, history, manager_text, record_of, rendered, sticky_text, wishes,
+};
 use proptest::prelude::*;
 use scrollback_core::tokens::entry_tokens;
 use scrollback_core::wire::openai_chat::provider_message_to_entry;
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{CurationError, Record, Source, Time, View, json, manager, settle_offline};
-use support::{
-    Said, anchors, assert_coherent, entries, history, manager_text, record_of, rendered, sticky_text, wishes,
-};
 
 /// A new record of rendered messages.
 fn record_from(messages: &[String]) -> Record {

@@ -1,16 +1,14 @@
 //! Real transcripts and recorded requests: everything reads, what was accepted passes, and every view of it is valid.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::squeezed;
 use scrollback_core::model::ModelName;
 use scrollback_core::transcript::{self, Format, cassette};
 use scrollback_core::wire::check::{CheckOptions, Strictness, check};
 use scrollback_core::wire::{ParseOptions, RenderOptions, Wire};
 use scrollback_core::{CurationContext, Fidelity, Item, Record, Source, json, manager};
-use support::squeezed;
 
 /// Every file of the shared transcripts; none, with a notice, where they are absent.
 fn files() -> Vec<(PathBuf, String)> {

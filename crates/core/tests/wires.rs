@@ -1,10 +1,9 @@
 //! What wires promise: bytes survive, views are valid, prefixes are stable, repair always ends valid.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
-mod support;
-
 use std::path::Path;
 
+use crate::support::{Said, history, manager_text, squeezed, sticky_text, wishes};
 use proptest::prelude::*;
 use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
 use scrollback_core::wire::repair::repair;
@@ -13,7 +12,6 @@ use scrollback_core::{
     Entry, Fidelity, Item, Record, SUMMARY_HEADING, Source, Time, Unfinished, json, manager, settle_offline,
 };
 use serde_json::Value;
-use support::{Said, history, manager_text, squeezed, sticky_text, wishes};
 
 /// The wires that a provider speaks.
 const PROVIDERS: [Wire; 5] =
@@ -250,7 +248,7 @@ proptest! {
         history in history(24), text in prop_oneof![Just("passthrough".to_string()), sticky_text()],
         from in provider(), to in provider()
     ) {
-        let cx = support::Wishes { system: true, task: true, last: None, unfinished: Unfinished::Drop }.context();
+        let cx = crate::support::Wishes { system: true, task: true, last: None, unfinished: Unfinished::Drop }.context();
         let manager = manager::parse(&text).unwrap();
         let mut before: Option<(Option<u64>, Option<String>, Vec<String>)> = None;
         let mut record = Record::new();
@@ -279,7 +277,7 @@ proptest! {
     ) {
         let mut body: Value = serde_json::from_str(&body_of(wire, &history)).unwrap();
         for (place, harm) in harms {
-            support::break_list(&mut body[list_key(wire)], usize::from(place), harm);
+            crate::support::break_list(&mut body[list_key(wire)], usize::from(place), harm);
         }
         let text = body.to_string();
         let Ok(_) = wire.parse(json::check(&text).unwrap(), &ParseOptions::default()) else { return Ok(()) };
@@ -293,7 +291,7 @@ proptest! {
     /// The neutral form gives back the very record.
     #[test]
     fn the_neutral_form_loses_nothing(history in history(16), from in provider(), text in manager_text()) {
-        let cx = support::Wishes { system: true, task: true, last: None, unfinished: Unfinished::Drop }.context();
+        let cx = crate::support::Wishes { system: true, task: true, last: None, unfinished: Unfinished::Drop }.context();
         let mut record = parse(from, &body_of(from, &history)).into_record().unwrap();
         let _ = settle_offline(&mut record, &cx, &*manager::parse(&text).unwrap(), Time(1_000));
         let body = format!("{{\"scrollback\":1,\"entries\":[{}]}}", scrollback_core::wire::neutral(&record).join(","));

@@ -7,13 +7,11 @@
     clippy::disallowed_types
 )]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::{repository, run_in};
 use scrollback_lisp::{CancelToken, Env, Limits, Program, Reason, Tool, Value};
-use support::{repository, run_in};
 
 /// The programs of a file, one a line.
 fn programs(file: &str) -> Vec<String> {

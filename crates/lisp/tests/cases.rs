@@ -1,9 +1,7 @@
 //! Every case of the corpus, byte for byte.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
-use support::{cases, env_of, run_in};
+use crate::support::{cases, env_of, run_in};
 
 /// What differs from what a case says; nothing if it is right.
 fn wrong(case: &serde_json::Value) -> Option<String> {

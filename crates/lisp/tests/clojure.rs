@@ -8,12 +8,10 @@
     clippy::disallowed_types
 )]
 
-mod support;
-
 use std::fmt::Write;
 use std::process::Command;
 
-use support::{Numbers, cases, eval, run_in};
+use crate::support::{Numbers, cases, eval, run_in};
 
 /// Prints values as PTC-Lisp does: vectors for all sequences, maps and sets by key, floats without early exponents.
 const PRELUDE: &str = include_str!("support/differential.clj");

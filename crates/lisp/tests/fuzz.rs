@@ -4,9 +4,8 @@
 
 #[path = "../../../fuzz/lisp_bodies.rs"]
 mod bodies;
-mod support;
 
-use support::Numbers;
+use crate::support::Numbers;
 
 /// How many programs are tried: so many on every test run, more when a trial asks for it.
 #[allow(clippy::disallowed_methods)] // the crate reads no environment; its trial does
@@ -16,7 +15,7 @@ fn rounds(usual: usize) -> usize {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let cases = support::cases("corpus/lisp/cases.jsonl");
+    let cases = crate::support::cases("corpus/lisp/cases.jsonl");
     cases.iter().map(|case| case["program"].as_str().unwrap().as_bytes().to_vec()).collect()
 }
 

@@ -1,10 +1,8 @@
 //! What a host sees: transactions, tools, branches, memory, hints.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::run_in;
 use scrollback_lisp::{Env, Memory, Outcome, Program, Reason, Run, Signature, Step, Tool, Value};
-use support::run_in;
 
 fn run(source: &str, env: &mut Env) -> Outcome {
     run_in(source, env).unwrap_or_else(|error| panic!("{source}: {error}"))

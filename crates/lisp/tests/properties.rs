@@ -2,14 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_wrap)]
 #![allow(clippy::disallowed_methods)] // the crate has no threads; its tests do
 
-mod support;
-
 use std::fmt::Write;
 use std::sync::Arc;
 
+use crate::support::Numbers;
 use num_bigint::BigInt;
 use scrollback_lisp::{Env, Job, Outcome, Program, Tool, Value};
-use support::Numbers;
 
 /// An integer near a limit of 64 bits, near zero, or of up to 200 bits.
 fn integer(numbers: &mut Numbers) -> BigInt {
@@ -164,7 +162,9 @@ fn value(numbers: &mut Numbers, depth: u32) -> Value {
         5 => Value::from((numbers.below(2000) as f64 - 1000.0) / 8.0),
         6 => Value::from(*numbers.one_of(&strings)),
         7 => Value::keyword(numbers.one_of::<&str>(&["a", "a-b", "a_b", "x/y", "with space", "é", "1"])),
-        8 => support::run_in("#date \"2024-02-29\"", &mut Env::new()).unwrap().value().unwrap().clone(),
+        8 => {
+            crate::support::run_in("#date \"2024-02-29\"", &mut Env::new()).unwrap().value().unwrap().clone()
+        }
         9 => Value::vector((0..numbers.below(6)).map(|_| value(numbers, depth - 1)).collect::<Vec<_>>()),
         10 => {
             let entries: Vec<_> = (0..numbers.below(6))

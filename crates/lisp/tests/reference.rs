@@ -1,10 +1,8 @@
 //! The documentation of the language is printed from its tables, and every example in it holds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
-mod support;
-
+use crate::support::{eval, repository};
 use scrollback_lisp::{builtins, reference};
-use support::{eval, repository};
 
 /// Runs `program ; => value`.
 fn check(example: &str) {

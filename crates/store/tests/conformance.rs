@@ -1,16 +1,14 @@
 //! Every store passes the suite that anybody can run.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Server, block_on};
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
     ConversationId, ErrorKind, Expected, Memory, NewConversation, NewEntry, Postgres, Sqlite, Store, Tenant,
     conformance, open,
 };
-use support::{Server, block_on};
 
 /// Runs every case; all that fail are told.
 async fn passes(store: &Arc<dyn Store>) {

@@ -2,8 +2,6 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,11 +9,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Dice, Server, block_on, victim};
 use scrollback_core::{Entry, Role, Slot, Time};
 use scrollback_store::{
     ErrorKind, Expected, Listing, NewEntry, Options, Postgres, Recipient, Sqlite, Store, Tenant, hex,
 };
-use support::{Dice, Server, block_on, victim};
 
 /// Kills in a test run; the trial sets another number.
 fn kills() -> usize {
@@ -161,7 +159,7 @@ fn synced_before_each_ack(extra: &[&str]) -> Option<(usize, usize)> {
     let trace = folder.path().join("trace");
     let mut command = Command::new("strace");
     command.args(["-f", "-s", "16", "-e", "trace=fsync,fdatasync,write", "-o"]).arg(&trace).arg(victim());
-    command.args(["one", support::inside(folder.path(), "traced.db").as_str(), "1"]).args(extra);
+    command.args(["one", crate::support::inside(folder.path(), "traced.db").as_str(), "1"]).args(extra);
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
     if !status.success() {
         return None;

@@ -1,16 +1,14 @@
 //! Opening: what is not ours, cannot be written or is too new is refused, and not one byte of it changes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::path::Path;
 
+use crate::support::block_on;
 use rusqlite::Connection;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
     Access, ErrorKind, Expected, NewEntry, Options, Recipient, Sqlite, Store, StoreError, Tenant, Url, open,
 };
-use support::block_on;
 
 fn kind(path: &Path) -> Option<ErrorKind> {
     Sqlite::open(path, Time(0)).err().map(|error| error.kind())
@@ -164,7 +162,7 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
     let path = folder.path().join("store.db");
     let store = Sqlite::open(&path, Time(0)).unwrap();
     // Text that does not shrink, so that it fills the disk.
-    let mut dice = support::Dice(7);
+    let mut dice = crate::support::Dice(7);
     let mut noise = || (0..3_000).map(|_| char::from(b'a' + dice.roll(26) as u8)).collect::<String>();
     let mut acked = 0;
     let refused = loop {

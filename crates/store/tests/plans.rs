@@ -1,18 +1,16 @@
 //! One random plan of operations gives the same answers on every store.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::fmt::Write;
 use std::sync::Arc;
 
+use crate::support::{Dice, Server, block_on};
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Role, Slot, Time, prefixes};
 use scrollback_store::{
     ConversationId, Erase, Expected, Filter, Listing, Memory, NewConversation, NewEntry, Offline, Postgres,
     Query, Recipient, Settings, Sqlite, Status, Store, StoreError, Tenant, compact, hex, history,
 };
-use support::{Dice, Server, block_on};
 use uuid::Uuid;
 
 /// Operations in a plan.

@@ -7,16 +7,15 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
 #[path = "support/trace.rs"]
 mod trace;
 
 use std::collections::HashMap;
 use std::path::Path;
 
+use crate::support::{Dice, block_on};
 use scrollback_core::Time;
 use scrollback_store::{Listing, Sqlite, Store, hex};
-use support::{Dice, block_on};
 use trace::{Disk, Step, Trace};
 
 /// Power losses in a test run; the trial sets another number.
@@ -76,12 +75,16 @@ fn a_process_that_ends_at_any_write_loses_nothing_it_acknowledged() {
     assert!(acked.len() == trace::FEW && ends > 100, "{} {ends}", acked.len());
 }
 
+/// Steps in which a file comes to be.
+const MAKING: usize = 30;
+
 /// Cuts the power at random moments; how many disks were not as they should be, and the first of them.
 fn cut(trace: &Trace, times: usize, dice: &mut Dice) -> (usize, Option<String>) {
     let folder = tempfile::tempdir().unwrap();
     let (mut bad, mut first) = (0, None);
     for number in 0..times {
-        let moment = dice.roll(trace.steps.len());
+        // Every fourth time while the file is being made: a few steps, each of another kind.
+        let moment = dice.roll(if number % 4 == 0 { MAKING } else { trace.steps.len() });
         let (mut disk, mut acked) = (Disk::default(), HashMap::new());
         for step in trace.steps.iter().take(moment) {
             match step {

@@ -1,17 +1,15 @@
 //! What was changed behind the store's back is noticed: by `verify`, and by whoever reads it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::path::Path;
 
+use crate::support::{Dice, block_on};
 use rusqlite::Connection;
 use scrollback_core::{Entry, Role, Slot, Time};
 use scrollback_store::{
     ConversationId, Erase, ErrorKind, Expected, Listing, NewConversation, NewEntry, Offline, ProblemKind,
     Settings, Sqlite, Store, Tenant, compact,
 };
-use support::{Dice, block_on};
 
 /// Bits flipped in a test run; the trial sets another number.
 fn flips() -> usize {

@@ -1,17 +1,15 @@
 //! Many writers on one conversation: dense, in the order of real time, and every reader sees a prefix.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::support::{Server, block_on};
 use scrollback_core::{Entry, Link, Role, Time};
 use scrollback_store::{
     ConversationId, Expected, Memory, NewConversation, NewEntry, Postgres, Sqlite, Store, Tenant,
 };
-use support::{Server, block_on};
 
 const WRITERS: usize = 16;
 

@@ -1,7 +1,7 @@
 //! Texts that look like secrets and are none.
 
-use crate::random::{ALNUM, BASE64, BASE64_URL, DIGITS, HEX, LOWER, Random};
-use crate::secrets::uuid;
+use super::random::{ALNUM, BASE64, BASE64_URL, DIGITS, HEX, LOWER, Random};
+use super::secrets::uuid;
 
 type Make = fn(&mut Random) -> String;
 

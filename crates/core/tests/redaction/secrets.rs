@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::random::{ALNUM, BASE64, BASE64_URL, DIGITS, HEX, LOWER, Random};
+use super::random::{ALNUM, BASE64, BASE64_URL, DIGITS, HEX, LOWER, Random};
 
 /// A text with one secret in it.
 pub(crate) struct Sample {

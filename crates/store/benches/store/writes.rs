@@ -19,7 +19,7 @@ pub(crate) enum Bare {
 impl Bare {
     pub(crate) fn file(folder: &Path) -> Self {
         let bare = Connection::open(folder.join("bare.db")).unwrap();
-        bare.pragma_update(None, "page_size", 8192).unwrap();
+        bare.pragma_update(None, "page_size", 4096).unwrap();
         bare.query_row("pragma journal_mode = wal", [], |_| Ok(())).unwrap();
         bare.pragma_update(None, "synchronous", "full").unwrap();
         bare.execute_batch("create table t (id integer primary key, body text)").unwrap();

@@ -17,11 +17,11 @@ const APPLICATION_ID: i32 = 0x5343_5242;
 /// Older libraries can lose commits when two connections write and checkpoint at once.
 const OLDEST_LIBRARY: i32 = 3_051_003;
 
-/// Bytes of a page of a new file: a page of 4 kB would hold five usual entries and a hole.
-const PAGE: u32 = 8192;
+/// Bytes of a page of a new file. An append writes about ten pages to the log, so larger ones cost time, and save no room.
+const PAGE: u32 = 4096;
 
 /// Pages in the log before it is put away: every time costs two syncs.
-const LOG_PAGES: u32 = 4096;
+const LOG_PAGES: u32 = 8192;
 
 /// How long a writer waits for another process.
 const BUSY: Duration = Duration::from_secs(30);
@@ -158,6 +158,10 @@ fn ours(path: &Path) -> Result<(), StoreError> {
     if length == 0 {
         return Ok(());
     }
+    // A power loss at that moment may leave zeros, and beside them the journal by which SQLite makes it empty again.
+    if header == [0; 100] && beside_it(path, "-journal").metadata().is_ok_and(|journal| journal.len() > 0) {
+        return Ok(());
+    }
     let foreign = |what: &str| Err(at(path, &StoreError::new(ErrorKind::ForeignFile, what)));
     if length < header.len() || !header.starts_with(b"SQLite format 3\0") {
         return foreign("this is no database");
@@ -169,6 +173,13 @@ fn ours(path: &Path) -> Result<(), StoreError> {
     } else {
         foreign("this is a database of something else")
     }
+}
+
+/// A file that SQLite keeps beside a database.
+fn beside_it(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(ending);
+    name.into()
 }
 
 /// The settings of a connection that writes.

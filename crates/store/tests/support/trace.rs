@@ -52,7 +52,7 @@ impl Trace {
         command.args(["-f", "-y", "-xx", "-s", "1000000", "-e", calls, "-o"]).arg(&log);
         let (faults, words): (Vec<&str>, Vec<&str>) =
             extra.iter().partition(|word| **word == "-e" || word.starts_with("inject="));
-        command.args(faults).arg(super::support::victim());
+        command.args(faults).arg(crate::support::victim());
         command.args([mode, inside(folder.path(), FILE).as_str(), "1"]).args(words);
         let ran = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !ran.is_ok_and(|status| status.success()) {

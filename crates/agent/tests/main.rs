@@ -1,0 +1,14 @@
+//! The tests of the agent, in one program: building and starting many takes longer than running them.
+#![allow(missing_docs)]
+
+mod bus;
+mod curation;
+mod interfaces;
+mod mcp;
+mod providers;
+mod react;
+mod resume;
+mod runner;
+mod session;
+mod support;
+mod tools;

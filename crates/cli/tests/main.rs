@@ -1,0 +1,13 @@
+//! The tests of the binary, in one program: building and starting many takes longer than running them.
+#![allow(missing_docs)]
+
+mod agent;
+mod cases;
+mod cli;
+mod docs;
+mod large;
+mod lisp;
+mod sdk;
+mod store;
+mod support;
+mod wires;

@@ -1,0 +1,11 @@
+//! The tests of the store, in one program: building and starting many takes longer than running them.
+#![allow(missing_docs)]
+
+mod conformance;
+mod crash;
+mod opening;
+mod plans;
+mod power;
+mod support;
+mod tamper;
+mod writers;

@@ -2,8 +2,8 @@
 
 /// The known word closest to `word`, if it is close enough to be a slip of the keyboard.
 ///
-/// Case is ignored. Up to a third of the known word's letters may be missing, added or wrong; of equally
-/// close words the first is taken.
+/// Case is ignored. Up to a third of the known word's letters may be missing, added, wrong or in each
+/// other's place; of equally close words the first is taken.
 ///
 /// ```
 /// use scrollback_core::nearest::nearest;
@@ -26,23 +26,30 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein's distance over bytes, ignoring ASCII case, one row of the table at a time.
+/// Levenshtein's distance over bytes with neighbours that changed places as one edit, ignoring ASCII case, a row of the
+/// table at a time.
 fn edits(from: &[u8], to: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
+    let same = |a: Option<&u8>, b: Option<&u8>| match (a, b) {
+        (Some(a), Some(b)) => a.eq_ignore_ascii_case(b),
+        _ => false,
+    };
+    let (mut before, mut above): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=to.len()).collect());
     for (i, a) in from.iter().enumerate() {
-        let mut diagonal = i;
+        let mut row = Vec::with_capacity(above.len());
+        row.push(i + 1);
         let mut left = i + 1;
-        for (b, cell) in to.iter().zip(row.iter_mut().skip(1)) {
-            let replaced = diagonal + usize::from(!a.eq_ignore_ascii_case(b));
-            diagonal = *cell;
-            left = replaced.min(left + 1).min(diagonal + 1);
-            *cell = left;
+        for (j, (b, around)) in to.iter().zip(above.windows(2)).enumerate() {
+            let &[diagonal, up] = around else { continue };
+            left = (diagonal + usize::from(!a.eq_ignore_ascii_case(b))).min(left + 1).min(up + 1);
+            let swapped = i > 0 && j > 0 && same(from.get(i - 1), Some(b)) && same(Some(a), to.get(j - 1));
+            if let Some(two_before) = before.get(j.wrapping_sub(1)).filter(|_| swapped) {
+                left = left.min(two_before + 1);
+            }
+            row.push(left);
         }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
+        before = std::mem::replace(&mut above, row);
     }
-    row.last().copied().unwrap_or_default()
+    above.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -58,6 +65,9 @@ mod tests {
             ("kitten", "sitting", 3),
             ("flaw", "lawn", 2),
             ("OpenAI", "openai", 0),
+            ("modle", "model", 1),
+            ("omdle", "model", 2),
+            ("ab", "ba", 1),
         ] {
             assert_eq!(edits(from.as_bytes(), to.as_bytes()), expected, "{from} to {to}");
         }

@@ -114,6 +114,27 @@ impl Node {
     }
 }
 
+// The depth is limited where JSON is parsed.
+impl From<&Json> for Node {
+    /// The same as a document that stands nowhere.
+    fn from(json: &Json) -> Self {
+        let value = match json {
+            Json::Null => Value::Null,
+            Json::Bool(flag) => Value::Bool(*flag),
+            Json::Number(number) => Value::Number(number.to_string()),
+            Json::String(text) => Value::Text(text.clone()),
+            Json::Array(list) => Value::List(list.iter().map(Node::from).collect()),
+            Json::Object(members) => {
+                let named = |(name, value): (&String, &Json)| {
+                    (Key { name: name.clone(), at: Place::default() }, Node::from(value))
+                };
+                Value::Map(members.iter().map(named).collect())
+            }
+        };
+        Node { value, at: Place::default() }
+    }
+}
+
 /// A number as JSON has it.
 fn number(text: &str) -> Option<Number> {
     let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));

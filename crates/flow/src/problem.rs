@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use scrollback_agent::document::Place;
+use scrollback_agent::document::{self, Place};
 use serde::Serialize;
 
 /// One mistake, or one doubt, and its place.
@@ -162,6 +162,19 @@ impl Code {
                 | Code::UnusedField
                 | Code::TwoRoles
         )
+    }
+}
+
+impl From<document::Problem> for Problem {
+    fn from(problem: document::Problem) -> Self {
+        let known = Code::ALL.into_iter().find(|code| code.as_str() == problem.code);
+        Problem {
+            code: known.unwrap_or(Code::UnknownValue),
+            message: problem.message,
+            path: problem.path,
+            at: problem.at,
+            suggestion: problem.suggestion,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::{Limits, Mode, Strategy};
+use crate::model::{Mode, Strategy};
 
 /// What is set outside a flow. The default sets nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -89,6 +89,17 @@ pub enum Origin {
     BuiltIn,
 }
 
+/// A setting in force: what `validate --effective` lists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// Which one: `steps.chat.max_loops`.
+    pub setting: String,
+    /// Its value.
+    pub value: Value,
+    /// Who said so.
+    pub from: Origin,
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,17 +107,6 @@ impl fmt::Display for Origin {
             Origin::Flow => f.write_str("flow"),
             Origin::File(path) => path.display().fmt(f),
             Origin::BuiltIn => f.write_str("built-in"),
-        }
-    }
-}
-
-impl LimitSettings {
-    /// Limits that were set, the rest from `other`.
-    pub(crate) fn over(&self, other: Limits) -> Limits {
-        let cost = self.max_cost_usd.as_ref().and_then(|set| crate::MicroDollars::from_dollars(set.value));
-        Limits {
-            max_tokens: self.max_tokens.as_ref().map(|set| set.value).or(other.max_tokens),
-            max_cost: cost.or(other.max_cost),
         }
     }
 }

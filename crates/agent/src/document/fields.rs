@@ -31,6 +31,11 @@ impl<'n, 'p> Fields<'n, 'p> {
         if self.path.is_empty() { name.into() } else { format!("{}.{name}", self.path) }
     }
 
+    /// The map itself.
+    pub fn map_node(&self) -> &'n Node {
+        self.node
+    }
+
     /// Where the map stands.
     pub fn at(&self) -> Place {
         self.node.at

@@ -119,6 +119,11 @@ impl Expression {
         Ok(Expression { source: source.into(), root, mentions })
     }
 
+    /// The expression `null`.
+    pub(crate) fn null() -> Self {
+        Expression { source: "null".into(), root: parse::Expr::Literal(Value::Null), mentions: Vec::new() }
+    }
+
     /// Its value where names stand for this.
     pub fn eval(&self, names: &dyn Names) -> Evaluated {
         eval::eval(&self.root, names)

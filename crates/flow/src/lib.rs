@@ -12,14 +12,34 @@
 //! - [`Settings`] are what configuration and flags say; each knows where it comes from.
 //!
 //! Nothing in these modules waits, calls anybody or reads a clock; prompt files are the one thing read from disk.
+//!
+//! A run of a flow has a pure middle and a thin shell:
+//!
+//! - [`advance()`](advance::advance) takes where a run stands ([`RunState`](state::RunState)) and what happened, and gives
+//!   where it stands then and what is to be done.
+//! - [`turns`], [`history`] and [`inject`] decide what an agent is sent: which entries are turns, which of them fit, and
+//!   how they stand in front of its input. [`quota`] is the arithmetic of limits.
+//! - [`driver`] does what is to be done: it asks models, and writes each finished step in one commit of a store.
+//! - [`lens`] shows what happened, from what is stored.
 
+pub mod advance;
+pub mod driver;
+pub mod error;
 pub mod expression;
+pub mod history;
+pub mod inject;
+pub mod lens;
 pub mod model;
+pub mod passed;
 pub mod problem;
+pub mod quota;
 mod read;
 pub mod reference;
 pub mod settings;
+pub mod state;
 pub mod template;
+pub mod turns;
+pub mod usage;
 
 pub use expression::{Evaluated, Expression, ExpressionError};
 pub use model::{

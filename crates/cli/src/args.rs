@@ -40,6 +40,10 @@ pub(crate) enum Command {
     Lisp(crate::lisp::LispArgs),
     /// Run an agent: a model that thinks, uses tools and answers
     Agent(crate::agent::args::AgentArgs),
+    /// Say everything that is wrong with a flow, before anything runs
+    Validate(crate::flow::args::ValidateArgs),
+    /// Write a flow to begin with
+    Init(crate::flow::args::InitArgs),
     /// The conversation with one person: show it, add to it, compact it, close it, erase it
     History(HistoryArgs),
     /// List conversations, written last first

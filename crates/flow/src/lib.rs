@@ -51,4 +51,9 @@ pub use problem::{Code, Problem, Problems};
 pub use read::{Prompts, Read, Source};
 pub use reference::{Key, Name, Names, Reference};
 pub use settings::Settings;
+
+/// The JSON Schema (2020-12) of the format, for editors. It agrees with [`Flow::read`] about the shape of a flow; what
+/// only makes sense as a whole (names, expressions, templates, prices) is for the reader.
+pub const SCHEMA: &str = include_str!("../flow.schema.json");
+
 pub use template::{Template, TemplateError, TooLarge};

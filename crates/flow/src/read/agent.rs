@@ -4,16 +4,18 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use scrollback_agent::config::BadConfig;
 use scrollback_agent::document::{Fields, Key, Node, Place, Value, code};
+use scrollback_agent::provider::{Catalog, Environment};
 use scrollback_agent::tool::load::{self, Declared};
 use scrollback_core::model::{ModelName, Provider};
 use serde_json::{Value as Json, json};
 
 use super::context::{Reading, Spot, spot};
-use super::{Prompts, name_problem};
+use super::{Prompts, Source, name_problem};
 use crate::model::{Agent, Mode};
 use crate::problem::Code;
-use crate::settings::{Located, Origin, Set};
+use crate::settings::{Located, Origin, Set, Settings};
 
 /// The sources of a flow's tools: a person is asked by a step.
 const FLOW_SOURCES: &[&str] = &["command", "http", "mcp"];
@@ -48,6 +50,29 @@ pub(super) fn agents(node: Option<&Node>, reading: &mut Reading<'_>) {
             reading.agents.insert(name.clone(), Arc::new(agent));
         }
     }
+}
+
+/// Judges the agents of a configuration as if a flow without any of its own used them.
+pub(crate) fn configured_agents(settings: &Settings, catalog: &Catalog) -> Result<(), BadConfig> {
+    let environment: Environment = Arc::new(|_| Some(String::new()));
+    let (folder, prompts) = (Path::new(""), Prompts::Disk);
+    let source = Source { stem: "", folder, prompts, settings, catalog, environment: &environment };
+    let mut reading = Reading::new("", &source);
+    agents(None, &mut reading);
+    let bad_name = settings.agents.keys().find_map(|name| Some((name, name_problem(name)?)));
+    let problem = bad_name.map(|(name, problem)| (format!("agents.{name}"), problem));
+    let problem = problem.or_else(|| reading.problems.into_iter().next().map(|found| (found.path, found.message)));
+    let Some((path, message)) = problem else { return Ok(()) };
+    let mut parts = path.splitn(3, '.').skip(1);
+    let (name, field) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let field = field.split(['.', '[']).next().unwrap_or_default();
+    let fields = settings.agents.get(name);
+    let set = fields.and_then(|fields| fields.get(field).or_else(|| fields.values().next()));
+    let file = match set.map(|set| &set.from) {
+        Some(Origin::File(file)) => file.clone(),
+        _ => PathBuf::new(),
+    };
+    Err(BadConfig::in_file(&file, &format!("{path}: {message}")))
 }
 
 /// The agent of steps that find no other.

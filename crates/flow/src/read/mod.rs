@@ -19,6 +19,7 @@ use scrollback_agent::provider::{Catalog, Environment};
 use crate::model::{Flow, Limits, MicroDollars};
 use crate::problem::{Code, Problem, Problems};
 use crate::settings::{Origin, Set, Setting, Settings};
+pub(crate) use agent::{check_model, configured_agents};
 use context::{Reading, Scope, Spot};
 
 /// What a flow is read with besides its text.

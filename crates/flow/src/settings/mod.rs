@@ -2,6 +2,8 @@
 //!
 //! Settings can be stored with a run and read back, so that a resumed run uses those it began with.
 
+mod load;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;

@@ -46,7 +46,9 @@ fn wrong(errors: Vec<Value>) -> Refused {
         })
         .collect();
     let message = format!("the answer does not fit what was asked for: {}", told.join("; "));
-    Refused { errors, ..Refused::new(RefusedKind::InvalidAnswer, message) }
+    let mut refused = Refused::new(RefusedKind::InvalidAnswer, message);
+    refused.errors = errors;
+    refused
 }
 
 #[cfg(test)]

@@ -86,18 +86,6 @@ impl Batch {
         }
     }
 
-    /// Both as one commit: everything of this, then everything of the other.
-    pub(super) fn then(mut self, other: Batch) -> Self {
-        self.items.extend(other.items);
-        self.steps.extend(other.steps);
-        self.spans.extend(other.spans);
-        self.events.extend(other.events);
-        self.sent.extend(other.sent);
-        self.evaluation = other.evaluation.or(self.evaluation);
-        self.run = other.run.or(self.run);
-        self
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
             && self.steps.is_empty()

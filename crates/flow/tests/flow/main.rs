@@ -1,0 +1,5 @@
+//! Flows, run against agents that keep what they were sent. Every test of a loop asserts on requests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+mod conversation;
+mod support;

@@ -234,9 +234,10 @@ impl RunState {
         self.attempts.get(key).copied().unwrap_or(1)
     }
 
-    /// The evaluation of a step's execution, or of one part of it.
+    /// The evaluation of a step's execution, or of one part of it. Only what is asked again is a new evaluation.
     pub(crate) fn evaluation(&self, key: &str, part: &str) -> Uuid {
-        evaluation_id(&self.run, key, part, self.attempt(key))
+        let attempt = if part.is_empty() { self.attempt(key) } else { 1 };
+        evaluation_id(&self.run, key, part, attempt)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, OnceLock};
 
 use scrollback_core::tokens::{Tokenizer, entry_tokens};
-use scrollback_core::{Entry, Role, SUMMARY_HEADING};
+use scrollback_core::{Entry, Place, Role, SUMMARY_HEADING};
 use uuid::Uuid;
 
 use crate::TurnRole;
@@ -87,8 +87,23 @@ pub struct Scope {
     pub(crate) cut: usize,
     /// What stands for the oldest turns.
     pub(crate) summary: Option<Arc<Condensed>>,
+    /// What a manager of a list had recorded to stand for some of the turns.
+    pub(crate) listed: Option<Arc<Listed>>,
     /// How many turns there were when a summary could not be written, so that it is not tried again at once.
     pub(crate) failed_at: Option<usize>,
+}
+
+/// A recorded summary that a manager of a list asked for.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    /// The turns it stands for.
+    pub(crate) entries: Vec<EntryId>,
+    /// What it says.
+    pub(crate) text: String,
+    /// Where it stands.
+    pub(crate) place: Place,
+    /// Who wrote it.
+    pub(crate) by: String,
 }
 
 /// A recorded summary of a scope's oldest turns.

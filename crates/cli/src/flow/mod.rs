@@ -2,6 +2,9 @@
 
 pub(crate) mod args;
 pub(crate) mod init;
+pub(crate) mod lens;
 pub(crate) mod load;
+mod progress;
+pub(crate) mod run;
 mod shown;
 pub(crate) mod validate;

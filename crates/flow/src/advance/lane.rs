@@ -298,7 +298,8 @@ impl Machine {
         row.usage = usage;
         row.evaluation = match step.kind {
             Kind::Agent(_) | Kind::Hitl(_) => output.entry().map(|entry| entry.evaluation),
-            _ => None,
+            // Only what the step itself made an entry.
+            _ => output.entry().map(|entry| entry.evaluation).filter(|made| *made == self.state.evaluation(key, "output")),
         };
         self.write(Write::Step(row));
         self.event(Some(key), "step.finished", json!({}));

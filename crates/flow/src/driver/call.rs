@@ -23,7 +23,7 @@ use super::{Injection, Shared};
 use crate::advance::{Call, Event, StepRow};
 use crate::error::RunError;
 use crate::history::{Kept, Told};
-use crate::inject::{Parts, Sheet, sheet};
+use crate::inject::{Parts, Placed, Sheet, sheet};
 use crate::passed::EntryId;
 use crate::turns::Scope;
 use crate::usage::Usage;
@@ -317,7 +317,8 @@ impl<'s> Execution<'s> {
             wire: info.wire,
             tokenizer: self.counter.tokenizer,
         });
-        let made = made.map_err(|error| self.failed("context_too_large", error.to_string()))?;
+        let mut made = made.map_err(|error| self.failed("context_too_large", error.to_string()))?;
+        self.stand_for(&mut made);
         let mut stash = self.keeper.stash();
         let mut left_out = prompted.left_out.clone();
         left_out.extend(made.start_rule.iter().map(|entry| {
@@ -331,6 +332,35 @@ impl<'s> Execution<'s> {
             stash.batch.items = items;
         }
         Ok(made)
+    }
+
+    /// Shows what a manager of a list had written, instead of the turns it stands for.
+    fn stand_for(&self, sheet: &mut Sheet) {
+        let (Some(key), Mode::Chat) = (&self.call.scope, self.agent().mode) else { return };
+        let listed = self.shared.with_state(|state| state.scopes().get(key).and_then(|scope| scope.listed.clone()));
+        let Some(listed) = listed.filter(|_| self.conversation.is_some()) else { return };
+        let shown = (0u64..).zip(&sheet.places).filter(|(_, place)| {
+            place.source == crate::inject::Source::History
+                && place.entry.is_some_and(|entry| listed.entries.contains(&entry))
+        });
+        let covers: Vec<(u64, u64)> = shown.map(|(position, _)| (position, position)).collect();
+        let decision = Decision::Summary {
+            covers,
+            text: listed.text.clone(),
+            place: listed.place,
+            by: listed.by.clone(),
+            usage: None,
+            replaces: None,
+            scope: None,
+        };
+        if sheet.record.decide(decision, self.shared.now()).is_ok() {
+            sheet.places.push(Placed {
+                source: crate::inject::Source::Step,
+                entry: None,
+                tokens: 0,
+                changed: None,
+            });
+        }
     }
 
     fn seed(&self) -> Option<EntryId> {
@@ -396,9 +426,11 @@ impl<'s> Execution<'s> {
                 });
                 self.shared.note(&self.call.key, "history.curated", data);
             }
+            let numbered: usize = turns.iter().map(|(first, last)| last + 1 - first).sum();
             let prompted = Prompted {
                 mode,
                 scope: Some(Arc::clone(key)),
+                branch: kept.turns.len() - numbered,
                 turns,
                 left_out,
                 total: scope.turns().len() + self.call.own.len(),
@@ -630,7 +662,7 @@ fn throttle(retries: u32) -> Throttle {
 }
 
 /// The text of a reply, as the model wrote it: text blocks only.
-pub(super) fn spoken(entry: &Entry) -> String {
+pub(crate) fn spoken(entry: &Entry) -> String {
     use scrollback_core::BlockKind;
     let texts = entry.blocks.iter().filter_map(|block| match &block.kind {
         BlockKind::Text(text) => Some(text.as_str().into_owned()),

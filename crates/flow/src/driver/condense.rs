@@ -13,8 +13,10 @@ use uuid::Uuid;
 
 use super::call::{Execution, Unanswered, aside, spoken};
 use super::ledger::{Batch, Item, Ledger};
+use super::meter::StepMeter;
 use crate::history::{Condensing, Told, shortened};
 use crate::turns::{Condensed, Scope, role_of};
+use crate::usage::Usage;
 use crate::{Agent, HistoryManagement};
 
 /// What a summariser without instructions of its own is told.
@@ -66,7 +68,9 @@ impl Execution<'_> {
             ..Agent::clone(agent)
         };
         let key = format!("{}~summarize", self.call.key);
-        let keeper = aside(self.shared, &self.shared.conversation, key, &self.meter, counter);
+        let account = self.call.account;
+        let meter = Arc::new(StepMeter::new(self.shared, &key, account, plan.ceiling, Usage::default()));
+        let keeper = aside(self.shared, &self.shared.conversation, key, &meter, counter);
         let evaluation = Uuid::from_u128(self.call.evaluation.as_u128().rotate_left(64));
         let mut record = Record::new();
         let said = [(Role::System, short.system_prompt.clone().unwrap_or_default()), (Role::User, plan.text())];
@@ -76,10 +80,12 @@ impl Execution<'_> {
         }
         let mut runner = self.runner(&short, provider, Toolbox::default());
         runner.manager = Arc::new(scrollback_core::manager::Passthrough);
+        runner.meter = Some(Arc::clone(&meter) as Arc<dyn scrollback_agent::runner::Meter>);
         let mut journal = Journal::elsewhere(record, Arc::clone(&keeper) as Arc<dyn Keeper>);
         let prompt = Prompt { name: "summarize".into(), ..Prompt::default() };
         let evaluated = runner.carry_on(&mut journal, &prompt, evaluation).await;
         let (batch, reply) = keeper.take();
+        self.meter.add(meter.usage());
         self.shared.commit(batch).await?;
         Ok(match evaluated.ended {
             Ended::Replied { text, .. } => Ok(reply.map_or(text, |reply| spoken(&reply))),

@@ -21,7 +21,7 @@ use crate::advance::StepRow;
 use crate::history::Kept;
 use crate::inject::{Placed, Source};
 use crate::passed::EntryId;
-use crate::turns::Scope;
+use crate::turns::{Listed, Scope};
 
 /// Keeps what a step says.
 pub(crate) struct StepKeeper {
@@ -59,6 +59,8 @@ pub(crate) struct Prompted {
     pub(super) turns: Vec<(usize, usize)>,
     /// Turns that are not, with who left them out and why.
     pub(super) left_out: Vec<Value>,
+    /// How many turns are sent that only this branch knows.
+    pub(super) branch: usize,
     /// How many turns there are in all.
     pub(super) total: usize,
 }
@@ -109,12 +111,8 @@ impl StepKeeper {
                     stash.batch.items.push(Item::Entry(entry));
                     now = true;
                 }
-                // What managers of a list decide about a sheet holds for that sheet; the next one is made anew.
                 NewEntry::Decision(decision) => {
-                    if let Decision::SummaryFailed { reason, .. } = *decision {
-                        let told = self.shared.tell(Some(&self.key), "history.summarize_failed", json!({ "reason": reason }));
-                        stash.batch.events.push(told);
-                    }
+                    now |= self.decided(&mut stash, *decision);
                     stash.places.push(Placed { source: Source::Step, entry: None, tokens: 0, changed: None });
                 }
             }
@@ -125,6 +123,34 @@ impl StepKeeper {
         let mut batch = std::mem::take(&mut stash.batch);
         batch.steps.extend(self.row.clone().map(|row| StepRow { usage: Some(self.meter.usage()), ..row }));
         Some(batch)
+    }
+
+    /// What a manager of a list decided about the sheet, as a decision about the loop's turns. What it decides about the
+    /// step's own exchanges holds for this step only. True if it must be durable now.
+    fn decided(&self, stash: &mut Stash, decision: Decision) -> bool {
+        match decision {
+            Decision::SummaryFailed { reason, .. } => {
+                let data = json!({ "reason": reason });
+                stash.batch.events.push(self.shared.tell(Some(&self.key), "history.summarize_failed", data));
+                false
+            }
+            Decision::Summary { covers, text, place, by, .. } => {
+                let Some(scope) = stash.shown.scope.clone() else { return false };
+                let covered = covers.iter().flat_map(|(first, last)| *first..=*last);
+                let places = covered.filter_map(|position| stash.places.get(position as usize));
+                let turns = places.filter(|place| place.source == Source::History);
+                let entries: Vec<EntryId> = turns.filter_map(|place| place.entry).collect();
+                let summary = Arc::new(Listed { entries, text, place, by });
+                self.shared.with_state(|state| {
+                    if let Some(scope) = state.scopes.get_mut(&scope) {
+                        scope.listed = Some(Arc::clone(&summary));
+                    }
+                });
+                stash.batch.items.push(Item::Summary { scope, summary });
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Tells what a request shows: which entries, by whom the others were left out, and the hash of its bytes.
@@ -160,6 +186,8 @@ impl StepKeeper {
                 "entry": place.entry.map(named), "manager": dropped.manager, "reason": dropped.reason,
             }));
         }
+        let own_from = stash.places.iter().find(|place| place.source == Source::Step).and_then(|place| place.entry);
+        let own_from = own_from.map(named);
         let changed = stash.places.iter().find_map(|place| place.changed);
         let hash = blake3::hash(sent.request.as_deref().unwrap_or_default()).to_hex().to_string();
         let data = json!({
@@ -176,6 +204,8 @@ impl StepKeeper {
             "summary": stash.places.iter().any(|place| place.source == Source::Summary),
             "entries": entries,
             "own": own,
+            "own_from": own_from,
+            "branch": stash.shown.branch,
             "changed": changed,
             "left_out": left_out,
             "tokens": {

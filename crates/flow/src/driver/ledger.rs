@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::trace::{Telling, span_id};
 use crate::advance::{StepRow, Write};
 use crate::passed::EntryId;
-use crate::turns::role_of;
+use crate::turns::{Listed, role_of};
 
 /// The record of a run, and where it is kept.
 pub(crate) struct Ledger {
@@ -50,6 +50,8 @@ pub(crate) enum Item {
     Entry(Box<Entry>),
     /// A turn mark, once the entry it names has a place.
     Mark { scope: Arc<str>, entry: EntryId, role: Role, field: Option<String> },
+    /// What stands for some turns, once they have places.
+    Summary { scope: Arc<str>, summary: Arc<Listed> },
     /// Anything else decided.
     Decision(Box<Decision>),
 }
@@ -152,6 +154,11 @@ impl Ledger {
         self.began.insert(key.into(), at);
     }
 
+    /// The entry at a position.
+    pub(super) fn entry_at(&self, position: u64) -> Option<EntryId> {
+        self.record.entry(position).map(|entry| id_of(entry))
+    }
+
     /// Where an entry stands.
     pub(super) fn position(&self, entry: EntryId) -> Option<u64> {
         self.places.get(&entry).copied()
@@ -221,7 +228,10 @@ impl Ledger {
             let span = SpanRow {
                 key: row.key.clone(),
                 within: row.within.clone(),
-                name: format!("{} {}", row.kind, name_of(&row.key)),
+                name: match row.evaluation {
+                    Some(_) if row.kind == "step" => format!("invoke_agent {}", name_of(&row.key)),
+                    _ => format!("{} {}", row.kind, name_of(&row.key)),
+                },
                 status: row.status,
                 attributes: Value::Null,
             };
@@ -279,6 +289,23 @@ impl Ledger {
                     Slot::Message(Arc::from(entry))
                 }
                 Item::Decision(decision) => Slot::Decision(Arc::from(decision), at),
+                Item::Summary { scope, summary } => {
+                    let mut places: Vec<u64> =
+                        summary.entries.iter().filter_map(|entry| self.position(*entry)).collect();
+                    places.sort_unstable();
+                    Slot::Decision(
+                        Arc::new(Decision::Summary {
+                            covers: places.into_iter().map(|place| (place, place)).collect(),
+                            text: summary.text.clone(),
+                            place: summary.place,
+                            by: summary.by.clone(),
+                            usage: None,
+                            replaces: None,
+                            scope: Some(scope.to_string()),
+                        }),
+                        at,
+                    )
+                }
                 Item::Mark { scope, entry, role, field } => {
                     let place = new.get(&entry).copied().or_else(|| self.position(entry));
                     let entry = place.ok_or_else(|| {

@@ -43,6 +43,12 @@ impl StepMeter {
         StepMeter { shared: Arc::clone(shared), key: key.into(), account, max_output, counted }
     }
 
+    /// Adds what something aside of the step used.
+    pub(super) fn add(&self, usage: Usage) {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.usage = counted.usage.and(usage);
+    }
+
     /// What was used so far.
     pub(super) fn usage(&self) -> Usage {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).usage

@@ -16,9 +16,9 @@ use crate::advance::{Action, Event, Write, advance};
 use crate::passed::EntryId;
 use crate::quota::Amount;
 use crate::state::{Phase, RunState};
-use crate::turns::Condensed;
+use crate::turns::{Condensed, Listed};
 use crate::usage::Usage;
-use crate::{Flow, MicroDollars};
+use crate::{Flow, HistoryManagement, Kind, MicroDollars};
 
 /// A stored run, ready to go on.
 pub(super) struct Replayed {
@@ -48,6 +48,11 @@ impl Replayed {
         for step in steps.iter().filter(|step| matches!(step.status.as_str(), "running" | "paused")) {
             if let Some(at) = step.started_at {
                 ledger.began(&step.key, at);
+            }
+        }
+        for span in engine.store.spans(&engine.tenant, &run.id).await? {
+            if span.ended_at.is_none() {
+                ledger.began(span.key.as_deref().unwrap_or_default(), span.started_at);
             }
         }
         ledger.began("", run.started_at);
@@ -137,8 +142,16 @@ fn remember(state: &mut RunState, ledger: &Ledger) {
                 let cut = first.unwrap_or_else(marked);
                 scope.cut = scope.cut.max(cut);
             }
-            Decision::Summary { covers, text, scope: Some(scope), .. } => {
-                let Some(scope) = state.scopes.get_mut(scope.as_str()) else { continue };
+            Decision::Summary { covers, text, place, by, scope: Some(key), .. } => {
+                let listed = is_listed(&state.flow, key);
+                let Some(scope) = state.scopes.get_mut(key.as_str()) else { continue };
+                if listed {
+                    let places = covers.iter().flat_map(|(first, last)| *first..=*last);
+                    let entries = places.filter_map(|position| ledger.entry_at(position)).collect();
+                    let (text, by) = (text.clone(), by.clone());
+                    scope.listed = Some(Arc::new(Listed { entries, text, place: *place, by }));
+                    continue;
+                }
                 let covered = |position: u64| covers.iter().any(|(first, last)| (*first..=*last).contains(&position));
                 let known = scope.turns().iter().take(marked_before(record.slots(), at, scope.turns(), ledger));
                 let last = known
@@ -163,6 +176,15 @@ fn remember(state: &mut RunState, ledger: &Ledger) {
             _ => {}
         }
     }
+}
+
+/// Whether a loop's history is managed by a list of managers.
+fn is_listed(flow: &Flow, scope: &str) -> bool {
+    let conversation = flow.step(super::ledger::name_of(scope)).and_then(|step| match &step.kind {
+        Kind::Loop(inner) => inner.conversation.as_ref(),
+        _ => None,
+    });
+    conversation.is_some_and(|conversation| matches!(conversation.history, HistoryManagement::Managers(_)))
 }
 
 /// How many of a scope's turns were marked before a position.

@@ -444,5 +444,10 @@ fn new_id() -> String {
     id
 }
 
+/// How often a run was resumed.
+pub(crate) fn resumes(run: &Run) -> u64 {
+    Stored::of(run).resumes
+}
+
 /// What steps that are done again have used already.
 pub(super) type Before = BTreeMap<String, Usage>;

@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 
 /// One request, as it was sent.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    pub model: String,
-    pub body: Value,
+pub(crate) struct Asked {
+    pub(crate) model: String,
+    pub(crate) body: Value,
 }
 
 impl Asked {
     /// The messages as `role: text`.
-    pub fn said(&self) -> Vec<String> {
+    pub(crate) fn said(&self) -> Vec<String> {
         let messages = self.body["messages"].as_array().cloned().unwrap_or_default();
         let text = |message: &Value| match &message["content"] {
             Value::String(text) => text.clone(),
@@ -35,13 +35,13 @@ impl Asked {
     }
 
     /// The text of the last message.
-    pub fn last(&self) -> String {
+    pub(crate) fn last(&self) -> String {
         self.body["messages"].as_array().and_then(|all| all.last()).map(|message| message["content"].as_str().unwrap_or("").to_string()).unwrap_or_default()
     }
 }
 
 /// What an agent answers: an item of a script.
-pub type Reply = Arc<dyn Fn(&Asked, usize) -> Value + Send + Sync>;
+pub(crate) type Reply = Arc<dyn Fn(&Asked, usize) -> Value + Send + Sync>;
 
 /// A provider that answers by what it is asked, and keeps it.
 struct Recording {
@@ -82,22 +82,22 @@ impl Provider for Recording {
 
 /// Everything a test needs to run flows.
 #[derive(Clone)]
-pub struct Bench {
-    pub engine: Engine,
-    pub asked: Arc<Mutex<Vec<Asked>>>,
-    pub clock: Arc<FakeClock>,
-    pub folder: PathBuf,
-    pub settings: Settings,
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
+    pub(crate) asked: Arc<Mutex<Vec<Asked>>>,
+    pub(crate) clock: Arc<FakeClock>,
+    pub(crate) folder: PathBuf,
+    pub(crate) settings: Settings,
 }
 
 impl Bench {
     /// Agents reply as `reply` says; runs are kept in memory.
-    pub fn new(reply: impl Fn(&Asked, usize) -> Value + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(reply: impl Fn(&Asked, usize) -> Value + Send + Sync + 'static) -> Self {
         Bench::on(Arc::new(Memory::new()), reply)
     }
 
     /// The same over some store.
-    pub fn on(store: Arc<dyn Store>, reply: impl Fn(&Asked, usize) -> Value + Send + Sync + 'static) -> Self {
+    pub(crate) fn on(store: Arc<dyn Store>, reply: impl Fn(&Asked, usize) -> Value + Send + Sync + 'static) -> Self {
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let mut engine = Engine::new(store, Tenant::default(), Arc::new(Catalog::default()), &Options::default());
         let (log, reply): (_, Reply) = (Arc::clone(&asked), Arc::new(reply));
@@ -116,11 +116,11 @@ impl Bench {
     }
 
     /// Agents reply with what they were asked.
-    pub fn echo() -> Self {
+    pub(crate) fn echo() -> Self {
         Bench::new(|asked, _| json!({ "reply": asked.last() }))
     }
 
-    pub fn flow(&self, yaml: &str) -> Flow {
+    pub(crate) fn flow(&self, yaml: &str) -> Flow {
         let source = Source {
             stem: "test",
             folder: &self.folder,
@@ -132,7 +132,7 @@ impl Bench {
         Flow::read(yaml, &source).unwrap_or_else(|problems| panic!("{problems}")).flow
     }
 
-    pub fn start(&self, yaml: &str, input: Option<&str>) -> Start {
+    pub(crate) fn start(&self, yaml: &str, input: Option<&str>) -> Start {
         Start {
             flow: Arc::new(self.flow(yaml)),
             text: yaml.into(),
@@ -146,44 +146,44 @@ impl Bench {
         }
     }
 
-    pub async fn run(&self, yaml: &str, input: &str) -> Report {
+    pub(crate) async fn run(&self, yaml: &str, input: &str) -> Report {
         self.engine.start(self.start(yaml, Some(input))).await.unwrap_or_else(|refused| panic!("{refused}"))
     }
 
     /// Runs to its end; what came out.
-    pub async fn done(&self, yaml: &str, input: &str) -> Value {
+    pub(crate) async fn done(&self, yaml: &str, input: &str) -> Value {
         let report = self.run(yaml, input).await;
         assert_eq!(report.status, Status::Done, "{report:?}");
         report.output
     }
 
     /// Runs to its end; the code it fails with.
-    pub async fn fails(&self, yaml: &str, input: &str) -> String {
+    pub(crate) async fn fails(&self, yaml: &str, input: &str) -> String {
         let report = self.run(yaml, input).await;
         assert_eq!(report.status, Status::Failed, "{report:?}");
         report.error.map(|error| error.code).unwrap_or_default()
     }
 
-    pub async fn answer(&self, run: &str, text: &str) -> Report {
+    pub(crate) async fn answer(&self, run: &str, text: &str) -> Report {
         self.try_answer(run, None, text).await.unwrap_or_else(|refused| panic!("{refused}"))
     }
 
-    pub async fn try_answer(&self, run: &str, step: Option<&str>, text: &str) -> Result<Report, Refused> {
+    pub(crate) async fn try_answer(&self, run: &str, step: Option<&str>, text: &str) -> Result<Report, Refused> {
         let answer = Some(Answer { step: step.map(String::from), text: text.into() });
         self.engine.resume(Resume { run: run.into(), answer, limits: Limits::default() }).await
     }
 
-    pub async fn resume(&self, run: &str) -> Result<Report, Refused> {
+    pub(crate) async fn resume(&self, run: &str) -> Result<Report, Refused> {
         self.engine.resume(Resume { run: run.into(), ..Resume::default() }).await
     }
 
     /// Every request so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
     /// What each request said.
-    pub fn said(&self) -> Vec<Vec<String>> {
+    pub(crate) fn said(&self) -> Vec<Vec<String>> {
         self.asked().iter().map(Asked::said).collect()
     }
 }

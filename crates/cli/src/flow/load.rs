@@ -78,12 +78,11 @@ impl Loaded {
             catalog: &self.catalog,
             environment: &self.environment,
         };
-        let clean = |problems: Vec<Problem>| problems.into_iter().map(|problem| self.clean(problem)).collect();
+        let clean =
+            |problems: Vec<Problem>| problems.into_iter().map(|problem| self.clean(problem)).collect();
         match Flow::read(&self.text, &source) {
             Ok(read) => Ok(Read { warnings: clean(read.warnings), ..read }),
-            Err(found) => {
-                Err(Problems { errors: clean(found.errors), warnings: clean(found.warnings) })
-            }
+            Err(found) => Err(Problems { errors: clean(found.errors), warnings: clean(found.warnings) }),
         }
     }
 
@@ -117,10 +116,13 @@ fn object(problem: &Problem) -> Value {
 }
 
 fn place(text: &str, byte: usize) -> Place {
-    let before: String = text.chars().scan(0, |at, c| {
-        *at += c.len_utf8();
-        (*at <= byte).then_some(c)
-    }).collect();
+    let before: String = text
+        .chars()
+        .scan(0, |at, c| {
+            *at += c.len_utf8();
+            (*at <= byte).then_some(c)
+        })
+        .collect();
     let line = before.rsplit('\n').next().unwrap_or_default();
     Place { line: 1 + before.matches('\n').count(), column: 1 + line.chars().count() }
 }

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &InitArgs, json: bool) -> Result<ExitCode, Failure> {
     let files = ["flow.yaml", "scrollback.toml"].map(|name| args.folder.join(name));
     refuse_existing(&files, args)?;
     let asks = !args.yes && !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    let wish = if asks { ask(args)? } else { usual(args) };
+    let wish = if asks { ask(args, &mut std::io::stdin().lock())? } else { usual(args) };
     let [flow, settings] = &files;
     std::fs::create_dir_all(&args.folder).map_err(|error| io(&args.folder, &error))?;
     std::fs::write(flow, files::flow(&wish)).map_err(|error| io(flow, &error))?;
@@ -93,38 +93,45 @@ fn next(folder: &Path, wish: &Wish) -> Vec<String> {
 }
 
 /// Asks on the terminal what was not said on the command line. An empty answer takes the default.
-fn ask(args: &InitArgs) -> Result<Wish, Failure> {
+fn ask(args: &InitArgs, lines: &mut dyn BufRead) -> Result<Wish, Failure> {
     let usual = usual(args);
-    let template = match args.template {
-        Some(template) => template,
-        None => question("What is the flow for: chat, pipeline or review?", "chat", |answer| match answer {
-            "chat" | "1" => Ok(TemplateArg::Chat),
-            "pipeline" | "2" => Ok(TemplateArg::Pipeline),
-            "review" | "3" => Ok(TemplateArg::Review),
-            _ => Err("write chat, pipeline or review".into()),
-        })?,
-    };
+    let template =
+        match args.template {
+            Some(template) => template,
+            None => question(lines, "What is the flow for: chat, pipeline or review?", "chat", |answer| {
+                match answer {
+                    "chat" | "1" => Ok(TemplateArg::Chat),
+                    "pipeline" | "2" => Ok(TemplateArg::Pipeline),
+                    "review" | "3" => Ok(TemplateArg::Review),
+                    _ => Err("write chat, pipeline or review".into()),
+                }
+            })?,
+        };
     let model = match &args.model {
         Some(model) => model.clone(),
-        None => question("Which model answers, as provider:model?", &usual.model, |answer| {
+        None => question(lines, "Which model answers, as provider:model?", &usual.model, |answer| {
             judge(answer).map(|()| answer.to_string())
         })?,
     };
-    let remembers = question("Shall the loop remember the conversation: yes or no?", "yes", |answer| {
-        match answer.to_lowercase().as_str() {
+    let remembers = question(
+        lines,
+        "Shall the loop remember the conversation: yes or no?",
+        "yes",
+        |answer| match answer.to_lowercase().as_str() {
             "y" | "yes" => Ok(true),
             "n" | "no" => Ok(false),
             _ => Err("write yes or no".into()),
-        }
-    })?;
+        },
+    )?;
     let memory = if remembers {
-        let turns = question("How many turns of it are sent at most?", &TURNS.to_string(), |answer| {
-            answer
-                .parse()
-                .ok()
-                .filter(|turns| *turns > 0)
-                .ok_or_else(|| "write a whole number above 0".into())
-        })?;
+        let turns =
+            question(lines, "How many turns of it are sent at most?", &TURNS.to_string(), |answer| {
+                answer
+                    .parse()
+                    .ok()
+                    .filter(|turns| *turns > 0)
+                    .ok_or_else(|| "write a whole number above 0".into())
+            })?;
         Memory::Turns(turns)
     } else {
         Memory::None
@@ -133,8 +140,12 @@ fn ask(args: &InitArgs) -> Result<Wish, Failure> {
 }
 
 /// Asks until the answer is one.
-fn question<T>(text: &str, usual: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<T, Failure> {
-    let mut lines = std::io::stdin().lock();
+fn question<T>(
+    lines: &mut dyn BufRead,
+    text: &str,
+    usual: &str,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, Failure> {
     loop {
         let _ = write!(anstream::stderr(), "{text} [{usual}] ");
         let mut line = String::new();
@@ -156,4 +167,60 @@ fn judge(model: &str) -> Result<(), String> {
 
 fn io(path: &Path, error: &std::io::Error) -> Failure {
     Failure::io(&path.display().to_string(), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use scrollback_agent::provider::{Catalog, Environment};
+    use scrollback_flow::{Flow, Prompts, Settings, Source};
+
+    use super::*;
+
+    const NOTHING: InitArgs =
+        InitArgs { folder: PathBuf::new(), yes: false, template: None, model: None, force: false };
+
+    #[test]
+    fn answers_are_asked_for_until_they_are_some_and_nothing_takes_the_default() {
+        let asked = |typed: &str| ask(&NOTHING, &mut typed.as_bytes());
+        let wish = asked("\n\n\n\n").unwrap_or_else(|_| usual(&NOTHING));
+        assert!(
+            wish.template == TemplateArg::Chat
+                && wish.model == OFFLINE
+                && wish.memory == Memory::Turns(TURNS)
+        );
+        let typed = "poem\nreview\ngpt-4o\nopenai:gpt-4o\nmaybe\nYes\n0\n7\n";
+        let wish = asked(typed).unwrap_or_else(|_| usual(&NOTHING));
+        assert!(wish.template == TemplateArg::Review && wish.model == "openai:gpt-4o");
+        assert!(wish.memory == Memory::Turns(7));
+        assert!(asked("chat\n").is_err(), "whoever ends the input wants nothing");
+        let named =
+            InitArgs { template: Some(TemplateArg::Pipeline), model: Some(OFFLINE.into()), ..NOTHING };
+        let wish = ask(&named, &mut "no\n".as_bytes()).unwrap_or_else(|_| usual(&NOTHING));
+        assert!(wish.template == TemplateArg::Pipeline && wish.memory == Memory::None);
+    }
+
+    #[test]
+    fn every_flow_that_can_be_wished_for_is_right() {
+        let (settings, catalog) = (Settings::default(), Catalog::default());
+        let environment: Environment = Arc::new(|_| None);
+        let source = Source {
+            stem: "new",
+            folder: Path::new("."),
+            prompts: Prompts::Disk,
+            settings: &settings,
+            catalog: &catalog,
+            environment: &environment,
+        };
+        for template in [TemplateArg::Chat, TemplateArg::Pipeline, TemplateArg::Review] {
+            for memory in [Memory::Turns(1), Memory::None] {
+                let text = files::flow(&Wish { template, model: OFFLINE.into(), memory });
+                let read = Flow::read(&text, &source);
+                assert!(read.is_ok_and(|read| read.warnings.is_empty()), "{text}");
+                assert!(!text.contains("MEMORY") && !text.contains("TURNS"), "{text}");
+            }
+        }
+    }
 }

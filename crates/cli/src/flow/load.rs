@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use scrollback_agent::config::{self, Config};
+use scrollback_agent::config;
 use scrollback_agent::document::Place;
 use scrollback_agent::provider::{Catalog, Environment};
 use scrollback_core::redact::Redactor;
@@ -20,7 +20,6 @@ pub(crate) struct Loaded {
     pub(crate) text: String,
     /// What stands for bytes that are no text.
     bad_byte: Option<usize>,
-    pub(crate) config: Config,
     pub(crate) settings: Settings,
     pub(crate) catalog: Catalog,
     pub(crate) environment: Environment,
@@ -40,7 +39,6 @@ pub(crate) fn load(file: &Path) -> Result<Loaded, Failure> {
         text: String::from_utf8_lossy(&bytes).into_owned(),
         bad_byte,
         catalog: config.catalog(),
-        config,
         settings,
         environment: Arc::new(|name| std::env::var(name).ok()),
         redactor,

@@ -31,11 +31,14 @@ const SETTINGS: &str = "# Settings of the flows in this folder. What is in force
 #   scrollback validate flow.yaml --effective
 
 [flow]
-default_model = MODEL   # of agents that name none; offline:echo needs no network
-max_loops = 10          # of loops that do not say
+# The model of agents that name none; offline:echo needs no network and no key.
+default_model = MODEL
+# Most iterations of loops that do not say.
+max_loops = 10
 
 [flow.history]
-max_tokens = 16384      # of loops that write no bound of their own
+# Most history that loops send which write no bound of their own.
+max_tokens = 16384
 
 # [flow.limits]
 # max_tokens = 200000   # for a whole run

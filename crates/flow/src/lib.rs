@@ -48,7 +48,7 @@ pub use model::{
     Strategy, ToolArtifacts, TurnRole, TurnSources,
 };
 pub use problem::{Code, Problem, Problems};
-pub use read::{Prompts, Read, Source};
+pub use read::{NotCallable, Prompts, Read, Source, callable_model};
 pub use reference::{Key, Name, Names, Reference};
 pub use settings::Settings;
 

@@ -7,7 +7,8 @@ use clap::{Subcommand, ValueEnum};
 use crate::store::args::StoreArgs;
 
 #[derive(clap::Args)]
-#[command(after_help = "Every mistake is told at once, with its line, its path in the flow and the word that was \
+#[command(
+    after_help = "Every mistake is told at once, with its line, its path in the flow and the word that was \
                         probably meant. Exit code: 0 valid, 4 not.
 
 Examples:
@@ -15,7 +16,8 @@ Examples:
   scrollback validate trip.yaml --strict --json
   scrollback validate trip.yaml --effective
   scrollback validate --schema > flow.schema.json
-  cat trip.yaml | scrollback validate -")]
+  cat trip.yaml | scrollback validate -"
+)]
 pub(crate) struct ValidateArgs {
     /// The flow; `-` is standard input
     #[arg(value_name = "FLOW", required_unless_present = "schema")]
@@ -35,7 +37,8 @@ pub(crate) struct ValidateArgs {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "On a terminal it asks what the flow is for, which model answers, and how much history is sent; \
+#[command(
+    after_help = "On a terminal it asks what the flow is for, which model answers, and how much history is sent; \
                         elsewhere, and with --yes, it takes the defaults.
 
 Templates:
@@ -46,7 +49,8 @@ Templates:
 Examples:
   scrollback init
   scrollback init trip --template chat --yes
-  scrollback init notes --template review --model openai:gpt-4o --json")]
+  scrollback init notes --template review --model openai:gpt-4o --json"
+)]
 pub(crate) struct InitArgs {
     /// Where the files go; made if it is not there
     #[arg(value_name = "DIR", default_value = ".")]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use scrollback_agent::config::{self, Config};
+use scrollback_agent::config;
 use scrollback_agent::document::Place;
 use scrollback_agent::provider::{Catalog, Environment};
 use scrollback_core::redact::Redactor;
@@ -20,7 +20,6 @@ pub(crate) struct Loaded {
     pub(crate) text: String,
     /// What stands for bytes that are no text.
     bad_byte: Option<usize>,
-    pub(crate) config: Config,
     pub(crate) settings: Settings,
     pub(crate) catalog: Catalog,
     pub(crate) environment: Environment,
@@ -40,7 +39,6 @@ pub(crate) fn load(file: &Path) -> Result<Loaded, Failure> {
         text: String::from_utf8_lossy(&bytes).into_owned(),
         bad_byte,
         catalog: config.catalog(),
-        config,
         settings,
         environment: Arc::new(|name| std::env::var(name).ok()),
         redactor,
@@ -78,12 +76,11 @@ impl Loaded {
             catalog: &self.catalog,
             environment: &self.environment,
         };
-        let clean = |problems: Vec<Problem>| problems.into_iter().map(|problem| self.clean(problem)).collect();
+        let clean =
+            |problems: Vec<Problem>| problems.into_iter().map(|problem| self.clean(problem)).collect();
         match Flow::read(&self.text, &source) {
             Ok(read) => Ok(Read { warnings: clean(read.warnings), ..read }),
-            Err(found) => {
-                Err(Problems { errors: clean(found.errors), warnings: clean(found.warnings) })
-            }
+            Err(found) => Err(Problems { errors: clean(found.errors), warnings: clean(found.warnings) }),
         }
     }
 
@@ -117,10 +114,13 @@ fn object(problem: &Problem) -> Value {
 }
 
 fn place(text: &str, byte: usize) -> Place {
-    let before: String = text.chars().scan(0, |at, c| {
-        *at += c.len_utf8();
-        (*at <= byte).then_some(c)
-    }).collect();
+    let before: String = text
+        .chars()
+        .scan(0, |at, c| {
+            *at += c.len_utf8();
+            (*at <= byte).then_some(c)
+        })
+        .collect();
     let line = before.rsplit('\n').next().unwrap_or_default();
     Place { line: 1 + before.matches('\n').count(), column: 1 + line.chars().count() }
 }

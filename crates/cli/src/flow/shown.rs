@@ -37,7 +37,8 @@ fn show(text: &str, file: &str, problem: &Problem, word: &str, style: Style) {
     let shown = text.lines().nth(line.saturating_sub(1)).filter(|line| line.chars().count() <= LONGEST);
     if let Some(shown) = shown.filter(|_| line > 0 && column > 0) {
         let margin = format!("{line:>5} | ");
-        let before: String = shown.chars().take(column - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
+        let before: String =
+            shown.chars().take(column - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
         let pad = " ".repeat(margin.chars().count());
         let marks = "^".repeat(width(shown, column));
         let _ = writeln!(err, "{dim}{margin}{Reset}{shown}\n{pad}{before}{style}{marks}{Reset}");

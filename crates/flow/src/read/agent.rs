@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scrollback_agent::config::BadConfig;
-use scrollback_agent::document::{Fields, Key, Node, Place, Value, code};
+use scrollback_agent::document::{Fields, Key, Node, Place, Problem, Value, code};
 use scrollback_agent::provider::{Catalog, Environment};
 use scrollback_agent::tool::load::{self, Declared};
 use scrollback_core::model::{ModelName, Provider};
@@ -61,7 +61,8 @@ pub(crate) fn configured_agents(settings: &Settings, catalog: &Catalog) -> Resul
     agents(None, &mut reading);
     let bad_name = settings.agents.keys().find_map(|name| Some((name, name_problem(name)?)));
     let problem = bad_name.map(|(name, problem)| (format!("agents.{name}"), problem));
-    let problem = problem.or_else(|| reading.problems.into_iter().next().map(|found| (found.path, found.message)));
+    let problem =
+        problem.or_else(|| reading.problems.into_iter().next().map(|found| (found.path, found.message)));
     let Some((path, message)) = problem else { return Ok(()) };
     let mut parts = path.splitn(3, '.').skip(1);
     let (name, field) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -198,11 +199,9 @@ fn model(
 ) -> (String, PathBuf, Origin) {
     let Some(model) = fields.text("model") else { return default_model(reading) };
     let place = spot(fields, node, "model");
-    if let Err((problem, suggestion)) = check_model(&model) {
-        reading.error(Code::UnknownValue, &place, problem);
-        if let Some(last) = reading.problems.last_mut() {
-            last.suggestion = suggestion;
-        }
+    if let Err(NotCallable { message, suggestion }) = callable_model(&model) {
+        let problem = Problem::new(code::UNKNOWN_VALUE, place.path, place.at, message);
+        reading.problems.push(Problem { suggestion, ..problem });
     }
     let (from, folder) = layers.origin("model");
     (model, folder, from)
@@ -215,12 +214,32 @@ fn default_model(reading: &Reading<'_>) -> (String, PathBuf, Origin) {
     }
 }
 
-/// Whether a model can be asked, by its name; what is wrong with it otherwise, and what was meant.
-pub(crate) fn check_model(written: &str) -> Result<ModelName, (String, Option<String>)> {
+/// A name of a model that nobody answers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotCallable {
+    /// What is wrong, and what to write.
+    pub message: String,
+    /// The name that was probably meant.
+    pub suggestion: Option<String>,
+}
+
+/// The model of a name, if it is one that can be asked.
+///
+/// ```
+/// use scrollback_flow::callable_model;
+/// assert!(callable_model("openai:gpt-4o?api=responses").is_ok());
+/// assert_eq!(callable_model("opnai:gpt-4o").unwrap_err().suggestion.as_deref(), Some("openai:gpt-4o"));
+/// assert!(callable_model("gemini:gemini-2.5-pro").is_err());
+/// ```
+pub fn callable_model(written: &str) -> Result<ModelName, NotCallable> {
     let (name, api) = written.split_once("?api=").map_or((written, None), |(name, api)| (name, Some(api)));
-    let model =
-        ModelName::parse(name).map_err(|error| (error.to_string(), error.suggestion().map(String::from)))?;
-    let refused = |message: String| Err((format!("model {written:?}: {message}"), None));
+    let model = ModelName::parse(name).map_err(|error| NotCallable {
+        message: error.to_string(),
+        suggestion: error.suggestion().map(String::from),
+    })?;
+    let refused = |message: String| {
+        Err(NotCallable { message: format!("model {written:?}: {message}"), suggestion: None })
+    };
     match (model.provider(), api) {
         (Provider::OpenAi, None | Some("chat" | "responses")) => Ok(model),
         (Provider::OpenAi, Some(other)) => refused(format!("api must be chat or responses, not {other:?}")),

@@ -71,16 +71,17 @@ impl<'a> Reading<'a> {
         read: impl FnOnce(&mut Fields<'n, '_>, &mut Self) -> T,
     ) -> T {
         let mut problems = Vec::new();
-        for (key, value) in node.as_map().unwrap_or_default() {
-            if value.value == Value::Null {
-                let path = if path.is_empty() { key.name.clone() } else { format!("{path}.{}", key.name) };
+        let mut fields = Fields::of(node, path, &mut problems);
+        let value = read(&mut fields, self);
+        fields.end();
+        for (key, _) in node.as_map().unwrap_or_default().iter().filter(|(_, node)| node.value == Value::Null)
+        {
+            let path = if path.is_empty() { key.name.clone() } else { format!("{path}.{}", key.name) };
+            if !problems.iter().any(|problem| problem.path == path) {
                 let message = "has no value; write one, or remove the key";
                 problems.push(Problem::new(code::WRONG_TYPE, path, key.at, message));
             }
         }
-        let mut fields = Fields::of(node, path, &mut problems);
-        let value = read(&mut fields, self);
-        fields.end();
         self.problems.append(&mut problems);
         value
     }

@@ -19,7 +19,8 @@ use scrollback_agent::provider::{Catalog, Environment};
 use crate::model::{Flow, Limits, MicroDollars};
 use crate::problem::{Code, Problem, Problems};
 use crate::settings::{Origin, Set, Setting, Settings};
-pub(crate) use agent::{check_model, configured_agents};
+pub(crate) use agent::configured_agents;
+pub use agent::{NotCallable, callable_model};
 use context::{Reading, Scope, Spot};
 
 /// What a flow is read with besides its text.

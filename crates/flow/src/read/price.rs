@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::agent::check_model;
+use super::agent::callable_model;
 use super::context::{Reading, Spot};
 use crate::model::{Agent, HistoryManagement, Kind, Step};
 use crate::problem::Code;
@@ -15,7 +15,7 @@ pub(super) fn check(steps: &[&Step], limit: &Spot, reading: &mut Reading<'_>) {
     steps.iter().for_each(|step| asked(step, &mut agents));
     let mut unpriced = BTreeSet::new();
     for agent in agents {
-        let Ok(model) = check_model(&agent.model) else { continue };
+        let Ok(model) = callable_model(&agent.model) else { continue };
         let prices = reading.source.catalog.prices(&model);
         let known = prices.input.is_some() && prices.output.is_some();
         if model.provider() != Provider::Offline && !known {

@@ -1,5 +1,7 @@
 //! Keys and tokens have no place in a flow: flows are shared, stored with every run and shown in lens.
 
+use std::sync::OnceLock;
+
 use scrollback_agent::document::Place;
 use scrollback_core::redact::{Kind, Options, Redactor};
 
@@ -8,8 +10,9 @@ use crate::problem::Code;
 
 /// Notes every key or token in the text, comments included. What it is is said, never the key.
 pub(super) fn check(reading: &mut Reading<'_>) {
-    // The rules without options always compile.
-    let Ok(redactor) = Redactor::new(&Options::default()) else { return };
+    // Compiled once; the rules without options always compile.
+    static RULES: OnceLock<Option<Redactor>> = OnceLock::new();
+    let Some(redactor) = RULES.get_or_init(|| Redactor::new(&Options::default()).ok()) else { return };
     let text = reading.text;
     for span in redactor.text(text).spans {
         // `token = value` in prose or code is no key by its looks alone.

@@ -61,7 +61,8 @@ pub(super) fn required_steps(
 // What cannot be read is replaced by something harmless: a flow with a problem is never run.
 fn step(node: &Node, path: &str, scope: Scope, reading: &mut Reading<'_>) -> Step {
     reading.map(node, path, |fields, reading| {
-        let name = fields.required_text("name").unwrap_or_default();
+        let name = if node.as_map().is_some() { fields.required_text("name") } else { None };
+        let name = name.unwrap_or_default();
         if node.get("name").is_some() {
             let place = spot(fields, node, "name");
             match name_problem(&name) {

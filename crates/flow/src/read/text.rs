@@ -130,28 +130,17 @@ fn members(template: &Template, node: &Node, path: &str, reading: &mut Reading<'
 
 /// Where a character of a scalar stands in the file; where the scalar begins, if its spelling hides that.
 pub(super) fn place_in(source: &str, start: Place, scalar: &str, character: usize) -> Place {
-    let line = |number: usize| source.lines().nth(number.checked_sub(1)?);
-    let tail = |line: &str, column: usize| line.chars().skip(column.saturating_sub(1)).collect::<String>();
     let before: String = scalar.chars().take(character).collect();
-    let Some(first) = line(start.line) else { return start };
-    let written = tail(first, start.column);
-    if written.starts_with(['|', '>']) {
-        // A block: its lines follow, indented.
-        let (down, along) =
-            (before.matches('\n').count(), before.chars().rev().take_while(|c| *c != '\n').count());
-        let number = start.line + 1 + down;
-        let said = scalar.lines().nth(down).unwrap_or_default();
-        return match line(number).and_then(|line| line.strip_suffix(said)) {
-            Some(indent) if indent.chars().all(|c| c == ' ') => {
-                Place { line: number, column: indent.len() + along + 1 }
-            }
-            _ => start,
-        };
-    }
-    let quotes = usize::from(written.starts_with(['\'', '"']));
-    let shown: String = written.chars().skip(quotes).take(character).collect();
-    if shown == before && !before.contains('\n') {
-        Place { line: start.line, column: start.column + quotes + character }
+    let (down, last) = (before.matches('\n').count(), before.rsplit('\n').next().unwrap_or_default());
+    // The lines of a block are indented as its first one is.
+    let indent = start.column.saturating_sub(1);
+    let line = source.lines().nth((start.line + down).saturating_sub(1)).unwrap_or_default();
+    let written: String = line.chars().skip(indent).collect();
+    let quotes =
+        usize::from(down == 0 && written.starts_with(['\'', '"']) && !scalar.starts_with(['\'', '"']));
+    let shown: String = written.chars().skip(quotes).take(last.chars().count()).collect();
+    if shown == last {
+        Place { line: start.line + down, column: start.column + quotes + last.chars().count() }
     } else {
         start
     }

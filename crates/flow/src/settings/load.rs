@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Located, Origin, Set, Settings};
 use crate::model::{Mode, Strategy};
-use crate::read::{check_model, configured_agents};
+use crate::read::{callable_model, configured_agents};
 
 impl Settings {
     /// What the configuration says about flows. The nearest file that says something wins, field by field.
@@ -28,7 +28,7 @@ impl Settings {
         let located = |said: Value| Located { said, folder: folder.into() };
         let flow = &layer.flow;
         if let Some(model) = &flow.default_model {
-            check_model(model).map_err(|(problem, _)| format!("[flow] default_model: {problem}"))?;
+            callable_model(model).map_err(|refused| format!("[flow] default_model: {}", refused.message))?;
             let value = Located { said: model.clone(), folder: folder.into() };
             set(&mut self.default_model, Some(value), file);
         }
@@ -83,7 +83,11 @@ fn checked(
 ) -> Result<Option<u64>, String> {
     match value {
         Some(value) if !range.contains(&value) => {
-            let most = if *range.end() == u64::MAX { String::new() } else { format!(" and at most {}", range.end()) };
+            let most = if *range.end() == u64::MAX {
+                String::new()
+            } else {
+                format!(" and at most {}", range.end())
+            };
             Err(format!("{name}: must be at least {}{most}, not {value}", range.start()))
         }
         value => Ok(value),

@@ -126,7 +126,7 @@ impl Template {
         Template {
             source: "{{ previous }}".into(),
             nodes: vec![Node::Value(Path::Reference(reference))],
-            mentions: vec![Mention { name, at: 3 }],
+            mentions: vec![Mention { name, at: 2 }],
             turn_members: Vec::new(),
         }
     }

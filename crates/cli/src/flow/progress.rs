@@ -54,7 +54,8 @@ struct Shown {
     input: u64,
     output: u64,
     turns: Option<(u64, u64)>,
-    iteration: Option<u64>,
+    /// The iteration, and how many there are at most.
+    iteration: Option<(u64, u64)>,
 }
 
 impl Progress {
@@ -181,7 +182,7 @@ fn plain(told: &Telling) -> Option<String> {
         "step.finished" => "done".into(),
         "step.skipped" => "skipped".into(),
         "step.failed" => format!("failed: {}", text("code")),
-        "loop.iteration" => format!("iteration {}", number("iteration")),
+        "loop.iteration" => format!("iteration {} of {}", number("iteration"), number("of")),
         "agent.prompt" => {
             let tokens = data.get("tokens").and_then(|tokens| tokens.get("total")).and_then(Value::as_u64);
             let injected = data.get("conversation_injected").and_then(Value::as_bool) == Some(true);
@@ -226,7 +227,9 @@ impl Live {
                 shown.tail.clear();
                 shown.turns = None;
             }
-            "loop.iteration" => shown.iteration = Some(number(&told.data, "iteration")),
+            "loop.iteration" => {
+                shown.iteration = Some((number(&told.data, "iteration"), number(&told.data, "of")));
+            }
             "agent.prompt" => {
                 shown.turns = Some((number(&told.data, "turns_sent"), number(&told.data, "turns_total")));
                 shown.input += told.data.get("tokens").map_or(0, |tokens| number(tokens, "total"));
@@ -262,7 +265,7 @@ impl Live {
         let seconds = shown.began.elapsed().as_secs();
         let turns = shown.turns.filter(|(_, total)| *total > 0);
         let turns = turns.map_or_else(String::new, |(sent, total)| format!(" · {sent} of {total} turns"));
-        let iteration = shown.iteration.map_or_else(String::new, |number| format!(" · iteration {number}"));
+        let iteration = shown.iteration.map_or_else(String::new, |(number, most)| format!(" · iteration {number} of {most}"));
         let head = format!("{}{iteration}{turns} · {}+{} tokens · {seconds} s", shown.step, shown.input, shown.output);
         let room = width().saturating_sub(head.chars().count() + 6);
         let letters: Vec<char> = shown.tail.chars().collect();

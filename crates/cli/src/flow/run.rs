@@ -12,7 +12,7 @@ use scrollback_flow::settings::{Origin, Set};
 use scrollback_flow::{Flow, Kind, Limits, MicroDollars};
 use serde_json::{Value, json};
 
-use super::args::{MoreArgs, ResumeArgs, RunArgs};
+use super::args::{ResumeArgs, RunArgs};
 use super::load::{Loaded, load};
 use super::progress::Progress;
 use super::shown;

@@ -288,9 +288,24 @@ impl Machine {
         step: &Step,
         lane: &mut Lane,
         key: &str,
+        output: Passed,
+        around: Around<'_>,
+        usage: Option<Usage>,
+    ) -> Going {
+        self.finish_with(step, lane, key, output, around, usage, json!({}))
+    }
+
+    /// The same, with something to tell.
+    #[allow(clippy::too_many_arguments, reason = "what every step ends with")]
+    pub(super) fn finish_with(
+        &mut self,
+        step: &Step,
+        lane: &mut Lane,
+        key: &str,
         mut output: Passed,
         around: Around<'_>,
         usage: Option<Usage>,
+        told: Value,
     ) -> Going {
         self.turn(step, lane, key, &mut output, around.conversation);
         let mut row = self.row(lane, step, key, "done");
@@ -302,7 +317,7 @@ impl Machine {
             _ => output.entry().map(|entry| entry.evaluation).filter(|made| *made == self.state.evaluation(key, "output")),
         };
         self.write(Write::Step(row));
-        self.event(Some(key), "step.finished", json!({}));
+        self.event(Some(key), "step.finished", told);
         Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (output.clone(), "done"));
         lane.previous = output.clone();
         lane.child = Child::None;

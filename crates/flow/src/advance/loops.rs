@@ -87,12 +87,12 @@ impl Machine {
                 match self.is_over(inner, &frame, key) {
                     Ok(None) => {}
                     Ok(Some(reason)) => {
-                        self.event(Some(key), "loop.finished", json!({ "reason": reason, "iterations": frame.iteration }));
                         lane.outputs = Arc::clone(&frame.lane.outputs);
                         if inner.conversation.is_none() {
                             lane.own = frame.lane.own;
                         }
-                        return self.finish(step, lane, key, output, around, None);
+                        let told = json!({ "reason": reason, "iterations": frame.iteration });
+                        return self.finish_with(step, lane, key, output, around, None, told);
                     }
                     Err(error) => return self.fail(step, lane, key, error, None),
                 }
@@ -111,6 +111,7 @@ impl Machine {
             let mut next = frame.lane.inside(format!("{number}/"), number, output, frame.account);
             next.looped = Some((frame.input.clone(), frame.iteration));
             frame.lane = next;
+            self.event(Some(key), "loop.iteration", json!({ "iteration": frame.iteration, "of": inner.max_loops }));
             self.iteration(key, &frame, "running");
             going = self.proceed(&inner.body, &mut frame.lane, around.inside(inner));
         }
@@ -146,9 +147,6 @@ impl Machine {
 
     fn iteration(&mut self, key: &str, frame: &LoopFrame, status: &'static str) {
         let number = format!("{key}[{}]", frame.iteration);
-        if status == "running" {
-            self.event(Some(key), "loop.iteration", json!({ "iteration": frame.iteration }));
-        }
         self.write(Write::Iteration { key: number, of: key.into(), status });
     }
 }

@@ -30,6 +30,7 @@ pub(crate) struct Ledger {
     systems: HashMap<[u8; 32], EntryId>,
     /// When steps and iterations that are under way began.
     began: HashMap<String, Time>,
+    pub(super) before_commit: Option<super::BeforeCommit>,
 }
 
 /// What one commit writes, in order.
@@ -124,6 +125,7 @@ impl Ledger {
             said: HashMap::new(),
             systems: HashMap::new(),
             began: HashMap::new(),
+            before_commit: None,
         }
     }
 
@@ -207,6 +209,9 @@ impl Ledger {
     ) -> Result<(), StoreError> {
         if batch.is_empty() && create.is_none() {
             return Ok(());
+        }
+        if let Some(asked) = &self.before_commit {
+            asked()?;
         }
         let first = self.record.len() as u64;
         let slots = self.slots(batch.items, first, at)?;

@@ -92,7 +92,13 @@ pub struct Engine {
     pub preview: Option<Preview>,
     #[doc(hidden)]
     pub injection: Injection,
+    /// Asked before every commit. Trials let the process die here.
+    #[doc(hidden)]
+    pub before_commit: Option<BeforeCommit>,
 }
+
+#[doc(hidden)]
+pub type BeforeCommit = Arc<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
 
 impl Engine {
     /// An engine over a store, with the models of a catalog.
@@ -112,6 +118,7 @@ impl Engine {
             watcher: None,
             preview: None,
             injection: Injection::default(),
+            before_commit: None,
         }
     }
 }
@@ -134,7 +141,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn new(engine: Engine, state: RunState, ledger: Ledger, next_event: u64) -> Self {
+    fn new(engine: Engine, state: RunState, mut ledger: Ledger, next_event: u64) -> Self {
+        ledger.before_commit.clone_from(&engine.before_commit);
         let teller = Teller::new(next_event, Arc::clone(&engine.redactor), engine.watcher.clone());
         Shared {
             flow: Arc::clone(&state.flow),

@@ -6,12 +6,12 @@
 mod prompt;
 mod show;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use scrollback_core::redact::Redactor;
 use scrollback_core::{Decision, Entry, Record, Role, Slot, Time};
-use scrollback_store::{Run, Step, Store, Tenant};
+use scrollback_store::{Run, Span, Step, Store, Tenant};
 use serde_json::{Value, json};
 
 use crate::driver::{Refused, Status};
@@ -86,10 +86,7 @@ impl Lens<'_> {
     /// Spans and events of a run, as a document.
     pub async fn trace(&self, run: &Run) -> Result<Value, Refused> {
         let time = |time: Option<Time>| time.map(|time| time.to_string());
-        let spans: Vec<Value> = self
-            .store
-            .spans(self.tenant, &run.id)
-            .await?
+        let spans: Vec<Value> = outside_in(self.store.spans(self.tenant, &run.id).await?)
             .into_iter()
             .map(|span| {
                 json!({
@@ -233,6 +230,28 @@ fn positions(record: &Record) -> BTreeMap<EntryId, u64> {
         _ => None,
     });
     said.collect()
+}
+
+/// Spans in the order they began, each after the one it is part of.
+fn outside_in(spans: Vec<Span>) -> Vec<Span> {
+    let mut inside: BTreeMap<Option<String>, Vec<Span>> = BTreeMap::new();
+    let known: BTreeSet<String> = spans.iter().map(|span| span.id.clone()).collect();
+    for span in spans {
+        let parent = span.parent.clone().filter(|parent| known.contains(parent));
+        inside.entry(parent).or_default().push(span);
+    }
+    let mut ordered = Vec::new();
+    let take = |inside: &mut BTreeMap<Option<String>, Vec<Span>>, parent: Option<String>| {
+        let mut found = inside.remove(&parent).unwrap_or_default();
+        found.sort_by(|one, other| (other.started_at, &other.key).cmp(&(one.started_at, &one.key)));
+        found
+    };
+    let mut next = take(&mut inside, None);
+    while let Some(span) = next.pop() {
+        next.extend(take(&mut inside, Some(span.id.clone())));
+        ordered.push(span);
+    }
+    ordered
 }
 
 /// The steps of a run in the order they began.

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use scrollback_agent::{Clock, FakeClock};
 use scrollback_core::Time;
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_flow::driver::{Report, Status};
 use scrollback_flow::lens::{Lens, Reveal};
-use scrollback_store::{Leased, Memory, Store, Tenant};
+use scrollback_store::{ErrorKind, Leased, Memory, Store, StoreError, Tenant};
 use serde_json::{Value, json};
 
 use crate::support::{Asked, Bench};
-use crate::{dying::Dying, generated};
+use crate::generated;
 
 /// Replies are a function of the request, so that equal requests get equal replies.
 fn reply(asked: &Asked, _: usize) -> Value {
@@ -76,21 +77,33 @@ fn counted(asked: &[Asked]) -> BTreeMap<String, usize> {
     counts
 }
 
+/// A bench whose process dies after so many commits: what was written stays, and nothing more is. And its commits so far.
+fn dying(store: &Arc<dyn Store>, most: usize) -> (Bench, Arc<AtomicUsize>) {
+    let mut bench = Bench::on(Arc::clone(store), reply);
+    let commits: Arc<AtomicUsize> = Arc::default();
+    let counter = Arc::clone(&commits);
+    bench.engine.before_commit = Some(Arc::new(move || {
+        if counter.fetch_add(1, Ordering::SeqCst) >= most {
+            return Err(StoreError::new(ErrorKind::Io, "the process is dead"));
+        }
+        Ok(())
+    }));
+    (bench, commits)
+}
+
 /// Kills a flow after each of its commits in turn, up to `most` of them, and resumes it.
 async fn survives(flow: &str, most: usize) -> usize {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
-    let counting = Arc::new(Dying::new(Arc::clone(&store), usize::MAX));
-    let bench = Bench::on(Arc::clone(&counting) as Arc<dyn Store>, reply);
+    let (bench, counted_commits) = dying(&store, usize::MAX);
     let whole = to_the_end(&bench, bench.run(flow, "go").await).await;
     assert!(matches!(whole.status, Status::Done | Status::Failed), "{whole:?}\n{flow}");
     let expected = outcome(&store, &whole).await;
     let requests = counted(&bench.asked());
-    let commits = counting.commits();
+    let commits = counted_commits.load(Ordering::SeqCst);
     let step = commits.div_ceil(most).max(1);
     for after in (1..commits).step_by(step) {
         let store: Arc<dyn Store> = Arc::new(Memory::new());
-        let dying = Arc::new(Dying::new(Arc::clone(&store), after));
-        let bench = Bench::on(dying, reply);
+        let (bench, _) = dying(&store, after);
         // Whatever it says, the process is gone.
         let begun = bench.engine.start(bench.start(flow, Some("go"))).await;
         if let Ok(report) = begun {

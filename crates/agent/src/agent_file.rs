@@ -9,7 +9,7 @@ use scrollback_core::model::ModelName;
 use scrollback_core::{Time, Unfinished};
 use serde_json::{Map, Value, json};
 
-use crate::document::{self, Fields, Node, Place, Problem, parse};
+use crate::document::{self, Fields, Node, Place, Problem, code, parse};
 use crate::provider::{Environment, ResponseFormat, ToolChoice};
 use crate::react::{Extract, Mode, React};
 use crate::runner::{Budget, Deadline, Repair, Runner, Throttle};
@@ -51,7 +51,7 @@ impl AgentFile {
     pub fn load(file: &Path, environment: &Environment) -> Result<Self, Vec<Problem>> {
         let text = std::fs::read_to_string(file).map_err(|error| {
             let message = format!("{} cannot be read: {error}", file.display());
-            vec![Problem { path: String::new(), at: Place::default(), message }]
+            vec![Problem::new(code::UNKNOWN_VALUE, "", Place::default(), message)]
         })?;
         let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
         AgentFile::parse(&text, &folder, environment)
@@ -247,7 +247,7 @@ fn fields_schema(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Value 
     let mut properties = Map::new();
     let Some(map) = node.as_map().filter(|map| !map.is_empty()) else {
         let message = format!("must be a map from names to kinds, not {}", node.kind());
-        problems.push(Problem { path: path.into(), at: node.at, message });
+        problems.push(Problem::new(code::WRONG_TYPE, path, node.at, message));
         return Value::Null;
     };
     for (key, kind) in map {
@@ -258,7 +258,7 @@ fn fields_schema(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Value 
         }
         let known: Vec<&str> = FIELD_KINDS.iter().map(|(known, _)| *known).collect();
         let message = format!("must be one of {}", known.join(", "));
-        problems.push(Problem { path: format!("{path}.{}", key.name), at: kind.at, message });
+        problems.push(Problem::new(code::UNKNOWN_VALUE, format!("{path}.{}", key.name), kind.at, message));
     }
     let required: Vec<String> = properties.keys().cloned().collect();
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })

@@ -1,6 +1,8 @@
 //! `scrollback.toml`: the nearest one from the working directory upwards, then the one in the user's configuration
 //! directory, merged field by field.
 
+mod flow;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,9 +12,11 @@ use scrollback_core::nearest::nearest;
 use scrollback_core::redact::Options;
 use scrollback_store::{FollowUps, Settings};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::provider::{Catalog, ModelSettings, ProviderSettings};
 use crate::runner::Prices;
+pub use flow::{FlowLayer, FlowTable, HistoryTable, LimitsTable};
 
 /// The file's name, in a project or in `scrollback/` of the user's configuration directory.
 const FILE: &str = "scrollback.toml";
@@ -25,16 +29,17 @@ pub struct Config {
     providers: BTreeMap<String, Provider>,
     models: BTreeMap<String, Model>,
     history: History,
-    #[serde(rename = "flow")]
-    _flow: Option<toml::Table>,
-    #[serde(rename = "agents")]
-    _agents: Option<toml::Table>,
+    flow: FlowTable,
+    agents: BTreeMap<String, Map<String, Value>>,
     redact: Redact,
     #[serde(rename = "server")]
     _server: Option<toml::Table>,
     /// The files it was read from.
     #[serde(skip)]
     files: Vec<PathBuf>,
+    /// What each of them says about flows.
+    #[serde(skip)]
+    flow_layers: Vec<FlowLayer>,
 }
 
 /// `[history]`
@@ -123,6 +128,11 @@ impl Config {
     /// The files it was read from, the nearest first.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// What the files say about flows, the nearest first.
+    pub fn flow_layers(&self) -> &[FlowLayer] {
+        &self.flow_layers
     }
 
     /// How histories are kept.
@@ -219,6 +229,7 @@ impl Config {
         }
         self.store = self.store.take().or(lower.store);
         self.files.extend(lower.files);
+        self.flow_layers.extend(lower.flow_layers);
         self.history = self.history.over(lower.history);
         self.redact.email = self.redact.email.or(lower.redact.email);
         self.redact.phone = self.redact.phone.or(lower.redact.phone);
@@ -304,6 +315,13 @@ fn read(path: &Path) -> Result<Config, BadConfig> {
     }
     config.store = config.store.map(|url| beside(path, &url));
     config.files = vec![path.to_path_buf()];
+    let modes = config.models.iter().filter_map(|(name, model)| Some((name.clone(), model.mode.clone()?)));
+    config.flow_layers = vec![FlowLayer {
+        file: path.to_path_buf(),
+        modes: modes.collect(),
+        flow: std::mem::take(&mut config.flow),
+        agents: std::mem::take(&mut config.agents),
+    }];
     Ok(config)
 }
 
@@ -314,6 +332,13 @@ fn bad(path: &Path, problem: &str) -> BadConfig {
 /// What is wrong with the configuration, where, and what to write instead; on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadConfig(String);
+
+impl BadConfig {
+    /// What is wrong in a file, found by whoever knows what its values mean.
+    pub fn in_file(path: &Path, problem: &str) -> Self {
+        bad(path, problem)
+    }
+}
 
 impl fmt::Display for BadConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,7 +9,7 @@ use std::fmt;
 use serde_json::{Map, Number, Value as Json};
 
 pub use fields::{Fields, read_duration};
-pub use parse::parse;
+pub use parse::{Parsed, parse, parse_all};
 
 /// A place in a document, counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,6 +114,27 @@ impl Node {
     }
 }
 
+// The depth is limited where JSON is parsed.
+impl From<&Json> for Node {
+    /// The same as a document that stands nowhere.
+    fn from(json: &Json) -> Self {
+        let value = match json {
+            Json::Null => Value::Null,
+            Json::Bool(flag) => Value::Bool(*flag),
+            Json::Number(number) => Value::Number(number.to_string()),
+            Json::String(text) => Value::Text(text.clone()),
+            Json::Array(list) => Value::List(list.iter().map(Node::from).collect()),
+            Json::Object(members) => {
+                let named = |(name, value): (&String, &Json)| {
+                    (Key { name: name.clone(), at: Place::default() }, Node::from(value))
+                };
+                Value::Map(members.iter().map(named).collect())
+            }
+        };
+        Node { value, at: Place::default() }
+    }
+}
+
 /// A number as JSON has it.
 fn number(text: &str) -> Option<Number> {
     let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
@@ -123,12 +144,55 @@ fn number(text: &str) -> Option<Number> {
 /// A mistake in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
+    /// Which kind of mistake: one of [`code`], or of those whose document it is.
+    pub code: &'static str,
     /// Where, as a path of names and numbers: `tools[0].name`.
     pub path: String,
     /// Where in the text.
     pub at: Place,
     /// What is wrong, and what to do.
     pub message: String,
+    /// The word that was probably meant.
+    pub suggestion: Option<String>,
+}
+
+/// Kinds of mistakes that any document can have.
+pub mod code {
+    /// It is no document at all.
+    pub const SYNTAX: &str = "yaml_syntax";
+    /// A key stands twice in one map.
+    pub const DUPLICATE_KEY: &str = "duplicate_key";
+    /// There is no such key.
+    pub const UNKNOWN_KEY: &str = "unknown_key";
+    /// A key that is needed is not there.
+    pub const MISSING_KEY: &str = "missing_key";
+    /// A value of another kind was expected.
+    pub const WRONG_TYPE: &str = "wrong_type";
+    /// A value is too small, too large, too long or too short.
+    pub const OUT_OF_RANGE: &str = "out_of_range";
+    /// A value that means nothing here.
+    pub const UNKNOWN_VALUE: &str = "unknown_value";
+    /// Two keys exclude each other.
+    pub const CONFLICTING_KEYS: &str = "conflicting_keys";
+    /// A JSON Schema is none.
+    pub const BAD_SCHEMA: &str = "bad_schema";
+}
+
+impl Problem {
+    /// A mistake of a kind at a place.
+    pub fn new(code: &'static str, path: impl Into<String>, at: Place, message: impl Into<String>) -> Self {
+        Problem { code, path: path.into(), at, message: message.into(), suggestion: None }
+    }
+
+    /// The same with the word that was probably meant, which the message says too.
+    #[must_use]
+    pub fn suggesting(mut self, word: Option<&str>) -> Self {
+        self.suggestion = word.map(String::from);
+        if let Some(word) = word {
+            self.message.push_str(&format!("; did you mean `{word}`?"));
+        }
+        self
+    }
 }
 
 impl fmt::Display for Problem {

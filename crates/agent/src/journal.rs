@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use scrollback_core::{AppendError, Entry, Record, Slot, Time};
+use scrollback_core::{AppendError, Dropped, Entry, Record, Slot, Time};
 use scrollback_store::{
     ConversationId, ErrorKind, Evaluation, Expected, NewConversation, NewEntry, Recipient, Sent, Store,
     StoreError, Tenant, Tx,
 };
+
+use crate::effects::Pending;
+use crate::runner::Shown;
 
 /// A record that is being written.
 ///
@@ -14,7 +17,52 @@ use scrollback_store::{
 /// conversation is no conflict: what they wrote meanwhile is read first.
 pub struct Journal {
     record: Record,
-    kept: Option<Kept>,
+    kept: Place,
+}
+
+/// Where what is appended is kept.
+enum Place {
+    /// In memory only.
+    Nowhere,
+    /// In a conversation of its own.
+    Store(Kept),
+    /// By somebody else, as part of a larger record.
+    Elsewhere(Arc<dyn Keeper>),
+}
+
+/// Whoever keeps what a journal writes: a flow, whose steps share one record and each see a part of it.
+///
+/// Positions in what is written are those of the journal's own record.
+pub trait Keeper: Send + Sync {
+    /// The conversation it all belongs to.
+    fn conversation(&self) -> &ConversationId;
+
+    /// Keeps it. What is refused does not become part of the journal's record.
+    fn keep(&self, written: Written) -> Pending<'_, Result<(), StoreError>>;
+}
+
+/// What a request shows of the journal's record.
+pub struct Viewed {
+    /// The messages, in order.
+    pub shown: Vec<Shown>,
+    /// What is left out, by whom and why.
+    pub left_out: Vec<Dropped>,
+    /// Tokens of all of it.
+    pub tokens: usize,
+}
+
+/// What a journal writes at once.
+pub struct Written {
+    /// What is appended, in order.
+    pub entries: Vec<NewEntry>,
+    /// What is known about the evaluation.
+    pub evaluation: Option<Evaluation>,
+    /// Requests, in place of what was written about them before.
+    pub sent: Vec<Sent>,
+    /// What the request that goes out now shows.
+    pub view: Option<Viewed>,
+    /// When.
+    pub at: Time,
 }
 
 /// Where a record is kept.
@@ -32,18 +80,20 @@ struct Kept {
 pub(crate) struct Rows {
     pub(crate) evaluation: Option<Evaluation>,
     pub(crate) sent: Vec<Sent>,
+    /// For whoever keeps it elsewhere.
+    pub(crate) view: Option<Viewed>,
 }
 
 impl Journal {
     /// A record in memory.
     pub fn memory(record: Record) -> Self {
-        Journal { record, kept: None }
+        Journal { record, kept: Place::Nowhere }
     }
 
     /// A conversation of a store.
     pub async fn open(store: Arc<dyn Store>, tenant: Tenant, id: ConversationId) -> Result<Self, StoreError> {
         let record = store.record(&tenant, &id, None).await?;
-        Ok(Journal { record, kept: Some(Kept { store, tenant, id, create: None }) })
+        Ok(Journal { record, kept: Place::Store(Kept { store, tenant, id, create: None }) })
     }
 
     /// The current conversation of a recipient. A new one begins with the first thing said.
@@ -58,14 +108,19 @@ impl Journal {
         }
         let id = ConversationId::new(now);
         let create = Some(NewConversation::with(id.clone(), recipient));
-        Ok(Journal { record: Record::new(), kept: Some(Kept { store, tenant, id, create }) })
+        Ok(Journal { record: Record::new(), kept: Place::Store(Kept { store, tenant, id, create }) })
     }
 
     /// A new conversation of a store, with nobody in particular. It begins with the first thing said.
     pub fn begin(store: Arc<dyn Store>, tenant: Tenant, now: Time) -> Self {
         let id = ConversationId::new(now);
         let create = Some(NewConversation::new(id.clone()));
-        Journal { record: Record::new(), kept: Some(Kept { store, tenant, id, create }) }
+        Journal { record: Record::new(), kept: Place::Store(Kept { store, tenant, id, create }) }
+    }
+
+    /// A record that was prepared for one evaluation; what is appended is kept by somebody else.
+    pub fn elsewhere(record: Record, keeper: Arc<dyn Keeper>) -> Self {
+        Journal { record, kept: Place::Elsewhere(keeper) }
     }
 
     /// What was said so far.
@@ -75,13 +130,19 @@ impl Journal {
 
     /// The conversation, where there is a store.
     pub fn conversation(&self) -> Option<&ConversationId> {
-        self.kept.as_ref().map(|kept| &kept.id)
+        match &self.kept {
+            Place::Nowhere => None,
+            Place::Store(kept) => Some(&kept.id),
+            Place::Elsewhere(keeper) => Some(keeper.conversation()),
+        }
     }
 
-    /// The store and whose data it is; none before the conversation has begun.
+    /// The store and whose data it is; none before the conversation has begun, and where somebody else keeps it.
     pub(crate) fn store(&self) -> Option<(&Arc<dyn Store>, &Tenant)> {
-        let kept = self.kept.as_ref().filter(|kept| kept.create.is_none());
-        kept.map(|kept| (&kept.store, &kept.tenant))
+        match &self.kept {
+            Place::Store(kept) if kept.create.is_none() => Some((&kept.store, &kept.tenant)),
+            _ => None,
+        }
     }
 
     /// Appends, durably where there is a store, and returns the positions.
@@ -92,7 +153,10 @@ impl Journal {
         at: Time,
     ) -> Result<Vec<u64>, StoreError> {
         let places: Vec<Slot> = entries.iter().map(|entry| slot(entry, at)).collect();
-        if let Some(kept) = &mut self.kept {
+        if let Place::Elsewhere(keeper) = &self.kept {
+            let Rows { evaluation, sent, view } = rows;
+            keeper.keep(Written { entries, evaluation, sent, view, at }).await?;
+        } else if let Place::Store(kept) = &mut self.kept {
             let appends = !entries.is_empty();
             let committed = kept.commit(entries, rows, at).await?;
             kept.create = None;
@@ -110,6 +174,11 @@ impl Journal {
             self.record.take(place).map_err(|error| refused(&error))?;
         }
         Ok((first..first + count).collect())
+    }
+
+    /// Whether somebody else keeps it.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self.kept, Place::Elsewhere(_))
     }
 
     /// The entry at a position, shared with the record.

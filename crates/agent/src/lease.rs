@@ -14,7 +14,7 @@ const HOLDS: Duration = Duration::from_secs(30);
 const RENEWED: Duration = Duration::from_secs(10);
 
 /// A lease that is held and renewed until it is given back or dropped.
-pub(crate) struct Held {
+pub struct Held {
     store: Arc<dyn Store>,
     tenant: Tenant,
     what: Leased,
@@ -25,7 +25,7 @@ pub(crate) struct Held {
 
 impl Held {
     /// Takes the lease; an error of kind `Busy` if somebody else who lives has it. `holder` is who has it now.
-    pub(crate) async fn take(
+    pub async fn take(
         store: &Arc<dyn Store>,
         tenant: &Tenant,
         what: Leased,
@@ -40,7 +40,7 @@ impl Held {
     }
 
     /// Renews a lease that was taken when its evaluation was written.
-    pub(crate) fn keep(
+    pub fn keep(
         store: &Arc<dyn Store>,
         tenant: &Tenant,
         what: Leased,
@@ -71,7 +71,7 @@ impl Held {
     }
 
     /// Gives the lease back.
-    pub(crate) async fn release(self) {
+    pub async fn release(self) {
         self.renewing.abort();
         // Whoever comes next would otherwise wait until it ends, which is all that can go wrong.
         let _ = self.store.release(&self.tenant, self.what.clone(), &self.holder, self.clock.now()).await;
@@ -85,12 +85,12 @@ impl Drop for Held {
 }
 
 /// A lease from now on.
-pub(crate) fn lease(holder: &str, clock: &dyn Clock) -> Lease {
+pub fn lease(holder: &str, clock: &dyn Clock) -> Lease {
     Lease { holder: holder.into(), until: later(clock.now(), HOLDS) }
 }
 
 /// A name for one piece of work of this process, by which others can tell whether the process lives.
-pub(crate) fn holder() -> String {
+pub fn holder() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let pid = std::process::id();
@@ -99,7 +99,7 @@ pub(crate) fn holder() -> String {
 }
 
 /// Whether a holder is a process of this machine that is no more. Of other machines nothing is known.
-pub(crate) fn is_dead(holder: &str) -> bool {
+pub fn is_dead(holder: &str) -> bool {
     let mut parts = holder.split('/');
     let (Some(there), Some(pid), Some(when)) = (parts.next(), parts.next(), parts.next()) else {
         return false;

@@ -6,6 +6,7 @@
 //!   a person.
 //! - A [`runner::Runner`] asks a model, runs what it calls, and records every word in a [`journal::Journal`] before the
 //!   next effect; each request is a curated view of that record.
+//! - A [`lease`] is the right to work on something, which ends with its holder.
 //! - A [`react::AgentSession`] thinks, acts and answers, query after query; its [`trajectory`] is a reading of the record.
 //! - A [`document`] is what people write, YAML or JSON, read with the place of every value.
 //!
@@ -18,7 +19,7 @@ pub mod document;
 mod effects;
 pub mod event;
 pub mod journal;
-mod lease;
+pub mod lease;
 mod net;
 pub mod provider;
 pub mod react;

@@ -40,6 +40,16 @@ pub(crate) enum Command {
     Lisp(crate::lisp::LispArgs),
     /// Run an agent: a model that thinks, uses tools and answers
     Agent(crate::agent::args::AgentArgs),
+    /// Run a flow: steps, loops that hold conversations, pauses for people
+    Run(crate::flow::args::RunArgs),
+    /// Go on with a run that waits for an answer, was interrupted, or failed
+    Resume(crate::flow::args::ResumeArgs),
+    /// Look at runs: what happened, and what every model call really saw
+    Lens(crate::flow::args::LensArgs),
+    /// Say everything that is wrong with a flow, before anything runs
+    Validate(crate::flow::args::ValidateArgs),
+    /// Write a flow to begin with
+    Init(crate::flow::args::InitArgs),
     /// The conversation with one person: show it, add to it, compact it, close it, erase it
     History(HistoryArgs),
     /// List conversations, written last first

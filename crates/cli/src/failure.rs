@@ -27,11 +27,20 @@ pub(crate) struct Failure {
     details: Box<Map<String, Value>>,
     /// Further lines for people, where several things are wrong.
     more: Vec<String>,
+    /// What stands under `errors` beside the error.
+    errors: Vec<Value>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: u8, code: &'static str, message: impl Into<String>) -> Self {
-        Failure { exit, code, message: message.into(), details: Box::default(), more: Vec::new() }
+        Failure {
+            exit,
+            code,
+            message: message.into(),
+            details: Box::default(),
+            more: Vec::new(),
+            errors: Vec::new(),
+        }
     }
 
     pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
@@ -79,6 +88,12 @@ impl Failure {
         if self.exit == INVALID && file != Path::new("-") {
             self.message.insert_str(0, &format!("{}: ", file.display()));
         }
+        self
+    }
+
+    /// The same failure with everything that is wrong, one object each; programs find it beside the error.
+    pub(crate) fn listing(mut self, errors: Vec<Value>) -> Self {
+        self.errors = errors;
         self
     }
 
@@ -175,7 +190,11 @@ pub(crate) fn report(failure: &Failure, json: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if json {
-        let _ = writeln!(std::io::stdout(), "{}", json!({ "error": failure.to_json() }));
+        let mut document = json!({ "error": failure.to_json() });
+        if let Some(members) = document.as_object_mut().filter(|_| !failure.errors.is_empty()) {
+            members.insert("errors".into(), failure.errors.clone().into());
+        }
+        let _ = writeln!(std::io::stdout(), "{document}");
     }
     complain(&failure.message);
     failure.more.iter().for_each(|line| complain(line));

@@ -9,6 +9,7 @@ mod convert;
 mod curate;
 mod explain;
 mod failure;
+mod flow;
 mod input;
 mod lisp;
 mod load;
@@ -65,6 +66,11 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Check(check) => return check::run(&check, args.json),
         Command::Agent(agent) => return agent::run(&agent, args.json),
         Command::Lisp(lisp) => return lisp::run(&lisp, args.json),
+        Command::Validate(validate) => return flow::validate::run(&validate, args.json),
+        Command::Init(init) => return flow::init::run(&init, args.json),
+        Command::Run(run) => return flow::run::run(&run, args.json),
+        Command::Resume(resume) => return flow::run::resume(&resume, args.json),
+        Command::Lens(lens) => return flow::lens::run(&lens, args.json),
         Command::Verify(verify) => return store::verify::run(&verify, args.json),
         Command::Doctor(doctor) => return store::doctor::run(&doctor, args.json),
         Command::Import(import) => return store::import::run(&import, args.json),

@@ -11,10 +11,32 @@
 /// assert_eq!(nearest("compress", ["passthrough", "sliding_window"]), None);
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    within(word, known, |candidate| candidate.len() / 3)
+}
+
+/// The same for documents that people write at length: two slips are allowed in short words too, as long as something
+/// of the word is left.
+///
+/// ```
+/// use scrollback_core::nearest::nearest_key;
+/// assert_eq!(nearest_key("nmae", ["kind", "name"]), Some("name"));
+/// assert_eq!(nearest_key("conversaton", ["body", "conversation"]), Some("conversation"));
+/// assert_eq!(nearest_key("xy", ["or", "in"]), None);
+/// ```
+pub fn nearest_key<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let left = |candidate: &str| candidate.len().min(word.len()).saturating_sub(1);
+    within(word, known, |candidate| (candidate.len() / 3).max(2).min(left(candidate)))
+}
+
+fn within<'a>(
+    word: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    allowed: impl Fn(&str) -> usize,
+) -> Option<&'a str> {
     known
         .into_iter()
         .filter_map(|candidate| {
-            let allowed = candidate.len() / 3;
+            let allowed = allowed(candidate);
             // Edits are at least the difference in length, so a huge word costs nothing.
             if word.len().abs_diff(candidate.len()) > allowed {
                 return None;

@@ -1,10 +1,11 @@
 //! Reading a map name by name. What is asked for is known; everything else is a mistake, and says what was meant.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use scrollback_core::nearest::nearest;
+use scrollback_core::nearest::nearest_key;
 
-use super::{Node, Place, Problem, Value};
+use super::{Node, Place, Problem, Value, code};
 
 /// A map that is being read. Problems are collected, so that all of them can be shown at once.
 pub struct Fields<'n, 'p> {
@@ -20,7 +21,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         let path = path.into();
         if node.as_map().is_none() {
             let message = format!("must be a map, not {}", node.kind());
-            problems.push(Problem { path: path.clone(), at: node.at, message });
+            problems.push(Problem::new(code::WRONG_TYPE, path.clone(), node.at, message));
         }
         Fields { node, path, asked: Vec::new(), problems }
     }
@@ -30,6 +31,11 @@ impl<'n, 'p> Fields<'n, 'p> {
         if self.path.is_empty() { name.into() } else { format!("{}.{name}", self.path) }
     }
 
+    /// The map itself.
+    pub fn map_node(&self) -> &'n Node {
+        self.node
+    }
+
     /// Where the map stands.
     pub fn at(&self) -> Place {
         self.node.at
@@ -37,9 +43,20 @@ impl<'n, 'p> Fields<'n, 'p> {
 
     /// Notes a mistake at a name, or at the map itself if the name is empty or not there.
     pub fn problem(&mut self, name: &str, message: impl Into<String>) {
+        self.problem_of(code::UNKNOWN_VALUE, name, message);
+    }
+
+    /// The same for a mistake of a kind.
+    pub fn problem_of(&mut self, code: &'static str, name: &str, message: impl Into<String>) {
         let at = self.node.get(name).map_or(self.node.at, |node| node.at);
         let path = if name.is_empty() { self.path.clone() } else { self.path(name) };
-        self.problems.push(Problem { path, at, message: message.into() });
+        self.problems.push(Problem::new(code, path, at, message));
+    }
+
+    /// Notes that a name is missing.
+    pub fn missing(&mut self, name: &'static str) {
+        self.asked.push(name);
+        self.problem_of(code::MISSING_KEY, "", format!("`{name}` is missing"));
     }
 
     /// Where further problems go.
@@ -62,9 +79,25 @@ impl<'n, 'p> Fields<'n, 'p> {
         let node = self.node(name)?;
         let value = read(node);
         if value.is_none() {
-            self.problem(name, format!("must be {wanted}, not {}", shown(node)));
+            self.problem_of(code::WRONG_TYPE, name, format!("must be {wanted}, not {}", shown(node)));
         }
         value
+    }
+
+    /// A number that lies where it should; a number that does not is out of range, anything else no number.
+    fn number<T>(
+        &mut self,
+        name: &'static str,
+        wanted: &str,
+        read: impl FnOnce(&str) -> Result<T, &'static str>,
+    ) -> Option<T> {
+        let node = self.node(name)?;
+        let read = match &node.value {
+            Value::Number(text) => read(text),
+            _ => Err(code::WRONG_TYPE),
+        };
+        read.map_err(|code| self.problem_of(code, name, format!("must be {wanted}, not {}", shown(node))))
+            .ok()
     }
 
     /// A text.
@@ -75,8 +108,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     /// A text that must be there.
     pub fn required_text(&mut self, name: &'static str) -> Option<String> {
         if self.node.get(name).is_none_or(|node| node.value == Value::Null) {
-            self.asked.push(name);
-            self.problem("", format!("`{name}` is missing"));
+            self.missing(name);
             return None;
         }
         self.text(name)
@@ -88,9 +120,10 @@ impl<'n, 'p> Fields<'n, 'p> {
         if words.contains(&text.as_str()) {
             return Some(text);
         }
-        let hint = nearest(&text, words.iter().copied())
-            .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        self.problem(name, format!("must be one of {}, not {text:?}{hint}", words.join(", ")));
+        let at = self.node.get(name).map_or(self.node.at, |node| node.at);
+        let message = format!("must be one of {}, not {text:?}", words.join(", "));
+        let problem = Problem::new(code::UNKNOWN_VALUE, self.path(name), at, message);
+        self.problems.push(problem.suggesting(nearest_key(&text, words.iter().copied())));
         None
     }
 
@@ -104,20 +137,44 @@ impl<'n, 'p> Fields<'n, 'p> {
 
     /// A whole number of at least `least`.
     pub fn count(&mut self, name: &'static str, least: u64) -> Option<u64> {
-        let wanted = format!("a whole number of at least {least}");
-        self.read(name, &wanted, |node| match &node.value {
-            Value::Number(text) => text.parse().ok().filter(|number| *number >= least),
-            _ => None,
+        self.count_in(name, least..=u64::MAX)
+    }
+
+    /// A whole number in a range.
+    pub fn count_in(&mut self, name: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+        let (least, most) = (*range.start(), *range.end());
+        let wanted = if most == u64::MAX {
+            format!("a whole number of at least {least}")
+        } else {
+            format!("a whole number from {least} to {most}")
+        };
+        self.number(name, &wanted, |text| match text.parse::<f64>() {
+            Ok(number) if number.fract() != 0.0 => Err(code::WRONG_TYPE),
+            // `4e3` and `5.0` are whole numbers too, as long as a float holds them exactly.
+            Ok(number) => {
+                let small = (0.0..=9_007_199_254_740_992.0).contains(&number).then_some(number as u64);
+                let whole = text.parse().ok().or(small);
+                whole.filter(|whole| range.contains(whole)).ok_or(code::OUT_OF_RANGE)
+            }
+            Err(_) => Err(code::WRONG_TYPE),
         })
     }
 
     /// A number above zero.
     pub fn positive(&mut self, name: &'static str) -> Option<f64> {
-        self.read(name, "a number above 0", |node| match &node.value {
-            Value::Number(text) => {
-                text.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite())
-            }
-            _ => None,
+        self.number_where(name, "a number above 0", |number| number > 0.0)
+    }
+
+    /// A finite number for which something holds, which `wanted` says in words.
+    pub fn number_where(
+        &mut self,
+        name: &'static str,
+        wanted: &str,
+        holds: impl FnOnce(f64) -> bool,
+    ) -> Option<f64> {
+        self.number(name, wanted, |text| {
+            let number = text.parse().map_err(|_| code::WRONG_TYPE)?;
+            if f64::is_finite(number) && holds(number) { Ok(number) } else { Err(code::OUT_OF_RANGE) }
         })
     }
 
@@ -150,13 +207,13 @@ impl<'n, 'p> Fields<'n, 'p> {
             if self.asked.contains(&key.name.as_str()) {
                 continue;
             }
-            let hint = match nearest(&key.name, self.asked.iter().copied()) {
-                Some(near) => format!("; did you mean `{near}`?"),
-                None => format!(" (known: {})", self.asked.join(", ")),
-            };
+            let near = nearest_key(&key.name, self.asked.iter().copied());
+            let known =
+                if near.is_some() { String::new() } else { format!(" (known: {})", self.asked.join(", ")) };
             let path =
                 if self.path.is_empty() { key.name.clone() } else { format!("{}.{}", self.path, key.name) };
-            self.problems.push(Problem { path, at: key.at, message: format!("unknown key{hint}") });
+            let problem = Problem::new(code::UNKNOWN_KEY, path, key.at, format!("unknown key{known}"));
+            self.problems.push(problem.suggesting(near));
         }
     }
 }

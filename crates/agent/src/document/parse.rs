@@ -1,15 +1,24 @@
 //! From text to nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
-use super::{Key, Node, Place, Problem, Value};
+use super::{Key, Node, Place, Problem, Value, code};
 
 /// Deepest nesting of a document; nobody writes deeper by hand.
 const MAX_DEPTH: usize = 64;
 /// Most values that aliases may add: a few lines can name each other into millions.
-const MAX_ALIASED: usize = 100_000;
+const MAX_ALIASED: usize = 10_000;
+
+/// What a text says, and what is wrong with it as a document.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parsed {
+    /// The one value, as far as it could be read; none if the grammar was broken.
+    pub root: Option<Node>,
+    /// What is wrong, in the order of the text. Of keys that stand twice, the first counts.
+    pub problems: Vec<Problem>,
+}
 
 /// Reads the one document of a text.
 ///
@@ -23,6 +32,16 @@ const MAX_ALIASED: usize = 100_000;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn parse(text: &str) -> Result<Node, Problem> {
+    let parsed = parse_all(text);
+    let nothing = Node { value: Value::Null, at: Place { line: 1, column: 1 } };
+    match parsed.problems.into_iter().next() {
+        Some(problem) => Err(problem),
+        None => Ok(parsed.root.unwrap_or(nothing)),
+    }
+}
+
+/// Reads the one document of a text, and goes on behind mistakes that leave its shape clear.
+pub fn parse_all(text: &str) -> Parsed {
     let options = granit_parser::options! {
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
@@ -30,20 +49,25 @@ pub fn parse(text: &str) -> Result<Node, Problem> {
     };
     let mut builder = Builder::default();
     for next in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = next.map_err(|error| {
-            problem(place(*error.marker()), "", format!("not valid YAML: {}", error.info()))
-        })?;
-        builder.event(event, place(span.start))?;
+        let went = match next {
+            Ok((event, span)) => builder.event(event, place(span.start)),
+            Err(error) => Err(syntax(place(*error.marker()), format!("not valid YAML: {}", error.info()))),
+        };
+        if let Err(problem) = went {
+            builder.problems.push(problem);
+            return Parsed { root: None, problems: builder.problems };
+        }
     }
-    Ok(builder.done.unwrap_or(Node { value: Value::Null, at: Place { line: 1, column: 1 } }))
+    let nothing = Node { value: Value::Null, at: Place { line: 1, column: 1 } };
+    Parsed { root: Some(builder.done.unwrap_or(nothing)), problems: builder.problems }
 }
 
 fn place(marker: Marker) -> Place {
     Place { line: marker.line(), column: marker.col() + 1 }
 }
 
-fn problem(at: Place, path: &str, message: impl Into<String>) -> Problem {
-    Problem { path: path.into(), at, message: message.into() }
+fn syntax(at: Place, message: impl Into<String>) -> Problem {
+    Problem::new(code::SYNTAX, "", at, message)
 }
 
 /// A list or map that is open.
@@ -55,8 +79,21 @@ struct Frame {
 
 enum Open {
     List(Vec<Node>),
-    /// The members so far, and the name that waits for its value.
-    Map(Vec<(Key, Node)>, Option<Key>),
+    Map(OpenMap),
+}
+
+#[derive(Default)]
+struct OpenMap {
+    members: Vec<(Key, Node)>,
+    names: HashSet<String>,
+    /// The name that waits for its value.
+    waiting: Option<Waiting>,
+}
+
+enum Waiting {
+    Key(Key),
+    /// A name that stands twice: its value is read and left out.
+    Again,
 }
 
 #[derive(Default)]
@@ -65,34 +102,41 @@ struct Builder {
     anchors: BTreeMap<usize, Node>,
     aliased: usize,
     done: Option<Node>,
+    problems: Vec<Problem>,
 }
 
 impl Builder {
     fn event(&mut self, event: Event<'_>, at: Place) -> Result<(), Problem> {
         match event {
             Event::DocumentStart(..) if self.done.is_some() => {
-                Err(problem(at, "", "a second document begins here; split the file"))
+                Err(syntax(at, "a second document begins here; split the file"))
             }
             Event::Scalar(text, style, anchor, tag) => {
-                let value = scalar(&text, style, tag.as_deref());
+                let value = self.scalar(&text, style, tag.as_deref(), at);
                 self.add(Node { value, at }, anchor)
             }
             Event::Alias(anchor) => {
                 let named = self.anchors.get(&anchor).cloned();
-                let node = named.ok_or_else(|| problem(at, "", "an alias inside what it names"))?;
+                let node = named.ok_or_else(|| syntax(at, "an alias inside what it names"))?;
                 self.aliased += size(&node);
                 if self.aliased > MAX_ALIASED {
-                    return Err(problem(at, "", "aliases add up to more than 100,000 values"));
+                    return Err(syntax(at, "aliases add up to more than 10,000 values"));
                 }
                 self.add(Node { value: node.value, at }, 0)
             }
-            Event::SequenceStart(_, anchor, _) => self.open(at, anchor, Open::List(Vec::new())),
-            Event::MappingStart(_, anchor, _) => self.open(at, anchor, Open::Map(Vec::new(), None)),
+            Event::SequenceStart(_, anchor, tag) => {
+                self.refuse_tag(tag.as_deref(), "seq", at);
+                self.open(at, anchor, Open::List(Vec::new()))
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                self.refuse_tag(tag.as_deref(), "map", at);
+                self.open(at, anchor, Open::Map(OpenMap::default()))
+            }
             Event::SequenceEnd | Event::MappingEnd => match self.frames.pop() {
                 Some(frame) => {
                     let value = match frame.open {
                         Open::List(list) => Value::List(list),
-                        Open::Map(map, _) => Value::Map(map),
+                        Open::Map(map) => Value::Map(map.members),
                     };
                     self.add(Node { value, at: frame.at }, frame.anchor)
                 }
@@ -104,7 +148,7 @@ impl Builder {
 
     fn open(&mut self, at: Place, anchor: usize, open: Open) -> Result<(), Problem> {
         if self.frames.len() >= MAX_DEPTH {
-            return Err(problem(at, "", "nested deeper than 64 levels"));
+            return Err(syntax(at, "nested deeper than 64 levels"));
         }
         self.frames.push(Frame { at, anchor, open });
         Ok(())
@@ -117,29 +161,78 @@ impl Builder {
         match self.frames.last_mut().map(|frame| &mut frame.open) {
             None => self.done = Some(node),
             Some(Open::List(list)) => list.push(node),
-            Some(Open::Map(map, waiting)) => {
-                if let Some(key) = waiting.take() {
-                    map.push((key, node));
-                } else {
-                    *waiting = Some(name(node, map)?);
+            Some(Open::Map(map)) => match map.waiting.take() {
+                Some(Waiting::Key(key)) => map.members.push((key, node)),
+                Some(Waiting::Again) => {}
+                None => {
+                    let key = name(node)?;
+                    if map.names.insert(key.name.clone()) {
+                        map.waiting = Some(Waiting::Key(key));
+                    } else {
+                        map.waiting = Some(Waiting::Again);
+                        let path = self.path(&key.name);
+                        let message = "stands twice; remove one";
+                        self.problems.push(Problem::new(code::DUPLICATE_KEY, path, key.at, message));
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// The path of a name in the innermost open map.
+    fn path(&self, name: &str) -> String {
+        let mut path = String::new();
+        for frame in &self.frames {
+            match &frame.open {
+                Open::List(list) => path += &format!("[{}]", list.len()),
+                Open::Map(map) => {
+                    let key = match &map.waiting {
+                        Some(Waiting::Key(key)) => key.name.as_str(),
+                        Some(Waiting::Again) | None => name,
+                    };
+                    let dot = if path.is_empty() { "" } else { "." };
+                    path = path + dot + key;
                 }
             }
         }
-        Ok(())
+        path
+    }
+
+    /// Notes a tag that is not YAML's own for what it stands at.
+    fn refuse_tag(&mut self, tag: Option<&Tag>, own: &str, at: Place) {
+        if let Some(tag) = tag.filter(|tag| !(tag.is_yaml_core_schema() && tag.suffix() == own)) {
+            let message =
+                format!("the tag `{}{}` means nothing here; remove it", tag.original_handle(), tag.suffix());
+            self.problems.push(syntax(at, message));
+        }
+    }
+
+    /// What a scalar says: plain ones by the rules of YAML 1.2, in which only `true` and `false` are flags.
+    fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, at: Place) -> Value {
+        let value = if style == ScalarStyle::Plain { plain(text) } else { Value::Text(text.into()) };
+        let Some(tag) = tag else { return value };
+        let own = match value {
+            _ if tag.suffix() == "str" => "str",
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Number(_) if tag.suffix() == "float" => "float",
+            Value::Number(_) => "int",
+            _ => "str",
+        };
+        self.refuse_tag(Some(tag), own, at);
+        if own == "str" { Value::Text(text.into()) } else { value }
     }
 }
 
 /// A node as the name of the next value in a map.
-fn name(node: Node, map: &[(Key, Node)]) -> Result<Key, Problem> {
+fn name(node: Node) -> Result<Key, Problem> {
     let name = match node.value {
         Value::Text(text) | Value::Number(text) => text,
         Value::Bool(flag) => flag.to_string(),
         Value::Null => "null".into(),
-        Value::List(_) | Value::Map(_) => return Err(problem(node.at, "", "a name must be a text")),
+        Value::List(_) | Value::Map(_) => return Err(syntax(node.at, "a name must be a text")),
     };
-    if map.iter().any(|(key, _)| key.name == name) {
-        return Err(problem(node.at, &name, "stands twice; remove one"));
-    }
     Ok(Key { name, at: node.at })
 }
 
@@ -152,15 +245,12 @@ fn size(node: &Node) -> usize {
     }
 }
 
-/// What a scalar says: plain ones by the rules of YAML 1.2, in which only `true` and `false` are flags.
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
-    if style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix() == "str") {
-        return Value::Text(text.into());
-    }
+/// What a text without quotes says.
+fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
-        "true" | "True" | "TRUE" => Value::Bool(true),
-        "false" | "False" | "FALSE" => Value::Bool(false),
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
         _ if is_number(text) => Value::Number(text.trim_start_matches('+').into()),
         _ => Value::Text(text.into()),
     }

@@ -2,7 +2,7 @@
 
 use scrollback_core::Tools;
 use scrollback_core::json::quote;
-use scrollback_core::model::facts;
+use scrollback_core::model::{Provider, facts};
 use scrollback_core::wire::{Body, Wire};
 use serde_json::{Value, json};
 
@@ -44,6 +44,18 @@ pub(crate) struct Wishes<'a> {
     pub(crate) choice: ToolChoice,
     pub(crate) format: Option<&'a ResponseFormat>,
     pub(crate) delivery: Delivery,
+    pub(crate) sampling: Sampling,
+}
+
+/// How replies are drawn, where somebody wants it otherwise than usual.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sampling {
+    /// Longest reply, in tokens.
+    pub max_output_tokens: Option<u64>,
+    /// How freely words are chosen.
+    pub temperature: Option<f64>,
+    /// Among how much of the likely words.
+    pub top_p: Option<f64>,
 }
 
 /// The tools as a provider's request defines them, so that their tokens are counted and groups of others can be dropped.
@@ -63,7 +75,8 @@ pub(crate) fn around(model: &ModelInfo, wishes: &Wishes<'_>) -> Body {
     match wire {
         Wire::Anthropic => {
             let most = facts(&model.model).and_then(|facts| facts.max_output);
-            members.push(("max_tokens", json!(most.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT))));
+            let usual = most.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
+            members.push(("max_tokens", json!(wishes.sampling.max_output_tokens.unwrap_or(usual))));
         }
         Wire::OpenaiResponses => {
             // The record is ours; what the provider would keep is asked for instead.
@@ -75,6 +88,7 @@ pub(crate) fn around(model: &ModelInfo, wishes: &Wishes<'_>) -> Body {
         }
         _ => {}
     }
+    drawn(model, wishes.sampling, &mut members);
     if !wishes.tools.is_empty() {
         let tools: Vec<Value> = wishes.tools.iter().map(|spec| definition(wire, spec)).collect();
         members.push(("tools", json!(tools)));
@@ -87,6 +101,23 @@ pub(crate) fn around(model: &ModelInfo, wishes: &Wishes<'_>) -> Body {
     let written: Vec<String> =
         members.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
     Body::Object { raw: format!("{{{},{}:[]}}", written.join(","), quote(key)).into(), key }
+}
+
+/// How replies shall be drawn, in the words of the provider.
+fn drawn(model: &ModelInfo, sampling: Sampling, members: &mut Vec<(&'static str, Value)>) {
+    let longest = match (model.wire, model.model.provider()) {
+        // It has a number in any case.
+        (Wire::Anthropic, _) => None,
+        (Wire::OpenaiResponses, _) => Some("max_output_tokens"),
+        // The newer word is not known to everybody who speaks the format.
+        (_, Provider::OpenAiCompatible) => Some("max_tokens"),
+        _ => Some("max_completion_tokens"),
+    };
+    if let Some((key, tokens)) = longest.zip(sampling.max_output_tokens) {
+        members.push((key, json!(tokens)));
+    }
+    members.extend(sampling.temperature.map(|value| ("temperature", json!(value))));
+    members.extend(sampling.top_p.map(|value| ("top_p", json!(value))));
 }
 
 fn definition(wire: Wire, spec: &Spec) -> Value {

@@ -24,7 +24,7 @@ use scrollback_core::model::ModelName;
 use scrollback_core::wire::Wire;
 
 use crate::effects::Pending;
-pub use body::{ResponseFormat, ToolChoice};
+pub use body::{ResponseFormat, Sampling, ToolChoice};
 pub use catalog::{Catalog, Environment, ModelSettings, NoProvider, NoProviderKind, ProviderSettings};
 pub use error::{ErrorKind, Overflow, ProviderError};
 pub use http::{Api, Endpoint, Http};

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::error::ErrorKind;
-use crate::document::{Place, Problem};
+use crate::document::{Place, Problem, code};
 pub use expect::Expect;
 
 /// One answer of a script.
@@ -93,7 +93,7 @@ impl Script {
         static LOADED: OnceLock<Mutex<HashMap<PathBuf, Arc<Script>>>> = OnceLock::new();
         let unreadable = |error: std::io::Error| {
             let message = format!("{} cannot be read: {error}", file.display());
-            vec![Problem { path: String::new(), at: Place::default(), message }]
+            vec![Problem::new(code::UNKNOWN_VALUE, "", Place::default(), message)]
         };
         let path = file.canonicalize().map_err(unreadable)?;
         let mut loaded = LOADED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scrollback_core::stream::Reply;
-use scrollback_core::{Epoch, Time, json};
+use scrollback_core::{Dropped, Epoch, Time, json};
 use scrollback_store::{Sent, new_evaluation};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -15,11 +15,8 @@ use super::limits::GiveUp;
 use super::spend::Spent;
 use crate::effects::between;
 use crate::event::{ReplyReceived, RequestSent, Throttled};
-use crate::journal::Rows;
+use crate::journal::{Rows, Viewed};
 use crate::provider::{Broken, ErrorKind, Provider, ProviderError, Request};
-
-/// How long one reply may take where no deadline is nearer: the longest a provider streams.
-const LONGEST_REPLY: Duration = Duration::from_secs(600);
 
 /// A request that is ready to go out, and what is known about it.
 pub(crate) struct Outgoing {
@@ -35,6 +32,8 @@ pub(crate) struct Outgoing {
     pub(crate) epoch: Option<Epoch>,
     /// What the view is made of.
     pub(crate) view: Vec<Shown>,
+    /// What the view leaves out; only where somebody else keeps the record, who asks for it.
+    pub(crate) left_out: Vec<Dropped>,
     /// Chain over the bytes of the messages.
     pub(crate) prefix_hash: [u8; 32],
     /// What had to be mended.
@@ -129,6 +128,9 @@ impl Evaluation<'_> {
         let (mut attempt, mut waited) = (1, Duration::ZERO);
         loop {
             self.check_halt()?;
+            if let Some(meter) = &self.runner.meter {
+                meter.reserve(&provider.describe().model, outgoing.tokens)?;
+            }
             let row = self.note_sent(provider, outgoing, attempt).await?;
             let (ended, seen) = self.attempt(provider, outgoing, attempt).await;
             let (error, partial) = match ended {
@@ -148,9 +150,10 @@ impl Evaluation<'_> {
                 }
                 Ended::Broken(Broken { error, partial }) => (error, partial),
             };
-            let spent = partial.as_ref().filter(|partial| partial.meta.usage.is_some());
-            let spent =
-                spent.map(|partial| self.spend(provider, outgoing, Some(partial))).unwrap_or_default();
+            let spent = match partial.as_ref().filter(|partial| partial.meta.usage.is_some()) {
+                Some(partial) => self.spend(provider, outgoing, Some(partial)),
+                None => self.unspent(provider, outgoing, partial.as_ref()),
+            };
             self.trace(outgoing, attempt, error.kind.as_str(), None);
             self.close_sent(row, error.kind.as_str(), partial.as_ref(), &spent).await?;
             match self.wait(&error, seen, attempt, waited).await {
@@ -177,7 +180,7 @@ impl Evaluation<'_> {
         let request = Request {
             body: Arc::clone(&outgoing.body),
             delivery: self.runner.delivery,
-            timeout: remaining.unwrap_or(LONGEST_REPLY).min(LONGEST_REPLY),
+            timeout: remaining.unwrap_or(self.runner.call_timeout).min(self.runner.call_timeout),
         };
         let mut seen = Seen::Nothing;
         let mut stream = match self.unless_halted(provider.call(request)).await {
@@ -193,6 +196,9 @@ impl Evaluation<'_> {
                     if let Some(sink) = &self.runner.sink {
                         seen = Seen::Something;
                         sink(&delta);
+                    }
+                    if let Some(preview) = &self.runner.preview {
+                        preview(&delta);
                     }
                 }
                 Ok(None) => break,
@@ -232,7 +238,8 @@ impl Evaluation<'_> {
             return Err(EvaluationError::from(error));
         }
         let gave_up = |code: &str, why: String| {
-            EvaluationError::new(Phase::Request, code, format!("{why}; the last answer: {error}"))
+            let message = format!("{why}; the last answer: {error}");
+            EvaluationError::new(Phase::Request, code, message).because(error.kind)
         };
         let chance = self.runner.random.fraction();
         let delay = self.runner.throttle.delay(attempt, waited, error.retry_after, chance);
@@ -269,7 +276,26 @@ impl Evaluation<'_> {
         let prices = self.runner.prices_of(&provider.describe().model);
         let spent = Spent::reported(usage, (outgoing.tokens, guess), prices);
         self.spent.add(&spent);
+        self.settle(&spent);
         spent
+    }
+
+    /// What a request that broke off without a word about its usage is charged: nothing, unless somebody keeps count
+    /// of every attempt.
+    fn unspent(&mut self, provider: &dyn Provider, outgoing: &Outgoing, partial: Option<&Reply>) -> Spent {
+        match partial {
+            Some(partial) if self.runner.meter.is_some() => self.spend(provider, outgoing, Some(partial)),
+            _ => {
+                self.settle(&Spent::default());
+                Spent::default()
+            }
+        }
+    }
+
+    fn settle(&self, spent: &Spent) {
+        if let Some(meter) = &self.runner.meter {
+            meter.settle(spent);
+        }
     }
 
     fn trace(&self, outgoing: &Outgoing, attempt: u32, status: &str, usage: Option<&Spent>) {
@@ -317,7 +343,12 @@ impl Evaluation<'_> {
             started_at: self.now(),
             ended_at: None,
         };
-        let rows = Rows { sent: vec![sent.clone()], ..Rows::default() };
+        let view = self.journal.is_elsewhere().then(|| Viewed {
+            shown: outgoing.view.clone(),
+            left_out: outgoing.left_out.clone(),
+            tokens: outgoing.tokens,
+        });
+        let rows = Rows { sent: vec![sent.clone()], view, ..Rows::default() };
         self.journal.write(Vec::new(), rows, self.now()).await?;
         Ok(Some(sent))
     }

@@ -44,11 +44,19 @@ pub struct EvaluationError {
     pub code: String,
     /// What people read.
     pub message: String,
+    /// What the provider's last answer was, where that is what ended it.
+    pub provider: Option<ErrorKind>,
 }
 
 impl EvaluationError {
-    pub(crate) fn new(phase: Phase, code: &str, message: impl Into<String>) -> Self {
-        EvaluationError { phase, code: code.into(), message: message.into() }
+    /// An error of that code.
+    pub fn new(phase: Phase, code: &str, message: impl Into<String>) -> Self {
+        EvaluationError { phase, code: code.into(), message: message.into(), provider: None }
+    }
+
+    /// The same, because of what a provider answered.
+    pub(crate) fn because(self, provider: ErrorKind) -> Self {
+        EvaluationError { provider: Some(provider), ..self }
     }
 
     /// The time is up.
@@ -100,6 +108,6 @@ impl From<&ProviderError> for EvaluationError {
             ErrorKind::Truncated | ErrorKind::ContentFilter | ErrorKind::NoReply => Phase::Response,
             _ => Phase::Request,
         };
-        EvaluationError::new(phase, error.kind.as_str(), &*error.message)
+        EvaluationError::new(phase, error.kind.as_str(), &*error.message).because(error.kind)
     }
 }

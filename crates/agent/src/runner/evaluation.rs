@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::call::{Answered, Outgoing, Unanswered};
 use super::error::{EvaluationError, Phase};
 use super::spend::Spent;
-use super::{Ended, Evaluated, Prompt, Question, Runner};
+use super::{Ended, Evaluated, OnOverflow, Prompt, Question, Runner};
 use crate::bus::Event;
 use crate::event::{ConversationRecorded, EvaluationCompleted, EvaluationFailed, PromptRendered, Recorded};
 use crate::journal::{Journal, Rows};
@@ -195,10 +195,12 @@ impl<'r> Evaluation<'r> {
             let outgoing = self.outgoing()?;
             match self.ask(&*provider, &outgoing).await {
                 Ok(answered) => break answered,
-                Err(unanswered) => match unanswered.overflow() {
-                    Some(overflow) => self.tighten(&mut steps, overflow, &outgoing).await?,
-                    None => return Err(self.keep_partial(unanswered).await),
-                },
+                Err(unanswered) => {
+                    match unanswered.overflow().filter(|_| self.runner.overflow == OnOverflow::Tighten) {
+                        Some(overflow) => self.tighten(&mut steps, overflow, &outgoing).await?,
+                        None => return Err(self.keep_partial(unanswered).await),
+                    }
+                }
             }
         };
         let position = self.take_reply(answered).await?;
@@ -263,7 +265,8 @@ impl<'r> Evaluation<'r> {
         let entry = entry.stamped(self.id, self.sequence, now);
         let first = self.first_position.is_none();
         let evaluation = first.then(|| self.row("running", Some(self.journal.record().len() as u64), now));
-        let rows = Rows { evaluation: evaluation.flatten(), sent: sent.into_iter().collect() };
+        let rows =
+            Rows { evaluation: evaluation.flatten(), sent: sent.into_iter().collect(), ..Rows::default() };
         let positions = self.journal.write(vec![NewEntry::from(entry)], rows, now).await?;
         let position = positions.first().copied().unwrap_or(0);
         self.sequence += 1;
@@ -387,7 +390,7 @@ impl<'r> Evaluation<'r> {
         };
         if let Some(first) = self.first_position {
             let now = self.now();
-            let rows = Rows { evaluation: self.row(status, Some(first), now), sent: Vec::new() };
+            let rows = Rows { evaluation: self.row(status, Some(first), now), ..Rows::default() };
             if let Err(error) = self.journal.write(Vec::new(), rows, now).await
                 && !matches!(ended, Ended::Failed(_))
             {

@@ -20,6 +20,7 @@ mod tools;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use scrollback_core::Unfinished;
 use scrollback_core::manager::{Passthrough, SharedManager};
@@ -30,7 +31,7 @@ use uuid::Uuid;
 use crate::bus::EventBus;
 use crate::effects::{Clock, Random, Seeded, Stop, SystemClock};
 use crate::journal::Journal;
-use crate::provider::{Catalog, Delivery, Provider, ResponseFormat, ToolChoice};
+use crate::provider::{Catalog, Delivery, Provider, ResponseFormat, Sampling, ToolChoice};
 use crate::session::Session;
 use crate::tool::Toolbox;
 pub use call::{Attempt, Shown};
@@ -56,6 +57,25 @@ pub enum Repair {
     Auto,
     /// The evaluation fails before it is sent.
     Never,
+}
+
+/// What is done when a provider says that a request is larger than its model takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnOverflow {
+    /// The view is made smaller, step by step, and asked for again.
+    #[default]
+    Tighten,
+    /// The evaluation fails: whoever prepared the record makes it smaller.
+    Fail,
+}
+
+/// Who is asked before every attempt at a request, and told what it used: a quota that several evaluations share.
+pub trait Meter: Send + Sync {
+    /// An error if there is no room for a request of so many tokens and its reply; then nothing is sent.
+    fn reserve(&self, model: &ModelName, tokens: usize) -> Result<(), EvaluationError>;
+
+    /// What the attempt used in the end.
+    fn settle(&self, spent: &Spent);
 }
 
 /// What runs agents. Everything but the provider has a default; fields may be set before the first run.
@@ -90,12 +110,23 @@ pub struct Runner {
     pub throttle: Throttle,
     /// What is done about a request that would be refused.
     pub repair: Repair,
+    /// What is done about a request that was too large.
+    pub overflow: OnOverflow,
+    /// How long one attempt may take where no deadline is nearer.
+    pub call_timeout: Duration,
+    /// How replies are drawn.
+    pub sampling: Sampling,
+    /// Who keeps count of every attempt.
+    pub meter: Option<Arc<dyn Meter>>,
     /// What views do with calls that have no results.
     pub unfinished: Unfinished,
     /// Whether replies come in pieces.
     pub delivery: Delivery,
     /// Who is given the pieces.
     pub sink: Option<Sink>,
+    /// Who is shown the pieces in passing: a display that forgets them, so that a reply that breaks off may be asked for
+    /// again.
+    pub preview: Option<Sink>,
     /// Who is told of every attempt.
     pub trace: Option<Trace>,
     /// Asks the run to stop.
@@ -180,9 +211,15 @@ impl Runner {
             max_tool_errors: 5,
             throttle: Throttle::default(),
             repair: Repair::Auto,
+            overflow: OnOverflow::Tighten,
+            // The longest a provider streams.
+            call_timeout: Duration::from_secs(600),
+            sampling: Sampling::default(),
+            meter: None,
             unfinished: Unfinished::Drop,
             delivery: Delivery::Streamed,
             sink: None,
+            preview: None,
             trace: None,
             stop: Stop::default(),
             catalog: Arc::new(Catalog::default()),
@@ -229,6 +266,18 @@ impl Runner {
             Err(error) => Err(error),
         };
         Ok(evaluation.end(ended).await)
+    }
+
+    /// Goes on with an evaluation in a record that holds everything it shall be shown: calls that wait are run, then the
+    /// model is asked, until it replies. Nothing is said first; whoever prepared the record has said it.
+    pub async fn carry_on(&self, journal: &mut Journal, prompt: &Prompt, evaluation: Uuid) -> Evaluated {
+        let mut evaluation = Evaluation::within(self, journal, prompt, evaluation);
+        let ended = match evaluation.go_on().await {
+            Ok(None) => evaluation.rounds(self.max_rounds).await,
+            Ok(Some(question)) => Ok(Ended::Paused(question)),
+            Err(error) => Err(error),
+        };
+        evaluation.end(ended).await
     }
 
     /// The session whose state events change.

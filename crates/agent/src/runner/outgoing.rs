@@ -32,6 +32,7 @@ impl Evaluation<'_> {
             choice: self.choice.clone(),
             format: self.prompt.response_format.as_ref(),
             delivery: self.runner.delivery,
+            sampling: self.runner.sampling,
         };
         let info = self.runner.provider.describe();
         let around = around(&info, &wishes);
@@ -51,6 +52,9 @@ impl Evaluation<'_> {
             return Err(invalid(&format!("the request breaks its provider's rules: {}", repairs.join(", "))));
         }
         self.runner.checked(&info, &body)?;
+        let whole = view.len() >= record.message_count();
+        let left_out =
+            if self.journal.is_elsewhere() && !whole { view.explain().dropped } else { Vec::new() };
         Ok(Outgoing {
             prefix_hash: prefix_hash(&rendered),
             body: body.into(),
@@ -59,6 +63,7 @@ impl Evaluation<'_> {
             tokens: view.count(&self.cx).total,
             epoch: view.epoch(),
             view: shown,
+            left_out,
             repairs,
         })
     }
@@ -98,6 +103,7 @@ impl Evaluation<'_> {
             tokens,
             epoch: None,
             view: vec![Shown::Synthetic { synthetic: "prompt" }; count],
+            left_out: Vec::new(),
             repairs: Vec::new(),
         })
     }

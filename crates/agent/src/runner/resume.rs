@@ -175,6 +175,21 @@ impl<'r> Evaluation<'r> {
         }
     }
 
+    /// An evaluation of a record that was prepared for it.
+    pub(crate) fn within(runner: &'r Runner, journal: &'r mut Journal, prompt: &'r Prompt, id: Uuid) -> Self {
+        let mut evaluation = Evaluation::new(runner, journal, prompt);
+        evaluation.id = id;
+        let own = evaluation.journal.record().slots().iter().enumerate().rev();
+        let last = own
+            .filter_map(|(at, slot)| Some((at, message(slot)?)))
+            .find(|(_, entry)| entry.evaluation_id == id);
+        if let Some((at, entry)) = last {
+            evaluation.sequence = entry.sequence + 1;
+            evaluation.first_position = Some(at as u64);
+        }
+        evaluation
+    }
+
     fn is_human(&self, name: &str) -> bool {
         self.runner.tools.get(name).is_some_and(|tool| tool.asks())
     }

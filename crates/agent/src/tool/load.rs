@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::mcp::{McpError, McpServer, Reach, connect};
 use super::{BadTool, Command, Effects, HttpCall, HttpTool, Human, Spec, Tool, Toolbox};
-use crate::document::{Fields, Node, Problem};
+use crate::document::{Fields, Node, Problem, code};
 use crate::provider::Environment;
 
 /// The tools that a file declares.
@@ -54,7 +54,7 @@ pub fn tools(node: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>
         items.extend(map.iter().map(|(key, item)| (item, Some(key.name.as_str()), named(&key.name))));
     } else {
         let message = format!("must be a list of tools, or a map from names to tools, not {}", node.kind());
-        problems.push(Problem { path: path.into(), at: node.at, message });
+        problems.push(Problem::new(code::WRONG_TYPE, path, node.at, message));
     }
     let mut declared = Declared::default();
     for (item, named, path) in items {
@@ -68,7 +68,7 @@ pub fn tools(node: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>
             }
             None => None,
         };
-        problems.extend(refused.map(|message| Problem { path, at: item.at, message }));
+        problems.extend(refused.map(|message| Problem::new(code::UNKNOWN_VALUE, path, item.at, message)));
     }
     declared
 }
@@ -94,7 +94,11 @@ fn tool(
         "command" => {
             let argv = fields.texts("command");
             if argv.as_ref().is_some_and(Vec::is_empty) {
-                fields.problem("command", "needs a program, then its arguments: [python3, tool.py]");
+                fields.problem_of(
+                    code::OUT_OF_RANGE,
+                    "command",
+                    "needs a program, then its arguments: [python3, tool.py]",
+                );
             }
             check_variables(&mut fields, &env, place);
             Some(Arc::new(Command::new(spec, argv.unwrap_or_default(), &place.folder, env)))
@@ -117,26 +121,29 @@ fn tool(
 
 /// The one source of a tool.
 fn source(item: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>) -> Option<&'static str> {
-    let mut problem = |message: String| {
-        problems.push(Problem { path: path.into(), at: item.at, message });
+    let mut problem = |code, message: String| {
+        problems.push(Problem::new(code, path, item.at, message));
         None
     };
     if item.as_map().is_none() {
-        return problem(format!("must be a map, not {}", item.kind()));
+        return problem(code::WRONG_TYPE, format!("must be a map, not {}", item.kind()));
     }
     let given: Vec<&'static str> =
         ALL_SOURCES.into_iter().filter(|source| item.get(source).is_some()).collect();
     let known = place.sources.join(", ");
     match given.as_slice() {
         [one] if place.sources.contains(one) => Some(one),
-        [one] => problem(format!("`{one}` is no source of tools here; there are {known}")),
+        [one] => problem(code::UNKNOWN_KEY, format!("`{one}` is no source of tools here; there are {known}")),
         [] => {
             let mut keys = item.as_map().unwrap_or_default().iter();
             let near = keys.find_map(|(key, _)| nearest(&key.name, place.sources.iter().copied()));
             let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            problem(format!("has no source; write one of {known}{hint}"))
+            problem(code::MISSING_KEY, format!("has no source; write one of {known}{hint}"))
         }
-        several => problem(format!("has {} sources ({}); keep one", several.len(), several.join(", "))),
+        several => problem(
+            code::CONFLICTING_KEYS,
+            format!("has {} sources ({}); keep one", several.len(), several.join(", ")),
+        ),
     }
 }
 
@@ -151,13 +158,19 @@ fn spec(fields: &mut Fields<'_, '_>, named: Option<&str>) -> Spec {
         let schema = node.to_json();
         match jsonschema::validator_for(&schema) {
             Ok(_) if schema.is_object() => spec.parameters = schema,
-            Ok(_) => fields.problem("parameters", "must be a JSON Schema, as a map"),
-            Err(error) => fields.problem("parameters", format!("is no JSON Schema: {error}")),
+            Ok(_) => fields.problem_of(code::BAD_SCHEMA, "parameters", "must be a JSON Schema, as a map"),
+            Err(error) => {
+                fields.problem_of(code::BAD_SCHEMA, "parameters", format!("is no JSON Schema: {error}"))
+            }
         }
     }
     if let Some(text) = fields.text("signature") {
         if written.is_some() {
-            fields.problem("signature", "a tool has parameters or a signature, not both");
+            fields.problem_of(
+                code::CONFLICTING_KEYS,
+                "signature",
+                "a tool has parameters or a signature, not both",
+            );
         }
         match Signature::parse(&text) {
             Ok(signature) => spec.parameters = schema_of(&signature.parameters),
@@ -247,16 +260,16 @@ fn mcp(fields: &mut Fields<'_, '_>, named: Option<&str>, place: &Place) -> Optio
     let headers = headers(&mut inner, place);
     let reach = match (command, url) {
         (None, None) => {
-            inner.problem("", "needs `command` or `url`");
+            inner.problem_of(code::MISSING_KEY, "", "needs `command` or `url`");
             None
         }
         (Some(_), Some(_)) => {
-            inner.problem("", "has `command` and `url`; keep one");
+            inner.problem_of(code::CONFLICTING_KEYS, "", "has `command` and `url`; keep one");
             None
         }
         (Some(command), None) => {
             if command.is_empty() {
-                inner.problem("command", "needs a program, then its arguments");
+                inner.problem_of(code::OUT_OF_RANGE, "command", "needs a program, then its arguments");
             }
             Some(Reach::Command(command))
         }

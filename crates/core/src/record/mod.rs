@@ -131,6 +131,11 @@ impl Record {
 
     /// Adds an entry at the end and returns its position.
     pub fn append(&mut self, entry: Entry) -> Result<u64, AppendError> {
+        self.share(Arc::new(entry))
+    }
+
+    /// Adds an entry that others hold too, without copying it.
+    pub fn share(&mut self, entry: Arc<Entry>) -> Result<u64, AppendError> {
         let expected = self.next_sequence.get(&entry.evaluation_id).copied().unwrap_or(0);
         if entry.sequence != expected {
             return Err(AppendError::SequenceGap { expected, found: entry.sequence });
@@ -145,8 +150,20 @@ impl Record {
         }
         self.cache.push();
         self.messages += 1;
-        self.slots.push(Slot::Message(Arc::new(entry)));
+        self.slots.push(Slot::Message(entry));
         Ok(u64::from(position))
+    }
+
+    /// Adds an entry that others hold too and whose tokens they have counted.
+    pub fn share_counted(
+        &mut self,
+        entry: Arc<Entry>,
+        tokenizer: crate::tokens::Tokenizer,
+        tokens: usize,
+    ) -> Result<u64, AppendError> {
+        let position = self.share(entry)?;
+        self.cache.entry_tokens(tokenizer, position as u32, || tokens);
+        Ok(position)
     }
 
     /// Records a decision, which every later view repeats, and returns its position.

@@ -56,7 +56,7 @@ impl Record {
     /// Adds a place that was accepted elsewhere, as when another writer of the same conversation came first.
     pub fn take(&mut self, slot: Slot) -> Result<(), AppendError> {
         match slot {
-            Slot::Message(entry) => self.append(Arc::unwrap_or_clone(entry)).map(|_| ()),
+            Slot::Message(entry) => self.share(entry).map(|_| ()),
             Slot::Erased(tombstone) => self.bury(*tombstone).map(|_| ()),
             Slot::Decision(decision, at) => self.decided_before(decision, at),
         }

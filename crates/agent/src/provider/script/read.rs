@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Answer, Call, Expect, Says};
-use crate::document::{Fields, Node, Problem, Value, parse};
+use crate::document::{Fields, Node, Problem, Value, code, parse};
 use crate::provider::ErrorKind;
 
 /// The answers, and whether they start again after the last.
@@ -12,7 +12,7 @@ pub(super) fn script(text: &str) -> Result<(Vec<Answer>, bool), Vec<Problem>> {
     let mut problems = Vec::new();
     let Some(items) = node.as_list() else {
         let message = format!("a script must be a list of answers, not {}", node.kind());
-        return Err(vec![Problem { path: String::new(), at: node.at, message }]);
+        return Err(vec![Problem::new(code::WRONG_TYPE, "", node.at, message)]);
     };
     let repeats = items.first().and_then(|first| first.get("loop"));
     let repeats = repeats.is_some_and(|node| node.value == Value::Bool(true));

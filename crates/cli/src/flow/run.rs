@@ -1,0 +1,264 @@
+//! `scrollback run` and `scrollback resume`: a flow from its first step to its last, with pauses for people.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use scrollback_agent::Stop;
+use scrollback_agent::config::Config;
+use scrollback_agent::provider::{Catalog, NoProviderKind};
+use scrollback_flow::driver::{
+    Answer, Engine, PauseReport, Refused, RefusedKind, Report, Resume, Start, Status,
+};
+use scrollback_flow::settings::{Origin, Set};
+use scrollback_flow::{Flow, Kind, Limits, MicroDollars};
+use serde_json::{Value, json};
+
+use super::args::{ResumeArgs, RunArgs};
+use super::load::{Loaded, load};
+use super::progress::Progress;
+use super::shown;
+use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
+use crate::input;
+use crate::store::{Intent, Setup, block_on};
+
+/// Exit code of a run that waits for people.
+const PAUSED: u8 = 3;
+
+pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
+    if args.file == std::path::Path::new("-") && args.input.as_deref() == Some("-") {
+        return Err(usage("the flow and the input cannot both come from standard input"));
+    }
+    let setup = Setup::new(&args.more.store)?;
+    let mut loaded = load(&args.file)?;
+    let flag = |value| Set { value, from: Origin::Flag };
+    loaded.settings.flags.max_tokens = args.more.max_tokens.map(flag);
+    loaded.settings.flags.max_cost_usd = args.more.max_cost.map(|value| Set { value, from: Origin::Flag });
+    let read = match loaded.read() {
+        Ok(read) => read,
+        Err(found) => {
+            if json {
+                let document = loaded.document(false, &found.errors, &found.warnings);
+                input::print(&format!("{document}\n"))?;
+            } else {
+                shown::problems(&loaded, &found.errors, &found.warnings);
+            }
+            return Ok(ExitCode::from(INVALID));
+        }
+    };
+    let document = loaded.document(true, &[], &read.warnings);
+    let warnings = document.get("warnings").and_then(Value::as_array).cloned().unwrap_or_default();
+    if !json {
+        shown::problems(&loaded, &[], &read.warnings);
+    }
+    let given = text_of(args.input.as_deref())?;
+    can_be_asked(&read.flow, &loaded.catalog)?;
+    let progress = Progress::new(args.more.progress);
+    let start = Start {
+        flow: Arc::new(read.flow),
+        text: loaded.text.clone(),
+        stem: loaded.stem(),
+        folder: absolute(&loaded),
+        settings: loaded.settings.clone(),
+        warnings,
+        input: given,
+        id: args.id.clone(),
+        created: Some(progress.created()),
+    };
+    block_on(async {
+        let engine = engine(&setup, &loaded.config, &progress).await?;
+        let mut outcome = engine.start(start).await;
+        while args.interactive
+            && let Ok(report) = &outcome
+            && let Some(pause) = report.pauses.first().filter(|_| report.status == Status::Paused)
+        {
+            progress.hide();
+            let Some(text) = ask(pause)? else { break };
+            let answer = Some(Answer { step: Some(pause.step.clone()), text });
+            let again = Resume { run: report.run.clone(), answer, limits: Limits::default() };
+            match engine.resume(again).await {
+                Err(refused) if refused.kind() == RefusedKind::InvalidAnswer => {
+                    complain(&refused.to_string())
+                }
+                other => outcome = other,
+            }
+        }
+        progress.end();
+        finish(outcome, json)
+    })
+}
+
+pub(crate) fn resume(args: &ResumeArgs, json: bool) -> Result<ExitCode, Failure> {
+    let setup = Setup::new(&args.more.store)?;
+    let text = text_of(args.input.as_deref())?;
+    let progress = Progress::new(args.more.progress);
+    let cost = args.more.max_cost.and_then(MicroDollars::from_dollars);
+    let resume = Resume {
+        run: args.run.clone(),
+        answer: text.map(|text| Answer { step: args.step.clone(), text }),
+        limits: Limits { max_tokens: args.more.max_tokens, max_cost: cost },
+    };
+    block_on(async {
+        if !setup.exists() {
+            return Err(unknown(&args.run));
+        }
+        let engine = engine(&setup, &setup.config, &progress).await?;
+        let outcome = engine.resume(resume).await;
+        progress.end();
+        finish(outcome, json)
+    })
+}
+
+fn usage(message: &str) -> Failure {
+    Failure::new(USAGE, "usage", message)
+}
+
+/// A run that is not there.
+pub(super) fn unknown(run: &str) -> Failure {
+    let message = format!("there is no run {run:?}; `scrollback lens list` shows what there is");
+    Failure::new(USAGE, "unknown_run", message)
+}
+
+/// The folder of the flow, such that a resume from anywhere finds what the flow names.
+fn absolute(loaded: &Loaded) -> std::path::PathBuf {
+    let folder = loaded.folder();
+    std::path::absolute(&folder).unwrap_or(folder)
+}
+
+/// A text on the command line, or on standard input.
+fn text_of(given: Option<&str>) -> Result<Option<String>, Failure> {
+    match given {
+        Some("-") => {
+            let bytes = input::read("-".as_ref())?;
+            let text = String::from_utf8(bytes).map_err(|_| usage("standard input is not UTF-8"))?;
+            Ok(Some(text.strip_suffix('\n').map(String::from).unwrap_or(text)))
+        }
+        other => Ok(other.map(String::from)),
+    }
+}
+
+/// Finds out before anything runs whether every model can be asked: its name, its script, its key.
+fn can_be_asked(flow: &Flow, catalog: &Catalog) -> Result<(), Failure> {
+    for step in flow.all_steps() {
+        let Kind::Agent(agent) = &step.kind else { continue };
+        catalog.provider_in(&agent.agent.model, &agent.agent.folder).map_err(|error| {
+            let exit = match error.kind() {
+                NoProviderKind::BadModel | NoProviderKind::BadScript => INVALID,
+                NoProviderKind::BadConfig => USAGE,
+                NoProviderKind::MissingKey => FAILED,
+            };
+            Failure::new(exit, error.code(), format!("step {}: {error}", step.name))
+        })?;
+    }
+    Ok(())
+}
+
+/// What runs flows, on the store that is configured.
+async fn engine(setup: &Setup, config: &Config, progress: &Progress) -> Result<Engine, Failure> {
+    let store = setup.open(Intent::Write).await?;
+    let catalog = Arc::new(config.catalog());
+    let mut engine = Engine::new(store, setup.tenant(), catalog, &config.redaction());
+    engine.watcher = progress.watcher(&engine.redactor);
+    engine.preview = progress.preview(&engine.redactor);
+    on_signals(&engine.stop);
+    Ok(engine)
+}
+
+/// The first signal asks the run to stop at the next safe point; the next one ends the process.
+fn on_signals(stop: &Stop) {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+            // Without a handler the signal ends the process, and what is stored can be resumed all the same.
+            let Ok(mut signals) = signal(kind) else { continue };
+            let stop = stop.clone();
+            tokio::spawn(async move {
+                while signals.recv().await.is_some() {
+                    if stop.is_asked() {
+                        std::process::exit(130);
+                    }
+                    stop.stop();
+                }
+            });
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = stop;
+}
+
+/// Asks on the terminal; none if there is nobody left to answer.
+fn ask(pause: &PauseReport) -> Result<Option<String>, Failure> {
+    let mut err = anstream::stderr().lock();
+    let bold = anstyle::Style::new().bold();
+    let prompt = if std::io::stdin().is_terminal() { "> " } else { "" };
+    let _ = write!(err, "{bold}{}{}\n{prompt}", pause.message, anstyle::Reset).and_then(|()| err.flush());
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    let count = read.map_err(|error| Failure::io("standard input", &error))?;
+    Ok((count > 0).then(|| line.trim_end_matches(['\n', '\r']).to_string()))
+}
+
+/// Prints what came of a run, and says it with the exit code.
+fn finish(outcome: Result<Report, Refused>, json: bool) -> Result<ExitCode, Failure> {
+    let report = match outcome {
+        Ok(report) => report,
+        Err(refused) => return Err(failure(&refused)),
+    };
+    if json {
+        input::print(&format!("{}\n", json!(report)))?;
+    } else {
+        tell(&report)?;
+    }
+    Ok(match report.status {
+        Status::Done => ExitCode::SUCCESS,
+        Status::Paused => ExitCode::from(PAUSED),
+        Status::Failed | Status::Interrupted | Status::Running => ExitCode::from(FAILED),
+    })
+}
+
+/// What came of a run, for people.
+fn tell(report: &Report) -> Result<(), Failure> {
+    let run = &report.run;
+    match report.status {
+        Status::Done => {
+            let text = match &report.output {
+                Value::String(text) => text.clone(),
+                Value::Null => String::new(),
+                other => other.to_string(),
+            };
+            input::print(&format!("{text}\n"))?;
+        }
+        Status::Paused => {
+            for pause in &report.pauses {
+                input::print(&format!("{}\n", pause.message))?;
+            }
+            let several = report.pauses.len() > 1;
+            for pause in &report.pauses {
+                let step = if several { format!(" --step '{}'", pause.step) } else { String::new() };
+                input::note(&format!("to answer: scrollback resume {run}{step} --input ANSWER"));
+            }
+        }
+        Status::Failed => {
+            if let Some(error) = &report.error {
+                complain(&error.to_string());
+            }
+            input::note(&format!("to try again: scrollback resume {run}"));
+        }
+        Status::Interrupted | Status::Running => {
+            input::note(&format!("interrupted; to go on: scrollback resume {run}"));
+        }
+    }
+    Ok(())
+}
+
+/// What was refused, with its exit code.
+fn failure(refused: &Refused) -> Failure {
+    let exit = match refused.kind() {
+        RefusedKind::InvalidAnswer | RefusedKind::InvalidFlow => INVALID,
+        RefusedKind::Busy | RefusedKind::Store => FAILED,
+        _ => USAGE,
+    };
+    let failure = Failure::new(exit, refused.code(), refused.to_string());
+    if refused.errors.is_empty() { failure } else { failure.listing(refused.errors.clone()) }
+}

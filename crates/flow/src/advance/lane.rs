@@ -1,0 +1,376 @@
+//! A list of steps: starting one, giving it what it waits for, finishing it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Action, Around, Call, Delivery, Going, Halt, Machine, StepRow, Write};
+use crate::error::RunError;
+use crate::passed::{EntryId, Passed};
+use crate::quota::Amount;
+use crate::state::{Calling, Child, Lane, Pause, Phase};
+use crate::usage::Usage;
+use crate::{Branch, Conditional, Hitl, Kind, MicroDollars, Step, TurnRole};
+
+impl Machine {
+    /// Goes on with a lane until it has to wait, or is over.
+    pub(super) fn proceed(&mut self, steps: &[Step], lane: &mut Lane, around: Around<'_>) -> Going {
+        loop {
+            let Some(step) = steps.get(lane.at) else { return Going::Over(Ok(lane.previous.clone())) };
+            if around.halt == Halt::Yes {
+                return Going::Waiting;
+            }
+            match self.start(step, lane, around) {
+                Going::Waiting => return Going::Waiting,
+                Going::Over(Ok(_)) => {}
+                Going::Over(Err(error)) => return Going::Over(Err(error)),
+            }
+        }
+    }
+
+    /// Starts the step a lane is at. When it is over at once, the lane stands behind it.
+    fn start(&mut self, step: &Step, lane: &mut Lane, around: Around<'_>) -> Going {
+        let key = format!("{}{}", lane.prefix, step.name);
+        if let Some(when) = &step.when
+            && !self.eval(when, lane, &key).is_true()
+        {
+            self.step(lane, step, &key, "skipped");
+            self.event(Some(&key), "step.skipped", json!({}));
+            Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (Passed::default(), "skipped"));
+            lane.at += 1;
+            return Going::Over(Ok(lane.previous.clone()));
+        }
+        let input = match self.render(&step.input, lane, &key) {
+            Ok(input) => input,
+            Err(error) => return self.fail(step, lane, &key, error, None),
+        };
+        let account = self.state.quota.open(&key, step.limits, lane.account);
+        let mut row = self.row(lane, step, &key, "running");
+        row.input = Some(input.value.as_ref().clone());
+        self.event(Some(&key), "step.started", json!({ "kind": step.kind.word(), "attempt": row.attempt }));
+        match &step.kind {
+            Kind::Template(template) => match self.render(template, lane, &key) {
+                Ok(output) => {
+                    self.write(Write::Step(row));
+                    self.finish(step, lane, &key, output, around, None)
+                }
+                Err(error) => self.fail(step, lane, &key, error, None),
+            },
+            Kind::Agent(_) => {
+                let evaluation = self.state.evaluation(&key, "");
+                row.evaluation = Some(evaluation);
+                self.write(Write::Step(row));
+                lane.child = Child::Calling(Calling { account });
+                self.state.calling.insert(key.clone());
+                self.out.push(Action::Call(Call {
+                    key,
+                    within: lane.within.clone(),
+                    step: step.name.clone(),
+                    input,
+                    scope: lane.scope.clone(),
+                    own: lane.own.clone().unwrap_or_default(),
+                    account,
+                    evaluation,
+                }));
+                Going::Waiting
+            }
+            Kind::Hitl(hitl) => self.ask(step, hitl, lane, &key, row),
+            Kind::Loop(inner) => {
+                self.write(Write::Step(row));
+                self.enter_loop(step, inner, lane, &key, input, account, around)
+            }
+            Kind::Conditional(choice) => {
+                self.write(Write::Step(row));
+                self.choose(step, choice, lane, &key, input, account, around)
+            }
+            Kind::Parallel(_) | Kind::Map(_) => {
+                self.write(Write::Step(row));
+                self.enter_branches(step, lane, &key, &input, account, around)
+            }
+        }
+    }
+
+    /// Asks a person.
+    fn ask(&mut self, step: &Step, hitl: &Hitl, lane: &mut Lane, key: &str, mut row: StepRow) -> Going {
+        let message = match self.render(&hitl.message, lane, key) {
+            Ok(message) => message,
+            Err(error) => return self.fail(step, lane, key, error, None),
+        };
+        row.status = "paused";
+        row.input = Some(Value::from(&*message.text()));
+        self.write(Write::Step(row));
+        let pause = Pause { name: step.name.clone(), message, input_schema: hitl.input_schema.clone() };
+        self.event(Some(key), "run.paused", json!({ "step": key }));
+        self.state.asking.insert(key.into(), pause.clone());
+        lane.child = Child::Asking(pause);
+        Going::Waiting
+    }
+
+    /// Runs the branch that a value selects.
+    #[allow(clippy::too_many_arguments, reason = "what every step starts with")]
+    fn choose(
+        &mut self,
+        step: &Step,
+        choice: &Conditional,
+        lane: &mut Lane,
+        key: &str,
+        input: Passed,
+        account: Option<crate::quota::AccountId>,
+        around: Around<'_>,
+    ) -> Going {
+        let value = self.eval(&choice.condition, lane, key).value;
+        let wanted = crate::expression::as_text(&value);
+        let found = choice.branches.iter().position(|branch| *branch.name == *wanted);
+        let Some((name, steps)) = branch_of(choice, found) else {
+            return self.finish(step, lane, key, input, around, None);
+        };
+        let mut inner = lane.inside(format!("{key}.{name}/"), key.into(), input, account);
+        let going = self.proceed(steps, &mut inner, around);
+        self.chosen(step, lane, key, found, inner, going, around)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what every step ends with")]
+    fn chosen(
+        &mut self,
+        step: &Step,
+        lane: &mut Lane,
+        key: &str,
+        branch: Option<usize>,
+        inner: Lane,
+        going: Going,
+        around: Around<'_>,
+    ) -> Going {
+        match going {
+            Going::Waiting => {
+                lane.child = Child::Choice(branch, Box::new(inner));
+                Going::Waiting
+            }
+            Going::Over(Ok(output)) => {
+                lane.outputs = inner.outputs;
+                lane.own = inner.own;
+                self.finish(step, lane, key, output, around, None)
+            }
+            Going::Over(Err(error)) => self.fail(step, lane, key, error, None),
+        }
+    }
+
+    /// Gives a step what it waits for, and goes on. None if nobody waits for that.
+    pub(super) fn deliver(
+        &mut self,
+        steps: &[Step],
+        lane: &mut Lane,
+        key: &str,
+        delivery: Delivery,
+        around: Around<'_>,
+    ) -> Option<Going> {
+        let step = steps.get(lane.at)?;
+        let own = format!("{}{}", lane.prefix, step.name);
+        if !key.starts_with(&own) {
+            return None;
+        }
+        let going = match std::mem::take(&mut lane.child) {
+            Child::Calling(calling) if key == own => self.called(step, lane, key, &calling, delivery, around),
+            Child::Asking(pause) if key == own => match delivery {
+                Delivery::Answered { text, value } => {
+                    self.answered(step, lane, key, pause, &text, value, around)
+                }
+                _ => {
+                    lane.child = Child::Asking(pause);
+                    return None;
+                }
+            },
+            Child::Loop(mut frame) => {
+                let Kind::Loop(inner) = &step.kind else { return None };
+                let inside = around.inside(inner);
+                match self.deliver(&inner.body, &mut frame.lane, key, delivery, inside) {
+                    Some(going) => self.iterate(step, inner, lane, &own, *frame, going, around),
+                    None => {
+                        lane.child = Child::Loop(frame);
+                        return None;
+                    }
+                }
+            }
+            Child::Choice(branch, mut inner) => {
+                let Kind::Conditional(choice) = &step.kind else { return None };
+                let (_, steps) = branch_of(choice, branch)?;
+                match self.deliver(steps, &mut inner, key, delivery, around) {
+                    Some(going) => self.chosen(step, lane, &own, branch, *inner, going, around),
+                    None => {
+                        lane.child = Child::Choice(branch, inner);
+                        return None;
+                    }
+                }
+            }
+            Child::Branches(mut frame) => {
+                match self.deliver_to_branch(step, &mut frame, key, delivery, around) {
+                    Some(()) => self.join(step, lane, &own, *frame, around),
+                    None => {
+                        lane.child = Child::Branches(frame);
+                        return None;
+                    }
+                }
+            }
+            other => {
+                lane.child = other;
+                return None;
+            }
+        };
+        Some(match going {
+            Going::Over(Ok(_)) => self.proceed(steps, lane, around),
+            other => other,
+        })
+    }
+
+    /// What came of a call.
+    fn called(
+        &mut self,
+        step: &Step,
+        lane: &mut Lane,
+        key: &str,
+        calling: &Calling,
+        delivery: Delivery,
+        around: Around<'_>,
+    ) -> Going {
+        self.state.calling.remove(key);
+        match delivery {
+            Delivery::Replied { entry, text, value, usage } => {
+                self.charge(calling, usage);
+                let output = Passed::said(value, entry, text);
+                self.finish(step, lane, key, output, around, Some(usage))
+            }
+            Delivery::Failed { error, usage } => {
+                self.charge(calling, usage);
+                self.fail(step, lane, key, error, Some(usage))
+            }
+            // The call is made again when the run goes on; until then the lane stands still.
+            Delivery::Stopped | Delivery::Answered { .. } => Going::Waiting,
+        }
+    }
+
+    /// Counts what a step used. While it ran, its calls were charged as they were made; a replay charges them here.
+    fn charge(&mut self, calling: &Calling, usage: Usage) {
+        self.state.usage = self.state.usage.and(usage);
+        if self.state.phase == Phase::Replaying {
+            let used = Amount { tokens: usage.total(), micros: usage.cost.unwrap_or(MicroDollars(0)) };
+            self.state.quota.settle(calling.account, Amount::default(), used);
+        }
+    }
+
+    /// What a person answered: the question may become a turn, the answer does if its loop wants it.
+    #[allow(clippy::too_many_arguments, reason = "what every step ends with")]
+    fn answered(
+        &mut self,
+        step: &Step,
+        lane: &mut Lane,
+        key: &str,
+        pause: Pause,
+        text: &Arc<str>,
+        value: Value,
+        around: Around<'_>,
+    ) -> Going {
+        self.state.asking.remove(key);
+        let Kind::Hitl(hitl) = &step.kind else { return Going::Waiting };
+        let mut message = pause.message;
+        if hitl.question_turn && around.conversation.is_some() {
+            self.mark(lane, key, "question", &mut message, TurnRole::Assistant, None);
+        }
+        let evaluation = self.state.evaluation(key, "");
+        let id = EntryId { evaluation, sequence: 0 };
+        self.write(Write::Entry { id, role: scrollback_core::Role::User, text: Arc::clone(text) });
+        let output = Passed::said(value, id, Arc::clone(text));
+        self.finish(step, lane, key, output, around, None)
+    }
+
+    /// A step is done: its turn, its row, and the lane stands behind it.
+    pub(super) fn finish(
+        &mut self,
+        step: &Step,
+        lane: &mut Lane,
+        key: &str,
+        output: Passed,
+        around: Around<'_>,
+        usage: Option<Usage>,
+    ) -> Going {
+        self.finish_with(step, lane, key, output, around, usage, json!({}))
+    }
+
+    /// The same, with something to tell.
+    #[allow(clippy::too_many_arguments, reason = "what every step ends with")]
+    pub(super) fn finish_with(
+        &mut self,
+        step: &Step,
+        lane: &mut Lane,
+        key: &str,
+        mut output: Passed,
+        around: Around<'_>,
+        usage: Option<Usage>,
+        told: Value,
+    ) -> Going {
+        self.turn(step, lane, key, &mut output, around.conversation);
+        let mut row = self.row(lane, step, key, "done");
+        row.output = Some(output.value.as_ref().clone());
+        row.usage = usage;
+        row.evaluation = match step.kind {
+            Kind::Agent(_) | Kind::Hitl(_) => output.entry().map(|entry| entry.evaluation),
+            // Only what the step itself made an entry.
+            _ => output
+                .entry()
+                .map(|entry| entry.evaluation)
+                .filter(|made| *made == self.state.evaluation(key, "output")),
+        };
+        self.write(Write::Step(row));
+        self.event(Some(key), "step.finished", told);
+        Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (output.clone(), "done"));
+        lane.previous = output.clone();
+        lane.child = Child::None;
+        lane.at += 1;
+        Going::Over(Ok(output))
+    }
+
+    /// A step failed, and with it everything it is inside.
+    pub(super) fn fail(
+        &mut self,
+        step: &Step,
+        lane: &mut Lane,
+        key: &str,
+        error: RunError,
+        usage: Option<Usage>,
+    ) -> Going {
+        let mut row = self.row(lane, step, key, "failed");
+        row.error = Some(error.clone());
+        row.usage = usage;
+        self.write(Write::Step(row));
+        self.event(Some(key), "step.failed", json!({ "code": error.code }));
+        Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (Passed::default(), "failed"));
+        Going::Over(Err(error))
+    }
+
+    /// What is known about a step so far.
+    fn row(&self, lane: &Lane, step: &Step, key: &str, status: &'static str) -> StepRow {
+        StepRow {
+            key: key.into(),
+            within: lane.within.clone(),
+            kind: step.kind.word(),
+            status,
+            attempt: self.state.attempt(key),
+            input: None,
+            output: None,
+            evaluation: None,
+            usage: None,
+            error: None,
+        }
+    }
+
+    fn step(&mut self, lane: &Lane, step: &Step, key: &str, status: &'static str) {
+        let row = self.row(lane, step, key, status);
+        self.write(Write::Step(row));
+    }
+}
+
+/// The steps that were selected, and the name of their branch.
+fn branch_of(choice: &Conditional, branch: Option<usize>) -> Option<(&str, &[Step])> {
+    match branch {
+        Some(number) => choice.branches.get(number).map(|Branch { name, steps }| (name.as_str(), &**steps)),
+        None => choice.default_branch.as_deref().map(|steps| ("default", steps)),
+    }
+}

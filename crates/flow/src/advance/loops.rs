@@ -1,0 +1,156 @@
+//! Loops: a body again and again, each execution with a history of its own if it is a conversation.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{Around, Going, Halt, Machine, Write};
+use crate::error::RunError;
+use crate::passed::Passed;
+use crate::quota::AccountId;
+use crate::state::{Child, Lane, LoopFrame, Phase};
+use crate::{Loop, OnMaxLoops, SeedFrom, Step, TurnRole};
+
+impl<'f> Around<'f> {
+    /// What is around the body of a loop. A plain loop is transparent; a conversation hides the one outside.
+    pub(super) fn inside(self, inner: &'f Loop) -> Around<'f> {
+        Around { conversation: inner.conversation.as_ref().or(self.conversation), halt: self.halt }
+    }
+}
+
+impl Machine {
+    /// Begins a loop: its seed, and the first iteration.
+    #[allow(clippy::too_many_arguments, reason = "what every step starts with")]
+    pub(super) fn enter_loop<'f>(
+        &mut self,
+        step: &'f Step,
+        inner: &'f Loop,
+        lane: &mut Lane,
+        key: &str,
+        mut input: Passed,
+        account: Option<AccountId>,
+        around: Around<'f>,
+    ) -> Going {
+        let mut first = lane.inside(String::new(), key.into(), Passed::default(), account);
+        if let Some(conversation) = &inner.conversation {
+            first.scope = Some(key.into());
+            // Its turns are marked at once, whatever branches are outside.
+            first.own = None;
+            self.state.scopes.entry(key.into()).or_default();
+            match &conversation.seed.from {
+                SeedFrom::Nothing => {}
+                SeedFrom::Input if input.is_blank() => {
+                    let mut given = self.state.input.clone();
+                    self.mark(&mut first, key, "seed", &mut given, TurnRole::User, None);
+                }
+                // What becomes an entry here is what the first iteration starts from, so that it is sent once.
+                SeedFrom::Input => self.mark(&mut first, key, "seed", &mut input, TurnRole::User, None),
+                SeedFrom::Text(template) => match self.render(template, lane, key) {
+                    Ok(mut text) => self.mark(&mut first, key, "seed", &mut text, TurnRole::User, None),
+                    Err(error) => return self.fail(step, lane, key, error, None),
+                },
+            }
+            if let Some(scope) = self.state.scopes.get_mut(key) {
+                scope.seed = scope.turns().first().map(|turn| turn.entry);
+            }
+        }
+        let frame = LoopFrame { input: input.clone(), iteration: 0, account, lane: first };
+        self.iterate(step, inner, lane, key, frame, Going::Over(Ok(input)), around)
+    }
+
+    /// Goes on with a loop after its body came so far.
+    #[allow(clippy::too_many_arguments, reason = "what every step ends with")]
+    pub(super) fn iterate<'f>(
+        &mut self,
+        step: &'f Step,
+        inner: &'f Loop,
+        lane: &mut Lane,
+        key: &str,
+        mut frame: LoopFrame,
+        mut going: Going,
+        around: Around<'f>,
+    ) -> Going {
+        loop {
+            let output = match going {
+                Going::Waiting => {
+                    lane.child = Child::Loop(Box::new(frame));
+                    return Going::Waiting;
+                }
+                Going::Over(Ok(output)) => output,
+                Going::Over(Err(error)) => {
+                    self.iteration(key, &frame, "failed");
+                    return self.fail(step, lane, key, error, None);
+                }
+            };
+            if frame.iteration > 0 {
+                self.iteration(key, &frame, "done");
+                match self.is_over(inner, &frame, key) {
+                    Ok(None) => {}
+                    Ok(Some(reason)) => {
+                        lane.outputs = Arc::clone(&frame.lane.outputs);
+                        if inner.conversation.is_none() {
+                            lane.own = frame.lane.own;
+                        }
+                        let told = json!({ "reason": reason, "iterations": frame.iteration });
+                        return self.finish_with(step, lane, key, output, around, None, told);
+                    }
+                    Err(error) => return self.fail(step, lane, key, error, None),
+                }
+            }
+            if around.halt == Halt::Yes {
+                going = Going::Waiting;
+                continue;
+            }
+            let spent = self.state.quota.spent(frame.account);
+            if let Some(breach) = spent.filter(|_| self.state.phase != Phase::Replaying) {
+                self.event(Some(key), "quota.exceeded", json!(breach));
+                return self.fail(step, lane, key, RunError::quota(key, &breach), None);
+            }
+            frame.iteration += 1;
+            let number = format!("{key}[{}]", frame.iteration);
+            let mut next = frame.lane.inside(format!("{number}/"), number, output, frame.account);
+            next.looped = Some((frame.input.clone(), frame.iteration));
+            frame.lane = next;
+            self.event(
+                Some(key),
+                "loop.iteration",
+                json!({ "iteration": frame.iteration, "of": inner.max_loops }),
+            );
+            self.iteration(key, &frame, "running");
+            going = self.proceed(&inner.body, &mut frame.lane, around.inside(inner));
+        }
+    }
+
+    /// Why a loop is over after an iteration, if it is.
+    fn is_over(
+        &mut self,
+        inner: &Loop,
+        frame: &LoopFrame,
+        key: &str,
+    ) -> Result<Option<&'static str>, RunError> {
+        if let Some(exit) = &inner.exit
+            && self.eval(&exit.expression, &frame.lane, key).is_true()
+        {
+            return Ok(Some("exit"));
+        }
+        if frame.iteration < inner.max_loops {
+            return Ok(None);
+        }
+        match inner.exit.as_ref().map(|exit| exit.on_max_loops) {
+            None => Ok(Some("times")),
+            Some(OnMaxLoops::Continue) => Ok(Some("max_loops")),
+            Some(OnMaxLoops::Fail) => {
+                let most = inner.max_loops;
+                let message = format!(
+                    "exit_expression was not true after {most} iterations; raise max_loops, or write on_max_loops: continue"
+                );
+                Err(RunError::new("loop_limit", key, message).with(json!({ "max_loops": most })))
+            }
+        }
+    }
+
+    fn iteration(&mut self, key: &str, frame: &LoopFrame, status: &'static str) {
+        let number = format!("{key}[{}]", frame.iteration);
+        self.write(Write::Iteration { key: number, of: key.into(), status });
+    }
+}

@@ -1,0 +1,246 @@
+//! The pure middle of a run: what happened in, what is to be done out. No clock, no waiting, no record.
+//!
+//! A run is a tree of lanes. An event finds its lane by key, finishes the step there, and the lane goes on to the next
+//! step that has to wait for somebody; what is finished on the way finishes what it is inside. All that follows from one
+//! event is one commit, so a crash leaves a run before an event or after it, never between.
+//!
+//! Where a run stands is not stored: [`replay`](crate::driver) gives the same events again and comes to the same state.
+
+mod branches;
+mod event;
+mod lane;
+mod loops;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::error::RunError;
+use crate::expression::Evaluated;
+use crate::passed::{EntryId, Passed};
+use crate::state::{Here, Lane, Phase, RunState};
+use crate::turns::{Turn, field_text};
+use crate::usage::Usage;
+use crate::{Conversation, Expression, Kind, Step, Template, TurnRole};
+pub use event::{Action, Call, End, Event, StepRow, Write};
+
+/// What follows from one event in a run. Late or repeated events change nothing, so replay is safe.
+pub fn advance(state: RunState, event: Event) -> (RunState, Vec<Action>) {
+    let mut machine = Machine { state, out: Vec::new() };
+    machine.take(event);
+    (machine.state, machine.out)
+}
+
+/// A state on its way to the next.
+struct Machine {
+    state: RunState,
+    out: Vec<Action>,
+}
+
+/// How far a lane came. A pause or a stop is no result: the lane just waits.
+enum Going {
+    Waiting,
+    Over(Result<Passed, RunError>),
+}
+
+/// What is around a lane.
+#[derive(Clone, Copy)]
+struct Around<'f> {
+    /// The innermost conversational loop.
+    conversation: Option<&'f Conversation>,
+    /// Whether steps start.
+    halt: Halt,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Halt {
+    No,
+    /// Nothing new starts: somebody asked to stop, or a branch failed.
+    Yes,
+}
+
+/// What reaches a step that waits.
+enum Delivery {
+    Replied { entry: EntryId, text: Arc<str>, value: Value, usage: Usage },
+    Failed { error: RunError, usage: Usage },
+    Answered { text: Arc<str>, value: Value },
+    Stopped,
+}
+
+impl Machine {
+    fn take(&mut self, event: Event) {
+        let flow = Arc::clone(&self.state.flow);
+        let mut root = std::mem::take(&mut self.state.root);
+        let around = |machine: &Machine| {
+            let halt = if machine.state.phase == Phase::Stopping { Halt::Yes } else { Halt::No };
+            Around { conversation: None, halt }
+        };
+        let going = match event {
+            Event::Started if matches!(self.state.phase, Phase::New | Phase::Replaying) => {
+                if self.state.phase == Phase::New {
+                    self.state.phase = Phase::Running;
+                }
+                if let Some(said) = &self.state.input.said {
+                    let (id, text) = (said.id, Arc::clone(&said.text));
+                    self.write(Write::Entry { id, role: scrollback_core::Role::User, text });
+                }
+                self.event(None, "run.started", json!({ "flow": flow.name }));
+                Some(self.proceed(&flow.steps, &mut root, around(self)))
+            }
+            Event::Stopping if self.state.phase == Phase::Running => {
+                self.state.phase = Phase::Stopping;
+                Some(Going::Waiting)
+            }
+            Event::Started | Event::Stopping => None,
+            Event::Replied { key, entry, text, value, usage } => {
+                let delivery = Delivery::Replied { entry, text, value, usage };
+                self.deliver(&flow.steps, &mut root, &key, delivery, around(self))
+            }
+            Event::Failed { key, error, usage } => {
+                let delivery = Delivery::Failed { error, usage };
+                self.deliver(&flow.steps, &mut root, &key, delivery, around(self))
+            }
+            Event::Answered { key, text, value } => {
+                let delivery = Delivery::Answered { text, value };
+                self.deliver(&flow.steps, &mut root, &key, delivery, around(self))
+            }
+            Event::Stopped { key } => {
+                self.deliver(&flow.steps, &mut root, &key, Delivery::Stopped, around(self))
+            }
+        };
+        self.state.root = root;
+        if let Some(going) = going {
+            self.conclude(going);
+        }
+    }
+
+    /// Says how the run ends or waits, if nobody is asked any more.
+    fn conclude(&mut self, going: Going) {
+        let end = match going {
+            Going::Over(Ok(output)) => End::Done(output),
+            Going::Over(Err(error)) => End::Failed(error),
+            Going::Waiting if !self.state.calling.is_empty() => return,
+            Going::Waiting if self.state.phase == Phase::Stopping => End::Stopped,
+            Going::Waiting => End::Paused,
+        };
+        if matches!(end, End::Done(_) | End::Failed(_)) && self.state.phase != Phase::Replaying {
+            self.state.phase = Phase::Over;
+        }
+        self.out.push(Action::End(end));
+    }
+
+    fn write(&mut self, write: Write) {
+        self.out.push(Action::Write(write));
+    }
+
+    fn event(&mut self, key: Option<&str>, kind: &'static str, data: Value) {
+        self.write(Write::Event { key: key.map(String::from), kind, data });
+    }
+
+    fn here<'s>(&'s self, lane: &'s Lane) -> Here<'s> {
+        Here { input: &self.state.input, lane, scopes: &self.state.scopes }
+    }
+
+    /// The value of an expression at a place.
+    fn eval(&mut self, expression: &Expression, lane: &Lane, key: &str) -> Evaluated {
+        let evaluated = expression.eval(&self.here(lane));
+        if evaluated.limit_reached {
+            self.event(Some(key), "expression.limit", json!({ "expression": expression.as_str() }));
+        }
+        evaluated
+    }
+
+    /// What a template gives at a place: the value itself if it is exactly one reference, else a new text.
+    fn render(&mut self, template: &Template, lane: &Lane, key: &str) -> Result<Passed, RunError> {
+        let mut missing = Vec::new();
+        let passed = {
+            let here = self.here(lane);
+            let reference = template.as_single_reference();
+            let whole = reference.filter(|reference| reference.keys.is_empty());
+            match (whole.and_then(|reference| here.passed(&reference.name)), reference) {
+                (Some(passed), _) => Ok(passed.clone()),
+                (None, Some(reference)) if reference.value(&here).is_some() => {
+                    Ok(Passed::new(reference.value(&here).unwrap_or_default().into_owned()))
+                }
+                _ => {
+                    let text = template.render(&here, &mut |path| missing.push(path.to_string()));
+                    text.map(|text| Passed::new(Value::from(text)))
+                }
+            }
+        };
+        for path in missing {
+            self.event(Some(key), "template.missing", json!({ "path": path }));
+        }
+        passed.map_err(|error| RunError::new("output_invalid", key, error.to_string()))
+    }
+
+    /// Makes a step's output a turn, if its loop wants that.
+    fn turn(
+        &mut self,
+        step: &Step,
+        lane: &mut Lane,
+        key: &str,
+        passed: &mut Passed,
+        conversation: Option<&Conversation>,
+    ) {
+        let Some(role) = conversation.and_then(|conversation| conversation.turns.role(&step.name)) else {
+            return;
+        };
+        let field = match &step.kind {
+            Kind::Agent(agent) => agent.turn_field.clone(),
+            _ => None,
+        };
+        self.mark(lane, key, "output", passed, role, field);
+    }
+
+    /// Makes something a turn of the lane's loop. A text that is no entry yet becomes one; a blank one is no turn.
+    fn mark(
+        &mut self,
+        lane: &mut Lane,
+        key: &str,
+        part: &str,
+        passed: &mut Passed,
+        role: TurnRole,
+        field: Option<String>,
+    ) {
+        let Some(scope) = lane.scope.clone() else { return };
+        let text: Arc<str> = match &field {
+            Some(path) => match field_text(&passed.value, path) {
+                Some(text) => text.into(),
+                None => return,
+            },
+            None if passed.is_blank() => return,
+            None => passed.text().into_owned().into(),
+        };
+        let entry = match passed.entry() {
+            Some(entry) => entry,
+            None => self.say(key, part, passed, crate::turns::role_of(role)),
+        };
+        let known = self.state.scopes.get(&scope).is_some_and(|scope| scope.is_marked(entry));
+        if known || lane.own.iter().flatten().any(|turn| turn.entry == entry) {
+            return;
+        }
+        let turn = Arc::new(Turn::new(entry, role, field, text));
+        match &mut lane.own {
+            // Its siblings may be behind; the branches' turns are marked in order when all are there.
+            Some(own) => own.push(turn),
+            None => self.mark_now(&scope, key, turn),
+        }
+    }
+
+    fn mark_now(&mut self, scope: &Arc<str>, key: &str, turn: Arc<Turn>) {
+        self.state.scopes.entry(Arc::clone(scope)).or_default().mark(Arc::clone(&turn));
+        let role = crate::turns::role_of(turn.role).as_str();
+        self.write(Write::Mark { scope: Arc::clone(scope), turn });
+        self.event(Some(key), "history.turn", json!({ "scope": &**scope, "role": role }));
+    }
+
+    /// Makes a value that nobody said an entry of the record.
+    fn say(&mut self, key: &str, part: &str, passed: &mut Passed, role: scrollback_core::Role) -> EntryId {
+        let id = EntryId { evaluation: self.state.evaluation(key, part), sequence: 0 };
+        let text: Arc<str> = passed.text().into_owned().into();
+        self.write(Write::Entry { id, role, text: Arc::clone(&text) });
+        passed.said = Some(Arc::new(crate::passed::Said { id, text }));
+        id
+    }
+}

@@ -1,0 +1,225 @@
+//! Summaries of a loop's oldest turns: written once, recorded, and used from then on.
+
+use std::sync::Arc;
+
+use scrollback_agent::journal::{Journal, Keeper};
+use scrollback_agent::runner::{Ended, Prompt};
+use scrollback_agent::tool::Toolbox;
+use scrollback_core::manager::SummaryAsk;
+use scrollback_core::tokens::Counter;
+use scrollback_core::{Decision, Entry, Place, Record, Role, Span, Time, summarize_offline};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::call::{Execution, Unanswered, aside, spoken};
+use super::ledger::{Batch, Item, Ledger};
+use super::meter::StepMeter;
+use crate::history::{Condensing, Told, shortened};
+use crate::turns::{Condensed, Scope, role_of};
+use crate::usage::Usage;
+use crate::{Agent, HistoryManagement};
+
+/// What a summariser without instructions of its own is told.
+const INSTRUCTIONS: &str = "You are given part of a conversation. Write a summary of it that a colleague could continue \
+the work from: the task, decisions and their reasons, facts and figures, names and dates, what is done and what is open. \
+Do not answer the conversation, and do not add anything that is not in it.";
+/// Characters of a token, for the offline summariser, whose measure is characters.
+const CHARS_PER_TOKEN: u64 = 4;
+
+impl Execution<'_> {
+    /// Condenses the oldest turns if the history exceeds its bounds. What fails leaves everything as it was.
+    pub(super) async fn condense(&self) -> Result<(), Unanswered> {
+        let (Some(conversation), Some(key)) = (self.conversation, &self.call.scope) else { return Ok(()) };
+        let HistoryManagement::Bounds(bounds) = &conversation.history else { return Ok(()) };
+        // Branches of one loop see one summary: whoever comes second finds it written.
+        let _one = self.shared.condensing.lock().await;
+        let tokenizer = self.counter().tokenizer;
+        let planned = self.shared.with_state(|state| {
+            let scope = state.scopes().get(key)?;
+            let told = Told { scope, own: &self.call.own, input: self.call.input.entry() };
+            told.plan(bounds, tokenizer)
+        });
+        let Some(plan) = planned else { return Ok(()) };
+        let (by, written) = match &bounds.summarizer {
+            None => ("offline".into(), Ok(offline(&plan))),
+            Some(agent) => (agent.model.clone(), self.written(agent, &plan).await?),
+        };
+        let text = written.map(|text| shortened(&text, plan.ceiling, tokenizer));
+        match text
+            .and_then(|text| if text.is_empty() { Err("the summary is blank".into()) } else { Ok(text) })
+        {
+            Ok(text) => self.summarized(key, &plan, text, by).await,
+            Err(reason) => self.summary_failed(key, &plan, &reason).await,
+        }
+    }
+
+    /// What a model wrote, or why it wrote nothing.
+    async fn written(
+        &self,
+        agent: &Arc<Agent>,
+        plan: &Condensing,
+    ) -> Result<Result<String, String>, Unanswered> {
+        let provider = match self.shared.provider(agent) {
+            Ok(provider) => provider,
+            Err(error) => return Ok(Err(error.message)),
+        };
+        let counter = Counter::for_model(Some(&provider.describe().model));
+        let short = Agent {
+            max_output_tokens: plan.ceiling,
+            system_prompt: Some(agent.system_prompt.clone().unwrap_or_else(|| INSTRUCTIONS.into())),
+            ..Agent::clone(agent)
+        };
+        let key = format!("{}~summarize", self.call.key);
+        let account = self.call.account;
+        let meter = Arc::new(StepMeter::new(self.shared, &key, account, plan.ceiling, Usage::default()));
+        let keeper = aside(self.shared, &self.shared.conversation, key, &meter, counter);
+        let evaluation = Uuid::from_u128(self.call.evaluation.as_u128().rotate_left(64));
+        let mut record = Record::new();
+        let said =
+            [(Role::System, short.system_prompt.clone().unwrap_or_default()), (Role::User, plan.text())];
+        for (entry, sequence) in said.iter().map(|(role, text)| Entry::text(*role, text)).zip(0..) {
+            let appended = record.append(entry.stamped(evaluation, sequence, Time(0)));
+            appended.map_err(|error| self.failed("store_error", error.to_string()))?;
+        }
+        let mut runner = self.runner(&short, provider, Toolbox::default());
+        runner.manager = Arc::new(scrollback_core::manager::Passthrough);
+        runner.meter = Some(Arc::clone(&meter) as Arc<dyn scrollback_agent::runner::Meter>);
+        let mut journal = Journal::elsewhere(record, Arc::clone(&keeper) as Arc<dyn Keeper>);
+        let prompt = Prompt { name: "summarize".into(), ..Prompt::default() };
+        let evaluated = runner.carry_on(&mut journal, &prompt, evaluation).await;
+        let (batch, reply) = keeper.take();
+        self.meter.add(meter.usage());
+        self.shared.commit(batch).await?;
+        Ok(match evaluated.ended {
+            Ended::Replied { text, .. } => Ok(reply.map_or(text, |reply| spoken(&reply))),
+            Ended::Failed(error) if error.code == "interrupted" => return Err(Unanswered::Stopped),
+            Ended::Failed(error) => Err(error.message),
+            Ended::Paused(_) => Err("the summariser asked a question instead".into()),
+        })
+    }
+
+    async fn summarized(
+        &self,
+        key: &Arc<str>,
+        plan: &Condensing,
+        text: String,
+        by: String,
+    ) -> Result<(), Unanswered> {
+        let mut ledger = self.shared.ledger.lock().await;
+        let (covers, spans) = (plan.covers, self.spans(key, plan.covers, &ledger));
+        let decision = |covers: Vec<Span>| Decision::Summary {
+            covers,
+            text: text.clone(),
+            place: Place::Assistant,
+            by: by.clone(),
+            usage: None,
+            replaces: None,
+            scope: Some(key.to_string()),
+        };
+        let told = self.shared.tell(
+            Some(&self.call.key),
+            "history.summarized",
+            json!({
+                "scope": &**key, "covers": [1, covers], "by": by,
+            }),
+        );
+        let batch = Batch {
+            items: vec![Item::Decision(Box::new(decision(spans)))],
+            events: vec![told],
+            ..Batch::default()
+        };
+        ledger.commit(batch, self.shared.now(), None).await?;
+        drop(ledger);
+        let summary = Arc::new(Condensed::new(covers, text));
+        self.shared.with_state(|state| {
+            if let Some(scope) = state.scopes.get_mut(key) {
+                (scope.summary, scope.failed_at) = (Some(summary), None);
+            }
+        });
+        Ok(())
+    }
+
+    async fn summary_failed(
+        &self,
+        key: &Arc<str>,
+        plan: &Condensing,
+        reason: &str,
+    ) -> Result<(), Unanswered> {
+        let mut ledger = self.shared.ledger.lock().await;
+        let spans = self.spans(key, plan.covers, &ledger);
+        let range = (spans.first().map_or(0, |span| span.0), spans.last().map_or(0, |span| span.1));
+        let reason = self.shared.teller.redact(reason);
+        let told = self.shared.tell(
+            Some(&self.call.key),
+            "history.summarize_failed",
+            json!({
+                "scope": &**key, "reason": reason,
+            }),
+        );
+        let batch = Batch {
+            items: vec![Item::Decision(Box::new(Decision::SummaryFailed { range, reason }))],
+            events: vec![told],
+            ..Batch::default()
+        };
+        ledger.commit(batch, self.shared.now(), None).await?;
+        drop(ledger);
+        self.shared.with_state(|state| {
+            if let Some(scope) = state.scopes.get_mut(key) {
+                scope.failed_at = Some(scope.turns().len());
+            }
+        });
+        Ok(())
+    }
+
+    /// Where the covered turns stand in the record: as few runs as hold none of the others.
+    fn spans(&self, key: &Arc<str>, covers: usize, ledger: &Ledger) -> Vec<Span> {
+        self.shared.with_state(|state| {
+            let Some(scope) = state.scopes().get(key) else { return Vec::new() };
+            let positions = |scope: &Scope, from: usize, to: usize| {
+                let turns = scope.turns().get(from..to).unwrap_or_default();
+                let mut found: Vec<u64> =
+                    turns.iter().filter_map(|turn| ledger.position(turn.entry)).collect();
+                found.sort_unstable();
+                found
+            };
+            let others = positions(scope, covers, scope.turns().len());
+            let mut spans: Vec<Span> = Vec::new();
+            for position in positions(scope, 0, covers) {
+                let apart = |last: u64| {
+                    let next = others.partition_point(|other| *other < last);
+                    others.get(next).is_some_and(|other| *other < position)
+                };
+                match spans.last_mut() {
+                    Some((_, last)) if !apart(*last) && ledger.is_plain(*last, position) => *last = position,
+                    _ => spans.push((position, position)),
+                }
+            }
+            spans
+        })
+    }
+}
+
+/// A summary by the offline summariser: extractive, deterministic, needs nobody.
+fn offline(plan: &Condensing) -> String {
+    let mut record = Record::new();
+    let mut entries = Vec::new();
+    for (turn, number) in plan.turns.iter().zip(0u128..) {
+        let entry = Entry::text(role_of(turn.role), &turn.text);
+        entries.extend(record.append(entry.stamped(Uuid::from_u128(number), 0, Time(0))).ok());
+    }
+    let last = (entries.len() as u64).saturating_sub(1);
+    let ask = SummaryAsk {
+        covers: vec![(0, last)],
+        entries,
+        previous: plan.previous.clone(),
+        replaces: None,
+        max_chars: usize::try_from(plan.ceiling * CHARS_PER_TOKEN).unwrap_or(usize::MAX),
+        place: Place::Assistant,
+        summarizer: "offline".into(),
+        scope: None,
+    };
+    match summarize_offline(&record, &ask) {
+        Decision::Summary { text, .. } => text,
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,294 @@
+//! What one step says, on its way into the run's record.
+//!
+//! The reply that ends a step waits until everything that follows from it is known, and is written with it in one commit.
+//! What must not be lost before that, calls of tools and their results, is written at once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use scrollback_agent::Pending;
+use scrollback_agent::journal::{Keeper, Viewed, Written};
+use scrollback_agent::runner::Shown;
+use scrollback_core::tokens::{Counter, Method, entry_tokens};
+use scrollback_core::{Decision, Entry, Role, Status};
+use scrollback_store::{ConversationId, NewEntry, Sent, StoreError};
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::ledger::{Batch, Item, SpanRow};
+use super::meter::StepMeter;
+use crate::Mode;
+use crate::advance::StepRow;
+use crate::history::Kept;
+use crate::inject::{Placed, Source};
+use crate::passed::EntryId;
+use crate::turns::{Listed, Scope};
+
+/// Keeps what a step says.
+pub(crate) struct StepKeeper {
+    pub(super) shared: Arc<Shared>,
+    pub(super) conversation: ConversationId,
+    pub(super) key: String,
+    /// What is known about the step while it runs; none for calls that are no step.
+    pub(super) row: Option<StepRow>,
+    pub(super) meter: Arc<StepMeter>,
+    pub(super) counter: Counter,
+    pub(super) stash: Mutex<Stash>,
+}
+
+/// What waits to be written.
+#[derive(Default)]
+pub(crate) struct Stash {
+    pub(super) batch: Batch,
+    /// The reply that ends the step.
+    pub(super) reply: Option<Entry>,
+    /// What the places of the sheet are.
+    pub(super) places: Vec<Placed>,
+    /// Where the run's record ended when the sheet was made.
+    pub(super) upto: u64,
+    pub(super) shown: Prompted,
+    /// Calls so far.
+    pub(super) calls: u64,
+}
+
+/// What is known about a request beside its messages.
+#[derive(Default, Clone)]
+pub(crate) struct Prompted {
+    pub(super) mode: Mode,
+    pub(super) scope: Option<Arc<str>>,
+    /// Turns that are sent, as runs of numbers from 1.
+    pub(super) turns: Vec<(usize, usize)>,
+    /// Turns that are not, with who left them out and why.
+    pub(super) left_out: Vec<Value>,
+    /// How many turns are sent that only this branch knows.
+    pub(super) branch: usize,
+    /// How many turns there are in all.
+    pub(super) total: usize,
+}
+
+impl StepKeeper {
+    pub(super) fn stash(&self) -> MutexGuard<'_, Stash> {
+        self.stash.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes everything that waits, the reply at its end.
+    pub(super) fn take(&self) -> (Batch, Option<Entry>) {
+        let mut stash = self.stash();
+        let reply = stash.reply.take();
+        (std::mem::take(&mut stash.batch), reply)
+    }
+
+    /// Puts what was written aside; what must be durable now comes back.
+    fn put(&self, written: Written) -> Option<Batch> {
+        let Written { entries, evaluation, sent, view, .. } = written;
+        let mut stash = self.stash();
+        let mut now = false;
+        for mut sent in sent {
+            now |= !matches!(sent.status.as_str(), "sent" | "ok" | "interrupted");
+            sent.run = Some(self.shared.run.to_string());
+            sent.step = Some(self.key.clone());
+            sent.upto = stash.upto;
+            if let Some(view) = view.as_ref().filter(|_| sent.status == "sent") {
+                self.prompted(&mut stash, &sent, view);
+            }
+            self.traced(&mut stash, &sent);
+            stash.batch.sent.retain(|earlier| earlier.id != sent.id);
+            stash.batch.sent.push(sent);
+        }
+        if let Some(mut evaluation) = evaluation.filter(|_| self.row.is_some()) {
+            // The store follows what is appended; the run is what somebody holds.
+            (evaluation.count, evaluation.first_position, evaluation.last_position) = (0, None, None);
+            evaluation.lease = None;
+            stash.batch.evaluation = Some(evaluation);
+        }
+        for entry in entries {
+            match entry {
+                NewEntry::Message(entry) if self.row.is_none() => stash.reply = Some(*entry),
+                NewEntry::Message(entry) if ends(&entry) => stash.reply = Some(*entry),
+                NewEntry::Message(entry) => {
+                    let tokens = entry_tokens(self.counter.tokenizer, &entry);
+                    let id = EntryId { evaluation: entry.evaluation_id, sequence: entry.sequence };
+                    stash.places.push(Placed {
+                        source: Source::Step,
+                        entry: Some(id),
+                        tokens,
+                        changed: None,
+                    });
+                    stash.batch.items.push(Item::Entry(entry));
+                    now = true;
+                }
+                NewEntry::Decision(decision) => {
+                    now |= self.decided(&mut stash, *decision);
+                    stash.places.push(Placed { source: Source::Step, entry: None, tokens: 0, changed: None });
+                }
+            }
+        }
+        if !now || self.row.is_none() {
+            return None;
+        }
+        let mut batch = std::mem::take(&mut stash.batch);
+        batch.steps.extend(self.row.clone().map(|row| StepRow { usage: Some(self.meter.usage()), ..row }));
+        Some(batch)
+    }
+
+    /// What a manager of a list decided about the sheet, as a decision about the loop's turns. What it decides about the
+    /// step's own exchanges holds for this step only. True if it must be durable now.
+    fn decided(&self, stash: &mut Stash, decision: Decision) -> bool {
+        match decision {
+            Decision::SummaryFailed { reason, .. } => {
+                let data = json!({ "reason": reason });
+                stash.batch.events.push(self.shared.tell(Some(&self.key), "history.summarize_failed", data));
+                false
+            }
+            Decision::Summary { covers, text, place, by, .. } => {
+                let Some(scope) = stash.shown.scope.clone() else { return false };
+                let covered = covers.iter().flat_map(|(first, last)| *first..=*last);
+                let places = covered.filter_map(|position| stash.places.get(position as usize));
+                let turns = places.filter(|place| place.source == Source::History);
+                let entries: Vec<EntryId> = turns.filter_map(|place| place.entry).collect();
+                let summary = Arc::new(Listed { entries, text, place, by });
+                self.shared.with_state(|state| {
+                    if let Some(scope) = state.scopes.get_mut(&scope) {
+                        scope.listed = Some(Arc::clone(&summary));
+                    }
+                });
+                stash.batch.items.push(Item::Summary { scope, summary });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Tells what a request shows: which entries, by whom the others were left out, and the hash of its bytes.
+    fn prompted(&self, stash: &mut Stash, sent: &Sent, view: &Viewed) {
+        if sent.attempt > 1 {
+            return;
+        }
+        stash.calls += 1;
+        let mut tokens = [0; 3];
+        let (mut injected, mut entries, mut own) = (false, Vec::new(), 0);
+        for shown in &view.shown {
+            let place = match shown {
+                Shown::Entry { index, .. } => stash.places.get(*index as usize),
+                Shown::Synthetic { .. } => None,
+            };
+            let Some(place) = place else { continue };
+            injected |= matches!(place.source, Source::History | Source::Summary) || place.changed.is_some();
+            match place.source {
+                Source::System => tokens[0] += place.tokens,
+                Source::History | Source::Summary => tokens[1] += place.tokens,
+                Source::Input => tokens[2] += place.tokens,
+                Source::Step => own += 1,
+            }
+            if matches!(place.source, Source::System | Source::Input) {
+                entries.push(json!({ "source": place.source, "entry": place.entry.map(named) }));
+            }
+        }
+        let history = stash.places.iter().filter(|place| place.source == Source::History).count();
+        let mut left_out = stash.shown.left_out.clone();
+        for dropped in &view.left_out {
+            let Some(place) = stash.places.get(dropped.index as usize) else { continue };
+            left_out.push(json!({
+                "entry": place.entry.map(named), "manager": dropped.manager, "reason": dropped.reason,
+            }));
+        }
+        let own_from =
+            stash.places.iter().find(|place| place.source == Source::Step).and_then(|place| place.entry);
+        let own_from = own_from.map(named);
+        let changed = stash.places.iter().find_map(|place| place.changed);
+        let hash = blake3::hash(sent.request.as_deref().unwrap_or_default()).to_hex().to_string();
+        let data = json!({
+            "call": stash.calls,
+            "attempt": self.row.as_ref().map_or(1, |row| row.attempt),
+            "model": sent.model,
+            "wire": sent.wire,
+            "mode": stash.shown.mode,
+            "conversation_injected": injected,
+            "scope": stash.shown.scope.as_deref(),
+            "turns": stash.shown.turns,
+            "turns_sent": history,
+            "turns_total": stash.shown.total,
+            "summary": stash.places.iter().any(|place| place.source == Source::Summary),
+            "entries": entries,
+            "own": own,
+            "own_from": own_from,
+            "branch": stash.shown.branch,
+            "changed": changed,
+            "left_out": left_out,
+            "tokens": {
+                "system": tokens[0], "history": tokens[1], "input": tokens[2],
+                "total": view.tokens, "exact": self.counter.method == Method::Exact,
+            },
+            "request_hash": hash,
+            "sent": sent.id,
+        });
+        let told = self.shared.tell(Some(&self.key), "agent.prompt", data);
+        stash.batch.events.push(told);
+    }
+
+    /// The span of a call, which lasts from its first attempt to its last.
+    fn traced(&self, stash: &mut Stash, sent: &Sent) {
+        let key = format!("{}#{}", self.key, stash.calls.max(1));
+        let status = match sent.status.as_str() {
+            "sent" => "running",
+            "ok" => "done",
+            _ => "failed",
+        };
+        let span = SpanRow {
+            within: Some(if self.row.is_some() { self.key.clone() } else { parent(&self.key) }),
+            name: format!("chat {}", sent.model),
+            status,
+            attributes: json!({
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": sent.model,
+                "gen_ai.usage": sent.usage.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok()),
+                "scrollback.attempt": sent.attempt,
+            }),
+            key,
+        };
+        stash.batch.spans.retain(|earlier| earlier.key != span.key);
+        stash.batch.spans.push(span);
+    }
+}
+
+impl Keeper for StepKeeper {
+    fn conversation(&self) -> &ConversationId {
+        &self.conversation
+    }
+
+    fn keep(&self, written: Written) -> Pending<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            match self.put(written) {
+                Some(batch) => self.shared.commit(batch).await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// Whether a reply ends its step: it is whole, and asks for nothing.
+fn ends(entry: &Entry) -> bool {
+    entry.role == Role::Assistant && entry.status() == Status::Complete && entry.open_calls().next().is_none()
+}
+
+/// An entry as traces name it.
+pub(super) fn named(entry: EntryId) -> String {
+    format!("{}/{}", entry.evaluation, entry.sequence)
+}
+
+/// The step that something aside of it belongs to.
+fn parent(key: &str) -> String {
+    key.split('~').next().unwrap_or(key).into()
+}
+
+/// Which turns of a scope are sent, as runs of numbers from 1.
+pub(super) fn numbers(kept: &Kept, scope: Option<&Scope>) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    let known = kept.turns.iter().filter_map(|turn| scope?.number(turn.entry));
+    for number in known.map(|number| number + 1) {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    runs
+}

@@ -1,0 +1,289 @@
+//! The thin shell of a run: asks agents and people, writes what follows, and goes on.
+//!
+//! Everything that one event leads to is one commit of the store. So a run that was killed at any instant stands before an
+//! event or after it, and [`Engine::resume`] goes on from there: what is finished is read, what was under way is done again.
+
+mod answer;
+mod call;
+mod condense;
+mod keeper;
+mod ledger;
+mod meter;
+mod refused;
+mod replay;
+mod report;
+mod start;
+pub(crate) mod trace;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use scrollback_agent::provider::{Catalog, Environment, NoProvider, Provider};
+use scrollback_agent::tool::Toolbox;
+use scrollback_agent::{Clock, Random, Seeded, Stop, SystemClock};
+use scrollback_core::Time;
+use scrollback_core::redact::{Options, Redactor};
+use scrollback_core::stream::Delta;
+use scrollback_store::{ConversationId, Run, Store, StoreError, Tenant};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::advance::{Action, Call, End, Event, advance};
+use crate::error::RunError;
+use crate::state::RunState;
+use crate::usage::Usage;
+use crate::{Agent, Flow};
+use call::Called;
+pub(crate) use call::spoken;
+pub(crate) use ledger::name_of;
+use ledger::{Batch, Ledger};
+pub use refused::{Refused, RefusedKind};
+pub use report::{PauseReport, Report, Status, pauses_of};
+pub(crate) use start::resumes;
+pub use start::{Answer, Resume, Start};
+use trace::Teller;
+pub use trace::{Telling, Watcher};
+
+/// Finds whoever serves a model that a file in a folder names.
+pub type Providers = Arc<dyn Fn(&str, &Path) -> Result<Arc<dyn Provider>, NoProvider> + Send + Sync>;
+/// Who is shown the pieces of replies, with the key of the step.
+pub type Preview = Arc<dyn Fn(&str, &Delta) + Send + Sync>;
+
+/// Whether histories reach agents. Off only where tests prove that they notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Injection {
+    /// As flows say.
+    On,
+    /// No agent is sent any history.
+    Off,
+}
+
+impl Default for Injection {
+    fn default() -> Self {
+        if cfg!(feature = "no-injection") { Injection::Off } else { Injection::On }
+    }
+}
+
+/// What runs flows. Fields may be set before the first run.
+#[derive(Clone)]
+pub struct Engine {
+    /// Where runs are kept.
+    pub store: Arc<dyn Store>,
+    /// Whose they are.
+    pub tenant: Tenant,
+    /// Who serves which model.
+    pub providers: Providers,
+    /// Prices and windows of models.
+    pub catalog: Arc<Catalog>,
+    /// Where tools find what headers name.
+    pub environment: Environment,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance, which spreads retries.
+    pub random: Arc<dyn Random>,
+    /// What takes secrets out of everything that is shown.
+    pub redactor: Arc<Redactor>,
+    /// Asks runs to stop.
+    pub stop: Stop,
+    /// Who is told what happens.
+    pub watcher: Option<Watcher>,
+    /// Who is shown replies as they come.
+    pub preview: Option<Preview>,
+    #[doc(hidden)]
+    pub injection: Injection,
+    /// Asked before every commit. Trials let the process die here.
+    #[doc(hidden)]
+    pub before_commit: Option<BeforeCommit>,
+}
+
+#[doc(hidden)]
+pub type BeforeCommit = Arc<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
+
+impl Engine {
+    /// An engine over a store, with the models of a catalog.
+    pub fn new(store: Arc<dyn Store>, tenant: Tenant, catalog: Arc<Catalog>, redaction: &Options) -> Self {
+        let redactor = Redactor::new(redaction).or_else(|_| Redactor::new(&Options::default()));
+        let known = Arc::clone(&catalog);
+        Engine {
+            store,
+            tenant,
+            providers: Arc::new(move |name, folder| known.provider_in(name, folder)),
+            catalog,
+            environment: Arc::new(|name| std::env::var(name).ok()),
+            clock: Arc::new(SystemClock),
+            random: Arc::new(Seeded::default()),
+            redactor: Arc::new(redactor.unwrap_or_else(|_| unreachable!("the built-in rules compile"))),
+            stop: Stop::default(),
+            watcher: None,
+            preview: None,
+            injection: Injection::default(),
+            before_commit: None,
+        }
+    }
+}
+
+/// A run under way, as its steps share it.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) flow: Arc<Flow>,
+    pub(crate) run: Arc<str>,
+    pub(crate) conversation: ConversationId,
+    pub(crate) teller: Teller,
+    pub(crate) ledger: tokio::sync::Mutex<Ledger>,
+    /// Held while a summary is written.
+    pub(crate) condensing: tokio::sync::Mutex<()>,
+    state: Mutex<Option<RunState>>,
+    /// What happened since the last commit.
+    noted: Mutex<Vec<Telling>>,
+    providers: Mutex<BTreeMap<String, Arc<dyn Provider>>>,
+    tools: tokio::sync::Mutex<BTreeMap<String, Toolbox>>,
+}
+
+impl Shared {
+    fn new(engine: Engine, state: RunState, mut ledger: Ledger, next_event: u64) -> Self {
+        ledger.before_commit.clone_from(&engine.before_commit);
+        let teller = Teller::new(next_event, Arc::clone(&engine.redactor), engine.watcher.clone());
+        Shared {
+            flow: Arc::clone(&state.flow),
+            run: Arc::clone(&state.run),
+            conversation: ledger.conversation.clone(),
+            teller,
+            ledger: tokio::sync::Mutex::new(ledger),
+            condensing: tokio::sync::Mutex::new(()),
+            state: Mutex::new(Some(state)),
+            noted: Mutex::default(),
+            providers: Mutex::default(),
+            tools: tokio::sync::Mutex::default(),
+            engine,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.engine.clock.now()
+    }
+
+    /// Looks at where the run stands, or changes what is not for the pure middle to change.
+    pub(crate) fn with_state<T: Default>(&self, look: impl FnOnce(&mut RunState) -> T) -> T {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.as_mut().map(look).unwrap_or_default()
+    }
+
+    /// What follows from an event.
+    fn advance(&self, event: Event) -> Vec<Action> {
+        let mut held = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(state) = held.take() else { return Vec::new() };
+        let (state, actions) = advance(state, event);
+        *held = Some(state);
+        actions
+    }
+
+    pub(crate) fn tell(&self, key: Option<&str>, kind: &'static str, data: Value) -> Telling {
+        self.teller.tell(self.now(), key.map(String::from), kind, data)
+    }
+
+    /// Tells something that is written with the next commit.
+    pub(crate) fn note(&self, key: &str, kind: &'static str, data: Value) {
+        let told = self.tell(Some(key), kind, data);
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+    }
+
+    /// Writes a batch, with what was noted meanwhile.
+    pub(crate) async fn commit(&self, mut batch: Batch) -> Result<(), StoreError> {
+        batch.events.append(&mut self.noted.lock().unwrap_or_else(PoisonError::into_inner));
+        self.ledger.lock().await.commit(batch, self.now(), None).await
+    }
+
+    /// Whoever serves an agent's model, found once per run: a script goes on where it is.
+    pub(crate) fn provider(&self, agent: &Agent) -> Result<Arc<dyn Provider>, RunError> {
+        let mut known = self.providers.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = format!("{}\n{}", agent.folder.display(), agent.model);
+        if let Some(provider) = known.get(&name) {
+            return Ok(Arc::clone(provider));
+        }
+        let found = (self.engine.providers)(&agent.model, &agent.folder).map_err(|error| {
+            RunError::new("provider_error", "", error.to_string()).with(json!({ "kind": error.code() }))
+        })?;
+        known.insert(name, Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// The tools of an agent; servers are started once per run.
+    pub(crate) async fn tools(&self, agent: &Agent) -> Result<Toolbox, RunError> {
+        let mut known = self.tools.lock().await;
+        if let Some(tools) = known.get(&agent.name) {
+            return Ok(tools.clone());
+        }
+        let tools = agent.tools.clone().connect().await.map_err(|error| {
+            RunError::new("tool_errors", "", error.to_string()).with(json!({ "kind": "mcp_server" }))
+        })?;
+        known.insert(agent.name.clone(), tools.clone());
+        Ok(tools)
+    }
+}
+
+/// Runs until nobody is asked any more. `before` is what steps that are done again have used already.
+async fn drive(
+    shared: &Arc<Shared>,
+    run: &mut Run,
+    mut actions: Vec<Action>,
+    mut batch: Batch,
+    mut before: BTreeMap<String, Usage>,
+) -> Result<End, StoreError> {
+    let mut tasks: JoinSet<Called> = JoinSet::new();
+    let mut stopping = false;
+    loop {
+        let (calls, end) = perform(shared, run, batch, actions).await?;
+        if let Some(end) = end {
+            return Ok(end);
+        }
+        for call in calls {
+            let used = before.remove(&call.key).unwrap_or_default();
+            tasks.spawn(call::execute(Arc::clone(shared), call, used));
+        }
+        let ended = tokio::select! {
+            biased;
+            ended = tasks.join_next() => ended,
+            () = shared.engine.stop.asked(), if !stopping => {
+                stopping = true;
+                batch = Batch::default();
+                actions = shared.advance(Event::Stopping);
+                continue;
+            }
+        };
+        let Some(Ok(called)) = ended else {
+            // A task that is gone without a word: nothing can be written about it.
+            let error = RunError::new("store_error", "", "a step ended without a result");
+            return Ok(End::Failed(error));
+        };
+        batch = called.batch;
+        actions = shared.advance(called.event);
+    }
+}
+
+/// Writes down what follows from an event, and says who shall be asked, or how it ends.
+async fn perform(
+    shared: &Arc<Shared>,
+    run: &mut Run,
+    mut batch: Batch,
+    actions: Vec<Action>,
+) -> Result<(Vec<Call>, Option<End>), StoreError> {
+    let (mut calls, mut end) = (Vec::new(), None);
+    let now = shared.now();
+    // What was told while a step ran comes before what its end leads to.
+    batch.events.append(&mut shared.noted.lock().unwrap_or_else(PoisonError::into_inner));
+    for action in actions {
+        match action {
+            Action::Write(write) => {
+                batch.add(write, now, |key, kind, data| shared.teller.tell(now, key, kind, data));
+            }
+            Action::Call(call) => calls.push(call),
+            Action::End(how) => end = Some(how),
+        }
+    }
+    if let Some(how) = &end {
+        start::conclude(shared, run, how, &mut batch);
+    }
+    shared.commit(batch).await?;
+    Ok((calls, end))
+}

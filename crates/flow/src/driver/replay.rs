@@ -1,0 +1,209 @@
+//! Where a stored run stands: what was recorded happens again, without anybody being asked.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use scrollback_core::{Decision, Slot};
+use scrollback_store::{Run, Step, StoreError};
+use serde_json::Value;
+
+use super::call::spoken;
+use super::ledger::Ledger;
+use super::refused::Refused;
+use super::start::Before;
+use super::{Engine, Shared};
+use crate::advance::{Action, Event, Write, advance};
+use crate::passed::EntryId;
+use crate::quota::Amount;
+use crate::state::{Phase, RunState};
+use crate::turns::{Condensed, Listed};
+use crate::usage::Usage;
+use crate::{Flow, HistoryManagement, Kind, MicroDollars};
+
+/// A stored run, ready to go on.
+pub(super) struct Replayed {
+    pub(super) shared: Arc<Shared>,
+    /// What is left to be done.
+    pub(super) actions: Vec<Action>,
+    /// What steps that are done again have used already.
+    pub(super) before: Before,
+}
+
+impl Replayed {
+    /// Reads a run and gives it every recorded event again. What that leads to was written with the event.
+    pub(super) async fn of(
+        engine: &Engine,
+        flow: Arc<Flow>,
+        run: &Run,
+        steps: &[Step],
+    ) -> Result<Self, Refused> {
+        let Some(conversation) = run.conversation.clone() else {
+            return Err(
+                StoreError::new(scrollback_store::ErrorKind::Damaged, "the run has no conversation").into()
+            );
+        };
+        let (store, id): (_, Arc<str>) = (Arc::clone(&engine.store), run.id.as_str().into());
+        let mut ledger = Ledger::open(store, engine.tenant.clone(), Arc::clone(&id), conversation).await?;
+        let told = engine.store.events(&engine.tenant, &run.id, 0).await?;
+        let next = told.last().map_or(0, |event| event.sequence + 1);
+        let rows: HashMap<&str, &Step> = steps.iter().map(|step| (step.key.as_str(), step)).collect();
+        for step in steps.iter().filter(|step| matches!(step.status.as_str(), "running" | "paused")) {
+            if let Some(at) = step.started_at {
+                ledger.began(&step.key, at);
+            }
+        }
+        for span in engine.store.spans(&engine.tenant, &run.id).await? {
+            if span.ended_at.is_none() {
+                ledger.began(span.key.as_deref().unwrap_or_default(), span.started_at);
+            }
+        }
+        ledger.began("", run.started_at);
+        let mut state = RunState::new(flow, &id, run.input.as_deref());
+        state.phase = Phase::Replaying;
+        for step in steps {
+            let again = u64::from(step.status == "failed");
+            if step.attempt + again > 1 {
+                state.attempts.insert(step.key.clone(), step.attempt + again);
+            }
+        }
+        let mut events = VecDeque::from([Event::Started]);
+        let (mut actions, mut end) = (Vec::new(), None);
+        while let Some(event) = events.pop_front() {
+            let (next, led_to) = advance(state, event);
+            state = next;
+            end = None;
+            for action in led_to {
+                match action {
+                    Action::Call(call) => {
+                        match rows.get(call.key.as_str()).and_then(|row| replied(row, &ledger)) {
+                            Some(event) => events.push_back(event),
+                            None => actions.push(Action::Call(call)),
+                        }
+                    }
+                    Action::Write(Write::Step(row)) if row.status == "paused" => {
+                        events.extend(rows.get(row.key.as_str()).and_then(|row| answered(row, &ledger)));
+                    }
+                    Action::Write(_) => {}
+                    Action::End(how) => end = Some(how),
+                }
+            }
+        }
+        state.phase = Phase::Running;
+        let mut before = Before::new();
+        for action in &actions {
+            let Action::Call(call) = action else { continue };
+            let used: Option<Usage> = rows.get(call.key.as_str()).and_then(|row| read(row.usage.as_deref()));
+            if let Some(used) = used {
+                let amount = Amount { tokens: used.total(), micros: used.cost.unwrap_or(MicroDollars(0)) };
+                state.quota.settle(call.account, Amount::default(), amount);
+                before.insert(call.key.clone(), used);
+            }
+        }
+        if actions.is_empty() {
+            actions.extend(end.map(Action::End));
+        }
+        remember(&mut state, &ledger);
+        let shared = Arc::new(Shared::new(engine.clone(), state, ledger, next));
+        Ok(Replayed { shared, actions, before })
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(text: Option<&str>) -> Option<T> {
+    serde_json::from_str(text?).ok()
+}
+
+/// What an agent replied, if its step is done.
+fn replied(row: &Step, ledger: &Ledger) -> Option<Event> {
+    let (entry, text, value) = output(row, ledger)?;
+    let usage = read(row.usage.as_deref()).unwrap_or_default();
+    Some(Event::Replied { key: row.key.clone(), entry, text, value, usage })
+}
+
+/// What a person answered, if the question was.
+fn answered(row: &Step, ledger: &Ledger) -> Option<Event> {
+    let (_, text, value) = output(row, ledger)?;
+    Some(Event::Answered { key: row.key.clone(), text, value })
+}
+
+fn output(row: &Step, ledger: &Ledger) -> Option<(EntryId, Arc<str>, Value)> {
+    if row.status != "done" {
+        return None;
+    }
+    let (id, entry) = ledger.entries_of(row.evaluation?).pop()?;
+    Some((id, spoken(&entry).into(), read(row.output.as_deref()).unwrap_or_default()))
+}
+
+/// Cuts and summaries of the loops, which are decisions of the record.
+fn remember(state: &mut RunState, ledger: &Ledger) {
+    let record = ledger.record();
+    for (at, slot) in (0u64..).zip(record.slots()) {
+        let Slot::Decision(decision, _) = slot else { continue };
+        match &**decision {
+            Decision::Cut { before, scope: Some(scope), .. } => {
+                let Some(scope) = state.scopes.get_mut(scope.as_str()) else { continue };
+                let first =
+                    scope.turns().iter().position(|turn| ledger.position(turn.entry) == Some(*before));
+                let marked = || marked_before(record.slots(), at, scope.turns(), ledger);
+                let cut = first.unwrap_or_else(marked);
+                scope.cut = scope.cut.max(cut);
+            }
+            Decision::Summary { covers, text, place, by, scope: Some(key), .. } => {
+                let listed = is_listed(&state.flow, key);
+                let Some(scope) = state.scopes.get_mut(key.as_str()) else { continue };
+                if listed {
+                    let places = covers.iter().flat_map(|(first, last)| *first..=*last);
+                    let entries = places.filter_map(|position| ledger.entry_at(position)).collect();
+                    let (text, by) = (text.clone(), by.clone());
+                    scope.listed = Some(Arc::new(Listed { entries, text, place: *place, by }));
+                    continue;
+                }
+                let covered =
+                    |position: u64| covers.iter().any(|(first, last)| (*first..=*last).contains(&position));
+                let known =
+                    scope.turns().iter().take(marked_before(record.slots(), at, scope.turns(), ledger));
+                let last = known
+                    .enumerate()
+                    .filter(|(_, turn)| ledger.position(turn.entry).is_some_and(covered))
+                    .last()
+                    .map(|(number, _)| number + 1);
+                if let Some(last) = last {
+                    scope.summary = Some(Arc::new(Condensed::new(last, text.clone())));
+                    scope.failed_at = None;
+                }
+            }
+            Decision::SummaryFailed { range, .. } => {
+                let of = |position: Option<u64>| position == Some(range.0);
+                let found = state
+                    .scopes
+                    .values_mut()
+                    .find(|scope| scope.turns().iter().any(|turn| of(ledger.position(turn.entry))));
+                if let Some(scope) = found {
+                    scope.failed_at = Some(marked_before(record.slots(), at, scope.turns(), ledger));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a loop's history is managed by a list of managers.
+fn is_listed(flow: &Flow, scope: &str) -> bool {
+    let conversation = flow.step(super::ledger::name_of(scope)).and_then(|step| match &step.kind {
+        Kind::Loop(inner) => inner.conversation.as_ref(),
+        _ => None,
+    });
+    conversation.is_some_and(|conversation| matches!(conversation.history, HistoryManagement::Managers(_)))
+}
+
+/// How many of a scope's turns were marked before a position.
+fn marked_before(slots: &[Slot], at: u64, turns: &[Arc<crate::turns::Turn>], ledger: &Ledger) -> usize {
+    let places: std::collections::HashSet<u64> =
+        turns.iter().filter_map(|turn| ledger.position(turn.entry)).collect();
+    let before = slots.iter().take(at as usize).filter(|slot| match slot {
+        Slot::Decision(decision, _) => {
+            matches!(&**decision, Decision::Turn { entry, .. } if places.contains(entry))
+        }
+        _ => false,
+    });
+    before.count().min(turns.len())
+}

@@ -1,0 +1,140 @@
+//! How a run stands, as programs read it.
+
+use std::sync::Arc;
+
+use scrollback_agent::lease::is_dead;
+use scrollback_core::Time;
+use scrollback_core::redact::Redactor;
+use scrollback_store::{Run, Step};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::ledger::name_of;
+use crate::error::RunError;
+use crate::usage::Usage;
+use crate::{Flow, Kind};
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Somebody works on it.
+    Running,
+    /// It waits for people.
+    Paused,
+    /// It was stopped, or its process died; it can go on.
+    Interrupted,
+    /// It has an output.
+    Done,
+    /// It failed; the failed step can be tried again.
+    Failed,
+}
+
+impl Status {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Running => "running",
+            Status::Paused => "paused",
+            Status::Interrupted => "interrupted",
+            Status::Done => "done",
+            Status::Failed => "failed",
+        }
+    }
+
+    /// How a stored run stands now: one whose holder is gone was interrupted.
+    pub fn of(run: &Run, now: Time) -> Self {
+        match run.status.as_str() {
+            "paused" => Status::Paused,
+            "done" => Status::Done,
+            "failed" => Status::Failed,
+            "running" => match &run.lease {
+                Some(lease) if lease.until > now && !is_dead(&lease.holder) => Status::Running,
+                _ => Status::Interrupted,
+            },
+            _ => Status::Interrupted,
+        }
+    }
+}
+
+/// A question that waits, as programs read it. The message is redacted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PauseReport {
+    /// The step's key.
+    pub step: String,
+    /// Its name.
+    pub name: String,
+    /// What the person is shown.
+    pub message: String,
+    /// What the answer must fit.
+    pub input_schema: Value,
+}
+
+/// How a run stands, as programs read it. The output is the user's own data and comes as it is; messages are redacted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Its id.
+    pub run: String,
+    /// The flow's name.
+    pub flow: String,
+    /// How it stands.
+    pub status: Status,
+    /// The last step's output.
+    pub output: Value,
+    /// Why it failed.
+    pub error: Option<RunError>,
+    /// The questions that wait.
+    pub pauses: Vec<PauseReport>,
+    /// What it used.
+    pub usage: Usage,
+    /// What was doubtful about the flow.
+    pub warnings: Vec<Value>,
+}
+
+impl Report {
+    /// The report of a stored run.
+    pub fn of(run: &Run, steps: &[Step], flow: Option<&Arc<Flow>>, redactor: &Redactor, now: Time) -> Self {
+        let status = Status::of(run, now);
+        let read = |text: &Option<String>| {
+            text.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
+        };
+        let settings = read(&run.settings);
+        Report {
+            run: run.id.clone(),
+            flow: run.name.clone(),
+            status,
+            output: if status == Status::Done { read(&run.output) } else { Value::Null },
+            error: run.error.as_deref().and_then(|text| serde_json::from_str(text).ok()),
+            pauses: if status == Status::Paused { pauses_of(steps, flow, redactor) } else { Vec::new() },
+            usage: usage_of(steps),
+            warnings: settings.get("warnings").and_then(Value::as_array).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+/// What all steps of a run used.
+pub(crate) fn usage_of(steps: &[Step]) -> Usage {
+    let usages = steps.iter().filter_map(|step| serde_json::from_str(step.usage.as_deref()?).ok());
+    usages.fold(Usage::default(), Usage::and)
+}
+
+/// The questions that wait, from the rows of a run's steps.
+pub fn pauses_of(steps: &[Step], flow: Option<&Arc<Flow>>, redactor: &Redactor) -> Vec<PauseReport> {
+    let open = steps.iter().filter(|step| step.status == "paused");
+    open.map(|step| {
+        let name = name_of(&step.key);
+        let asked = flow.and_then(|flow| flow.step(name)).and_then(|step| match &step.kind {
+            Kind::Hitl(hitl) => hitl.input_schema.clone(),
+            _ => None,
+        });
+        let message: Value =
+            step.input.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        PauseReport {
+            step: step.key.clone(),
+            name: name.into(),
+            message: redactor.text(message.as_str().unwrap_or_default()).text.into_owned(),
+            input_schema: asked.unwrap_or_else(|| json!({ "type": "string", "minLength": 1 })),
+        }
+    })
+    .collect()
+}

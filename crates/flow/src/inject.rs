@@ -1,0 +1,276 @@
+//! What one call is sent: system, history, input and the step's own exchanges, as a record made for it. Pure.
+//!
+//! The record of a run holds everything everybody said. A call sees a sheet of it: a small record that shares the entries,
+//! in the order and with the roles the call shall see them. Managers, rules and renderers work on it as on any record.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use scrollback_core::tokens::{Tokenizer, entry_tokens};
+use scrollback_core::wire::Wire;
+use scrollback_core::{AppendError, Entry, Record, Role, SUMMARY_HEADING, Time};
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::history::Kept;
+use crate::passed::EntryId;
+use crate::state::turns_value;
+use crate::template::TooLarge;
+use crate::turns::role_of;
+use crate::{Mode, Name, Names, Template};
+
+/// What stands around the history where agents are sent text.
+const OPEN: &str = "<conversation_history>";
+const CLOSE: &str = "</conversation_history>";
+/// How the closing mark is sent when somebody said it.
+const ESCAPED: &str = "<\\/conversation_history>";
+
+/// What a message of a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The instructions.
+    System,
+    /// A turn.
+    History,
+    /// What stands for older turns.
+    Summary,
+    /// What the step was given.
+    Input,
+    /// The step's own exchanges.
+    Step,
+}
+
+/// One message of a sheet.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// What it is.
+    pub source: Source,
+    /// The entry it is, if it is one.
+    pub entry: Option<EntryId>,
+    /// Its tokens.
+    pub tokens: usize,
+    /// Whether it says something else than its entry.
+    pub changed: Option<&'static str>,
+}
+
+/// What a sheet is made of.
+pub struct Parts<'a> {
+    /// The instructions, as the entry they are.
+    pub system: Option<(EntryId, Arc<Entry>)>,
+    /// What stands in front of the input.
+    pub kept: &'a Kept,
+    /// The input: the entry it is, and its text.
+    pub input: (EntryId, &'a str),
+    /// The evaluation that is asked; its entries keep their places.
+    pub evaluation: Uuid,
+    /// What the step has said and been told so far.
+    pub own: Vec<(EntryId, Arc<Entry>)>,
+    /// Tool exchanges that stand before a turn, by the turn's entry.
+    pub exchanges: BTreeMap<EntryId, Vec<Arc<Entry>>>,
+    /// How history reaches the agent.
+    pub mode: Mode,
+    /// The block of text it becomes, where it is sent as text; none: the usual one.
+    pub template: Option<&'a Template>,
+    /// What is put before the first turn there, and which turn that is.
+    pub seed: Option<(EntryId, &'a str)>,
+    /// The format of the request.
+    pub wire: Wire,
+    /// Who counts.
+    pub tokenizer: Tokenizer,
+}
+
+/// A record made for one call.
+pub struct Sheet {
+    /// What managers and renderers see.
+    pub record: Record,
+    /// What each of its places is.
+    pub places: Vec<Placed>,
+    /// Turns that a request may not begin with, by entry.
+    pub start_rule: Vec<EntryId>,
+}
+
+impl Sheet {
+    /// Whether at least one turn stands in front of the input.
+    pub fn is_injected(&self) -> bool {
+        self.places.iter().any(|place| {
+            matches!(place.source, Source::History | Source::Summary) || place.changed == Some("injected")
+        })
+    }
+}
+
+/// Why a sheet cannot be made.
+#[derive(Debug)]
+pub enum NoSheet {
+    /// The block of history is too large.
+    TooLarge(TooLarge),
+    /// The parts do not follow each other.
+    Append(AppendError),
+}
+
+impl std::fmt::Display for NoSheet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NoSheet::TooLarge(error) => error.fmt(f),
+            NoSheet::Append(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<AppendError> for NoSheet {
+    fn from(error: AppendError) -> Self {
+        NoSheet::Append(error)
+    }
+}
+
+/// Puts a sheet together.
+pub fn sheet(parts: Parts<'_>) -> Result<Sheet, NoSheet> {
+    let mut draft = Draft {
+        record: Record::new(),
+        places: Vec::with_capacity(parts.kept.len() + parts.own.len() + 2),
+        tokenizer: parts.tokenizer,
+    };
+    let mut start_rule = Vec::new();
+    if let Some((id, entry)) = &parts.system {
+        draft.add(Source::System, *id, parts.shown(*id, entry), None)?;
+    }
+    let (input, text) = parts.input;
+    match parts.mode {
+        Mode::Chat => {
+            parts.history(&mut draft, &mut start_rule)?;
+            let said = Entry::text(Role::User, text);
+            draft.add(Source::Input, input, parts.stamped(input, said), None)?;
+        }
+        Mode::Prompt => {
+            let (block, escaped) = parts.block().map_err(NoSheet::TooLarge)?;
+            let injected = !block.is_empty();
+            let text = if injected { format!("{block}\n\n{text}") } else { text.into() };
+            let changed = if escaped { Some("escaped") } else { injected.then_some("injected") };
+            let said = parts.stamped(input, Entry::text(Role::User, &text));
+            draft.add(Source::Input, input, said, changed)?;
+        }
+    }
+    for (id, entry) in &parts.own {
+        draft.add(Source::Step, *id, Arc::clone(entry), None)?;
+    }
+    Ok(Sheet { record: draft.record, places: draft.places, start_rule })
+}
+
+/// A sheet while it is put together.
+struct Draft {
+    record: Record,
+    places: Vec<Placed>,
+    tokenizer: Tokenizer,
+}
+
+impl Draft {
+    fn add(
+        &mut self,
+        source: Source,
+        id: EntryId,
+        entry: Arc<Entry>,
+        changed: Option<&'static str>,
+    ) -> Result<(), NoSheet> {
+        let tokens = entry_tokens(self.tokenizer, &entry);
+        self.put(Placed { source, entry: Some(id), tokens, changed }, entry)
+    }
+
+    fn put(&mut self, place: Placed, entry: Arc<Entry>) -> Result<(), NoSheet> {
+        self.record.share_counted(entry, self.tokenizer, place.tokens)?;
+        self.places.push(place);
+        Ok(())
+    }
+}
+
+impl Parts<'_> {
+    /// An entry of this evaluation keeps its place in it; any other stands alone.
+    fn stamped(&self, id: EntryId, entry: Entry) -> Arc<Entry> {
+        Arc::new(if id.evaluation == self.evaluation {
+            entry.stamped(id.evaluation, id.sequence, Time(0))
+        } else {
+            entry.stamped(id.apart(), 0, Time(0))
+        })
+    }
+
+    fn shown(&self, id: EntryId, entry: &Arc<Entry>) -> Arc<Entry> {
+        if id.evaluation == self.evaluation {
+            return Arc::clone(entry);
+        }
+        self.stamped(id, Entry::clone(entry))
+    }
+
+    /// One message per turn, with its own role.
+    fn history(&self, draft: &mut Draft, start_rule: &mut Vec<EntryId>) -> Result<(), NoSheet> {
+        let mut begun = !self.wire.starts_with_user();
+        if let Some(summary) = &self.kept.summary {
+            let (text, place) = if begun {
+                (Arc::clone(summary.spoken().message()), summary.spoken().tokens(draft.tokenizer))
+            } else {
+                // The list begins with a user, who names what follows.
+                let heading = Entry::text(Role::User, SUMMARY_HEADING);
+                let apart = Uuid::from_u128(1);
+                let heading = Arc::new(heading.stamped(apart, 0, Time(0)));
+                let tokens = entry_tokens(draft.tokenizer, &heading);
+                draft.put(Placed { source: Source::Summary, entry: None, tokens, changed: None }, heading)?;
+                let text = Arc::new(Entry::text(Role::Assistant, &summary.text).stamped(apart, 1, Time(0)));
+                let tokens = entry_tokens(draft.tokenizer, &text);
+                (text, tokens)
+            };
+            begun = true;
+            draft.put(Placed { source: Source::Summary, entry: None, tokens: place, changed: None }, text)?;
+        }
+        for turn in &self.kept.turns {
+            begun |= turn.role == crate::TurnRole::User;
+            if !begun {
+                start_rule.push(turn.entry);
+                continue;
+            }
+            for entry in self.exchanges.get(&turn.entry).into_iter().flatten() {
+                let tokens = entry_tokens(draft.tokenizer, entry);
+                let place =
+                    Placed { source: Source::History, entry: Some(turn.entry), tokens, changed: None };
+                draft.put(place, Arc::clone(entry))?;
+            }
+            let tokens = turn.spoken().tokens(draft.tokenizer);
+            let place = Placed { source: Source::History, entry: Some(turn.entry), tokens, changed: None };
+            draft.put(place, Arc::clone(turn.spoken().message()))?;
+        }
+        Ok(())
+    }
+
+    /// The history as text, and whether a closing mark in it had to be written otherwise.
+    fn block(&self) -> Result<(String, bool), TooLarge> {
+        if self.kept.is_empty() {
+            return Ok((String::new(), false));
+        }
+        let summary = self
+            .kept
+            .summary
+            .iter()
+            .map(|summary| (Role::Assistant, format!("{SUMMARY_HEADING}\n{}", summary.text)));
+        let turns = self.kept.turns.iter().map(|turn| {
+            let prefix = self.seed.filter(|(seed, _)| *seed == turn.entry).map_or("", |(_, prefix)| prefix);
+            (role_of(turn.role), format!("{prefix}{}", turn.text))
+        });
+        let turns: Vec<(Role, String)> = summary.chain(turns).collect();
+        let Some(template) = self.template else {
+            let escaped = turns.iter().any(|(_, text)| text.contains(CLOSE));
+            let lines =
+                turns.iter().map(|(role, text)| format!("{role}: {}\n", text.replace(CLOSE, ESCAPED)));
+            return Ok((format!("{OPEN}\n{}{CLOSE}", lines.collect::<String>()), escaped));
+        };
+        let history = turns_value(turns.iter().map(|(role, text)| (role.as_str(), text.as_str())));
+        let text = template.render(&Turns(history), &mut |_| {})?;
+        Ok((text.trim_end_matches('\n').into(), false))
+    }
+}
+
+/// The one name a history template knows.
+struct Turns(Value);
+
+impl Names for Turns {
+    fn value(&self, name: &Name) -> Option<std::borrow::Cow<'_, Value>> {
+        (*name == Name::History).then_some(std::borrow::Cow::Borrowed(&self.0))
+    }
+}

@@ -1,0 +1,93 @@
+//! One run: its steps, its conversations, what it used.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use scrollback_store::Run;
+use serde_json::{Value, json};
+
+use super::{Lens, in_order, read, talks, updated};
+use crate::Flow;
+use crate::driver::{Refused, Report, name_of, resumes};
+use crate::usage::Usage;
+
+impl Lens<'_> {
+    /// A run, as a document. `flow` is the flow it runs, where that can be read.
+    pub async fn show(&self, run: &Run, flow: Option<&Arc<Flow>>) -> Result<Value, Refused> {
+        let steps = self.store.steps(self.tenant, &run.id).await?;
+        let events = self.store.events(self.tenant, &run.id, 0).await?;
+        let record = self.record(run).await?;
+        let report = Report::of(run, &steps, flow, self.redactor, self.now);
+        let mut document = json!(report);
+        let injected: HashSet<&str> = events
+            .iter()
+            .filter(|event| event.kind == "agent.prompt")
+            .filter(|event| read(event.data.as_deref())["conversation_injected"] == json!(true))
+            .filter_map(|event| event.key.as_deref())
+            .collect();
+        let updated = updated(run, &steps);
+        let by_evaluation: BTreeMap<_, _> =
+            steps.iter().filter_map(|step| Some((step.evaluation?, step.key.clone()))).collect();
+        let shown: Vec<Value> = in_order(steps, &events)
+            .into_iter()
+            .map(|step| {
+                let usage: Usage = step
+                    .usage
+                    .as_deref()
+                    .and_then(|text| serde_json::from_str(text).ok())
+                    .unwrap_or_default();
+                json!({
+                    "key": step.key,
+                    "name": name_of(&step.key),
+                    "kind": step.kind,
+                    "status": step.status,
+                    "attempt": step.attempt,
+                    "input": self.shown_value(read(step.input.as_deref())),
+                    "output": self.shown_value(read(step.output.as_deref())),
+                    "error": self.shown_value(read(step.error.as_deref())),
+                    "conversation_injected": injected.contains(step.key.as_str()),
+                    "usage": usage,
+                    "started_at": step.started_at.map(|time| time.to_string()),
+                    "ended_at": step.ended_at.map(|time| time.to_string()),
+                })
+            })
+            .collect();
+        let conversations: Vec<Value> = talks(&record)
+            .into_iter()
+            .map(|(scope, talk)| {
+                let turns: Vec<Value> = talk
+                    .turns
+                    .iter()
+                    .map(|turn| {
+                        json!({
+                            "role": turn.role,
+                            "content": self.shown(&turn.text),
+                            "step": by_evaluation.get(&turn.evaluation),
+                            "entry": turn.entry,
+                        })
+                    })
+                    .collect();
+                let summaries: Vec<Value> = talk
+                    .summaries
+                    .iter()
+                    .map(|(at, covers, text)| json!({ "entry": at, "covers": covers, "content": self.shown(text) }))
+                    .collect();
+                json!({ "loop": name_of(&scope), "scope": scope, "turns": turns, "summaries": summaries })
+            })
+            .collect();
+        if let Some(members) = document.as_object_mut() {
+            members.insert(
+                "input".into(),
+                run.input.as_deref().map_or(Value::Null, |text| json!(self.shown(text))),
+            );
+            let output = members.remove("output").unwrap_or_default();
+            members.insert("output".into(), self.shown_value(output));
+            members.insert("created_at".into(), json!(run.started_at.to_string()));
+            members.insert("updated_at".into(), json!(updated.to_string()));
+            members.insert("resumes".into(), json!(resumes(run)));
+            members.insert("steps".into(), shown.into());
+            members.insert("conversations".into(), conversations.into());
+        }
+        Ok(document)
+    }
+}

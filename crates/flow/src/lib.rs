@@ -1,0 +1,59 @@
+//! Flows: YAML pipelines whose loops hold conversations.
+//!
+//! A flow is read once, completely, before anything runs:
+//!
+//! - [`Flow::read`] turns the text of a flow into a [`Flow`], or into [`Problems`]: everything that is wrong with it, each
+//!   with its place, a code and the word that was probably meant.
+//! - A [`Flow`] is plain data: agents, and [`Step`]s of seven [`Kind`]s. Whatever was left out has its value, whatever is
+//!   named exists, and which steps of a conversational loop become turns is decided ([`TurnSources`]).
+//! - An [`Expression`] decides; it has a value whatever the data, within a bounded number of operations.
+//! - A [`Template`] renders texts; what it inserts is never read again.
+//! - Both look their [`Name`]s up in [`Names`], which whoever runs a flow provides.
+//! - [`Settings`] are what configuration and flags say; each knows where it comes from.
+//!
+//! Nothing in these modules waits, calls anybody or reads a clock; prompt files are the one thing read from disk.
+//!
+//! A run of a flow has a pure middle and a thin shell:
+//!
+//! - [`advance()`](advance::advance) takes where a run stands ([`RunState`](state::RunState)) and what happened, and gives
+//!   where it stands then and what is to be done.
+//! - [`turns`], [`history`] and [`inject`] decide what an agent is sent: which entries are turns, which of them fit, and
+//!   how they stand in front of its input. [`quota`] is the arithmetic of limits.
+//! - [`driver`] does what is to be done: it asks models, and writes each finished step in one commit of a store.
+//! - [`lens`] shows what happened, from what is stored.
+
+pub mod advance;
+pub mod driver;
+pub mod error;
+pub mod expression;
+pub mod history;
+pub mod inject;
+pub mod lens;
+pub mod model;
+pub mod passed;
+pub mod problem;
+pub mod quota;
+mod read;
+pub mod reference;
+pub mod settings;
+pub mod state;
+pub mod template;
+pub mod turns;
+pub mod usage;
+
+pub use expression::{Evaluated, Expression, ExpressionError};
+pub use model::{
+    Agent, AgentStep, Bounds, Branch, Conditional, Conversation, Exit, Flow, HistoryManagement, Hitl, Kind,
+    Limits, Loop, Map, MicroDollars, Mode, OnBranchFailure, OnMaxLoops, Parallel, Seed, SeedFrom, Step,
+    Strategy, ToolArtifacts, TurnRole, TurnSources,
+};
+pub use problem::{Code, Problem, Problems};
+pub use read::{NotCallable, Prompts, Read, Source, callable_model};
+pub use reference::{Key, Name, Names, Reference};
+pub use settings::Settings;
+
+/// The JSON Schema (2020-12) of the format, for editors. It agrees with [`Flow::read`] about the shape of a flow; what
+/// only makes sense as a whole (names, expressions, templates, prices) is for the reader.
+pub const SCHEMA: &str = include_str!("../flow.schema.json");
+
+pub use template::{Template, TemplateError, TooLarge};

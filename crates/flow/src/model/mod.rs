@@ -1,0 +1,73 @@
+//! A flow as it is run: everything in it was checked, and nothing is left open.
+
+mod agent;
+mod conversation;
+mod step;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use agent::{Agent, Mode};
+pub use conversation::{
+    Bounds, Conversation, HistoryManagement, Seed, SeedFrom, Strategy, ToolArtifacts, TurnRole, TurnSources,
+};
+pub use step::{
+    AgentStep, Branch, Conditional, Exit, Hitl, Kind, Loop, Map, OnBranchFailure, OnMaxLoops, Parallel, Step,
+};
+
+/// A pipeline. Only [`Flow::read`] makes one, so every name in it means something.
+pub struct Flow {
+    /// What it is called; the name of its file if it does not say.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Every agent it may use, its own and the configured ones, by name.
+    pub agents: BTreeMap<String, Arc<Agent>>,
+    /// What it does, in order; never empty.
+    pub steps: Vec<Step>,
+    /// What a run of it may use: a flag's wish before the flow's own before the configuration's.
+    pub limits: Limits,
+    /// The texts of the prompt files it names, by the path as written: a run keeps them, and resumes without the files.
+    pub prompt_files: BTreeMap<String, String>,
+}
+
+impl Flow {
+    /// Every step, a container before what it holds, in the order of the file.
+    pub fn all_steps(&self) -> Vec<&Step> {
+        let mut found = Vec::new();
+        step::collect(&self.steps, &mut found);
+        found
+    }
+
+    /// The step of a name.
+    pub fn step(&self, name: &str) -> Option<&Step> {
+        self.all_steps().into_iter().find(|step| step.name == name)
+    }
+}
+
+/// Most that may be used, by a run or by a step and all inside it. None: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Tokens, in and out together.
+    pub max_tokens: Option<u64>,
+    /// Money.
+    pub max_cost: Option<MicroDollars>,
+}
+
+/// Money in millionths of a dollar: whole, so that sums are exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MicroDollars(pub u64);
+
+impl MicroDollars {
+    /// The nearest amount to a number of dollars; none below zero, and none beyond what can be counted.
+    pub fn from_dollars(dollars: f64) -> Option<Self> {
+        let micros = (dollars * 1e6).round();
+        // 2^53: every whole number up to here is exact.
+        (micros >= 0.0 && micros <= 9_007_199_254_740_992.0).then_some(MicroDollars(micros as u64))
+    }
+
+    /// The same in dollars.
+    pub fn dollars(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}

@@ -1,0 +1,177 @@
+//! Steps: what a flow does.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Agent, Conversation, Limits};
+use crate::{Expression, Template};
+
+/// One step. Its name is unique in the whole flow.
+pub struct Step {
+    /// What it is called.
+    pub name: String,
+    /// Whether it runs; always if none.
+    pub when: Option<Expression>,
+    /// What it receives.
+    pub input: Template,
+    /// What it and all inside it may use.
+    pub limits: Limits,
+    /// What it does.
+    pub kind: Kind,
+}
+
+/// What a step does.
+pub enum Kind {
+    /// Asks an agent.
+    Agent(AgentStep),
+    /// Renders a text.
+    Template(Template),
+    /// Repeats a body.
+    Loop(Box<Loop>),
+    /// Waits for a person.
+    Hitl(Hitl),
+    /// Runs branches side by side.
+    Parallel(Parallel),
+    /// Runs the branch that a value selects.
+    Conditional(Conditional),
+    /// Runs a body once per item of a list.
+    Map(Map),
+}
+
+impl Kind {
+    /// The word for it in a flow: agent and template steps are both `step`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Kind::Agent(_) | Kind::Template(_) => "step",
+            Kind::Loop(_) => "loop",
+            Kind::Hitl(_) => "hitl",
+            Kind::Parallel(_) => "parallel",
+            Kind::Conditional(_) => "conditional",
+            Kind::Map(_) => "map",
+        }
+    }
+
+    /// The lists of steps inside it, in the order of the file.
+    pub fn bodies(&self) -> Vec<&[Step]> {
+        match self {
+            Kind::Agent(_) | Kind::Template(_) | Kind::Hitl(_) => Vec::new(),
+            Kind::Loop(inner) => vec![&inner.body],
+            Kind::Map(map) => vec![&map.body],
+            Kind::Parallel(parallel) => parallel.branches.iter().map(|branch| &*branch.steps).collect(),
+            Kind::Conditional(choice) => {
+                let branches = choice.branches.iter().map(|branch| &*branch.steps);
+                branches.chain(choice.default_branch.as_deref()).collect()
+            }
+        }
+    }
+}
+
+/// `kind: step` with an agent.
+pub struct AgentStep {
+    /// Who is asked.
+    pub agent: Arc<Agent>,
+    /// Whether it is sent the history of the conversational loop around it; false outside one.
+    pub use_history: bool,
+    /// The field of a structured output that is its turn's text: `answer.question`.
+    pub turn_field: Option<String>,
+}
+
+/// `kind: hitl`.
+pub struct Hitl {
+    /// What the person is shown.
+    pub message: Template,
+    /// What the answer must fit; none: any text that is not blank.
+    pub input_schema: Option<Value>,
+    /// Whether the message becomes an assistant turn before the answer.
+    pub question_turn: bool,
+}
+
+/// `kind: parallel`.
+pub struct Parallel {
+    /// The branches, in order; never empty.
+    pub branches: Vec<Branch>,
+    /// What a branch that fails does to the others.
+    pub on_branch_failure: OnBranchFailure,
+    /// Most branches that run at once.
+    pub max_concurrency: usize,
+}
+
+/// Named steps of a `parallel` or `conditional`.
+pub struct Branch {
+    /// Its name; in a `conditional` any text.
+    pub name: String,
+    /// What it does.
+    pub steps: Vec<Step>,
+}
+
+/// What a branch that fails does to its `parallel`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnBranchFailure {
+    /// The step fails, with the first failure in branch order.
+    #[default]
+    Fail,
+    /// The branch's output is null.
+    Ignore,
+}
+
+/// `kind: conditional`.
+pub struct Conditional {
+    /// Its value, as text ([`crate::expression::as_text`]), selects the branch.
+    pub condition: Expression,
+    /// What can be selected.
+    pub branches: Vec<Branch>,
+    /// What runs if nothing is selected; if there is none, the previous value passes through.
+    pub default_branch: Option<Vec<Step>>,
+}
+
+/// `kind: map`.
+pub struct Map {
+    /// The list.
+    pub over: Expression,
+    /// What is done with each item, as `item` and `index`.
+    pub body: Vec<Step>,
+    /// Most items that are worked on at once.
+    pub max_concurrency: usize,
+}
+
+/// `kind: loop`.
+pub struct Loop {
+    /// What is repeated; never empty.
+    pub body: Vec<Step>,
+    /// Most iterations.
+    pub max_loops: u32,
+    /// When it is over before that; if there is none, it runs exactly `max_loops` times.
+    pub exit: Option<Exit>,
+    /// What makes it a conversation.
+    pub conversation: Option<Conversation>,
+}
+
+/// When a loop is over.
+pub struct Exit {
+    /// Asked after each complete iteration.
+    pub expression: Expression,
+    /// What happens if it was never true.
+    pub on_max_loops: OnMaxLoops,
+}
+
+/// What a loop does that reaches its most iterations with its exit never true.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMaxLoops {
+    /// It fails with `loop_limit`.
+    #[default]
+    Fail,
+    /// It is done, with reason `max_loops`.
+    Continue,
+}
+
+// The depth is that of the file, which its reader limits.
+/// Adds steps and all inside them.
+pub(super) fn collect<'s>(steps: &'s [Step], found: &mut Vec<&'s Step>) {
+    for step in steps {
+        found.push(step);
+        for body in step.kind.bodies() {
+            collect(body, found);
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Agents: the flow's own, and those every flow may use, merged field by field.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use scrollback_agent::config::BadConfig;
+use scrollback_agent::document::{Fields, Key, Node, Place, Problem, Value, code};
+use scrollback_agent::provider::{Catalog, Environment};
+use scrollback_agent::tool::load::{self, Declared};
+use scrollback_core::model::{ModelName, Provider};
+use serde_json::{Value as Json, json};
+
+use super::context::{Reading, Spot, spot};
+use super::{Prompts, Source, name_problem};
+use crate::model::{Agent, Mode};
+use crate::problem::Code;
+use crate::settings::{Located, Origin, Set, Settings};
+
+/// The sources of a flow's tools: a person is asked by a step.
+const FLOW_SOURCES: &[&str] = &["command", "http", "mcp"];
+/// The model where nobody names one.
+const OFFLINE: &str = "offline:echo";
+/// Longest call, in seconds: a day.
+const LONGEST: f64 = 86_400.0;
+
+/// Reads all agents of a flow and its configuration.
+pub(super) fn agents(node: Option<&Node>, reading: &mut Reading<'_>) {
+    let own = match node {
+        Some(node) if node.as_map().is_none() => {
+            let spot = Spot { path: "agents".into(), at: node.at };
+            let message = format!("must be a map from names to agents, not {}", node.kind());
+            reading.error(Code::WrongType, &spot, message);
+            &[]
+        }
+        Some(node) => node.as_map().unwrap_or_default(),
+        None => &[],
+    };
+    for (key, node) in own {
+        if let Some(problem) = name_problem(&key.name) {
+            let spot = Spot { path: format!("agents.{}", key.name), at: key.at };
+            reading.error(Code::UnknownValue, &spot, problem);
+        }
+        let agent = agent(&key.name, Some(node), reading);
+        reading.agents.insert(key.name.clone(), Arc::new(agent));
+    }
+    for name in reading.source.settings.agents.keys() {
+        if !reading.agents.contains_key(name) {
+            let agent = agent(name, None, reading);
+            reading.agents.insert(name.clone(), Arc::new(agent));
+        }
+    }
+}
+
+/// Judges the agents of a configuration as if a flow without any of its own used them.
+pub(crate) fn configured_agents(settings: &Settings, catalog: &Catalog) -> Result<(), BadConfig> {
+    let environment: Environment = Arc::new(|_| Some(String::new()));
+    let (folder, prompts) = (Path::new(""), Prompts::Disk);
+    let source = Source { stem: "", folder, prompts, settings, catalog, environment: &environment };
+    let mut reading = Reading::new("", &source);
+    agents(None, &mut reading);
+    let bad_name = settings.agents.keys().find_map(|name| Some((name, name_problem(name)?)));
+    let problem = bad_name.map(|(name, problem)| (format!("agents.{name}"), problem));
+    let problem =
+        problem.or_else(|| reading.problems.into_iter().next().map(|found| (found.path, found.message)));
+    let Some((path, message)) = problem else { return Ok(()) };
+    let mut parts = path.splitn(3, '.').skip(1);
+    let (name, field) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let field = field.split(['.', '[']).next().unwrap_or_default();
+    let fields = settings.agents.get(name);
+    let set = fields.and_then(|fields| fields.get(field).or_else(|| fields.values().next()));
+    let file = match set.map(|set| &set.from) {
+        Some(Origin::File(file)) => file.clone(),
+        _ => PathBuf::new(),
+    };
+    Err(BadConfig::in_file(&file, &format!("{path}: {message}")))
+}
+
+/// The agent of steps that find no other.
+pub(super) fn usual(reading: &mut Reading<'_>) -> Arc<Agent> {
+    let (model, folder, from) = default_model(reading);
+    reading.decided("default_model", model.as_str(), from);
+    let mode = mode(None, &model, reading).0;
+    Arc::new(Agent {
+        name: "default".into(),
+        model,
+        folder,
+        system_prompt: None,
+        mode,
+        stream: true,
+        max_output_tokens: 1024,
+        temperature: None,
+        top_p: None,
+        max_retries: 2,
+        timeout: Duration::from_secs(120),
+        output_schema: None,
+        tools: Declared::default(),
+    })
+}
+
+/// The layers of one agent: what the flow says, then what the configuration says.
+struct Layers<'r> {
+    own: Option<&'r Node>,
+    configured: Option<&'r std::collections::BTreeMap<String, Set<Located<Json>>>>,
+    folder: &'r Path,
+}
+
+impl Layers<'_> {
+    /// Who says what a field is, and the folder of paths in it.
+    fn origin(&self, field: &str) -> (Origin, PathBuf) {
+        if self.own.is_some_and(|node| node.get(field).is_some()) {
+            return (Origin::Flow, self.folder.into());
+        }
+        match self.configured.and_then(|fields| fields.get(field)) {
+            Some(set) => (set.from.clone(), set.value.folder.clone()),
+            None => (Origin::BuiltIn, self.folder.into()),
+        }
+    }
+
+    /// One map of all fields, the stronger layer's where both have one.
+    fn merged(&self) -> Node {
+        let at = self.own.map_or_else(Place::default, |node| node.at);
+        if let Some(own) = self.own.filter(|node| node.as_map().is_none()) {
+            return own.clone();
+        }
+        let mut members = self.own.and_then(Node::as_map).unwrap_or_default().to_vec();
+        for (field, set) in self.configured.into_iter().flatten() {
+            if !members.iter().any(|(key, _)| key.name == *field) {
+                let key = Key { name: field.clone(), at: Place::default() };
+                members.push((key, Node::from(&set.value.said)));
+            }
+        }
+        Node { value: Value::Map(members), at }
+    }
+}
+
+fn agent(name: &str, own: Option<&Node>, reading: &mut Reading<'_>) -> Agent {
+    let layers =
+        Layers { own, configured: reading.source.settings.agents.get(name), folder: reading.source.folder };
+    let node = layers.merged();
+    let path = format!("agents.{name}");
+    reading.map(&node, &path, |fields, reading| {
+        let (model, folder, from) = model(fields, &node, &layers, reading);
+        reading.decided(format!("{path}.model"), model.as_str(), from);
+        let (_, prompt_folder) = layers.origin("system_prompt");
+        let own_prompt = layers.own.is_some_and(|node| node.get("system_prompt").is_some());
+        let system_prompt = system_prompt(fields, &node, &prompt_folder, own_prompt, reading);
+        let wanted = fields.word("mode", &["auto", "chat", "prompt"]);
+        let said = wanted.as_deref().filter(|word| *word != "auto");
+        let (mode, configured) = mode(said, &model, reading);
+        let from = match (said, configured) {
+            (None, Some(origin)) => origin,
+            _ => layers.origin("mode").0,
+        };
+        reading.decided(format!("{path}.mode"), json!(mode), from);
+        let mut decided = |field: &str, value: Json| {
+            reading.decided(format!("{path}.{field}"), value, layers.origin(field).0);
+        };
+        let stream = fields.flag("stream").unwrap_or(true);
+        decided("stream", stream.into());
+        let max_output_tokens = fields.count("max_output_tokens", 1).unwrap_or(1024);
+        decided("max_output_tokens", max_output_tokens.into());
+        let mut number = |field| fields.number_where(field, "a number", |_| true);
+        let (temperature, top_p) = (number("temperature"), number("top_p"));
+        for (field, value) in [("temperature", temperature), ("top_p", top_p)] {
+            value.into_iter().for_each(|value| decided(field, value.into()));
+        }
+        let max_retries = fields.count_in("max_retries", 0..=10).unwrap_or(2) as u32;
+        decided("max_retries", max_retries.into());
+        let wanted = "a number of seconds above 0 and up to 86400";
+        let timeout = fields.number_where("timeout", wanted, |seconds| seconds > 0.0 && seconds <= LONGEST);
+        let timeout = timeout.unwrap_or(120.0);
+        decided("timeout", timeout.into());
+        let output_schema = schema(fields, "output_schema");
+        let tools = tools(fields, layers.origin("tools").1, reading);
+        Agent {
+            name: name.into(),
+            model,
+            folder,
+            system_prompt,
+            mode,
+            stream,
+            max_output_tokens,
+            temperature,
+            top_p,
+            max_retries,
+            timeout: Duration::from_secs_f64(timeout),
+            output_schema,
+            tools,
+        }
+    })
+}
+
+fn model(
+    fields: &mut Fields<'_, '_>,
+    node: &Node,
+    layers: &Layers<'_>,
+    reading: &mut Reading<'_>,
+) -> (String, PathBuf, Origin) {
+    let Some(model) = fields.text("model") else { return default_model(reading) };
+    let place = spot(fields, node, "model");
+    if let Err(NotCallable { message, suggestion }) = callable_model(&model) {
+        let problem = Problem::new(code::UNKNOWN_VALUE, place.path, place.at, message);
+        reading.problems.push(Problem { suggestion, ..problem });
+    }
+    let (from, folder) = layers.origin("model");
+    (model, folder, from)
+}
+
+fn default_model(reading: &Reading<'_>) -> (String, PathBuf, Origin) {
+    match &reading.source.settings.default_model {
+        Some(set) => (set.value.said.clone(), set.value.folder.clone(), set.from.clone()),
+        None => (OFFLINE.into(), reading.source.folder.into(), Origin::BuiltIn),
+    }
+}
+
+/// A name of a model that nobody answers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotCallable {
+    /// What is wrong, and what to write.
+    pub message: String,
+    /// The name that was probably meant.
+    pub suggestion: Option<String>,
+}
+
+/// The model of a name, if it is one that can be asked.
+///
+/// ```
+/// use scrollback_flow::callable_model;
+/// assert!(callable_model("openai:gpt-4o?api=responses").is_ok());
+/// assert_eq!(callable_model("opnai:gpt-4o").unwrap_err().suggestion.as_deref(), Some("openai:gpt-4o"));
+/// assert!(callable_model("gemini:gemini-2.5-pro").is_err());
+/// ```
+pub fn callable_model(written: &str) -> Result<ModelName, NotCallable> {
+    let (name, api) = written.split_once("?api=").map_or((written, None), |(name, api)| (name, Some(api)));
+    let model = ModelName::parse(name).map_err(|error| NotCallable {
+        message: error.to_string(),
+        suggestion: error.suggestion().map(String::from),
+    })?;
+    let refused = |message: String| {
+        Err(NotCallable { message: format!("model {written:?}: {message}"), suggestion: None })
+    };
+    match (model.provider(), api) {
+        (Provider::OpenAi, None | Some("chat" | "responses")) => Ok(model),
+        (Provider::OpenAi, Some(other)) => refused(format!("api must be chat or responses, not {other:?}")),
+        (_, Some(_)) => refused("only openai models have a choice of interface".into()),
+        (Provider::Gemini | Provider::Bedrock, _) => {
+            let provider = model.provider();
+            refused(format!("models of {provider} are named for counting and converting, and not called"))
+        }
+        (Provider::Offline, _) if model.model() != "echo" && !model.model().starts_with("script=") => {
+            refused("there are offline:echo and offline:script=FILE".into())
+        }
+        _ => Ok(model),
+    }
+}
+
+/// How history reaches a model, and who says so if not the agent.
+fn mode(said: Option<&str>, model: &str, reading: &Reading<'_>) -> (Mode, Option<Origin>) {
+    match said {
+        Some("prompt") => (Mode::Prompt, None),
+        Some(_) => (Mode::Chat, None),
+        None => match reading.source.settings.modes.get(model) {
+            Some(set) => (set.value, Some(set.from.clone())),
+            None => (Mode::Chat, None),
+        },
+    }
+}
+
+fn system_prompt(
+    fields: &mut Fields<'_, '_>,
+    agent: &Node,
+    folder: &Path,
+    of_flow: bool,
+    reading: &mut Reading<'_>,
+) -> Option<String> {
+    let node = fields.node("system_prompt")?;
+    let text = match &node.value {
+        Value::Text(text) => text.clone(),
+        Value::Map(_) => {
+            let path = fields.path("system_prompt");
+            let file = reading.map(node, &path, |inner, _| inner.required_text("file"))?;
+            let place = Spot { path: format!("{path}.file"), at: node.get("file").unwrap_or(agent).at };
+            prompt_file(&file, folder, of_flow, &place, reading)?
+        }
+        _ => {
+            let message = format!("must be a text, or a map with `file`, not {}", node.kind());
+            fields.problem_of(code::WRONG_TYPE, "system_prompt", message);
+            return None;
+        }
+    };
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+/// The text of a prompt file, which may not lie outside the folder.
+fn prompt_file(
+    file: &str,
+    folder: &Path,
+    of_flow: bool,
+    place: &Spot,
+    reading: &mut Reading<'_>,
+) -> Option<String> {
+    // A configured agent's file is another file than the flow's of that name.
+    let kept_as = if of_flow { file.to_string() } else { folder.join(file).display().to_string() };
+    let read = match reading.source.prompts {
+        Prompts::Kept(texts) => texts.get(&kept_as).cloned().ok_or_else(|| "it was not kept".to_string()),
+        Prompts::Disk => read_inside(folder, file),
+    };
+    match read {
+        Ok(text) => {
+            reading.prompt_files.insert(kept_as, text.clone());
+            Some(text)
+        }
+        Err(problem) => {
+            reading.error(Code::UnknownValue, place, format!("the file {file:?} cannot be read: {problem}"));
+            None
+        }
+    }
+}
+
+/// Largest prompt file, in bytes: as large as a flow.
+const LARGEST_PROMPT: u64 = 1 << 20;
+
+fn read_inside(folder: &Path, file: &str) -> Result<String, String> {
+    let inside =
+        Path::new(file).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let outside = || "it lies outside the flow's folder; copy it there".to_string();
+    if !inside || file.is_empty() {
+        return Err(outside());
+    }
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let told = |error: std::io::Error| {
+        error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
+    };
+    let root = folder.canonicalize().map_err(told)?;
+    let path = folder.join(file).canonicalize().map_err(told)?;
+    // A link may lead out.
+    if !path.starts_with(&root) {
+        return Err(outside());
+    }
+    if path.metadata().map_err(told)?.len() > LARGEST_PROMPT {
+        return Err("it is larger than 1 MiB".into());
+    }
+    std::fs::read_to_string(&path).map_err(told)
+}
+
+/// A JSON Schema, as a map.
+pub(super) fn schema(fields: &mut Fields<'_, '_>, name: &'static str) -> Option<Json> {
+    let node = fields.node(name)?;
+    if node.as_map().is_none() {
+        fields.problem_of(
+            code::WRONG_TYPE,
+            name,
+            format!("must be a JSON Schema, as a map, not {}", node.kind()),
+        );
+        return None;
+    }
+    let schema = node.to_json();
+    if let Err(error) = jsonschema::validator_for(&schema) {
+        fields.problem_of(code::BAD_SCHEMA, name, format!("is no JSON Schema: {error}"));
+        return None;
+    }
+    Some(schema)
+}
+
+fn tools(fields: &mut Fields<'_, '_>, folder: PathBuf, reading: &mut Reading<'_>) -> Declared {
+    let Some(node) = fields.node("tools") else { return Declared::default() };
+    if node.as_list().is_none() {
+        fields.problem_of(code::WRONG_TYPE, "tools", format!("must be a list of tools, not {}", node.kind()));
+        return Declared::default();
+    }
+    let place = load::Place {
+        folder: if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder },
+        environment: Arc::clone(reading.source.environment),
+        sources: FLOW_SOURCES,
+    };
+    load::tools(node, &fields.path("tools"), &place, &mut reading.problems)
+}

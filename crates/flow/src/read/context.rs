@@ -1,0 +1,162 @@
+//! What reading a flow collects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use scrollback_agent::document::{Fields, Node, Place, Problem, Value, code};
+use scrollback_core::nearest::nearest_key;
+use serde_json::Value as Json;
+
+use super::Source;
+use crate::model::Agent;
+use crate::problem::Code;
+use crate::reference::Name;
+use crate::settings::{Origin, Setting};
+
+/// Everything that is known while a flow is read.
+pub(super) struct Reading<'a> {
+    pub(super) source: &'a Source<'a>,
+    pub(super) text: &'a str,
+    pub(super) problems: Vec<Problem>,
+    pub(super) warnings: Vec<Problem>,
+    /// The agents, which are read before the steps.
+    pub(super) agents: BTreeMap<String, Arc<Agent>>,
+    pub(super) prompt_files: BTreeMap<String, String>,
+    /// Every setting that was decided.
+    pub(super) settings: Vec<Setting>,
+    /// The names of steps and where they stand.
+    pub(super) steps: BTreeMap<String, Spot>,
+    /// The agent of steps that find no other, once one did.
+    pub(super) usual: Option<Arc<Agent>>,
+    /// Steps that expressions and templates name: checked when all steps are known.
+    mentioned: Vec<(String, Spot)>,
+}
+
+/// A place in a flow, for people and for programs.
+#[derive(Clone, Debug)]
+pub(super) struct Spot {
+    pub(super) path: String,
+    pub(super) at: Place,
+}
+
+/// What can be named at a place.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Scope {
+    pub(super) in_loop: bool,
+    pub(super) in_conversation: bool,
+    pub(super) in_map: bool,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(text: &'a str, source: &'a Source<'a>) -> Self {
+        Reading {
+            source,
+            text,
+            problems: Vec::new(),
+            warnings: Vec::new(),
+            agents: BTreeMap::new(),
+            prompt_files: BTreeMap::new(),
+            settings: Vec::new(),
+            steps: BTreeMap::new(),
+            usual: None,
+            mentioned: Vec::new(),
+        }
+    }
+
+    /// Reads a map: every key of it is asked for, has a value, and stands nowhere else.
+    pub(super) fn map<'n, T>(
+        &mut self,
+        node: &'n Node,
+        path: &str,
+        read: impl FnOnce(&mut Fields<'n, '_>, &mut Self) -> T,
+    ) -> T {
+        let mut problems = Vec::new();
+        let mut fields = Fields::of(node, path, &mut problems);
+        let value = read(&mut fields, self);
+        fields.end();
+        for (key, _) in node.as_map().unwrap_or_default().iter().filter(|(_, node)| node.value == Value::Null)
+        {
+            let path = if path.is_empty() { key.name.clone() } else { format!("{path}.{}", key.name) };
+            if !problems.iter().any(|problem| problem.path == path) {
+                let message = "has no value; write one, or remove the key";
+                problems.push(Problem::new(code::WRONG_TYPE, path, key.at, message));
+            }
+        }
+        self.problems.append(&mut problems);
+        value
+    }
+
+    pub(super) fn error(&mut self, code: Code, spot: &Spot, message: impl Into<String>) {
+        self.problems.push(Problem::new(code.as_str(), spot.path.clone(), spot.at, message));
+    }
+
+    /// The same, with the nearest of the words that would have been understood.
+    pub(super) fn unknown<'w>(
+        &mut self,
+        code: Code,
+        spot: &Spot,
+        message: impl Into<String>,
+        word: &str,
+        known: impl IntoIterator<Item = &'w str>,
+    ) {
+        let problem = Problem::new(code.as_str(), spot.path.clone(), spot.at, message);
+        self.problems.push(problem.suggesting(nearest_key(word, known)));
+    }
+
+    pub(super) fn warn(&mut self, code: Code, spot: &Spot, message: impl Into<String>) {
+        self.warnings.push(Problem::new(code.as_str(), spot.path.clone(), spot.at, message));
+    }
+
+    /// Notes what a setting is, and who said so.
+    pub(super) fn decided(&mut self, path: impl Into<String>, value: impl Into<Json>, from: Origin) {
+        self.settings.push(Setting { setting: path.into(), value: value.into(), from });
+    }
+
+    /// Notes that a name is used; one that means nothing here is a mistake.
+    pub(super) fn mention(&mut self, name: &Name, scope: Scope, spot: &Spot) {
+        if let Some(step) = name.step() {
+            self.mentioned.push((step.to_string(), spot.clone()));
+        }
+        let missing = match name {
+            Name::LoopInput | Name::LoopIteration if !scope.in_loop => "a loop",
+            Name::History if !scope.in_conversation => "a loop with `conversation: true`",
+            Name::Item | Name::Index if !scope.in_map => "a `map`",
+            _ => return,
+        };
+        self.error(Code::UnknownName, spot, format!("`{name}` means something inside {missing} only"));
+    }
+
+    /// Notes a step's name; a second step of that name is a mistake.
+    pub(super) fn step_named(&mut self, name: &str, spot: &Spot) {
+        if let Some(first) = self.steps.get(name) {
+            let message =
+                format!("{name:?} is the name of the step at line {} too; choose another", first.at.line);
+            self.error(Code::DuplicateName, spot, message);
+        } else {
+            self.steps.insert(name.into(), spot.clone());
+        }
+    }
+
+    /// Compares the steps that were named with those there are.
+    pub(super) fn check_mentions(&mut self) {
+        let steps: Vec<String> = self.steps.keys().cloned().collect();
+        for (step, spot) in std::mem::take(&mut self.mentioned) {
+            if !self.steps.contains_key(&step) {
+                let message = format!("there is no step {step:?}");
+                self.unknown(Code::UnknownStep, &spot, message, &step, steps.iter().map(String::as_str));
+            }
+        }
+    }
+}
+
+/// Where a name of a map stands: its value, or the map if it is not there.
+pub(super) fn spot(fields: &Fields<'_, '_>, node: &Node, name: &str) -> Spot {
+    let at = node.get(name).map_or(node.at, |node| node.at);
+    Spot { path: fields.path(name), at }
+}
+
+/// Where the key of a map stands.
+pub(super) fn key_spot(fields: &Fields<'_, '_>, node: &Node, name: &str) -> Spot {
+    let key = node.as_map().unwrap_or_default().iter().find(|(key, _)| key.name == name);
+    Spot { path: fields.path(name), at: key.map_or(node.at, |(key, _)| key.at) }
+}

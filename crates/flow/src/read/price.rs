@@ -1,0 +1,50 @@
+//! A limit in dollars needs a price for every model under it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::agent::callable_model;
+use super::context::{Reading, Spot};
+use crate::model::{Agent, HistoryManagement, Kind, Step};
+use crate::problem::Code;
+use scrollback_core::model::Provider;
+
+/// Notes the models inside these steps whose prices are not known.
+pub(super) fn check(steps: &[&Step], limit: &Spot, reading: &mut Reading<'_>) {
+    let mut agents = Vec::new();
+    steps.iter().for_each(|step| asked(step, &mut agents));
+    let mut unpriced = BTreeSet::new();
+    for agent in agents {
+        let Ok(model) = callable_model(&agent.model) else { continue };
+        let prices = reading.source.catalog.prices(&model);
+        let known = prices.input.is_some() && prices.output.is_some();
+        if model.provider() != Provider::Offline && !known {
+            unpriced.insert(agent.model.clone());
+        }
+    }
+    for model in unpriced {
+        let message = format!(
+            "the price of {model} is not known, so its cost cannot be limited; write input_per_mtok and \
+             output_per_mtok under [models.{model:?}] in scrollback.toml"
+        );
+        reading.error(Code::NoPrice, limit, message);
+    }
+}
+
+// The depth is that of the file, which its reader limits.
+/// Every agent that a step and all inside it may ask.
+fn asked<'s>(step: &'s Step, found: &mut Vec<&'s Arc<Agent>>) {
+    match &step.kind {
+        Kind::Agent(step) => found.push(&step.agent),
+        Kind::Loop(inner) => {
+            if let Some(HistoryManagement::Bounds(bounds)) = inner.conversation.as_ref().map(|it| &it.history)
+            {
+                found.extend(&bounds.summarizer);
+            }
+        }
+        _ => {}
+    }
+    for body in step.kind.bodies() {
+        body.iter().for_each(|step| asked(step, found));
+    }
+}

@@ -1,0 +1,147 @@
+//! Expressions and templates in a flow, and where in the file their characters stand.
+
+use scrollback_agent::document::{Fields, Node, Place, Problem, Value, code};
+
+use super::context::{Reading, Scope, Spot};
+use crate::expression::{ExpressionErrorKind, Mention};
+use crate::problem::Code;
+use crate::reference::Name;
+use crate::template::TemplateErrorKind;
+use crate::{Expression, Template};
+
+/// An expression. `true` and `3` need no quotes.
+pub(super) fn expression(
+    fields: &mut Fields<'_, '_>,
+    name: &'static str,
+    scope: Scope,
+    reading: &mut Reading<'_>,
+) -> Option<Expression> {
+    let node = fields.node(name)?;
+    let text = match &node.value {
+        Value::Text(text) | Value::Number(text) => text.clone(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => {
+            fields.problem_of(code::WRONG_TYPE, name, format!("must be an expression, not {}", node.kind()));
+            return None;
+        }
+    };
+    let path = fields.path(name);
+    match Expression::parse(&text) {
+        Ok(expression) => {
+            mentions(expression.mentions(), node, &text, &path, scope, reading);
+            Some(expression)
+        }
+        Err(error) => {
+            let code = match error.kind {
+                ExpressionErrorKind::Syntax => Code::ExpressionSyntax,
+                ExpressionErrorKind::UnknownName => Code::UnknownName,
+            };
+            let at = place_in(reading.text, node.at, &text, error.at);
+            let problem = Problem::new(code.as_str(), path, at, error.message);
+            reading.problems.push(Problem { suggestion: error.suggestion, ..problem });
+            None
+        }
+    }
+}
+
+/// An expression that must be there.
+pub(super) fn required_expression(
+    fields: &mut Fields<'_, '_>,
+    name: &'static str,
+    scope: Scope,
+    reading: &mut Reading<'_>,
+) -> Option<Expression> {
+    if fields.node(name).is_none() {
+        fields.missing(name);
+        return None;
+    }
+    expression(fields, name, scope, reading)
+}
+
+/// A template over the names of a place.
+pub(super) fn template(
+    fields: &mut Fields<'_, '_>,
+    name: &'static str,
+    scope: Scope,
+    reading: &mut Reading<'_>,
+) -> Option<Template> {
+    let (node, template) = parsed(fields, name, reading)?;
+    mentions(template.mentions(), node, template.as_str(), &fields.path(name), scope, reading);
+    members(&template, node, &fields.path(name), reading);
+    Some(template)
+}
+
+/// A template over the turns of a history and nothing else.
+pub(super) fn history_template(fields: &mut Fields<'_, '_>, reading: &mut Reading<'_>) -> Option<Template> {
+    let name = "history_template";
+    let (node, template) = parsed(fields, name, reading)?;
+    let path = fields.path(name);
+    for mention in template.mentions().iter().filter(|mention| mention.name != Name::History) {
+        let at = place_in(reading.text, node.at, template.as_str(), mention.at);
+        let message =
+            format!("`{}` means nothing here; a history template sees `history` only", mention.name);
+        reading.error(Code::UnknownName, &Spot { path: path.clone(), at }, message);
+    }
+    members(&template, node, &path, reading);
+    Some(template)
+}
+
+fn parsed<'n>(
+    fields: &mut Fields<'n, '_>,
+    name: &'static str,
+    reading: &mut Reading<'_>,
+) -> Option<(&'n Node, Template)> {
+    let text = fields.text(name)?;
+    let node = fields.node(name)?;
+    match Template::parse(&text) {
+        Ok(template) => Some((node, template)),
+        Err(error) => {
+            let code = match error.kind {
+                TemplateErrorKind::Syntax => Code::TemplateSyntax,
+                TemplateErrorKind::UnknownName => Code::UnknownName,
+            };
+            let at = place_in(reading.text, node.at, &text, error.at);
+            let problem = Problem::new(code.as_str(), fields.path(name), at, error.message);
+            reading.problems.push(Problem { suggestion: error.suggestion, ..problem });
+            None
+        }
+    }
+}
+
+fn mentions(found: &[Mention], node: &Node, text: &str, path: &str, scope: Scope, reading: &mut Reading<'_>) {
+    for mention in found {
+        let at = place_in(reading.text, node.at, text, mention.at);
+        reading.mention(&mention.name, scope, &Spot { path: path.into(), at });
+    }
+}
+
+/// Turns have a role and a content.
+fn members(template: &Template, node: &Node, path: &str, reading: &mut Reading<'_>) {
+    let known = ["role", "content"];
+    for (member, at) in template.turn_members() {
+        if !known.contains(&member.as_str()) {
+            let at = place_in(reading.text, node.at, template.as_str(), *at);
+            let message = format!("a turn has no `{member}`, only `role` and `content`");
+            let spot = Spot { path: path.into(), at };
+            reading.unknown(Code::UnknownName, &spot, message, member, known);
+        }
+    }
+}
+
+/// Where a character of a scalar stands in the file; where the scalar begins, if its spelling hides that.
+pub(super) fn place_in(source: &str, start: Place, scalar: &str, character: usize) -> Place {
+    let before: String = scalar.chars().take(character).collect();
+    let (down, last) = (before.matches('\n').count(), before.rsplit('\n').next().unwrap_or_default());
+    // The lines of a block are indented as its first one is.
+    let indent = start.column.saturating_sub(1);
+    let line = source.lines().nth((start.line + down).saturating_sub(1)).unwrap_or_default();
+    let written: String = line.chars().skip(indent).collect();
+    let quotes =
+        usize::from(down == 0 && written.starts_with(['\'', '"']) && !scalar.starts_with(['\'', '"']));
+    let shown: String = written.chars().skip(quotes).take(last.chars().count()).collect();
+    if shown == last {
+        Place { line: start.line + down, column: start.column + quotes + last.chars().count() }
+    } else {
+        start
+    }
+}

@@ -1,0 +1,142 @@
+//! Bounding what is sent: by turns, by tokens, by summaries, by any manager, and by what the provider takes.
+
+use scrollback_flow::driver::Status;
+use serde_json::{Value, json};
+
+use crate::support::{Asked, Bench};
+
+fn flow(loops: u32, history: &str) -> String {
+    format!(
+        "version: \"1\"\nagents: {{ sum: {{ model: \"offline:sum\", system_prompt: Condense. }} }}\nsteps:\n  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: {loops}\n      history_management: {history}\n      body: [{{ name: talk, input: \"next {{{{ loop.iteration }}}}\" }}]\n"
+    )
+}
+
+fn bench() -> Bench {
+    Bench::new(|asked, number| {
+        if asked.model == "offline:sum" {
+            json!({ "reply": format!("they talked up to {number}") })
+        } else {
+            json!({ "reply": format!("r{number}") })
+        }
+    })
+}
+
+#[tokio::test]
+async fn the_newest_turns_are_kept_by_number_and_by_tokens() {
+    let by_turns = bench();
+    by_turns.done(&flow(5, "{ strategy: truncate_turns, max_turns: 2 }"), "go").await;
+    assert_eq!(by_turns.said()[4], ["assistant: r3", "assistant: r4", "user: next 5"]);
+    let by_tokens = bench();
+    by_tokens.done(&flow(5, "{ strategy: truncate_tokens, max_tokens: 13 }"), "go").await;
+    assert_eq!(by_tokens.said()[4], ["assistant: r3", "assistant: r4", "user: next 5"], "six tokens each");
+    let both = bench();
+    both.done(&flow(5, "{ max_tokens: 100, max_turns: 1 }"), "go").await;
+    assert_eq!(both.said()[4], ["assistant: r4", "user: next 5"]);
+    let none = bench();
+    none.done(&flow(3, "{ max_tokens: 1 }"), "go").await;
+    assert_eq!(none.said()[2], ["user: next 3"], "no turn is cut; the history is empty");
+}
+
+#[tokio::test]
+async fn managers_of_a_list_see_system_turns_and_input() {
+    let bench = bench();
+    bench.done(&flow(5, "[{ sliding_window: { window_size: 3 } }]"), "go").await;
+    assert_eq!(bench.said()[4], ["assistant: r3", "assistant: r4", "user: next 5"]);
+    let pinned = Bench::new(|_, number| json!({ "reply": format!("r{number}") }));
+    pinned.done(&flow(5, "[{ pin: { first: 1 } }, { sliding_window: { window_size: 3 } }]"), "go").await;
+    assert_eq!(pinned.said()[4], ["user: go", "assistant: r3", "assistant: r4", "user: next 5"]);
+}
+
+#[tokio::test]
+async fn a_summary_is_written_once_stands_first_and_is_covered_by_the_next() {
+    let bench = bench();
+    let report =
+        bench.run(&flow(8, "{ strategy: summarize, max_turns: 4, summarizer_agent: sum }"), "go").await;
+    assert_eq!(report.status, Status::Done, "{report:?}");
+    let (sums, talks): (Vec<Asked>, Vec<Asked>) =
+        bench.asked().into_iter().partition(|asked| asked.model == "offline:sum");
+    assert!(sums.len() >= 2 && sums.len() < 6, "it is amortised: {}", sums.len());
+    assert_eq!(sums[0].said()[0], "system: Condense.");
+    assert!(sums[0].said()[1].starts_with("user: user: go\nassistant: r1"), "{:?}", sums[0].said());
+    assert!(
+        sums[1].said()[1].contains("Summary of the earlier conversation:\nthey talked up to"),
+        "{:?}",
+        sums[1].said()
+    );
+    for talk in &talks {
+        let said = talk.said();
+        assert!(said.len() <= 5, "bounded: {said:?}");
+        assert!(said.iter().filter(|said| said.contains("Summary of the earlier")).count() <= 1);
+    }
+    let last = talks.last().unwrap().said();
+    assert!(
+        last[0].starts_with("assistant: Summary of the earlier conversation:\nthey talked up to "),
+        "{last:?}"
+    );
+    assert_eq!(report.usage.calls as usize, bench.asked().len());
+}
+
+#[tokio::test]
+async fn the_offline_summariser_needs_nobody_and_a_failing_one_harms_nobody() {
+    let bench = bench();
+    bench.done(&flow(6, "{ strategy: summarize, max_turns: 3 }"), "go").await;
+    let last = bench.said().pop().unwrap();
+    assert!(last[0].contains("- user: go") && last.len() <= 4, "{last:?}");
+    let failing = Bench::new(|asked, number| {
+        if asked.model == "offline:sum" {
+            json!({ "error": { "kind": "auth", "message": "no" } })
+        } else {
+            json!({ "reply": format!("r{number}") })
+        }
+    });
+    let report =
+        failing.run(&flow(6, "{ strategy: summarize, max_turns: 3, summarizer_agent: sum }"), "go").await;
+    assert_eq!(report.status, Status::Done, "{report:?}");
+    let talks: Vec<Vec<String>> =
+        failing.asked().iter().filter(|asked| asked.model != "offline:sum").map(Asked::said).collect();
+    assert_eq!(talks[5].len(), 4, "the bound holds without it: {:?}", talks[5]);
+    let events = failing.engine.store.events(&failing.engine.tenant, &report.run, 0).await.unwrap();
+    assert!(events.iter().any(|event| event.kind == "history.summarize_failed"));
+}
+
+#[tokio::test]
+async fn after_an_overflow_the_newer_half_is_sent_and_the_cut_lasts() {
+    let bench = Bench::new(|asked, number| {
+        let turns = asked.body["messages"].as_array().map_or(0, Vec::len);
+        if turns > 5 {
+            json!({ "error": { "kind": "context_overflow", "message": "too long" } })
+        } else {
+            json!({ "reply": format!("r{number}") })
+        }
+    });
+    let report = bench.run(&flow(7, "{ max_turns: 100 }"), "go").await;
+    assert_eq!(report.status, Status::Done, "{report:?}");
+    let lengths: Vec<usize> = bench.said().iter().map(Vec::len).collect();
+    // Five turns and the input are too many: two turns stay, and from then on the history grows again.
+    assert_eq!(lengths, [2, 3, 4, 5, 6, 3, 4, 5]);
+    let events = bench.engine.store.events(&bench.engine.tenant, &report.run, 0).await.unwrap();
+    assert_eq!(events.iter().filter(|event| event.kind == "history.overflow").count(), 1);
+    let never = Bench::new(|_, _| json!({ "error": { "kind": "context_overflow", "message": "too long" } }));
+    assert_eq!(never.fails(&flow(3, "{ max_turns: 100 }"), "go").await, "context_overflow");
+    assert_eq!(never.asked().len(), 2, "once with the seed, once without");
+}
+
+#[tokio::test]
+async fn the_whole_history_stays_in_the_record() {
+    let bench = bench();
+    let report = bench.run(&flow(6, "{ strategy: truncate_turns, max_turns: 1 }"), "go").await;
+    let run = bench.engine.find(&report.run).await.unwrap();
+    let record =
+        bench.engine.store.record(&bench.engine.tenant, &run.conversation.unwrap(), None).await.unwrap();
+    let said: Vec<Value> = record
+        .slots()
+        .iter()
+        .filter_map(|slot| match slot {
+            scrollback_core::Slot::Message(entry) => entry.content().map(Value::from),
+            _ => None,
+        })
+        .collect();
+    for turn in ["go", "r1", "r2", "r3", "r4", "r5", "r6"] {
+        assert!(said.contains(&json!(turn)), "{turn}: {said:?}");
+    }
+}

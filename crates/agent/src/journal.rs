@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use scrollback_core::{AppendError, Entry, Record, Slot, Time};
 use scrollback_store::{
-    ConversationId, ErrorKind, Evaluation, Expected, NewConversation, NewEntry, Recipient, Sent, Store,
+    ConversationId, ErrorKind, Evaluation, Expected, NewConversation, NewEntry, Recipient, Run, Sent, Store,
     StoreError, Tenant, Tx,
 };
 
@@ -31,6 +31,7 @@ struct Kept {
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(crate) evaluation: Option<Evaluation>,
+    pub(crate) run: Option<Box<Run>>,
     pub(crate) sent: Vec<Sent>,
 }
 
@@ -129,6 +130,7 @@ impl Kept {
         let mut tx = Tx::new(&self.tenant, at);
         // The evaluation first: the store moves it forward with what is appended.
         rows.evaluation.map(|evaluation| tx.evaluation(evaluation));
+        rows.run.map(|run| tx.run(*run));
         if !entries.is_empty() {
             tx.append(&self.id, Expected::Any, entries);
         }

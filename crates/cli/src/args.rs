@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Lisp(crate::lisp::LispArgs),
     /// Run an agent: a model that thinks, uses tools and answers
     Agent(crate::agent::args::AgentArgs),
+    /// Run a sub-agent: a mission answered by programs in PTC-Lisp
+    Subagent(crate::subagent::args::SubagentArgs),
     /// The conversation with one person: show it, add to it, compact it, close it, erase it
     History(HistoryArgs),
     /// List conversations, written last first

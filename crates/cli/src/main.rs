@@ -14,6 +14,7 @@ mod lisp;
 mod load;
 mod redact;
 mod store;
+mod subagent;
 mod tokens;
 
 use std::ffi::OsString;
@@ -64,6 +65,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Check(check) => return check::run(&check, args.json),
         Command::Agent(agent) => return agent::run(&agent, args.json),
+        Command::Subagent(subagent) => return subagent::run(&subagent, args.json),
         Command::Lisp(lisp) => return lisp::run(&lisp, args.json),
         Command::Verify(verify) => return store::verify::run(&verify, args.json),
         Command::Doctor(doctor) => return store::doctor::run(&doctor, args.json),

@@ -1,0 +1,4 @@
+//! Sub-agents: what they are shown, what they do, and what is kept of it.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod rendering;

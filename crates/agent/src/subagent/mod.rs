@@ -10,6 +10,7 @@
 //! - A [`Turn`] is what one cycle came to. Turns are kept as entries of the record, and rebuilt from it.
 //! - [`compression`] is what stands for the turns in the next request: a pure function from turns to messages.
 
+pub mod ab;
 mod agent;
 mod cache;
 pub mod case;
@@ -26,6 +27,7 @@ mod show;
 mod step;
 mod system_prompt;
 mod tools;
+mod trace;
 mod turn;
 mod working;
 
@@ -40,6 +42,7 @@ pub use show::{Private, Show};
 pub use step::{EndReason, Fail, Sent, SentCall, Step};
 pub use system_prompt::{SystemPrompt, VERSION};
 pub use tools::{AgentTool, OutputForm};
+pub use trace::{Check, Line, LineKind, Views, print_chain, print_trace};
 pub use turn::{Turn, TurnError, TurnUsage};
 
 /// How many turns a mission has where nothing is said.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use scrollback_core::{INTERRUPTED, json::quote};
-use scrollback_lisp::{End, Env, Map, Program, Signature, Value};
+use scrollback_lisp::{Definition, End, Env, Map, Memory, Program, Signature, Value};
 
 use super::agent::SubAgent;
 use super::input::ToolLine;
@@ -57,7 +57,7 @@ impl AgentTool {
         Ok(AgentTool { line, source: Source::Tool(own, form) })
     }
 
-    /// An expression of the language; its parameters are its data, and bare names in it stand for them.
+    /// An expression of the language; names in it stand for its parameters, builtins or not.
     pub fn lisp(
         name: &str,
         signature: Option<Signature>,
@@ -160,13 +160,16 @@ impl Work {
             .clock(stopwatch())
             .now(self.host.clock.now().0)
             .cancel(&self.cancel);
-        // A parameter that was left away is nil, not a name that stands for nothing.
-        for (name, _) in tool.line.signature.iter().flat_map(|signature| &signature.parameters) {
-            env = env.data(name, Value::Nil);
+        // Parameters are definitions, so that one called `day` or `count` is not taken for a builtin. One that was left
+        // away is nil, not a name that stands for nothing.
+        let mut memory = Memory::default();
+        let parameters = tool.line.signature.iter().flat_map(|signature| &signature.parameters);
+        let absent = parameters.map(|(name, _)| (name.clone(), Value::Nil));
+        for (name, value) in absent.chain(by_name(&args)) {
+            env = env.data(&name, value.clone());
+            memory.insert(&name, Definition { value: Some(value), ..Definition::default() });
         }
-        for (name, value) in by_name(&args) {
-            env = env.data(&name, value);
-        }
+        env = env.memory(&memory);
         let program = program.clone();
         let ran = tokio::task::spawn_blocking(move || program.run(&mut env)).await;
         match ran.map(|outcome| outcome.result) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use scrollback_core::{AppendError, Dropped, Entry, Record, Slot, Time};
 use scrollback_store::{
-    ConversationId, ErrorKind, Evaluation, Expected, NewConversation, NewEntry, Recipient, Sent, Store,
+    ConversationId, ErrorKind, Evaluation, Expected, NewConversation, NewEntry, Recipient, Run, Sent, Store,
     StoreError, Tenant, Tx,
 };
 
@@ -79,6 +79,7 @@ struct Kept {
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(crate) evaluation: Option<Evaluation>,
+    pub(crate) run: Option<Box<Run>>,
     pub(crate) sent: Vec<Sent>,
     /// For whoever keeps it elsewhere.
     pub(crate) view: Option<Viewed>,
@@ -154,7 +155,8 @@ impl Journal {
     ) -> Result<Vec<u64>, StoreError> {
         let places: Vec<Slot> = entries.iter().map(|entry| slot(entry, at)).collect();
         if let Place::Elsewhere(keeper) = &self.kept {
-            let Rows { evaluation, sent, view } = rows;
+            // Whoever keeps it has a run of its own.
+            let Rows { evaluation, sent, view, run: _ } = rows;
             keeper.keep(Written { entries, evaluation, sent, view, at }).await?;
         } else if let Place::Store(kept) = &mut self.kept {
             let appends = !entries.is_empty();
@@ -198,6 +200,7 @@ impl Kept {
         let mut tx = Tx::new(&self.tenant, at);
         // The evaluation first: the store moves it forward with what is appended.
         rows.evaluation.map(|evaluation| tx.evaluation(evaluation));
+        rows.run.map(|run| tx.run(*run));
         if !entries.is_empty() {
             tx.append(&self.id, Expected::Any, entries);
         }

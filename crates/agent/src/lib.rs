@@ -25,6 +25,7 @@ pub mod provider;
 pub mod react;
 pub mod runner;
 pub mod session;
+pub mod subagent;
 mod summarizer;
 pub mod tool;
 pub mod trajectory;

@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Lisp(crate::lisp::LispArgs),
     /// Run an agent: a model that thinks, uses tools and answers
     Agent(crate::agent::args::AgentArgs),
+    /// Run a sub-agent: a mission answered by programs in PTC-Lisp
+    Subagent(crate::subagent::args::SubagentArgs),
     /// Run a flow: steps, loops that hold conversations, pauses for people
     Run(crate::flow::args::RunArgs),
     /// Go on with a run that waits for an answer, was interrupted, or failed

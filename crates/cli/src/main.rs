@@ -15,6 +15,7 @@ mod lisp;
 mod load;
 mod redact;
 mod store;
+mod subagent;
 mod tokens;
 
 use std::ffi::OsString;
@@ -65,6 +66,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Check(check) => return check::run(&check, args.json),
         Command::Agent(agent) => return agent::run(&agent, args.json),
+        Command::Subagent(subagent) => return subagent::run(&subagent, args.json),
         Command::Lisp(lisp) => return lisp::run(&lisp, args.json),
         Command::Validate(validate) => return flow::validate::run(&validate, args.json),
         Command::Init(init) => return flow::init::run(&init, args.json),

@@ -218,9 +218,9 @@ pub struct Meta {
     /// Kind of trajectory step, where it is not plain from the entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Turn number within a sub-agent.
+    /// What a sub-agent's turn came to, or what its mission was given; as JSON, because only sub-agents read it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn: Option<u64>,
+    pub turn: Option<serde_json::Value>,
     /// Anything the application wants to find again.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use crate::fit::Validation;
 use crate::limits::{CancelToken, Clock, Limits};
 use crate::memory::Memory;
 use crate::run::live::Addresses;
@@ -81,6 +82,7 @@ pub(crate) struct Granted {
     pub(crate) executor: Option<Executor>,
     pub(crate) limits: Limits,
     pub(crate) cancel: CancelToken,
+    pub(crate) validation: Validation,
 }
 
 impl Env {
@@ -172,6 +174,13 @@ impl Env {
     #[must_use]
     pub fn cancel(mut self, token: &CancelToken) -> Self {
         self.change().cancel = token.clone();
+        self
+    }
+
+    /// How arguments of tools are held against their signatures.
+    #[must_use]
+    pub fn validation(mut self, mode: Validation) -> Self {
+        self.change().validation = mode;
         self
     }
 

@@ -40,6 +40,7 @@ mod builtin;
 mod compile;
 mod env;
 mod error;
+mod fit;
 mod hint;
 mod limits;
 mod memory;
@@ -55,13 +56,14 @@ mod value;
 pub use builtin::{Arity, Builtin, Family};
 pub use env::{Env, Executor, Job, Tool, ToolCall};
 pub use error::{Error, Position, Reason};
+pub use fit::{Accepted, Mismatch, Validation};
 pub use limits::{CancelToken, Clock, Limits};
 pub use memory::{Definition, Memory};
 pub use outcome::{End, Outcome, ToolRecord, Usage};
 pub use program::Program;
 pub use run::{Answer, PendingCall, Run, Step};
 pub use saved::Saved;
-pub use signature::{BadSignature, Base, Mismatch, Signature, Type};
+pub use signature::{BadSignature, Base, Signature, Type};
 pub use value::{Date, Duration, Function, Instant, Keyword, Map, Pattern, Set, Text, Value, Vector};
 
 /// Every builtin with its family, in the order of the reference.

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::value::{Map, Value, number};
-
 /// How deep a signature may be nested.
 const MAX_NESTING: usize = 64;
 
@@ -66,15 +64,6 @@ impl fmt::Display for BadSignature {
 }
 
 impl std::error::Error for BadSignature {}
-
-/// A value that does not fit its type, and where in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
-    /// `items[0].id`; empty at the top.
-    pub path: String,
-    /// What was expected and what is there.
-    pub message: String,
-}
 
 impl Signature {
     /// Reads a signature.
@@ -235,7 +224,7 @@ impl fmt::Display for Type {
 }
 
 impl Base {
-    fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Base::String => "string",
             Base::Int => "int",
@@ -248,108 +237,6 @@ impl Base {
             Base::List(_) => "list",
         }
     }
-}
-
-impl Type {
-    /// Everything in a value that does not fit this type. Extra fields are fine; an integer is a `:float`.
-    pub fn validate(&self, value: &Value) -> Vec<Mismatch> {
-        let mut found = Vec::new();
-        self.check(value, String::new(), &mut found);
-        found
-    }
-
-    // Recursion follows the type, whose depth the parser bounds.
-    fn check(&self, value: &Value, path: String, found: &mut Vec<Mismatch>) {
-        if matches!(value, Value::Nil) && (self.optional || self.base == Base::Any) {
-            return;
-        }
-        let fits = match (&self.base, value) {
-            (Base::Any, _)
-            | (Base::String, Value::Str(_))
-            | (Base::Int, Value::Int(_) | Value::Big(_))
-            | (Base::Float, Value::Float(_) | Value::Int(_) | Value::Big(_))
-            | (Base::Bool, Value::Bool(_))
-            | (Base::Keyword, Value::Keyword(_))
-            | (Base::Map, Value::Map(_))
-            | (Base::DateTime, Value::DateTime(_) | Value::Date(_)) => true,
-            (Base::DateTime, Value::Str(text)) => crate::value::Instant::parse(text.as_str()).is_some(),
-            (Base::List(item), Value::Vector(items)) => {
-                for (at, value) in items.iter().enumerate() {
-                    item.check(value, format!("{path}[{at}]"), found);
-                }
-                true
-            }
-            (Base::Fields(fields), Value::Map(map)) => {
-                for (name, type_) in fields {
-                    let value = map.get(&Value::keyword(name)).unwrap_or(&Value::Nil);
-                    let dot = if path.is_empty() { "" } else { "." };
-                    type_.check(value, format!("{path}{dot}{name}"), found);
-                }
-                true
-            }
-            _ => false,
-        };
-        if !fits && found.len() < 1000 {
-            let message = format!("expected {}, got {}", self.base.name(), value.kind());
-            found.push(Mismatch { path, message });
-        }
-    }
-
-    /// The value made to fit where only its notation is wrong: `"42"` for an `:int`, `"true"` for a `:bool`. Each
-    /// change is noted in `warnings`; an integer becomes a float silently.
-    pub fn coerce(&self, value: Value, path: &str, warnings: &mut Vec<String>) -> Value {
-        let coerced = match (&self.base, &value) {
-            (Base::Int, Value::Str(text)) => text.as_str().parse().ok().map(Value::Int),
-            (Base::Int, Value::Float(x)) if x.fract() == 0.0 => number::whole(*x),
-            (Base::Float, Value::Str(text)) => {
-                text.as_str().parse::<f64>().ok().filter(|x| x.is_finite()).map(Value::Float)
-            }
-            (Base::Float, Value::Int(n)) => return Value::Float(*n as f64),
-            (Base::Bool, Value::Str(text)) => match text.as_str() {
-                "true" => Some(Value::Bool(true)),
-                "false" => Some(Value::Bool(false)),
-                _ => None,
-            },
-            (Base::String, Value::Keyword(keyword)) => Some(Value::str(keyword.as_str())),
-            (Base::Keyword, Value::Str(text)) => Some(Value::keyword(text.as_str())),
-            (Base::List(item), Value::Vector(items)) => {
-                let items = items.iter().enumerate();
-                return Value::vector(
-                    items.map(|(at, value)| item.coerce(value.clone(), &format!("{path}[{at}]"), warnings)),
-                );
-            }
-            (Base::Fields(fields), Value::Map(map)) => {
-                return Value::Map(coerce_fields(fields, map, path, warnings));
-            }
-            _ => return value,
-        };
-        match coerced {
-            Some(coerced) => {
-                warnings.push(format!("{path}: took {} for {}", value.kind(), self.base.name()));
-                coerced
-            }
-            None => value,
-        }
-    }
-}
-
-/// The fields of a map coerced to their types; other entries stay as they are.
-pub(crate) fn coerce_fields(
-    fields: &[(String, Type)],
-    map: &Map,
-    path: &str,
-    warnings: &mut Vec<String>,
-) -> Map {
-    let mut coerced = map.clone();
-    for (name, type_) in fields {
-        let key = Value::keyword(name);
-        if let Some((own, value)) = map.entry(&key) {
-            let dot = if path.is_empty() { "" } else { "." };
-            let value = type_.coerce(value.clone(), &format!("{path}{dot}{name}"), warnings);
-            coerced.insert_exact(own.clone(), value);
-        }
-    }
-    coerced
 }
 
 #[cfg(test)]
@@ -386,17 +273,5 @@ mod tests {
             assert_eq!(Signature::parse(text).map_err(|bad| bad.column), Err(column), "{text}");
         }
         assert!(Signature::parse(&"[".repeat(100_000)).is_err());
-    }
-
-    #[test]
-    fn values_are_checked_by_path() {
-        let type_ = Signature::parse("{items [{id :int}], total :float?}").map(|signature| signature.output);
-        let value = Value::from_json(r#"{"items": [{"id": 1}, {"id": "2"}], "more": 1}"#).unwrap_or_default();
-        let found: Vec<String> = type_
-            .iter()
-            .flat_map(|t| t.validate(&value))
-            .map(|m| format!("{}: {}", m.path, m.message))
-            .collect();
-        assert_eq!(found, ["items[1].id: expected int, got string"]);
     }
 }

@@ -186,6 +186,14 @@ impl<'n, 'p> Fields<'n, 'p> {
         })
     }
 
+    /// A number of bytes: a number, or one with `KiB`, `MiB`, `kB`, `MB` or `B` behind it.
+    pub fn bytes(&mut self, name: &'static str) -> Option<u64> {
+        self.read(name, "a size such as 65536, 512KiB or 1MiB", |node| match &node.value {
+            Value::Number(text) | Value::Text(text) => read_bytes(text),
+            _ => None,
+        })
+    }
+
     /// A list of texts; numbers and flags count as what is written.
     pub fn texts(&mut self, name: &'static str) -> Option<Vec<String>> {
         let text = |item: &Node| match &item.value {
@@ -226,6 +234,25 @@ fn shown(node: &Node) -> String {
         Value::Bool(flag) => flag.to_string(),
         _ => node.kind().into(),
     }
+}
+
+/// Reads a number of bytes above zero.
+fn read_bytes(text: &str) -> Option<u64> {
+    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => text.split_at(at),
+        None => (text, "B"),
+    };
+    let factor: u64 = match unit {
+        "B" => 1,
+        "kB" | "KB" => 1000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.trim().parse::<u64>().ok()?.checked_mul(factor).filter(|bytes| *bytes > 0)
 }
 
 /// Reads a duration: a number of seconds, or one with `ms`, `s`, `m` or `h` behind it.

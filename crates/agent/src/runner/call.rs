@@ -52,6 +52,13 @@ pub enum Shown {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         changed: bool,
     },
+    /// One message that stands for turns of a sub-agent.
+    Coalesced {
+        /// The entries it stands for.
+        coalesced: Vec<u64>,
+        /// The strategy that left them out.
+        strategy: &'static str,
+    },
     /// Something that was never said.
     Synthetic {
         /// What it is: `summary`, `interrupted`, `prompt`.
@@ -326,7 +333,7 @@ impl Evaluation<'_> {
         let sent = Sent {
             id: new_evaluation().to_string(),
             conversation,
-            run: None,
+            run: self.run.as_ref().map(|run| run.id.clone()),
             step: None,
             evaluation: Some(self.id),
             upto: self.journal.record().len() as u64,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use scrollback_core::manager::Observed;
 use scrollback_core::stream::Reply;
 use scrollback_core::{CurationContext, Decision, Entry, Record, Role, Time, View};
-use scrollback_store::{Evaluation as Row, Leased, NewEntry, Sent, new_evaluation};
+use scrollback_store::{Evaluation as Row, Leased, NewEntry, Run, Sent, new_evaluation};
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
@@ -77,7 +77,9 @@ pub(crate) struct Evaluation<'r> {
     pub(super) holder: String,
     /// What a person answered, until it is recorded.
     pub(super) answer: Option<String>,
-    pub(super) spent: Spent,
+    /// The run it is part of, and the row about it that is written with the first entry.
+    pub(crate) run: Option<Box<Run>>,
+    pub(crate) spent: Spent,
     /// Requests so far.
     pub(super) asked: u32,
     pub(super) calls: Vec<CallReport>,
@@ -109,6 +111,7 @@ impl<'r> Evaluation<'r> {
             held: None,
             holder: holder(),
             answer: None,
+            run: None,
             spent: Spent::default(),
             asked: 0,
             calls: Vec::new(),
@@ -125,7 +128,7 @@ impl<'r> Evaluation<'r> {
         self.runner.clock.now()
     }
 
-    pub(super) fn tell<E: Event>(&self, event: &E) {
+    pub(crate) fn tell<E: Event>(&self, event: &E) {
         // Whoever fails to listen does not stop the run.
         let _ = self.runner.bus.publish(self.runner.session_id(), event);
     }
@@ -142,6 +145,11 @@ impl<'r> Evaluation<'r> {
 
     /// Records the instructions and the task.
     pub(crate) async fn begin(&mut self) -> Result<(), EvaluationError> {
+        self.begin_with(Entry::text(Role::User, &self.prompt.user)).await
+    }
+
+    /// The same with a task that has more to it than its text.
+    pub(crate) async fn begin_with(&mut self, task: Entry) -> Result<(), EvaluationError> {
         self.close_pending().await?;
         self.tell(&PromptRendered {
             prompt_name: self.prompt.name.clone(),
@@ -159,7 +167,7 @@ impl<'r> Evaluation<'r> {
                 self.decide(Decision::Lead { positions: vec![position] }).await?;
             }
         }
-        self.record(Entry::text(Role::User, &self.prompt.user), None).await?;
+        self.record(task, None).await?;
         Ok(())
     }
 
@@ -265,8 +273,9 @@ impl<'r> Evaluation<'r> {
         let entry = entry.stamped(self.id, self.sequence, now);
         let first = self.first_position.is_none();
         let evaluation = first.then(|| self.row("running", Some(self.journal.record().len() as u64), now));
-        let rows =
-            Rows { evaluation: evaluation.flatten(), sent: sent.into_iter().collect(), ..Rows::default() };
+        let run = self.run.clone().filter(|_| first && self.journal.conversation().is_some());
+        let (evaluation, sent) = (evaluation.flatten(), sent.into_iter().collect());
+        let rows = Rows { evaluation, run, sent, ..Rows::default() };
         let positions = self.journal.write(vec![NewEntry::from(entry)], rows, now).await?;
         let position = positions.first().copied().unwrap_or(0);
         self.sequence += 1;
@@ -328,7 +337,7 @@ impl<'r> Evaluation<'r> {
     }
 
     /// An error if the time is up or somebody asked to stop.
-    pub(super) fn check_halt(&self) -> Result<(), EvaluationError> {
+    pub(crate) fn check_halt(&self) -> Result<(), EvaluationError> {
         if self.runner.stop.is_asked() {
             return Err(EvaluationError::interrupted());
         }
@@ -351,7 +360,7 @@ impl<'r> Evaluation<'r> {
     }
 
     /// Work that is dropped when the time is up or somebody asks to stop.
-    pub(super) async fn unless_halted<T>(&self, work: impl Future<Output = T>) -> Result<T, EvaluationError> {
+    pub(crate) async fn unless_halted<T>(&self, work: impl Future<Output = T>) -> Result<T, EvaluationError> {
         let clock = &self.runner.clock;
         let late = async {
             match self.runner.deadline {

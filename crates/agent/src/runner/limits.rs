@@ -38,6 +38,11 @@ impl Deadline {
         Deadline::at(later(now, time), now)
     }
 
+    /// A deadline that may come at once: of a mission, which may be as short as its author likes.
+    pub(crate) fn exactly(time: Time) -> Self {
+        Deadline(time)
+    }
+
     /// When it is.
     pub fn time(self) -> Time {
         self.0

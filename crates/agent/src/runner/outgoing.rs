@@ -75,12 +75,6 @@ impl Evaluation<'_> {
         entries: Vec<Entry>,
         format: Option<&ResponseFormat>,
     ) -> Result<Outgoing, EvaluationError> {
-        let info = provider.describe();
-        let around = around(&info, &Wishes { format, delivery: self.runner.delivery, ..Wishes::default() });
-        let tokenizer = self.cx.counter.tokenizer;
-        let tokens =
-            entries.iter().map(|entry| scrollback_core::tokens::entry_tokens(tokenizer, entry)).sum();
-        let count = entries.len();
         let items: Vec<Item> = entries
             .into_iter()
             .enumerate()
@@ -90,6 +84,24 @@ impl Evaluation<'_> {
                 fidelity: Fidelity::AsSaid,
             })
             .collect();
+        let view = vec![Shown::Synthetic { synthetic: "prompt" }; items.len()];
+        self.outgoing_items(provider, items, view, format)
+    }
+
+    /// A request of these entries, of which somebody knows where they come from.
+    pub(crate) fn outgoing_items(
+        &self,
+        provider: &dyn Provider,
+        items: Vec<Item>,
+        view: Vec<Shown>,
+        format: Option<&ResponseFormat>,
+    ) -> Result<Outgoing, EvaluationError> {
+        let info = provider.describe();
+        let around = around(&info, &Wishes { format, delivery: self.runner.delivery, ..Wishes::default() });
+        let tokenizer = self.cx.counter.tokenizer;
+        let tokens =
+            items.iter().map(|item| scrollback_core::tokens::entry_tokens(tokenizer, &item.entry)).sum();
+        let count = items.len();
         let options =
             RenderOptions { purpose: Purpose::Send, model: Some(&info.model), ..RenderOptions::default() };
         let rendered = info.wire.request(items, options, Some(&around));
@@ -102,7 +114,7 @@ impl Evaluation<'_> {
             curated: count,
             tokens,
             epoch: None,
-            view: vec![Shown::Synthetic { synthetic: "prompt" }; count],
+            view,
             left_out: Vec::new(),
             repairs: Vec::new(),
         })

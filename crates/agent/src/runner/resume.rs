@@ -40,7 +40,7 @@ pub enum CannotResumeKind {
 }
 
 impl CannotResume {
-    fn new(kind: CannotResumeKind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: CannotResumeKind, message: impl Into<String>) -> Self {
         CannotResume { kind, message: message.into() }
     }
 
@@ -135,33 +135,15 @@ impl<'r> Evaluation<'r> {
         prompt: &'r Prompt,
         answer: Option<&str>,
     ) -> Result<Self, CannotResume> {
-        use CannotResumeKind::{AnswerMissing, NoQuestion, NothingToResume, PromptChanged};
+        use CannotResumeKind::{AnswerMissing, NoQuestion, NothingToResume};
         let mut evaluation = Evaluation::new(runner, journal, prompt);
         let standing = Standing::of(evaluation.journal.record()).filter(|standing| standing.open);
         let Some(standing) = standing else {
             let message = "nothing to resume: nothing was asked that has no reply";
             return Err(CannotResume::new(NothingToResume, message));
         };
-        evaluation.id = standing.id;
-        evaluation.sequence = standing.next_sequence;
-        evaluation.first_position = Some(standing.first);
         evaluation.answer = answer.map(String::from);
-        if let Some((store, tenant)) = evaluation.journal.store() {
-            let row = store.evaluation(tenant, standing.id).await?;
-            if let Some(row) = row {
-                evaluation.started_at = row.started_at;
-                if row.prompt_identity.is_some_and(|identity| identity != evaluation.identity()) {
-                    let message = "the instructions or the tools are not those it was begun with; \
-                                   ask anew, or go back to them";
-                    return Err(CannotResume::new(PromptChanged, message));
-                }
-                let what = Leased::Evaluation(standing.id);
-                let (me, held) = (evaluation.holder.clone(), row.lease.map(|lease| lease.holder));
-                let clock = &runner.clock;
-                let held = Held::take(store, tenant, what, me, held.as_deref(), clock).await?;
-                evaluation.held = Some(held);
-            }
-        }
+        evaluation.take_over(standing.id, standing.first, standing.next_sequence).await?;
         let asked = standing.waiting.iter().any(|call| evaluation.is_human(&call.name));
         match (answer, asked) {
             (None, true) => {
@@ -188,6 +170,25 @@ impl<'r> Evaluation<'r> {
             evaluation.first_position = Some(at as u64);
         }
         evaluation
+    }
+
+    /// Makes this the evaluation that began at a position, if it was begun with the same prompt and nobody else works on
+    /// it.
+    pub(crate) async fn take_over(&mut self, id: Uuid, first: u64, next: u64) -> Result<(), CannotResume> {
+        (self.id, self.sequence, self.first_position) = (id, next, Some(first));
+        let Some((store, tenant)) = self.journal.store() else { return Ok(()) };
+        let Some(row) = store.evaluation(tenant, id).await? else { return Ok(()) };
+        self.started_at = row.started_at;
+        if row.prompt_identity.is_some_and(|identity| identity != self.identity()) {
+            let message = "the instructions or the tools are not those it was begun with; \
+                           ask anew, or go back to them";
+            return Err(CannotResume::new(CannotResumeKind::PromptChanged, message));
+        }
+        let (me, held) = (self.holder.clone(), row.lease.map(|lease| lease.holder));
+        let what = Leased::Evaluation(id);
+        let held = Held::take(store, tenant, what, me, held.as_deref(), &self.runner.clock).await?;
+        self.held = Some(held);
+        Ok(())
     }
 
     fn is_human(&self, name: &str) -> bool {

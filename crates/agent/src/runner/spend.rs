@@ -117,6 +117,18 @@ impl Spent {
         };
     }
 
+    /// What was used since an earlier time.
+    pub(crate) fn since(&self, before: &Spent) -> Spent {
+        Spent {
+            input: self.input.saturating_sub(before.input),
+            output: self.output.saturating_sub(before.output),
+            cache_read: self.cache_read.saturating_sub(before.cache_read),
+            cache_write: self.cache_write.saturating_sub(before.cache_write),
+            cost_usd: self.cost_usd.map(|cost| cost - before.cost_usd.unwrap_or(0.0)),
+            estimated: self.estimated,
+        }
+    }
+
     /// The same in the form of entries, for those who listen.
     pub(crate) fn usage(&self) -> Usage {
         let uncached = self.input.saturating_sub(self.cache_read).saturating_sub(self.cache_write);

@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 use super::Question;
 use super::error::{EvaluationError, Phase};
 use super::evaluation::Evaluation;
-use crate::effects::{between, later};
+use crate::effects::between;
 use crate::event::ToolInvoked;
 use crate::session::Checkpoint;
-use crate::tool::{Call, Outcome, Output, Resolved, shorten};
+use crate::tool::{Call, Outcome, Output, Resolved, attempt, shorten};
 
 /// A call that is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,23 +92,7 @@ impl Evaluation<'_> {
             let outcome = match resolved {
                 Err(problem) => Outcome::Failed(problem),
                 Ok(Resolved { tool, arguments }) => {
-                    let timeout = tool.spec().timeout;
-                    let id = call.id.clone();
-                    // A task of its own, so that a panic ends nothing but the call.
-                    let mut work = JoinSet::new();
-                    work.spawn(async move { tool.call(Call { id, arguments }).await });
-                    tokio::select! {
-                        biased;
-                        done = work.join_next() => match done {
-                            Some(Ok(outcome)) => outcome,
-                            Some(Err(error)) => Outcome::Failed(panicked(error)),
-                            None => Outcome::Failed("the tool was not started".into()),
-                        },
-                        () = clock.reached(later(began, timeout)) => {
-                            let seconds = timeout.as_secs_f64();
-                            Outcome::Failed(format!("the tool took longer than {seconds} s and was stopped"))
-                        }
-                    }
+                    attempt(tool, Call { id: call.id.clone(), arguments }, &*clock).await
                 }
             };
             let milliseconds = between(began, clock.now()).as_millis() as u64;
@@ -166,12 +150,5 @@ fn answer(call_id: &str, output: Output, max_output: usize) -> Entry {
             let text = other.into_text();
             Entry::result(call_id, &shorten(text.as_bytes(), text.len(), max_output))
         }
-    }
-}
-
-fn panicked(error: tokio::task::JoinError) -> String {
-    match error.try_into_panic() {
-        Ok(panic) => format!("the tool panicked: {}", crate::bus::panic_message(&*panic)),
-        Err(_) => "the tool was stopped".into(),
     }
 }

@@ -20,12 +20,14 @@ pub struct Command {
     folder: PathBuf,
     /// Variables it gets beside the usual three.
     env: Vec<String>,
+    /// The one argument it reads, as a text; all of them as JSON if there is none.
+    pub(super) input: Option<String>,
 }
 
 impl Command {
     /// A command that runs in a folder.
     pub fn new(spec: Spec, argv: Vec<String>, folder: impl Into<PathBuf>, env: Vec<String>) -> Self {
-        Command { spec, argv, folder: folder.into(), env }
+        Command { spec, argv, folder: folder.into(), env, input: None }
     }
 
     async fn run(&self, call: Call) -> Outcome {
@@ -40,7 +42,14 @@ impl Command {
             Err(error) => return Outcome::Failed(format!("{name:?} cannot be started: {error}")),
         };
         let group = Group(child.id());
-        let input = Value::Object(call.arguments).to_string();
+        let input = match &self.input {
+            None => Value::Object(call.arguments).to_string(),
+            Some(name) => match call.arguments.get(name) {
+                Some(Value::String(text)) => text.clone(),
+                None | Some(Value::Null) => String::new(),
+                Some(other) => other.to_string(),
+            },
+        };
         let mut stdin = child.stdin.take();
         let feed = async {
             if let Some(stdin) = &mut stdin {

@@ -1,5 +1,6 @@
 //! Tools as files declare them: one list, one set of sources, for agents, sub-agents and flows.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::mcp::{McpError, McpServer, Reach, connect};
 use super::{BadTool, Command, Effects, HttpCall, HttpTool, Human, Spec, Tool, Toolbox};
-use crate::document::{Fields, Node, Problem, code};
+use crate::document::{self, Fields, Node, Problem, code};
 use crate::provider::Environment;
 
 /// The tools that a file declares.
@@ -20,12 +21,47 @@ pub struct Declared {
     pub ready: Toolbox,
     /// Servers that have to be asked what tools they have.
     pub servers: Vec<McpServer>,
+    /// What is said beside that of the tools that are ready, by name.
+    pub about: BTreeMap<String, About>,
+    /// Those that only a sub-agent can make something of.
+    pub written: Vec<Written>,
+}
+
+/// What a file says of a tool that a sub-agent wants to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Its signature, where it has one.
+    pub signature: Option<Signature>,
+    /// Its source.
+    pub source: &'static str,
+    /// Whether its answer is a text and no JSON.
+    pub answers_text: bool,
+}
+
+/// A tool that is an expression, a prompt, or another agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// What it is.
+    pub spec: Spec,
+    /// Its signature, where it has one.
+    pub signature: Option<Signature>,
+    /// `lisp`, `llm` or `agent`.
+    pub source: &'static str,
+    /// The expression, the prompt, or the agent's file.
+    pub text: String,
+    /// Whether the file says how long it may take.
+    pub has_timeout: bool,
+    /// Where it stands: as a path, and in the text.
+    pub path: String,
+    /// The same in the text.
+    pub at: document::Place,
 }
 
 /// One of them.
 enum One {
-    Ready(Arc<dyn Tool>),
+    Ready(Arc<dyn Tool>, About),
     Server(McpServer),
+    Written(Written),
 }
 
 /// Where tools are declared.
@@ -41,6 +77,8 @@ pub struct Place {
 
 /// The sources of an agent's tools.
 pub const AGENT_SOURCES: &[&str] = &["command", "http", "mcp", "human"];
+/// The sources of a sub-agent's tools.
+pub const SUBAGENT_SOURCES: &[&str] = &["command", "http", "mcp", "lisp", "llm", "agent"];
 /// Every source there is, somewhere.
 const ALL_SOURCES: [&str; 7] = ["command", "http", "mcp", "human", "lisp", "llm", "agent"];
 
@@ -59,7 +97,14 @@ pub fn tools(node: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>
     let mut declared = Declared::default();
     for (item, named, path) in items {
         let refused = match tool(item, named, &path, place, problems) {
-            Some(One::Ready(tool)) => declared.ready.add(tool).err().map(|error| error.to_string()),
+            Some(One::Ready(tool, about)) => {
+                declared.about.insert(tool.spec().name.clone(), about);
+                declared.ready.add(tool).err().map(|error| error.to_string())
+            }
+            Some(One::Written(written)) => {
+                declared.written.push(written);
+                None
+            }
             Some(One::Server(server)) => {
                 let taken = declared.servers.iter().any(|other| other.name == server.name);
                 let refused = taken.then(|| format!("two servers have the name {:?}", server.name));
@@ -88,7 +133,16 @@ fn tool(
         fields.end();
         return declared.filter(|_| problems.len() == before).map(One::Server);
     }
-    let spec = spec(&mut fields, named);
+    let has_timeout = fields.node("timeout").is_some();
+    let (spec, signature) = spec(&mut fields, named);
+    let mut about = About { signature: signature.clone(), source, answers_text: false };
+    if matches!(source, "lisp" | "llm" | "agent") {
+        let text = fields.required_text(source);
+        fields.end();
+        let text = text.filter(|_| problems.len() == before)?;
+        let (path, at) = (path.to_string(), item.at);
+        return Some(One::Written(Written { spec, signature, source, text, has_timeout, path, at }));
+    }
     let env = if source == "command" { fields.texts("env").unwrap_or_default() } else { Vec::new() };
     let made: Option<Arc<dyn Tool>> = match source {
         "command" => {
@@ -101,7 +155,13 @@ fn tool(
                 );
             }
             check_variables(&mut fields, &env, place);
-            Some(Arc::new(Command::new(spec, argv.unwrap_or_default(), &place.folder, env)))
+            let mut command = Command::new(spec, argv.unwrap_or_default(), &place.folder, env);
+            if place.sources == SUBAGENT_SOURCES {
+                command.input = fields.text("input");
+                about.answers_text = fields.word("output", &["json", "text"]).as_deref() == Some("text");
+                check_input(&mut fields, command.input.as_deref(), signature.as_ref());
+            }
+            Some(Arc::new(command))
         }
         "http" => http(&mut fields, spec, place).map(|tool| Arc::new(tool) as Arc<dyn Tool>),
         _ => {
@@ -116,7 +176,19 @@ fn tool(
         }
     };
     fields.end();
-    made.filter(|_| problems.len() == before).map(One::Ready)
+    made.filter(|_| problems.len() == before).map(|tool| One::Ready(tool, about))
+}
+
+/// The one argument that a command reads as text must be one.
+fn check_input(fields: &mut Fields<'_, '_>, input: Option<&str>, signature: Option<&Signature>) {
+    let (Some(input), Some(signature)) = (input, signature) else { return };
+    if !signature.parameters.iter().any(|(name, _)| name == input) {
+        let names: Vec<&str> = signature.parameters.iter().map(|(name, _)| name.as_str()).collect();
+        fields.problem(
+            "input",
+            format!("{input:?} is no parameter of the signature; there are: {}", names.join(", ")),
+        );
+    }
 }
 
 /// The one source of a tool.
@@ -147,7 +219,7 @@ fn source(item: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>) -
     }
 }
 
-fn spec(fields: &mut Fields<'_, '_>, named: Option<&str>) -> Spec {
+fn spec(fields: &mut Fields<'_, '_>, named: Option<&str>) -> (Spec, Option<Signature>) {
     let name = match named {
         Some(name) => Some(name.to_string()),
         None => fields.required_text("name"),
@@ -164,6 +236,7 @@ fn spec(fields: &mut Fields<'_, '_>, named: Option<&str>) -> Spec {
             }
         }
     }
+    let mut declared = None;
     if let Some(text) = fields.text("signature") {
         if written.is_some() {
             fields.problem_of(
@@ -173,7 +246,10 @@ fn spec(fields: &mut Fields<'_, '_>, named: Option<&str>) -> Spec {
             );
         }
         match Signature::parse(&text) {
-            Ok(signature) => spec.parameters = schema_of(&signature.parameters),
+            Ok(signature) => {
+                spec.parameters = schema_of(&signature.parameters);
+                declared = Some(signature);
+            }
             Err(error) => fields.problem("signature", error.to_string()),
         }
     }
@@ -188,7 +264,7 @@ fn spec(fields: &mut Fields<'_, '_>, named: Option<&str>) -> Spec {
     if let Some(bytes) = fields.count("max_output", 1) {
         spec.max_output = bytes as usize;
     }
-    spec
+    (spec, declared)
 }
 
 fn http(fields: &mut Fields<'_, '_>, spec: Spec, place: &Place) -> Option<HttpTool> {

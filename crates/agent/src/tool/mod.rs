@@ -3,6 +3,7 @@
 //! Whatever a tool does, the model gets a result it can act on: an unknown name, arguments that are no JSON, a failure, a
 //! timeout and a panic are all results that say what was wrong. Output is data; it never changes anything but the record.
 
+mod attempt;
 mod command;
 mod function;
 mod http;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::effects::Pending;
+pub(crate) use attempt::attempt;
 pub use command::Command;
 pub use function::{Function, tool};
 pub use http::{HttpCall, HttpTool};

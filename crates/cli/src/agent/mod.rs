@@ -104,7 +104,16 @@ fn provider(args: &AgentArgs, file: &AgentFile, catalog: &Catalog) -> Result<Arc
         let problem = "`model` is missing; write `model: provider:model`, or give --model";
         return Err(Failure::new(INVALID, "invalid_agent", format!("{}: {problem}", args.file.display())));
     };
-    catalog.provider_in(named, &file.folder).map_err(|error| {
+    provider_of_file(catalog, named, &file.folder)
+}
+
+/// Whoever serves a model that a file in a folder names.
+pub(crate) fn provider_of_file(
+    catalog: &Catalog,
+    named: &str,
+    folder: &std::path::Path,
+) -> Result<Arc<dyn Provider>, Failure> {
+    catalog.provider_in(named, folder).map_err(|error| {
         let exit = match error.kind() {
             NoProviderKind::BadModel | NoProviderKind::BadScript => INVALID,
             NoProviderKind::BadConfig => USAGE,
@@ -237,7 +246,7 @@ fn stream_to(stream: Stream) -> Sink {
 }
 
 /// The first Ctrl-C asks the agent to stop at the next safe point; the next one ends the process.
-fn on_interrupt(stop: &Stop) {
+pub(crate) fn on_interrupt(stop: &Stop) {
     let stop = stop.clone();
     // Without a handler Ctrl-C ends the process, and everything recorded stays all the same.
     let _ = ctrlc::set_handler(move || {

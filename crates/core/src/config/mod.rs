@@ -122,3 +122,37 @@ pub fn parse_list(texts: &[String]) -> Result<SharedManager, ConfigError> {
         several => build::manager(&Node::List(several.iter().cloned().map(Node::Text).collect()), "", 0),
     }
 }
+
+/// A name with options as somebody wrote it, before anybody knows what it means.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The name.
+    pub name: String,
+    /// Values without a name, in order.
+    pub positional: Vec<Value>,
+    /// Options by name.
+    pub named: Vec<(String, Value)>,
+}
+
+/// Reads the text form `name(value, option=value)` for whoever has names of their own, in the grammar of managers.
+///
+/// ```
+/// use scrollback_core::manager;
+/// let call = manager::read_call("rolling_window(keep=3)")?;
+/// assert_eq!((call.name.as_str(), call.named[0].1.as_u64()), ("rolling_window", Some(3)));
+/// # Ok::<(), manager::ConfigError>(())
+/// ```
+pub fn read_call(text: &str) -> Result<Written, ConfigError> {
+    match syntax::read(text, "")? {
+        Node::Word(name) => Ok(Written { name, positional: Vec::new(), named: Vec::new() }),
+        Node::Call { name, positional, named } => Ok(Written {
+            name,
+            positional: positional.into_iter().map(Value::from).collect(),
+            named: named.into_iter().map(|(name, node)| (name, Value::from(node))).collect(),
+        }),
+        other => {
+            let message = format!("a name was expected, found {}", other.describe());
+            Err(ConfigError::new(ConfigErrorKind::BadSyntax, "", message))
+        }
+    }
+}

@@ -78,6 +78,27 @@ impl From<&Value> for Node {
     }
 }
 
+impl From<Node> for Value {
+    /// Words are texts; a name with arguments is an object of it. Nesting was limited when the text was read.
+    fn from(node: Node) -> Self {
+        match node {
+            Node::Null => Value::Null,
+            Node::Bool(value) => Value::Bool(value),
+            Node::Number(number) => Value::Number(number),
+            Node::Text(text) | Node::Word(text) => Value::String(text),
+            Node::List(items) => items.into_iter().map(Value::from).collect(),
+            Node::Object(members) => {
+                Value::Object(members.into_iter().map(|(key, node)| (key, Value::from(node))).collect())
+            }
+            Node::Call { name, positional, named } => {
+                let numbered = positional.into_iter().enumerate().map(|(at, node)| (at.to_string(), node));
+                let options = numbered.chain(named).map(|(key, node)| (key, Value::from(node)));
+                Value::Object([(name, Value::Object(options.collect()))].into_iter().collect())
+            }
+        }
+    }
+}
+
 /// Reads the text form of one manager. Text that begins with `{` or `[` is JSON.
 pub(super) fn read(text: &str, path: &str) -> Result<Node, ConfigError> {
     let mut reader = Reader { text, at: 0, path };

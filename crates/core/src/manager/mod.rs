@@ -29,7 +29,9 @@ use crate::error::CurationError;
 use crate::ranges::Ranges;
 use crate::view::View;
 
-pub use crate::config::{ConfigError, ConfigErrorKind, parse, parse_list, parse_raw, parse_value};
+pub use crate::config::{
+    ConfigError, ConfigErrorKind, Written, parse, parse_list, parse_raw, parse_value, read_call,
+};
 pub use active_tools::ActiveTools;
 pub use clear::ClearToolResults;
 pub use compose::Compose;

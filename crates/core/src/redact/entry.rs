@@ -28,6 +28,10 @@ impl Redactor {
             for value in meta.tags.values_mut() {
                 *value = self.text(value).text.into_owned();
             }
+            meta.turn = meta.turn.take().map(|turn| {
+                let hidden = self.json(Raw::trusted(&turn.to_string()));
+                serde_json::from_str(&hidden).unwrap_or_default()
+            });
         }
         shown
     }
@@ -73,7 +77,11 @@ mod tests {
         let message = message.to_string();
         let mut entry =
             crate::wire::openai_chat::provider_message_to_entry(json::check(&message).unwrap()).unwrap();
-        entry.meta = Some(Box::new(Meta { tags: [("k".into(), key.into())].into(), ..Meta::default() }));
+        entry.meta = Some(Box::new(Meta {
+            tags: [("k".into(), key.into())].into(),
+            turn: Some(serde_json::json!({ "prints": [format!("use {key}")] })),
+            ..Meta::default()
+        }));
         let redactor = Redactor::new(&Options::default()).unwrap();
         let shown = redactor.entry(&entry);
         let printed = format!("{shown:?}");

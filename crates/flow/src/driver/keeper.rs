@@ -169,7 +169,7 @@ impl StepKeeper {
         for shown in &view.shown {
             let place = match shown {
                 Shown::Entry { index, .. } => stash.places.get(*index as usize),
-                Shown::Synthetic { .. } => None,
+                Shown::Coalesced { .. } | Shown::Synthetic { .. } => None,
             };
             let Some(place) = place else { continue };
             injected |= matches!(place.source, Source::History | Source::Summary) || place.changed.is_some();

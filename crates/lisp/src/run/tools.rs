@@ -4,7 +4,7 @@ use super::Machine;
 use super::fiber::Fiber;
 use crate::error::{Fault, Reason, fault};
 use crate::outcome::ToolRecord;
-use crate::signature::{Signature, coerce_fields};
+use crate::signature::Signature;
 use crate::value::{Map, Value, json};
 
 impl Machine {
@@ -75,34 +75,21 @@ impl Machine {
     }
 
     fn check_args(&mut self, name: &str, signature: &Signature, args: &Map) -> Result<Map, Fault> {
-        let mut warnings = Vec::new();
-        let coerced = coerce_fields(&signature.parameters, args, "", &mut warnings);
-        for warning in warnings {
-            self.context.warn(format!("tool/{name}: {warning}"));
+        match signature.accept(self.env.validation, args) {
+            Ok(accepted) => {
+                for warning in accepted.warnings {
+                    self.context.warn(format!("tool/{name}: {warning}"));
+                }
+                Ok(accepted.args)
+            }
+            Err(wrong) => {
+                let wrong: Vec<String> = wrong.iter().take(10).map(ToString::to_string).collect();
+                let message =
+                    format!("Tool '{name}' failed: {}; it is tool/{name}{signature}", wrong.join("; "));
+                fault(Reason::ToolError, message)
+            }
         }
-        let mut wrong = Vec::new();
-        for (parameter, type_) in &signature.parameters {
-            let value = coerced.get(&Value::str(parameter.as_str())).unwrap_or(&Value::Nil);
-            let found = type_.validate(value);
-            wrong.extend(
-                found
-                    .into_iter()
-                    .map(|mismatch| format!("{parameter}{}: {}", dotted(&mismatch.path), mismatch.message)),
-            );
-        }
-        if wrong.is_empty() {
-            return Ok(coerced);
-        }
-        wrong.truncate(10);
-        fault(
-            Reason::ToolError,
-            format!("Tool '{name}' failed: {}; it is tool/{name}{signature}", wrong.join("; ")),
-        )
     }
-}
-
-fn dotted(path: &str) -> String {
-    if path.is_empty() || path.starts_with('[') { path.to_string() } else { format!(".{path}") }
 }
 
 /// Arguments written `:key value …`; with a signature all keys have to be parameters.

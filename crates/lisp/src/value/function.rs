@@ -128,8 +128,12 @@ impl Function {
         self.as_closure().map(|closure| closure.unit.parameters(closure.proto()))
     }
 
-    /// An expression that makes this function again, given its captures as locals.
+    /// An expression that makes this function again, given its captures as locals. None for a tool, and for a function made
+    /// of others.
     pub fn source(&self) -> Option<String> {
+        if let Some(builtin) = self.as_builtin() {
+            return Some(crate::builtin::get(builtin).name.to_string());
+        }
         let closure = self.as_closure()?;
         let proto = closure.proto();
         Some(match &proto.written {

@@ -1,0 +1,371 @@
+//! From an agent and what it is given to a mission under way: run anew, resumed, or called by another agent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use scrollback_core::Time;
+use scrollback_core::tokens::Counter;
+use scrollback_lisp::{Env, Limits, Tool, Value};
+use scrollback_store::{Leased, Run, Tx};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::agent::{BadData, Settings, SubAgent};
+use super::compression::{Chosen, Compression};
+use super::host::Host;
+use super::input::Input;
+use super::record::Recorded;
+use super::step::{EndReason, Fail, Sent, Step};
+use super::tools::AgentTool;
+use super::turn::{as_json, spent_json};
+use super::working::Working;
+use crate::effects::later;
+use crate::journal::Journal;
+use crate::lease::{Held, holder, lease};
+use crate::runner::{CannotResume, CannotResumeKind, Deadline, Prompt, Spent, Throttle};
+
+/// Longer than any program waits for its tools, which have their own limits.
+const PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Attempts at a request.
+const ATTEMPTS: u32 = 3;
+/// The first wait between them.
+const BASE: Duration = Duration::from_secs(1);
+
+/// What an agent shares with those it calls and is called by.
+#[derive(Clone)]
+pub(crate) struct Family {
+    /// Turns that all have used together.
+    turns: Arc<AtomicUsize>,
+    turn_budget: usize,
+    max_depth: usize,
+    depth: usize,
+    pub(crate) deadline: Option<Time>,
+    pub(crate) parent: Option<Uuid>,
+}
+
+impl Family {
+    /// That of an agent nobody called.
+    fn root(agent: &SubAgent, now: Time) -> Self {
+        Family {
+            turns: Arc::default(),
+            turn_budget: agent.limits.turn_budget,
+            max_depth: agent.limits.max_depth,
+            depth: 1,
+            deadline: agent.limits.mission_timeout.map(|time| later(now, time)),
+            parent: None,
+        }
+    }
+
+    /// That of an agent this one calls.
+    pub(crate) fn child(&self) -> Self {
+        Family { depth: self.depth + 1, ..self.clone() }
+    }
+
+    /// The same, called by an evaluation.
+    pub(crate) fn called_by(&self, parent: Uuid) -> Self {
+        Family { parent: Some(parent), ..self.clone() }
+    }
+
+    /// Takes one turn of those that are left to all.
+    pub(crate) fn take_turn(&self) -> Result<(), Fail> {
+        if self.turns.fetch_add(1, Ordering::SeqCst) < self.turn_budget {
+            return Ok(());
+        }
+        let message = format!(
+            "{} turns were used by this agent and those it called; raise turn_budget",
+            self.turn_budget
+        );
+        Err(Fail::new(EndReason::TurnBudgetExhausted, message))
+    }
+
+    /// Notes turns that were used before.
+    fn used(&self, turns: usize) {
+        self.turns.fetch_add(turns, Ordering::SeqCst);
+    }
+}
+
+/// A mission that is ready to be run.
+pub(crate) struct Plan {
+    pub(crate) agent: SubAgent,
+    pub(crate) input: Input,
+    pub(crate) chosen: Chosen,
+    pub(crate) strategy: Arc<dyn Compression>,
+    pub(crate) settings: Settings,
+    pub(crate) host: Arc<Host>,
+    pub(crate) family: Family,
+    pub(crate) tools: Arc<BTreeMap<String, AgentTool>>,
+    pub(crate) env: Env,
+    pub(crate) limits: Limits,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Plan {
+    fn new(
+        agent: &SubAgent,
+        more: &BTreeMap<String, Value>,
+        settings: Settings,
+        host: &Arc<Host>,
+        family: Family,
+    ) -> Result<Self, BadData> {
+        let (data, warnings) = agent.given(more)?;
+        let chosen = settings.compression.clone().unwrap_or_default();
+        let model = settings.model.as_ref().map(|model| model.describe().model);
+        let input = Input {
+            mission: agent.mission().expand(&data).trim().to_string(),
+            signature: agent.signature().cloned(),
+            tools: agent.tools().values().map(|tool| tool.line().clone()).collect(),
+            data,
+            system: settings.system_prompt.clone().unwrap_or_default().generate(),
+            max_turns: agent.max_turns.max(1),
+            retry_turns: agent.retry_turns,
+            counter: Counter::for_model(model.as_ref()),
+        };
+        let own = agent.limits.mission_timeout.map(|time| later(host.clock.now(), time));
+        let deadline = [own, family.deadline].into_iter().flatten().min();
+        let mut plan = Plan {
+            strategy: chosen.build(),
+            chosen,
+            settings,
+            host: Arc::clone(host),
+            family: Family { deadline, ..family },
+            tools: Arc::new(agent.tools().clone()),
+            env: Env::new(),
+            limits: Limits {
+                time: agent.limits.timeout,
+                deadline: PATIENCE,
+                fuel: agent.limits.fuel,
+                ..Limits::default()
+            },
+            warnings,
+            input,
+            agent: agent.clone(),
+        };
+        plan.env = plan.environment();
+        Ok(plan)
+    }
+
+    /// What programs are given.
+    fn environment(&self) -> Env {
+        let env = Env::new().validation(self.agent.validation);
+        let env = self.input.data.iter().fold(env, |env, (name, value)| env.data(name, value.clone()));
+        let tools = self.input.tools.iter();
+        tools.fold(env, |env, tool| env.tool(Tool::pending(&tool.name, tool.signature.clone())))
+    }
+
+    /// A mission that ended before it began.
+    fn refused(&self, fail: Fail) -> Step {
+        Step {
+            name: self.agent.name.clone(),
+            outcome: Err(fail),
+            turns: Vec::new(),
+            memory: scrollback_lisp::Memory::default(),
+            signature: self.input.signature.clone(),
+            usage: Spent::default(),
+            trace_id: scrollback_store::new_evaluation(),
+            parent_trace_id: self.family.parent,
+            children: Vec::new(),
+            run: None,
+            sent: Sent { input: self.input.clone(), compression: self.chosen.clone(), calls: Vec::new() },
+            warnings: self.warnings.clone(),
+        }
+    }
+
+    fn throttle(&self) -> Throttle {
+        let usual = || Throttle::new(ATTEMPTS, BASE, Duration::from_secs(8), Duration::from_secs(30));
+        self.settings.llm_retry.or_else(|| usual().ok()).unwrap_or_default()
+    }
+
+    /// The row about the run, as it begins.
+    fn row(&self, journal: &Journal, id: String, me: &str) -> Option<Run> {
+        let tenant = self.host.store.as_ref().map(|(_, tenant)| tenant.clone())?;
+        let text = self.agent.file.clone().unwrap_or_default();
+        let data: serde_json::Map<String, serde_json::Value> =
+            self.input.data.iter().map(|(name, value)| (name.clone(), as_json(value))).collect();
+        let settings = json!({
+            "mission": self.agent.mission().as_str(),
+            "max_turns": self.input.max_turns,
+            "compression": self.chosen.to_json(),
+            "model": self.settings.model.as_ref().map(|model| model.describe().model.to_string()),
+        });
+        Some(Run {
+            id,
+            tenant,
+            kind: "subagent".into(),
+            name: self.agent.name.clone(),
+            hash: blake3::hash(text.as_bytes()).to_hex().to_string(),
+            text,
+            settings: Some(settings.to_string()),
+            status: "running".into(),
+            conversation: journal.conversation().cloned(),
+            input: Some(serde_json::Value::Object(data).to_string()),
+            output: None,
+            error: None,
+            usage: None,
+            lease: Some(lease(me, &*self.host.clock)),
+            started_at: self.host.clock.now(),
+            ended_at: None,
+        })
+    }
+
+    /// The row about the run, as it ends.
+    async fn close(&self, mut row: Run, step: &Step) -> Result<(), scrollback_store::StoreError> {
+        let Some((store, tenant)) = &self.host.store else { return Ok(()) };
+        let now = self.host.clock.now();
+        row.status = if step.outcome.is_ok() { "done" } else { "failed" }.into();
+        row.output = step.outcome.as_ref().ok().map(|value| as_json(value).to_string());
+        row.error = step.outcome.as_ref().err().map(|fail| fail.to_json().to_string());
+        row.usage = Some(spent_json(&step.usage).to_string());
+        row.ended_at = Some(now);
+        let mut tx = Tx::new(tenant, now);
+        tx.run(row);
+        store.commit(tx).await.map(|_| ())
+    }
+}
+
+/// Sixteen letters and digits, of which a few tell one run from another.
+fn run_id() -> String {
+    const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    let bits = Uuid::new_v4().as_u128();
+    let letter = |place: u32| LETTERS.get((bits / 36_u128.pow(place) % 36) as usize).copied();
+    (0..16).filter_map(letter).map(char::from).collect()
+}
+
+impl SubAgent {
+    /// Runs the mission. `data` is laid over the agent's own, `settings` over the agent's own; an error if the data does
+    /// not fit the signature, before anything is asked.
+    pub async fn run(
+        &self,
+        data: &BTreeMap<String, Value>,
+        settings: &Settings,
+        host: &Arc<Host>,
+        journal: &mut Journal,
+    ) -> Result<Step, BadData> {
+        let family = Family::root(self, host.clock.now());
+        self.run_in(data, settings.or(&self.settings), host, family, journal).await
+    }
+
+    /// The same as part of a family, with these settings.
+    pub(crate) async fn run_in(
+        &self,
+        data: &BTreeMap<String, Value>,
+        settings: Settings,
+        host: &Arc<Host>,
+        family: Family,
+        journal: &mut Journal,
+    ) -> Result<Step, BadData> {
+        let plan = Plan::new(self, data, settings, host, family)?;
+        if plan.family.depth > plan.family.max_depth {
+            let message = format!("agents may call agents {} deep; raise max_depth", plan.family.max_depth);
+            return Ok(plan.refused(Fail::new(EndReason::MaxDepthExceeded, message)));
+        }
+        let Some(model) = plan.settings.model.clone() else {
+            let message = "there is no model; name one in the agent's file, or give --model";
+            return Ok(plan.refused(Fail::new(EndReason::LlmRequired, message)));
+        };
+        let runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
+        let prompt = prompt(&plan);
+        let me = holder();
+        let is_root = plan.family.parent.is_none();
+        let row = if is_root { plan.row(journal, run_id(), &me) } else { None };
+        let mut working = Working::new(&plan, &runner, journal, &prompt);
+        working.evaluation.run = row.clone().map(Box::new);
+        let begun = working.begin().await;
+        let held =
+            row.as_ref().zip(host.store.as_ref()).filter(|_| begun.is_ok()).map(|(row, (store, tenant))| {
+                Held::keep(store, tenant, Leased::Run(row.id.clone()), me.clone(), &host.clock)
+            });
+        let outcome = match begun {
+            Ok(()) => working.turns().await,
+            Err(fail) => Err(fail),
+        };
+        let mut step = working.end(outcome).await;
+        finish(&plan, row, held, &mut step).await;
+        Ok(step)
+    }
+
+    /// Goes on with the newest mission of a record, whose run is `row`. The agent must be the one it was begun with.
+    pub async fn resume(
+        &self,
+        row: Option<Run>,
+        settings: &Settings,
+        host: &Arc<Host>,
+        journal: &mut Journal,
+    ) -> Result<Step, CannotResume> {
+        let refuse = |kind, message: String| Err(CannotResume::new(kind, message));
+        let recorded = match Recorded::of(journal.record()) {
+            Ok(recorded) if recorded.end.is_none() => recorded,
+            Ok(_) => {
+                return refuse(
+                    CannotResumeKind::NothingToResume,
+                    "nothing to resume: the mission has come to its end".into(),
+                );
+            }
+            Err(error) => return refuse(CannotResumeKind::NothingToResume, error.to_string()),
+        };
+        let family = Family::root(self, host.clock.now());
+        family.used(recorded.turns.len());
+        let plan = Plan::new(self, &recorded.input.data, settings.or(&self.settings), host, family);
+        let plan = match plan {
+            Ok(plan)
+                if plan.heading() == recorded.input.heading(plan.strategy.shown())
+                    && plan.input.system == recorded.input.system =>
+            {
+                plan
+            }
+            Ok(_) => {
+                let message = "mission, signature, tools or instructions are not those it was begun with; \
+                               run it anew, or go back to them";
+                return refuse(CannotResumeKind::PromptChanged, message.into());
+            }
+            Err(error) => return refuse(CannotResumeKind::PromptChanged, error.to_string()),
+        };
+        let Some(model) = plan.settings.model.clone() else {
+            return Ok(plan.refused(Fail::new(EndReason::LlmRequired, "there is no model; name one")));
+        };
+        let runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
+        let prompt = prompt(&plan);
+        let mut held = None;
+        if let (Some(row), Some((store, tenant))) = (&row, &host.store) {
+            let what = Leased::Run(row.id.clone());
+            let before = row.lease.as_ref().map(|lease| lease.holder.clone());
+            held = Some(Held::take(store, tenant, what, holder(), before.as_deref(), &host.clock).await?);
+        }
+        let mut working = Working::new(&plan, &runner, journal, &prompt);
+        working.evaluation.run = row.clone().map(Box::new);
+        working.evaluation.take_over(recorded.trace_id, recorded.first, recorded.next_sequence).await?;
+        working.restore(recorded);
+        let outcome = working.go_on().await;
+        let mut step = working.end(outcome).await;
+        finish(&plan, row, held, &mut step).await;
+        Ok(step)
+    }
+}
+
+impl Plan {
+    fn heading(&self) -> String {
+        self.input.heading(self.strategy.shown())
+    }
+}
+
+fn prompt(plan: &Plan) -> Prompt {
+    Prompt {
+        name: plan.agent.name.clone(),
+        system: Some(plan.input.system.clone()),
+        user: plan.input.mission.clone(),
+        response_format: None,
+    }
+}
+
+/// Writes down how the run ended, and gives its lease back.
+async fn finish(plan: &Plan, row: Option<Run>, held: Option<Held>, step: &mut Step) {
+    let Some(row) = row else { return };
+    step.run = Some(row.id.clone());
+    if let Err(error) = plan.close(row, step).await {
+        step.warnings.push(format!("how the run ended could not be written down: {error}"));
+    }
+    if let Some(held) = held {
+        held.release().await;
+    }
+}

@@ -1,0 +1,505 @@
+//! The loop: ask, run the program, write down the turn, until the mission has come to an end.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use scrollback_core::{Entry, Fidelity, Item, Role, Source as From};
+use scrollback_lisp::{CancelToken, End, Memory, Outcome, Reason, Value};
+use uuid::Uuid;
+
+use super::agent::OnMemoryLimit;
+use super::compression::{Ledger, Rendered, Source, feedback};
+use super::extract::extract;
+use super::plan::Plan;
+use super::program::{Played, Work};
+use super::record::{Left, Opening, Positions, Recorded, mission_entry, raw_response, said, turn_entry};
+use super::step::{EndReason, Fail, Sent, SentCall, Step, rounded};
+use super::system_prompt::SystemPrompt;
+use super::turn::{
+    MEMORY_LIMIT_EXCEEDED, NO_CODE_FOUND, Turn, TurnError, TurnUsage, VALIDATION_ERROR, changed,
+};
+use crate::effects::between;
+use crate::event::ToolInvoked;
+use crate::journal::Journal;
+use crate::runner::{Ended, Evaluation, EvaluationError, Phase, Prompt, Runner, Shown};
+
+/// What the model is told when its reply has no program.
+const NO_CODE: &str = "no program found: reply with one ```clojure block";
+/// Mismatches of a returned value that are shown.
+const MISMATCHES: usize = 10;
+/// Most bytes of an empty reply.
+const EMPTY: &str = "(empty reply)";
+
+/// A mission under way.
+pub(crate) struct Working<'r> {
+    plan: &'r Plan,
+    pub(crate) evaluation: Evaluation<'r>,
+    turns: Vec<Turn>,
+    ledger: Ledger,
+    memory: Memory,
+    /// The values of the last programs, newest first.
+    history: VecDeque<Value>,
+    /// Bytes of each definition, written down.
+    sizes: HashMap<String, usize>,
+    calls: Vec<SentCall>,
+    children: Vec<Uuid>,
+    positions: Positions,
+    /// A reply that was recorded, and whose program was perhaps begun.
+    unplayed: Option<u64>,
+    warnings: Vec<String>,
+    system_hash: String,
+}
+
+/// How a turn leaves the mission.
+enum After {
+    Next,
+    Over(Result<Value, Fail>),
+}
+
+impl<'r> Working<'r> {
+    pub(crate) fn new(
+        plan: &'r Plan,
+        runner: &'r Runner,
+        journal: &'r mut Journal,
+        prompt: &'r Prompt,
+    ) -> Self {
+        Working {
+            plan,
+            evaluation: Evaluation::new(runner, journal, prompt),
+            turns: Vec::new(),
+            ledger: Ledger::default(),
+            memory: Memory::default(),
+            history: VecDeque::new(),
+            sizes: HashMap::new(),
+            calls: Vec::new(),
+            children: Vec::new(),
+            positions: Positions::default(),
+            unplayed: None,
+            warnings: plan.warnings.clone(),
+            system_hash: SystemPrompt::identity(&plan.input.system).0,
+        }
+    }
+
+    /// Records the instructions and the mission.
+    pub(crate) async fn begin(&mut self) -> Result<(), Fail> {
+        let model = self.evaluation.runner.provider.describe().model;
+        let opening = Opening {
+            agent: &self.plan.agent.name,
+            input: &self.plan.input,
+            compression: &self.plan.chosen,
+            parent: self.plan.family.parent,
+            model: &model,
+        };
+        let first = self.render();
+        let text = first.messages.get(1).map_or("", |message| &message.text);
+        let entry = mission_entry(text, &opening);
+        self.evaluation.begin_with(entry).await.map_err(|error| failed(&error))?;
+        let last = self.evaluation.journal.record().len() as u64;
+        self.positions.mission = last.saturating_sub(1);
+        self.positions.system = last.checked_sub(2);
+        Ok(())
+    }
+
+    /// Takes up what was recorded.
+    pub(crate) fn restore(&mut self, recorded: Recorded) {
+        self.memory = recorded.memory();
+        self.sizes = self.memory.iter().map(|(name, _)| (name.to_string(), 0)).collect();
+        for (name, size) in &mut self.sizes {
+            *size = size_of(&self.memory, name, usize::MAX);
+        }
+        let values = recorded.turns.iter().rev().filter(|turn| turn.success());
+        self.history = values.filter_map(|turn| turn.result.clone()).take(3).collect();
+        self.children = recorded.children;
+        self.positions = recorded.positions;
+        self.unplayed = recorded.unplayed;
+        self.turns = recorded.turns;
+        for count in 0..self.turns.len() {
+            let call = self.sent_call(count);
+            self.calls.push(call);
+            if let Some(turn) = self.turns.get(count) {
+                self.evaluation.spent.add(&turn.usage.model);
+            }
+        }
+        self.ledger.advance(&self.turns);
+    }
+
+    /// What the call before a turn was sent, made again.
+    fn sent_call(&self, count: usize) -> SentCall {
+        let turns = self.turns.get(..count).unwrap_or_default();
+        let memory = turns.last().map(|turn| turn.memory.clone()).unwrap_or_default();
+        let rendered = self.plan.strategy.to_messages(turns, &memory, &self.plan.input);
+        SentCall { turns: count, hash: rendered.hash(), stats: rendered.stats }
+    }
+
+    /// Goes on after an interruption: first with a reply whose program has no end yet.
+    pub(crate) async fn go_on(&mut self) -> Result<Value, Fail> {
+        if let Some(position) = self.unplayed.take() {
+            let call = self.sent_call(self.turns.len());
+            self.calls.push(call);
+            let before = self.evaluation.spent.clone();
+            if let After::Over(outcome) = self.play(position, &before, true).await? {
+                return outcome;
+            }
+        }
+        self.turns().await
+    }
+
+    /// Turn after turn until the end.
+    pub(crate) async fn turns(&mut self) -> Result<Value, Fail> {
+        loop {
+            let left = self.ledger.turns_left(self.turns.len(), &self.plan.input);
+            if left == 0 {
+                return Err(self.out_of_turns());
+            }
+            self.evaluation.check_halt().map_err(|error| failed(&error))?;
+            self.plan.family.take_turn()?;
+            if let After::Over(outcome) = self.turn().await? {
+                return outcome;
+            }
+        }
+    }
+
+    fn out_of_turns(&self) -> Fail {
+        let count = self.turns.len();
+        let plural = if count == 1 { "" } else { "s" };
+        let last = self.turns.last().and_then(|turn| turn.error.as_ref());
+        let why = last.map_or_else(String::new, |error| format!("; the last error: {}", error.message));
+        let reason = match last {
+            Some(error) if self.plan.input.max_turns == 1 && error.reason == NO_CODE_FOUND => {
+                EndReason::NoCodeFound
+            }
+            _ => EndReason::MaxTurnsExceeded,
+        };
+        Fail::new(reason, format!("{count} turn{plural} went by without a (return value){why}"))
+    }
+
+    /// The messages of the next request.
+    fn render(&mut self) -> Rendered {
+        self.ledger.advance(&self.turns);
+        self.ledger.weigh(&self.turns, &self.plan.input);
+        let plan = self.plan;
+        let mut rendered = plan.strategy.render(&self.ledger, &self.turns, &self.memory, &plan.input);
+        let tokens = self.ledger.tokens(&self.turns, &plan.input, plan.strategy.shown(), &rendered);
+        rendered.stats.tokens = Some(tokens);
+        rendered
+    }
+
+    /// One turn: asks, runs, records.
+    async fn turn(&mut self) -> Result<After, Fail> {
+        let rendered = self.render();
+        let provider = Arc::clone(&self.evaluation.runner.provider);
+        let (items, view) = self.items(&rendered);
+        let outgoing =
+            self.evaluation.outgoing_items(&*provider, items, view, None).map_err(|error| failed(&error))?;
+        self.calls.push(SentCall { turns: self.turns.len(), hash: rendered.hash(), stats: rendered.stats });
+        let before = self.evaluation.spent.clone();
+        self.evaluation.rounds += 1;
+        let answered = match self.evaluation.ask(&*provider, &outgoing).await {
+            Ok(answered) => answered,
+            Err(unanswered) => return Err(failed(&self.evaluation.keep_partial(unanswered).await)),
+        };
+        let entry = answered.reply.entry().map_err(|error| failed(&EvaluationError::unreadable(&error)))?;
+        let recorded = self.evaluation.record_reply(entry, answered.sent).await;
+        let position = recorded.map_err(|error| failed(&error))?;
+        self.play(position, &before, false).await
+    }
+
+    /// The entries that are sent, and where each comes from.
+    fn items(&self, rendered: &Rendered) -> (Vec<Item>, Vec<Shown>) {
+        let journal = &self.evaluation.journal;
+        let wire = self.evaluation.runner.provider.describe().wire;
+        let item = |message: &super::compression::Message| {
+            let text = || super::cache::marked(message, rendered.heading, wire);
+            let entry_at =
+                |position: u64| (From::Entry(position), Shown::Entry { index: position, changed: false });
+            let (entry, (source, shown)) = match message.source {
+                Source::System => (text(), entry_at(self.positions.system.unwrap_or(0))),
+                Source::Mission => (text(), entry_at(self.positions.mission)),
+                Source::Coalesced(turns) => {
+                    let replies =
+                        self.positions.turns.iter().take(turns).flat_map(|(reply, told)| [*reply, *told]);
+                    let covers: Vec<u64> = [self.positions.mission].into_iter().chain(replies).collect();
+                    let strategy = self.plan.strategy.name();
+                    let shown = Shown::Coalesced { coalesced: covers.clone(), strategy };
+                    (text(), (From::Summary { covers }, shown))
+                }
+                Source::Reply(turn) => {
+                    let position = self.positions.turns.get(turn).map_or(0, |(reply, _)| *reply);
+                    let said = journal.entry(position).filter(|entry| entry.open_calls().next().is_none());
+                    let entry = match said {
+                        Some(entry) if !message.text.is_empty() => Arc::clone(entry),
+                        _ if message.text.is_empty() => Arc::new(Entry::text(Role::Assistant, EMPTY)),
+                        _ => text(),
+                    };
+                    (entry, entry_at(position))
+                }
+                Source::Feedback(turn) => {
+                    (text(), entry_at(self.positions.turns.get(turn).map_or(0, |(_, told)| *told)))
+                }
+            };
+            (Item { source, entry, fidelity: Fidelity::AsSaid }, shown)
+        };
+        rendered.messages.iter().map(item).unzip()
+    }
+
+    /// Runs the program of a recorded reply, and records what came of it.
+    async fn play(
+        &mut self,
+        position: u64,
+        spent: &crate::runner::Spent,
+        is_repeated: bool,
+    ) -> Result<After, Fail> {
+        let began = self.evaluation.now();
+        let Some(entry) = self.evaluation.journal.entry(position).cloned() else {
+            return Err(Fail::new(EndReason::LlmError, "the reply was not recorded"));
+        };
+        let program = extract(&said(&entry));
+        let played = match &program {
+            Some(source) => Some(self.run_program(source, is_repeated).await?),
+            None => None,
+        };
+        let mut turn = Turn {
+            number: self.turns.len() + 1,
+            raw_response: raw_response(&entry),
+            program,
+            result: None,
+            prints: Vec::new(),
+            tool_calls: Vec::new(),
+            memory: self.memory.clone(),
+            error: None,
+            usage: TurnUsage { model: self.evaluation.spent.since(spent), ..TurnUsage::default() },
+            defined: Vec::new(),
+        };
+        let mut children = Vec::new();
+        let after = match played {
+            None => {
+                turn.error = Some(TurnError { reason: NO_CODE_FOUND.into(), message: NO_CODE.into() });
+                After::Next
+            }
+            Some(Played { outcome, nested }) => {
+                for child in nested {
+                    children.extend(child.trace_id);
+                    self.evaluation.spent.add(&child.spent);
+                }
+                match outcome {
+                    Ok(outcome) => self.take(&mut turn, *outcome),
+                    Err(error) => {
+                        turn.error =
+                            Some(TurnError { reason: error.reason.as_str().into(), message: error.text() });
+                        After::Next
+                    }
+                }
+            }
+        };
+        turn.usage.time = between(began, self.evaluation.now());
+        self.record(position, turn, children, &after).await?;
+        Ok(after)
+    }
+
+    async fn run_program(&mut self, source: &str, is_repeated: bool) -> Result<Played, Fail> {
+        let plan = self.plan;
+        let work = Arc::new(Work {
+            host: Arc::clone(&plan.host),
+            tools: Arc::clone(&plan.tools),
+            limits: plan.limits.clone(),
+            cancel: CancelToken::new(),
+            is_repeated,
+            settings: plan.settings.clone(),
+            family: plan.family.called_by(self.evaluation.id),
+            call_prefix: format!("{}_{}", self.evaluation.id, self.turns.len() + 1),
+        });
+        let env = plan.env.clone().memory(&self.memory).history(self.history.iter().cloned());
+        let env = env.now(plan.host.clock.now().0);
+        let played = work.play(source, env);
+        self.evaluation.unless_halted(played).await.map_err(|error| failed(&error))
+    }
+
+    /// What the outcome of a program means for the turn and the mission.
+    fn take(&mut self, turn: &mut Turn, outcome: Outcome) -> After {
+        turn.prints = outcome.prints;
+        if outcome.prints_dropped > 0 {
+            turn.prints.push(format!("... {} more prints were not kept", outcome.prints_dropped));
+        }
+        turn.tool_calls = outcome.tool_calls;
+        (turn.usage.fuel, turn.usage.memory_bytes) = (outcome.usage.fuel, outcome.usage.memory_bytes);
+        self.warnings
+            .extend(outcome.warnings.iter().map(|warning| format!("turn {}: {warning}", turn.number)));
+        let (value, returns) = match outcome.result {
+            Ok(End::Returned(value)) => (value, true),
+            // With one turn there is no other way to answer.
+            Ok(End::Value(value)) => (value, self.plan.input.max_turns == 1),
+            Err(error) => {
+                turn.error = Some(TurnError { reason: error.reason.as_str().into(), message: error.text() });
+                if error.reason == Reason::Failed {
+                    return After::Over(Err(Fail::new(EndReason::Failed, error.message)));
+                }
+                return After::Next;
+            }
+        };
+        if returns && let Some(mismatch) = self.mismatch(&value, turn.number) {
+            turn.error = Some(TurnError { reason: VALIDATION_ERROR.into(), message: mismatch });
+            return After::Next;
+        }
+        if let Some(message) = self.too_much(&outcome.memory) {
+            turn.error = Some(TurnError { reason: MEMORY_LIMIT_EXCEEDED.into(), message: message.clone() });
+            return match self.plan.agent.limits.on_memory_limit {
+                OnMemoryLimit::FailTurn => After::Next,
+                OnMemoryLimit::Stop => After::Over(Err(Fail::new(EndReason::MemoryLimitExceeded, message))),
+            };
+        }
+        turn.defined = changed(&self.memory, &outcome.memory);
+        turn.memory = outcome.memory;
+        turn.result = Some(value.clone());
+        if !returns {
+            return After::Next;
+        }
+        let precision = self.plan.agent.float_precision;
+        After::Over(Ok(precision.map_or(value.clone(), |decimals| rounded(&value, decimals, 0))))
+    }
+
+    /// Why a returned value does not fit, as the model is told.
+    fn mismatch(&mut self, value: &Value, turn: usize) -> Option<String> {
+        let output = &self.plan.input.signature.as_ref()?.output;
+        let mode = self.plan.agent.validation;
+        let found = output.validate_in(mode, value);
+        if found.is_empty() {
+            return None;
+        }
+        let mut lines: Vec<String> =
+            found.iter().take(MISMATCHES).map(|mismatch| format!("- {mismatch}")).collect();
+        if found.len() > MISMATCHES {
+            lines.push(format!("- … and {} more", found.len() - MISMATCHES));
+        }
+        let text = format!("Return value does not match {output}:\n{}", lines.join("\n"));
+        if mode == scrollback_lisp::Validation::WarnOnly {
+            self.warnings.push(format!("turn {turn}: {text}"));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// Why definitions take too much; their sizes are kept if they do not.
+    fn too_much(&mut self, after: &Memory) -> Option<String> {
+        let most = self.plan.agent.limits.memory_limit;
+        let mut sizes = self.sizes.clone();
+        for name in changed(&self.memory, after) {
+            let size = size_of(after, &name, most);
+            sizes.insert(name, size);
+        }
+        let total: usize = sizes.values().sum();
+        if total <= most {
+            self.sizes = sizes;
+            return None;
+        }
+        let mut largest: Vec<(&String, &usize)> = sizes.iter().collect();
+        largest.sort_by_key(|(name, size)| (std::cmp::Reverse(**size), (*name).clone()));
+        let names: Vec<&str> = largest.iter().take(3).map(|(name, _)| name.as_str()).collect();
+        Some(format!(
+            "definitions would take more than {most} bytes, so none of this program's were kept; define less (largest: {})",
+            names.join(", ")
+        ))
+    }
+
+    /// Writes down a turn.
+    async fn record(
+        &mut self,
+        reply: u64,
+        turn: Turn,
+        children: Vec<Uuid>,
+        after: &After,
+    ) -> Result<(), Fail> {
+        self.tell_of_calls(&turn);
+        let before = std::mem::replace(&mut self.memory, turn.memory.clone());
+        if let Some(value) = turn.result.as_ref().filter(|_| turn.success()) {
+            self.history.push_front(value.clone());
+            self.history.truncate(3);
+        }
+        self.turns.push(turn);
+        self.ledger.advance(&self.turns);
+        let Some(turn) = self.turns.last() else { return Ok(()) };
+        let told = feedback(turn, self.ledger.turns_left(self.turns.len(), &self.plan.input));
+        let end = match after {
+            After::Next => None,
+            After::Over(Ok(_)) => Some(EndReason::Done.as_str()),
+            After::Over(Err(fail)) => Some(fail.reason.as_str()),
+        };
+        let left = Left {
+            sent: self.calls.last().map_or("", |call| &call.hash),
+            system: (&self.system_hash, super::system_prompt::VERSION),
+            children: &children,
+            end,
+        };
+        let entry = turn_entry(turn, &before, &told, &left);
+        let position = self.evaluation.record(entry, None).await.map_err(|error| failed(&error))?;
+        self.positions.turns.push((reply, position));
+        self.children.extend(children);
+        Ok(())
+    }
+
+    fn tell_of_calls(&self, turn: &Turn) {
+        for (at, call) in turn.tool_calls.iter().enumerate() {
+            self.evaluation.tell(&ToolInvoked {
+                call_id: format!("{}_{}_{at}", self.evaluation.id, turn.number),
+                name: call.name.clone(),
+                arguments: Value::Map(call.args.clone()).to_json(),
+                result: call.result.as_ref().map_or_else(Clone::clone, Value::to_json),
+                is_error: call.result.is_err(),
+                milliseconds: call.duration.map_or(0, |time| time.as_millis() as u64),
+            });
+        }
+    }
+
+    /// Ends the mission.
+    pub(crate) async fn end(self, outcome: Result<Value, Fail>) -> Step {
+        let Working { plan, evaluation, turns, memory, calls, children, warnings, .. } = self;
+        let ended = match &outcome {
+            Ok(value) => Ok(Ended::Replied { text: value.to_json(), output: None }),
+            Err(fail) => {
+                Err(EvaluationError::new(Phase::Response, fail.reason.as_str(), fail.message.clone()))
+            }
+        };
+        let trace_id = evaluation.id;
+        let evaluated = evaluation.end(ended).await;
+        Step {
+            name: plan.agent.name.clone(),
+            outcome,
+            turns,
+            memory,
+            signature: plan.input.signature.clone(),
+            usage: evaluated.spent,
+            trace_id,
+            parent_trace_id: plan.family.parent,
+            children,
+            run: None,
+            sent: Sent { input: plan.input.clone(), compression: plan.chosen.clone(), calls },
+            warnings,
+        }
+    }
+}
+
+/// Bytes of a definition, written down; more than `most` is not looked at.
+fn size_of(memory: &Memory, name: &str, most: usize) -> usize {
+    let Some(definition) = memory.get(name) else { return 0 };
+    let value = match &definition.value {
+        Some(Value::Function(function)) => {
+            let captured: usize = function.captures().map(|(_, value)| value.to_text(most).0.len()).sum();
+            function.source().map_or(0, |source| source.len()) + captured
+        }
+        Some(value) => value.to_text(most).0.len(),
+        None => 0,
+    };
+    name.len() + value + definition.doc.as_ref().map_or(0, |doc| doc.bytes())
+}
+
+/// What an evaluation's error means for a mission.
+fn failed(error: &EvaluationError) -> Fail {
+    let reason = match (error.code.as_str(), error.phase) {
+        ("interrupted", _) => EndReason::Cancelled,
+        ("deadline_before_retry", _) | (_, Phase::Deadline) => EndReason::MissionTimeout,
+        _ => EndReason::LlmError,
+    };
+    match reason {
+        EndReason::LlmError => Fail::new(reason, format!("{}: {}", error.code, error.message)),
+        _ => Fail::new(reason, error.message.clone()),
+    }
+}

@@ -1,0 +1,50 @@
+//! What a sub-agent does, told while it does it.
+
+use std::io::Write;
+
+use anstyle::{AnsiColor, Reset, Style};
+use scrollback_agent::EventBus;
+use scrollback_agent::event::{ConversationRecorded, Throttled};
+use serde_json::Value;
+
+use crate::store::{one_line, width};
+
+/// Prints one line per turn, and one for what goes wrong on the way.
+pub(super) fn follow(bus: &EventBus) {
+    bus.subscribe::<ConversationRecorded>(|told| {
+        let meta = told.event.recorded.entry.meta.as_ref();
+        if let Some(turn) = meta.and_then(|meta| meta.turn.as_ref()).filter(|turn| turn["number"] != 0) {
+            let style =
+                if turn["success"] == true { Style::new().dimmed() } else { AnsiColor::Yellow.on_default() };
+            line(&shown(turn), style);
+        }
+        Ok(())
+    });
+    bus.subscribe::<Throttled>(|told| {
+        let Throttled { attempt, kind, delay, .. } = told.event;
+        let text = format!("     attempt {attempt}: {kind}; trying again in {:.1} s", *delay as f64 / 1000.0);
+        line(&text, AnsiColor::Yellow.on_default());
+        Ok(())
+    });
+}
+
+fn shown(turn: &Value) -> String {
+    let number = turn["number"].as_u64().unwrap_or(0);
+    let calls: Vec<&str> = turn["tool_calls"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|call| call["name"].as_str())
+        .collect();
+    let calls = if calls.is_empty() { String::new() } else { format!("  [{}]", calls.join(", ")) };
+    let what = match turn["error"]["message"].as_str() {
+        Some(message) => format!("failed: {message}"),
+        None => turn["program"].as_str().unwrap_or_default().to_string(),
+    };
+    format!("{number:>3}  {what}{calls}")
+}
+
+fn line(text: &str, style: Style) {
+    // Nobody reads it if it cannot be written.
+    let _ = writeln!(anstream::stderr().lock(), "{style}{}{Reset}", one_line(text, width()));
+}

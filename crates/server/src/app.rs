@@ -7,12 +7,15 @@ use scrollback_agent::config::ServerSettings;
 use scrollback_agent::provider::Catalog;
 use scrollback_agent::{Clock, SystemClock};
 use scrollback_core::Time;
+use scrollback_core::model::Provider;
 use scrollback_core::redact::Redactor;
 use scrollback_store::Store;
 
 use crate::auth::Keyring;
 use crate::events::Events;
 use crate::metrics::Metrics;
+use crate::proxy::{self, CallsUnderWay, Lately, Room, Upstreams};
+use crate::tasks::Tasks;
 
 /// What all requests share. Cheap to clone; clones are the same server.
 #[derive(Clone)]
@@ -36,6 +39,16 @@ pub struct Shared {
     pub events: Events,
     /// The API keys.
     pub(crate) keyring: Keyring,
+    /// Records used lately.
+    pub(crate) lately: Lately,
+    /// Calls that wait for their reply.
+    pub(crate) under_way: CallsUnderWay,
+    /// Requests of each tenant.
+    pub(crate) room: Room,
+    /// Providers that requests are passed on to.
+    pub(crate) upstreams: Upstreams,
+    /// Work that goes on after its request.
+    pub(crate) tasks: Tasks,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -66,6 +79,11 @@ impl App {
             metrics: Metrics::default(),
             events: Events::default(),
             keyring: Keyring::default(),
+            lately: Lately::default(),
+            under_way: CallsUnderWay::default(),
+            room: Room::default(),
+            upstreams: Upstreams::default(),
+            tasks: Tasks::default(),
             address,
         }))
     }
@@ -73,5 +91,22 @@ impl App {
     /// What time it is.
     pub fn now(&self) -> Time {
         self.clock.now()
+    }
+}
+
+/// Who answers where a request says nothing about it, for whoever starts the server.
+#[derive(Clone, Debug)]
+pub struct Answerers {
+    /// Requests of `OpenAI`'s clients.
+    pub openai: String,
+    /// Requests of Anthropic's clients.
+    pub anthropic: String,
+}
+
+impl App {
+    /// Who answers requests that bring no key of their own.
+    pub fn answerers(&self) -> Answerers {
+        let who = |provider| proxy::who_answers(self, provider);
+        Answerers { openai: who(Provider::OpenAi), anthropic: who(Provider::Anthropic) }
     }
 }

@@ -14,16 +14,20 @@
 pub mod api;
 mod app;
 pub mod auth;
+mod body;
 mod events;
 mod gate;
 pub mod keys;
 pub mod lens;
 mod metrics;
 mod problem;
+mod proxy;
+mod quota;
 mod router;
 mod serve;
+mod tasks;
 
-pub use app::App;
+pub use app::{Answerers, App};
 pub use auth::{Caller, Scope};
 pub use events::{Events, Live};
 pub use metrics::Metrics;

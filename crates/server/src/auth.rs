@@ -197,12 +197,17 @@ impl Keyring {
     /// The keys that are valid.
     pub(crate) async fn keys(&self, app: &App, now: Time) -> Result<Arc<Vec<Arc<Key>>>, StoreError> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((read_at, keys)) = known
+        if let Some((read_at, keys)) = &known
             && (0..REMEMBERED).contains(&(now.0 - read_at.0))
         {
-            return Ok(keys);
+            return Ok(Arc::clone(keys));
         }
-        let valid = app.store.keys().await?.into_iter().filter(|key| key.revoked_at.is_none());
+        let read = match app.store.keys().await {
+            Ok(read) => read,
+            // While the store is away, those who were known stay known.
+            Err(error) => return known.map(|(_, keys)| keys).ok_or(error),
+        };
+        let valid = read.into_iter().filter(|key| key.revoked_at.is_none());
         let keys = Arc::new(valid.map(Arc::new).collect::<Vec<_>>());
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&keys)));
         Ok(keys)

@@ -145,3 +145,32 @@ fn servers_on_one_database_write_at_once_and_know_each_others_conversations() {
     assert_eq!(roots.len(), 6);
     one.verified();
 }
+
+#[test]
+fn a_store_that_is_away_is_told_or_passed_over_as_configured() {
+    let Some(database) = postgres::Server::start() else { return };
+    let store = database.url();
+    let upstream = crate::upstream::Upstream::saying(crate::upstream::completion("ok"));
+    let server = |name: &str, config: &str| {
+        let variables = vec![("OPENAI_BASE_URL", format!("http://{}/v1", upstream.address))];
+        Server::with(name, &Setup { config, variables, store: Some(store.clone()) })
+    };
+    let strict = server("strict", "");
+    let easy = server("easy", "[server]\nrecord = \"best-effort\"\n");
+    let body = chat("gpt-4o", &json!([{ "role": "user", "content": "hi" }]));
+    let ask = |server: &Server| server.post("/v1/chat/completions", &body);
+    assert_eq!((ask(&strict).status, ask(&easy).status), (200, 200));
+    database.crash();
+    let (refused, served) = (ask(&strict), ask(&easy));
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!((served.status, served.header("x-scrollback-conversation")), (200, None), "{}", served.text());
+    assert_eq!(
+        upstream.received().len(),
+        3,
+        "nothing is sent that cannot be recorded, where that is required"
+    );
+    let metrics = easy.call("GET", "/metrics", &[], "").text();
+    assert!(metrics.contains("scrollback_record_failures_total{part=\"request\"} 1"), "{metrics}");
+    database.launch();
+    assert_eq!((ask(&strict).status, ask(&easy).status), (200, 200));
+}

@@ -52,8 +52,6 @@ pub(crate) enum Says {
     Json(u16, String),
     /// Pieces of an event stream, and what follows the last.
     Events(Vec<Vec<u8>>, Then),
-    /// Bytes of its own, then the connection is closed.
-    Raw(Vec<u8>),
     /// Nothing, for ever.
     Nothing,
 }
@@ -172,10 +170,6 @@ fn answer(stream: &mut TcpStream, says: Says, state: &State) -> bool {
                 body.len()
             );
             stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).is_ok()
-        }
-        Says::Raw(bytes) => {
-            let _ = stream.write_all(&bytes);
-            false
         }
         Says::Nothing => {
             wait_for_the_end(stream);

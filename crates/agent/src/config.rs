@@ -2,6 +2,7 @@
 //! directory, merged field by field.
 
 mod flow;
+mod server;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 use crate::provider::{Catalog, ModelSettings, ProviderSettings};
 use crate::runner::Prices;
 pub use flow::{FlowLayer, FlowTable, HistoryTable, LimitsTable};
+pub use server::{Abandoned, DEFAULT_PORT, Policy, Recording, ServerLimits, ServerSettings, listen_address};
 
 /// The file's name, in a project or in `scrollback/` of the user's configuration directory.
 const FILE: &str = "scrollback.toml";
@@ -32,8 +34,7 @@ pub struct Config {
     flow: FlowTable,
     agents: BTreeMap<String, Map<String, Value>>,
     redact: Redact,
-    #[serde(rename = "server")]
-    _server: Option<toml::Table>,
+    server: server::Server,
     /// The files it was read from.
     #[serde(skip)]
     files: Vec<PathBuf>,
@@ -160,6 +161,11 @@ impl Config {
         }
     }
 
+    /// How the server behaves.
+    pub fn server(&self) -> Result<ServerSettings, BadConfig> {
+        self.server.settings()
+    }
+
     /// The variables that may hold a provider's key.
     pub fn key_names(&self) -> Vec<String> {
         let of_providers = self.providers.values().filter_map(|provider| provider.key_env.clone());
@@ -231,6 +237,7 @@ impl Config {
         self.files.extend(lower.files);
         self.flow_layers.extend(lower.flow_layers);
         self.history = self.history.over(lower.history);
+        self.server = self.server.over(lower.server);
         self.redact.email = self.redact.email.or(lower.redact.email);
         self.redact.phone = self.redact.phone.or(lower.redact.phone);
         self.redact.card = self.redact.card.or(lower.redact.card);
@@ -313,6 +320,7 @@ fn read(path: &Path) -> Result<Config, BadConfig> {
             return Err(bad(path, &format!("[models.{name:?}]: a price must not be below 0")));
         }
     }
+    config.server.settings().map_err(|error| bad(path, &error.0))?;
     config.store = config.store.map(|url| beside(path, &url));
     config.files = vec![path.to_path_buf()];
     let modes = config.models.iter().filter_map(|(name, model)| Some((name.clone(), model.mode.clone()?)));

@@ -11,7 +11,7 @@ use crate::conversation::Conversation;
 use crate::engine::calls::PendingCall;
 use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
-use crate::engine::fork::Branch;
+use crate::engine::fork::{Branch, Continued};
 use crate::engine::lineage;
 use crate::engine::verify::Verified;
 use crate::engine::{self, calls, commit, fork, tail, verify};
@@ -19,7 +19,7 @@ use crate::entry::Placed;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::rows::Rows;
-use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Sent, Span, Step};
+use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::store::{Answer, Listing, Page, Recent, Store, Summary};
 use crate::tx::{Committed, Tx};
@@ -145,7 +145,7 @@ impl<B: Backend> Store for B {
         tenant: &Tenant,
         hashes: Vec<Link>,
         within: Option<&ConversationId>,
-    ) -> Answer<'_, Option<(ConversationId, u64)>> {
+    ) -> Answer<'_, Option<Continued>> {
         let (tenant, within) = (tenant.clone(), within.cloned());
         self.read((&tenant).into(), job!(|rows| fork::find_prefix(rows, &tenant, &hashes, within.as_ref())))
     }
@@ -284,6 +284,10 @@ impl<B: Backend> Store for B {
 
     fn keys(&self) -> Answer<'_, Vec<Key>> {
         self.read(Whose::All, job!(|rows| rows.scan::<Key>(crate::table::Scan::new().ascending(&["name"]))))
+    }
+
+    fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>> {
+        self.write(Whose::All, job!(|rows| commit::charge(rows, uses)))
     }
 
     fn backup(&self, to: &Path) -> Answer<'_, ()> {

@@ -60,7 +60,7 @@ pub use conversation::{Conversation, FollowUp, FollowUps, NewConversation, Setti
 pub use engine::calls::PendingCall;
 pub use engine::commit::Leased;
 pub use engine::erase::{Erase, ErasedCount};
-pub use engine::fork::Branch;
+pub use engine::fork::{Branch, Continued};
 pub use engine::verify::{Problem, ProblemKind, Verified};
 pub use entry::{Appended, Expected, NewEntry, Placed};
 pub use error::{ErrorKind, StoreError};
@@ -68,7 +68,7 @@ pub use history::{History, history};
 pub use id::{ConversationId, Recipient, Tenant, new_evaluation};
 pub use memory::Memory;
 pub use postgres::Postgres;
-pub use run::{Alias, Evaluation, Event, Key, Lease, Run, Sent, Span, Step};
+pub use run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
 pub use search::{Cursor, Filter, Hit, Hits, Query};
 pub use sqlite::{Access, Durability, GooseSession, Options, Sqlite, read_goose};
 pub use store::{Answer, Listing, Page, Recent, Store, Summary, Which};

@@ -8,7 +8,7 @@ use crate::engine::commit::Leased;
 use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, new_evaluation};
-use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Span, Step};
+use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Span, Step};
 
 suite![
     runs_steps_spans_and_events_are_written_with_the_entries,
@@ -16,6 +16,7 @@ suite![
     evaluations_follow_what_is_appended,
     a_lease_keeps_others_out_until_it_ends,
     aliases_and_keys_are_found_again,
+    uses_of_a_key_add_up_until_their_time_is_over,
 ];
 
 fn run(bench: &Bench, id: &str) -> Run {
@@ -213,8 +214,30 @@ async fn aliases_and_keys_are_found_again(bench: Bench) -> Outcome {
         hash: vec![0, 1, 255],
         created_at: NOON,
         revoked_at: None,
+        limits: KeyLimits { tokens_per_minute: Some(9), ..KeyLimits::default() },
     };
     store.put_key(key.clone()).await?;
     ensure!(store.keys().await?.contains(&key), "the key is gone");
+    Ok(())
+}
+
+async fn uses_of_a_key_add_up_until_their_time_is_over(bench: Bench) -> Outcome {
+    let store = bench.store();
+    let key = format!("key {}", new_evaluation());
+    let used = |began: Time, requests: u64, tokens: u64| KeyUse {
+        key: key.clone(),
+        window: "minute".into(),
+        began,
+        requests,
+        tokens,
+        microdollars: 7,
+    };
+    let later = Time(NOON.0 + 60_000);
+    same!(store.charge(vec![used(NOON, 1, 0)]).await?, [used(NOON, 1, 0)]);
+    let both = store.charge(vec![used(NOON, 1, 10)]).await?;
+    same!(both, [KeyUse { microdollars: 14, ..used(NOON, 2, 10) }]);
+    same!(store.charge(vec![used(later, 1, 0)]).await?, [used(later, 1, 0)]);
+    let behind = store.charge(vec![used(NOON, 1, 0)]).await?;
+    same!(behind, [KeyUse { microdollars: 14, ..used(later, 2, 0) }]);
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use scrollback_core::Time;
 
-use super::{append, large};
+use super::{append, fork, large};
 use crate::body;
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{Rows, SentRow};
-use crate::run::{Evaluation, Lease, Run, Sent};
+use crate::run::{Evaluation, KeyUse, Lease, Run, Sent};
 use crate::table::Table;
 use crate::tx::{Committed, Op, Tx};
 
@@ -19,6 +19,9 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
     for op in ops {
         match op {
             Op::Create(new) => append::create(rows, &tenant, at, new).await.map(|_| ())?,
+            Op::Fork { parent, at: place, id } => {
+                fork::fork(rows, &tenant, &parent, place, id, at).await.map(|_| ())?;
+            }
             Op::Append { to, expected, entries } => {
                 committed.appended.push(append::append(rows, &tenant, at, &to, expected, entries).await?);
             }
@@ -99,7 +102,7 @@ async fn own_run<R: Rows>(rows: &mut R, tenant: &Tenant, id: &str) -> Result<(),
     own(tenant, &run.tenant)
 }
 
-/// Requests and responses become blobs; those of an earlier write of the same call are let go.
+/// Requests and responses become blobs; those of an earlier write of the same call are let go if others came.
 async fn put_sent<R: Rows>(rows: &mut R, tenant: &Tenant, mut sent: Sent) -> Result<(), StoreError> {
     locked(rows, tenant, &sent.conversation).await?;
     let key = vec![sent.conversation.as_str().into(), sent.id.as_str().into()];
@@ -108,11 +111,17 @@ async fn put_sent<R: Rows>(rows: &mut R, tenant: &Tenant, mut sent: Sent) -> Res
     for (name, bytes) in named.iter_mut().zip([sent.request.take(), sent.response.take()]) {
         if let Some(bytes) = bytes {
             let hash = *blake3::hash(&bytes).as_bytes();
-            rows.refer(&body::blob(tenant, hash, &bytes)).await?;
+            rows.refer(&body::quick_blob(tenant, hash, &bytes)).await?;
             *name = Some(hash.to_vec());
         }
     }
-    if let Some(before) = before {
+    if let Some(mut before) = before {
+        for (name, kept) in named.iter_mut().zip([&mut before.request, &mut before.response]) {
+            // What is not given again stays, and is not let go.
+            if name.is_none() {
+                *name = kept.take();
+            }
+        }
         release(rows, tenant, &before).await?;
     }
     let [request, response] = named;
@@ -131,6 +140,25 @@ pub(crate) async fn release<R: Rows>(
         }
     }
     Ok(())
+}
+
+/// Adds to what keys were used for. The rows are locked by name, so that nobody's addition is lost.
+pub(crate) async fn charge<R: Rows>(rows: &mut R, uses: Vec<KeyUse>) -> Result<Vec<KeyUse>, StoreError> {
+    let mut totals = Vec::with_capacity(uses.len());
+    for mut used in uses {
+        rows.lock_name(&format!("use\n{}\n{}", used.key, used.window)).await?;
+        let before: Option<KeyUse> = rows.get(used.key()).await?;
+        // A clock that is behind adds to the stretch of those that are not.
+        if let Some(before) = before.filter(|before| before.began >= used.began) {
+            used.began = before.began;
+            used.requests = used.requests.saturating_add(before.requests);
+            used.tokens = used.tokens.saturating_add(before.tokens);
+            used.microdollars = used.microdollars.saturating_add(before.microdollars);
+        }
+        rows.put(&used).await?;
+        totals.push(used);
+    }
+    Ok(totals)
 }
 
 /// What a lease is on.

@@ -1,6 +1,8 @@
 //! `scrollback.toml`: the nearest one from the working directory upwards, then the one in the user's configuration
 //! directory, merged field by field.
 
+mod server;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ use serde::Deserialize;
 
 use crate::provider::{Catalog, ModelSettings, ProviderSettings};
 use crate::runner::Prices;
+pub use server::{Abandoned, DEFAULT_PORT, Policy, Recording, ServerLimits, ServerSettings, listen_address};
 
 /// The file's name, in a project or in `scrollback/` of the user's configuration directory.
 const FILE: &str = "scrollback.toml";
@@ -30,8 +33,7 @@ pub struct Config {
     #[serde(rename = "agents")]
     _agents: Option<toml::Table>,
     redact: Redact,
-    #[serde(rename = "server")]
-    _server: Option<toml::Table>,
+    server: server::Server,
     /// The files it was read from.
     #[serde(skip)]
     files: Vec<PathBuf>,
@@ -150,6 +152,11 @@ impl Config {
         }
     }
 
+    /// How the server behaves.
+    pub fn server(&self) -> Result<ServerSettings, BadConfig> {
+        self.server.settings()
+    }
+
     /// The variables that may hold a provider's key.
     pub fn key_names(&self) -> Vec<String> {
         let of_providers = self.providers.values().filter_map(|provider| provider.key_env.clone());
@@ -220,6 +227,7 @@ impl Config {
         self.store = self.store.take().or(lower.store);
         self.files.extend(lower.files);
         self.history = self.history.over(lower.history);
+        self.server = self.server.over(lower.server);
         self.redact.email = self.redact.email.or(lower.redact.email);
         self.redact.phone = self.redact.phone.or(lower.redact.phone);
         self.redact.card = self.redact.card.or(lower.redact.card);
@@ -302,6 +310,7 @@ fn read(path: &Path) -> Result<Config, BadConfig> {
             return Err(bad(path, &format!("[models.{name:?}]: a price must not be below 0")));
         }
     }
+    config.server.settings().map_err(|error| bad(path, &error.0))?;
     config.store = config.store.map(|url| beside(path, &url));
     config.files = vec![path.to_path_buf()];
     Ok(config)

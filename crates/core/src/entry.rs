@@ -231,6 +231,9 @@ fn is_complete(status: &Status) -> bool {
     *status == Status::Complete
 }
 
+/// The tag of an entry that was recorded to stand first.
+const LEAD: &str = "lead";
+
 impl Entry {
     /// A plain message in the `OpenAI` chat form, of the nil evaluation, sequence 0, at time 0; see [`Entry::stamped`].
     pub fn text(role: Role, text: &str) -> Self {
@@ -280,6 +283,19 @@ impl Entry {
         self.sequence = sequence;
         self.created_at = created_at;
         self
+    }
+
+    /// The same entry, recorded to stand first from now on although others were recorded before it: a [lead
+    /// decision](crate::Decision::Lead) names it, and the chain of what was said passes it over.
+    #[must_use]
+    pub fn as_lead(mut self) -> Self {
+        self.meta.get_or_insert_default().tags.insert(LEAD.into(), "true".into());
+        self
+    }
+
+    /// Whether it was recorded to stand first.
+    pub fn is_lead(&self) -> bool {
+        self.meta.as_ref().is_some_and(|meta| meta.tags.contains_key(LEAD))
     }
 
     /// The texts of the entry joined by line breaks; none when the content is null or absent.

@@ -3,7 +3,7 @@
 //! Two clients that send the same messages have the same chain, and a reply matches when the client sends it back in its
 //! own spelling. So only what the blocks say counts: not reasoning, cache hints, unknown keys, null against absent, one
 //! text part against a plain text, nor times and ids of ours. The leading system entries are left out too, because clients
-//! put dates into them.
+//! put dates into them, and so are those that were recorded to take their place.
 
 use crate::block::{Block, BlockKind, Media, MediaSource, ToolCall, ToolResult};
 use crate::chain::Link;
@@ -16,7 +16,7 @@ pub const PREFIX_START: Link = *b"sb1 prefix: nothing said so far.";
 
 /// The chain's value after an entry; none for an entry of the lead, which leaves it as it was.
 pub fn next_prefix(previous: &Link, entry: &Entry) -> Option<Link> {
-    if entry.role == Role::System && *previous == PREFIX_START {
+    if entry.role == Role::System && (*previous == PREFIX_START || entry.is_lead()) {
         return None;
     }
     let mut said = Said(blake3::Hasher::new());
@@ -199,5 +199,6 @@ mod tests {
         assert_eq!(prefixes([&system]), [PREFIX_START]);
         assert_eq!(prefixes([&system, &user]).last(), prefixes([&user]).last());
         assert_ne!(prefixes([&user, &system]).last(), prefixes([&user]).last());
+        assert_eq!(prefixes([&user, &system.as_lead()]).last(), prefixes([&user]).last());
     }
 }

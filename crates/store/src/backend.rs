@@ -11,7 +11,7 @@ use crate::conversation::Conversation;
 use crate::engine::calls::PendingCall;
 use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
-use crate::engine::fork::Branch;
+use crate::engine::fork::{Branch, Continued};
 use crate::engine::lineage;
 use crate::engine::verify::Verified;
 use crate::engine::{self, calls, commit, fork, tail, verify};
@@ -147,7 +147,7 @@ impl<B: Backend> Store for B {
         tenant: &Tenant,
         hashes: Vec<Link>,
         within: Option<&ConversationId>,
-    ) -> Answer<'_, Option<(ConversationId, u64)>> {
+    ) -> Answer<'_, Option<Continued>> {
         let (tenant, within) = (tenant.clone(), within.cloned());
         self.read((&tenant).into(), job!(|rows| fork::find_prefix(rows, &tenant, &hashes, within.as_ref())))
     }

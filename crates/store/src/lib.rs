@@ -60,7 +60,7 @@ pub use conversation::{Conversation, FollowUp, FollowUps, NewConversation, Setti
 pub use engine::calls::PendingCall;
 pub use engine::commit::Leased;
 pub use engine::erase::{Erase, ErasedCount};
-pub use engine::fork::Branch;
+pub use engine::fork::{Branch, Continued};
 pub use engine::verify::{Problem, ProblemKind, Verified};
 pub use entry::{Appended, Expected, NewEntry, Placed};
 pub use error::{ErrorKind, StoreError};

@@ -11,7 +11,7 @@ use crate::conversation::{Conversation, Status};
 use crate::engine::calls::PendingCall;
 use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
-use crate::engine::fork::Branch;
+use crate::engine::fork::{Branch, Continued};
 use crate::engine::verify::Verified;
 use crate::entry::{Appended, Expected, NewEntry, Placed};
 use crate::error::{ErrorKind, StoreError};
@@ -69,14 +69,14 @@ pub trait Store: Send + Sync {
         after: Option<Cursor>,
     ) -> Answer<'_, Hits>;
 
-    /// The longest stored prefix of a list of messages, by its [chain](scrollback_core::prefixes): the conversation and the
-    /// position after it. Only that conversation, its ancestors and forks are looked at if one is named.
+    /// The longest stored prefix of a list of messages, by its [chain](scrollback_core::prefixes). Only that conversation,
+    /// its ancestors and forks are looked at if one is named.
     fn find_prefix(
         &self,
         tenant: &Tenant,
         hashes: Vec<Link>,
         within: Option<&ConversationId>,
-    ) -> Answer<'_, Option<(ConversationId, u64)>>;
+    ) -> Answer<'_, Option<Continued>>;
 
     /// Forks a conversation: what lies below `at` is shared, what comes is its own. Nothing is copied.
     fn fork(

@@ -21,6 +21,7 @@ pub struct Tx {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Create(NewConversation),
+    Fork { parent: ConversationId, at: u64, id: ConversationId },
     Append { to: Target, expected: Expected, entries: Vec<NewEntry> },
     Status(ConversationId, Status),
     Alias(Alias),
@@ -73,6 +74,11 @@ impl Tx {
     /// Begins a conversation.
     pub fn create(&mut self, conversation: NewConversation) -> &mut Self {
         self.with(Op::Create(conversation))
+    }
+
+    /// Forks a conversation: what lies below `at` is shared, what comes is its own.
+    pub fn fork(&mut self, parent: &ConversationId, at: u64, id: ConversationId) -> &mut Self {
+        self.with(Op::Fork { parent: parent.clone(), at, id })
     }
 
     /// Appends to a conversation.
@@ -132,7 +138,8 @@ impl Tx {
         self.with(Op::Event(event))
     }
 
-    /// Writes what a model call saw, in place of what was written about it before.
+    /// Writes what a model call saw, in place of what was written about it before. A request or response that is not given
+    /// again stays.
     pub fn sent(&mut self, sent: Sent) -> &mut Self {
         self.with(Op::Sent(Box::new(sent)))
     }

@@ -9,6 +9,7 @@ use scrollback_core::model::{self, BadModel, ModelName};
 use scrollback_core::nearest::nearest;
 use secrecy::SecretString;
 
+use super::upstream::Upstream;
 use super::{Api, Echo, Endpoint, Http, Provider, Scripted};
 use crate::runner::Prices;
 
@@ -228,6 +229,36 @@ impl Catalog {
         let http = Http::new(model, api, endpoint)
             .map_err(|error| none(NoProviderKind::BadConfig, error.message))?;
         Ok(Arc::new(http))
+    }
+
+    /// The provider that requests for a model are passed on to. It has a key only if one is set here.
+    pub fn upstream(&self, provider: model::Provider, model: &str) -> Result<Upstream, NoProvider> {
+        let compatible = format!("{}:{model}", model::Provider::OpenAiCompatible.name());
+        let own = self.models.get(&compatible).filter(|own| own.base_url.is_some());
+        let (provider, usual) = match (own, provider) {
+            // A model with a place of its own is there, whatever else is configured.
+            (Some(_), model::Provider::OpenAi) => (model::Provider::OpenAiCompatible, Usual::NONE),
+            (_, model::Provider::OpenAi) => (provider, Usual::OPENAI),
+            (_, model::Provider::Anthropic) => (provider, Usual::ANTHROPIC),
+            _ => {
+                let message = format!("requests cannot be passed on to {provider}");
+                return Err(none(NoProviderKind::BadModel, message));
+            }
+        };
+        let own = own.filter(|_| provider == model::Provider::OpenAiCompatible);
+        let shared = self.providers.get(provider.name());
+        let stated = usual
+            .base_variable
+            .and_then(|name| self.variable(name))
+            .or_else(|| own.and_then(|own| own.base_url.clone()))
+            .or_else(|| shared.and_then(|shared| shared.base_url.clone()));
+        let variable = own.and_then(|own| own.key_env.clone());
+        let variable = variable.or_else(|| shared.and_then(|shared| shared.key_env.clone()));
+        let variable = variable.or_else(|| usual.key_variable.map(String::from));
+        let key = variable.and_then(|name| self.variable(&name)).map(SecretString::from);
+        let base = stated.as_deref().or(usual.base).unwrap_or_default();
+        Upstream::new(provider, base, stated.is_some(), key)
+            .map_err(|error| none(NoProviderKind::BadConfig, error.message))
     }
 
     fn variable(&self, name: &str) -> Option<String> {

@@ -185,12 +185,12 @@ impl Source for Body {
 
 /// When a connection failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Before,
     Within,
 }
 
-fn of_transport(error: &reqwest::Error, phase: Phase) -> ProviderError {
+pub(super) fn of_transport(error: &reqwest::Error, phase: Phase) -> ProviderError {
     let (kind, what) = match phase {
         _ if error.is_timeout() => (ErrorKind::Timeout, "the provider took too long"),
         Phase::Before => (ErrorKind::Network, "the provider cannot be reached"),

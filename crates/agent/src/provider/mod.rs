@@ -6,7 +6,8 @@
 //! | [`Echo`] | nothing: it answers with the last user text |
 //! | [`Scripted`] | nothing: it answers with what a [script] says |
 //!
-//! A [`Catalog`] finds them by the name of a model.
+//! A [`Catalog`] finds them by the name of a model. An [`Upstream`] is a provider that somebody else's requests are passed
+//! on to, byte for byte.
 
 pub(crate) mod body;
 mod catalog;
@@ -15,6 +16,7 @@ mod http;
 mod offline;
 mod reply;
 pub mod script;
+mod upstream;
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +32,7 @@ pub use error::{ErrorKind, Overflow, ProviderError};
 pub use http::{Api, Endpoint, Http};
 pub use offline::{Echo, Scripted};
 pub use reply::{Broken, ReplyStream};
+pub use upstream::{Credential, Passed, PassedRequest, Upstream};
 
 /// Whoever answers requests.
 pub trait Provider: Send + Sync + fmt::Debug {

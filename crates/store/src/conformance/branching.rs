@@ -3,6 +3,7 @@
 use scrollback_core::{Entry, Slot, prefixes};
 
 use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, suite, user};
+use crate::engine::fork::Continued;
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, Recipient};
 
@@ -108,7 +109,9 @@ async fn the_longest_prefix_is_found_and_never_across_tenants(bench: Bench) -> O
     let id = bench.begin().await?;
     bench.say(&id, std::iter::once(system).chain(talk.clone()).collect()).await?;
     let store = bench.store();
-    let find = async |entries: &[Entry]| store.find_prefix(&bench.tenant, prefixes(entries), None).await;
+    let place = |found: Option<Continued>| found.map(|found| (found.conversation.id, found.position));
+    let find =
+        async |entries: &[Entry]| store.find_prefix(&bench.tenant, prefixes(entries), None).await.map(place);
     same!(find(&talk).await?, Some((id.clone(), 4)));
     same!(find(&talk[..2]).await?, Some((id.clone(), 3)));
     let longer = [talk.clone().as_slice(), &[assistant("four"), user("five")]].concat();
@@ -116,13 +119,20 @@ async fn the_longest_prefix_is_found_and_never_across_tenants(bench: Bench) -> O
     same!(find(&[user("two")]).await?, None);
     same!(find(&[Entry::text(scrollback_core::Role::System, "Today is Monday.")]).await?, None);
     let other = crate::Tenant::parse("somebody else")?;
-    same!(store.find_prefix(&other, prefixes(&talk), None).await?, None);
+    same!(place(store.find_prefix(&other, prefixes(&talk), None).await?), None);
     let fork = store.fork(&bench.tenant, &id, 3, ConversationId::new(NOON), NOON).await?.id;
     bench.say(&fork, vec![user("else")]).await?;
     let edited = [user("one"), assistant("two"), user("else")];
     same!(find(&edited).await?, Some((fork.clone(), 4)));
     let stranger = bench.begin().await?;
     same!(store.find_prefix(&bench.tenant, prefixes(&talk), Some(&stranger)).await?, None);
-    same!(store.find_prefix(&bench.tenant, prefixes(&talk), Some(&fork)).await?, Some((id, 4)));
+    let within = store.find_prefix(&bench.tenant, prefixes(&talk), Some(&fork)).await?;
+    same!(place(within), Some((id.clone(), 4)));
+    let (all, known) = (prefixes(&longer), store.find_prefix(&bench.tenant, prefixes(&longer), None).await?);
+    same!(known.map(|found| (found.covered, found.is_at_end(&all))), Some((3, true)));
+    // Instructions that take the place of the first ones leave the list where it was.
+    let tuesday = Entry::text(scrollback_core::Role::System, "Today is Tuesday.").as_lead();
+    bench.say(&id, vec![tuesday, assistant("four"), user("five")]).await?;
+    same!(find(&longer).await?, Some((id, 7)));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use scrollback_core::Time;
 
-use super::{append, large};
+use super::{append, fork, large};
 use crate::body;
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
@@ -19,6 +19,9 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
     for op in ops {
         match op {
             Op::Create(new) => append::create(rows, &tenant, at, new).await.map(|_| ())?,
+            Op::Fork { parent, at: place, id } => {
+                fork::fork(rows, &tenant, &parent, place, id, at).await.map(|_| ())?;
+            }
             Op::Append { to, expected, entries } => {
                 committed.appended.push(append::append(rows, &tenant, at, &to, expected, entries).await?);
             }
@@ -99,7 +102,7 @@ async fn own_run<R: Rows>(rows: &mut R, tenant: &Tenant, id: &str) -> Result<(),
     own(tenant, &run.tenant)
 }
 
-/// Requests and responses become blobs; those of an earlier write of the same call are let go.
+/// Requests and responses become blobs; those of an earlier write of the same call are let go if others came.
 async fn put_sent<R: Rows>(rows: &mut R, tenant: &Tenant, mut sent: Sent) -> Result<(), StoreError> {
     locked(rows, tenant, &sent.conversation).await?;
     let key = vec![sent.conversation.as_str().into(), sent.id.as_str().into()];
@@ -112,7 +115,13 @@ async fn put_sent<R: Rows>(rows: &mut R, tenant: &Tenant, mut sent: Sent) -> Res
             *name = Some(hash.to_vec());
         }
     }
-    if let Some(before) = before {
+    if let Some(mut before) = before {
+        for (name, kept) in named.iter_mut().zip([&mut before.request, &mut before.response]) {
+            // What is not given again stays, and is not let go.
+            if name.is_none() {
+                *name = kept.take();
+            }
+        }
         release(rows, tenant, &before).await?;
     }
     let [request, response] = named;

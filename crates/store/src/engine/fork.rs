@@ -145,14 +145,31 @@ pub(crate) async fn rewind<R: Rows>(
     Ok(fork)
 }
 
-/// The longest stored prefix of a list of messages, by its chain: the conversation that has it, and the position after it.
-/// Of several, the one written last.
+/// Where a list of messages is found, or as much of it as is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continued {
+    /// The conversation that has it.
+    pub conversation: Conversation,
+    /// The position after it.
+    pub position: u64,
+    /// How many of the hashes asked for it covers: up to and including the one that was found.
+    pub covered: usize,
+}
+
+impl Continued {
+    /// Whether nothing was said after it, so that the list goes on where the conversation ends.
+    pub fn is_at_end(&self, hashes: &[Link]) -> bool {
+        self.covered.checked_sub(1).and_then(|last| hashes.get(last)) == Some(&self.conversation.head_prefix)
+    }
+}
+
+/// The longest stored prefix of a list of messages, by its chain. Of several, the one written last.
 pub(crate) async fn find_prefix<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     hashes: &[Link],
     within: Option<&ConversationId>,
-) -> Result<Option<(ConversationId, u64)>, StoreError> {
+) -> Result<Option<Continued>, StoreError> {
     let family = match within {
         Some(id) => {
             let top = lineage::conversation(rows, tenant, id).await?;
@@ -165,7 +182,7 @@ pub(crate) async fn find_prefix<R: Rows>(
         }
         None => None,
     };
-    for hash in hashes.iter().rev().filter(|hash| **hash != PREFIX_START) {
+    for (at, hash) in hashes.iter().enumerate().rev().filter(|(_, hash)| **hash != PREFIX_START) {
         let scan = Scan::new().equal("prefix_hash", hash.as_slice());
         let mut best: Option<(Conversation, u64)> = None;
         for row in rows.scan::<EntryRow>(scan).await? {
@@ -182,7 +199,7 @@ pub(crate) async fn find_prefix<R: Rows>(
             }
         }
         if let Some((conversation, position)) = best {
-            return Ok(Some((conversation.id, position)));
+            return Ok(Some(Continued { conversation, position, covered: at + 1 }));
         }
     }
     Ok(None)

@@ -1,0 +1,247 @@
+//! A provider that somebody else's requests are passed on to: the bytes that came in go out, and those that come back are
+//! handed on as they are.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Response, StatusCode, Url};
+use scrollback_core::model;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::error::{ErrorKind, ProviderError};
+use super::http::{Phase, of_transport};
+use crate::net::{client, is_local};
+
+/// A provider that requests are passed on to. Where it is comes from the configuration, never from a request.
+#[derive(Clone)]
+pub struct Upstream {
+    client: Client,
+    provider: model::Provider,
+    base: Url,
+    stated: bool,
+    key: Option<SecretString>,
+}
+
+/// A request to be passed on.
+#[derive(Clone, Debug)]
+pub struct PassedRequest {
+    /// The method.
+    pub method: Method,
+    /// The path below the version, as in `chat/completions`, with the query if there is one.
+    pub path: String,
+    /// Headers that go along.
+    pub headers: HeaderMap,
+    /// The body, untouched.
+    pub body: Bytes,
+    /// Whom the request is sent in the name of.
+    pub credential: Credential,
+    /// How long the first byte may take.
+    pub timeout: Duration,
+}
+
+/// Whom a request is sent in the name of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// Whoever runs this process: the key that is configured, if one is.
+    Ours,
+    /// Whoever sent the request: the key is among its headers.
+    Theirs,
+}
+
+/// A reply that is passed on.
+#[derive(Debug)]
+pub struct Passed {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    response: Response,
+}
+
+impl Passed {
+    /// The next bytes as they came; none at the end.
+    pub async fn next(&mut self) -> Option<Result<Bytes, ProviderError>> {
+        let next = self.response.chunk().await;
+        next.map_err(|error| of_transport(&error, Phase::Within)).transpose()
+    }
+}
+
+impl Upstream {
+    /// A provider at a base URL, `stated` if somebody configured it. A key is sent over https only, or to this machine.
+    pub(super) fn new(
+        provider: model::Provider,
+        base: &str,
+        stated: bool,
+        key: Option<SecretString>,
+    ) -> Result<Self, ProviderError> {
+        let refused = |problem: &str| {
+            ProviderError::new(ErrorKind::InvalidRequest, format!("the base URL {base:?} {problem}"))
+        };
+        let slashed = if base.ends_with('/') { base.to_string() } else { format!("{base}/") };
+        let url = Url::parse(&slashed).map_err(|error| refused(&format!("cannot be read: {error}")))?;
+        match url.scheme() {
+            "https" => {}
+            "http" if is_local(&url) || key.is_none() => {}
+            "http" => return Err(refused("is not https, and a key would be sent in the clear")),
+            _ => return Err(refused("must begin with https:// or http://")),
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(refused("must not hold a password; keys come from the environment"));
+        }
+        let client = client(reqwest::redirect::Policy::none())
+            .map_err(|error| ProviderError::new(ErrorKind::Network, error.to_string()))?;
+        Ok(Upstream { client, provider, base: url, stated, key })
+    }
+
+    /// Whether a key for it is configured.
+    pub fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Whether somebody said where it is, as opposed to where everybody finds it.
+    pub fn is_stated(&self) -> bool {
+        self.stated
+    }
+
+    /// Who it is.
+    pub fn provider(&self) -> model::Provider {
+        self.provider
+    }
+
+    /// The host and port it is at.
+    pub fn place(&self) -> (String, u16) {
+        let host = self.base.host_str().unwrap_or_default().to_string();
+        (host, self.base.port_or_known_default().unwrap_or(0))
+    }
+
+    /// The configured key taken out of a text that came back.
+    pub fn without_key(&self, text: Bytes) -> Bytes {
+        let Some(key) = &self.key else { return text };
+        without(text, key.expose_secret())
+    }
+
+    /// Sends a request on. An error before the first byte of the reply is returned here.
+    pub async fn pass(&self, request: PassedRequest) -> Result<Passed, ProviderError> {
+        let url = self.url(&request.path)?;
+        let mut headers = request.headers;
+        // Bytes are handed on as they come, so they must be readable as they come.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if request.credential == Credential::Ours {
+            headers.remove(AUTHORIZATION);
+            headers.remove("x-api-key");
+            if let Some(key) = &self.key {
+                let (name, text) = match self.provider {
+                    model::Provider::Anthropic => {
+                        (HeaderName::from_static("x-api-key"), key.expose_secret().to_string())
+                    }
+                    _ => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
+                };
+                let mut value = HeaderValue::from_str(&text).map_err(|_| {
+                    ProviderError::new(ErrorKind::Auth, "the key has characters that no header can hold")
+                })?;
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+        }
+        let sending = self.client.request(request.method, url).headers(headers).body(request.body).send();
+        let sent = tokio::time::timeout(request.timeout, sending)
+            .await
+            .map_err(|_| ProviderError::new(ErrorKind::Timeout, "the provider took too long to answer"))?;
+        let mut response = sent.map_err(|error| of_transport(&error, Phase::Before))?;
+        let headers = std::mem::take(response.headers_mut());
+        Ok(Passed { status: response.status(), headers, response })
+    }
+
+    /// Where a path below the version is. Nothing in it can lead anywhere else.
+    fn url(&self, path: &str) -> Result<Url, ProviderError> {
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:,+=".contains(&byte);
+        let fine = |segment: &str| {
+            !segment.is_empty() && segment.bytes().all(plain) && segment.trim_matches('.') != ""
+        };
+        if !path.split('/').all(fine) {
+            return Err(ProviderError::new(ErrorKind::InvalidRequest, "the path is none a provider has"));
+        }
+        let version = if self.provider == model::Provider::Anthropic { "v1/" } else { "" };
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}{version}{path}", self.base.path()));
+        url.set_query(query);
+        Ok(url)
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream")
+            .field("provider", &self.provider.name())
+            .field("base", &self.base.as_str())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A text without a secret, wherever it is repeated.
+fn without(text: Bytes, secret: &str) -> Bytes {
+    let found = !secret.is_empty() && text.windows(secret.len()).any(|part| part == secret.as_bytes());
+    if !found {
+        return text;
+    }
+    String::from_utf8_lossy(&text).replace(secret, "[redacted:configured]").into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn at(base: &str) -> Upstream {
+        Upstream::new(model::Provider::OpenAi, base, true, Some(SecretString::from("sk-secret"))).unwrap()
+    }
+
+    #[test]
+    fn paths_stay_below_the_base() {
+        let upstream = at("https://api.example/v1");
+        assert_eq!(
+            upstream.url("chat/completions").unwrap().as_str(),
+            "https://api.example/v1/chat/completions"
+        );
+        assert_eq!(upstream.url("files?limit=2").unwrap().as_str(), "https://api.example/v1/files?limit=2");
+        let messages = Upstream::new(model::Provider::Anthropic, "https://a.example", false, None).unwrap();
+        assert_eq!(
+            messages.url("messages?beta=true").unwrap().as_str(),
+            "https://a.example/v1/messages?beta=true"
+        );
+        let escapes = [
+            "../admin",
+            "a/../../b",
+            "/evil.example",
+            "//evil.example/x",
+            "a//b",
+            "a/./b",
+            "%2e%2e/x",
+            "x%2fy",
+            "a\\b",
+            "x@evil.example",
+            "http://evil.example/",
+            "",
+            "a b",
+            "a\r\nHost: evil",
+            "…",
+        ];
+        for path in escapes {
+            assert!(upstream.url(path).is_err(), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn keys_do_not_travel_in_the_clear_or_come_back() {
+        let key = || Some(SecretString::from("sk-secret"));
+        assert!(Upstream::new(model::Provider::OpenAi, "http://example.com/v1", true, key()).is_err());
+        assert!(Upstream::new(model::Provider::OpenAi, "http://127.0.0.1:1/v1", true, key()).is_ok());
+        assert!(Upstream::new(model::Provider::OpenAi, "https://u:p@example.com/v1", true, key()).is_err());
+        let text = at("https://api.example/v1").without_key(Bytes::from("bad key sk-secret!"));
+        assert_eq!(text, "bad key [redacted:configured]!");
+        assert!(!format!("{:?}", at("https://api.example/v1")).contains("secret"));
+    }
+}

@@ -1,0 +1,10 @@
+//! The REST API.
+
+use axum::Router;
+
+use crate::App;
+
+/// Everything below `/api`.
+pub fn router() -> Router<App> {
+    Router::new()
+}

@@ -1,0 +1,77 @@
+//! What all requests share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use scrollback_agent::config::ServerSettings;
+use scrollback_agent::provider::Catalog;
+use scrollback_agent::{Clock, SystemClock};
+use scrollback_core::Time;
+use scrollback_core::redact::Redactor;
+use scrollback_store::Store;
+
+use crate::auth::Keyring;
+use crate::events::Events;
+use crate::metrics::Metrics;
+
+/// What all requests share. Cheap to clone; clones are the same server.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+/// The parts of an [`App`].
+pub struct Shared {
+    /// Where records are kept.
+    pub store: Arc<dyn Store>,
+    /// How it behaves.
+    pub settings: ServerSettings,
+    /// The models, and how to reach them.
+    pub catalog: Catalog,
+    /// What takes secrets out of what people are shown.
+    pub redactor: Redactor,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Who listens to what happens.
+    pub events: Events,
+    /// The API keys.
+    pub(crate) keyring: Keyring,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl App {
+    /// A server on a store, listening at an address, on the machine's clock.
+    pub fn new(
+        store: Arc<dyn Store>,
+        settings: ServerSettings,
+        catalog: Catalog,
+        redactor: Redactor,
+        address: SocketAddr,
+    ) -> Self {
+        App(Arc::new(Shared {
+            store,
+            settings,
+            catalog,
+            redactor,
+            clock: Arc::new(SystemClock),
+            metrics: Metrics::default(),
+            events: Events::default(),
+            keyring: Keyring::default(),
+            address,
+        }))
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+}

@@ -1,0 +1,131 @@
+//! Whose page sent a request, and for whom it was meant.
+//!
+//! A server on this machine can be reached by any page a browser shows, if the page's name is made to point here (DNS
+//! rebinding) or if it just posts (cross-site requests). Both are told by headers that pages cannot forge.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::App;
+use crate::problem::Problem;
+
+/// Refuses requests that were meant for somebody else or sent by somebody else's page.
+pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
+    match allowed(app.address.ip().is_loopback(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn allowed(on_loopback: bool, headers: &HeaderMap) -> Result<(), Problem> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok());
+    let one = hosts.next().is_none();
+    let Some(host) = host.filter(|_| one) else {
+        return Err(Problem::bad_request("bad_host", "a request must say which host it is for, once"));
+    };
+    // Whoever listens on other addresses has keys, which no page of somebody else has.
+    if on_loopback && !is_local(host) {
+        let detail = format!("this server answers for localhost, not for {host:?}");
+        return Err(Problem::new(StatusCode::FORBIDDEN, "bad_host", detail));
+    }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let cross_site = matches!(text("sec-fetch-site"), Some("cross-site" | "same-site"));
+    let foreign = match headers.get(header::ORIGIN) {
+        None => cross_site,
+        Some(origin) => origin
+            .to_str()
+            .ok()
+            .and_then(|origin| origin.split_once("://"))
+            .is_none_or(|(_, authority)| !authority.eq_ignore_ascii_case(host)),
+    };
+    // Following a link from another page only looks; what it finds is behind a strict cookie.
+    let navigates = text("sec-fetch-mode") == Some("navigate") && headers.get(header::ORIGIN).is_none();
+    if foreign && !navigates {
+        let detail = "pages of other sites may not use this server";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "cross_origin", detail));
+    }
+    Ok(())
+}
+
+/// Whether a host, with or without a port, is this machine.
+fn is_local(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((name, port)) if port.is_empty() || is_port(port) => name,
+            _ => return false,
+        },
+        None => match host.split_once(':') {
+            Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+            Some(_) => return false,
+            None => host,
+        },
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn is_port(text: &str) -> bool {
+    text.strip_prefix(':').is_some_and(|port| port.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn only_this_machine_is_meant() {
+        for good in
+            ["localhost", "LOCALHOST:8787", "127.0.0.1", "127.0.0.1:8787", "[::1]:8787", "127.9.9.9:1"]
+        {
+            assert!(allowed(true, &headers(&[("host", good)])).is_ok(), "{good}");
+        }
+        let bad = [
+            "evil.example",
+            "evil.example:8787",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "0.0.0.0",
+            "127.0.0.1@evil.example",
+            "localhost:80:80",
+            "[::1].evil",
+            "169.254.169.254",
+            "",
+            "2130706433",
+        ];
+        for bad in bad {
+            assert!(allowed(true, &headers(&[("host", bad)])).is_err(), "{bad}");
+        }
+        assert!(allowed(true, &HeaderMap::new()).is_err());
+        assert!(allowed(false, &headers(&[("host", "scrollback.example")])).is_ok());
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let host = ("host", "127.0.0.1:8787");
+        let cases: [(&[(&str, &str)], bool); 7] = [
+            (&[("origin", "http://127.0.0.1:8787")], true),
+            (&[("origin", "http://127.0.0.1:9999")], false),
+            (&[("origin", "https://evil.example")], false),
+            (&[("origin", "null")], false),
+            (&[("sec-fetch-site", "cross-site")], false),
+            (&[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], true),
+            (&[("sec-fetch-site", "same-origin")], true),
+        ];
+        for (more, fine) in cases {
+            let mut all = vec![host];
+            all.extend(more.iter().map(|(name, value)| (*name, *value)));
+            let all: HeaderMap =
+                all.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+            let all: HeaderMap = all;
+            assert_eq!(allowed(true, &all).is_ok(), fine, "{more:?}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The server: a proxy that existing clients point their base URL at, a REST API over the store, and the lens.
+//!
+//! - An [`App`] is everything requests share: the store, the settings, the models, who is listening.
+//! - [`serve()`] accepts connections on one port until it is asked to stop. [`router()`] says what is where.
+//! - `proxy` answers `/v1/*`: it records what a client says, sends its provider the view, and passes the reply on as it
+//!   comes while a copy is read for the record.
+//! - [`api`] is the REST API, [`lens`] the pages for people.
+//! - [`auth`] tells who calls: a [`Caller`] has a tenant and a scope, and no query leaves its tenant. [`keys`] makes and
+//!   judges API keys.
+//! - A [`Problem`] is what went wrong, in the form of RFC 9457; the proxy says it in the form of the client's provider.
+//!
+//! Nothing here keeps state that is not in the store, so any number of servers may share one.
+
+pub mod api;
+mod app;
+pub mod auth;
+mod events;
+mod gate;
+pub mod keys;
+pub mod lens;
+mod metrics;
+mod problem;
+mod router;
+mod serve;
+
+pub use app::App;
+pub use auth::{Caller, Scope};
+pub use events::{Events, Live};
+pub use metrics::Metrics;
+pub use problem::Problem;
+pub use router::router;
+pub use serve::{Listening, bind, serve};

@@ -1,0 +1,123 @@
+//! What is counted, as Prometheus reads it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+/// Upper ends of the buckets of a time, in seconds: half a millisecond is what the proxy may add, minutes what models take.
+const BUCKETS: [f64; 14] =
+    [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
+
+/// Counters and times, by name and labels.
+#[derive(Debug, Default)]
+pub struct Metrics(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    counters: BTreeMap<(&'static str, String), f64>,
+    times: BTreeMap<(&'static str, String), Times>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Times {
+    buckets: [u64; BUCKETS.len()],
+    sum: f64,
+    count: u64,
+}
+
+/// What each name counts.
+const HELP: [(&str, &str); 9] = [
+    ("scrollback_requests_total", "Requests answered, by route and status"),
+    ("scrollback_upstream_requests_total", "Requests sent to providers, by wire and status"),
+    ("scrollback_tokens_total", "Tokens providers reported, by model and kind"),
+    ("scrollback_cost_usd_total", "What they cost, where the price is known"),
+    ("scrollback_cuts_total", "Views that were cut, by manager"),
+    ("scrollback_repairs_total", "Requests mended before they were sent, by wire"),
+    ("scrollback_record_failures_total", "Entries that could not be recorded"),
+    ("scrollback_truncated_total", "Replies that broke off, by side"),
+    ("scrollback_seconds", "Time spent, by part of a request"),
+];
+
+impl Metrics {
+    /// Adds to a counter.
+    pub fn add(&self, name: &'static str, labels: &[(&str, &str)], amount: f64) {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counted.counters.entry((name, written(labels))).or_default() += amount;
+    }
+
+    /// Notes a time, in seconds.
+    pub fn time(&self, name: &'static str, labels: &[(&str, &str)], seconds: f64) {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = counted.times.entry((name, written(labels))).or_default();
+        for (count, end) in times.buckets.iter_mut().zip(BUCKETS) {
+            *count += u64::from(seconds <= end);
+        }
+        times.sum += seconds;
+        times.count += 1;
+    }
+
+    /// All of it in Prometheus' text format.
+    pub fn text(&self) -> String {
+        let counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = String::new();
+        let mut last = "";
+        for ((name, labels), value) in &counted.counters {
+            head(&mut out, &mut last, name, "counter");
+            let _ = writeln!(out, "{name}{} {value}", braced(labels));
+        }
+        for ((name, labels), times) in &counted.times {
+            head(&mut out, &mut last, name, "histogram");
+            let comma = if labels.is_empty() { "" } else { "," };
+            for (count, end) in times.buckets.iter().zip(BUCKETS) {
+                let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{end}\"}} {count}");
+            }
+            let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {}", times.count);
+            let _ = writeln!(out, "{name}_sum{} {}", braced(labels), times.sum);
+            let _ = writeln!(out, "{name}_count{} {}", braced(labels), times.count);
+        }
+        out
+    }
+}
+
+fn head<'n>(out: &mut String, last: &mut &'n str, name: &'n str, kind: &str) {
+    if *last != name {
+        if let Some((_, help)) = HELP.iter().find(|(known, _)| *known == name) {
+            let _ = writeln!(out, "# HELP {name} {help}");
+        }
+        let _ = writeln!(out, "# TYPE {name} {kind}");
+        *last = name;
+    }
+}
+
+fn braced(labels: &str) -> String {
+    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
+}
+
+fn written(labels: &[(&str, &str)]) -> String {
+    let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let pairs: Vec<String> =
+        labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    pairs.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_what_prometheus_reads() {
+        let metrics = Metrics::default();
+        metrics.add("scrollback_requests_total", &[("route", "/v1/\"x\""), ("status", "200")], 1.0);
+        metrics.add("scrollback_requests_total", &[("route", "/v1/\"x\""), ("status", "200")], 1.0);
+        metrics.time("scrollback_seconds", &[("part", "record")], 0.003);
+        let text = metrics.text();
+        assert!(text.contains("# TYPE scrollback_requests_total counter\n"), "{text}");
+        assert!(
+            text.contains("scrollback_requests_total{route=\"/v1/\\\"x\\\"\",status=\"200\"} 2\n"),
+            "{text}"
+        );
+        assert!(text.contains("scrollback_seconds_bucket{part=\"record\",le=\"0.0025\"} 0\n"), "{text}");
+        assert!(text.contains("scrollback_seconds_bucket{part=\"record\",le=\"0.005\"} 1\n"), "{text}");
+        assert!(text.contains("scrollback_seconds_count{part=\"record\"} 1\n"), "{text}");
+    }
+}

@@ -1,0 +1,47 @@
+//! What is where.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use crate::problem::Problem;
+use crate::{App, api, auth, gate, lens};
+
+/// Everything the server answers.
+///
+/// Every request passes the gate (whose page sent it, and for whom it was meant), then says who is calling, and only then
+/// is its body read.
+pub fn router(app: App) -> Router {
+    let known = Router::new()
+        .nest("/api", api::router())
+        .merge(lens::router())
+        .route("/metrics", get(metrics))
+        .layer(middleware::from_fn_with_state(app.clone(), auth::identify));
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .merge(known)
+        .fallback(|| async { Problem::not_found("page") })
+        .layer(middleware::from_fn_with_state(app.clone(), gate::check))
+        .with_state(app)
+}
+
+/// Whether requests can be served: the store answers.
+async fn ready(State(app): State<App>) -> Response {
+    match app.store.keys().await {
+        Ok(_) => "ready\n".into_response(),
+        Err(error) => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string()).into_response()
+        }
+    }
+}
+
+/// What is counted, for Prometheus.
+async fn metrics(State(app): State<App>, caller: auth::Caller) -> Result<Response, Problem> {
+    caller.may_read()?;
+    let text = app.metrics.text();
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}

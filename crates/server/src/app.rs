@@ -1,7 +1,7 @@
 //! What all requests share.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use scrollback_agent::config::ServerSettings;
 use scrollback_agent::provider::Catalog;
@@ -13,6 +13,7 @@ use scrollback_store::Store;
 use crate::auth::Keyring;
 use crate::events::Events;
 use crate::metrics::Metrics;
+use crate::runs::Runs;
 
 /// What all requests share. Cheap to clone; clones are the same server.
 #[derive(Clone)]
@@ -36,6 +37,8 @@ pub struct Shared {
     pub events: Events,
     /// The API keys.
     pub(crate) keyring: Keyring,
+    /// Who continues paused runs, if somebody does.
+    runs: OnceLock<Arc<dyn Runs>>,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -66,8 +69,19 @@ impl App {
             metrics: Metrics::default(),
             events: Events::default(),
             keyring: Keyring::default(),
+            runs: OnceLock::new(),
             address,
         }))
+    }
+
+    /// Says who continues paused runs. Only the first one said counts.
+    pub fn continue_runs_with(&self, runs: Arc<dyn Runs>) {
+        let _ = self.runs.set(runs);
+    }
+
+    /// Who continues paused runs.
+    pub(crate) fn runs(&self) -> Option<&Arc<dyn Runs>> {
+        self.runs.get()
     }
 
     /// What time it is.

@@ -12,7 +12,7 @@ use crate::{App, Problem};
 
 /// A model by its name.
 pub(crate) fn model_named(name: &str) -> Result<ModelName, Problem> {
-    ModelName::parse(name).map_err(|error| Problem::bad_request("bad_model", error.to_string()))
+    ModelName::parse(name).map_err(|error| Problem::bad_request("unknown_model", error.to_string()))
 }
 
 /// A manager in any of its forms.

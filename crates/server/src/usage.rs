@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use scrollback_store::{CallListing, ConversationId, Sent, Store, StoreError, Tenant};
 use serde::{Deserialize, Serialize};
 
-/// Calls of one conversation whose usage is added up; more are told as "more".
+/// Calls of one conversation that are looked at: the newest.
 const MOST_CALLS: usize = 10_000;
 
 /// What a call used.

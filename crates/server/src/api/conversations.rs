@@ -115,7 +115,7 @@ pub(crate) fn status_named(name: &str) -> Result<Status, Problem> {
     Status::named(name).ok_or_else(|| {
         let known = Status::ALL.map(Status::name);
         let detail = format!("unknown status {name:?} (known: {})", known.join(", "));
-        Problem::bad_request("bad_status", detail).with("known", known.to_vec())
+        Problem::bad_request("unknown_status", detail).with("known", known.to_vec())
     })
 }
 

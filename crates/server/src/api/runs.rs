@@ -55,7 +55,7 @@ async fn list(asking: Asking, query: RunsQuery) -> Result<RunsAnswer, Problem> {
     const KNOWN: [&str; 5] = ["running", "paused", "interrupted", "done", "failed"];
     if query.status.as_deref().is_some_and(|status| !KNOWN.contains(&status)) {
         let detail = format!("a run is one of: {}", KNOWN.join(", "));
-        return Err(Problem::bad_request("bad_status", detail).with("known", KNOWN.to_vec()));
+        return Err(Problem::bad_request("unknown_status", detail).with("known", KNOWN.to_vec()));
     }
     let listing = RunListing {
         status: query.status,

@@ -117,7 +117,7 @@ pub(crate) fn role_named(name: &str) -> Result<Role, Problem> {
     let roles = [Role::System, Role::User, Role::Assistant, Role::Tool];
     roles.into_iter().find(|role| role.as_str() == name).ok_or_else(|| {
         Problem::bad_request(
-            "bad_role",
+            "unknown_role",
             format!("unknown role {name:?} (known: system, user, assistant, tool)"),
         )
     })

@@ -178,7 +178,7 @@ fn changed(line: &Line<'_>, eyes: Eyes<'_>) -> Markup {
             span.sign aria-hidden="true" { (sign) }
             span.mono { span.out { (word) " " } "message " (at) }
             @if text.len() > 400 {
-                details { summary { (eyes.glance(text, 160)) } (eyes.long(&indented(text), "mono", "#sent")) }
+                details { summary { (eyes.glance(text, 160)) } (eyes.long(&indented(text), "mono", "#what-was-sent")) }
             } @else { code { (eyes.said(text)) } }
         }
     }

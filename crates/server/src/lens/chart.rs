@@ -68,7 +68,7 @@ pub(crate) fn chart(bars: &[Bar]) -> Markup {
                     line.cut x1=(round(middle - across / 2.0)) x2=(round(middle - across / 2.0)) y1=(TOP - 4.0) y2=(floor) {}
                     text.cut-label x=(round(middle - across / 2.0)) y=(TOP - 7.0) text-anchor="middle" { "cut" }
                 }
-                a href=(bar.href) aria-label=(label(bar)) {
+                a href=(bar.href) tabindex="-1" aria-label=(label(bar)) {
                     title { (label(bar)) }
                     rect.hit.chosen[bar.chosen] x=(round(middle - across / 2.0)) y=(TOP) width=(round(across)) height=(floor - TOP) {}
                     @for (role, height, y) in stack(&bar.tokens, floor, up) {

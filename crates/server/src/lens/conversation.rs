@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use scrollback_core::model::ModelName;
-use scrollback_core::{Record, Slot, Summaries, manager};
+use scrollback_core::{CurationContext, Entry, Record, Slot, Summaries, manager};
 use scrollback_store::{Conversation, ConversationId, Placed, Sent};
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ use super::chart::{Bar, chart};
 use super::page::{self, Place, coded};
 use super::panel::{self, Chosen};
 use super::text::{dollars, number, plural, said, short};
-use super::timeline::{Around, first_words, fold, title};
+use super::timeline::{Around, first_words, fold, indented, title};
 use super::viewer::{Shown, Viewer};
 use crate::replay::{Asked, course};
 use crate::sight::Sight;
@@ -91,7 +91,7 @@ async fn study(viewer: &Viewer, loaded: &Loaded) -> Result<Studied, Problem> {
         (Some(text), _) => manager::parse(text).map_err(|error| error.to_string()).map(|manager| Asked {
             upto: record.len() as u64,
             manager,
-            cx: scrollback_core::CurationContext {
+            cx: CurationContext {
                 summaries: Summaries::InPlace,
                 ..recorded::context(&viewer.app, model.clone())
             },
@@ -115,7 +115,7 @@ async fn study(viewer: &Viewer, loaded: &Loaded) -> Result<Studied, Problem> {
         .collect();
     let (href, chosen) = (loaded.href.clone(), loaded.chosen.filter(|_| loaded.tried.is_none()));
     crate::blocking(move || {
-        let cx = recorded_counter(model);
+        let cx = CurationContext::for_model(model);
         let tokens = crate::sight::tokens(&record, &cx);
         let sight = asked.and_then(|asked| {
             let before = record.slots().get(..asked.upto as usize).unwrap_or(record.slots());
@@ -129,10 +129,6 @@ async fn study(viewer: &Viewer, loaded: &Loaded) -> Result<Studied, Problem> {
         Studied { sight, tokens, bars: bars(record.slots(), repeated, &href, chosen) }
     })
     .await
-}
-
-fn recorded_counter(model: Option<ModelName>) -> scrollback_core::CurationContext {
-    scrollback_core::CurationContext::for_model(model)
 }
 
 fn bars(
@@ -185,8 +181,7 @@ async fn made(viewer: &Viewer, id: &str, wish: &Wish) -> Result<Shown, Problem> 
         first_words(&store.entries(tenant, &loaded.conversation.id, 0, 4).await?)
     };
     let studied = if head <= AT_ONCE { Some(study(viewer, &loaded).await?) } else { None };
-    let title = title(&loaded.conversation, first.as_deref());
-    let title = viewer.eyes().see(&title).into_owned();
+    let title = title(&loaded.conversation, first.as_deref(), viewer.eyes());
     let messages = store.recent(tenant, &loaded.conversation.id, 0).await?.messages;
     let query = format!("call={}&m={}", coded(&wish.call), coded(&wish.m));
     let body = html! {
@@ -348,6 +343,14 @@ pub(crate) async fn sight(viewer: Viewer, Path(id): Path<String>, Query(wish): Q
     }
 }
 
+/// All texts of an entry: its reasoning, what it says, the arguments of its calls.
+fn everything(entry: &Entry) -> String {
+    let reasoning = crate::api::shapes::reasoning(entry);
+    let calls = entry.tool_calls().map(|call| format!("{}\n{}", call.name.as_str(), indented(&call.arguments.as_str())));
+    let said = entry.content().filter(|said| !said.is_empty());
+    reasoning.into_iter().chain(said).chain(calls).collect::<Vec<_>>().join("\n\n")
+}
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(crate) struct EntryWish {
@@ -370,9 +373,7 @@ async fn whole(viewer: &Viewer, id: &str, position: u64, number: usize) -> Resul
     let Slot::Message(entry) = &placed.slot else {
         return Err(Problem::not_found("message at this position"));
     };
-    let thought = crate::api::shapes::reasoning(entry);
-    let text = entry.content().or(thought).unwrap_or_default();
-    let text = viewer.eyes().see(&text).into_owned();
+    let text = viewer.eyes().see(&everything(entry)).into_owned();
     let pages = text.chars().count().div_ceil(TEXT_PAGE).max(1);
     let number = number.min(pages - 1);
     let shown: String = text.chars().skip(number * TEXT_PAGE).take(TEXT_PAGE).collect();

@@ -117,12 +117,12 @@ fn list(rows: &[Row], eyes: Eyes<'_>) -> Markup {
 
 fn line(row: &Row, eyes: Eyes<'_>) -> Markup {
     let Row { conversation, entries, total, model, begins } = row;
-    let name = title(conversation, begins.as_deref());
+    let name = title(conversation, begins.as_deref(), eyes);
     let named = conversation.title.is_some() || conversation.recipient.is_some();
     html! {
         tr id=(format!("c{}", conversation.id)) {
             td {
-                a.name href=(format!("/lens/conversations/{}", conversation.id)) { (eyes.glance(&name, 90)) }
+                a.name href=(format!("/lens/conversations/{}", conversation.id)) { (said(&name)) }
                 div.sub {
                     @if let Some(model) = model { (said(model)) " " }
                     @if conversation.parent.is_some() { span.chip.info { "fork" } " " }

@@ -118,6 +118,7 @@ async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<Shown
         from: run.started_at,
         until: until(&run, &steps),
         conversation: run.conversation.as_ref().map(ToString::to_string),
+        all: format!("/api/runs/{}", coded(&run.id)),
     };
     let title = format!("{} · {}", run.name, run.id);
     let body = html! {
@@ -201,7 +202,7 @@ fn facts(run: &Run) -> Markup {
 fn texts(run: &Run, eyes: Eyes<'_>) -> Markup {
     html! {
         @for (name, text) in [("Input", &run.input), ("Output", &run.output), ("Error", &run.error)] {
-            @if let Some(text) = text { section.card aria-label=(name) { h2 { (name) } div.in { (eyes.long(&text_of(Some(text)), "text", "#")) } } }
+            @if let Some(text) = text { section.card aria-label=(name) { h2 { (name) } div.in { (eyes.long(&text_of(Some(text)), "text", &format!("/api/runs/{}", coded(&run.id)))) } } }
         }
     }
 }
@@ -230,6 +231,8 @@ struct Around<'a> {
     from: Time,
     until: Time,
     conversation: Option<String>,
+    /// Where all of it is.
+    all: String,
 }
 
 impl Around<'_> {
@@ -283,7 +286,7 @@ impl Around<'_> {
                 } }
                 div.in.stack {
                     @for (name, text) in [("input", &step.input), ("output", &step.output), ("error", &step.error)] {
-                        @if let Some(text) = text { div { div.who { span.soft { (name) } } (self.eyes.long(&text_of(Some(text)), "mono", "#")) } }
+                        @if let Some(text) = text { div { div.who { span.soft { (name) } } (self.eyes.long(&text_of(Some(text)), "mono", &self.all)) } }
                     }
                     @if let (Some(conversation), Some(evaluation)) = (&self.conversation, step.evaluation) {
                         p.small { a href=(format!("/lens/conversations/{conversation}")) { "in the record" } span.soft { " (evaluation " (evaluation) ")" } }

@@ -56,7 +56,7 @@ async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
     let listing = Listing { limit: CHOICES, ..Listing::default() };
     let page = viewer.store().list(Some(viewer.tenant()), listing).await?;
     let mut choices: Vec<(String, String)> =
-        page.conversations.iter().map(|(row, _)| (row.id.to_string(), title(row, None))).collect();
+        page.conversations.iter().map(|(row, _)| (row.id.to_string(), title(row, None, viewer.eyes()))).collect();
     if !wish.conversation.is_empty() && !choices.iter().any(|(id, _)| *id == wish.conversation) {
         choices.insert(0, (wish.conversation.clone(), wish.conversation.clone()));
     }
@@ -72,7 +72,7 @@ async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
     let body = html! {
         div.head { h1 { "Simulate" } }
         p { "Repeats every call of a conversation under each manager, offline: what it would have sent, what a cache would have held, what was left out." }
-        (form(wish, &choices, viewer))
+        (form(wish, &choices))
         @if let Some(problem) = problem { p.note.bad role="alert" { (said(&problem)) } }
         @if let Some(figures) = figures { (table(&figures)) (curves(&figures)) }
     };
@@ -88,7 +88,7 @@ async fn run(viewer: &Viewer, wish: &Wish) -> Result<Vec<Figures>, Problem> {
     crate::api::compare(&viewer.app, slots, managers, model.as_deref()).await
 }
 
-fn form(wish: &Wish, choices: &[(String, String)], viewer: &Viewer) -> Markup {
+fn form(wish: &Wish, choices: &[(String, String)]) -> Markup {
     let shown = |place: usize| match wish.managers.is_empty() {
         true => USUAL.get(place).copied().unwrap_or(""),
         false => wish.managers.get(place).map_or("", String::as_str),
@@ -98,7 +98,7 @@ fn form(wish: &Wish, choices: &[(String, String)], viewer: &Viewer) -> Markup {
             form.stack method="get" action="/lens/simulate" {
                 div.fields {
                     div.wide { label for="conversation" { "Conversation" } select #conversation name="conversation" {
-                        @for (id, name) in choices { option value=(id) selected[*id == wish.conversation] { (viewer.eyes().glance(name, 70)) } }
+                        @for (id, name) in choices { option value=(id) selected[*id == wish.conversation] { (said(name)) } }
                     } }
                     div { label for="model" { "Model, for counting and prices" } input #model name="model" value=(wish.model) placeholder="openai:gpt-4o" autocomplete="off"; }
                 }

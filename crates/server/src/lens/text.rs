@@ -12,6 +12,9 @@ const FIRST_LINES: usize = 24;
 /// Most characters that wait folded on the page; longer texts have a page of their own.
 const FOLDED: usize = 20_000;
 
+/// Characters looked at for the first words of a text.
+const GLANCED: usize = 16_000;
+
 /// What a viewer may see.
 #[derive(Clone, Copy)]
 pub(crate) enum Eyes<'a> {
@@ -35,9 +38,16 @@ impl Eyes<'_> {
         said(&self.see(text))
     }
 
-    /// The first words of a text on one line.
+    /// The first words of a text on one line. Of a long text only the beginning is looked at; that is many times what is
+    /// shown, so a secret that begins there is known as one.
     pub(crate) fn glance(&self, text: &str, most: usize) -> Markup {
-        said(&glance(&self.see(text), most))
+        said(&self.brief(text, most))
+    }
+
+    /// The same, still as text.
+    pub(crate) fn brief(&self, text: &str, most: usize) -> String {
+        let end = text.char_indices().nth(GLANCED).map_or(text.len(), |(at, _)| at);
+        glance(&self.see(text.get(..end).unwrap_or(text)), most)
     }
 
     /// A text that may be long: its beginning, and the rest behind "show all". `whole` is the page that shows all of a text
@@ -74,7 +84,7 @@ fn beginning(text: &str) -> Option<usize> {
 }
 
 /// The first words of a text on one line.
-pub(crate) fn glance(text: &str, most: usize) -> String {
+fn glance(text: &str, most: usize) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
         if !line.is_empty() {

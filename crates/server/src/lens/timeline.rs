@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use maud::{Markup, html};
 use scrollback_core::{BlockKind, Decision, Entry, MediaKind, MediaSource, Role, Slot, ToolCall};
-use scrollback_store::Placed;
+use scrollback_store::{Conversation, Placed};
 
 use super::page;
-use super::text::{Eyes, glance, lasting, number, plural, said, short};
+use super::text::{Eyes, lasting, number, plural, said, short};
 use crate::api::shapes::reasoning;
 use crate::sight::{Fate, Sight};
 
@@ -85,7 +85,7 @@ impl Around<'_> {
                     a.at href=(format!("{}#e{at}", self.here(at))) { "#" (at) }
                     div {
                         (self.who(at, entry))
-                        div.body { (self.blocks(at, entry)) (self.calls(entry, &item.results)) }
+                        div.body { (self.blocks(at, entry)) (self.calls(at, entry, &item.results)) }
                     }
                 }
             },
@@ -190,48 +190,36 @@ impl Around<'_> {
     }
 
     /// The calls of an entry, each with its result.
-    fn calls(&self, entry: &Entry, results: &[&Placed]) -> Markup {
+    fn calls(&self, at: u64, entry: &Entry, results: &[&Placed]) -> Markup {
         let mut left: Vec<&Placed> = results.to_vec();
         html! {
-            @for call in entry.tool_calls() {
+            @for (number, call) in entry.tool_calls().enumerate() {
                 @let id = call.call_id.as_ref().map(|id| id.as_str().into_owned());
                 @let place = left.iter().position(|placed| answers(placed, id.as_deref()));
                 @let result = place.map(|place| left.remove(place));
-                (self.call(entry, call, result))
+                (self.call(at, number, entry, call, result))
             }
             @for extra in left { @if let Slot::Message(answer) = &extra.slot { (self.result(extra.position, answer)) } }
         }
     }
 
-    fn call(&self, caller: &Entry, call: &ToolCall, result: Option<&Placed>) -> Markup {
-        let name = call.name.as_str();
-        let arguments = call.arguments.as_str();
+    fn call(&self, at: u64, number: usize, caller: &Entry, call: &ToolCall, result: Option<&Placed>) -> Markup {
+        let (name, arguments) = (call.name.as_str(), call.arguments.as_str());
         let answer = result.and_then(|placed| match &placed.slot {
             Slot::Message(entry) => Some((placed.position, entry)),
             _ => None,
         });
-        let failed = answer
-            .is_some_and(|(_, entry)| entry.tool_result().and_then(|result| result.is_error) == Some(true));
         let class = answer.map_or("", |(at, _)| self.fate_class(at));
-        let open = call.call_id.as_ref().map(|id| format!("c-{}", page::coded(&id.as_str())));
         html! {
-            details.fold.result.(class) id=[open] {
+            details.fold.result.(class) id=(format!("c{at}-{number}")) {
                 summary {
                     strong { (self.eyes.glance(&name, 60)) }
                     code.soft { (self.eyes.glance(&arguments, 80)) }
-                    @if let Some((at, entry)) = answer {
-                        span.soft { "→ " (self.eyes.glance(&entry.content().unwrap_or_default(), 60)) }
-                        @if failed { span.chip.bad { "error" } }
-                        (self.fate_label(at))
-                    } @else if call.style.is_client() {
-                        span.chip.warn { "no result on this page" }
-                    } @else {
-                        span.chip { "run by the provider" }
-                    }
+                    (self.outcome(call, answer))
                 }
                 div.in.stack {
                     div { div.who { span.soft { "arguments" } }
-                        (self.eyes.long(&indented(&arguments), "mono", "#")) }
+                        (self.eyes.long(&indented(&arguments), "mono", &self.whole(at))) }
                     @if let Some((at, entry)) = answer {
                         div id=(format!("e{at}")) {
                             div.who { a.at href=(format!("{}#e{at}", self.here(at))) { "#" (at) } span.soft { "result after " (lasting(entry.created_at.0 - caller.created_at.0)) }
@@ -241,6 +229,21 @@ impl Around<'_> {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// What came of a call, in a few words.
+    fn outcome(&self, call: &ToolCall, answer: Option<(u64, &std::sync::Arc<Entry>)>) -> Markup {
+        html! {
+            @if let Some((at, entry)) = answer {
+                span.soft { "→ " (self.eyes.glance(&entry.content().unwrap_or_default(), 60)) }
+                @if entry.tool_result().and_then(|result| result.is_error) == Some(true) { span.chip.bad { "error" } }
+                (self.fate_label(at))
+            } @else if call.style.is_client() {
+                span.chip.warn { "no result on this page" }
+            } @else {
+                span.chip { "run by the provider" }
             }
         }
     }
@@ -339,12 +342,11 @@ pub(crate) fn indented(text: &str) -> String {
 }
 
 /// What a conversation is called: its title, its recipient, or how it begins.
-pub(crate) fn title(conversation: &scrollback_store::Conversation, first: Option<&str>) -> String {
-    let named =
-        conversation.title.clone().or_else(|| conversation.recipient.as_ref().map(ToString::to_string));
-    named
-        .or_else(|| first.map(|text| glance(text, 80)).filter(|text| !text.is_empty()))
-        .unwrap_or_else(|| conversation.id.to_string())
+pub(crate) fn title(conversation: &Conversation, first: Option<&str>, eyes: Eyes<'_>) -> String {
+    let recipient = conversation.recipient.as_ref().map(|recipient| recipient.as_str());
+    let called = conversation.title.as_deref().or(recipient).or(first);
+    let called = called.map(|text| eyes.brief(text, 90)).filter(|text| !text.is_empty());
+    called.unwrap_or_else(|| conversation.id.to_string())
 }
 
 /// The first thing a user said.

@@ -3,18 +3,10 @@
   'use strict';
   const one = (selector, root = document) => root.querySelector(selector);
 
-  // Moving the slider over calls shows the call, without pressing the button.
-  const slider = one('input[type=range][data-go]');
-  if (slider) {
-    const label = one('output[for="' + slider.id + '"]');
-    slider.addEventListener('input', () => { if (label) label.value = slider.value; });
-    slider.addEventListener('change', () => slider.form.requestSubmit());
-  }
-
-  // Choosing a filter applies it.
-  for (const choice of document.querySelectorAll('select[data-go]')) {
-    choice.addEventListener('change', () => choice.form.requestSubmit());
-  }
+  // Moving the slider over calls, or choosing a filter, needs no button. Pages renew their parts, so nobody listens to a field.
+  document.addEventListener('change', (event) => {
+    if (event.target.matches('[data-go]')) event.target.form.requestSubmit();
+  });
 
   // "/" goes to the search field; "j" and "k" go through the calls of a conversation.
   document.addEventListener('keydown', (event) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use scrollback_core::model::{ModelFacts, facts};
+use scrollback_core::tokens::entry_tokens;
 use scrollback_core::{
     CurationContext, CurationError, Entry, Epoch, HistoryManager, Item, Record, Role, Slot, Source, Time,
     View, settle_offline,
@@ -196,6 +197,7 @@ pub fn simulate(slots: &[Slot], name: &str, manager: &dyn HistoryManager, cx: &C
             run.figures.stopped = Some(error.to_string());
             break;
         }
+        run.hear(slot, cx);
         let _ = record.take(slot.clone());
     }
     run.finish(cx)
@@ -207,6 +209,8 @@ struct Simulation {
     epoch: u64,
     kept: u64,
     output: u64,
+    /// Tokens of everything said so far.
+    said: u64,
 }
 
 impl Simulation {
@@ -227,7 +231,13 @@ impl Simulation {
             stopped: None,
             per_call: Vec::new(),
         };
-        Simulation { figures, before: Vec::new(), epoch: 0, kept: 0, output: 0 }
+        Simulation { figures, before: Vec::new(), epoch: 0, kept: 0, output: 0, said: 0 }
+    }
+
+    fn hear(&mut self, slot: &Slot, cx: &CurationContext) {
+        if let Slot::Message(entry) = slot {
+            self.said += entry_tokens(cx.counter.tokenizer, entry) as u64;
+        }
     }
 
     fn call(
@@ -242,7 +252,7 @@ impl Simulation {
         let _ = settle_offline(record, cx, manager, Time(0));
         let view = record.view(cx, manager)?;
         let (seen, items) = look(record, &view, cx, &self.before);
-        let whole = View::of(record, cx).count(cx).total as u64;
+        let whole = self.said + cx.overhead(cx.counter) as u64;
         let cut = view.cut().filter(|_| seen.epoch.is_some_and(|epoch| epoch.id != self.epoch)).cloned();
         let task = record
             .slots()
@@ -269,7 +279,7 @@ impl Simulation {
             cache_read: cached,
             cut: seen.cut,
         });
-        self.output += scrollback_core::tokens::entry_tokens(cx.counter.tokenizer, reply) as u64;
+        self.output += entry_tokens(cx.counter.tokenizer, reply) as u64;
         self.epoch = seen.epoch.map_or(self.epoch, |epoch| epoch.id);
         self.before = items;
         if let Some(cut) = cut {
@@ -337,6 +347,7 @@ mod tests {
         assert!((window.task_kept - 1.0).abs() < f64::EPSILON);
         let sticky = run(&slots, "sticky(sliding_window(12), low=4)");
         assert!(sticky.cuts > 0 && sticky.cuts < window.cuts, "sticky cuts rarely: {}", sticky.cuts);
+        assert!(sticky.dropped_tokens > 0 && sticky.input_tokens + sticky.dropped_tokens == all.input_tokens);
         assert_eq!(all.per_call.len(), 20);
         assert_eq!(all.per_call[3].position, 8);
     }

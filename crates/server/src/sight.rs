@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use scrollback_core::wire::{LeftOut, Wire};
-use scrollback_core::{CurationContext, Epoch, Fidelity, HistoryManager, Record, Slot, Source, View};
+use scrollback_core::{CurationContext, Epoch, Fidelity, HistoryManager, Record, Slot, Source};
 
 /// What became of an entry in a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,9 @@ impl Sight {
                 }
             }
         }
-        let whole = View::of(record, cx).count(cx).total as u64;
+        // What was said, not what earlier decisions left of it.
+        let whole = tokens.range(..record.len() as u64).map(|(_, tokens)| tokens).sum::<u64>()
+            + count.overhead as u64;
         Ok(Sight {
             stretches: stretches(&fates, tokens),
             fates,

@@ -51,16 +51,18 @@ impl Total {
     /// Adds up rows.
     pub fn of<'c>(calls: impl IntoIterator<Item = &'c Sent>) -> Self {
         let mut total = Total::default();
-        let mut cost = Some(0.0);
+        // Nothing is known to be free: where no call says what it used, no cost is known.
+        let (mut cost, mut known) = (Some(0.0), false);
         for call in calls {
             total.calls += 1;
             let Some(spent) = Spent::of(call) else { continue };
+            known = true;
             total.input += spent.input;
             total.output += spent.output;
             total.cache_read += spent.cache_read;
             cost = cost.zip(spent.cost_usd).map(|(sum, more)| sum + more);
         }
-        total.cost_usd = cost.filter(|_| total.calls > 0);
+        total.cost_usd = cost.filter(|_| known);
         total
     }
 }

@@ -97,7 +97,9 @@ pub(crate) struct CountsShape {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Tokens")]
 pub(crate) struct TokensShape {
-    original: usize,
+    /// Of everything that was said.
+    original: u64,
+    /// Of the view.
     curated: usize,
     /// `exact` or `estimate`.
     method: &'static str,
@@ -134,7 +136,8 @@ fn answer(
     let rendered = view.render(wire, cx);
     let mut explanation = view.explain();
     LeftOut::explain(&rendered.left_out, &mut explanation);
-    let (original, curated) = (View::of(record, cx).count(cx), view.count(cx));
+    let curated = view.count(cx);
+    let original = crate::sight::tokens(record, cx).values().sum::<u64>() + curated.overhead as u64;
     let internal = |what: &str| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", what.to_string());
     let body = rendered.body(wire, None);
     let body = if body.trim_start().starts_with('[') {
@@ -152,7 +155,7 @@ fn answer(
         warnings: values(&view.warnings()),
         counts: CountsShape { original: record.message_count(), curated: view.len() },
         tokens: TokensShape {
-            original: original.total,
+            original,
             curated: curated.total,
             method: curated.counter.method.name(),
             tokenizer: serde_json::to_value(curated.counter.tokenizer).unwrap_or_default(),

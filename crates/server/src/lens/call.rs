@@ -69,7 +69,7 @@ fn facts(call: &Sent) -> Markup {
     html! {
         div { dt { "Model" } dd { (said(&call.model)) } }
         div { dt { "Wire" } dd { (said(&call.wire)) } }
-        div { dt { "Managers" } dd { code { (said(&call.managers)) } } }
+        div { dt { "Managers" } dd { code { (said(&crate::recorded::spelled(&call.managers))) } } }
         div { dt { "Saw the record below" } dd { "#" (call.upto) } }
         @if sent > 0 { div { dt { "Bytes sent" } dd { (number(sent as u64)) } } }
         @if let Some(spent) = spent {

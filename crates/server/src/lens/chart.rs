@@ -8,10 +8,12 @@ use super::text::{number, plural, short};
 use crate::replay::ByRole;
 
 const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 190.0;
+const HEIGHT: f64 = 150.0;
 const LEFT: f64 = 44.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 22.0;
+/// Room of one call where there are few.
+const WIDEST: f64 = 64.0;
 
 /// One call as the chart shows it.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ const ROLES: [(&str, fn(&ByRole) -> u64); 5] = [
 pub(crate) fn chart(bars: &[Bar]) -> Markup {
     let most = bars.iter().map(|bar| bar.tokens.total().max(bar.cached.unwrap_or(0))).max().unwrap_or(0);
     let top = round_up(most);
-    let across = (WIDTH - LEFT) / bars.len().max(1) as f64;
+    let across = ((WIDTH - LEFT) / bars.len().max(1) as f64).min(WIDEST);
     let thick = (across * 0.78).min(26.0);
     let up = |tokens: u64| (HEIGHT - TOP - BOTTOM) * tokens as f64 / top as f64;
     let floor = HEIGHT - BOTTOM;
@@ -55,7 +57,7 @@ pub(crate) fn chart(bars: &[Bar]) -> Markup {
         plural(cuts, "cut", "cuts")
     );
     html! {
-        svg.chart role="img" aria-label=(told) viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="xMidYMid meet" {
+        div.charted { svg.chart role="img" aria-label=(told) viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="xMidYMid meet" {
             @for part in 0..=2u64 {
                 @let tokens = top * part / 2;
                 @let y = floor - up(tokens);
@@ -85,13 +87,13 @@ pub(crate) fn chart(bars: &[Bar]) -> Markup {
                     text x=(round(middle)) y=(HEIGHT - 6.0) text-anchor="middle" { (bar.number) }
                 }
             }
-        }
-        ul.legend {
+        } }
+        div.under { ul.legend {
             @for (role, _) in ROLES {
                 li { svg aria-hidden="true" viewBox="0 0 10 10" { rect.(format!("r-{role}")) width="10" height="10" rx="2" {} } (role) }
             }
             li { svg aria-hidden="true" viewBox="0 0 10 10" { rect.r-line width="10" height="2" y="4" {} } "read from the provider's cache" }
-        }
+        } }
         details.small {
             summary { "The numbers" }
             div.scroll { (table(bars)) }

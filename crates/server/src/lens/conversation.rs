@@ -227,7 +227,7 @@ fn beside(viewer: &Viewer, loaded: &Loaded, studied: &Studied) -> Markup {
     let chosen = chosen(loaded);
     let managers = match (&loaded.tried, chosen.call) {
         (Some(tried), _) => tried.clone(),
-        (None, Some(call)) => shown_managers(&call.managers),
+        (None, Some(call)) => recorded::spelled(&call.managers),
         (None, None) => "passthrough".into(),
     };
     let (sight, problem) = match &studied.sight {
@@ -247,16 +247,6 @@ fn charted(bars: &[Bar]) -> Markup {
     html! { @if !bars.is_empty() {
         section.card aria-label="Tokens by call" data-fresh="chart" { header { h2 { "Tokens by call" } span.soft.small { "what each call was sent, by who said it" } } div.in { (chart(bars)) } }
     } }
-}
-
-/// Managers the way people write them: `fit`, `sliding_window(20)`, or JSON where there is no shorter way.
-fn shown_managers(text: &str) -> String {
-    let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return text.into() };
-    match &value {
-        serde_json::Value::String(name) => name.clone(),
-        serde_json::Value::Array(list) if list.is_empty() => "passthrough".into(),
-        _ => text.into(),
-    }
 }
 
 fn heading(viewer: &Viewer, loaded: &Loaded, title: &str, messages: u64) -> Markup {
@@ -328,7 +318,7 @@ pub(crate) async fn sight(viewer: Viewer, Path(id): Path<String>, Query(wish): Q
         let loaded = load(&viewer, &id, &wish).await?;
         let studied = study(&viewer, &loaded).await?;
         let chosen = chosen(&loaded);
-        let managers = chosen.call.map_or_else(String::new, |call| shown_managers(&call.managers));
+        let managers = chosen.call.map_or_else(String::new, |call| recorded::spelled(&call.managers));
         let managers = loaded.tried.clone().unwrap_or(managers);
         let problem = studied.sight.as_ref().err().map(String::as_str);
         Ok::<_, Problem>(html! {
@@ -346,7 +336,9 @@ pub(crate) async fn sight(viewer: Viewer, Path(id): Path<String>, Query(wish): Q
 /// All texts of an entry: its reasoning, what it says, the arguments of its calls.
 fn everything(entry: &Entry) -> String {
     let reasoning = crate::api::shapes::reasoning(entry);
-    let calls = entry.tool_calls().map(|call| format!("{}\n{}", call.name.as_str(), indented(&call.arguments.as_str())));
+    let calls = entry
+        .tool_calls()
+        .map(|call| format!("{}\n{}", call.name.as_str(), indented(&call.arguments.as_str())));
     let said = entry.content().filter(|said| !said.is_empty());
     reasoning.into_iter().chain(said).chain(calls).collect::<Vec<_>>().join("\n\n")
 }

@@ -124,7 +124,7 @@ fn line(row: &Row, eyes: Eyes<'_>) -> Markup {
             td {
                 a.name href=(format!("/lens/conversations/{}", conversation.id)) { (said(&name)) }
                 div.sub {
-                    @if let Some(model) = model { (said(model)) " " }
+                    @if let Some(model) = model { (said(model)) " · " }
                     @if conversation.parent.is_some() { span.chip.info { "fork" } " " }
                     @if let (true, Some(begins)) = (named, begins) { (eyes.glance(begins, 140)) }
                 }
@@ -171,7 +171,7 @@ fn welcome(viewer: &Viewer) -> Markup {
         div data-fresh="list" {
             div.head { h1 { "Nothing was said yet" } }
             p { "Point a client at this server. Everything it says is kept, each call is sent what it needs, and you see here what that was." }
-            div.grid3 { @for (name, lines, note) in clients {
+            div.grid2 { @for (name, lines, note) in clients {
                 section.card { h2 { (name) } div.in { pre.paste { (said(&lines)) } p.soft.small { (note) } } }
             } }
             section.card { h2 { "Or look first" } div.in {

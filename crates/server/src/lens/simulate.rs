@@ -55,8 +55,11 @@ pub(crate) async fn show(viewer: Viewer, RawQuery(query): RawQuery) -> Response 
 async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
     let listing = Listing { limit: CHOICES, ..Listing::default() };
     let page = viewer.store().list(Some(viewer.tenant()), listing).await?;
-    let mut choices: Vec<(String, String)> =
-        page.conversations.iter().map(|(row, _)| (row.id.to_string(), title(row, None, viewer.eyes()))).collect();
+    let mut choices: Vec<(String, String)> = page
+        .conversations
+        .iter()
+        .map(|(row, _)| (row.id.to_string(), title(row, None, viewer.eyes())))
+        .collect();
     if !wish.conversation.is_empty() && !choices.iter().any(|(id, _)| *id == wish.conversation) {
         choices.insert(0, (wish.conversation.clone(), wish.conversation.clone()));
     }
@@ -149,12 +152,12 @@ fn curves(figures: &[Figures]) -> Markup {
     };
     html! {
         section.card { header { h2 { "Tokens sent, call by call" } } div.in {
-            svg.chart role="img" aria-label="Tokens of each call under each manager; the table above has the sums." viewBox=(format!("0 0 {width} {height}")) {
+            div.charted { svg.chart role="img" aria-label="Tokens of each call under each manager; the table above has the sums." viewBox=(format!("0 0 {width} {height}")) {
                 line.grid x1=(left) x2=(width) y1=(height - 10.0) y2=(height - 10.0) {}
                 line.grid x1=(left) x2=(width) y1="20" y2="20" {}
                 text x=(left - 6.0) y="23" text-anchor="end" { (short(most as u64)) } text x=(left - 6.0) y=(height - 7.0) text-anchor="end" { "0" }
                 @for (one, class) in figures.iter().zip(CLASSES.iter().cycle()) { polyline.curve.(class) points=(line(one)) { title { (said(&one.manager)) } } }
-            }
+            } }
             ul.legend { @for (one, class) in figures.iter().zip(CLASSES.iter().cycle()) { li { svg aria-hidden="true" viewBox="0 0 10 10" { polyline.curve.(class) points="0,5 10,5" {} } (said(&one.manager)) } } }
         } }
     }

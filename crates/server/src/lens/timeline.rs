@@ -203,7 +203,14 @@ impl Around<'_> {
         }
     }
 
-    fn call(&self, at: u64, number: usize, caller: &Entry, call: &ToolCall, result: Option<&Placed>) -> Markup {
+    fn call(
+        &self,
+        at: u64,
+        number: usize,
+        caller: &Entry,
+        call: &ToolCall,
+        result: Option<&Placed>,
+    ) -> Markup {
         let (name, arguments) = (call.name.as_str(), call.arguments.as_str());
         let answer = result.and_then(|placed| match &placed.slot {
             Slot::Message(entry) => Some((placed.position, entry)),

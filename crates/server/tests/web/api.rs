@@ -59,7 +59,10 @@ impl Contract {
             schema["components"] = self.document["components"].clone();
             let validator = jsonschema::validator_for(&schema).unwrap();
             let value = answer.json();
-            let wrong: Vec<String> = validator.iter_errors(&value).map(|error| format!("{} at {}", error, error.instance_path)).collect();
+            let wrong: Vec<String> = validator
+                .iter_errors(&value)
+                .map(|error| format!("{} at {}", error, error.instance_path))
+                .collect();
             assert!(wrong.is_empty(), "{at}: {wrong:?} in {value}");
         }
         if status >= 400 {
@@ -130,7 +133,14 @@ fn run(tenant: &Tenant) -> (Run, Step, Span, Event) {
         ended_at: None,
         attributes: Some("{}".into()),
     };
-    let event = Event { run: run.id.clone(), sequence: 0, at: Time(1_000), key: None, kind: "run.started".into(), data: None };
+    let event = Event {
+        run: run.id.clone(),
+        sequence: 0,
+        at: Time(1_000),
+        key: None,
+        kind: "run.started".into(),
+        data: None,
+    };
     (run, step, span, event)
 }
 
@@ -154,7 +164,9 @@ pub(crate) async fn filled(server: &Server, tenant: &Tenant) -> (String, String)
         response: None,
         status: "done".into(),
         attempt: 1,
-        usage: Some("{\"input\":10,\"output\":2,\"cache_read\":0,\"cache_write\":0,\"estimated\":false}".into()),
+        usage: Some(
+            "{\"input\":10,\"output\":2,\"cache_read\":0,\"cache_write\":0,\"estimated\":false}".into(),
+        ),
         started_at: Time(2_000),
         ended_at: Some(Time(2_500)),
     };
@@ -180,14 +192,23 @@ fn valid(path: &str, verb: &str, id: &str) -> (String, Option<Value>) {
             (none(), Some(json!({ "messages": [{ "role": "user", "content": "hello" }] })))
         }
         ("post", "/api/conversations/{id}/fork") => (none(), Some(json!({ "at": 2 }))),
-        ("post", "/api/conversations/{id}/erase") => (none(), Some(json!({ "positions": [6, 6], "reason": "asked" }))),
-        ("post", "/api/conversations/{id}/status") => (none(), Some(json!({ "status": "closed" }))),
-        ("post", "/api/conversations/{id}/views") => {
-            (none(), Some(json!({ "managers": ["tool_result_truncator(4)", { "turn_window": 1 }], "model": "openai:gpt-4o" })))
+        ("post", "/api/conversations/{id}/erase") => {
+            (none(), Some(json!({ "positions": [6, 6], "reason": "asked" })))
         }
-        ("post", "/api/conversations/{id}/decisions") => (none(), Some(json!({ "decision": "pin", "positions": [1] }))),
+        ("post", "/api/conversations/{id}/status") => (none(), Some(json!({ "status": "closed" }))),
+        ("post", "/api/conversations/{id}/views") => (
+            none(),
+            Some(
+                json!({ "managers": ["tool_result_truncator(4)", { "turn_window": 1 }], "model": "openai:gpt-4o" }),
+            ),
+        ),
+        ("post", "/api/conversations/{id}/decisions") => {
+            (none(), Some(json!({ "decision": "pin", "positions": [1] })))
+        }
         ("post", "/api/runs/{id}/answer") => (none(), Some(json!({ "text": "yes" }))),
-        ("post", "/api/simulate") => (none(), Some(json!({ "conversation": id, "managers": ["passthrough", "turn_window(1)"] }))),
+        ("post", "/api/simulate") => {
+            (none(), Some(json!({ "conversation": id, "managers": ["passthrough", "turn_window(1)"] })))
+        }
         ("get", "/api/search") => ("?q=paris".into(), None),
         ("get", "/api/export") => (format!("?conversation={id}"), None),
         _ => (none(), None),
@@ -224,7 +245,12 @@ async fn every_operation_and_status_of_the_document_is_as_it_says() {
         if path.contains('{') {
             for unknown in ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense", "..%2f", "%00"] {
                 let answer = ask(&server, &concrete(&path, unknown), &verb, &query, body.as_ref()).await;
-                assert_eq!(answer.status, StatusCode::NOT_FOUND, "{verb} {path} of {unknown}: {}", answer.text);
+                assert_eq!(
+                    answer.status,
+                    StatusCode::NOT_FOUND,
+                    "{verb} {path} of {unknown}: {}",
+                    answer.text
+                );
                 contract.check(&path, &verb, &answer);
             }
         }
@@ -235,7 +261,8 @@ async fn every_operation_and_status_of_the_document_is_as_it_says() {
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{verb} {path}: {}", answer.text);
         contract.check(&path, &verb, &answer);
         if body.is_some() {
-            let plain = server.ask(Method::POST, &concrete(&path, &named(&path)), Some("text/plain"), "{}").await;
+            let plain =
+                server.ask(Method::POST, &concrete(&path, &named(&path)), Some("text/plain"), "{}").await;
             contract.check(&path, &verb, &plain);
             assert_eq!(plain.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
@@ -246,7 +273,11 @@ async fn every_operation_and_status_of_the_document_is_as_it_says() {
     }
     let documented = contract.document["paths"].as_object().unwrap().iter().flat_map(|(path, verbs)| {
         verbs.as_object().unwrap().iter().flat_map(move |(verb, operation)| {
-            operation["responses"].as_object().unwrap().keys().map(move |status| (path.clone(), verb.clone(), status.parse().unwrap()))
+            operation["responses"]
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(move |status| (path.clone(), verb.clone(), status.parse().unwrap()))
         })
     });
     // A store that fails is tried in `a_store_that_fails_is_told_as_such`.
@@ -271,7 +302,13 @@ async fn refusals(contract: &mut Contract, server: &Server, id: &str) {
     let nowhere = json!({ "conversation": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "managers": ["passthrough"] });
     refused.push(("/api/simulate", "post", String::new(), Some(nowhere), 404));
     let long: Vec<Value> = (0..5_001).map(|_| json!({ "role": "user", "content": "x" })).collect();
-    refused.push(("/api/simulate", "post", String::new(), Some(json!({ "messages": long, "managers": ["passthrough"] })), 422));
+    refused.push((
+        "/api/simulate",
+        "post",
+        String::new(),
+        Some(json!({ "messages": long, "managers": ["passthrough"] })),
+        422,
+    ));
     for (path, verb, query, body, status) in refused {
         let id = if path.starts_with("/api/runs") { "run00000000000001" } else { id };
         let answer = ask(server, &concrete(path, id), verb, &query, body.as_ref()).await;
@@ -311,7 +348,9 @@ async fn strangers(contract: &mut Contract, path: &str, verb: &str, id: &str) {
     let mut settings = ServerSettings::default();
     settings.limits.body_bytes = 16;
     let small = Server::on(Arc::new(Memory::new()), settings);
-    let large = small.ask(Method::POST, &path_of, Some("application/json"), format!("{{\"x\":\"{}\"}}", "y".repeat(64))).await;
+    let large = small
+        .ask(Method::POST, &path_of, Some("application/json"), format!("{{\"x\":\"{}\"}}", "y".repeat(64)))
+        .await;
     assert_eq!(large.status, StatusCode::PAYLOAD_TOO_LARGE, "{verb} {path}: {}", large.text);
     contract.check(path, verb, &large);
 }
@@ -324,7 +363,11 @@ async fn a_read_key_reads_and_changes_nothing() {
     assert_eq!(reader.get(&format!("/api/conversations/{id}")).await.status, StatusCode::OK);
     let view = reader.post(&format!("/api/conversations/{id}/views"), json!({})).await;
     assert_eq!(view.status, StatusCode::OK, "a view changes nothing");
-    for (path, body) in [("entries", json!({ "messages": [] })), ("erase", json!({ "all": true })), ("fork", json!({ "at": 1 }))] {
+    for (path, body) in [
+        ("entries", json!({ "messages": [] })),
+        ("erase", json!({ "all": true })),
+        ("fork", json!({ "at": 1 })),
+    ] {
         let answer = reader.post(&format!("/api/conversations/{id}/{path}"), body).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
     }
@@ -346,7 +389,10 @@ async fn nothing_of_one_tenant_is_seen_by_another() {
         if path.contains('{') || path == "/api/export" || path == "/api/simulate" {
             assert_eq!(answer.status, StatusCode::NOT_FOUND, "{told}");
         } else {
-            assert!(!answer.text.contains(&id) && !answer.text.contains(&call) && !answer.text.contains("Paris"), "{told}");
+            assert!(
+                !answer.text.contains(&id) && !answer.text.contains(&call) && !answer.text.contains("Paris"),
+                "{told}"
+            );
         }
     }
     let found = theirs.get("/api/search?q=paris").await.json();
@@ -358,23 +404,47 @@ async fn nothing_of_one_tenant_is_seen_by_another() {
 async fn a_view_is_what_a_call_would_be_sent_and_says_why_the_rest_is_not() {
     let server = Server::new();
     let id = server.talk(exchange()).await;
-    let view = server.post(&format!("/api/conversations/{id}/views"), json!({ "managers": "turn_window(1)" })).await.json();
-    assert_eq!(view["body"]["messages"], json!([
-        { "role": "system", "content": "Be brief." },
-        { "role": "user", "content": "And tomorrow?" },
-        { "role": "assistant", "content": "I do not know." }
-    ]));
+    let view = server
+        .post(&format!("/api/conversations/{id}/views"), json!({ "managers": "turn_window(1)" }))
+        .await
+        .json();
+    assert_eq!(
+        view["body"]["messages"],
+        json!([
+            { "role": "system", "content": "Be brief." },
+            { "role": "user", "content": "And tomorrow?" },
+            { "role": "assistant", "content": "I do not know." }
+        ])
+    );
     assert_eq!(view["counts"], json!({ "original": 7, "curated": 3 }));
-    let dropped: Vec<(u64, &str)> = view["dropped"].as_array().unwrap().iter().map(|one| (one["index"].as_u64().unwrap(), one["reason"].as_str().unwrap())).collect();
+    let dropped: Vec<(u64, &str)> = view["dropped"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["index"].as_u64().unwrap(), one["reason"].as_str().unwrap()))
+        .collect();
     assert_eq!(dropped, [(1, "older_turn"), (2, "older_turn"), (3, "older_turn"), (4, "older_turn")]);
-    let other = server.post(&format!("/api/conversations/{id}/views"), json!({ "wire": "anthropic", "upto": 5 })).await.json();
+    let other = server
+        .post(&format!("/api/conversations/{id}/views"), json!({ "wire": "anthropic", "upto": 5 }))
+        .await
+        .json();
     assert_eq!(other["body"]["system"], "Be brief.");
     assert_eq!(other["wire"], "anthropic");
-    let pinned = server.post(&format!("/api/conversations/{id}/decisions"), json!({ "decision": "pin", "positions": [2, 3] })).await;
+    let pinned = server
+        .post(
+            &format!("/api/conversations/{id}/decisions"),
+            json!({ "decision": "pin", "positions": [2, 3] }),
+        )
+        .await;
     assert_eq!(pinned.json()["position"], 7);
-    let view = server.post(&format!("/api/conversations/{id}/views"), json!({ "managers": "turn_window(1)" })).await.json();
+    let view = server
+        .post(&format!("/api/conversations/{id}/views"), json!({ "managers": "turn_window(1)" }))
+        .await
+        .json();
     assert_eq!(view["counts"]["curated"], 5, "what was pinned stays");
-    let unknown = server.post(&format!("/api/conversations/{id}/views"), json!({ "managers": "slidin_window(3)" })).await;
+    let unknown = server
+        .post(&format!("/api/conversations/{id}/views"), json!({ "managers": "slidin_window(3)" }))
+        .await;
     assert_eq!(unknown.json()["type"], "urn:scrollback:problem:unknown_manager");
     assert!(unknown.json()["known"].as_array().unwrap().contains(&json!("sliding_window")));
 }
@@ -383,7 +453,12 @@ async fn a_view_is_what_a_call_would_be_sent_and_says_why_the_rest_is_not() {
 async fn older_turns_are_summarised_on_request() {
     let server = Server::new();
     let turns: Vec<Value> = (0..6)
-        .flat_map(|turn| [json!({ "role": "user", "content": format!("question {turn}") }), json!({ "role": "assistant", "content": "yes" })])
+        .flat_map(|turn| {
+            [
+                json!({ "role": "user", "content": format!("question {turn}") }),
+                json!({ "role": "assistant", "content": "yes" }),
+            ]
+        })
         .collect();
     let id = server.talk(json!(turns)).await;
     let path = format!("/api/conversations/{id}/decisions");
@@ -418,7 +493,8 @@ async fn pages_follow_each_other_without_gap_or_repeat() {
     let (mut positions, mut from) = (Vec::new(), 0);
     loop {
         let page = server.get(&format!("/api/conversations/{id}/entries?from={from}&limit=8")).await.json();
-        positions.extend(page["entries"].as_array().unwrap().iter().map(|one| one["position"].as_u64().unwrap()));
+        positions
+            .extend(page["entries"].as_array().unwrap().iter().map(|one| one["position"].as_u64().unwrap()));
         match page["next"].as_u64() {
             Some(next) => from = next,
             None => break,
@@ -456,12 +532,22 @@ async fn what_is_written_is_told_to_those_who_listen() {
     use tower::ServiceExt;
     let server = Server::new();
     let id = server.talk(exchange()).await;
-    let request = Request::builder().uri(format!("/api/events?conversation={id}")).header(header::HOST, crate::support::ADDRESS);
-    let response = scrollback_server::router(server.app.clone()).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let request = Request::builder()
+        .uri(format!("/api/events?conversation={id}"))
+        .header(header::HOST, crate::support::ADDRESS);
+    let response = scrollback_server::router(server.app.clone())
+        .oneshot(request.body(Body::empty()).unwrap())
+        .await
+        .unwrap();
     let mut body = response.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(first.as_ref(), b": listening\n\n");
-    server.post(&format!("/api/conversations/{id}/entries"), json!({ "messages": [{ "role": "user", "content": "a secret" }] })).await;
+    server
+        .post(
+            &format!("/api/conversations/{id}/entries"),
+            json!({ "messages": [{ "role": "user", "content": "a secret" }] }),
+        )
+        .await;
     let told = body.frame().await.unwrap().unwrap().into_data().unwrap();
     let told = String::from_utf8(told.to_vec()).unwrap();
     assert!(told.starts_with("event: ConversationRecorded\ndata: {"), "{told}");
@@ -469,7 +555,12 @@ async fn what_is_written_is_told_to_those_who_listen() {
     assert!(!told.contains("a secret"), "events never hold the text");
     // What another process writes to the same store is found by looking.
     let other = Server::on(Arc::clone(&server.app.store), ServerSettings::default());
-    other.post(&format!("/api/conversations/{id}/entries"), json!({ "messages": [{ "role": "user", "content": "more" }] })).await;
+    other
+        .post(
+            &format!("/api/conversations/{id}/entries"),
+            json!({ "messages": [{ "role": "user", "content": "more" }] }),
+        )
+        .await;
     let told = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(String::from_utf8_lossy(&told).contains("\"position\":8"), "{told:?}");
 }
@@ -508,10 +599,15 @@ async fn the_document_is_served_and_names_every_operation_once() {
     assert_eq!(served.json(), api::document());
     let contract = Contract::new();
     let operations = contract.operations();
-    let name = |(path, verb): &(String, String)| contract.operation(path, verb)["operationId"].as_str().unwrap().to_string();
+    let name = |(path, verb): &(String, String)| {
+        contract.operation(path, verb)["operationId"].as_str().unwrap().to_string()
+    };
     let names: BTreeSet<String> = operations.iter().map(name).collect();
     assert_eq!(names.len(), operations.len());
-    assert!(server.get("/api/nonsense").await.text.contains("openapi.json"), "a wrong place says where the right ones are");
+    assert!(
+        server.get("/api/nonsense").await.text.contains("openapi.json"),
+        "a wrong place says where the right ones are"
+    );
     let verb = server.ask(Method::DELETE, "/api/conversations", None, Body::empty()).await;
     assert_eq!(verb.status, StatusCode::METHOD_NOT_ALLOWED);
 }
@@ -522,9 +618,17 @@ fn the_page_about_the_api_lists_every_operation() {
     let contract = Contract::new();
     let mut rows = 0;
     for (path, verb) in contract.operations() {
-        let row = format!("| `{} {path}` | {} |", verb.to_uppercase(), contract.operation(&path, &verb)["summary"].as_str().unwrap());
+        let row = format!(
+            "| `{} {path}` | {} |",
+            verb.to_uppercase(),
+            contract.operation(&path, &verb)["summary"].as_str().unwrap()
+        );
         assert!(page.contains(&row), "docs/api.md lacks the row\n{row}");
         rows += 1;
     }
-    assert_eq!(page.matches("| `GET /api").count() + page.matches("| `POST /api").count(), rows, "and no other");
+    assert_eq!(
+        page.matches("| `GET /api").count() + page.matches("| `POST /api").count(),
+        rows,
+        "and no other"
+    );
 }

@@ -10,7 +10,8 @@ use scrollback_core::{Entry, Role, Time};
 use scrollback_server::runs::{Answer, Answering, Refused, Runs};
 use scrollback_server::{App, Scope, bind, keys, serve};
 use scrollback_store::{
-    ConversationId, Event, Expected, Memory, NewConversation, NewEntry, Recipient, Run, Sent, Step, Store, Tenant, new_evaluation,
+    ConversationId, Event, Expected, Memory, NewConversation, NewEntry, Recipient, Run, Sent, Step, Store,
+    Tenant, new_evaluation,
 };
 use serde_json::{Value, json};
 
@@ -51,7 +52,11 @@ impl Runs for Going {
 }
 
 fn hostile() -> Vec<String> {
-    std::fs::read_to_string(root().join("tests/browser/hostile.txt")).unwrap().lines().map(String::from).collect()
+    std::fs::read_to_string(root().join("tests/browser/hostile.txt"))
+        .unwrap()
+        .lines()
+        .map(String::from)
+        .collect()
 }
 
 /// A conversation in which everything that can be a text is hostile; its id and the id of its call.
@@ -90,7 +95,11 @@ async fn hostile_talk(store: &dyn Store) -> (ConversationId, String) {
     let mut earlier = call.clone();
     earlier.id = new_evaluation().to_string();
     earlier.started_at = Time(4_000);
-    earlier.request = Some(json!({ "model": payloads[9], "messages": [{ "role": "user", "content": payloads[10] }] }).to_string().into_bytes());
+    earlier.request = Some(
+        json!({ "model": payloads[9], "messages": [{ "role": "user", "content": payloads[10] }] })
+            .to_string()
+            .into_bytes(),
+    );
     let name = call.id.clone();
     let said = NewEntry::evaluation(entries, Time(5_000));
     let written = store.write(&tenant, Time(5_000), |tx| {
@@ -98,7 +107,11 @@ async fn hostile_talk(store: &dyn Store) -> (ConversationId, String) {
         tx.append(&id, Expected::At(0), said).sent(earlier).sent(call);
         // A recipient has no control characters; anything else it may have.
         let recipient = Recipient::parse("\"><img src=x onerror=window.hit=1>{{7*7}}").unwrap();
-        tx.append_for(&recipient, Expected::Any, NewEntry::evaluation([Entry::text(Role::User, "hello")], Time(5_000)));
+        tx.append_for(
+            &recipient,
+            Expected::Any,
+            NewEntry::evaluation([Entry::text(Role::User, "hello")], Time(5_000)),
+        );
     });
     written.await.unwrap();
     (id, name)
@@ -152,21 +165,49 @@ async fn runs(store: &dyn Store) {
     };
     let mut retried = step("trip-failed", "draft", "failed", 1_000, Some(4_000));
     retried.attempt = 3;
-    retried.error = Some(json!({ "code": "provider_error", "message": "the provider is overloaded" }).to_string());
+    retried.error =
+        Some(json!({ "code": "provider_error", "message": "the provider is overloaded" }).to_string());
     let mut nasty = step("hostile", &payloads[12], "failed", 1_000, Some(2_000));
-    (nasty.kind, nasty.error, nasty.output) = (payloads[13].clone(), Some(payloads[14].clone()), Some(json!({ payloads[15].clone(): payloads[16] }).to_string()));
+    (nasty.kind, nasty.error, nasty.output) = (
+        payloads[13].clone(),
+        Some(payloads[14].clone()),
+        Some(json!({ payloads[15].clone(): payloads[16] }).to_string()),
+    );
     let mut bad = run("hostile", &payloads[17], &payloads[18]);
-    (bad.input, bad.output, bad.error, bad.text) = (Some(payloads.join("\n")), Some(payloads[19].clone()), Some(payloads[20].clone()), payloads.join("\n"));
+    (bad.input, bad.output, bad.error, bad.text) = (
+        Some(payloads.join("\n")),
+        Some(payloads[19].clone()),
+        Some(payloads[20].clone()),
+        payloads.join("\n"),
+    );
     let written = store.write(&tenant, Time(1_000), |tx| {
         tx.run(run("trip-paused", "trip", "paused")).run(run("trip-failed", "newsletter", "failed")).run(bad);
-        tx.step(step("trip-paused", "greet", "done", 1_000, Some(1_700))).step(step("trip-paused", "chat", "running", 1_700, None));
+        tx.step(step("trip-paused", "greet", "done", 1_000, Some(1_700))).step(step(
+            "trip-paused",
+            "chat",
+            "running",
+            1_700,
+            None,
+        ));
         tx.step(step("trip-paused", "chat[1]/clarify", "done", 1_700, Some(3_100)));
         tx.step(step("trip-paused", "chat[1]/ask", "done", 3_100, Some(5_000)));
         tx.step(step("trip-paused", "chat[2]/clarify", "done", 5_000, Some(6_400)));
         tx.step(step("trip-paused", "chat[2]/ask", "paused", 6_400, None)).step(retried).step(nasty);
         tx.event(event("trip-paused", 0, None, "run.started", json!({})));
-        tx.event(event("trip-paused", 1, Some("chat[2]/clarify"), "agent.prompt", json!({ "conversation_injected": true })));
-        tx.event(event("hostile", 0, Some(&payloads[21]), &payloads[22], json!({ payloads[23].clone(): payloads[24] })));
+        tx.event(event(
+            "trip-paused",
+            1,
+            Some("chat[2]/clarify"),
+            "agent.prompt",
+            json!({ "conversation_injected": true }),
+        ));
+        tx.event(event(
+            "hostile",
+            0,
+            Some(&payloads[21]),
+            &payloads[22],
+            json!({ payloads[23].clone(): payloads[24] }),
+        ));
     });
     written.await.unwrap();
 }
@@ -178,7 +219,8 @@ async fn facts() -> Value {
     app.continue_runs_with(Arc::new(Going(Arc::clone(&store))));
     let asking = Server::on(Arc::clone(&store), ServerSettings::default());
     let sample = asking.form("/lens/sample", &[]).await.location().to_string();
-    let calls = asking.get(&format!("/api/conversations/{}/calls", sample.rsplit('/').next().unwrap())).await.json();
+    let calls =
+        asking.get(&format!("/api/conversations/{}/calls", sample.rsplit('/').next().unwrap())).await.json();
     let call = calls["calls"][5]["id"].as_str().unwrap().to_string();
     let (nasty, nasty_call) = hostile_talk(store.as_ref()).await;
     runs(store.as_ref()).await;
@@ -202,7 +244,7 @@ async fn facts() -> Value {
             "simulate": format!("/lens/simulate?conversation={id}&m=passthrough&m=sliding_window(12)&m=sticky(token_budget(4200),low=2400)&model=openai:gpt-4o"),
             "nothing": "/lens/search?q=nothingofthekind", "live": format!("/lens/conversations/{live}"),
             "long": format!("/lens/conversations/{long}"), "huge": format!("/lens/conversations/{huge}"), "huge_entry": format!("/lens/conversations/{huge}/entries/0"),
-            "hostile": format!("/lens/conversations/{nasty}"), "hostile_call": format!("/lens/calls/{nasty_call}"), "hostile_run": "/lens/runs/hostile",
+            "hostile": format!("/lens/conversations/{nasty}?at=0"), "hostile_end": format!("/lens/conversations/{nasty}"), "hostile_call": format!("/lens/calls/{nasty_call}"), "hostile_run": "/lens/runs/hostile",
             "hostile_search": "/lens/search?q=%22%3E%3Cscript%3Ewindow.hit%3D1%3C%2Fscript%3E+window",
         },
     })
@@ -217,8 +259,18 @@ async fn every_page_works_in_a_browser_and_hostile_texts_do_nothing() {
     std::fs::write(&written, facts.to_string()).unwrap();
     let script = root().join("tests/browser/lens.py");
     let run = tokio::task::spawn_blocking(move || {
-        Command::new("python3").arg(script).arg(written).arg(folder.join("pictures")).output().expect("python3 and chromium; ./dev setup installs them")
+        Command::new("python3")
+            .arg(script)
+            .arg(written)
+            .arg(folder.join("pictures"))
+            .output()
+            .expect("python3 and chromium; ./dev setup installs them")
     });
     let output = run.await.unwrap();
-    assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -24,9 +24,36 @@ impl Dice {
 
     fn text(&mut self, id: &str) -> String {
         let texts = [
-            id, "", "x", "0", "-1", "18446744073709551616", "null", "true", "1e9", "\0", "a\nb", "\u{202E}", "«»", "%", "é😀",
-            "../../etc/passwd", "' or 1=1 --", "{\"a\":", "passthrough", "sliding_window(3)", "sticky(sticky(fit))", "openai:gpt-4o",
-            "nobody:model", "active", "user", "scrollback", "anthropic", "2026-01-01T00:00:00Z", "17.x", "1.00",
+            id,
+            "",
+            "x",
+            "0",
+            "-1",
+            "18446744073709551616",
+            "null",
+            "true",
+            "1e9",
+            "\0",
+            "a\nb",
+            "\u{202E}",
+            "«»",
+            "%",
+            "é😀",
+            "../../etc/passwd",
+            "' or 1=1 --",
+            "{\"a\":",
+            "passthrough",
+            "sliding_window(3)",
+            "sticky(sticky(fit))",
+            "openai:gpt-4o",
+            "nobody:model",
+            "active",
+            "user",
+            "scrollback",
+            "anthropic",
+            "2026-01-01T00:00:00Z",
+            "17.x",
+            "1.00",
         ];
         texts[self.roll(texts.len())].to_string()
     }
@@ -41,12 +68,29 @@ impl Dice {
             5 => json!(self.text(id)),
             6 => (0..self.roll(4)).map(|_| self.value(id, depth + 1)).collect(),
             7 => {
-                let messages = [json!({ "role": "user", "content": self.text(id) }), json!({ "role": "tool", "content": "x" }), json!({ "role": 7 })];
+                let messages = [
+                    json!({ "role": "user", "content": self.text(id) }),
+                    json!({ "role": "tool", "content": "x" }),
+                    json!({ "role": 7 }),
+                ];
                 json!([messages[self.roll(3)]])
             }
             _ => {
-                let names = ["text", "at", "positions", "managers", "messages", "role", "content", "sliding_window", "all", "conversation"];
-                (0..self.roll(4)).map(|_| (names[self.roll(names.len())].to_string(), self.value(id, depth + 1))).collect()
+                let names = [
+                    "text",
+                    "at",
+                    "positions",
+                    "managers",
+                    "messages",
+                    "role",
+                    "content",
+                    "sliding_window",
+                    "all",
+                    "conversation",
+                ];
+                (0..self.roll(4))
+                    .map(|_| (names[self.roll(names.len())].to_string(), self.value(id, depth + 1)))
+                    .collect()
             }
         }
     }
@@ -54,7 +98,8 @@ impl Dice {
 
 #[tokio::test]
 async fn no_request_gets_an_answer_the_document_does_not_know() {
-    let seed = std::env::var("SCROLLBACK_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed_1234);
+    let seed =
+        std::env::var("SCROLLBACK_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed_1234);
     let mut dice = Dice(seed);
     let server = Server::new();
     let (id, call) = filled(&server, &Tenant::default()).await;
@@ -73,7 +118,8 @@ async fn no_request_gets_an_answer_the_document_does_not_know() {
         };
         let operation = contract.operation(&path, &verb).clone();
         let mut pairs = Vec::new();
-        for parameter in operation["parameters"].as_array().unwrap().iter().filter(|one| one["in"] == "query") {
+        for parameter in operation["parameters"].as_array().unwrap().iter().filter(|one| one["in"] == "query")
+        {
             if dice.roll(3) == 0 || parameter["required"] == true {
                 pairs.push(format!("{}={}", parameter["name"].as_str().unwrap(), coded(&dice.text(&id))));
             }
@@ -83,7 +129,9 @@ async fn no_request_gets_an_answer_the_document_does_not_know() {
         let name = if name.is_empty() { "x".into() } else { name };
         let address = format!("{}?{}", path.replace("{id}", &name), pairs.join("&"));
         let answer = match &body {
-            Some(body) => server.ask(Method::POST, &address, Some("application/json"), body.to_string()).await,
+            Some(body) => {
+                server.ask(Method::POST, &address, Some("application/json"), body.to_string()).await
+            }
             None if verb == "post" => server.ask(Method::POST, &address, None, dice.text(&id)).await,
             None => server.ask(Method::GET, &address, None, Body::empty()).await,
         };

@@ -77,7 +77,13 @@ impl Server {
         Server { key: None, ..self.clone() }
     }
 
-    pub(crate) async fn ask(&self, method: Method, path: &str, kind: Option<&str>, body: impl Into<Body>) -> Answer {
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        kind: Option<&str>,
+        body: impl Into<Body>,
+    ) -> Answer {
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, ADDRESS);
         if let Some(kind) = kind {
             request = request.header(header::CONTENT_TYPE, kind);
@@ -94,7 +100,11 @@ impl Server {
         // A stream of events has no end: its beginning says enough.
         let live = parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
         let bytes = if live { axum::body::Bytes::new() } else { to_bytes(body, usize::MAX).await.unwrap() };
-        Answer { status: parts.status, headers: parts.headers, text: String::from_utf8_lossy(&bytes).into_owned() }
+        Answer {
+            status: parts.status,
+            headers: parts.headers,
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -107,7 +117,8 @@ impl Server {
 
     /// Posts a form, as a page of this server does.
     pub(crate) async fn form(&self, path: &str, pairs: &[(&str, &str)]) -> Answer {
-        let body: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", coded(value))).collect();
+        let body: Vec<String> =
+            pairs.iter().map(|(name, value)| format!("{name}={}", coded(value))).collect();
         self.ask(Method::POST, path, Some("application/x-www-form-urlencoded"), body.join("&")).await
     }
 
@@ -116,14 +127,26 @@ impl Server {
         let made = self.post("/api/conversations", serde_json::json!({})).await;
         assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
         let id = made.json()["id"].as_str().unwrap().to_string();
-        let said = self.post(&format!("/api/conversations/{id}/entries"), serde_json::json!({ "messages": messages })).await;
+        let said = self
+            .post(&format!("/api/conversations/{id}/entries"), serde_json::json!({ "messages": messages }))
+            .await;
         assert_eq!(said.status, StatusCode::CREATED, "{}", said.text);
         id
     }
 }
 
 pub(crate) fn coded(text: &str) -> String {
-    text.bytes().map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    text.bytes()
+        .map(
+            |byte| {
+                if byte.is_ascii_alphanumeric() {
+                    char::from(byte).to_string()
+                } else {
+                    format!("%{byte:02X}")
+                }
+            },
+        )
+        .collect()
 }
 
 pub(crate) fn catalog() -> Catalog {

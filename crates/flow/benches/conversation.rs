@@ -79,7 +79,7 @@ fn prepare(scope: &Scope, bounds: &Bounds, cx: &CurationContext, system: &(Entry
         ..RenderOptions::default()
     };
     let around = Body::Object { raw: r#"{"model":"gpt-4o","messages":[]}"#.into(), key: "messages" };
-    let rendered = Wire::OpenaiChat.request(view.items().collect(), options, Some(&around));
+    let rendered = Wire::OpenaiChat.request(view.items(), options, Some(&around));
     let body = rendered.body(Wire::OpenaiChat, Some(&around));
     let raw = json::check(&body).unwrap();
     assert!(

@@ -1,7 +1,7 @@
 //! What all requests share.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use scrollback_agent::config::ServerSettings;
 use scrollback_agent::provider::Catalog;
@@ -15,6 +15,7 @@ use crate::auth::Keyring;
 use crate::events::Events;
 use crate::metrics::Metrics;
 use crate::proxy::{self, CallsUnderWay, Lately, Room, Upstreams};
+use crate::runs::Runs;
 use crate::tasks::Tasks;
 
 /// What all requests share. Cheap to clone; clones are the same server.
@@ -49,6 +50,8 @@ pub struct Shared {
     pub(crate) upstreams: Upstreams,
     /// Work that goes on after its request.
     pub(crate) tasks: Tasks,
+    /// Who continues paused runs, if somebody does.
+    runs: OnceLock<Arc<dyn Runs>>,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -84,8 +87,19 @@ impl App {
             room: Room::default(),
             upstreams: Upstreams::default(),
             tasks: Tasks::default(),
+            runs: OnceLock::new(),
             address,
         }))
+    }
+
+    /// Says who continues paused runs. Only the first one said counts.
+    pub fn continue_runs_with(&self, runs: Arc<dyn Runs>) {
+        let _ = self.runs.set(runs);
+    }
+
+    /// Who continues paused runs.
+    pub(crate) fn runs(&self) -> Option<&Arc<dyn Runs>> {
+        self.runs.get()
     }
 
     /// What time it is.

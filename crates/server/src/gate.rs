@@ -46,6 +46,9 @@ fn allowed(on_loopback: bool, headers: &HeaderMap) -> Result<(), Problem> {
     let cross_site = matches!(text("sec-fetch-site"), Some("cross-site" | "same-site"));
     let foreign = match headers.get(header::ORIGIN) {
         None => cross_site,
+        // Pages of the lens send no referrer, and then browsers call the origin of a form null; which site it came from they
+        // still say, and no page can say it for them.
+        Some(origin) if origin == "null" => text("sec-fetch-site") != Some("same-origin"),
         Some(origin) => origin
             .to_str()
             .ok()
@@ -121,11 +124,13 @@ mod tests {
     #[test]
     fn pages_of_other_sites_are_refused() {
         let host = ("host", "127.0.0.1:8787");
-        let cases: [(&[(&str, &str)], bool); 7] = [
+        let cases: [(&[(&str, &str)], bool); 9] = [
             (&[("origin", "http://127.0.0.1:8787")], true),
             (&[("origin", "http://127.0.0.1:9999")], false),
             (&[("origin", "https://evil.example")], false),
             (&[("origin", "null")], false),
+            (&[("origin", "null"), ("sec-fetch-site", "cross-site")], false),
+            (&[("origin", "null"), ("sec-fetch-site", "same-origin")], true),
             (&[("sec-fetch-site", "cross-site")], false),
             (&[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], true),
             (&[("sec-fetch-site", "same-origin")], true),

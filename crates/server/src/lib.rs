@@ -23,9 +23,15 @@ mod metrics;
 mod problem;
 mod proxy;
 mod quota;
+mod recorded;
+pub mod replay;
 mod router;
+pub mod runs;
 mod serve;
+mod sight;
 mod tasks;
+mod transfer;
+pub mod usage;
 
 pub use app::{Answerers, App};
 pub use auth::{Caller, Scope};
@@ -34,3 +40,13 @@ pub use metrics::Metrics;
 pub use problem::Problem;
 pub use router::router;
 pub use serve::{Listening, bind, serve};
+
+/// Does work that takes long on a thread of its own, so that other requests do not wait for it.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| {
+        let detail = "the answer could not be worked out; the log has more";
+        Problem::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    })
+}

@@ -21,7 +21,9 @@ use crate::id::{ConversationId, Recipient, Tenant};
 use crate::rows::Rows;
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
-use crate::store::{Answer, Listing, Page, Recent, Store, Summary};
+use crate::store::{
+    Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary,
+};
 use crate::tx::{Committed, Tx};
 
 /// The future of a job, which borrows the rows it works on.
@@ -276,6 +278,21 @@ impl<B: Backend> Store for B {
     fn sent(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Sent>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| engine::list::sent(rows, &tenant, &id)))
+    }
+
+    fn calls(&self, tenant: &Tenant, what: CallListing) -> Answer<'_, CallPage> {
+        let tenant = tenant.clone();
+        self.read((&tenant).into(), job!(|rows| engine::list::calls(rows, &tenant, &what)))
+    }
+
+    fn call(&self, tenant: &Tenant, id: &str) -> Answer<'_, Sent> {
+        let (tenant, id) = (tenant.clone(), id.to_string());
+        self.read((&tenant).into(), job!(|rows| engine::list::call(rows, &tenant, &id)))
+    }
+
+    fn run_page(&self, tenant: &Tenant, what: RunListing) -> Answer<'_, RunPage> {
+        let tenant = tenant.clone();
+        self.read((&tenant).into(), job!(|rows| engine::list::run_page(rows, &tenant, &what)))
     }
 
     fn put_key(&self, key: Key) -> Answer<'_, ()> {

@@ -123,7 +123,7 @@ impl Cursor {
     /// Reads a cursor that was given out. A cursor of another list is found out when it is used.
     pub fn parse(text: &str) -> Result<Self, StoreError> {
         let fits = !text.is_empty()
-            && text.len() <= 200
+            && text.len() <= 1_200
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".:-+".contains(&byte));
         fits.then(|| Cursor(text.into())).ok_or_else(Cursor::bad)
     }

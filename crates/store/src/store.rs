@@ -151,8 +151,17 @@ pub trait Store: Send + Sync {
     /// The events of a run from a number on.
     fn events(&self, tenant: &Tenant, run: &str, from: u64) -> Answer<'_, Vec<Event>>;
 
+    /// A page of runs, those that began last first.
+    fn run_page(&self, tenant: &Tenant, what: RunListing) -> Answer<'_, RunPage>;
+
     /// The model calls of a conversation, as they were made, with what was sent and what came back.
     fn sent(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Sent>>;
+
+    /// A page of model calls, newest first, without what was sent and what came back.
+    fn calls(&self, tenant: &Tenant, what: CallListing) -> Answer<'_, CallPage>;
+
+    /// A model call, with what was sent and what came back.
+    fn call(&self, tenant: &Tenant, id: &str) -> Answer<'_, Sent>;
 
     /// Writes a key of the server, in place of one with that name.
     fn put_key(&self, key: Key) -> Answer<'_, ()>;
@@ -199,6 +208,46 @@ pub enum Which {
 pub struct Page {
     /// Written last first, each with the number of its messages.
     pub conversations: Vec<(Conversation, u64)>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<Cursor>,
+}
+
+/// Which model calls to list.
+#[derive(Clone, Debug, Default)]
+pub struct CallListing {
+    /// Only those of this conversation.
+    pub conversation: Option<ConversationId>,
+    /// How many.
+    pub limit: usize,
+    /// Where the page before ended.
+    pub after: Option<Cursor>,
+}
+
+/// A page of model calls.
+#[derive(Clone, Debug)]
+pub struct CallPage {
+    /// Newest first, without their bodies.
+    pub calls: Vec<Sent>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<Cursor>,
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default)]
+pub struct RunListing {
+    /// Only those that stand so.
+    pub status: Option<String>,
+    /// How many.
+    pub limit: usize,
+    /// Where the page before ended.
+    pub after: Option<Cursor>,
+}
+
+/// A page of runs.
+#[derive(Clone, Debug)]
+pub struct RunPage {
+    /// Those that began last first.
+    pub runs: Vec<Run>,
     /// Where the next page begins, if there is one.
     pub next: Option<Cursor>,
 }

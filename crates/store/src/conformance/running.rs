@@ -8,7 +8,8 @@ use crate::engine::commit::Leased;
 use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, new_evaluation};
-use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Span, Step};
+use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
+use crate::store::{CallListing, RunListing};
 
 suite![
     runs_steps_spans_and_events_are_written_with_the_entries,
@@ -17,6 +18,8 @@ suite![
     a_lease_keeps_others_out_until_it_ends,
     aliases_and_keys_are_found_again,
     uses_of_a_key_add_up_until_their_time_is_over,
+    calls_are_listed_newest_first_without_bodies_and_opened_with_them,
+    runs_are_listed_in_pages,
 ];
 
 fn run(bench: &Bench, id: &str) -> Run {
@@ -239,5 +242,90 @@ async fn uses_of_a_key_add_up_until_their_time_is_over(bench: Bench) -> Outcome 
     same!(store.charge(vec![used(later, 1, 0)]).await?, [used(later, 1, 0)]);
     let behind = store.charge(vec![used(NOON, 1, 0)]).await?;
     same!(behind, [KeyUse { microdollars: 14, ..used(later, 2, 0) }]);
+    Ok(())
+}
+
+fn sent(conversation: &ConversationId, number: i64) -> Sent {
+    Sent {
+        id: new_evaluation().to_string(),
+        conversation: conversation.clone(),
+        run: None,
+        step: None,
+        evaluation: None,
+        upto: 0,
+        managers: "[]".into(),
+        wire: "openai-chat".into(),
+        model: "offline:echo".into(),
+        epoch: None,
+        prefix_hash: None,
+        request: Some(format!("request {number}").into_bytes()),
+        response: Some(b"response".to_vec()),
+        status: "done".into(),
+        attempt: 1,
+        usage: None,
+        started_at: Time(NOON.0 + number),
+        ended_at: None,
+    }
+}
+
+async fn calls_are_listed_newest_first_without_bodies_and_opened_with_them(bench: Bench) -> Outcome {
+    let store = bench.store();
+    let (one, two) = (bench.begin().await?, bench.begin().await?);
+    // Two of the same moment: the cursor must tell them apart.
+    let rows = [sent(&one, 1), sent(&two, 2), sent(&one, 2), sent(&one, 3)];
+    store.write(&bench.tenant, NOON, |tx| rows.iter().for_each(|row| _ = tx.sent(row.clone()))).await?;
+    let page = |conversation: Option<&ConversationId>, after| CallListing {
+        conversation: conversation.cloned(),
+        limit: 2,
+        after,
+    };
+    let first = store.calls(&bench.tenant, page(Some(&one), None)).await?;
+    let told: Vec<i64> = first.calls.iter().map(|call| call.started_at.0 - NOON.0).collect();
+    same!(told, [3, 2]);
+    ensure!(first.calls.iter().all(|call| call.request.is_none()), "a list carries no bodies");
+    let second = store.calls(&bench.tenant, page(Some(&one), first.next)).await?;
+    same!((second.calls.len(), second.next), (1, None));
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.calls(&bench.tenant, page(None, after)).await?;
+        seen.extend(page.calls.into_iter().map(|call| call.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    for row in &rows {
+        same!(seen.iter().filter(|id| **id == row.id).count(), 1);
+        same!(store.call(&bench.tenant, &row.id).await?, row.clone());
+    }
+    let other = crate::Tenant::parse("somebody else")?;
+    same!(store.calls(&other, page(None, None)).await?.calls.len(), 0);
+    same!(kind(store.calls(&other, page(Some(&one), None)).await), Some(ErrorKind::NotFound));
+    same!(kind(store.call(&other, &rows[0].id).await), Some(ErrorKind::NotFound));
+    Ok(())
+}
+
+async fn runs_are_listed_in_pages(bench: Bench) -> Outcome {
+    let store = bench.store();
+    let names: Vec<String> = (0..3).map(|number| format!("run_{number}_{}", new_evaluation())).collect();
+    let paused = |name: &String| Run { status: "paused".into(), ..run(&bench, name) };
+    store.write(&bench.tenant, NOON, |tx| names.iter().for_each(|name| _ = tx.run(paused(name)))).await?;
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let what = RunListing { status: Some("paused".into()), limit: 2, after };
+        let page = store.run_page(&bench.tenant, what).await?;
+        ensure!(page.runs.len() <= 2, "a page has its size");
+        seen.extend(page.runs.into_iter().map(|run| run.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    for name in &names {
+        same!(seen.iter().filter(|id| *id == name).count(), 1);
+    }
+    let done = RunListing { status: Some("done".into()), limit: 1_000, after: None };
+    let done = store.run_page(&bench.tenant, done).await?;
+    ensure!(!done.runs.iter().any(|run| names.contains(&run.id)), "only those that stand so");
     Ok(())
 }

@@ -1,0 +1,156 @@
+//! Entries: read page by page, appended with the position that was expected.
+
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use scrollback_core::json;
+use scrollback_core::wire::{ParseOptions, Wire, WireError};
+use scrollback_store::{Appended, Expected, NewEntry, hex};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::conversations::limit;
+use super::operation::{Asking, Operation};
+use super::shapes::EntryShape;
+use crate::Problem;
+
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::get(
+            "/conversations/{id}/entries",
+            "listEntries",
+            "The places of a record, by position.",
+            list,
+        ),
+        Operation::post_as(
+            StatusCode::CREATED,
+            "/conversations/{id}/entries",
+            "appendEntries",
+            "Appends messages: all of them, durably, or none.",
+            append,
+        )
+        .fails(&[409]),
+    ]
+}
+
+/// Which places to read.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EntriesQuery {
+    /// The first position; 0 if not said. The `next` of the page before.
+    from: Option<u64>,
+    /// How many; 50 if not said, 500 at most.
+    #[schemars(range(min = 1, max = 500))]
+    limit: Option<usize>,
+}
+
+/// A page of a record.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Entries")]
+pub(crate) struct EntriesAnswer {
+    /// In order of position.
+    entries: Vec<EntryShape>,
+    /// The first position of the next page; null at the end.
+    next: Option<u64>,
+    /// The position the next appended entry gets.
+    head: u64,
+}
+
+async fn list(asking: Asking, query: EntriesQuery) -> Result<EntriesAnswer, Problem> {
+    let id = asking.conversation()?;
+    let head = asking.app.store.conversation(asking.tenant(), &id).await?.head;
+    let from = query.from.unwrap_or(0).min(head);
+    let below = from.saturating_add(limit(query.limit)? as u64).min(head);
+    let places = asking.app.store.entries(asking.tenant(), &id, from, below).await?;
+    let entries = places.iter().map(EntryShape::of).collect();
+    Ok(EntriesAnswer { entries, next: (below < head).then_some(below), head })
+}
+
+/// What to append.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AppendShape {
+    /// A list of messages, or a request body that holds one, of any wire.
+    #[schemars(with = "serde_json::Value")]
+    messages: Box<RawValue>,
+    /// The wire of the messages; detected if not said.
+    #[serde(default)]
+    wire: Option<String>,
+    /// The position the first of them shall get; any if not said.
+    #[serde(default)]
+    expect: Option<u64>,
+}
+
+/// Where the messages are.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Appended")]
+pub(crate) struct AppendAnswer {
+    /// The conversation.
+    conversation: String,
+    /// Position of the first.
+    first: u64,
+    /// Position of the last.
+    last: u64,
+    /// The value of the hash chain at the last.
+    link: String,
+}
+
+impl From<Appended> for AppendAnswer {
+    fn from(appended: Appended) -> Self {
+        let Appended { conversation, first, last, link } = appended;
+        AppendAnswer { conversation: conversation.to_string(), first, last, link: hex(&link) }
+    }
+}
+
+async fn append(asking: Asking, wish: AppendShape) -> Result<AppendAnswer, Problem> {
+    let id = asking.conversation()?;
+    let entries = messages(wish.messages.get(), wish.wire.as_deref())?;
+    if entries.is_empty() {
+        return Err(Problem::bad_request("bad_input", "there are no messages to append"));
+    }
+    let now = asking.app.now();
+    let expected = wish.expect.map_or(Expected::Any, Expected::At);
+    let said = NewEntry::evaluation(entries, now);
+    let (tenant, roles): (_, Vec<_>) = (asking.tenant().clone(), said.iter().map(role).collect());
+    let appended = asking.app.store.append(&tenant, now, &id, expected, said).await?;
+    for (position, role) in (appended.first..).zip(roles) {
+        super::events::recorded(&asking.app, &tenant, &id, position, role);
+    }
+    Ok(appended.into())
+}
+
+fn role(entry: &NewEntry) -> &'static str {
+    match entry {
+        NewEntry::Message(entry) => entry.role.as_str(),
+        NewEntry::Decision(_) => "decision",
+    }
+}
+
+/// Messages of some wire as entries.
+pub(crate) fn messages(text: &str, wire: Option<&str>) -> Result<Vec<scrollback_core::Entry>, Problem> {
+    let body = json::check(text).map_err(|error| Problem::bad_request("bad_json", error.problem))?;
+    let wire = match wire {
+        Some(name) => wire_named(name)?,
+        None => Wire::detect(body)
+            .ok_or_else(|| Problem::bad_request("bad_input", "`messages` are no messages of a known wire"))?,
+    };
+    let parsed = wire.parse(body, &ParseOptions::default()).map_err(|error| refused(&error))?;
+    Ok(parsed.entries)
+}
+
+/// A wire by its name.
+pub(crate) fn wire_named(name: &str) -> Result<Wire, Problem> {
+    Wire::named(name).ok_or_else(|| {
+        let known = Wire::ALL.map(Wire::name);
+        let detail = format!("unknown wire {name:?} (known: {})", known.join(", "));
+        Problem::bad_request("unknown_wire", detail).with("known", known.to_vec())
+    })
+}
+
+fn refused(error: &WireError) -> Problem {
+    let code = match error.code() {
+        "bad_json" => "bad_json",
+        "bad_message" => "bad_message",
+        _ => "bad_input",
+    };
+    Problem::bad_request(code, error.to_string()).with("path", error.path())
+}

@@ -1,0 +1,218 @@
+//! Live changes, as server-sent events.
+//!
+//! What this server does itself is told at once. What other processes write to the same store is found by looking at the
+//! newest conversations once a second, so the lens follows an agent that runs elsewhere too. Events name conversation and
+//! position, never the text.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use schemars::JsonSchema;
+use scrollback_core::Slot;
+use scrollback_store::{ConversationId, Listing, Tenant};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, mpsc};
+
+use super::operation::{Asking, Operation};
+use crate::{App, Live, Problem};
+
+/// How often the store is looked at for what others wrote.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often a quiet connection hears that it is still there.
+const QUIET: Duration = Duration::from_secs(15);
+/// Conversations looked at: those written last.
+const NEWEST: usize = 50;
+/// Events that wait for a slow listener.
+const WAITING: usize = 64;
+
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![Operation::text(
+        "text/event-stream",
+        "/events",
+        "listen",
+        "What happens from now on, as server-sent events.",
+        listen,
+    )]
+}
+
+/// What to listen to.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListenQuery {
+    /// Only what happens in this conversation.
+    conversation: Option<String>,
+}
+
+/// Tells that an entry is durable.
+pub(crate) fn recorded(app: &App, tenant: &Tenant, id: &ConversationId, position: u64, role: &str) {
+    app.events.tell(tenant, "ConversationRecorded", || about(id, position, role, &app.now().to_string()));
+}
+
+fn about(id: &ConversationId, position: u64, role: &str, at: &str) -> Value {
+    json!({ "event": "ConversationRecorded", "conversation": id.as_str(), "position": position, "role": role, "created_at": at })
+}
+
+async fn listen(asking: Asking, query: ListenQuery) -> Result<Response, Problem> {
+    let only = match query.conversation {
+        None => None,
+        Some(id) => {
+            let id = ConversationId::parse(&id).ok_or_else(|| {
+                Problem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
+            })?;
+            Some(id)
+        }
+    };
+    let (told, hear) = mpsc::channel::<Result<Bytes, Infallible>>(WAITING);
+    let listener = Listener {
+        bus: asking.app.events.listen(),
+        tenant: asking.tenant().clone(),
+        app: asking.app.clone(),
+        only,
+        heads: HashMap::new(),
+        told,
+    };
+    tokio::spawn(listener.run());
+    let mut response = Response::new(Body::new(Stream(hear)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// A channel as the body of a response.
+struct Stream(mpsc::Receiver<Result<Bytes, Infallible>>);
+
+impl http_body::Body for Stream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(http_body::Frame::data)))
+    }
+}
+
+struct Listener {
+    app: App,
+    bus: broadcast::Receiver<Live>,
+    tenant: Tenant,
+    only: Option<ConversationId>,
+    /// The next position of each conversation, as far as it was told.
+    heads: HashMap<ConversationId, u64>,
+    told: mpsc::Sender<Result<Bytes, Infallible>>,
+}
+
+impl Listener {
+    /// Tells what happens until nobody listens.
+    async fn run(mut self) {
+        if self.look(Telling::Nothing).await.is_none() || self.say(": listening\n\n".into()).await.is_none() {
+            return;
+        }
+        let (mut look, mut quiet) = (tokio::time::interval(LOOK), tokio::time::interval(QUIET));
+        quiet.reset();
+        loop {
+            let gone = self.told.clone();
+            let on = tokio::select! {
+                live = self.bus.recv() => match live {
+                    Ok(live) => self.pass_on(live).await,
+                    // Too slow: what was missed is found by looking.
+                    Err(broadcast::error::RecvError::Lagged(_)) => Some(()),
+                    Err(broadcast::error::RecvError::Closed) => None,
+                },
+                _ = look.tick() => self.look(Telling::News).await,
+                _ = quiet.tick() => self.say(": quiet\n\n".into()).await,
+                () = gone.closed() => None,
+            };
+            if on.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Passes on what this server told, if it is for this listener.
+    async fn pass_on(&mut self, live: Live) -> Option<()> {
+        let conversation =
+            live.data.get("conversation").and_then(Value::as_str).and_then(ConversationId::parse);
+        let position = live.data.get("position").and_then(Value::as_u64);
+        let wanted = self.only.is_none() || self.only == conversation;
+        if live.tenant != self.tenant || !wanted {
+            return Some(());
+        }
+        if live.event == "ConversationRecorded"
+            && let (Some(id), Some(position)) = (conversation, position)
+        {
+            let head = self.heads.entry(id).or_insert(position);
+            if position < *head {
+                return Some(());
+            }
+            *head = position + 1;
+        }
+        self.say(event(live.event, &live.data)).await
+    }
+
+    /// Looks at the newest conversations, and tells what is new in them.
+    async fn look(&mut self, telling: Telling) -> Option<()> {
+        let found = match &self.only {
+            Some(id) => self.app.store.conversation(&self.tenant, id).await.map(|row| vec![row]),
+            None => {
+                let listing = Listing { limit: NEWEST, ..Listing::default() };
+                let page = self.app.store.list(Some(&self.tenant), listing).await;
+                page.map(|page| page.conversations.into_iter().map(|(row, _)| row).collect())
+            }
+        };
+        // A store that does not answer now is asked again.
+        for row in found.unwrap_or_default() {
+            let before = self.heads.insert(row.id.clone(), row.head);
+            // A conversation that was not there before is news from its first entry on.
+            let from = before.unwrap_or(match telling {
+                Telling::Nothing => row.head,
+                Telling::News => row.fork_position.unwrap_or(0),
+            });
+            if row.head > from {
+                // Of many at once the last says enough: whoever wants them reads the record.
+                let first = from.max(row.head.saturating_sub(WAITING as u64 / 2));
+                let new = self.app.store.entries(&self.tenant, &row.id, first, row.head).await;
+                for placed in new.unwrap_or_default() {
+                    let at = placed.slot.created_at().to_string();
+                    let data = about(&row.id, placed.position, spoke(&placed.slot), &at);
+                    self.say(event("ConversationRecorded", &data)).await?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    async fn say(&self, text: String) -> Option<()> {
+        self.told.send(Ok(text.into())).await.ok()
+    }
+}
+
+/// Who spoke; a decision is nobody's words.
+fn spoke(slot: &Slot) -> &'static str {
+    match slot {
+        Slot::Message(entry) => entry.role.as_str(),
+        Slot::Erased(tombstone) => tombstone.role.as_str(),
+        Slot::Decision(..) => "decision",
+    }
+}
+
+/// Whether what is found is told.
+#[derive(Clone, Copy)]
+enum Telling {
+    /// It is where listening begins.
+    Nothing,
+    /// It is new.
+    News,
+}
+
+/// One event in the form of the protocol. JSON has no raw line ends, so one `data` line holds it.
+fn event(name: &str, data: &Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}

@@ -1,0 +1,116 @@
+//! The REST API: one table of operations, from which both the router and the OpenAPI document are made.
+//!
+//! An [`Operation`](operation::Operation) is a row: verb, path, what is asked, what is answered, who answers. Shapes are Rust types, so the
+//! document cannot say anything else than what is sent. Everything is looked up inside the caller's tenant.
+
+mod calls;
+mod conversations;
+mod entries;
+mod events;
+mod openapi;
+mod operation;
+mod runs;
+mod search;
+pub(crate) mod shapes;
+mod simulate;
+mod transfer;
+mod views;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, State};
+use axum::http::{Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, get};
+use serde_json::Value;
+
+use crate::{App, Caller, Problem};
+pub(crate) use conversations::status_named;
+use operation::{Asking, Given, Operation, Right, Verb};
+pub(crate) use runs::find as find_run;
+pub(crate) use search::role_named;
+pub(crate) use simulate::compare;
+
+/// Everything the API does.
+pub(crate) fn operations() -> Vec<Operation> {
+    [conversations::operations(), entries::operations(), views::operations(), calls::operations()]
+        .into_iter()
+        .chain([search::operations(), runs::operations(), transfer::operations(), simulate::operations()])
+        .chain([events::operations()])
+        .flatten()
+        .collect()
+}
+
+/// The OpenAPI document of the API.
+pub fn document() -> Value {
+    openapi::document(&operations())
+}
+
+/// Everything below `/api`.
+pub fn router() -> Router<App> {
+    let document = document().to_string();
+    let mut paths: BTreeMap<&'static str, MethodRouter<App>> = BTreeMap::new();
+    for operation in operations() {
+        let filter = match operation.verb {
+            Verb::Get => MethodFilter::GET,
+            Verb::Post => MethodFilter::POST,
+        };
+        let (path, operation) = (operation.path, Arc::new(operation));
+        let handler = move |state: State<App>,
+                            caller: Caller,
+                            path: Path<HashMap<String, String>>,
+                            request: Request<Body>| {
+            answer(Arc::clone(&operation), state, caller, path, request)
+        };
+        let methods = paths.remove(path).unwrap_or_default();
+        paths.insert(path, methods.on(filter, handler));
+    }
+    let mut router = Router::new().route(
+        "/openapi.json",
+        get(move || async move { ([(header::CONTENT_TYPE, "application/json")], document) }),
+    );
+    for (path, methods) in paths {
+        router = router.route(path, methods.fallback(not_so));
+    }
+    router.fallback(|| async { Problem::not_found("place in the API; /api/openapi.json lists them all") })
+}
+
+async fn not_so() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this place does not know that verb")
+}
+
+/// Lets the caller in, reads the body, and has the operation answer.
+async fn answer(
+    operation: Arc<Operation>,
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<HashMap<String, String>>,
+    request: Request<Body>,
+) -> Response {
+    let answered = async {
+        match operation.right {
+            Right::Read => caller.may_read()?,
+            Right::Write => caller.may_write()?,
+        }
+        let (parts, body) = request.into_parts();
+        let body = match operation.given {
+            Given::Nothing => axum::body::Bytes::new(),
+            Given::Json(_) | Given::Bytes => read(&app, body).await?,
+        };
+        let asking = Asking { app, caller, path, uri: parts.uri, headers: parts.headers, body };
+        (operation.run)(asking).await
+    };
+    answered.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// The whole body, if it is not larger than the server takes.
+async fn read(app: &App, body: Body) -> Result<axum::body::Bytes, Problem> {
+    let most = app.settings.limits.body_bytes;
+    to_bytes(body, most).await.map_err(|_| {
+        let detail = format!("the body is larger than {most} bytes, or did not arrive whole");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+    })
+}

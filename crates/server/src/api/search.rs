@@ -1,0 +1,124 @@
+//! Search over everything that was said.
+
+use schemars::JsonSchema;
+use scrollback_core::{Role, Time};
+use scrollback_store::{ConversationId, Cursor, Filter, Query, Recipient};
+use serde::{Deserialize, Serialize};
+
+use super::conversations::{limit, status_named};
+use super::operation::{Asking, Operation};
+use crate::Problem;
+
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![Operation::get("/search", "search", "Entries that have all the words, best first.", search)]
+}
+
+/// What to look for, and where.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchQuery {
+    /// Words that all must be there, `"phrases"`, `prefix*`, `-without`.
+    q: String,
+    /// Only what was said with this recipient.
+    recipient: Option<String>,
+    /// Only in this conversation.
+    conversation: Option<String>,
+    /// Only what this role said: `system`, `user`, `assistant` or `tool`.
+    role: Option<String>,
+    /// Only results and calls of this tool.
+    tool: Option<String>,
+    /// Only in conversations that stand so.
+    status: Option<String>,
+    /// Only from this time on (RFC 3339).
+    since: Option<String>,
+    /// Only before this time (RFC 3339).
+    until: Option<String>,
+    /// Only in this run.
+    run: Option<String>,
+    /// How many; 50 if not said, 500 at most.
+    #[schemars(range(min = 1, max = 500))]
+    limit: Option<usize>,
+    /// Where the page before ended: its `next`.
+    after: Option<String>,
+}
+
+/// What was found.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Hits")]
+pub(crate) struct SearchAnswer {
+    /// Best first, then newest.
+    hits: Vec<HitShape>,
+    /// Where the next page begins; null at the end.
+    next: Option<String>,
+}
+
+/// An entry that was found.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Hit")]
+pub(crate) struct HitShape {
+    /// Whom the conversation is with.
+    recipient: Option<String>,
+    /// The conversation.
+    conversation: String,
+    /// The entry.
+    position: u64,
+    /// Who said it; a summary is the system's.
+    role: &'static str,
+    /// When.
+    created_at: String,
+    /// The words around the first match, matches between `«` and `»`.
+    snippet: String,
+    /// The turn it is in, from 1; 0 before the first user entry.
+    turn: u64,
+}
+
+async fn search(asking: Asking, query: SearchQuery) -> Result<SearchAnswer, Problem> {
+    let time = |name: &str, text: Option<&str>| {
+        let read = |text| {
+            Time::parse(text).ok_or_else(|| {
+                Problem::bad_request("bad_time", format!("`{name}` is no time such as 2026-01-31T12:00:00Z"))
+            })
+        };
+        text.map(read).transpose()
+    };
+    let conversation = query.conversation.as_deref().map(|id| {
+        ConversationId::parse(id).ok_or_else(|| {
+            Problem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
+        })
+    });
+    let filter = Filter {
+        recipient: query.recipient.as_deref().map(Recipient::parse).transpose()?,
+        role: query.role.as_deref().map(role_named).transpose()?,
+        tool: query.tool,
+        status: query.status.as_deref().map(status_named).transpose()?,
+        since: time("since", query.since.as_deref())?,
+        until: time("until", query.until.as_deref())?,
+        evaluation: None,
+        run: query.run,
+        conversation: conversation.transpose()?,
+    };
+    let after = query.after.as_deref().map(Cursor::parse).transpose()?;
+    let most = limit(query.limit)?;
+    let found = asking.app.store.search(asking.tenant(), Query::parse(&query.q), filter, most, after).await?;
+    let hits = found.hits.into_iter().map(|hit| HitShape {
+        recipient: hit.recipient.map(|recipient| recipient.to_string()),
+        conversation: hit.conversation.to_string(),
+        position: hit.position,
+        role: hit.role.as_str(),
+        created_at: hit.created_at.to_string(),
+        snippet: hit.snippet,
+        turn: hit.turn,
+    });
+    Ok(SearchAnswer { hits: hits.collect(), next: found.next.map(|next| next.as_str().to_string()) })
+}
+
+/// A role by its name.
+pub(crate) fn role_named(name: &str) -> Result<Role, Problem> {
+    let roles = [Role::System, Role::User, Role::Assistant, Role::Tool];
+    roles.into_iter().find(|role| role.as_str() == name).ok_or_else(|| {
+        Problem::bad_request(
+            "unknown_role",
+            format!("unknown role {name:?} (known: system, user, assistant, tool)"),
+        )
+    })
+}

@@ -1,0 +1,352 @@
+//! What the API says, as types: printed as JSON, and described in the document.
+
+use schemars::JsonSchema;
+use scrollback_core::{BlockKind, Decision, Role, Slot};
+use scrollback_store::{Conversation, Placed, Run, Sent, hex};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::usage::Spent;
+
+/// What went wrong.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+#[allow(dead_code, reason = "only described here; problem.rs prints it")]
+pub(crate) struct ProblemShape {
+    /// Names the kind of problem and stays the same: `urn:scrollback:problem:CODE`.
+    #[schemars(rename = "type")]
+    kind: String,
+    /// The kind in words.
+    title: String,
+    /// The HTTP status.
+    status: u16,
+    /// What happened, and what to do next.
+    detail: String,
+}
+
+/// What is known about a conversation beside its entries.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Conversation")]
+pub(crate) struct ConversationShape {
+    /// Its id, a ULID.
+    pub(crate) id: String,
+    /// Whom it is with; null for runs and for clients of the proxy.
+    pub(crate) recipient: Option<String>,
+    /// Unique within the tenant; `conversation:RECIPIENT` for the current one of a recipient.
+    pub(crate) key: Option<String>,
+    /// What people call it.
+    pub(crate) title: Option<String>,
+    /// `active`, `awaiting_answer`, `closed` or `idle`.
+    pub(crate) status: &'static str,
+    /// The conversation it was forked from.
+    pub(crate) parent: Option<String>,
+    /// Where its own entries begin.
+    pub(crate) fork_position: Option<u64>,
+    /// When it began.
+    pub(crate) created_at: String,
+    /// When something was last written.
+    pub(crate) updated_at: String,
+    /// Where the next entry goes.
+    pub(crate) head: HeadShape,
+    /// Messages, erased ones included.
+    pub(crate) entries: u64,
+    /// Turns.
+    pub(crate) turns: u64,
+    /// Turns that no summary stands for.
+    pub(crate) uncovered_turns: u64,
+    /// Who spoke last, user or assistant.
+    pub(crate) last_role: Option<&'static str>,
+    /// When they did.
+    pub(crate) last_at: Option<String>,
+}
+
+/// The end of a record.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Head")]
+pub(crate) struct HeadShape {
+    /// The next position.
+    pub(crate) position: u64,
+    /// The value of the hash chain at the last entry.
+    pub(crate) link: String,
+}
+
+impl ConversationShape {
+    pub(crate) fn of(row: &Conversation, entries: u64) -> Self {
+        ConversationShape {
+            id: row.id.to_string(),
+            recipient: row.recipient.as_ref().map(ToString::to_string),
+            key: row.key.clone(),
+            title: row.title.clone(),
+            status: row.status().name(),
+            parent: row.parent.as_ref().map(ToString::to_string),
+            fork_position: row.fork_position,
+            created_at: row.created_at.to_string(),
+            updated_at: row.updated_at.to_string(),
+            head: HeadShape { position: row.head, link: hex(&row.head_link) },
+            entries,
+            turns: row.turns,
+            uncovered_turns: row.uncovered_turns,
+            last_role: row.last_role.map(Role::as_str),
+            last_at: row.last_said_at.map(|at| at.to_string()),
+        }
+    }
+}
+
+/// What a place of a record holds.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PlaceKind {
+    /// Something said.
+    Message,
+    /// A curation choice.
+    Decision,
+    /// Something said that was erased; its place stays.
+    Erased,
+}
+
+/// One place of a record.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Entry")]
+pub(crate) struct EntryShape {
+    /// Its position.
+    pub(crate) position: u64,
+    /// What stands there.
+    pub(crate) kind: PlaceKind,
+    /// Who said it.
+    pub(crate) role: Option<&'static str>,
+    /// The evaluation it is part of.
+    pub(crate) evaluation_id: Option<String>,
+    /// Its number within that.
+    pub(crate) sequence: Option<u64>,
+    /// When.
+    pub(crate) created_at: String,
+    /// The author's name, where the message has one.
+    pub(crate) author: Option<String>,
+    /// Its texts, joined; null where the message says nothing.
+    pub(crate) text: Option<String>,
+    /// Readable reasoning, joined.
+    pub(crate) reasoning: Option<String>,
+    /// The calls it makes.
+    pub(crate) tool_calls: Vec<ToolCallShape>,
+    /// The call it answers.
+    pub(crate) tool_call_id: Option<String>,
+    /// Whether the tool said that it failed.
+    pub(crate) is_error: Option<bool>,
+    /// The wire it came on.
+    pub(crate) wire: Option<&'static str>,
+    /// The exact JSON text of its message.
+    pub(crate) raw: Option<String>,
+    /// What was known about it: model, usage, stop, status.
+    pub(crate) meta: Option<Value>,
+    /// The decision, if it is one.
+    pub(crate) decision: Option<Value>,
+    /// The value of the hash chain here.
+    pub(crate) link: String,
+}
+
+/// A call of a tool.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ToolCall")]
+pub(crate) struct ToolCallShape {
+    /// The provider's id of it.
+    pub(crate) id: Option<String>,
+    /// The tool.
+    pub(crate) name: String,
+    /// The arguments, as the text they came as.
+    pub(crate) arguments: String,
+}
+
+impl EntryShape {
+    pub(crate) fn of(placed: &Placed) -> Self {
+        let mut shape = EntryShape {
+            position: placed.position,
+            kind: PlaceKind::Message,
+            role: None,
+            evaluation_id: None,
+            sequence: None,
+            created_at: placed.slot.created_at().to_string(),
+            author: None,
+            text: None,
+            reasoning: None,
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            is_error: None,
+            wire: None,
+            raw: None,
+            meta: None,
+            decision: None,
+            link: hex(&placed.link),
+        };
+        match &placed.slot {
+            Slot::Message(entry) => {
+                shape.role = Some(entry.role.as_str());
+                shape.evaluation_id = Some(entry.evaluation_id.to_string());
+                shape.sequence = Some(entry.sequence);
+                shape.author = entry.author.as_ref().map(|name| name.as_str().into_owned());
+                shape.text = entry.content();
+                shape.reasoning = reasoning(entry);
+                shape.tool_calls = entry.tool_calls().map(ToolCallShape::of).collect();
+                shape.tool_call_id = entry.tool_call_id();
+                shape.is_error = entry.tool_result().and_then(|result| result.is_error);
+                shape.wire = Some(entry.origin.wire.name());
+                shape.raw = Some(entry.origin.raw.to_string());
+                shape.meta = entry.meta.as_ref().and_then(|meta| serde_json::to_value(meta).ok());
+            }
+            Slot::Decision(decision, _) => {
+                shape.kind = PlaceKind::Decision;
+                shape.decision = printed(decision);
+            }
+            Slot::Erased(tombstone) => {
+                shape.kind = PlaceKind::Erased;
+                shape.role = Some(tombstone.role.as_str());
+                shape.evaluation_id = Some(tombstone.evaluation_id.to_string());
+                shape.sequence = Some(tombstone.sequence);
+            }
+        }
+        shape
+    }
+}
+
+impl ToolCallShape {
+    fn of(call: &scrollback_core::ToolCall) -> Self {
+        ToolCallShape {
+            id: call.call_id.as_ref().map(|id| id.as_str().into_owned()),
+            name: call.name.as_str().into_owned(),
+            arguments: call.arguments.as_str().into_owned(),
+        }
+    }
+}
+
+/// A decision as JSON.
+pub(crate) fn printed(decision: &Decision) -> Option<Value> {
+    serde_json::to_value(decision).ok()
+}
+
+/// The readable reasoning of an entry.
+pub(crate) fn reasoning(entry: &scrollback_core::Entry) -> Option<String> {
+    let mut texts = Vec::new();
+    for block in &entry.blocks {
+        if let BlockKind::Reasoning(thought) = &block.kind {
+            texts
+                .extend(thought.text.iter().chain(&thought.summaries).map(|text| text.as_str().into_owned()));
+        }
+    }
+    texts.retain(|text| !text.is_empty());
+    (!texts.is_empty()).then(|| texts.join("\n\n"))
+}
+
+/// A model call, without what was sent and what came back.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Call")]
+pub(crate) struct CallShape {
+    /// Its id.
+    pub(crate) id: String,
+    /// The conversation.
+    pub(crate) conversation: String,
+    /// The run it was made for.
+    pub(crate) run: Option<String>,
+    /// The step it was made for.
+    pub(crate) step: Option<String>,
+    /// The evaluation it was made for.
+    pub(crate) evaluation: Option<String>,
+    /// It saw a view of the record below this position.
+    pub(crate) upto: u64,
+    /// The managers that made the view.
+    pub(crate) managers: Value,
+    /// The wire of the request.
+    pub(crate) wire: String,
+    /// The model asked.
+    pub(crate) model: String,
+    /// The epoch of the view, if a sticky manager made it.
+    pub(crate) epoch: Option<u64>,
+    /// Chain over the bytes of the messages.
+    pub(crate) prefix_hash: Option<String>,
+    /// How it ended: `sent` while it is under way, `done`, or what went wrong.
+    pub(crate) status: String,
+    /// Which attempt it was.
+    pub(crate) attempt: u64,
+    /// What it used.
+    pub(crate) usage: Option<Spent>,
+    /// When it was sent.
+    pub(crate) started_at: String,
+    /// When the answer ended.
+    pub(crate) ended_at: Option<String>,
+    /// How long it took.
+    pub(crate) milliseconds: Option<u64>,
+}
+
+impl CallShape {
+    pub(crate) fn of(call: &Sent) -> Self {
+        let managers = serde_json::from_str(&call.managers);
+        CallShape {
+            id: call.id.clone(),
+            conversation: call.conversation.to_string(),
+            run: call.run.clone(),
+            step: call.step.clone(),
+            evaluation: call.evaluation.map(|id| id.to_string()),
+            upto: call.upto,
+            managers: managers.unwrap_or_else(|_| Value::String(call.managers.clone())),
+            wire: call.wire.clone(),
+            model: call.model.clone(),
+            epoch: call.epoch,
+            prefix_hash: call.prefix_hash.as_deref().map(hex),
+            status: call.status.clone(),
+            attempt: call.attempt,
+            usage: Spent::of(call),
+            started_at: call.started_at.to_string(),
+            ended_at: call.ended_at.map(|at| at.to_string()),
+            milliseconds: call.ended_at.map(|at| (at.0 - call.started_at.0).max(0) as u64),
+        }
+    }
+}
+
+/// A run, without its steps.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Run")]
+pub(crate) struct RunShape {
+    /// Its id.
+    pub(crate) id: String,
+    /// `flow` or `subagent`.
+    pub(crate) kind: String,
+    /// The name in its file.
+    pub(crate) name: String,
+    /// `running`, `paused`, `interrupted`, `done` or `failed`.
+    pub(crate) status: String,
+    /// Its conversation.
+    pub(crate) conversation: Option<String>,
+    /// What it was given.
+    pub(crate) input: Option<String>,
+    /// What came of it.
+    pub(crate) output: Option<String>,
+    /// Why it failed.
+    pub(crate) error: Option<Value>,
+    /// What it used.
+    pub(crate) usage: Option<Value>,
+    /// When it began.
+    pub(crate) started_at: String,
+    /// When it ended.
+    pub(crate) ended_at: Option<String>,
+}
+
+impl RunShape {
+    pub(crate) fn of(run: &Run) -> Self {
+        RunShape {
+            id: run.id.clone(),
+            kind: run.kind.clone(),
+            name: run.name.clone(),
+            status: run.status.clone(),
+            conversation: run.conversation.as_ref().map(ToString::to_string),
+            input: run.input.clone(),
+            output: run.output.clone(),
+            error: value(run.error.as_deref()),
+            usage: value(run.usage.as_deref()),
+            started_at: run.started_at.to_string(),
+            ended_at: run.ended_at.map(|at| at.to_string()),
+        }
+    }
+}
+
+/// JSON that is kept as text; a text that is none is given as it is.
+pub(crate) fn value(text: Option<&str>) -> Option<Value> {
+    text.map(|text| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.into())))
+}

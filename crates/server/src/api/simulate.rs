@@ -1,0 +1,111 @@
+//! What other managers would have sent.
+
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use scrollback_core::Slot;
+use scrollback_store::ConversationId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::operation::{Asking, Operation};
+use crate::replay::{Figures, simulate};
+use crate::{App, Problem, recorded};
+
+/// Most entries that are replayed while somebody waits.
+const MOST_ENTRIES: usize = 5_000;
+/// Most candidates of one comparison.
+const MOST_MANAGERS: usize = 12;
+
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::post("/simulate", "simulate", "Replays a conversation call by call under each candidate: tokens, cache reads, cost, what was left out.", run)
+            .reading()
+            .fails(&[404, 422]),
+    ]
+}
+
+/// What to replay, and how.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SimulateShape {
+    /// The conversation to replay.
+    #[serde(default)]
+    conversation: Option<String>,
+    /// Or messages of any wire.
+    #[serde(default)]
+    #[schemars(with = "Option<Value>")]
+    messages: Option<Box<RawValue>>,
+    /// The candidates, each a manager in any form; a list composes.
+    managers: Vec<Value>,
+    /// The model that counts, and whose prices are taken.
+    #[serde(default)]
+    model: Option<String>,
+}
+
+/// The candidates side by side.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Simulation")]
+pub(crate) struct SimulateAnswer {
+    /// The model that counted.
+    model: Option<String>,
+    /// Calls that were replayed.
+    calls: u64,
+    /// One for each candidate, in the order they were given.
+    managers: Vec<Figures>,
+}
+
+async fn run(asking: Asking, wish: SimulateShape) -> Result<SimulateAnswer, Problem> {
+    let slots: Vec<Slot> = match (&wish.conversation, &wish.messages) {
+        (Some(id), None) => {
+            let id = ConversationId::parse(id).ok_or_else(|| Problem::not_found("conversation"))?;
+            let places = asking.app.store.entries(asking.tenant(), &id, 0, MOST_ENTRIES as u64 + 1).await?;
+            places.into_iter().map(|placed| placed.slot).collect()
+        }
+        (None, Some(messages)) => {
+            let entries = super::entries::messages(messages.get(), None)?;
+            entries.into_iter().map(|entry| Slot::Message(std::sync::Arc::new(entry))).collect()
+        }
+        _ => return Err(Problem::bad_request("bad_request", "give either `conversation` or `messages`")),
+    };
+    let managers = compare(&asking.app, slots, wish.managers, wish.model.as_deref()).await?;
+    let calls = managers.iter().map(|figures| figures.calls).max().unwrap_or(0);
+    Ok(SimulateAnswer { model: wish.model, calls, managers })
+}
+
+/// Replays under every candidate, and compares costs with sending everything.
+pub(crate) async fn compare(
+    app: &App,
+    slots: Vec<Slot>,
+    candidates: Vec<Value>,
+    model: Option<&str>,
+) -> Result<Vec<Figures>, Problem> {
+    if candidates.is_empty() || candidates.len() > MOST_MANAGERS {
+        let detail = format!("give between 1 and {MOST_MANAGERS} managers");
+        return Err(Problem::bad_request("bad_request", detail));
+    }
+    if slots.len() > MOST_ENTRIES {
+        let detail = format!("more than {MOST_ENTRIES} entries are replayed by `scrollback simulate`");
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_long", detail));
+    }
+    let model = model.map(recorded::model_named).transpose()?;
+    let mut managers = Vec::with_capacity(candidates.len());
+    for value in &candidates {
+        let name = value.as_str().map_or_else(|| value.to_string(), ToString::to_string);
+        managers.push((name, recorded::manager_from(value)?));
+    }
+    let app = app.clone();
+    crate::blocking(move || {
+        let cx = recorded::context(&app, model);
+        let everything =
+            simulate(&slots, "passthrough", &scrollback_core::manager::Passthrough, &cx).cost_usd;
+        let figures = managers.iter().map(|(name, manager)| {
+            let mut figures = simulate(&slots, name, manager.as_ref(), &cx);
+            figures.cost_ratio =
+                figures.cost_usd.zip(everything.filter(|cost| *cost > 0.0)).map(|(one, all)| one / all);
+            figures
+        });
+        figures.collect()
+    })
+    .await
+}

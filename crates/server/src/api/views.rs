@@ -1,0 +1,308 @@
+//! Views computed on request, and the decisions that later views repeat.
+
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use scrollback_core::wire::{LeftOut, Wire};
+use scrollback_core::{Decision, Record, Slot, Source, Summaries, View};
+use scrollback_store::{Compaction, Expected, Offline, Settings, compact};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::entries::wire_named;
+use super::operation::{Asking, Nothing, Operation};
+use super::shapes::printed;
+use crate::Problem;
+use crate::recorded;
+
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::post(
+            "/conversations/{id}/views",
+            "computeView",
+            "What a call would be sent: the record through managers, with an explanation.",
+            compute,
+        )
+        .reading()
+        .fails(&[422]),
+        Operation::get("/conversations/{id}/decisions", "listDecisions", "The decisions of a record.", list),
+        Operation::post_as(
+            StatusCode::CREATED,
+            "/conversations/{id}/decisions",
+            "decide",
+            "Pins or unpins groups, or has older turns summarised now.",
+            decide,
+        ),
+    ]
+}
+
+/// Which view to compute.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ViewShape {
+    /// Managers in any form; `passthrough` if not said.
+    #[serde(default)]
+    managers: Value,
+    /// The model the view is for: its tokenizer counts, its window decides.
+    #[serde(default)]
+    model: Option<String>,
+    /// Only what lies below this position; everything if not said.
+    #[serde(default)]
+    upto: Option<u64>,
+    /// The wire of the body; that of the last message if not said.
+    #[serde(default)]
+    wire: Option<String>,
+}
+
+/// A view.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "View")]
+pub(crate) struct ViewAnswer {
+    /// The wire of the body.
+    wire: &'static str,
+    /// The position after the last entry that was looked at.
+    upto: u64,
+    /// What would be sent, in the wire's own form.
+    #[schemars(with = "std::collections::HashMap<String, Value>")]
+    body: Box<RawValue>,
+    /// One item per entry of the view: `index` for an entry of the record, `synthetic` for others.
+    view: Vec<Value>,
+    /// What is not in the view: `index`, `manager`, `reason`, and its `group` where it has one.
+    dropped: Vec<Value>,
+    /// What is not as it was said: `index`, `manager`, `reason`, `from_chars`, `to_chars`.
+    changed: Vec<Value>,
+    /// What its reader should know.
+    warnings: Vec<Value>,
+    /// How many messages the record has, and how many entries the view.
+    counts: CountsShape,
+    /// How many tokens they have.
+    tokens: TokensShape,
+    /// The stretch between two cuts the view is in, if a sticky manager made it: `id` and `cut`.
+    epoch: Option<Value>,
+    /// What managers would have recorded.
+    decisions: Vec<Value>,
+    /// What the wire cannot hold.
+    lost: Vec<Value>,
+}
+
+/// How many messages the record has, and how many entries the view.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Counts")]
+pub(crate) struct CountsShape {
+    original: usize,
+    curated: usize,
+}
+
+/// Tokens of record and view, and how they were counted.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Tokens")]
+pub(crate) struct TokensShape {
+    /// Of everything that was said.
+    original: u64,
+    /// Of the view.
+    curated: usize,
+    /// `exact` or `estimate`.
+    method: &'static str,
+    tokenizer: Value,
+}
+
+async fn compute(asking: Asking, wish: ViewShape) -> Result<ViewAnswer, Problem> {
+    let id = asking.conversation()?;
+    let manager = recorded::manager_from(&wish.managers)?;
+    let model = wish.model.as_deref().map(recorded::model_named).transpose()?;
+    let wire = wish.wire.as_deref().map(wire_named).transpose()?;
+    let record = asking.app.store.record(asking.tenant(), &id, wish.upto).await?;
+    let app = asking.app.clone();
+    let work = move || {
+        let wire = wire.unwrap_or_else(|| wire_of(&record));
+        let mut cx = recorded::context(&app, model);
+        cx.wire = Some(wire);
+        // No model is called here: what a summary would say is written offline, and nothing is recorded.
+        cx.summaries = Summaries::InPlace;
+        let view = record.view(&cx, manager.as_ref()).map_err(|error| {
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string())
+        })?;
+        answer(&record, &view, wire, &cx)
+    };
+    crate::blocking(work).await?
+}
+
+fn answer(
+    record: &Record,
+    view: &View<'_>,
+    wire: Wire,
+    cx: &scrollback_core::CurationContext,
+) -> Result<ViewAnswer, Problem> {
+    let rendered = view.render(wire, cx);
+    let mut explanation = view.explain();
+    LeftOut::explain(&rendered.left_out, &mut explanation);
+    let curated = view.count(cx);
+    let original = crate::sight::tokens(record, cx).values().sum::<u64>() + curated.overhead as u64;
+    let internal = |what: &str| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", what.to_string());
+    let body = rendered.body(wire, None);
+    let body = if body.trim_start().starts_with('[') {
+        format!("{{\"{}\":{body}}}", scrollback_core::wire::list_key(wire))
+    } else {
+        body
+    };
+    Ok(ViewAnswer {
+        wire: wire.name(),
+        upto: record.len() as u64,
+        body: RawValue::from_string(body).map_err(|_| internal("the view could not be printed"))?,
+        view: view.items().map(|item| source(&item)).collect(),
+        dropped: values(&explanation.dropped),
+        changed: values(&explanation.changed),
+        warnings: values(&view.warnings()),
+        counts: CountsShape { original: record.message_count(), curated: view.len() },
+        tokens: TokensShape {
+            original,
+            curated: curated.total,
+            method: curated.counter.method.name(),
+            tokenizer: serde_json::to_value(curated.counter.tokenizer).unwrap_or_default(),
+        },
+        epoch: view.epoch().and_then(|epoch| serde_json::to_value(epoch).ok()),
+        decisions: values(view.decisions()),
+        lost: rendered
+            .lost
+            .iter()
+            .map(|lost| json!({ "index": lost.position, "path": lost.path, "what": lost.what, "reason": lost.reason }))
+            .collect(),
+    })
+}
+
+fn values<T: Serialize>(items: &[T]) -> Vec<Value> {
+    items.iter().filter_map(|item| serde_json::to_value(item).ok()).collect()
+}
+
+fn source(item: &scrollback_core::Item) -> Value {
+    match &item.source {
+        Source::Entry(index) if item.is_changed() => json!({ "index": index, "changed": true }),
+        Source::Entry(index) => json!({ "index": index }),
+        Source::Interrupted { call_id } => json!({ "synthetic": "interrupted", "call_id": call_id }),
+        Source::Summary { covers } => json!({ "synthetic": "summary", "covers": covers }),
+    }
+}
+
+/// The wire of the last message, which is what its client speaks.
+pub(crate) fn wire_of(record: &Record) -> Wire {
+    let last = record.slots().iter().rev().find_map(|slot| match slot {
+        Slot::Message(entry) => Some(entry.origin.wire),
+        _ => None,
+    });
+    last.unwrap_or(Wire::OpenaiChat)
+}
+
+/// The decisions of a record.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Decisions")]
+pub(crate) struct DecisionsAnswer {
+    /// In order of position.
+    decisions: Vec<DecisionShape>,
+}
+
+/// A decision and its place.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Decision")]
+pub(crate) struct DecisionShape {
+    /// Its position.
+    position: u64,
+    /// When it was made.
+    created_at: String,
+    /// What was decided: `decision` names the kind.
+    decision: Value,
+}
+
+async fn list(asking: Asking, _: Nothing) -> Result<DecisionsAnswer, Problem> {
+    let id = asking.conversation()?;
+    let places = asking.app.store.entries(asking.tenant(), &id, 0, u64::MAX).await?;
+    let decisions = places.into_iter().filter_map(|placed| match &placed.slot {
+        Slot::Decision(decision, at) => Some(DecisionShape {
+            position: placed.position,
+            created_at: at.to_string(),
+            decision: printed(decision)?,
+        }),
+        _ => None,
+    });
+    Ok(DecisionsAnswer { decisions: decisions.collect() })
+}
+
+/// What to decide.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DecideShape {
+    /// `pin`, `unpin` or `summarize`.
+    decision: Kind,
+    /// For `pin` and `unpin`: all positions of the groups.
+    #[serde(default)]
+    positions: Option<Vec<u64>>,
+    /// For `summarize`: how many of the newest turns stay as they are; 3 if not said.
+    #[serde(default)]
+    keep: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Pin,
+    Unpin,
+    Summarize,
+}
+
+/// What came of it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Decided")]
+pub(crate) struct DecideAnswer {
+    /// Position of the decision; null if none was needed.
+    position: Option<u64>,
+    /// First and last position a summary covers.
+    covers: Option<(u64, u64)>,
+    /// What the summary says.
+    summary: Option<String>,
+    /// Why nothing was decided: `under_bound`, `stale`, `summary_failed`.
+    reason: Option<&'static str>,
+}
+
+async fn decide(asking: Asking, wish: DecideShape) -> Result<DecideAnswer, Problem> {
+    let (id, now) = (asking.conversation()?, asking.app.now());
+    let decision = match (wish.decision, wish.positions, wish.keep) {
+        (Kind::Pin, Some(positions), None) => Decision::Pin { positions },
+        (Kind::Unpin, Some(positions), None) => Decision::Unpin { positions },
+        (Kind::Summarize, None, keep) => return summarize(asking, keep.unwrap_or(3)).await,
+        (Kind::Summarize, Some(_), _) => {
+            return Err(Problem::bad_request("bad_request", "`summarize` takes `keep`, not `positions`"));
+        }
+        (Kind::Pin | Kind::Unpin, _, _) => {
+            return Err(Problem::bad_request(
+                "bad_request",
+                "`pin` and `unpin` take `positions`, and nothing else",
+            ));
+        }
+    };
+    let appended =
+        asking.app.store.append(asking.tenant(), now, &id, Expected::Any, vec![decision.into()]).await?;
+    super::events::recorded(&asking.app, asking.tenant(), &id, appended.first, "decision");
+    Ok(DecideAnswer { position: Some(appended.first), covers: None, summary: None, reason: None })
+}
+
+/// Older turns become a summary, written offline.
+async fn summarize(asking: Asking, keep: usize) -> Result<DecideAnswer, Problem> {
+    let (id, now) = (asking.conversation()?, asking.app.now());
+    let settings =
+        Settings { max_turns_before_compaction: keep + 1, recent_turns_to_keep: keep, ..Settings::default() };
+    let done = compact(asking.app.store.as_ref(), asking.tenant(), &id, &settings, &Offline, now).await?;
+    let nothing = |reason| DecideAnswer { position: None, covers: None, summary: None, reason: Some(reason) };
+    match done {
+        Compaction::Done { covers, text, position } => {
+            super::events::recorded(&asking.app, asking.tenant(), &id, position, "decision");
+            Ok(DecideAnswer {
+                position: Some(position),
+                covers: Some(covers),
+                summary: Some(text),
+                reason: None,
+            })
+        }
+        Compaction::UnderBound => Ok(nothing("under_bound")),
+        Compaction::Stale => Ok(nothing("stale")),
+        Compaction::Failed(_) => Ok(nothing("summary_failed")),
+    }
+}

@@ -1,0 +1,62 @@
+// The lens works without this. With it, pages follow what happens and the slider answers at once.
+(() => {
+  'use strict';
+  const one = (selector, root = document) => root.querySelector(selector);
+
+  // Moving the slider over calls, or choosing a filter, needs no button. Pages renew their parts, so nobody listens to a field.
+  document.addEventListener('change', (event) => {
+    if (event.target.matches('[data-go]')) event.target.form.requestSubmit();
+  });
+
+  // "/" goes to the search field; "j" and "k" go through the calls of a conversation.
+  document.addEventListener('keydown', (event) => {
+    const typing = event.target.closest('input, textarea, select, [contenteditable]');
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = { '/': '#q', j: 'a[rel=next]', k: 'a[rel=prev]' }[event.key];
+    const found = target && one(target);
+    if (!found) return;
+    event.preventDefault();
+    if (event.key === '/') found.focus(); else found.click();
+  });
+
+  // Parts that cost more than the first paint may take are fetched after it.
+  const fill = async (part) => {
+    part.setAttribute('aria-busy', 'true');
+    try {
+      const answer = await fetch(part.dataset.part, { headers: { accept: 'text/html' }, credentials: 'same-origin' });
+      if (!answer.ok) return;
+      // Parsed in a document of its own, where nothing runs; the server has escaped every text already.
+      const parsed = new DOMParser().parseFromString(await answer.text(), 'text/html');
+      part.replaceChildren(...parsed.body.childNodes);
+    } finally { part.removeAttribute('aria-busy'); }
+  };
+  for (const part of document.querySelectorAll('[data-part]')) fill(part);
+
+  // Live: something was written, so what shows it is fetched again.
+  const live = one('[data-live]');
+  if (!live || !window.EventSource) return;
+  const status = one('#live');
+  const source = new EventSource(live.dataset.live);
+  let waiting = 0;
+  const refresh = async () => {
+    waiting = 0;
+    const answer = await fetch(location.href, { credentials: 'same-origin' });
+    if (!answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
+    for (const part of document.querySelectorAll('[data-fresh]')) {
+      const other = fresh.querySelector('[data-fresh="' + part.dataset.fresh + '"]');
+      if (!other || part.isEqualNode(other)) continue;
+      const open = new Set([...part.querySelectorAll('details[open][id]')].map((details) => details.id));
+      const known = new Set([...part.querySelectorAll('[id]')].map((child) => child.id));
+      part.replaceChildren(...other.childNodes);
+      for (const details of part.querySelectorAll('details[id]')) if (open.has(details.id)) details.open = true;
+      for (const child of part.querySelectorAll('li[id], tr[id]')) if (!known.has(child.id)) child.classList.add('fresh');
+      for (const inner of part.querySelectorAll('[data-part]')) fill(inner);
+    }
+  };
+  const changed = () => { if (!waiting) waiting = setTimeout(refresh, 250); };
+  for (const name of ['ConversationRecorded', 'ReplyReceived', 'RequestSent', 'RunChanged']) source.addEventListener(name, changed);
+  source.addEventListener('open', () => { if (status) status.textContent = 'live'; });
+  source.addEventListener('error', () => { if (status) status.textContent = 'not live'; });
+  addEventListener('pagehide', () => source.close());
+})();

@@ -1,0 +1,384 @@
+//! One conversation: the record as a timeline, and beside it what the chosen call saw of it.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, Query};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use scrollback_core::model::ModelName;
+use scrollback_core::{CurationContext, Entry, Record, Slot, Summaries, manager};
+use scrollback_store::{Conversation, ConversationId, Placed, Sent};
+use serde::Deserialize;
+
+use super::chart::{Bar, chart};
+use super::page::{self, Place, coded};
+use super::panel::{self, Chosen};
+use super::text::{dollars, number, plural, said, short};
+use super::timeline::{Around, first_words, fold, indented, title};
+use super::viewer::{Shown, Viewer};
+use crate::replay::{Asked, course};
+use crate::sight::Sight;
+use crate::usage::{self, Spent, Total};
+use crate::{Problem, recorded};
+
+/// Places of one page of the timeline.
+const PAGE: u64 = 200;
+/// Records up to this long are looked at as a whole before the first paint; longer ones after it.
+const AT_ONCE: u64 = 1_500;
+/// Calls the chart shows at once.
+const BARS: usize = 80;
+/// Characters of one page of a long text.
+const TEXT_PAGE: usize = 200_000;
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct Wish {
+    /// The call to look at, by number or id.
+    call: String,
+    /// A manager to try out instead.
+    m: String,
+    /// A position that shall be on the page.
+    at: Option<u64>,
+}
+
+/// Everything a page of a conversation is made of.
+struct Loaded {
+    conversation: Conversation,
+    calls: Vec<Sent>,
+    /// Place of the chosen call among them.
+    chosen: Option<usize>,
+    tried: Option<String>,
+    href: String,
+}
+
+async fn load(viewer: &Viewer, id: &str, wish: &Wish) -> Result<Loaded, Problem> {
+    let id = ConversationId::parse(id).ok_or_else(|| Problem::not_found("conversation"))?;
+    let conversation = viewer.store().conversation(viewer.tenant(), &id).await?;
+    let calls = usage::calls_of(viewer.store(), viewer.tenant(), &id).await?;
+    let chosen = match wish.call.as_str() {
+        "" => calls.len().checked_sub(1),
+        wanted => {
+            let by_number = wanted.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            let by_number = by_number.filter(|place| *place < calls.len());
+            let found = by_number.or_else(|| calls.iter().position(|call| call.id == wanted));
+            Some(found.ok_or_else(|| Problem::not_found("call of this conversation"))?)
+        }
+    };
+    let tried = (!wish.m.trim().is_empty()).then(|| wish.m.trim().to_string());
+    let href = format!("/lens/conversations/{id}");
+    Ok(Loaded { conversation, calls, chosen, tried, href })
+}
+
+/// What was worked out from the whole record.
+struct Studied {
+    sight: Result<Sight, String>,
+    tokens: BTreeMap<u64, u64>,
+    bars: Vec<Bar>,
+}
+
+/// Repeats the chosen call, and the ones around it for the chart.
+async fn study(viewer: &Viewer, loaded: &Loaded) -> Result<Studied, Problem> {
+    let (store, tenant) = (viewer.store(), viewer.tenant());
+    let record = store.record(tenant, &loaded.conversation.id, None).await?;
+    let chosen = loaded.chosen.and_then(|place| loaded.calls.get(place)).filter(|_| loaded.tried.is_none());
+    let tools = match chosen {
+        Some(call) => recorded::tools(&store.call(tenant, &call.id).await?),
+        None => None,
+    };
+    let model = loaded.calls.last().and_then(|call| ModelName::parse(&call.model).ok());
+    let asked = match (&loaded.tried, chosen) {
+        (Some(text), _) => manager::parse(text).map_err(|error| error.to_string()).map(|manager| Asked {
+            upto: record.len() as u64,
+            manager,
+            cx: CurationContext {
+                summaries: Summaries::InPlace,
+                ..recorded::context(&viewer.app, model.clone())
+            },
+        }),
+        (None, Some(call)) => recorded::asked(&viewer.app, call, tools.clone()),
+        (None, None) => Ok(Asked {
+            upto: record.len() as u64,
+            manager: std::sync::Arc::new(manager::Passthrough),
+            cx: recorded::context(&viewer.app, model.clone()),
+        }),
+    };
+    let around = window(loaded.calls.len(), loaded.chosen.unwrap_or(0));
+    let shown: Vec<(usize, Sent)> =
+        loaded.calls.iter().cloned().enumerate().skip(around.start).take(around.len()).collect();
+    let repeated: Vec<(usize, Option<u64>, Asked)> = shown
+        .iter()
+        .filter_map(|(place, call)| {
+            let asked = recorded::asked(&viewer.app, call, tools.clone()).ok()?;
+            Some((*place, Spent::of(call).map(|spent| spent.cache_read), asked))
+        })
+        .collect();
+    let (href, chosen) = (loaded.href.clone(), loaded.chosen.filter(|_| loaded.tried.is_none()));
+    crate::blocking(move || {
+        let cx = CurationContext::for_model(model);
+        let tokens = crate::sight::tokens(&record, &cx);
+        let sight = asked.and_then(|asked| {
+            let before = record.slots().get(..asked.upto as usize).unwrap_or(record.slots());
+            let then = if before.len() == record.len() {
+                None
+            } else {
+                Some(Record::restore(before.iter().cloned()).map_err(|error| error.to_string())?)
+            };
+            Sight::of(then.as_ref().unwrap_or(&record), asked.manager.as_ref(), &asked.cx, &tokens)
+        });
+        Studied { sight, tokens, bars: bars(record.slots(), repeated, &href, chosen) }
+    })
+    .await
+}
+
+fn bars(
+    slots: &[Slot],
+    calls: Vec<(usize, Option<u64>, Asked)>,
+    href: &str,
+    chosen: Option<usize>,
+) -> Vec<Bar> {
+    let (mut places, mut asked) = (Vec::with_capacity(calls.len()), Vec::with_capacity(calls.len()));
+    for (place, cached, call) in calls {
+        places.push((place, cached));
+        asked.push(call);
+    }
+    let seen = course(slots, &asked);
+    let bar = |((place, cached), seen): ((usize, Option<u64>), Result<crate::replay::Seen, _>)| {
+        let seen = seen.ok()?;
+        Some(Bar {
+            number: place + 1,
+            href: format!("{href}?call={}", place + 1),
+            tokens: seen.tokens,
+            cached,
+            cut: seen.cut,
+            chosen: chosen == Some(place),
+        })
+    };
+    places.into_iter().zip(seen).filter_map(bar).collect()
+}
+
+/// The calls around the chosen one.
+fn window(of: usize, chosen: usize) -> std::ops::Range<usize> {
+    let start = chosen.saturating_sub(BARS / 2).min(of.saturating_sub(BARS));
+    start..of.min(start + BARS)
+}
+
+pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>, Query(wish): Query<Wish>) -> Response {
+    viewer.answer(made(&viewer, &id, &wish).await)
+}
+
+async fn made(viewer: &Viewer, id: &str, wish: &Wish) -> Result<Shown, Problem> {
+    let loaded = load(viewer, id, wish).await?;
+    let head = loaded.conversation.head;
+    let last = head.saturating_sub(1) / PAGE * PAGE;
+    let from = wish.at.map_or(last, |at| at.min(head.saturating_sub(1)) / PAGE * PAGE);
+    let below = (from + PAGE).min(head);
+    let (store, tenant) = (viewer.store(), viewer.tenant());
+    let places = store.entries(tenant, &loaded.conversation.id, from, below).await?;
+    let first = if from == 0 {
+        first_words(&places)
+    } else {
+        first_words(&store.entries(tenant, &loaded.conversation.id, 0, 4).await?)
+    };
+    let studied = if head <= AT_ONCE { Some(study(viewer, &loaded).await?) } else { None };
+    let title = title(&loaded.conversation, first.as_deref(), viewer.eyes());
+    let messages = store.recent(tenant, &loaded.conversation.id, 0).await?.messages;
+    let query = format!("call={}&m={}", coded(&wish.call), coded(&wish.m));
+    let body = html! {
+        (heading(viewer, &loaded, &title, messages))
+        @if let Some(studied) = &studied { (charted(&studied.bars)) }
+        div.two {
+            div {
+                section.card aria-label="The record" {
+                    header { h2 { "The record" } span.soft.small { "everything that was said" @if head > PAGE { ", #" (from) " to #" (below.saturating_sub(1)) } } }
+                    (pager(&loaded.href, &query, from, head))
+                    div data-fresh="timeline" { (timeline(viewer, &loaded, &places, studied.as_ref())) }
+                    (pager(&loaded.href, &query, from, head))
+                }
+            }
+            div.side {
+                @match &studied {
+                    Some(studied) => (beside(viewer, &loaded, studied)),
+                    None => {
+                        (panel::calls(&chosen(&loaded)))
+                        @let part = format!("{}/sight?{query}", loaded.href);
+                        div data-part=(part) { p.card.in { a href=(part) { "Work out what this call saw" } span.soft { " (the record is long)" } } }
+                    }
+                }
+            }
+        }
+    };
+    let live = Some(format!("/api/events?conversation={}", loaded.conversation.id));
+    Ok(Shown { title, place: Place::Conversations, live, body })
+}
+
+fn chosen(loaded: &Loaded) -> Chosen<'_> {
+    Chosen {
+        href: &loaded.href,
+        call: loaded.chosen.and_then(|place| loaded.calls.get(place)),
+        number: loaded.chosen.map_or(0, |place| place + 1),
+        of: loaded.calls.len(),
+        tried: loaded.tried.as_deref(),
+    }
+}
+
+/// The panel beside the timeline.
+fn beside(viewer: &Viewer, loaded: &Loaded, studied: &Studied) -> Markup {
+    let chosen = chosen(loaded);
+    let managers = match (&loaded.tried, chosen.call) {
+        (Some(tried), _) => tried.clone(),
+        (None, Some(call)) => recorded::spelled(&call.managers),
+        (None, None) => "passthrough".into(),
+    };
+    let (sight, problem) = match &studied.sight {
+        Ok(sight) => (Some(sight), None),
+        Err(problem) => (None, Some(problem.as_str())),
+    };
+    html! {
+        div data-fresh="side" {
+            (panel::calls(&chosen))
+            @if let Some(sight) = sight { (panel::saw(sight, &loaded.href, &managers, loaded.conversation.head, viewer.eyes())) }
+            (panel::try_out(&loaded.href, loaded.tried.as_deref(), problem))
+        }
+    }
+}
+
+fn charted(bars: &[Bar]) -> Markup {
+    html! { @if !bars.is_empty() {
+        section.card aria-label="Tokens by call" data-fresh="chart" { header { h2 { "Tokens by call" } span.soft.small { "what each call was sent, by who said it" } } div.in { (chart(bars)) } }
+    } }
+}
+
+fn heading(viewer: &Viewer, loaded: &Loaded, title: &str, messages: u64) -> Markup {
+    let conversation = &loaded.conversation;
+    let total = Total::of(&loaded.calls);
+    let id = &conversation.id;
+    html! {
+        nav.crumbs aria-label="You are here" { a href="/lens" { "Conversations" } " / " code { (id.as_str()) } }
+        div.head { h1 { (said(title)) } (page::status(conversation.status().name()))
+            @if let Some(parent) = &conversation.parent { a href=(format!("/lens/conversations/{parent}?at={0}#e{0}", conversation.fork_position.unwrap_or(0))) { "forked at #" (conversation.fork_position.unwrap_or(0)) } }
+        }
+        section.card aria-label="In short" data-fresh="short" { div.in { dl.facts {
+            @if let Some(recipient) = &conversation.recipient { div { dt { "Recipient" } dd { (viewer.eyes().said(recipient.as_str())) } } }
+            div { dt { "Turns" } dd { (number(conversation.turns)) } }
+            div { dt { "Entries" } dd { (number(messages)) } }
+            div { dt { "Calls" } dd { (number(total.calls)) } }
+            @if total.calls > 0 {
+                div { dt { "Input" } dd { (short(total.input)) @if total.cache_read > 0 { small { " · " (short(total.cache_read)) " cached" } } } }
+                div { dt { "Output" } dd { (short(total.output)) } }
+            }
+            @if let Some(cost) = total.cost_usd { div { dt { "Cost" } dd { (dollars(cost)) } } }
+            div { dt { "Last written" } dd { (page::time(conversation.updated_at)) } }
+            div { dt { "As a file" } dd { a href=(format!("/api/export?conversation={id}")) download=(format!("{id}.jsonl")) { "export" } " · " a href=(format!("/lens/simulate?conversation={id}")) { "simulate" } } }
+            (reveal(viewer, &loaded.href))
+        } } }
+    }
+}
+
+/// A way to see what is redacted, for those who may.
+pub(crate) fn reveal(viewer: &Viewer, href: &str) -> Markup {
+    html! {
+        @if viewer.sees_all() { div { dt { "Secrets" } dd { span.chip.warn { "shown" } " " a href=(href) { "hide" } } } }
+        @else if page::may_reveal(&viewer.caller) { div { dt { "Secrets" } dd { "hidden " a href=(format!("{href}?reveal=1")) rel="nofollow" { "show" } } } }
+    }
+}
+
+fn pager(href: &str, query: &str, from: u64, head: u64) -> Markup {
+    let to = |at: u64| format!("{href}?{query}&at={at}");
+    html! { @if head > PAGE {
+        nav.pager.in aria-label="Pages of the record" {
+            @if from > 0 { a.button href=(to(0)) { "First" } a.button href=(to(from - PAGE)) { "Earlier" } }
+            span.soft.small { (plural(head, "place", "places")) ", page " (from / PAGE + 1) " of " (head.div_ceil(PAGE)) }
+            @if from + PAGE < head { a.button href=(to(from + PAGE)) { "Later" } a.button href=(to(head - 1)) { "Last" } }
+        }
+    } }
+}
+
+fn timeline(viewer: &Viewer, loaded: &Loaded, places: &[Placed], studied: Option<&Studied>) -> Markup {
+    let none = BTreeMap::new();
+    let calls = loaded.calls.iter();
+    // Where calls were made, so that the timeline says what each reply answers.
+    let made: BTreeMap<u64, usize> = calls.enumerate().map(|(place, call)| (call.upto, place)).collect();
+    let around = Around {
+        href: loaded.href.clone(),
+        eyes: viewer.eyes(),
+        sight: studied.and_then(|studied| studied.sight.as_ref().ok()),
+        tokens: studied.map_or(&none, |studied| &studied.tokens),
+        calls: made,
+    };
+    html! {
+        @if places.is_empty() { p.in { "Nothing was said yet." } }
+        ol.timeline { @for item in fold(places) { (around.item(&item)) } }
+    }
+}
+
+/// The part that is worked out after the first paint of a long record.
+pub(crate) async fn sight(viewer: Viewer, Path(id): Path<String>, Query(wish): Query<Wish>) -> Response {
+    let made = async {
+        let loaded = load(&viewer, &id, &wish).await?;
+        let studied = study(&viewer, &loaded).await?;
+        let chosen = chosen(&loaded);
+        let managers = chosen.call.map_or_else(String::new, |call| recorded::spelled(&call.managers));
+        let managers = loaded.tried.clone().unwrap_or(managers);
+        let problem = studied.sight.as_ref().err().map(String::as_str);
+        Ok::<_, Problem>(html! {
+            @if let Ok(sight) = &studied.sight { (panel::saw(sight, &loaded.href, &managers, loaded.conversation.head, viewer.eyes())) }
+            (charted(&studied.bars))
+            (panel::try_out(&loaded.href, loaded.tried.as_deref(), problem))
+        })
+    };
+    match made.await {
+        Ok(markup) => page::framed(StatusCode::OK, markup),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// All texts of an entry: its reasoning, what it says, the arguments of its calls.
+fn everything(entry: &Entry) -> String {
+    let reasoning = crate::api::shapes::reasoning(entry);
+    let calls = entry
+        .tool_calls()
+        .map(|call| format!("{}\n{}", call.name.as_str(), indented(&call.arguments.as_str())));
+    let said = entry.content().filter(|said| !said.is_empty());
+    reasoning.into_iter().chain(said).chain(calls).collect::<Vec<_>>().join("\n\n")
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct EntryWish {
+    page: usize,
+}
+
+/// One entry, all of it: a text of any length, page by page.
+pub(crate) async fn entry(
+    viewer: Viewer,
+    Path((id, position)): Path<(String, u64)>,
+    Query(wish): Query<EntryWish>,
+) -> Response {
+    viewer.answer(whole(&viewer, &id, position, wish.page).await)
+}
+
+async fn whole(viewer: &Viewer, id: &str, position: u64, number: usize) -> Result<Shown, Problem> {
+    let id = ConversationId::parse(id).ok_or_else(|| Problem::not_found("conversation"))?;
+    let places = viewer.store().entries(viewer.tenant(), &id, position, position.saturating_add(1)).await?;
+    let placed = places.first().ok_or_else(|| Problem::not_found("entry"))?;
+    let Slot::Message(entry) = &placed.slot else {
+        return Err(Problem::not_found("message at this position"));
+    };
+    let text = viewer.eyes().see(&everything(entry)).into_owned();
+    let pages = text.chars().count().div_ceil(TEXT_PAGE).max(1);
+    let number = number.min(pages - 1);
+    let shown: String = text.chars().skip(number * TEXT_PAGE).take(TEXT_PAGE).collect();
+    let here = format!("/lens/conversations/{id}/entries/{position}");
+    let body = html! {
+        nav.crumbs aria-label="You are here" { a href="/lens" { "Conversations" } " / " a href=(format!("/lens/conversations/{id}?at={position}#e{position}")) { code { (id.as_str()) } } " / #" (position) }
+        div.head { h1 { "Entry #" (position) } (page::role(entry.role)) (page::time(entry.created_at)) }
+        @if pages > 1 { nav.pager aria-label="Pages of the text" {
+            @if number > 0 { a.button rel="prev" href=(format!("{here}?page={}", number - 1)) { "Before" } }
+            span.soft { "Page " (number + 1) " of " (pages) }
+            @if number + 1 < pages { a.button rel="next" href=(format!("{here}?page={}", number + 1)) { "Next" } }
+        } }
+        section.card { div.in { pre.said dir="auto" { (said(&shown)) } } }
+    };
+    Ok(Shown { title: format!("Entry #{position}"), place: Place::Conversations, live: None, body })
+}

@@ -1,0 +1,133 @@
+//! What forms send: pairs of names and values, or a file.
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::{HeaderMap, StatusCode, header};
+
+use crate::{App, Problem};
+
+/// The fields of a form.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields(Vec<Field>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Field {
+    name: String,
+    file: Option<String>,
+    value: Bytes,
+}
+
+impl Fields {
+    /// Reads the body of a posted form, of either kind that browsers send.
+    pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+        let most = app.settings.limits.body_bytes;
+        let bytes = to_bytes(body, most).await.map_err(|_| {
+            let detail = format!("the form is larger than {most} bytes, or did not arrive whole");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+        })?;
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+        let bad = || Problem::bad_request("bad_form", "this is not what a form sends");
+        match kind.split(';').next().unwrap_or("").trim() {
+            "application/x-www-form-urlencoded" => {
+                let pairs: Vec<(String, String)> =
+                    axum::extract::Query::try_from_uri(&uri(&bytes).ok_or_else(bad)?)
+                        .map(|query| query.0)
+                        .map_err(|_| bad())?;
+                let field = |(name, value): (String, String)| Field { name, file: None, value: value.into() };
+                Ok(Fields(pairs.into_iter().map(field).collect()))
+            }
+            "multipart/form-data" => {
+                let boundary = kind.split(';').find_map(|part| part.trim().strip_prefix("boundary="));
+                parts(&bytes, boundary.map(|text| text.trim_matches('"')).ok_or_else(bad)?)
+                    .map(Fields)
+                    .ok_or_else(bad)
+            }
+            _ => Err(bad()),
+        }
+    }
+
+    /// The text of a field; empty if it is not there.
+    pub(crate) fn text(&self, name: &str) -> String {
+        let found = self.0.iter().find(|field| field.name == name && field.file.is_none());
+        found.map_or_else(String::new, |field| String::from_utf8_lossy(&field.value).into_owned())
+    }
+
+    /// A file that was chosen: its name and its bytes.
+    pub(crate) fn file(&self, name: &str) -> Option<(&str, &Bytes)> {
+        let found = self.0.iter().find(|field| field.name == name)?;
+        found
+            .file
+            .as_deref()
+            .filter(|file| !file.is_empty() || !found.value.is_empty())
+            .map(|file| (file, &found.value))
+    }
+}
+
+/// Pairs are read the way queries are.
+fn uri(bytes: &[u8]) -> Option<axum::http::Uri> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    format!("/?{text}").parse().ok()
+}
+
+/// The parts of a `multipart/form-data` body; none if it is not one.
+fn parts(body: &Bytes, boundary: &str) -> Option<Vec<Field>> {
+    if boundary.is_empty() || boundary.len() > 70 {
+        return None;
+    }
+    let (opening, between) = (format!("--{boundary}"), format!("\r\n--{boundary}"));
+    let mut at = find(body, opening.as_bytes(), 0)? + opening.len();
+    let mut fields = Vec::new();
+    loop {
+        if body.get(at..at + 2)? == b"--" {
+            return Some(fields);
+        }
+        let start = at + 2;
+        let head_end = find(body, b"\r\n\r\n", start)?;
+        let head = std::str::from_utf8(body.get(start..head_end)?).ok()?;
+        let end = find(body, between.as_bytes(), head_end + 2)?;
+        let line =
+            head.split("\r\n").find(|line| line.to_ascii_lowercase().starts_with("content-disposition:"))?;
+        let of = |key: &str| {
+            line.split(';')
+                .find_map(|part| part.trim().strip_prefix(key)?.strip_prefix("=\"")?.strip_suffix('"'))
+                .map(ToString::to_string)
+        };
+        fields.push(Field {
+            name: of("name")?,
+            file: of("filename"),
+            value: body.slice(head_end + 4..end.max(head_end + 4)),
+        });
+        at = end + between.len();
+    }
+}
+
+fn find(body: &[u8], what: &[u8], from: usize) -> Option<usize> {
+    let rest = body.get(from..)?;
+    rest.windows(what.len()).position(|window| window == what).map(|at| from + at)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn files_and_fields_are_told_apart() {
+        let body = "--x\r\nContent-Disposition: form-data; name=\"format\"\r\n\r\n\r\n--x\r\n\
+                    Content-Disposition: form-data; name=\"file\"; filename=\"a;b.jsonl\"\r\nContent-Type: text/plain\r\n\r\n\
+                    {\"a\":1}\r\n--no\r\n\r\n--x--\r\n";
+        let fields = Fields(parts(&Bytes::from(body), "x").unwrap());
+        assert_eq!(fields.text("format"), "");
+        let (_, bytes) = fields.file("file").unwrap();
+        assert_eq!(bytes.as_ref(), b"{\"a\":1}\r\n--no\r\n");
+        assert_eq!(fields.file("format"), None);
+    }
+
+    #[test]
+    fn what_is_no_form_is_none() {
+        for body in ["", "--x", "--x\r\n", "--x\r\nnonsense\r\n\r\n--x--", "--y\r\n\r\n"] {
+            assert_eq!(parts(&Bytes::from(body), "x"), None, "{body:?}");
+        }
+        assert_eq!(parts(&Bytes::from("--x--"), "x").map(|fields| fields.len()), Some(0));
+        assert_eq!(parts(&Bytes::from("--"), ""), None);
+    }
+}

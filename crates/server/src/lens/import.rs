@@ -1,0 +1,96 @@
+//! Importing other tools' transcripts.
+
+use axum::body::Body;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use maud::{Markup, html};
+use scrollback_store::Recipient;
+use scrollback_store::import::Mode;
+
+use super::form::Fields;
+use super::page::Place;
+use super::text::{plural, said};
+use super::viewer::{Shown, Viewer};
+use crate::Problem;
+use crate::transfer::{self, Given, Report, Written};
+
+/// Notes and failures listed on the page.
+const LISTED: usize = 50;
+
+pub(crate) async fn show(viewer: Viewer) -> Response {
+    viewer.answer(Ok(page(None)))
+}
+
+pub(crate) async fn take(viewer: Viewer, headers: HeaderMap, body: Body) -> Response {
+    let made = async {
+        viewer.caller.may_write()?;
+        let fields = Fields::read(&viewer.app, &headers, body).await?;
+        let report = transfer::import(&viewer.app, viewer.tenant(), given(&fields)?).await?;
+        Ok::<_, Problem>(page(Some(&report)))
+    };
+    let made = made.await;
+    viewer.answer(made)
+}
+
+fn given(fields: &Fields) -> Result<Given, Problem> {
+    let (name, text) = match fields.file("file") {
+        Some((name, bytes)) => {
+            let text = String::from_utf8(bytes.to_vec()).map_err(|error| {
+                let at = error.utf8_error().valid_up_to();
+                Problem::bad_request("bad_text", format!("the file is not UTF-8 at byte {at}"))
+            })?;
+            (name.to_string(), text)
+        }
+        None => ("pasted".to_string(), fields.text("text")),
+    };
+    if text.trim().is_empty() {
+        return Err(Problem::bad_request("bad_input", "choose a file or paste its text"));
+    }
+    let (format, recipient) = (fields.text("format"), fields.text("recipient"));
+    Ok(Given {
+        text,
+        name,
+        format: if format.is_empty() { None } else { Some(Written::named(&format)?) },
+        recipient: if recipient.is_empty() { None } else { Some(Recipient::parse(&recipient)?) },
+        mode: if fields.text("dry_run").is_empty() { Mode::Write } else { Mode::DryRun },
+    })
+}
+
+fn page(report: Option<&Report>) -> Shown {
+    let body = html! {
+        div.head { h1 { "Import" } }
+        @if let Some(report) = report { (told(report)) }
+        section.card { div.in {
+            form.stack method="post" action="/lens/import" enctype="multipart/form-data" {
+                p { "Sessions of Claude Code and Codex, requests of any provider, fine-tuning sets, evaluation logs, our own exports. Importing a file again adds only what is new." }
+                div.fields {
+                    div.wide { label for="file" { "File" } input #file type="file" name="file"; }
+                    div { label for="format" { "Format" } select #format name="format" {
+                        option value="" { "found out from its shape" }
+                        @for name in Written::names() { option value=(name) { (name) } }
+                    } }
+                    div { label for="to" { "Recipient" } input #to name="recipient" placeholder="nobody in particular" autocomplete="off"; }
+                }
+                div { label for="text" { "Or its text" } textarea #text.mono name="text" spellcheck="false" {} }
+                div { label { input type="checkbox" name="dry_run" value="1"; " only say what would be added" } }
+                div { button.first { "Import" } }
+            }
+        } }
+    };
+    Shown { title: "Import".into(), place: Place::Import, live: None, body }
+}
+
+fn told(report: &Report) -> Markup {
+    let class = if report.failed.is_empty() { "good" } else { "warn" };
+    html! {
+        div.note.(class) role="status" {
+            p { (plural(report.conversations, "conversation", "conversations")) " found, " (plural(report.added, "entry", "entries")) " added, " (plural(report.skipped, "entry was", "entries were")) " there already." }
+            @if report.added > 0 { p { a href="/lens" { "To the conversations" } } }
+        }
+        @if !report.failed.is_empty() { section.card { h2 { "Not read" } div.scroll { table {
+            thead { tr { th scope="col" { "File" } th.n scope="col" { "Line" } th scope="col" { "Problem" } } }
+            tbody { @for failed in report.failed.iter().take(LISTED) { tr { td { (said(&failed.file)) } td.n { (failed.line) } td { (said(&failed.problem)) } } } }
+        } } } }
+        @if !report.notes.is_empty() { section.card { h2 { "Notes" } ul { @for note in report.notes.iter().take(LISTED) { li { (said(note)) } } @if report.notes.len() > LISTED { li.soft { "and " (report.notes.len() - LISTED) " more" } } } } }
+    }
+}

@@ -1,0 +1,158 @@
+//! Beside the timeline: the chosen call, what it saw, and the way to the other calls.
+
+use maud::{Markup, html};
+use scrollback_store::Sent;
+
+use super::page::{self, coded};
+use super::text::{Eyes, dollars, lasting, number, plural, said, short};
+use super::timeline::label;
+use crate::sight::{Fate, Sight, Stretch};
+use crate::usage::Spent;
+
+/// Stretches listed before the rest is only counted.
+const STRETCHES: usize = 60;
+
+/// Which call is looked at, among how many.
+pub(crate) struct Chosen<'a> {
+    /// The address of the conversation.
+    pub(crate) href: &'a str,
+    /// The call; none where a manager is only tried out, or there are no calls.
+    pub(crate) call: Option<&'a Sent>,
+    /// Its number, from 1.
+    pub(crate) number: usize,
+    pub(crate) of: usize,
+    /// The manager that is tried out, as it was typed.
+    pub(crate) tried: Option<&'a str>,
+}
+
+/// The calls one can go to, and what is known about the chosen one.
+pub(crate) fn calls(chosen: &Chosen<'_>) -> Markup {
+    let Chosen { href, call, number: at, of, tried } = chosen;
+    let to = |number: usize| format!("{href}?call={number}");
+    html! {
+        section.card aria-label="The chosen call" {
+            header {
+                h2 {
+                    @match (call, tried) {
+                        (_, Some(_)) => "What a call would see now",
+                        (Some(_), _) => { "Call " (at) " of " (of) },
+                        (None, None) => "No calls yet",
+                    }
+                }
+                @if let (Some(call), None) = (call, tried) { (page::status(&call.status)) a href=(format!("/lens/calls/{}", coded(&call.id))) { "exact bytes" } }
+            }
+            div.in.stack {
+                @if *of > 1 || (*of == 1 && tried.is_some()) {
+                    form.slider method="get" action=(href) {
+                        @if *at > 1 { a.button rel="prev" href=(to(at - 1)) aria-label="Call before" { "‹" } } @else { span.button.faint aria-hidden="true" { "‹" } }
+                        div { label.out for="call" { "Call" } input #call type="range" name="call" min="1" max=(of) value=(at) data-go="1"; }
+                        @if at < of { a.button rel="next" href=(to(at + 1)) aria-label="Next call" { "›" } } @else { span.button.faint aria-hidden="true" { "›" } }
+                        div.go { noscript { button { "Show this call" } } }
+                    }
+                }
+                @if let (Some(call), None) = (call, tried) { (facts(call)) }
+            }
+        }
+    }
+}
+
+fn facts(call: &Sent) -> Markup {
+    let spent = Spent::of(call);
+    html! {
+        dl.facts {
+            div { dt { "Model" } dd { (said(&call.model)) } }
+            @if let Some(spent) = spent {
+                div { dt { "Input" } dd { (number(spent.input)) @if spent.estimated { small { " counted here" } } } }
+                @if spent.cache_read > 0 { div { dt { "From cache" } dd { (number(spent.cache_read)) " " small { (percent(spent.cache_read, spent.input)) } } } }
+                div { dt { "Output" } dd { (number(spent.output)) } }
+                @if let Some(cost) = spent.cost_usd { div { dt { "Cost" } dd { (dollars(cost)) } } }
+            }
+            @if let Some(ended) = call.ended_at { div { dt { "Took" } dd { (lasting(ended.0 - call.started_at.0)) } } }
+            @if call.attempt > 1 { div { dt { "Attempt" } dd { (call.attempt) } } }
+        }
+    }
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { String::new() } else { format!("{} %", part * 100 / whole) }
+}
+
+/// What the call saw: how much of the record, which parts, and who left out the rest.
+pub(crate) fn saw(sight: &Sight, href: &str, managers: &str, head: u64, eyes: Eyes<'_>) -> Markup {
+    html! {
+        section.card aria-label="What it saw" {
+            header { h2 { "What it saw" } span.soft.small { "through " code { (said(managers)) } } }
+            div.in {
+                dl.facts {
+                    div { dt { "Entries" } dd { (number(sight.entries as u64)) small { " of " (number(sight.of as u64)) } } }
+                    div { dt { "Tokens" } dd { (number(sight.tokens)) small { " of " (number(sight.tokens_of)) } } }
+                    @if let Some(epoch) = sight.epoch { div { dt { "Cuts so far" } dd { (epoch.id) } } }
+                    @if sight.method == "estimate" { div { dt { "Counted" } dd { "estimate" } } }
+                }
+                (strip(&sight.stretches, head))
+                ul.legend {
+                    @for (class, word) in [("kept", "sent"), ("changed", "rewritten"), ("dropped", "left out"), ("later", "not yet said")] {
+                        li { svg aria-hidden="true" viewBox="0 0 10 10" { rect.(format!("f-{class}")) width="10" height="10" rx="2" {} } (word) }
+                    }
+                }
+                ol.runs-of {
+                    @for stretch in sight.stretches.iter().take(STRETCHES) { (line(stretch, href)) }
+                    @if sight.stretches.len() > STRETCHES { li { span {} span.soft { "and " (plural((sight.stretches.len() - STRETCHES) as u64, "more stretch", "more stretches")) } } }
+                }
+                @for (what, text) in &sight.synthetic {
+                    details.fold { summary { span.role.summary { "added" } span { (said(what)) } } div.in { (eyes.long(text, "text", "#")) } }
+                }
+                @for warning in &sight.warnings { p.note.warn { (said(&warning.replace('_', " "))) } }
+            }
+        }
+    }
+}
+
+fn line(stretch: &Stretch, href: &str) -> Markup {
+    let Stretch { first, last, entries, tokens, fate } = stretch;
+    html! {
+        li {
+            a.span href=(format!("{href}?at={first}#e{first}")) { "#" (first) @if first != last { "–" (last) } }
+            (label(fate))
+            span.soft.nowrap { (plural(*entries, "entry", "entries")) " · " (short(*tokens)) }
+        }
+    }
+}
+
+/// The whole record as one strip, coloured by what became of each part.
+fn strip(stretches: &[Stretch], head: u64) -> Markup {
+    let upto = stretches.last().map_or(0, |last| last.last + 1);
+    let all = head.max(upto).max(1);
+    let left_out: u64 =
+        stretches.iter().filter(|one| matches!(one.fate, Fate::Dropped { .. })).map(|one| one.entries).sum();
+    let told = format!(
+        "The record from its beginning to its end; {} left out.",
+        plural(left_out, "entry was", "entries were")
+    );
+    html! {
+        svg.strip role="img" aria-label=(told) viewBox=(format!("0 0 {all} 1")) preserveAspectRatio="none" {
+            @for one in stretches {
+                rect.(format!("f-{}", one.fate.class())) x=(one.first) y="0" width=(one.last - one.first + 1) height="1" {
+                    title { "#" (one.first) "–#" (one.last) }
+                }
+            }
+            @if all > upto { rect.f-later x=(upto) y="0" width=(all - upto) height="1" {} }
+        }
+    }
+}
+
+/// A field to try another manager on this record.
+pub(crate) fn try_out(href: &str, tried: Option<&str>, problem: Option<&str>) -> Markup {
+    html! {
+        section.card aria-label="Try a manager" {
+            div.in {
+                form.fields method="get" action=(href) {
+                    div.wide { label for="m" { "Try a manager on this record" }
+                        input #m.mono name="m" value=(tried.unwrap_or("")) placeholder="sliding_window(20)" spellcheck="false" autocomplete="off"; }
+                    button { "Show" }
+                }
+                @if let Some(problem) = problem { p.note.bad role="alert" { (said(problem)) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The record as a readable timeline: a call and its results folded into one, reasoning and long texts behind a click.
+
+use std::collections::{BTreeMap, HashMap};
+
+use maud::{Markup, html};
+use scrollback_core::{BlockKind, Decision, Entry, MediaKind, MediaSource, Role, Slot, ToolCall};
+use scrollback_store::{Conversation, Placed};
+
+use super::page;
+use super::text::{Eyes, lasting, number, plural, said, short};
+use crate::api::shapes::reasoning;
+use crate::sight::{Fate, Sight};
+
+/// One thing on the timeline, and the results that belong to it.
+pub(crate) struct Item<'a> {
+    pub(crate) placed: &'a Placed,
+    /// Results of its calls that stand on the same page, by call id.
+    results: Vec<&'a Placed>,
+}
+
+/// Puts results to their calls, as far as both are on the page.
+pub(crate) fn fold(places: &[Placed]) -> Vec<Item<'_>> {
+    let mut items: Vec<Item<'_>> = Vec::new();
+    let mut claimed: HashMap<String, usize> = HashMap::new();
+    for placed in places {
+        if let Slot::Message(entry) = &placed.slot {
+            let caller = entry.tool_call_id().and_then(|id| claimed.get(&id).copied());
+            if let Some(item) = caller.and_then(|at| items.get_mut(at)) {
+                item.results.push(placed);
+                continue;
+            }
+            let at = items.len();
+            claimed.extend(
+                entry
+                    .open_calls()
+                    .filter_map(|call| Some((call.call_id.as_ref()?.as_str().into_owned(), at))),
+            );
+        }
+        items.push(Item { placed, results: Vec::new() });
+    }
+    items
+}
+
+/// What the timeline needs to know about the page it is on.
+pub(crate) struct Around<'a> {
+    /// The address of the conversation.
+    pub(crate) href: String,
+    pub(crate) eyes: Eyes<'a>,
+    /// What the chosen call saw, if one is chosen.
+    pub(crate) sight: Option<&'a Sight>,
+    /// Tokens by position, where they were counted.
+    pub(crate) tokens: &'a BTreeMap<u64, u64>,
+    /// The calls that were made, by the position their replies got: numbered from 0.
+    pub(crate) calls: BTreeMap<u64, usize>,
+}
+
+impl Around<'_> {
+    fn fate(&self, position: u64) -> Option<&Fate> {
+        self.sight.map(|sight| sight.fate(position))
+    }
+
+    fn fate_class(&self, position: u64) -> &'static str {
+        self.fate(position).map_or("", |fate| match fate {
+            Fate::Kept => "fate-kept",
+            Fate::Changed { .. } => "fate-changed",
+            Fate::Dropped { .. } => "fate-dropped",
+            Fate::Later => "fate-later",
+        })
+    }
+
+    fn fate_label(&self, position: u64) -> Markup {
+        html! { @if let Some(fate) = self.fate(position) { (label(fate)) } }
+    }
+
+    fn whole(&self, position: u64) -> String {
+        format!("{}/entries/{position}", self.href)
+    }
+
+    /// One thing on the timeline.
+    pub(crate) fn item(&self, item: &Item<'_>) -> Markup {
+        let at = item.placed.position;
+        match &item.placed.slot {
+            Slot::Message(entry) => html! {
+                li.entry.(self.fate_class(at)) id=(format!("e{at}")) {
+                    a.at href=(format!("{}#e{at}", self.here(at))) { "#" (at) }
+                    div {
+                        (self.who(at, entry))
+                        div.body { (self.blocks(at, entry)) (self.calls(at, entry, &item.results)) }
+                    }
+                }
+            },
+            Slot::Decision(decision, when) => html! {
+                li.entry.decision-row id=(format!("e{at}")) {
+                    span.at { "#" (at) }
+                    div {
+                        div.who { span.role.decision { (kind(decision)) } (page::time(*when)) }
+                        (self.decision(decision))
+                    }
+                }
+            },
+            Slot::Erased(tombstone) => html! {
+                li.entry.(self.fate_class(at)) id=(format!("e{at}")) {
+                    span.at { "#" (at) }
+                    div {
+                        div.who { (page::role(tombstone.role)) (page::time(tombstone.created_at)) span.end { (self.fate_label(at)) } }
+                        p.soft { "Erased. Its place and its hash stay." }
+                    }
+                }
+            },
+        }
+    }
+
+    fn here(&self, at: u64) -> String {
+        format!("{}?at={at}", self.href)
+    }
+
+    fn who(&self, at: u64, entry: &Entry) -> Markup {
+        let meta = entry.meta.as_deref();
+        html! {
+            div.who {
+                (page::role(entry.role))
+                @if let Some(author) = &entry.author { span { (self.eyes.said(&author.as_str())) } }
+                (page::time(entry.created_at))
+                @if let Some(tokens) = self.tokens.get(&at) { span.nowrap { (short(*tokens)) " tokens" } }
+                @if let Some(model) = meta.and_then(|meta| meta.model_served.as_ref().or(meta.model_asked.as_ref())) {
+                    span { (said(model)) }
+                }
+                @if let Some(stop) = meta.and_then(|meta| meta.stop.as_deref()).filter(|stop| *stop != "stop" && *stop != "end") {
+                    span { "stopped: " (said(stop)) }
+                }
+                @if entry.status() != scrollback_core::Status::Complete { span.chip.bad { (status(entry.status())) } }
+                @if let (Role::Assistant, Some(call)) = (entry.role, self.calls.get(&at)) {
+                    a href=(format!("{}?call={}", self.href, call + 1)) { "call " (call + 1) }
+                }
+                span.end { (self.fate_label(at)) }
+            }
+        }
+    }
+
+    fn blocks(&self, at: u64, entry: &Entry) -> Markup {
+        let thought = reasoning(entry);
+        let hidden = entry.blocks.iter().any(|block| matches!(&block.kind, BlockKind::Reasoning(_)))
+            && thought.is_none();
+        html! {
+            @if let Some(thought) = thought {
+                details.fold.thought id=(format!("r{at}")) {
+                    summary { span.soft { "reasoning" } span { (self.eyes.glance(&thought, 90)) } }
+                    div.in { (self.eyes.long(&thought, "text", &self.whole(at))) }
+                }
+            } @else if hidden {
+                p.soft.small { "Reasoning that only its provider can read." }
+            }
+            @for block in &entry.blocks { @match &block.kind {
+                BlockKind::Text(text) | BlockKind::Refusal(text) => {
+                    @if !text.as_str().trim().is_empty() { (self.eyes.long(&text.as_str(), "text", &self.whole(at))) }
+                }
+                BlockKind::ToolResult(_) => (self.result(at, entry)),
+                BlockKind::Media(media) => (self.media(media)),
+                BlockKind::Compaction(raw) | BlockKind::Opaque(raw) => {
+                    details.fold { summary { span.soft { "kept as it came" } code { (self.eyes.glance(raw.as_str(), 60)) } }
+                        div.in { (self.eyes.long(raw.as_str(), "mono", &self.whole(at))) } }
+                }
+                BlockKind::Reasoning(_) | BlockKind::ToolCall(_) => {}
+            } }
+        }
+    }
+
+    /// What a picture or file is, never the thing itself: nothing said in a conversation is fetched or drawn.
+    fn media(&self, media: &scrollback_core::Media) -> Markup {
+        let kind = match media.kind {
+            MediaKind::Image => "image",
+            MediaKind::Audio => "audio",
+            MediaKind::Video => "video",
+            MediaKind::Document => "document",
+        };
+        html! {
+            p.small { span.chip { (kind) } " "
+                @if let Some(mime) = &media.mime { (said(mime)) " " }
+                @if let Some((width, height)) = media.size { (width) " × " (height) " " }
+                @if let Some(name) = &media.name { (self.eyes.said(&name.as_str())) " " }
+                @match &media.source {
+                    Some(MediaSource::Url(url)) => { span.soft { "not fetched: " } code { (self.eyes.glance(&url.as_str(), 120)) } }
+                    Some(MediaSource::Inline(bytes)) => span.soft { (number(bytes.as_str().len() as u64)) " characters of data" },
+                    Some(MediaSource::File(id)) => code { (self.eyes.glance(&id.as_str(), 60)) },
+                    Some(MediaSource::Text(text)) => span.soft { (self.eyes.glance(&text.as_str(), 90)) },
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// The calls of an entry, each with its result.
+    fn calls(&self, at: u64, entry: &Entry, results: &[&Placed]) -> Markup {
+        let mut left: Vec<&Placed> = results.to_vec();
+        html! {
+            @for (number, call) in entry.tool_calls().enumerate() {
+                @let id = call.call_id.as_ref().map(|id| id.as_str().into_owned());
+                @let place = left.iter().position(|placed| answers(placed, id.as_deref()));
+                @let result = place.map(|place| left.remove(place));
+                (self.call(at, number, entry, call, result))
+            }
+            @for extra in left { @if let Slot::Message(answer) = &extra.slot { (self.result(extra.position, answer)) } }
+        }
+    }
+
+    fn call(
+        &self,
+        at: u64,
+        number: usize,
+        caller: &Entry,
+        call: &ToolCall,
+        result: Option<&Placed>,
+    ) -> Markup {
+        let (name, arguments) = (call.name.as_str(), call.arguments.as_str());
+        let answer = result.and_then(|placed| match &placed.slot {
+            Slot::Message(entry) => Some((placed.position, entry)),
+            _ => None,
+        });
+        let class = answer.map_or("", |(at, _)| self.fate_class(at));
+        html! {
+            details.fold.result.(class) id=(format!("c{at}-{number}")) {
+                summary {
+                    strong { (self.eyes.glance(&name, 60)) }
+                    code.soft { (self.eyes.glance(&arguments, 80)) }
+                    (self.outcome(call, answer))
+                }
+                div.in.stack {
+                    div { div.who { span.soft { "arguments" } }
+                        (self.eyes.long(&indented(&arguments), "mono", &self.whole(at))) }
+                    @if let Some((at, entry)) = answer {
+                        div id=(format!("e{at}")) {
+                            div.who { a.at href=(format!("{}#e{at}", self.here(at))) { "#" (at) } span.soft { "result after " (lasting(entry.created_at.0 - caller.created_at.0)) }
+                                @if let Some(tokens) = self.tokens.get(&at) { span.nowrap { (short(*tokens)) " tokens" } } }
+                            (self.eyes.long(&entry.content().unwrap_or_default(), "mono", &self.whole(at)))
+                            (self.shown_instead(at))
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What came of a call, in a few words.
+    fn outcome(&self, call: &ToolCall, answer: Option<(u64, &std::sync::Arc<Entry>)>) -> Markup {
+        html! {
+            @if let Some((at, entry)) = answer {
+                span.soft { "→ " (self.eyes.glance(&entry.content().unwrap_or_default(), 60)) }
+                @if entry.tool_result().and_then(|result| result.is_error) == Some(true) { span.chip.bad { "error" } }
+                (self.fate_label(at))
+            } @else if call.style.is_client() {
+                span.chip.warn { "no result on this page" }
+            } @else {
+                span.chip { "run by the provider" }
+            }
+        }
+    }
+
+    /// A result whose call is not on this page.
+    fn result(&self, at: u64, entry: &Entry) -> Markup {
+        let id = entry.tool_call_id().unwrap_or_default();
+        html! {
+            details.fold.result.(self.fate_class(at)) id=(format!("t{at}")) {
+                summary { span.soft { "result of" } code { (self.eyes.glance(&id, 40)) } span.soft { (self.eyes.glance(&entry.content().unwrap_or_default(), 80)) } }
+                div.in { (self.eyes.long(&entry.content().unwrap_or_default(), "mono", &self.whole(at))) (self.shown_instead(at)) }
+            }
+        }
+    }
+
+    /// What the chosen call was shown in place of an entry, where it was rewritten.
+    fn shown_instead(&self, at: u64) -> Markup {
+        let text = self.sight.and_then(|sight| sight.rewritten.get(&at));
+        html! { @if let Some(text) = text {
+            div.more { div.who { span.fate.changed { "as this call saw it" } } (self.eyes.long(text, "mono", &self.whole(at))) }
+        } }
+    }
+
+    fn decision(&self, decision: &Decision) -> Markup {
+        html! { @match decision {
+            Decision::Cut { before, held, by, .. } => p {
+                "Everything before " a href=(format!("{}?at={before}#e{before}", self.href)) { "#" (before) } " is left out from here on, by " code { (said(by)) }
+                @if let Some(held) = held { "; the task at #" (held) " stays" } "."
+            },
+            Decision::Summary { covers, text, by, .. } => {
+                p { "Stands for " (plural(covers.iter().map(|(first, last)| last - first + 1).sum(), "entry", "entries")) ", written by " (said(by)) ":" }
+                (self.eyes.long(text, "text", "#"))
+            }
+            Decision::Pin { positions } | Decision::Unpin { positions } => p { (places(positions)) },
+            Decision::Clear { positions, placeholder } => p { (places(positions)) " show " q { (self.eyes.said(placeholder)) } "." },
+            Decision::Truncate { positions, max_length, .. } => p { (places(positions)) " are shortened to " (number(*max_length as u64)) " characters." },
+            Decision::Lead { positions } => p { "The system entries are now " (places(positions)) "." },
+            Decision::SummaryFailed { range, reason } => p { "No summary of #" (range.0) "–#" (range.1) ": " (self.eyes.said(reason)) },
+            Decision::Interrupted { call_ids } => p { (plural(call_ids.len() as u64, "call", "calls")) " will not be answered." },
+            Decision::Turn { scope, entry, .. } => p { "#" (entry) " is a turn of " code { (said(scope)) } "." },
+        } }
+    }
+}
+
+fn answers(placed: &Placed, id: Option<&str>) -> bool {
+    matches!(&placed.slot, Slot::Message(entry) if id.is_some() && entry.tool_call_id().as_deref() == id)
+}
+
+fn places(positions: &[u64]) -> Markup {
+    let shown: Vec<String> = positions.iter().take(12).map(|at| format!("#{at}")).collect();
+    html! { (shown.join(", ")) @if positions.len() > 12 { " and " (positions.len() - 12) " more" } }
+}
+
+fn status(status: scrollback_core::Status) -> &'static str {
+    match status {
+        scrollback_core::Status::Complete => "complete",
+        scrollback_core::Status::TruncatedUpstream => "broke off upstream",
+        scrollback_core::Status::TruncatedClient => "client went away",
+        scrollback_core::Status::Error => "error",
+    }
+}
+
+/// What kind of decision it is, in a word.
+pub(crate) fn kind(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Lead { .. } => "new lead",
+        Decision::Cut { .. } => "cut",
+        Decision::Clear { .. } => "results cleared",
+        Decision::Truncate { .. } => "results shortened",
+        Decision::Pin { .. } => "pinned",
+        Decision::Unpin { .. } => "unpinned",
+        Decision::Summary { .. } => "summary",
+        Decision::SummaryFailed { .. } => "summary failed",
+        Decision::Interrupted { .. } => "interrupted",
+        Decision::Turn { .. } => "turn",
+    }
+}
+
+/// What became of an entry, in words.
+pub(crate) fn label(fate: &Fate) -> Markup {
+    html! { @match fate {
+        Fate::Kept => span.fate.kept { "sent" },
+        Fate::Changed { manager, reason } => span.fate.changed { "rewritten · " (said(manager)) " · " (reason) },
+        Fate::Dropped { manager, reason } => span.fate.dropped { "left out · " (said(manager)) " · " (reason) },
+        Fate::Later => span.fate.later { "not yet said" },
+    } }
+}
+
+/// JSON over several lines, if it is JSON and not too long to be read again.
+pub(crate) fn indented(text: &str) -> String {
+    if text.len() > 100_000 {
+        return text.into();
+    }
+    let value: Result<serde_json::Value, _> = serde_json::from_str(text);
+    value.ok().and_then(|value| serde_json::to_string_pretty(&value).ok()).unwrap_or_else(|| text.into())
+}
+
+/// What a conversation is called: its title, its recipient, or how it begins.
+pub(crate) fn title(conversation: &Conversation, first: Option<&str>, eyes: Eyes<'_>) -> String {
+    let recipient = conversation.recipient.as_ref().map(|recipient| recipient.as_str());
+    let called = conversation.title.as_deref().or(recipient).or(first);
+    let called = called.map(|text| eyes.brief(text, 90)).filter(|text| !text.is_empty());
+    called.unwrap_or_else(|| conversation.id.to_string())
+}
+
+/// The first thing a user said.
+pub(crate) fn first_words(places: &[Placed]) -> Option<String> {
+    places.iter().find_map(|placed| match &placed.slot {
+        Slot::Message(entry) if entry.role == Role::User => entry.content(),
+        _ => None,
+    })
+}

@@ -1,0 +1,72 @@
+//! Who looks at a page, and what they may see.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::Markup;
+use scrollback_store::{Store, Tenant};
+
+use super::page::{Page, Place, coded, may_reveal, trouble};
+use super::text::Eyes;
+use crate::{App, Caller, Problem};
+
+/// Somebody who was let in. Whoever was not is sent to the login.
+pub(crate) struct Viewer {
+    pub(crate) app: App,
+    pub(crate) caller: Caller,
+    /// Whether they asked to see secrets, and may.
+    reveal: bool,
+}
+
+impl FromRequestParts<App> for Viewer {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
+        let Some(caller) = parts.extensions.get::<Caller>().cloned() else {
+            let to = parts.uri.path_and_query().map_or("/lens", |path| path.as_str());
+            return Err(Redirect::to(&format!("/lens/login?to={}", coded(to))).into_response());
+        };
+        if let Err(problem) = caller.may_read() {
+            return Err(trouble(app, None, &problem));
+        }
+        let asked = parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "reveal=1"));
+        Ok(Viewer { app: app.clone(), reveal: asked && may_reveal(&caller), caller })
+    }
+}
+
+impl Viewer {
+    pub(crate) fn store(&self) -> &dyn Store {
+        self.app.store.as_ref()
+    }
+
+    pub(crate) fn tenant(&self) -> &Tenant {
+        &self.caller.tenant
+    }
+
+    /// What texts look like to them.
+    pub(crate) fn eyes(&self) -> Eyes<'_> {
+        if self.reveal { Eyes::Open } else { Eyes::Redacted(&self.app.redactor) }
+    }
+
+    /// Whether they see secrets.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.reveal
+    }
+
+    /// A page, or what went wrong as one.
+    pub(crate) fn answer(&self, made: Result<Shown, Problem>) -> Response {
+        match made {
+            Ok(shown) => Page { title: &shown.title, place: shown.place, live: shown.live, body: shown.body }
+                .show(&self.app, Some(&self.caller)),
+            Err(problem) => trouble(&self.app, Some(&self.caller), &problem),
+        }
+    }
+}
+
+/// What a page shows inside its frame.
+pub(crate) struct Shown {
+    pub(crate) title: String,
+    pub(crate) place: Place,
+    pub(crate) live: Option<String>,
+    pub(crate) body: Markup,
+}

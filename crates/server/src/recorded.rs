@@ -1,0 +1,109 @@
+//! Recorded calls and what they saw: a call's row says which record, which managers and which model, and core repeats it.
+
+use std::sync::Arc;
+
+use scrollback_core::model::ModelName;
+use scrollback_core::wire::{ParseOptions, Wire};
+use scrollback_core::{CurationContext, HistoryManager, Summaries, Tools, json, manager};
+use scrollback_store::Sent;
+use serde_json::Value;
+
+use crate::replay::Asked;
+use crate::{App, Problem};
+
+/// A model by its name.
+pub(crate) fn model_named(name: &str) -> Result<ModelName, Problem> {
+    ModelName::parse(name).map_err(|error| Problem::bad_request("unknown_model", error.to_string()))
+}
+
+/// A manager in any of its forms.
+pub(crate) fn manager_from(value: &serde_json::Value) -> Result<Arc<dyn HistoryManager>, Problem> {
+    manager::parse_value(value).map_err(|error| {
+        let problem = Problem::bad_request(error.code(), error.to_string()).with("path", error.path());
+        if error.known().is_empty() { problem } else { problem.with("known", error.known().to_vec()) }
+    })
+}
+
+/// The context of a view for a model, with the windows this server was told.
+pub(crate) fn context(app: &App, model: Option<ModelName>) -> CurationContext {
+    CurationContext { windows: app.catalog.windows(), ..CurationContext::for_model(model) }
+}
+
+/// What a recorded call asked for, to be repeated. A model or manager that is no longer known is told as such.
+pub(crate) fn asked(app: &App, call: &Sent, tools: Option<Tools>) -> Result<Asked, String> {
+    let manager = match serde_json::from_str(&call.managers) {
+        Ok(value) => manager::parse_value(&value),
+        Err(_) => manager::parse(&call.managers),
+    };
+    let manager = manager.map_err(|error| format!("its managers cannot be read: {error}"))?;
+    let cx = CurationContext {
+        tools,
+        wire: Wire::named(&call.wire),
+        summaries: Summaries::Recorded,
+        ..context(app, ModelName::parse(&call.model).ok())
+    };
+    Ok(Asked { upto: call.upto, manager, cx })
+}
+
+/// The tools a request offered.
+pub(crate) fn tools(call: &Sent) -> Option<Tools> {
+    let (wire, request) = (Wire::named(&call.wire)?, call.request.as_deref()?);
+    let body = json::check_bytes(request).ok()?;
+    wire.parse(body, &ParseOptions::default()).ok()?.tools
+}
+
+/// Managers the way people write them, from the JSON that is kept: `sticky(token_budget(4200), high=4200)`.
+pub(crate) fn spelled(managers: &str) -> String {
+    serde_json::from_str(managers).map_or_else(|_| managers.to_string(), |value| spell(&value))
+}
+
+fn spell(value: &Value) -> String {
+    match value {
+        Value::String(name) => name.clone(),
+        Value::Array(list) if list.is_empty() => "passthrough".into(),
+        Value::Array(list) => list.iter().map(spell).collect::<Vec<_>>().join(" → "),
+        Value::Object(members) => {
+            let all = members.iter().map(|(name, options)| match options {
+                Value::Object(options) if options.is_empty() => name.clone(),
+                Value::Object(options) => format!("{name}({})", arguments(options)),
+                Value::Null => name.clone(),
+                other => format!("{name}({})", spell(other)),
+            });
+            all.collect::<Vec<_>>().join(" → ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Options, the first without its name.
+fn arguments(options: &serde_json::Map<String, Value>) -> String {
+    let one = |(place, (name, value)): (usize, (&String, &Value))| {
+        let value = if value.is_object() { spell(value) } else { value.to_string() };
+        if place == 0 { value } else { format!("{name}={value}") }
+    };
+    options.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn managers_are_spelled_as_people_write_them_and_read_back() {
+        for text in [
+            "passthrough",
+            "sliding_window(20)",
+            "sticky(token_budget(4200), low=2400)",
+            "fit",
+            "pin(1, last=2)",
+        ] {
+            let config = manager::parse(text).unwrap().config();
+            let spelled = spelled(&config.to_string());
+            assert_eq!(manager::parse(&spelled).unwrap().config(), config, "{text} became {spelled}");
+        }
+        assert_eq!(spelled("[]"), "passthrough");
+        assert_eq!(spelled(r#"["fit",{"turn_window":{"max_turns":3}}]"#), "fit → turn_window(3)");
+        assert_eq!(spelled("not json"), "not json");
+    }
+}

@@ -1,0 +1,379 @@
+//! What calls saw, call by call, from the record alone: pure functions over core's views.
+//!
+//! [`course`] repeats recorded calls for the lens's chart; [`simulate`] asks what another manager would have sent at every
+//! call of a conversation. Both grow one record from its first place to its last, so their cost is that of the views.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use scrollback_core::model::{ModelFacts, facts};
+use scrollback_core::tokens::entry_tokens;
+use scrollback_core::{
+    CurationContext, CurationError, Entry, Epoch, HistoryManager, Item, Record, Role, Slot, Source, Time,
+    View, settle_offline,
+};
+use serde::Serialize;
+
+/// Providers read prompts from a cache from this many tokens on, in steps of [`CACHE_STEP`].
+const CACHE_FROM: u64 = 1_024;
+const CACHE_STEP: u64 = 128;
+
+/// Tokens of a view by who said them. Summaries are counted apart from what was really said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ByRole {
+    /// Instructions.
+    pub system: u64,
+    /// What users said.
+    pub user: u64,
+    /// What the assistant said, its calls included.
+    pub assistant: u64,
+    /// Results of tools.
+    pub tool: u64,
+    /// Summaries that stand for older entries.
+    pub summary: u64,
+}
+
+impl ByRole {
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        self.system + self.user + self.assistant + self.tool + self.summary
+    }
+
+    fn add(&mut self, item: &Item, tokens: u64) {
+        let place = match (&item.source, item.entry.role) {
+            (Source::Summary { .. }, _) => &mut self.summary,
+            (_, Role::System) => &mut self.system,
+            (_, Role::User) => &mut self.user,
+            (_, Role::Assistant) => &mut self.assistant,
+            (_, Role::Tool) => &mut self.tool,
+        };
+        *place += tokens;
+    }
+}
+
+/// One call to repeat.
+pub struct Asked {
+    /// The view was that of the record below this position.
+    pub upto: u64,
+    /// Who made it.
+    pub manager: Arc<dyn HistoryManager>,
+    /// For which model, with which tools.
+    pub cx: CurationContext,
+}
+
+/// What one call saw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// Tokens by who said them.
+    pub tokens: ByRole,
+    /// Entries in the view.
+    pub entries: usize,
+    /// Messages in the record at that time.
+    pub of: usize,
+    /// Entries that are not what was said.
+    pub changed: usize,
+    /// The epoch, where a sticky manager was at work.
+    pub epoch: Option<Epoch>,
+    /// Tokens of the entries it has in common with the call before, from the start.
+    pub shared: u64,
+    /// Whether something the call before had is not there any more: the prefix was broken.
+    pub cut: bool,
+}
+
+/// Repeats calls, which must be in the order of `upto`. A call whose view cannot be made is told so in its place.
+pub fn course(slots: &[Slot], calls: &[Asked]) -> Vec<Result<Seen, CurationError>> {
+    let mut record = Record::new();
+    let mut places = slots.iter();
+    let mut before: Vec<Item> = Vec::new();
+    let mut seen = Vec::with_capacity(calls.len());
+    for call in calls {
+        while (record.len() as u64) < call.upto
+            && let Some(slot) = places.next()
+        {
+            // What the store accepted once is accepted again.
+            let _ = record.take(slot.clone());
+        }
+        seen.push(record.view(&call.cx, call.manager.as_ref()).map(|view| {
+            let (sight, items) = look(&record, &view, &call.cx, &before);
+            before = items;
+            sight
+        }));
+    }
+    seen
+}
+
+/// Measures a view beside the one before it.
+fn look(record: &Record, view: &View<'_>, cx: &CurationContext, before: &[Item]) -> (Seen, Vec<Item>) {
+    let items: Vec<Item> = view.items().collect();
+    let count = view.count(cx);
+    let mut tokens = ByRole::default();
+    for (item, count) in items.iter().zip(&count.per_entry) {
+        tokens.add(item, *count as u64);
+    }
+    let same = before.iter().zip(&items).take_while(|(one, other)| says_the_same(one, other)).count();
+    let shared = count.per_entry.iter().take(same).map(|count| *count as u64).sum();
+    let seen = Seen {
+        tokens,
+        entries: items.len(),
+        of: record.message_count(),
+        changed: items.iter().filter(|item| item.is_changed()).count(),
+        epoch: view.epoch(),
+        shared,
+        cut: same < before.len(),
+    };
+    (seen, items)
+}
+
+fn says_the_same(one: &Item, other: &Item) -> bool {
+    one.source == other.source && (Arc::ptr_eq(&one.entry, &other.entry) || one.entry == other.entry)
+}
+
+/// What a manager would have sent over a whole conversation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Figures {
+    /// The candidate, as it was given.
+    pub manager: String,
+    /// Calls that were repeated.
+    pub calls: u64,
+    /// Tokens of all views together.
+    pub input_tokens: u64,
+    /// Of these, what a provider's cache would have held: the prefix shared with the call before.
+    pub cache_read: u64,
+    /// The rest, which is read anew and written to the cache.
+    pub cache_write: u64,
+    /// What it would have cost; null where the model's prices are not known.
+    pub cost_usd: Option<f64>,
+    /// The same in proportion to sending everything; null where a price is not known.
+    pub cost_ratio: Option<f64>,
+    /// The largest view, in tokens.
+    pub peak: u64,
+    /// How often the prefix was broken.
+    pub cuts: u64,
+    /// Tokens that were left out, over all calls.
+    pub dropped_tokens: u64,
+    /// Entries of views that were not as they were said, over all calls.
+    pub rewritten: u64,
+    /// Share of the views that hold the last user entry.
+    pub task_kept: f64,
+    /// Why the manager gave up at a call, if it did; the figures are those up to there.
+    pub stopped: Option<String>,
+    /// Call by call.
+    pub per_call: Vec<CallFigures>,
+}
+
+/// What one call would have been sent.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct CallFigures {
+    /// Position of the reply in the record: the call saw what lies before it.
+    pub position: u64,
+    /// Tokens of the view.
+    pub tokens: u64,
+    /// Entries in the view.
+    pub entries: u64,
+    /// Messages in the record at that time.
+    pub of: u64,
+    /// Tokens a provider's cache would have held.
+    pub cache_read: u64,
+    /// Whether the prefix was broken.
+    pub cut: bool,
+}
+
+/// Repeats every call of a conversation under a manager: each reply of the assistant was the answer to one.
+///
+/// Decisions of the record are not repeated, because they are another manager's; those this one makes are kept for its
+/// next call, as a runner would keep them. Summaries are written offline.
+pub fn simulate(slots: &[Slot], name: &str, manager: &dyn HistoryManager, cx: &CurationContext) -> Figures {
+    let mut run = Simulation::new(name);
+    let mut record = Record::new();
+    for (position, slot) in (0..).zip(slots) {
+        if matches!(slot, Slot::Decision(..)) {
+            continue;
+        }
+        if let Slot::Message(entry) = slot
+            && entry.role == Role::Assistant
+            && record.message_count() > 0
+            && let Err(error) = run.call(&mut record, manager, cx, position, entry)
+        {
+            run.figures.stopped = Some(error.to_string());
+            break;
+        }
+        run.hear(slot, cx);
+        let _ = record.take(slot.clone());
+    }
+    run.finish(cx)
+}
+
+struct Simulation {
+    figures: Figures,
+    before: Vec<Item>,
+    epoch: u64,
+    kept: u64,
+    output: u64,
+    /// Tokens of everything said so far.
+    said: u64,
+}
+
+impl Simulation {
+    fn new(name: &str) -> Self {
+        let figures = Figures {
+            manager: name.into(),
+            calls: 0,
+            input_tokens: 0,
+            cache_read: 0,
+            cache_write: 0,
+            cost_usd: None,
+            cost_ratio: None,
+            peak: 0,
+            cuts: 0,
+            dropped_tokens: 0,
+            rewritten: 0,
+            task_kept: 1.0,
+            stopped: None,
+            per_call: Vec::new(),
+        };
+        Simulation { figures, before: Vec::new(), epoch: 0, kept: 0, output: 0, said: 0 }
+    }
+
+    fn hear(&mut self, slot: &Slot, cx: &CurationContext) {
+        if let Slot::Message(entry) = slot {
+            self.said += entry_tokens(cx.counter.tokenizer, entry) as u64;
+        }
+    }
+
+    fn call(
+        &mut self,
+        record: &mut Record,
+        manager: &dyn HistoryManager,
+        cx: &CurationContext,
+        position: u64,
+        reply: &Entry,
+    ) -> Result<(), CurationError> {
+        // A summary that cannot be recorded leaves the view as it was.
+        let _ = settle_offline(record, cx, manager, Time(0));
+        let view = record.view(cx, manager)?;
+        let (seen, items) = look(record, &view, cx, &self.before);
+        let whole = self.said + cx.overhead(cx.counter) as u64;
+        let cut = view.cut().filter(|_| seen.epoch.is_some_and(|epoch| epoch.id != self.epoch)).cloned();
+        let task = record
+            .slots()
+            .iter()
+            .rposition(|slot| matches!(slot, Slot::Message(entry) if entry.role == Role::User));
+        let holds = |at: usize| items.iter().any(|item| item.source == Source::Entry(at as u64));
+        self.kept += u64::from(task.is_none_or(holds));
+        let tokens = seen.tokens.total() + cx.overhead(cx.counter) as u64;
+        let cached = if seen.shared < CACHE_FROM { 0 } else { seen.shared / CACHE_STEP * CACHE_STEP };
+        let figures = &mut self.figures;
+        figures.calls += 1;
+        figures.input_tokens += tokens;
+        figures.cache_read += cached;
+        figures.cache_write += tokens - cached.min(tokens);
+        figures.peak = figures.peak.max(tokens);
+        figures.cuts += u64::from(seen.cut);
+        figures.dropped_tokens += whole.saturating_sub(tokens);
+        figures.rewritten += seen.changed as u64;
+        figures.per_call.push(CallFigures {
+            position,
+            tokens,
+            entries: seen.entries as u64,
+            of: seen.of as u64,
+            cache_read: cached,
+            cut: seen.cut,
+        });
+        self.output += entry_tokens(cx.counter.tokenizer, reply) as u64;
+        self.epoch = seen.epoch.map_or(self.epoch, |epoch| epoch.id);
+        self.before = items;
+        if let Some(cut) = cut {
+            // A cut over what is no whole number of groups is not recorded; the fold finds it again.
+            let _ = record.decide(cut, Time(0));
+        }
+        Ok(())
+    }
+
+    fn finish(self, cx: &CurationContext) -> Figures {
+        let mut figures = self.figures;
+        if figures.calls > 0 {
+            figures.task_kept = self.kept as f64 / figures.calls as f64;
+        }
+        let prices = cx.model.as_ref().and_then(facts);
+        figures.cost_usd = prices.and_then(|prices| cost(&prices, &figures, self.output));
+        figures
+    }
+}
+
+/// What the calls would have cost; none if a price is not known.
+fn cost(prices: &ModelFacts, figures: &Figures, output: u64) -> Option<f64> {
+    let input = prices.input_per_mtok?;
+    let read = prices.cache_read_per_mtok.unwrap_or(input);
+    let write = prices.cache_write_per_mtok.unwrap_or(input);
+    let sum = figures.cache_read as f64 * read
+        + figures.cache_write as f64 * write
+        + output as f64 * prices.output_per_mtok?;
+    Some(sum / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use scrollback_core::manager;
+    use uuid::Uuid;
+
+    fn talk(turns: u64) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        let mut push = |entry: Entry| {
+            let sequence = slots.len() as u64;
+            slots.push(Slot::Message(Arc::new(entry.stamped(Uuid::nil(), sequence, Time(0)))));
+        };
+        push(Entry::text(Role::System, "Be brief."));
+        for turn in 0..turns {
+            push(Entry::text(Role::User, &format!("question {turn} {}", "word ".repeat(120))));
+            push(Entry::text(Role::Assistant, &format!("answer {turn}")));
+        }
+        slots
+    }
+
+    fn run(slots: &[Slot], name: &str) -> Figures {
+        simulate(slots, name, manager::parse(name).unwrap().as_ref(), &CurationContext::default())
+    }
+
+    #[test]
+    fn passthrough_never_breaks_the_prefix_and_a_window_always_does() {
+        let slots = talk(20);
+        let (all, window) = (run(&slots, "passthrough"), run(&slots, "sliding_window(4)"));
+        assert_eq!((all.calls, all.cuts, all.dropped_tokens), (20, 0, 0));
+        assert!(all.cache_read > 0 && all.cache_read + all.cache_write == all.input_tokens);
+        assert!(window.cuts >= 17, "a window moves with every turn: {}", window.cuts);
+        assert!(window.peak < all.peak && window.dropped_tokens > 0);
+        assert!((window.task_kept - 1.0).abs() < f64::EPSILON);
+        let sticky = run(&slots, "sticky(sliding_window(12), low=4)");
+        assert!(sticky.cuts > 0 && sticky.cuts < window.cuts, "sticky cuts rarely: {}", sticky.cuts);
+        assert!(sticky.dropped_tokens > 0 && sticky.input_tokens + sticky.dropped_tokens == all.input_tokens);
+        assert_eq!(all.per_call.len(), 20);
+        assert_eq!(all.per_call[3].position, 8);
+    }
+
+    #[test]
+    fn a_manager_that_gives_up_says_so_and_keeps_its_figures() {
+        let tight = run(&talk(3), "token_budget(5)");
+        assert!(tight.stopped.is_some_and(|why| why.contains("budget")));
+        assert_eq!(tight.calls, 0);
+    }
+
+    #[test]
+    fn a_course_counts_tokens_by_role_and_sees_the_cut() {
+        let slots = talk(3);
+        let asked = |upto, manager: &str| Asked {
+            upto,
+            manager: manager::parse(manager).unwrap(),
+            cx: CurationContext::default(),
+        };
+        let seen =
+            course(&slots, &[asked(2, "passthrough"), asked(4, "passthrough"), asked(6, "turn_window(1)")]);
+        let seen: Vec<Seen> = seen.into_iter().map(Result::unwrap).collect();
+        assert_eq!(seen.iter().map(|seen| seen.entries).collect::<Vec<_>>(), [2, 4, 2]);
+        assert_eq!(seen.iter().map(|seen| seen.cut).collect::<Vec<_>>(), [false, false, true]);
+        assert!(seen[0].tokens.user > seen[0].tokens.system && seen[0].tokens.assistant == 0);
+        assert_eq!(seen[1].shared, seen[0].tokens.total());
+        assert_eq!(seen[2].of, 6);
+    }
+}

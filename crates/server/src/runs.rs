@@ -1,0 +1,74 @@
+//! Runs that wait for a person: who takes the answer is given from outside, because flows are run elsewhere.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use axum::http::StatusCode;
+use scrollback_store::Tenant;
+
+use crate::{App, Problem};
+
+/// An answer to the question a paused run asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Whose run it is.
+    pub tenant: Tenant,
+    /// The run.
+    pub run: String,
+    /// The step that asks; needed only where several do.
+    pub step: Option<String>,
+    /// What the person says.
+    pub text: String,
+}
+
+/// Why an answer was not taken. The run stays as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The run does not wait for an answer, or several steps do and none was named.
+    NotWaiting(String),
+    /// The answer does not fit what was asked for; why, in words.
+    DoesNotFit(String),
+    /// Somebody else works on the run.
+    Busy(String),
+    /// This server cannot run flows.
+    NoRunner,
+}
+
+impl Refused {
+    pub(crate) fn into_problem(self) -> Problem {
+        let (status, code, detail) = match self {
+            Refused::NotWaiting(why) => (StatusCode::CONFLICT, "not_waiting", why),
+            Refused::DoesNotFit(why) => (StatusCode::UNPROCESSABLE_ENTITY, "answer_does_not_fit", why),
+            Refused::Busy(why) => (StatusCode::CONFLICT, "busy", why),
+            Refused::NoRunner => (
+                StatusCode::NOT_IMPLEMENTED,
+                "no_runner",
+                "this server does not run flows; answer with `scrollback resume RUN --input TEXT`".into(),
+            ),
+        };
+        Problem::new(status, code, detail)
+    }
+}
+
+/// How a run stands after it took an answer: `running` while it goes on, or how it ended.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<String, Refused>> + Send + 'a>>;
+
+/// Who continues paused runs.
+pub trait Runs: Send + Sync {
+    /// Takes an answer and lets the run go on. The answer is durable when this returns; the run may still be going on.
+    fn answer(&self, answer: Answer) -> Answering<'_>;
+}
+
+/// Hands an answer to whoever continues runs.
+pub(crate) async fn answer(app: &App, answer: Answer) -> Result<String, Refused> {
+    let tenant = answer.tenant.clone();
+    let run = answer.run.clone();
+    let Some(runs) = app.runs() else { return Err(Refused::NoRunner) };
+    let status = runs.answer(answer).await?;
+    app.events.tell(
+        &tenant,
+        "RunChanged",
+        || serde_json::json!({ "event": "RunChanged", "run": run, "status": status }),
+    );
+    Ok(status)
+}

@@ -1,0 +1,8 @@
+//! The REST API and the lens: over the router for what programs see, in a real browser for what people see.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod api;
+mod browser;
+mod lens;
+mod random;
+mod support;

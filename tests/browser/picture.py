@@ -1,0 +1,25 @@
+"""The picture of the lens that README.md shows: the bundled sample, at a call after a cut.
+
+    python3 tests/browser/picture.py SERVER OUT.png
+
+SERVER is a command that serves an empty store and prints the address of its lens.
+"""
+
+import subprocess
+import sys
+
+from chromium import Chromium
+
+server = subprocess.Popen(sys.argv[1].split(), stdout=subprocess.PIPE, text=True)
+try:
+    base = server.stdout.readline().strip().removesuffix("/lens")
+    with Chromium() as browser:
+        page = browser.page(width=1360, height=880)
+        page.open(base + "/lens")
+        page.click("form[action='/lens/sample'] button")
+        page.open(page.run("location.href.split('?')[0]") + "?call=14")
+        page.run("document.querySelector('.entry:not(.fate-dropped) .fold, .fold').open = true")
+        page.picture(sys.argv[2])
+finally:
+    server.terminate()
+    server.wait()

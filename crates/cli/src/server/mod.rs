@@ -2,14 +2,17 @@
 
 pub(crate) mod args;
 pub(crate) mod key;
+mod runs;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anstyle::{Reset, Style};
 use scrollback_agent::Stop;
 use scrollback_agent::config::{DEFAULT_PORT, ServerSettings, listen_address};
 use scrollback_core::redact::Redactor;
+use scrollback_server::runs::Runs;
 use scrollback_server::{App, bind, serve};
 use serde_json::json;
 
@@ -17,6 +20,7 @@ use crate::failure::{FAILED, Failure, USAGE};
 use crate::input;
 use crate::store::{Intent, Setup};
 use args::{LogFormat, ServeArgs};
+use runs::Flows;
 
 pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let setup = Setup::new(&args.store)?;
@@ -41,11 +45,14 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         let kept = store.describe();
         let listening = bind(address).await.map_err(|error| taken(address, &error))?;
         let catalog = setup.config.catalog();
-        let app = App::new(store, settings, catalog, redactor, listening.address);
         let stop = Stop::default();
+        let flows = Arc::new(Flows::new(Arc::clone(&store), &setup.config, &stop));
+        let app = App::new(store, settings, catalog, redactor, listening.address);
+        app.continue_runs_with(Arc::clone(&flows) as Arc<dyn Runs>);
         stop_on_signal(&stop)?;
         announce(&app, &kept, json)?;
         serve(app, listening, stop).await;
+        flows.end().await;
         Ok(())
     })
 }

@@ -1,0 +1,102 @@
+//! Paused flows that are answered from the lens or over HTTP: the server takes the answer, the engine of flows goes on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use scrollback_agent::Stop;
+use scrollback_agent::config::Config;
+use scrollback_agent::provider::Catalog;
+use scrollback_core::redact::Options;
+use scrollback_flow::Limits;
+use scrollback_flow::driver::{self, Engine, RefusedKind, Report, Resume};
+use scrollback_server::runs::{Answer, Answering, Refused, Runs};
+use scrollback_store::{Store, Tenant};
+use tokio::task::JoinHandle;
+
+/// How often the store is asked whether an answer is written.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Continues paused flows, each in a task of its own.
+pub(super) struct Flows {
+    store: Arc<dyn Store>,
+    catalog: Arc<Catalog>,
+    redaction: Options,
+    stop: Stop,
+    under_way: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Flows {
+    pub(super) fn new(store: Arc<dyn Store>, config: &Config, stop: &Stop) -> Self {
+        let (catalog, redaction) = (Arc::new(config.catalog()), config.redaction());
+        Flows { store, catalog, redaction, stop: stop.clone(), under_way: Mutex::default() }
+    }
+
+    /// Waits for the runs that were going on when the server was asked to stop; they end at the next safe point.
+    pub(super) async fn end(&self) {
+        let under_way = std::mem::take(&mut *self.lock());
+        for run in under_way {
+            let _ = run.await;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn engine(&self, tenant: &Tenant) -> Engine {
+        let store = Arc::clone(&self.store);
+        let mut engine = Engine::new(store, tenant.clone(), Arc::clone(&self.catalog), &self.redaction);
+        engine.stop = self.stop.clone();
+        engine
+    }
+
+    async fn take(&self, answer: Answer) -> Result<String, Refused> {
+        let engine = self.engine(&answer.tenant);
+        let (tenant, run) = (answer.tenant, answer.run.clone());
+        let answered = driver::Answer { step: answer.step, text: answer.text };
+        let resume = Resume { run: answer.run, answer: Some(answered), limits: Limits::default() };
+        let (told, mut ended) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(async move {
+            // Nobody may be listening any more; how it ended is in the store.
+            let _ = told.send(engine.resume(resume).await);
+        });
+        {
+            let mut under_way = self.lock();
+            under_way.retain(|task| !task.is_finished());
+            under_way.push(task);
+        }
+        // The row says `running` from the commit on that holds the answer.
+        loop {
+            match tokio::time::timeout(LOOK_AGAIN, &mut ended).await {
+                Ok(Ok(outcome)) => {
+                    return outcome.map(|report: Report| said(&report)).map_err(|why| refused(&why));
+                }
+                Ok(Err(_)) => return Err(Refused::NotWaiting("the run ended without a word".into())),
+                Err(_) => {}
+            }
+            let rows = self.store.runs(&tenant, &run, 1).await.unwrap_or_default();
+            if rows.iter().any(|row| row.id == run && row.status == "running") {
+                return Ok("running".into());
+            }
+        }
+    }
+}
+
+impl Runs for Flows {
+    fn answer(&self, answer: Answer) -> Answering<'_> {
+        Box::pin(self.take(answer))
+    }
+}
+
+fn said(report: &Report) -> String {
+    report.status.as_str().into()
+}
+
+fn refused(why: &driver::Refused) -> Refused {
+    let message = why.to_string();
+    match why.kind() {
+        RefusedKind::InvalidAnswer => Refused::DoesNotFit(message),
+        RefusedKind::Busy | RefusedKind::Store => Refused::Busy(message),
+        _ => Refused::NotWaiting(message),
+    }
+}

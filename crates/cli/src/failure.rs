@@ -33,7 +33,14 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(exit: u8, code: &'static str, message: impl Into<String>) -> Self {
-        Failure { exit, code, message: message.into(), details: Box::default(), more: Vec::new(), errors: Vec::new() }
+        Failure {
+            exit,
+            code,
+            message: message.into(),
+            details: Box::default(),
+            more: Vec::new(),
+            errors: Vec::new(),
+        }
     }
 
     pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {

@@ -32,7 +32,10 @@ struct Measured {
 impl Measured {
     fn told(&mut self, what: &str, found: f64, target: f64, unit: &str) {
         let over = found / target;
-        println!("{what:<58} {found:>10.2} {unit:<4} target {target} {unit}{}", if over > 1.0 { "  MISSED" } else { "" });
+        println!(
+            "{what:<58} {found:>10.2} {unit:<4} target {target} {unit}{}",
+            if over > 1.0 { "  MISSED" } else { "" }
+        );
         self.missed |= over > 2.0;
     }
 }
@@ -69,12 +72,24 @@ fn prepare(scope: &Scope, bounds: &Bounds, cx: &CurationContext, system: &(Entry
     })
     .unwrap();
     let view = made.record.view(cx, &Passthrough).unwrap();
-    let options = RenderOptions { purpose: Purpose::Send, model: cx.model.as_ref(), record: Some(&made.record), ..RenderOptions::default() };
+    let options = RenderOptions {
+        purpose: Purpose::Send,
+        model: cx.model.as_ref(),
+        record: Some(&made.record),
+        ..RenderOptions::default()
+    };
     let around = Body::Object { raw: r#"{"model":"gpt-4o","messages":[]}"#.into(), key: "messages" };
     let rendered = Wire::OpenaiChat.request(view.items().collect(), options, Some(&around));
     let body = rendered.body(Wire::OpenaiChat, Some(&around));
     let raw = json::check(&body).unwrap();
-    assert!(check(Wire::OpenaiChat, raw, CheckOptions { model: cx.model.as_ref(), previous: None, dialect: None }).is_empty());
+    assert!(
+        check(
+            Wire::OpenaiChat,
+            raw,
+            CheckOptions { model: cx.model.as_ref(), previous: None, dialect: None }
+        )
+        .is_empty()
+    );
     body.len()
 }
 
@@ -91,7 +106,13 @@ fn mean(times: u32, mut work: impl FnMut()) -> f64 {
 }
 
 fn in_memory(measured: &mut Measured) {
-    let bounds = Bounds { strategy: Strategy::TruncateTokens, max_tokens: Some(16_384), max_turns: Some(100), summarizer: None, summarize_ratio: 0.5 };
+    let bounds = Bounds {
+        strategy: Strategy::TruncateTokens,
+        max_tokens: Some(16_384),
+        max_turns: Some(100),
+        summarizer: None,
+        summarize_ratio: 0.5,
+    };
     let cx = CurationContext::for_model(ModelName::parse("openai:gpt-4o").ok());
     let id = EntryId { evaluation: Uuid::from_u128(1), sequence: 0 };
     let system = (id, Arc::new(Entry::text(Role::System, "Be brief.").stamped(id.evaluation, 0, Time(0))));
@@ -124,11 +145,29 @@ async fn looped(store: Arc<dyn Store>, loops: u32) -> Vec<Instant> {
             seen.lock().unwrap().push(Instant::now());
         }
     }));
-    let text = FLOW.replace("LOOPS", &loops.to_string()).replace("INPUT", &"words that people say ".repeat(9));
+    let text =
+        FLOW.replace("LOOPS", &loops.to_string()).replace("INPUT", &"words that people say ".repeat(9));
     let settings = Settings::default();
-    let source = Source { stem: "bench", folder: Path::new("."), prompts: Prompts::Disk, settings: &settings, catalog: &engine.catalog, environment: &engine.environment };
+    let source = Source {
+        stem: "bench",
+        folder: Path::new("."),
+        prompts: Prompts::Disk,
+        settings: &settings,
+        catalog: &engine.catalog,
+        environment: &engine.environment,
+    };
     let flow = Arc::new(Flow::read(&text, &source).unwrap().flow);
-    let start = Start { flow, text, stem: "bench".into(), folder: PathBuf::from("."), settings, warnings: Vec::new(), input: Some("go".into()), id: None, created: None };
+    let start = Start {
+        flow,
+        text,
+        stem: "bench".into(),
+        folder: PathBuf::from("."),
+        settings,
+        warnings: Vec::new(),
+        input: Some("go".into()),
+        id: None,
+        created: None,
+    };
     let report = engine.start(start).await.unwrap();
     assert_eq!(report.status, Status::Done, "{report:?}");
     let times = times.lock().unwrap().clone();
@@ -158,11 +197,17 @@ fn between(times: &[Instant], from: usize, to: usize) -> f64 {
 
 async fn on_disk(measured: &mut Measured) {
     let memory = looped(Arc::new(Memory::new()), 100).await;
-    println!("{:<58} {:>10.2} µs", "an iteration in memory, everything included", between(&memory, 0, memory.len() - 2));
+    println!(
+        "{:<58} {:>10.2} µs",
+        "an iteration in memory, everything included",
+        between(&memory, 0, memory.len() - 2)
+    );
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let folder = tempfile::tempdir().unwrap();
     let path = || folder.path().join(format!("{}.db", NUMBER.fetch_add(1, Ordering::Relaxed)));
-    let opened = async |path: &Path| scrollback_store::open(&format!("sqlite:{}", path.display()), Time(0)).await.unwrap();
+    let opened = async |path: &Path| {
+        scrollback_store::open(&format!("sqlite:{}", path.display()), Time(0)).await.unwrap()
+    };
     let bare = opened(&path()).await;
     let own = commit_time(&bare).await.as_secs_f64() * 1e6;
     let times = looped(opened(&path()).await, 100).await;
@@ -173,7 +218,12 @@ async fn on_disk(measured: &mut Measured) {
     let file = path();
     let times = looped(opened(&file).await, 10_000).await;
     let count = times.len();
-    measured.told("iterations 9,900 to 10,000 against 100 to 200, as a ratio", between(&times, count - 110, count - 10) / between(&times, 100, 200), 1.5, "×");
+    measured.told(
+        "iterations 9,900 to 10,000 against 100 to 200, as a ratio",
+        between(&times, count - 110, count - 10) / between(&times, 100, 200),
+        1.5,
+        "×",
+    );
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len()) as f64;
     let whole = size(&file);
     let half = path();

@@ -151,8 +151,8 @@ impl<'s> Told<'s> {
         covered = covered.min(marked.len());
         let heading = entry_tokens(tokenizer, &Entry::text(Role::Assistant, &format!("{SUMMARY_HEADING}\n")));
         let own: usize = self.own.iter().map(|turn| turn.spoken().tokens(tokenizer)).sum();
-        let mut rest = own
-            + marked.iter().skip(covered).map(|(_, turn)| turn.spoken().tokens(tokenizer)).sum::<usize>();
+        let mut rest =
+            own + marked.iter().skip(covered).map(|(_, turn)| turn.spoken().tokens(tokenizer)).sum::<usize>();
         let fits = |covered: usize, rest: usize| {
             let turns = (self.count() - covered) as u64 + 1;
             let tokens = (rest + heading) as u64 + ceiling;
@@ -199,9 +199,8 @@ impl Condensing {
     /// What its writer reads: the earlier summary, then turn after turn.
     pub fn text(&self) -> String {
         let previous = self.previous.iter().map(|text| format!("assistant: {SUMMARY_HEADING}\n{text}"));
-        let turns = self.turns.iter().map(|turn| {
-            format!("{}: {}", crate::turns::role_of(turn.role), turn.text)
-        });
+        let turns =
+            self.turns.iter().map(|turn| format!("{}: {}", crate::turns::role_of(turn.role), turn.text));
         previous.chain(turns).collect::<Vec<_>>().join("\n")
     }
 }
@@ -365,7 +364,9 @@ mod tests {
         assert_eq!((only.turns.len(), only.summary.is_some(), only.left_out), (0, true, 4));
         let next = told(&scope).plan(&wanted, T);
         assert_eq!(next.as_ref().map(|plan| plan.previous.as_deref()), Some(Some("short")));
-        assert!(next.is_some_and(|plan| plan.covers > 4 && plan.turns.first().map(|turn| turn.entry.sequence) == Some(4)));
+        assert!(next.is_some_and(
+            |plan| plan.covers > 4 && plan.turns.first().map(|turn| turn.entry.sequence) == Some(4)
+        ));
         let huge = "word ".repeat(400);
         scope.summary = Some(Arc::new(Condensed::new(4, huge)));
         let dropped = told(&scope).bounded(&bounds(Strategy::Summarize, Some(60), None), T);
@@ -390,7 +391,10 @@ mod tests {
             assert!(T.count(&short) as u64 <= ceiling && text.starts_with(&short), "{ceiling}: {short:?}");
         }
         assert_eq!(shortened(text, 10, T), "One sentence here. Another one there.");
-        assert_eq!(shortened(&"x".repeat(4000), 10, T).len().min(40), shortened(&"x".repeat(4000), 10, T).len());
+        assert_eq!(
+            shortened(&"x".repeat(4000), 10, T).len().min(40),
+            shortened(&"x".repeat(4000), 10, T).len()
+        );
     }
 
     #[test]

@@ -228,7 +228,8 @@ impl Parts<'_> {
             }
             for entry in self.exchanges.get(&turn.entry).into_iter().flatten() {
                 let tokens = entry_tokens(draft.tokenizer, entry);
-                let place = Placed { source: Source::History, entry: Some(turn.entry), tokens, changed: None };
+                let place =
+                    Placed { source: Source::History, entry: Some(turn.entry), tokens, changed: None };
                 draft.put(place, Arc::clone(entry))?;
             }
             let tokens = turn.spoken().tokens(draft.tokenizer);
@@ -243,9 +244,11 @@ impl Parts<'_> {
         if self.kept.is_empty() {
             return Ok((String::new(), false));
         }
-        let summary = self.kept.summary.iter().map(|summary| {
-            (Role::Assistant, format!("{SUMMARY_HEADING}\n{}", summary.text))
-        });
+        let summary = self
+            .kept
+            .summary
+            .iter()
+            .map(|summary| (Role::Assistant, format!("{SUMMARY_HEADING}\n{}", summary.text)));
         let turns = self.kept.turns.iter().map(|turn| {
             let prefix = self.seed.filter(|(seed, _)| *seed == turn.entry).map_or("", |(_, prefix)| prefix);
             (role_of(turn.role), format!("{prefix}{}", turn.text))
@@ -253,7 +256,8 @@ impl Parts<'_> {
         let turns: Vec<(Role, String)> = summary.chain(turns).collect();
         let Some(template) = self.template else {
             let escaped = turns.iter().any(|(_, text)| text.contains(CLOSE));
-            let lines = turns.iter().map(|(role, text)| format!("{role}: {}\n", text.replace(CLOSE, ESCAPED)));
+            let lines =
+                turns.iter().map(|(role, text)| format!("{role}: {}\n", text.replace(CLOSE, ESCAPED)));
             return Ok((format!("{OPEN}\n{}{CLOSE}", lines.collect::<String>()), escaped));
         };
         let history = turns_value(turns.iter().map(|(role, text)| (role.as_str(), text.as_str())));

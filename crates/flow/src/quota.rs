@@ -260,7 +260,10 @@ mod tests {
         assert_eq!(quota.reserve(step, of(50)), Ok(()));
         let breach = quota.reserve(step, of(20)).err();
         assert_eq!(breach.as_ref().map(|breach| breach.scope.as_str()), Some("chat"));
-        assert_eq!(breach.map(|breach| (breach.limit, breach.used, breach.reserved, breach.requested)), Some((60.0, 0.0, 50.0, 20.0)));
+        assert_eq!(
+            breach.map(|breach| (breach.limit, breach.used, breach.reserved, breach.requested)),
+            Some((60.0, 0.0, 50.0, 20.0))
+        );
         quota.settle(step, of(50), of(30));
         assert_eq!(quota.left(step), tokens(30));
         assert_eq!(quota.left(run), tokens(70));

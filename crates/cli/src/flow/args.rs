@@ -85,7 +85,8 @@ pub(crate) enum TemplateArg {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "The output of the last step goes to standard output, what happens on the way to standard error. A run \
+#[command(
+    after_help = "The output of the last step goes to standard output, what happens on the way to standard error. A run \
                         that waits for a person exits with 3 and goes on with `scrollback resume`; nothing has to keep \
                         running meanwhile. Exit codes: 0 done, 1 failed or interrupted, 2 usage, 3 paused, 4 the flow is \
                         invalid.
@@ -94,7 +95,8 @@ Examples:
   scrollback run trip.yaml --input 'Plan my trip'
   scrollback run trip.yaml --input - --json < goal.txt
   scrollback run trip.yaml --input 'Plan my trip' --interactive
-  scrollback run trip.yaml --input 'Plan my trip' --id order-4711 --max-tokens 20000")]
+  scrollback run trip.yaml --input 'Plan my trip' --id order-4711 --max-tokens 20000"
+)]
 pub(crate) struct RunArgs {
     /// The flow; `-` is standard input
     #[arg(value_name = "FLOW")]
@@ -117,14 +119,16 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "RUN is an id or the beginning of one, at least 4 characters. What is finished is not done again; \
+#[command(
+    after_help = "RUN is an id or the beginning of one, at least 4 characters. What is finished is not done again; \
                         what was under way is. The flow is the one the run began with, whatever became of its file.
 
 Examples:
   scrollback resume 4f9k --input 'the 4th of May'
   scrollback resume 4f9k --step 'chat[1]/ask' --input - < answer.txt
   scrollback resume 4f9k --max-tokens 50000
-  scrollback resume 4f9k --json")]
+  scrollback resume 4f9k --json"
+)]
 pub(crate) struct ResumeArgs {
     /// The run
     #[arg(value_name = "RUN")]
@@ -180,7 +184,8 @@ pub(crate) enum ProgressArg {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Texts are shown without the secrets in them; --reveal shows them as they are. Without a command the \
+#[command(
+    after_help = "Texts are shown without the secrets in them; --reveal shows them as they are. Without a command the \
                         runs are listed.
 
 Examples:
@@ -189,7 +194,9 @@ Examples:
   scrollback lens show 4f9k
   scrollback lens trace 4f9k --json
   scrollback lens prompt 4f9k clarify
-  scrollback lens prompt 4f9k 'chat[2]/clarify' --wire --json", args_conflicts_with_subcommands = true)]
+  scrollback lens prompt 4f9k 'chat[2]/clarify' --wire --json",
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct LensArgs {
     #[command(subcommand)]
     pub(crate) action: Option<LensAction>,

@@ -56,7 +56,8 @@ pub(crate) fn run(args: &LensArgs, json: bool) -> Result<ExitCode, Failure> {
                 let body = if *wire { Body::Whole } else { Body::Messages };
                 let found = lens(Some(of)).prompt(&run, step, body).await.map_err(refused)?;
                 let document = found.ok_or_else(|| {
-                    let message = format!("run {} has no step {step:?}; `scrollback lens show` lists them", run.id);
+                    let message =
+                        format!("run {} has no step {step:?}; `scrollback lens show` lists them", run.id);
                     Failure::new(USAGE, "unknown_step", message)
                 })?;
                 let full = of.full;
@@ -170,11 +171,20 @@ fn show(document: &Value, full: bool) -> String {
     }
     for pause in items(document, "pauses") {
         let yellow = AnsiColor::Yellow.on_default();
-        let _ = writeln!(out, "{yellow}waits at {}:{Reset} {}", text(pause, "step"), one_line(text(pause, "message"), width()));
+        let _ = writeln!(
+            out,
+            "{yellow}waits at {}:{Reset} {}",
+            text(pause, "step"),
+            one_line(text(pause, "message"), width())
+        );
     }
     let _ = writeln!(out, "\n{bold}steps{Reset}");
     for step in items(document, "steps") {
-        let badge = if step.get("conversation_injected") == Some(&Value::Bool(true)) { "  [conversation injected]" } else { "" };
+        let badge = if step.get("conversation_injected") == Some(&Value::Bool(true)) {
+            "  [conversation injected]"
+        } else {
+            ""
+        };
         let status = text(step, "status");
         let depth = text(step, "key").matches('/').count();
         let _ = writeln!(
@@ -259,7 +269,12 @@ fn trace(document: &Value) -> String {
     let _ = writeln!(out, "\n{bold}events{Reset}");
     for event in items(document, "events") {
         let data = event.get("data").cloned().unwrap_or_default();
-        let line = format!("{:>5}  {}  {}  {data}", number(event, "sequence"), text(event, "type"), text(event, "key"));
+        let line = format!(
+            "{:>5}  {}  {}  {data}",
+            number(event, "sequence"),
+            text(event, "type"),
+            text(event, "key")
+        );
         let _ = writeln!(out, "{}", one_line(&line, width()));
     }
     out

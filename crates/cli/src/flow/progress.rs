@@ -73,7 +73,9 @@ impl Progress {
     /// Who is told that the run exists.
     pub(crate) fn created(&self) -> Arc<dyn Fn(&str) + Send + Sync> {
         let told = match &self.how {
-            How::Lines { form, lines, .. } => Some((*form, lines.lock().unwrap_or_else(PoisonError::into_inner).clone())),
+            How::Lines { form, lines, .. } => {
+                Some((*form, lines.lock().unwrap_or_else(PoisonError::into_inner).clone()))
+            }
             How::Live(live) => {
                 let bar = live.bar.clone();
                 return Arc::new(move |run| bar.println(format!("run {run}")));
@@ -187,7 +189,11 @@ fn plain(told: &Telling) -> Option<String> {
             let tokens = data.get("tokens").and_then(|tokens| tokens.get("total")).and_then(Value::as_u64);
             let injected = data.get("conversation_injected").and_then(Value::as_bool) == Some(true);
             let badge = if injected {
-                format!(" [conversation injected] {} of {} turns", number("turns_sent"), number("turns_total"))
+                format!(
+                    " [conversation injected] {} of {} turns",
+                    number("turns_sent"),
+                    number("turns_total")
+                )
             } else {
                 String::new()
             };
@@ -234,9 +240,15 @@ impl Live {
                 shown.turns = Some((number(&told.data, "turns_sent"), number(&told.data, "turns_total")));
                 shown.input += told.data.get("tokens").map_or(0, |tokens| number(tokens, "total"));
             }
-            "agent.response" => shown.output += told.data.get("usage").map_or(0, |usage| number(usage, "output")),
+            "agent.response" => {
+                shown.output += told.data.get("usage").map_or(0, |usage| number(usage, "output"))
+            }
             "step.finished" => self.bar.println(plain(told).unwrap_or_default()),
-            "step.failed" | "history.overflow" | "history.summarize_failed" | "agent.retry" | "quota.exceeded" => {
+            "step.failed"
+            | "history.overflow"
+            | "history.summarize_failed"
+            | "agent.retry"
+            | "quota.exceeded" => {
                 self.bar.println(plain(told).unwrap_or_default());
             }
             _ => {}
@@ -265,8 +277,13 @@ impl Live {
         let seconds = shown.began.elapsed().as_secs();
         let turns = shown.turns.filter(|(_, total)| *total > 0);
         let turns = turns.map_or_else(String::new, |(sent, total)| format!(" · {sent} of {total} turns"));
-        let iteration = shown.iteration.map_or_else(String::new, |(number, most)| format!(" · iteration {number} of {most}"));
-        let head = format!("{}{iteration}{turns} · {}+{} tokens · {seconds} s", shown.step, shown.input, shown.output);
+        let iteration = shown
+            .iteration
+            .map_or_else(String::new, |(number, most)| format!(" · iteration {number} of {most}"));
+        let head = format!(
+            "{}{iteration}{turns} · {}+{} tokens · {seconds} s",
+            shown.step, shown.input, shown.output
+        );
         let room = width().saturating_sub(head.chars().count() + 6);
         let letters: Vec<char> = shown.tail.chars().collect();
         let tail: String = letters.iter().skip(letters.len().saturating_sub(room)).collect();

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use scrollback_agent::Stop;
 use scrollback_agent::config::Config;
 use scrollback_agent::provider::{Catalog, NoProviderKind};
-use scrollback_flow::driver::{Answer, Engine, PauseReport, Refused, RefusedKind, Report, Resume, Start, Status};
+use scrollback_flow::driver::{
+    Answer, Engine, PauseReport, Refused, RefusedKind, Report, Resume, Start, Status,
+};
 use scrollback_flow::settings::{Origin, Set};
 use scrollback_flow::{Flow, Kind, Limits, MicroDollars};
 use serde_json::{Value, json};
@@ -75,7 +77,9 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
             let answer = Some(Answer { step: Some(pause.step.clone()), text });
             let again = Resume { run: report.run.clone(), answer, limits: Limits::default() };
             match engine.resume(again).await {
-                Err(refused) if refused.kind() == RefusedKind::InvalidAnswer => complain(&refused.to_string()),
+                Err(refused) if refused.kind() == RefusedKind::InvalidAnswer => {
+                    complain(&refused.to_string())
+                }
                 other => outcome = other,
             }
         }

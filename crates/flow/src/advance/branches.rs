@@ -22,12 +22,8 @@ impl Machine {
         account: Option<AccountId>,
         around: Around<'_>,
     ) -> Going {
-        let slot = |lane: Lane| Slot {
-            prefix: lane.prefix.clone(),
-            lane,
-            share: None,
-            standing: Standing::Waiting,
-        };
+        let slot =
+            |lane: Lane| Slot { prefix: lane.prefix.clone(), lane, share: None, standing: Standing::Waiting };
         let inside = |prefix: String, previous: Passed| {
             let mut inner = lane.inside(prefix, key.into(), previous, account);
             if inner.scope.is_some() {
@@ -43,7 +39,8 @@ impl Machine {
             }
             Kind::Map(map) => {
                 let Value::Array(items) = self.eval(&map.over, lane, key).value else {
-                    let message = "`over` gives no list; use `json(…)` on text, or a step with an output_schema";
+                    let message =
+                        "`over` gives no list; use `json(…)` on text, or a step with an output_schema";
                     return self.fail(step, lane, key, RunError::new("not_a_list", key, message), None);
                 };
                 let numbered = items.into_iter().zip(0u64..);
@@ -94,7 +91,8 @@ impl Machine {
         around: Around<'_>,
     ) -> Going {
         self.fill(step, &mut frame, around);
-        let undecided = frame.slots.iter().any(|slot| matches!(slot.standing, Standing::Waiting | Standing::Active));
+        let undecided =
+            frame.slots.iter().any(|slot| matches!(slot.standing, Standing::Waiting | Standing::Active));
         let calling = frame.slots.iter().any(|slot| slot.lane.is_calling());
         if frame.failing && !calling {
             let failed = frame.slots.into_iter().find_map(|slot| match slot.standing {
@@ -122,7 +120,9 @@ impl Machine {
         while around.halt == Halt::No && !frame.failing {
             let active = frame.slots.iter().filter(|slot| matches!(slot.standing, Standing::Active)).count();
             let waiting: Vec<usize> = (0..frame.slots.len())
-                .filter(|number| matches!(frame.slots.get(*number).map(|slot| &slot.standing), Some(Standing::Waiting)))
+                .filter(|number| {
+                    matches!(frame.slots.get(*number).map(|slot| &slot.standing), Some(Standing::Waiting))
+                })
                 .take(most.saturating_sub(active))
                 .collect();
             if waiting.is_empty() {

@@ -50,7 +50,10 @@ impl Machine {
         self.event(Some(&key), "step.started", json!({ "kind": step.kind.word(), "attempt": row.attempt }));
         match &step.kind {
             Kind::Template(template) => match self.render(template, lane, &key) {
-                Ok(output) => {
+                Ok(mut output) => {
+                    if output.said.is_none() {
+                        output = Passed::new(Value::from(output.text().into_owned()));
+                    }
                     self.write(Write::Step(row));
                     self.finish(step, lane, &key, output, around, None)
                 }
@@ -99,8 +102,7 @@ impl Machine {
         row.status = "paused";
         row.input = Some(Value::from(&*message.text()));
         self.write(Write::Step(row));
-        let pause =
-            Pause { name: step.name.clone(), message, input_schema: hitl.input_schema.clone() };
+        let pause = Pause { name: step.name.clone(), message, input_schema: hitl.input_schema.clone() };
         self.event(Some(key), "run.paused", json!({ "step": key }));
         self.state.asking.insert(key.into(), pause.clone());
         lane.child = Child::Asking(pause);
@@ -314,7 +316,10 @@ impl Machine {
         row.evaluation = match step.kind {
             Kind::Agent(_) | Kind::Hitl(_) => output.entry().map(|entry| entry.evaluation),
             // Only what the step itself made an entry.
-            _ => output.entry().map(|entry| entry.evaluation).filter(|made| *made == self.state.evaluation(key, "output")),
+            _ => output
+                .entry()
+                .map(|entry| entry.evaluation)
+                .filter(|made| *made == self.state.evaluation(key, "output")),
         };
         self.write(Write::Step(row));
         self.event(Some(key), "step.finished", told);

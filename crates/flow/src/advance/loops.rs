@@ -111,7 +111,11 @@ impl Machine {
             let mut next = frame.lane.inside(format!("{number}/"), number, output, frame.account);
             next.looped = Some((frame.input.clone(), frame.iteration));
             frame.lane = next;
-            self.event(Some(key), "loop.iteration", json!({ "iteration": frame.iteration, "of": inner.max_loops }));
+            self.event(
+                Some(key),
+                "loop.iteration",
+                json!({ "iteration": frame.iteration, "of": inner.max_loops }),
+            );
             self.iteration(key, &frame, "running");
             going = self.proceed(&inner.body, &mut frame.lane, around.inside(inner));
         }

@@ -37,7 +37,8 @@ fn wants_text(schema: &Value) -> bool {
 }
 
 fn wrong(errors: Vec<Value>) -> Refused {
-    let text = |error: &Value, name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_string();
+    let text =
+        |error: &Value, name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_string();
     let told: Vec<String> = errors
         .iter()
         .map(|error| match text(error, "path").as_str() {
@@ -65,8 +66,10 @@ mod tests {
         let number = json!({ "type": "integer", "minimum": 1 });
         assert_eq!(meaning("42", Some(&number)).ok(), Some(json!(42)));
         assert!(meaning("forty", Some(&number)).is_err());
-        let object = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
-        let wrong = meaning(r#"{"n": "x"}"#, Some(&object)).err().map(|refused| refused.errors).unwrap_or_default();
+        let object =
+            json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
+        let wrong =
+            meaning(r#"{"n": "x"}"#, Some(&object)).err().map(|refused| refused.errors).unwrap_or_default();
         assert_eq!(wrong.first().and_then(|error| error.get("path")), Some(&json!("/n")));
     }
 }

@@ -321,9 +321,11 @@ impl<'s> Execution<'s> {
         self.stand_for(&mut made);
         let mut stash = self.keeper.stash();
         let mut left_out = prompted.left_out.clone();
-        left_out.extend(made.start_rule.iter().map(|entry| {
-            json!({ "entry": named(*entry), "manager": "wire", "reason": "start_rule" })
-        }));
+        left_out.extend(
+            made.start_rule
+                .iter()
+                .map(|entry| json!({ "entry": named(*entry), "manager": "wire", "reason": "start_rule" })),
+        );
         stash.shown = Prompted { left_out, ..prompted };
         stash.places.clone_from(&made.places);
         stash.upto = upto;
@@ -337,7 +339,8 @@ impl<'s> Execution<'s> {
     /// Shows what a manager of a list had written, instead of the turns it stands for.
     fn stand_for(&self, sheet: &mut Sheet) {
         let (Some(key), Mode::Chat) = (&self.call.scope, self.agent().mode) else { return };
-        let listed = self.shared.with_state(|state| state.scopes().get(key).and_then(|scope| scope.listed.clone()));
+        let listed =
+            self.shared.with_state(|state| state.scopes().get(key).and_then(|scope| scope.listed.clone()));
         let Some(listed) = listed.filter(|_| self.conversation.is_some()) else { return };
         let shown = (0u64..).zip(&sheet.places).filter(|(_, place)| {
             place.source == crate::inject::Source::History
@@ -406,7 +409,8 @@ impl<'s> Execution<'s> {
             let mut left_out = Vec::new();
             let covered = kept.summary.as_ref().map_or(0, |summary| summary.covers);
             if covered > 0 {
-                left_out.push(json!({ "turns": [1, covered], "manager": "summarize", "reason": "summarized" }));
+                left_out
+                    .push(json!({ "turns": [1, covered], "manager": "summarize", "reason": "summarized" }));
             }
             if kept.left_out > 0 {
                 let (manager, reason) = match &conversation.history {
@@ -418,7 +422,8 @@ impl<'s> Execution<'s> {
                 };
                 let last = turns.first().map_or(scope.turns().len(), |(first, _)| first - 1);
                 if last > covered {
-                    left_out.push(json!({ "turns": [covered + 1, last], "manager": manager, "reason": reason }));
+                    left_out
+                        .push(json!({ "turns": [covered + 1, last], "manager": manager, "reason": reason }));
                 }
                 let data = json!({
                     "strategy": manager, "turns": kept.turns.len(), "left_out": kept.left_out,
@@ -522,9 +527,8 @@ impl<'s> Execution<'s> {
             (first.map(|(_, entry)| entry), cut)
         });
         let mut ledger = self.shared.ledger.lock().await;
-        let before = first
-            .and_then(|entry| ledger.position(entry))
-            .unwrap_or_else(|| ledger.record().len() as u64);
+        let before =
+            first.and_then(|entry| ledger.position(entry)).unwrap_or_else(|| ledger.record().len() as u64);
         let decision =
             Decision::Cut { before, held: None, by: "overflow".into(), scope: Some(key.to_string()) };
         let mut batch = Batch { items: vec![Item::Decision(Box::new(decision))], ..Batch::default() };
@@ -575,7 +579,9 @@ impl<'s> Execution<'s> {
             Arc::new(fit) as SharedManager
         });
         let listed = match self.conversation.map(|conversation| &conversation.history) {
-            Some(HistoryManagement::Managers(manager)) if agent.mode == Mode::Chat => Some(Arc::clone(manager)),
+            Some(HistoryManagement::Managers(manager)) if agent.mode == Mode::Chat => {
+                Some(Arc::clone(manager))
+            }
             _ => None,
         };
         match (listed, fit) {
@@ -675,9 +681,10 @@ pub(crate) fn spoken(entry: &Entry) -> String {
 fn meaning(text: &str, schema: Option<&Value>) -> Result<Value, String> {
     let Some(schema) = schema else { return Ok(Value::from(text)) };
     let bare = text.trim();
-    let fenced = bare.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).map(|inner| {
-        inner.split_once('\n').map_or(inner, |(_, json)| json)
-    });
+    let fenced = bare
+        .strip_prefix("```")
+        .and_then(|rest| rest.strip_suffix("```"))
+        .map(|inner| inner.split_once('\n').map_or(inner, |(_, json)| json));
     let value = serde_json::from_str::<Value>(fenced.unwrap_or(bare).trim());
     let value = value.map_err(|error| format!("it is no JSON value: {error}"))?;
     let validator = jsonschema::validator_for(schema).map_err(|error| error.to_string())?;
@@ -714,7 +721,8 @@ mod tests {
     #[test]
     fn a_reply_is_its_text_or_the_value_that_was_asked_for() {
         assert_eq!(meaning(" {\"a\":1} ", None), Ok(Value::from(" {\"a\":1} ")));
-        let schema = json!({ "type": "object", "required": ["a"], "properties": { "a": { "type": "integer" } } });
+        let schema =
+            json!({ "type": "object", "required": ["a"], "properties": { "a": { "type": "integer" } } });
         assert_eq!(meaning(" {\"a\":1} ", Some(&schema)), Ok(json!({ "a": 1 })));
         assert_eq!(meaning("```json\n{\"a\":1}\n```", Some(&schema)), Ok(json!({ "a": 1 })));
         assert!(meaning("a = 1", Some(&schema)).is_err_and(|why| why.contains("no JSON")));

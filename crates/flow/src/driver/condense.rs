@@ -45,7 +45,9 @@ impl Execution<'_> {
             Some(agent) => (agent.model.clone(), self.written(agent, &plan).await?),
         };
         let text = written.map(|text| shortened(&text, plan.ceiling, tokenizer));
-        match text.and_then(|text| if text.is_empty() { Err("the summary is blank".into()) } else { Ok(text) }) {
+        match text
+            .and_then(|text| if text.is_empty() { Err("the summary is blank".into()) } else { Ok(text) })
+        {
             Ok(text) => self.summarized(key, &plan, text, by).await,
             Err(reason) => self.summary_failed(key, &plan, &reason).await,
         }
@@ -73,7 +75,8 @@ impl Execution<'_> {
         let keeper = aside(self.shared, &self.shared.conversation, key, &meter, counter);
         let evaluation = Uuid::from_u128(self.call.evaluation.as_u128().rotate_left(64));
         let mut record = Record::new();
-        let said = [(Role::System, short.system_prompt.clone().unwrap_or_default()), (Role::User, plan.text())];
+        let said =
+            [(Role::System, short.system_prompt.clone().unwrap_or_default()), (Role::User, plan.text())];
         for (entry, sequence) in said.iter().map(|(role, text)| Entry::text(*role, text)).zip(0..) {
             let appended = record.append(entry.stamped(evaluation, sequence, Time(0)));
             appended.map_err(|error| self.failed("store_error", error.to_string()))?;
@@ -113,9 +116,13 @@ impl Execution<'_> {
             replaces: None,
             scope: Some(key.to_string()),
         };
-        let told = self.shared.tell(Some(&self.call.key), "history.summarized", json!({
-            "scope": &**key, "covers": [1, covers], "by": by,
-        }));
+        let told = self.shared.tell(
+            Some(&self.call.key),
+            "history.summarized",
+            json!({
+                "scope": &**key, "covers": [1, covers], "by": by,
+            }),
+        );
         let batch = Batch {
             items: vec![Item::Decision(Box::new(decision(spans)))],
             events: vec![told],
@@ -132,14 +139,23 @@ impl Execution<'_> {
         Ok(())
     }
 
-    async fn summary_failed(&self, key: &Arc<str>, plan: &Condensing, reason: &str) -> Result<(), Unanswered> {
+    async fn summary_failed(
+        &self,
+        key: &Arc<str>,
+        plan: &Condensing,
+        reason: &str,
+    ) -> Result<(), Unanswered> {
         let mut ledger = self.shared.ledger.lock().await;
         let spans = self.spans(key, plan.covers, &ledger);
         let range = (spans.first().map_or(0, |span| span.0), spans.last().map_or(0, |span| span.1));
         let reason = self.shared.teller.redact(reason);
-        let told = self.shared.tell(Some(&self.call.key), "history.summarize_failed", json!({
-            "scope": &**key, "reason": reason,
-        }));
+        let told = self.shared.tell(
+            Some(&self.call.key),
+            "history.summarize_failed",
+            json!({
+                "scope": &**key, "reason": reason,
+            }),
+        );
         let batch = Batch {
             items: vec![Item::Decision(Box::new(Decision::SummaryFailed { range, reason }))],
             events: vec![told],

@@ -107,7 +107,12 @@ impl StepKeeper {
                 NewEntry::Message(entry) => {
                     let tokens = entry_tokens(self.counter.tokenizer, &entry);
                     let id = EntryId { evaluation: entry.evaluation_id, sequence: entry.sequence };
-                    stash.places.push(Placed { source: Source::Step, entry: Some(id), tokens, changed: None });
+                    stash.places.push(Placed {
+                        source: Source::Step,
+                        entry: Some(id),
+                        tokens,
+                        changed: None,
+                    });
                     stash.batch.items.push(Item::Entry(entry));
                     now = true;
                 }
@@ -186,7 +191,8 @@ impl StepKeeper {
                 "entry": place.entry.map(named), "manager": dropped.manager, "reason": dropped.reason,
             }));
         }
-        let own_from = stash.places.iter().find(|place| place.source == Source::Step).and_then(|place| place.entry);
+        let own_from =
+            stash.places.iter().find(|place| place.source == Source::Step).and_then(|place| place.entry);
         let own_from = own_from.map(named);
         let changed = stash.places.iter().find_map(|place| place.changed);
         let hash = blake3::hash(sent.request.as_deref().unwrap_or_default()).to_hex().to_string();

@@ -68,7 +68,12 @@ pub(crate) struct SpanRow {
 
 impl Batch {
     /// Adds what a decision of the run's middle wants written.
-    pub(super) fn add(&mut self, write: Write, at: Time, telling: impl FnOnce(Option<String>, &'static str, Value) -> Telling) {
+    pub(super) fn add(
+        &mut self,
+        write: Write,
+        at: Time,
+        telling: impl FnOnce(Option<String>, &'static str, Value) -> Telling,
+    ) {
         match write {
             Write::Entry { id, role, text } => self.items.push(Item::said(id, role, &text, at)),
             Write::Mark { scope, turn } => self.items.push(Item::Mark {
@@ -264,21 +269,19 @@ impl Ledger {
         let again = tx.clone();
         match self.store.commit(tx).await {
             // It is durable or it is not; repeating it settles which.
-            Err(error) if error.kind() == ErrorKind::Unknown => {
-                match self.store.commit(again).await {
-                    Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Exists) => {}
-                    other => other.map(|_| ())?,
-                }
-            }
+            Err(error) if error.kind() == ErrorKind::Unknown => match self.store.commit(again).await {
+                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Exists) => {}
+                other => other.map(|_| ())?,
+            },
             other => other.map(|_| ())?,
         }
         for (position, slot) in (first..).zip(slots) {
             if let Slot::Message(entry) = &slot {
                 self.index(position, entry);
             }
-            self.record.take(slot).map_err(|error| {
-                StoreError::new(ErrorKind::BadArgument, error.to_string())
-            })?;
+            self.record
+                .take(slot)
+                .map_err(|error| StoreError::new(ErrorKind::BadArgument, error.to_string()))?;
         }
         Ok(())
     }
@@ -314,7 +317,10 @@ impl Ledger {
                 Item::Mark { scope, entry, role, field } => {
                     let place = new.get(&entry).copied().or_else(|| self.position(entry));
                     let entry = place.ok_or_else(|| {
-                        StoreError::new(ErrorKind::BadDecision, "a turn names an entry that is not in the record")
+                        StoreError::new(
+                            ErrorKind::BadDecision,
+                            "a turn names an entry that is not in the record",
+                        )
                     })?;
                     let scope = scope.to_string();
                     Slot::Decision(Arc::new(Decision::Turn { scope, entry, role, field }), at)

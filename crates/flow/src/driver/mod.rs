@@ -35,15 +35,15 @@ use crate::state::RunState;
 use crate::usage::Usage;
 use crate::{Agent, Flow};
 use call::Called;
+pub(crate) use call::spoken;
+pub(crate) use ledger::name_of;
 use ledger::{Batch, Ledger};
 pub use refused::{Refused, RefusedKind};
 pub use report::{PauseReport, Report, Status, pauses_of};
-pub(crate) use call::spoken;
-pub(crate) use ledger::name_of;
 pub(crate) use start::resumes;
 pub use start::{Answer, Resume, Start};
-pub use trace::{Telling, Watcher};
 use trace::Teller;
+pub use trace::{Telling, Watcher};
 
 /// Finds whoever serves a model that a file in a folder names.
 pub type Providers = Arc<dyn Fn(&str, &Path) -> Result<Arc<dyn Provider>, NoProvider> + Send + Sync>;
@@ -256,6 +256,11 @@ async fn drive(
             let error = RunError::new("store_error", "", "a step ended without a result");
             return Ok(End::Failed(error));
         };
+        if shared.engine.stop.is_asked() && !stopping {
+            // Whoever was asked knew it first.
+            stopping = true;
+            shared.advance(Event::Stopping);
+        }
         batch = called.batch;
         actions = shared.advance(called.event);
     }

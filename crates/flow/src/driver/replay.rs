@@ -38,7 +38,9 @@ impl Replayed {
         steps: &[Step],
     ) -> Result<Self, Refused> {
         let Some(conversation) = run.conversation.clone() else {
-            return Err(StoreError::new(scrollback_store::ErrorKind::Damaged, "the run has no conversation").into());
+            return Err(
+                StoreError::new(scrollback_store::ErrorKind::Damaged, "the run has no conversation").into()
+            );
         };
         let (store, id): (_, Arc<str>) = (Arc::clone(&engine.store), run.id.as_str().into());
         let mut ledger = Ledger::open(store, engine.tenant.clone(), Arc::clone(&id), conversation).await?;
@@ -72,10 +74,12 @@ impl Replayed {
             end = None;
             for action in led_to {
                 match action {
-                    Action::Call(call) => match rows.get(call.key.as_str()).and_then(|row| replied(row, &ledger)) {
-                        Some(event) => events.push_back(event),
-                        None => actions.push(Action::Call(call)),
-                    },
+                    Action::Call(call) => {
+                        match rows.get(call.key.as_str()).and_then(|row| replied(row, &ledger)) {
+                            Some(event) => events.push_back(event),
+                            None => actions.push(Action::Call(call)),
+                        }
+                    }
                     Action::Write(Write::Step(row)) if row.status == "paused" => {
                         events.extend(rows.get(row.key.as_str()).and_then(|row| answered(row, &ledger)));
                     }
@@ -137,7 +141,8 @@ fn remember(state: &mut RunState, ledger: &Ledger) {
         match &**decision {
             Decision::Cut { before, scope: Some(scope), .. } => {
                 let Some(scope) = state.scopes.get_mut(scope.as_str()) else { continue };
-                let first = scope.turns().iter().position(|turn| ledger.position(turn.entry) == Some(*before));
+                let first =
+                    scope.turns().iter().position(|turn| ledger.position(turn.entry) == Some(*before));
                 let marked = || marked_before(record.slots(), at, scope.turns(), ledger);
                 let cut = first.unwrap_or_else(marked);
                 scope.cut = scope.cut.max(cut);
@@ -152,8 +157,10 @@ fn remember(state: &mut RunState, ledger: &Ledger) {
                     scope.listed = Some(Arc::new(Listed { entries, text, place: *place, by }));
                     continue;
                 }
-                let covered = |position: u64| covers.iter().any(|(first, last)| (*first..=*last).contains(&position));
-                let known = scope.turns().iter().take(marked_before(record.slots(), at, scope.turns(), ledger));
+                let covered =
+                    |position: u64| covers.iter().any(|(first, last)| (*first..=*last).contains(&position));
+                let known =
+                    scope.turns().iter().take(marked_before(record.slots(), at, scope.turns(), ledger));
                 let last = known
                     .enumerate()
                     .filter(|(_, turn)| ledger.position(turn.entry).is_some_and(covered))
@@ -166,9 +173,10 @@ fn remember(state: &mut RunState, ledger: &Ledger) {
             }
             Decision::SummaryFailed { range, .. } => {
                 let of = |position: Option<u64>| position == Some(range.0);
-                let found = state.scopes.values_mut().find(|scope| {
-                    scope.turns().iter().any(|turn| of(ledger.position(turn.entry)))
-                });
+                let found = state
+                    .scopes
+                    .values_mut()
+                    .find(|scope| scope.turns().iter().any(|turn| of(ledger.position(turn.entry))));
                 if let Some(scope) = found {
                     scope.failed_at = Some(marked_before(record.slots(), at, scope.turns(), ledger));
                 }
@@ -192,7 +200,9 @@ fn marked_before(slots: &[Slot], at: u64, turns: &[Arc<crate::turns::Turn>], led
     let places: std::collections::HashSet<u64> =
         turns.iter().filter_map(|turn| ledger.position(turn.entry)).collect();
     let before = slots.iter().take(at as usize).filter(|slot| match slot {
-        Slot::Decision(decision, _) => matches!(&**decision, Decision::Turn { entry, .. } if places.contains(entry)),
+        Slot::Decision(decision, _) => {
+            matches!(&**decision, Decision::Turn { entry, .. } if places.contains(entry))
+        }
         _ => false,
     });
     before.count().min(turns.len())

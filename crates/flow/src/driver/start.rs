@@ -182,7 +182,8 @@ impl Engine {
     pub async fn find(&self, prefix: &str) -> Result<Run, Refused> {
         let found = self.store.runs(&self.tenant, prefix, 3).await?;
         let unknown = |hint: &str| {
-            let message = format!("there is no run {prefix:?}{hint}; `scrollback lens list` shows what there is");
+            let message =
+                format!("there is no run {prefix:?}{hint}; `scrollback lens list` shows what there is");
             Refused::new(RefusedKind::UnknownRun, message)
         };
         if let Some(exact) = found.iter().find(|run| run.id == prefix) {
@@ -275,10 +276,13 @@ impl Engine {
         let status = Status::of(run, now);
         let refused = |kind, message: &str| Err(Refused::new(kind, format!("run {}: {message}", run.id)));
         match (status, answered) {
-            (Status::Done, _) => refused(RefusedKind::NothingToResume, "it is done, and nothing is left to do"),
-            (Status::Interrupted, true) => {
-                refused(RefusedKind::NotWaiting, "it was interrupted and waits for no answer; leave --input away")
+            (Status::Done, _) => {
+                refused(RefusedKind::NothingToResume, "it is done, and nothing is left to do")
             }
+            (Status::Interrupted, true) => refused(
+                RefusedKind::NotWaiting,
+                "it was interrupted and waits for no answer; leave --input away",
+            ),
             (Status::Failed, true) => {
                 refused(RefusedKind::NotWaiting, "it failed and waits for no answer; leave --input away")
             }
@@ -288,11 +292,7 @@ impl Engine {
     }
 
     /// Goes on with a run that is ours. Looks again how it stands: somebody may have been quicker.
-    async fn resume_held(
-        &self,
-        id: &str,
-        resume: Resume,
-    ) -> Result<(Run, Result<End, StoreError>), Refused> {
+    async fn resume_held(&self, id: &str, resume: Resume) -> Result<(Run, Result<End, StoreError>), Refused> {
         let mut run = self.find(id).await?;
         if run.status != "running" {
             // Ours now; what the row says was before.
@@ -313,7 +313,8 @@ impl Engine {
                 let open = pauses_of(&steps, Some(&flow), &self.redactor);
                 let asked: Vec<String> =
                     open.iter().map(|pause| format!("{} ({})", pause.step, pause.message)).collect();
-                let message = format!("run {id} waits for an answer: {}; give it with --input", asked.join(", "));
+                let message =
+                    format!("run {id} waits for an answer: {}; give it with --input", asked.join(", "));
                 return Err(Refused::new(RefusedKind::AnswerMissing, message));
             }
             ("paused", Some(answer)) => Some(self.chosen(&steps, &flow, answer)?),
@@ -352,7 +353,8 @@ impl Engine {
             }
             (None, [only]) => (*only).to_string(),
             (None, _) => {
-                let message = format!("several questions are open; say which with --step: {}", keys.join(", "));
+                let message =
+                    format!("several questions are open; say which with --step: {}", keys.join(", "));
                 return Err(Refused::new(RefusedKind::StepMissing, message));
             }
         };
@@ -368,7 +370,8 @@ impl Engine {
     async fn is_answered(&self, run: &Run, answer: &Answer) -> Result<bool, Refused> {
         let (Some(wanted), Some(conversation)) = (&answer.step, &run.conversation) else { return Ok(false) };
         let steps = self.store.steps(&self.tenant, &run.id).await?;
-        let done = steps.iter().find(|step| step.key == *wanted && step.kind == "hitl" && step.status == "done");
+        let done =
+            steps.iter().find(|step| step.key == *wanted && step.kind == "hitl" && step.status == "done");
         let Some(evaluation) = done.and_then(|step| step.evaluation) else { return Ok(false) };
         let record = self.store.record(&self.tenant, conversation, None).await?;
         let said = record.slots().iter().any(|slot| match slot {

@@ -198,7 +198,8 @@ fn talks(record: &Record) -> BTreeMap<String, Talk> {
             }
             Decision::Summary { covers, text, scope: Some(scope), .. } => {
                 let talk = talks.entry(scope.clone()).or_default();
-                let covered = |entry: u64| covers.iter().any(|(first, last)| (*first..=*last).contains(&entry));
+                let covered =
+                    |entry: u64| covers.iter().any(|(first, last)| (*first..=*last).contains(&entry));
                 let numbers = (1..).zip(&talk.turns).filter(|(_, turn)| turn.at < at && covered(turn.entry));
                 let numbers: Vec<usize> = numbers.map(|(number, _)| number).collect();
                 if let (Some(first), Some(last)) = (numbers.first(), numbers.last()) {
@@ -257,7 +258,8 @@ fn outside_in(spans: Vec<Span>) -> Vec<Span> {
 /// The steps of a run in the order they began.
 fn in_order(mut steps: Vec<Step>, events: &[scrollback_store::Event]) -> Vec<Step> {
     let mut started: BTreeMap<&str, u64> = BTreeMap::new();
-    for event in events.iter().filter(|event| matches!(event.kind.as_str(), "step.started" | "step.skipped")) {
+    for event in events.iter().filter(|event| matches!(event.kind.as_str(), "step.started" | "step.skipped"))
+    {
         if let Some(key) = &event.key {
             started.entry(key).or_insert(event.sequence);
         }

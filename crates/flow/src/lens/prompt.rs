@@ -38,7 +38,8 @@ impl Lens<'_> {
         for event in events.iter().filter(|event| event.kind == "agent.prompt") {
             let Some(key) = event.key.as_deref().filter(|key| is_it(key)) else { continue };
             let data = read(event.data.as_deref());
-            let request = data["sent"].as_str().and_then(|id| sent.get(id)).and_then(|sent| sent.request.as_deref());
+            let request =
+                data["sent"].as_str().and_then(|id| sent.get(id)).and_then(|sent| sent.request.as_deref());
             let talk = data["scope"].as_str().and_then(|scope| talks.get(scope));
             let told = Told { data: &data, talk, places: &places };
             calls.push(self.call(key, &told, request, body));
@@ -195,10 +196,16 @@ fn parsed(text: &str, wire: &str) -> Vec<Entry> {
 /// What a message says: its text, and the calls and results in it.
 fn content(entry: &Entry) -> String {
     let mut parts = Vec::new();
-    let text = if entry.tool_result().is_some() { entry.content().unwrap_or_default() } else { text_of(entry, None) };
+    let text = if entry.tool_result().is_some() {
+        entry.content().unwrap_or_default()
+    } else {
+        text_of(entry, None)
+    };
     if !text.is_empty() {
         parts.push(text);
     }
-    parts.extend(entry.tool_calls().map(|call| format!("{}({})", call.name.as_str(), call.arguments.as_str())));
+    parts.extend(
+        entry.tool_calls().map(|call| format!("{}({})", call.name.as_str(), call.arguments.as_str())),
+    );
     parts.join("\n")
 }

@@ -31,8 +31,11 @@ impl Lens<'_> {
         let shown: Vec<Value> = in_order(steps, &events)
             .into_iter()
             .map(|step| {
-                let usage: Usage =
-                    step.usage.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+                let usage: Usage = step
+                    .usage
+                    .as_deref()
+                    .and_then(|text| serde_json::from_str(text).ok())
+                    .unwrap_or_default();
                 json!({
                     "key": step.key,
                     "name": name_of(&step.key),
@@ -73,7 +76,10 @@ impl Lens<'_> {
             })
             .collect();
         if let Some(members) = document.as_object_mut() {
-            members.insert("input".into(), run.input.as_deref().map_or(Value::Null, |text| json!(self.shown(text))));
+            members.insert(
+                "input".into(),
+                run.input.as_deref().map_or(Value::Null, |text| json!(self.shown(text))),
+            );
             let output = members.remove("output").unwrap_or_default();
             members.insert("output".into(), self.shown_value(output));
             members.insert("created_at".into(), json!(run.started_at.to_string()));

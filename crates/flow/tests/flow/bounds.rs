@@ -6,12 +6,18 @@ use serde_json::{Value, json};
 use crate::support::{Asked, Bench};
 
 fn flow(loops: u32, history: &str) -> String {
-    format!("version: \"1\"\nagents: {{ sum: {{ model: \"offline:sum\", system_prompt: Condense. }} }}\nsteps:\n  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: {loops}\n      history_management: {history}\n      body: [{{ name: talk, input: \"next {{{{ loop.iteration }}}}\" }}]\n")
+    format!(
+        "version: \"1\"\nagents: {{ sum: {{ model: \"offline:script=sum\", system_prompt: Condense. }} }}\nsteps:\n  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: {loops}\n      history_management: {history}\n      body: [{{ name: talk, input: \"next {{{{ loop.iteration }}}}\" }}]\n"
+    )
 }
 
 fn bench() -> Bench {
     Bench::new(|asked, number| {
-        if asked.model == "offline:sum" { json!({ "reply": format!("they talked up to {number}") }) } else { json!({ "reply": format!("r{number}") }) }
+        if asked.model == "offline:script=sum" {
+            json!({ "reply": format!("they talked up to {number}") })
+        } else {
+            json!({ "reply": format!("r{number}") })
+        }
     })
 }
 
@@ -44,20 +50,29 @@ async fn managers_of_a_list_see_system_turns_and_input() {
 #[tokio::test]
 async fn a_summary_is_written_once_stands_first_and_is_covered_by_the_next() {
     let bench = bench();
-    let report = bench.run(&flow(8, "{ strategy: summarize, max_turns: 4, summarizer_agent: sum }"), "go").await;
+    let report =
+        bench.run(&flow(8, "{ strategy: summarize, max_turns: 4, summarizer_agent: sum }"), "go").await;
     assert_eq!(report.status, Status::Done, "{report:?}");
-    let (sums, talks): (Vec<Asked>, Vec<Asked>) = bench.asked().into_iter().partition(|asked| asked.model == "offline:sum");
+    let (sums, talks): (Vec<Asked>, Vec<Asked>) =
+        bench.asked().into_iter().partition(|asked| asked.model == "offline:script=sum");
     assert!(sums.len() >= 2 && sums.len() < 6, "it is amortised: {}", sums.len());
     assert_eq!(sums[0].said()[0], "system: Condense.");
     assert!(sums[0].said()[1].starts_with("user: user: go\nassistant: r1"), "{:?}", sums[0].said());
-    assert!(sums[1].said()[1].contains("Summary of the earlier conversation:\nthey talked up to"), "{:?}", sums[1].said());
+    assert!(
+        sums[1].said()[1].contains("Summary of the earlier conversation:\nthey talked up to"),
+        "{:?}",
+        sums[1].said()
+    );
     for talk in &talks {
         let said = talk.said();
         assert!(said.len() <= 5, "bounded: {said:?}");
         assert!(said.iter().filter(|said| said.contains("Summary of the earlier")).count() <= 1);
     }
     let last = talks.last().unwrap().said();
-    assert!(last[0].starts_with("assistant: Summary of the earlier conversation:\nthey talked up to "), "{last:?}");
+    assert!(
+        last[0].starts_with("assistant: Summary of the earlier conversation:\nthey talked up to "),
+        "{last:?}"
+    );
     assert_eq!(report.usage.calls as usize, bench.asked().len());
 }
 
@@ -68,11 +83,17 @@ async fn the_offline_summariser_needs_nobody_and_a_failing_one_harms_nobody() {
     let last = bench.said().pop().unwrap();
     assert!(last[0].contains("- user: go") && last.len() <= 4, "{last:?}");
     let failing = Bench::new(|asked, number| {
-        if asked.model == "offline:sum" { json!({ "error": { "kind": "auth", "message": "no" } }) } else { json!({ "reply": format!("r{number}") }) }
+        if asked.model == "offline:script=sum" {
+            json!({ "error": { "kind": "auth", "message": "no" } })
+        } else {
+            json!({ "reply": format!("r{number}") })
+        }
     });
-    let report = failing.run(&flow(6, "{ strategy: summarize, max_turns: 3, summarizer_agent: sum }"), "go").await;
+    let report =
+        failing.run(&flow(6, "{ strategy: summarize, max_turns: 3, summarizer_agent: sum }"), "go").await;
     assert_eq!(report.status, Status::Done, "{report:?}");
-    let talks: Vec<Vec<String>> = failing.asked().iter().filter(|asked| asked.model != "offline:sum").map(Asked::said).collect();
+    let talks: Vec<Vec<String>> =
+        failing.asked().iter().filter(|asked| asked.model != "offline:script=sum").map(Asked::said).collect();
     assert_eq!(talks[5].len(), 4, "the bound holds without it: {:?}", talks[5]);
     let events = failing.engine.store.events(&failing.engine.tenant, &report.run, 0).await.unwrap();
     assert!(events.iter().any(|event| event.kind == "history.summarize_failed"));
@@ -82,7 +103,11 @@ async fn the_offline_summariser_needs_nobody_and_a_failing_one_harms_nobody() {
 async fn after_an_overflow_the_newer_half_is_sent_and_the_cut_lasts() {
     let bench = Bench::new(|asked, number| {
         let turns = asked.body["messages"].as_array().map_or(0, Vec::len);
-        if turns > 5 { json!({ "error": { "kind": "context_overflow", "message": "too long" } }) } else { json!({ "reply": format!("r{number}") }) }
+        if turns > 5 {
+            json!({ "error": { "kind": "context_overflow", "message": "too long" } })
+        } else {
+            json!({ "reply": format!("r{number}") })
+        }
     });
     let report = bench.run(&flow(7, "{ max_turns: 100 }"), "go").await;
     assert_eq!(report.status, Status::Done, "{report:?}");
@@ -101,11 +126,16 @@ async fn the_whole_history_stays_in_the_record() {
     let bench = bench();
     let report = bench.run(&flow(6, "{ strategy: truncate_turns, max_turns: 1 }"), "go").await;
     let run = bench.engine.find(&report.run).await.unwrap();
-    let record = bench.engine.store.record(&bench.engine.tenant, &run.conversation.unwrap(), None).await.unwrap();
-    let said: Vec<Value> = record.slots().iter().filter_map(|slot| match slot {
-        scrollback_core::Slot::Message(entry) => entry.content().map(Value::from),
-        _ => None,
-    }).collect();
+    let record =
+        bench.engine.store.record(&bench.engine.tenant, &run.conversation.unwrap(), None).await.unwrap();
+    let said: Vec<Value> = record
+        .slots()
+        .iter()
+        .filter_map(|slot| match slot {
+            scrollback_core::Slot::Message(entry) => entry.content().map(Value::from),
+            _ => None,
+        })
+        .collect();
     for turn in ["go", "r1", "r2", "r3", "r4", "r5", "r6"] {
         assert!(said.contains(&json!(turn)), "{turn}: {said:?}");
     }

@@ -6,7 +6,15 @@ use serde_json::json;
 use crate::support::Bench;
 
 async fn keys(bench: &Bench, run: &str) -> Vec<(String, String)> {
-    let mut steps: Vec<_> = bench.engine.store.steps(&bench.engine.tenant, run).await.unwrap().into_iter().map(|step| (step.key, step.status)).collect();
+    let mut steps: Vec<_> = bench
+        .engine
+        .store
+        .steps(&bench.engine.tenant, run)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|step| (step.key, step.status))
+        .collect();
     steps.sort();
     steps
 }
@@ -21,7 +29,8 @@ steps:
   - { name: b, template: "{{ previous.x }} and {{ steps.a.output.y }} of {{ input }}{{ nothing.here }}" }
   - { name: c, when: "steps.b.output == 'never'" }
   - { name: d, template: "{{ previous }}; c is {{ steps.c.status }}" }
-"#.replace("{{ nothing.here }}", "{{ previous.nothing }}");
+"#
+    .replace("{{ nothing.here }}", "{{ previous.nothing }}");
     let bench = Bench::new(|_, _| json!({ "reply": "{\"x\": 1, \"y\": [2]}" }));
     assert_eq!(bench.done(&flow, "numbers").await, json!("1 and [2] of numbers; c is skipped"));
     assert_eq!(bench.said(), [["user: think of numbers"]]);
@@ -29,10 +38,17 @@ steps:
 
 #[tokio::test]
 async fn the_value_as_text_selects_a_branch() {
-    let flow = |value: &str| format!(
-        "version: \"1\"\nsteps:\n  - kind: conditional\n    name: route\n    condition_expression: \"{value}\"\n    branches:\n      true: [{{ name: yes, template: \"yes\" }}]\n      3: [{{ name: three, template: \"three\" }}]\n      bug: [{{ name: fix, template: \"fix {{{{ previous }}}}\" }}]\n    default_branch: [{{ name: other, template: \"other\" }}]\n"
-    );
-    for (value, output, key) in [("1 == 1", "yes", "route.true/yes"), ("1 + 2", "three", "route.3/three"), ("'bug'", "fix go", "route.bug/fix"), ("'x'", "other", "route.default/other")] {
+    let flow = |value: &str| {
+        format!(
+            "version: \"1\"\nsteps:\n  - kind: conditional\n    name: route\n    condition_expression: \"{value}\"\n    branches:\n      true: [{{ name: yes, template: \"yes\" }}]\n      3: [{{ name: three, template: \"three\" }}]\n      bug: [{{ name: fix, template: \"fix {{{{ previous }}}}\" }}]\n    default_branch: [{{ name: other, template: \"other\" }}]\n"
+        )
+    };
+    for (value, output, key) in [
+        ("1 == 1", "yes", "route.true/yes"),
+        ("1 + 2", "three", "route.3/three"),
+        ("'bug'", "fix go", "route.bug/fix"),
+        ("'x'", "other", "route.default/other"),
+    ] {
         let bench = Bench::echo();
         let report = bench.run(&flow(value), "go").await;
         assert_eq!(report.output, json!(output), "{value}");
@@ -53,13 +69,20 @@ async fn a_person_may_be_asked_inside_a_branch_of_a_choice() {
 
 #[tokio::test]
 async fn a_map_works_on_every_item_and_keeps_their_order() {
-    let flow = |most: u32| format!("version: \"1\"\nsteps: [{{ kind: map, name: each, over: \"json(input)\", max_concurrency: {most}, body: [{{ name: tag, input: \"{{{{ index }}}}: {{{{ item }}}}\" }}] }}]\n");
+    let flow = |most: u32| {
+        format!(
+            "version: \"1\"\nsteps: [{{ kind: map, name: each, over: \"json(input)\", max_concurrency: {most}, body: [{{ name: tag, input: \"{{{{ index }}}}: {{{{ item }}}}\" }}] }}]\n"
+        )
+    };
     for most in [1, 3] {
         let bench = Bench::echo();
         let report = bench.run(&flow(most), "[\"a\", \"b\", \"c\"]").await;
         assert_eq!(report.output, json!(["0: a", "1: b", "2: c"]));
         let keys = keys(&bench, &report.run).await;
-        assert_eq!(keys.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["each", "each[1]/tag", "each[2]/tag", "each[3]/tag"]);
+        assert_eq!(
+            keys.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(),
+            ["each", "each[1]/tag", "each[2]/tag", "each[3]/tag"]
+        );
     }
     assert_eq!(Bench::echo().done(&flow(1), "[]").await, json!([]));
     assert_eq!(Bench::echo().fails(&flow(1), "{}").await, "not_a_list");
@@ -67,17 +90,30 @@ async fn a_map_works_on_every_item_and_keeps_their_order() {
 
 #[tokio::test]
 async fn branches_fail_in_their_order_or_are_ignored() {
-    let flow = |how: &str| format!(
-        "version: \"1\"\nagents: {{ default: {{ max_retries: 0 }} }}\nsteps:\n  - kind: parallel\n    name: fan\n    on_branch_failure: {how}\n    branches:\n      a: [{{ name: a1, input: slow }}, {{ name: a2, input: bad a }}]\n      b: [{{ name: b1, input: bad b }}]\n      c: [{{ name: c1, input: fine }}, {{ name: c2, input: never }}]\n"
-    );
+    let flow = |how: &str| {
+        format!(
+            "version: \"1\"\nagents: {{ default: {{ max_retries: 0 }} }}\nsteps:\n  - kind: parallel\n    name: fan\n    on_branch_failure: {how}\n    branches:\n      a: [{{ name: a1, input: slow a }}, {{ name: a2, input: bad a }}]\n      b: [{{ name: b1, input: bad b }}]\n      c: [{{ name: c1, input: slow c }}, {{ name: c2, input: never }}]\n"
+        )
+    };
     let reply = |asked: &crate::support::Asked, _: usize| {
-        if asked.last().starts_with("bad") { json!({ "error": { "kind": "invalid_request", "message": asked.last() } }) } else { json!({ "reply": asked.last() }) }
+        if asked.last().starts_with("bad") {
+            json!({ "error": { "kind": "invalid_request", "message": asked.last() } })
+        } else {
+            json!({ "reply": asked.last() })
+        }
     };
     let bench = Bench::new(reply);
     let failed = bench.run(&flow("fail"), "go").await;
-    assert_eq!(failed.error.as_ref().map(|error| error.step.as_deref()), Some(Some("fan.b/b1")), "{failed:?}");
+    assert_eq!(
+        failed.error.as_ref().map(|error| error.step.as_deref()),
+        Some(Some("fan.b/b1")),
+        "{failed:?}"
+    );
     let inputs: Vec<String> = bench.asked().iter().map(crate::support::Asked::last).collect();
-    assert!(!inputs.contains(&"never".into()) && !inputs.contains(&"bad a".into()), "nothing new starts: {inputs:?}");
+    assert!(
+        !inputs.contains(&"never".into()) && !inputs.contains(&"bad a".into()),
+        "nothing new starts: {inputs:?}"
+    );
     let rows = keys(&bench, &failed.run).await;
     assert!(rows.contains(&("fan.c/c1".into(), "done".into())), "calls under way finish: {rows:?}");
     let bench = Bench::new(reply);
@@ -86,10 +122,19 @@ async fn branches_fail_in_their_order_or_are_ignored() {
 
 #[tokio::test]
 async fn loops_end_by_exit_by_number_or_by_limit() {
-    let flow = |more: &str| format!("version: \"1\"\nsteps: [{{ kind: loop, name: again, loop: {{ max_loops: 3, {more} body: [{{ name: count, template: \"{{{{ previous }}}}x\" }}] }} }}]\n");
+    let flow = |more: &str| {
+        format!(
+            "version: \"1\"\nsteps: [{{ kind: loop, name: again, loop: {{ max_loops: 3, {more} body: [{{ name: count, template: \"{{{{ previous }}}}x\" }}] }} }}]\n"
+        )
+    };
     assert_eq!(Bench::echo().done(&flow(""), "").await, json!("xxx"));
     assert_eq!(Bench::echo().done(&flow("exit_expression: \"output == 'xx'\","), "").await, json!("xx"));
-    assert_eq!(Bench::echo().done(&flow("exit_expression: \"loop.iteration > 9\", on_max_loops: continue,"), "").await, json!("xxx"));
+    assert_eq!(
+        Bench::echo()
+            .done(&flow("exit_expression: \"loop.iteration > 9\", on_max_loops: continue,"), "")
+            .await,
+        json!("xxx")
+    );
     assert_eq!(Bench::echo().fails(&flow("exit_expression: \"false\","), "").await, "loop_limit");
 }
 
@@ -99,7 +144,10 @@ async fn what_an_agent_is_asked_with_is_what_the_flow_says() {
     let bench = Bench::echo();
     bench.done(flow, "hi").await;
     let body = &bench.asked()[0].body;
-    assert_eq!((&body["max_completion_tokens"], &body["temperature"], &body["top_p"]), (&json!(77), &json!(0.5), &json!(0.9)));
+    assert_eq!(
+        (&body["max_completion_tokens"], &body["temperature"], &body["top_p"]),
+        (&json!(77), &json!(0.5), &json!(0.9))
+    );
     assert!(body.get("stream").is_none());
 }
 
@@ -128,16 +176,31 @@ async fn failures_have_their_codes() {
     let works = tools.replace("\"false\"", "\"true\"");
     assert_eq!(Bench::new(move |_, number| calls(number)).fails(&works, "hi").await, "too_many_rounds");
     let mut small = Bench::echo();
-    let models = [("offline:echo".to_string(), scrollback_agent::provider::ModelSettings { context_window: Some(1100), ..Default::default() })];
-    small.engine.catalog = std::sync::Arc::new(scrollback_agent::provider::Catalog::new(models.into(), std::collections::BTreeMap::new()));
-    assert_eq!(small.fails("version: \"1\"\nsteps: [{ name: a }]\n", &"word ".repeat(200)).await, "context_too_large");
+    let models = [(
+        "offline:echo".to_string(),
+        scrollback_agent::provider::ModelSettings { context_window: Some(1100), ..Default::default() },
+    )];
+    small.engine.catalog = std::sync::Arc::new(scrollback_agent::provider::Catalog::new(
+        models.into(),
+        std::collections::BTreeMap::new(),
+    ));
+    assert_eq!(
+        small.fails("version: \"1\"\nsteps: [{ name: a }]\n", &"word ".repeat(200)).await,
+        "context_too_large"
+    );
     assert_eq!(small.asked().len(), 0, "nothing is sent");
 }
 
 #[tokio::test]
 async fn a_reply_that_broke_off_is_asked_for_again_and_is_never_a_turn() {
     let flow = "version: \"1\"\nsteps: [{ kind: loop, name: chat, loop: { conversation: true, max_loops: 2, body: [{ name: talk, input: next }] } }]\n";
-    let bench = Bench::new(|_, number| if number == 1 { json!({ "fail_after": 4, "reply": "half of it" }) } else { json!({ "reply": format!("r{number}") }) });
+    let bench = Bench::new(|_, number| {
+        if number == 1 {
+            json!({ "fail_after": 4, "reply": "half of it" })
+        } else {
+            json!({ "reply": format!("r{number}") })
+        }
+    });
     let report = bench.run(flow, "go").await;
     assert_eq!(report.status, Status::Done, "{report:?}");
     assert_eq!(bench.said()[0], bench.said()[1], "the same bytes again");

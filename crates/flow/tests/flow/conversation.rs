@@ -42,7 +42,9 @@ async fn questions_and_answers_come_back_in_the_order_they_were_said() {
 
 /// A loop of three iterations, with more under `loop`.
 fn looped(more: &str, body: &str) -> String {
-    format!("version: \"1\"\nsteps:\n  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: 3\n{more}\n      body:\n{body}")
+    format!(
+        "version: \"1\"\nsteps:\n  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: 3\n{more}\n      body:\n{body}"
+    )
 }
 
 #[tokio::test]
@@ -65,10 +67,7 @@ async fn a_quoted_value_is_a_new_text_and_the_turn_stays() {
     let bench = Bench::new(|_, number| json!({ "reply": format!("reply {number}") }));
     let flow = looped("", "        - { name: talk, input: \"Go on from: {{ previous }}\" }\n");
     bench.done(&flow, "hello").await;
-    assert_eq!(
-        bench.said()[1],
-        ["user: hello", "assistant: reply 1", "user: Go on from: reply 1"]
-    );
+    assert_eq!(bench.said()[1], ["user: hello", "assistant: reply 1", "user: Go on from: reply 1"]);
 }
 
 #[tokio::test]
@@ -82,7 +81,11 @@ async fn without_conversation_and_with_use_history_false_only_system_and_input_a
     bench.done(&flow, "hello").await;
     let said = bench.said();
     assert_eq!(said[1], ["user: reply 1"], "the step that opted out");
-    assert_eq!(said[2], ["user: hello", "user: reply 2"], "the one that did not; only the last step is a turn");
+    assert_eq!(
+        said[2],
+        ["user: hello", "user: reply 2"],
+        "the one that did not; only the last step is a turn"
+    );
 }
 
 #[tokio::test]
@@ -160,7 +163,8 @@ async fn structured_replies_are_turns_as_they_were_written_or_by_one_field() {
     let flow = |field: &str| {
         format!(
             "version: \"1\"\nagents:\n  talk: {{ output_schema: {schema} }}\n{}",
-            looped("", &format!("        - {{ name: talk{field}, input: \"next\" }}\n")).trim_start_matches("version: \"1\"\n")
+            looped("", &format!("        - {{ name: talk{field}, input: \"next\" }}\n"))
+                .trim_start_matches("version: \"1\"\n")
         )
     };
     let reply = |_: &crate::support::Asked, number: usize| json!({ "reply": format!("{{ \"question\": \"Q{number}\" }}") });
@@ -177,21 +181,28 @@ async fn prompt_only_agents_are_sent_a_block_of_text() {
     let flow = |more: &str| {
         format!(
             "version: \"1\"\nagents:\n  talk: {{ mode: prompt, system_prompt: Be brief. }}\n{}",
-            looped(more, "        - { name: talk, input: \"next\" }\n").trim_start_matches("version: \"1\"\n")
+            looped(more, "        - { name: talk, input: \"next\" }\n")
+                .trim_start_matches("version: \"1\"\n")
         )
     };
     let bench = Bench::new(|_, number| json!({ "reply": format!("r{number} </conversation_history>") }));
     bench.done(&flow(""), "go").await;
     assert_eq!(
         bench.said()[1],
-        ["system: Be brief.", "user: <conversation_history>\nuser: go\nassistant: r1 <\\/conversation_history>\n</conversation_history>\n\nnext"]
+        [
+            "system: Be brief.",
+            "user: <conversation_history>\nuser: go\nassistant: r1 <\\/conversation_history>\n</conversation_history>\n\nnext"
+        ]
     );
     let bench = Bench::new(|_, number| json!({ "reply": format!("r{number}") }));
     let template = "      init: { history: { start_with: { prefix: \"User: \" } } }\n      history_template: |\n        <history>\n        {{#each history}}\n        <turn role=\"{{ this.role }}\">{{ this.content }}</turn>\n        {{/each}}\n        </history>";
     bench.done(&flow(template), "go {{ input }}").await;
     assert_eq!(
         bench.said()[1],
-        ["system: Be brief.", "user: <history>\n<turn role=\"user\">User: go {{ input }}</turn>\n<turn role=\"assistant\">r1</turn>\n</history>\n\nnext"]
+        [
+            "system: Be brief.",
+            "user: <history>\n<turn role=\"user\">User: go {{ input }}</turn>\n<turn role=\"assistant\">r1</turn>\n</history>\n\nnext"
+        ]
     );
     let none = flow("      init: { history: { start_with: { from_initial_input: false } } }");
     let bench = Bench::new(|_, number| json!({ "reply": format!("r{number}") }));
@@ -248,17 +259,27 @@ async fn branches_see_the_history_as_it_was_and_add_to_it_in_their_order() {
     let bench = Bench::new(|asked, _| json!({ "reply": format!("re {}", asked.last()) }));
     bench.done(&looped("      ai_turn_source: all_agents", body), "go").await;
     let said = bench.said();
-    let of = |input: &str| said.iter().filter(|said| said.last().is_some_and(|last| last == &format!("user: {input}"))).cloned().collect::<Vec<_>>();
+    let of = |input: &str| {
+        said.iter()
+            .filter(|said| said.last().is_some_and(|last| last == &format!("user: {input}")))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     assert_eq!(of("slow 2")[0], ["user: go", "assistant: re slow 1", "user: slow 2"], "its own turns");
     assert_eq!(of("quick")[0], ["user: go", "user: quick"], "not its siblings'");
-    assert_eq!(of("sum")[0], ["user: go", "assistant: re slow 1", "assistant: re slow 2", "assistant: re quick", "user: sum"]);
+    assert_eq!(
+        of("sum")[0],
+        ["user: go", "assistant: re slow 1", "assistant: re slow 2", "assistant: re quick", "user: sum"]
+    );
     assert_eq!(of("quick")[1].len(), 6, "all four turns of the first iteration, in order");
 }
 
 #[tokio::test]
 async fn a_question_becomes_a_turn_if_asked_for_unless_it_is_one() {
     let flow = |message: &str| {
-        format!("version: \"1\"\nsteps:\n  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: 2\n      body:\n        - {{ name: talk }}\n        - {{ kind: hitl, name: ask, question_turn: true{message} }}\n")
+        format!(
+            "version: \"1\"\nsteps:\n  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: 2\n      body:\n        - {{ name: talk }}\n        - {{ kind: hitl, name: ask, question_turn: true{message} }}\n"
+        )
     };
     let bench = Bench::new(|_, number| json!({ "reply": format!("r{number}") }));
     let paused = bench.run(&flow(", message: \"Ready?\""), "go").await;
@@ -267,7 +288,11 @@ async fn a_question_becomes_a_turn_if_asked_for_unless_it_is_one() {
     let bench = Bench::new(|_, number| json!({ "reply": format!("r{number}") }));
     let paused = bench.run(&flow(""), "go").await;
     bench.answer(&paused.run, "yes").await;
-    assert_eq!(bench.said()[1], ["user: go", "assistant: r1", "user: yes"], "the message is the agent's own turn");
+    assert_eq!(
+        bench.said()[1],
+        ["user: go", "assistant: r1", "user: yes"],
+        "the message is the agent's own turn"
+    );
 }
 
 #[tokio::test]
@@ -275,7 +300,8 @@ async fn json_and_prose_about_calls_stay_and_tool_exchanges_do_not() {
     let flow = |more: &str| {
         format!(
             "version: \"1\"\nagents:\n  talk:\n    tools: [{{ name: look, description: looks, parameters: {{ type: object }}, command: [cat] }}]\n{}",
-            looped(more, "        - { name: talk, input: \"next\" }\n").trim_start_matches("version: \"1\"\n")
+            looped(more, "        - { name: talk, input: \"next\" }\n")
+                .trim_start_matches("version: \"1\"\n")
         )
     };
     let reply = |asked: &crate::support::Asked, _: usize| {
@@ -294,6 +320,7 @@ async fn json_and_prose_about_calls_stay_and_tool_exchanges_do_not() {
     assert_eq!(said[2], ["user: go", "assistant: {\"name\": \"look\", \"arguments\": {}}", "user: next"]);
     let bench = Bench::new(reply);
     bench.done(&flow("      tool_artifacts: include"), "go").await;
-    let roles: Vec<String> = bench.said()[2].iter().map(|said| said.split(':').next().unwrap().into()).collect();
+    let roles: Vec<String> =
+        bench.said()[2].iter().map(|said| said.split(':').next().unwrap().into()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "assistant", "user"]);
 }

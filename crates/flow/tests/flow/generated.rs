@@ -16,10 +16,15 @@ impl Dice {
 pub(crate) fn flow(seed: u64) -> String {
     let mut dice = Dice(seed.wrapping_mul(977) + 5);
     let mut names = 0;
-    let mut text = String::from("version: \"1\"\nagents:\n  default: { system_prompt: Be brief. }\n  plain: { mode: prompt }\nsteps:\n");
+    let mut text = String::from(
+        "version: \"1\"\nagents:\n  default: { system_prompt: Be brief. }\n  plain: { mode: prompt }\nsteps:\n",
+    );
     // There is always a conversation with a person in it.
     steps(&mut dice, &mut names, &mut text, 2, 2, false);
-    let _ = writeln!(text, "  - kind: loop\n    name: talk\n    loop:\n      conversation: true\n      max_loops: 2\n      history_management: {{ strategy: summarize, max_turns: 3 }}\n      body:");
+    let _ = writeln!(
+        text,
+        "  - kind: loop\n    name: talk\n    loop:\n      conversation: true\n      max_loops: 2\n      history_management: {{ strategy: summarize, max_turns: 3 }}\n      body:"
+    );
     steps(&mut dice, &mut names, &mut text, 8, 1, true);
     let _ = writeln!(text, "        - {{ kind: hitl, name: person, message: \"{{{{ previous }}}}?\" }}");
     text
@@ -41,7 +46,10 @@ fn step(dice: &mut Dice, names: &mut u64, text: &mut String, indent: usize, dept
         }
         1 => {
             let agent = if dice.below(2) == 0 { "plain" } else { "default" };
-            let _ = writeln!(text, "{pad}- {{ name: {name}, agent: {agent}, input: \"{name}: {{{{ previous }}}}\" }}");
+            let _ = writeln!(
+                text,
+                "{pad}- {{ name: {name}, agent: {agent}, input: \"{name}: {{{{ previous }}}}\" }}"
+            );
         }
         2 => {
             let _ = writeln!(text, "{pad}- {{ name: {name}, template: \"({{{{ previous }}}})\" }}");
@@ -51,7 +59,11 @@ fn step(dice: &mut Dice, names: &mut u64, text: &mut String, indent: usize, dept
         }
         4 | 5 => {
             let talks = dice.below(2) == 0;
-            let _ = writeln!(text, "{pad}- kind: loop\n{pad}  name: {name}\n{pad}  loop:\n{pad}    max_loops: {}", 1 + dice.below(2));
+            let _ = writeln!(
+                text,
+                "{pad}- kind: loop\n{pad}  name: {name}\n{pad}  loop:\n{pad}    max_loops: {}",
+                1 + dice.below(2)
+            );
             if talks {
                 let source = ["last", "all_agents"][dice.below(2) as usize];
                 let _ = writeln!(text, "{pad}    conversation: true\n{pad}    ai_turn_source: {source}");
@@ -67,11 +79,18 @@ fn step(dice: &mut Dice, names: &mut u64, text: &mut String, indent: usize, dept
             }
         }
         7 => {
-            let _ = writeln!(text, "{pad}- kind: conditional\n{pad}  name: {name}\n{pad}  condition_expression: \"len(text(previous)) > 12\"\n{pad}  branches:\n{pad}    true:");
+            let _ = writeln!(
+                text,
+                "{pad}- kind: conditional\n{pad}  name: {name}\n{pad}  condition_expression: \"len(text(previous)) > 12\"\n{pad}  branches:\n{pad}    true:"
+            );
             steps(dice, names, text, indent + 6, depth - 1, inside);
         }
         _ => {
-            let _ = writeln!(text, "{pad}- kind: map\n{pad}  name: {name}\n{pad}  over: \"['a', 'b']\"\n{pad}  max_concurrency: {}\n{pad}  body:", 1 + dice.below(2));
+            let _ = writeln!(
+                text,
+                "{pad}- kind: map\n{pad}  name: {name}\n{pad}  over: \"['a', 'b']\"\n{pad}  max_concurrency: {}\n{pad}  body:",
+                1 + dice.below(2)
+            );
             steps(dice, names, text, indent + 4, depth - 1, inside);
         }
     }

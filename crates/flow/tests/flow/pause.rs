@@ -22,7 +22,10 @@ fn bench() -> Bench {
 async fn an_answer_is_judged_by_its_schema_and_the_run_stays_as_it_was() {
     let bench = bench();
     let paused = bench.run(ASK, "go").await;
-    assert_eq!((paused.status, paused.pauses[0].step.as_str(), paused.pauses[0].message.as_str()), (Status::Paused, "ask", "How many?"));
+    assert_eq!(
+        (paused.status, paused.pauses[0].step.as_str(), paused.pauses[0].message.as_str()),
+        (Status::Paused, "ask", "How many?")
+    );
     assert_eq!(paused.pauses[0].input_schema, json!({ "type": "integer", "minimum": 1 }));
     for wrong in ["many", "0", "\"3\""] {
         let refused = bench.try_answer(&paused.run, None, wrong).await.unwrap_err();
@@ -39,7 +42,9 @@ async fn an_answer_is_judged_by_its_schema_and_the_run_stays_as_it_was() {
 #[tokio::test]
 async fn the_table_of_resuming() {
     let bench = bench();
-    let kind = |result: Result<scrollback_flow::driver::Report, scrollback_flow::driver::Refused>| result.unwrap_err().kind();
+    let kind = |result: Result<scrollback_flow::driver::Report, scrollback_flow::driver::Refused>| {
+        result.unwrap_err().kind()
+    };
     assert_eq!(kind(bench.resume("none").await), RefusedKind::UnknownRun);
     assert_eq!(kind(bench.resume("x").await), RefusedKind::UnknownRun);
     let paused = bench.run(ASK, "go").await;
@@ -60,14 +65,25 @@ async fn the_table_of_resuming() {
 #[tokio::test]
 async fn a_failed_step_is_tried_again_and_finished_ones_are_kept() {
     let bench = Bench::new(|asked, number| {
-        if asked.last() == "second" && number < 4 { json!({ "error": { "kind": "auth", "message": "no key sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD" } }) } else { json!({ "reply": "fine" }) }
+        if asked.last() == "second" && number < 4 {
+            json!({ "error": { "kind": "auth", "message": "no key sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD" } })
+        } else {
+            json!({ "reply": "fine" })
+        }
     });
     let flow = "version: \"1\"\nsteps: [{ name: one, input: first }, { name: two, input: second }, { name: three, input: third }]\n";
     let failed = bench.run(flow, "go").await;
     assert_eq!(failed.status, Status::Failed);
     let error = failed.error.unwrap();
-    assert_eq!((error.code.as_str(), error.step.as_deref(), &error.detail), ("provider_error", Some("two"), &json!({ "kind": "auth" })));
-    assert!(error.message.contains("[redacted:") && !error.message.contains("sk-proj-abc"), "{}", error.message);
+    assert_eq!(
+        (error.code.as_str(), error.step.as_deref(), &error.detail),
+        ("provider_error", Some("two"), &json!({ "kind": "auth" }))
+    );
+    assert!(
+        error.message.contains("[redacted:") && !error.message.contains("sk-proj-abc"),
+        "{}",
+        error.message
+    );
     assert_eq!(bench.try_answer(&failed.run, None, "x").await.unwrap_err().kind(), RefusedKind::NotWaiting);
     assert_eq!(bench.resume(&failed.run).await.unwrap().status, Status::Failed);
     let done = bench.resume(&failed.run).await.unwrap();
@@ -100,15 +116,23 @@ steps:
     let half = bench.try_answer(&paused.run, Some("fan.left/ask_left"), "one").await.unwrap();
     assert_eq!((half.status, half.pauses.len(), bench.asked().len()), (Status::Paused, 1, 3));
     let done = bench.answer(&paused.run, "two").await;
-    assert_eq!((done.status, done.output), (Status::Done, json!({ "left": "re: L one", "right": "two", "busy": "re: more" })));
+    assert_eq!(
+        (done.status, done.output),
+        (Status::Done, json!({ "left": "re: L one", "right": "two", "busy": "re: more" }))
+    );
 }
 
 #[tokio::test]
 async fn two_resumes_at_once_and_a_run_that_is_held() {
     let bench = bench();
     let paused = bench.run(ASK, "go").await;
-    let (one, two) = tokio::join!(bench.try_answer(&paused.run, None, "3"), bench.try_answer(&paused.run, None, "4"));
-    let kinds: Vec<_> = [&one, &two].iter().filter_map(|result| result.as_ref().err()).map(scrollback_flow::driver::Refused::kind).collect();
+    let (one, two) =
+        tokio::join!(bench.try_answer(&paused.run, None, "3"), bench.try_answer(&paused.run, None, "4"));
+    let kinds: Vec<_> = [&one, &two]
+        .iter()
+        .filter_map(|result| result.as_ref().err())
+        .map(scrollback_flow::driver::Refused::kind)
+        .collect();
     assert!(one.is_ok() || two.is_ok());
     assert_eq!(kinds.len(), 1);
     assert!(matches!(kinds[0], RefusedKind::Busy | RefusedKind::NothingToResume), "{kinds:?}");
@@ -149,7 +173,14 @@ async fn asked_to_stop_it_is_interrupted_and_goes_on_later() {
     assert_eq!((stopped.status, stopped.error.is_none()), (Status::Interrupted, true), "{stopped:?}");
     let mut fresh = bench.clone();
     fresh.engine.stop = scrollback_agent::Stop::default();
-    let refused = fresh.engine.resume(Resume { run: stopped.run.clone(), answer: Some(Answer { step: None, text: "x".into() }), limits: Limits::default() }).await;
+    let refused = fresh
+        .engine
+        .resume(Resume {
+            run: stopped.run.clone(),
+            answer: Some(Answer { step: None, text: "x".into() }),
+            limits: Limits::default(),
+        })
+        .await;
     assert_eq!(refused.unwrap_err().kind(), RefusedKind::NotWaiting);
     let done = fresh.resume(&stopped.run).await.unwrap();
     assert_eq!(done.status, Status::Done, "{done:?}");

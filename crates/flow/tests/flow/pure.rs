@@ -30,7 +30,13 @@ fn state(yaml: &str) -> RunState {
 
 fn replied(key: &str, text: &str) -> Event {
     let entry = EntryId { evaluation: evaluation_id("run", key, "", 1), sequence: 1 };
-    Event::Replied { key: key.into(), entry, text: text.into(), value: Value::from(text), usage: Usage::default() }
+    Event::Replied {
+        key: key.into(),
+        entry,
+        text: text.into(),
+        value: Value::from(text),
+        usage: Usage::default(),
+    }
 }
 
 /// What actions say, in short.
@@ -50,13 +56,32 @@ fn short(actions: &[Action]) -> Vec<String> {
 #[test]
 fn an_event_leads_to_everything_up_to_the_next_wait() {
     let (state, actions) = advance(state(FLOW), Event::Started);
-    assert_eq!(short(&actions), ["fan running", "fan.left/one running", "call fan.left/one", "fan.right/two running", "call fan.right/two"]);
+    assert_eq!(
+        short(&actions),
+        [
+            "fan running",
+            "fan.left/one running",
+            "call fan.left/one",
+            "fan.right/two running",
+            "call fan.right/two"
+        ]
+    );
     let (state, actions) = advance(state, replied("fan.left/one", "1"));
-    assert_eq!(short(&actions), ["fan.left/one done", "fan.left/ask paused"], "its sibling is still asked, so the run is not paused");
+    assert_eq!(
+        short(&actions),
+        ["fan.left/one done", "fan.left/ask paused"],
+        "its sibling is still asked, so the run is not paused"
+    );
     let (state, actions) = advance(state, replied("fan.right/two", "2"));
     assert_eq!(short(&actions), ["fan.right/two done", "paused"]);
-    let (_, actions) = advance(state, Event::Answered { key: "fan.left/ask".into(), text: "yes".into(), value: json!("yes") });
-    assert_eq!(short(&actions), ["fan.left/ask done", "fan done", "last skipped", "done {\"left\":\"yes\",\"right\":\"2\"}"]);
+    let (_, actions) = advance(
+        state,
+        Event::Answered { key: "fan.left/ask".into(), text: "yes".into(), value: json!("yes") },
+    );
+    assert_eq!(
+        short(&actions),
+        ["fan.left/ask done", "fan done", "last skipped", "done {\"left\":\"yes\",\"right\":\"2\"}"]
+    );
 }
 
 #[test]
@@ -87,15 +112,27 @@ fn neither_a_pause_nor_a_stop_is_seen_by_anything_in_the_flow() {
     let (state, actions) = advance(state, Event::Stopping);
     assert_eq!(short(&actions), Vec::<String>::new());
     let (state, actions) = advance(state, replied("fan.left/one", "1"));
-    assert_eq!(short(&actions), ["fan.left/one done"], "what is finished is written, and the person is not asked");
+    assert_eq!(
+        short(&actions),
+        ["fan.left/one done"],
+        "what is finished is written, and the person is not asked"
+    );
     let (_, actions) = advance(state, Event::Stopped { key: "fan.right/two".into() });
     assert_eq!(short(&actions), ["stopped"]);
     let (state, _) = advance(self::state(FLOW), Event::Started);
     let error = RunError::new("timeout", "fan.right/two", "slow");
-    let (state, _) = advance(state, Event::Failed { key: "fan.right/two".into(), error, usage: Usage::default() });
+    let (state, _) =
+        advance(state, Event::Failed { key: "fan.right/two".into(), error, usage: Usage::default() });
     let (state, _) = advance(state, replied("fan.left/one", "1"));
-    let (_, actions) = advance(state, Event::Answered { key: "fan.left/ask".into(), text: "yes".into(), value: json!("yes") });
-    assert_eq!(short(&actions), ["fan.left/ask done", "fan done", "last running", "call last"], "a failure is: the branch is null");
+    let (_, actions) = advance(
+        state,
+        Event::Answered { key: "fan.left/ask".into(), text: "yes".into(), value: json!("yes") },
+    );
+    assert_eq!(
+        short(&actions),
+        ["fan.left/ask done", "fan done", "last running", "call last"],
+        "a failure is: the branch is null"
+    );
 }
 
 #[test]

@@ -12,10 +12,13 @@ fn bench() -> Bench {
 }
 
 fn flow(limits: &str, rest: &str) -> String {
-    format!("version: \"1\"\nlimits: {limits}\nagents: {{ default: {{ max_output_tokens: 20 }} }}\nsteps:\n{rest}")
+    format!(
+        "version: \"1\"\nlimits: {limits}\nagents: {{ default: {{ max_output_tokens: 20 }} }}\nsteps:\n{rest}"
+    )
 }
 
-const LOOP: &str = "  - kind: loop\n    name: again\n    loop: { max_loops: 5, body: [{ name: talk, input: hi }] }\n";
+const LOOP: &str =
+    "  - kind: loop\n    name: again\n    loop: { max_loops: 5, body: [{ name: talk, input: hi }] }\n";
 
 #[tokio::test]
 async fn a_call_without_room_is_not_made_and_the_run_goes_on_with_more() {
@@ -23,14 +26,24 @@ async fn a_call_without_room_is_not_made_and_the_run_goes_on_with_more() {
     // A call reserves 8 tokens of prompt and 20 of reply, and uses 20.
     let failed = bench.run(&flow("{ max_tokens: 50 }", LOOP), "go").await;
     let error = failed.error.unwrap();
-    assert_eq!((failed.status, error.code.as_str(), error.step.as_deref()), (Status::Failed, "quota_exceeded", Some("again[3]/talk")));
+    assert_eq!(
+        (failed.status, error.code.as_str(), error.step.as_deref()),
+        (Status::Failed, "quota_exceeded", Some("again[3]/talk"))
+    );
     assert_eq!((bench.asked().len(), failed.usage.calls, failed.usage.total()), (2, 2, 40));
     assert_eq!(error.detail["limit"], json!(50.0));
-    assert_eq!((&error.detail["scope"], &error.detail["used"], &error.detail["reserved"]), (&json!("run"), &json!(40.0), &json!(0.0)));
+    assert_eq!(
+        (&error.detail["scope"], &error.detail["used"], &error.detail["reserved"]),
+        (&json!("run"), &json!(40.0), &json!(0.0))
+    );
     assert!(error.detail["requested"].as_f64().unwrap() > 10.0);
     let limits = Limits { max_tokens: Some(200), max_cost: None };
     let done = bench.engine.resume(Resume { run: failed.run, answer: None, limits }).await.unwrap();
-    assert_eq!((done.status, bench.asked().len(), done.usage.total()), (Status::Done, 5, 100), "finished work was kept");
+    assert_eq!(
+        (done.status, bench.asked().len(), done.usage.total()),
+        (Status::Done, 5, 100),
+        "finished work was kept"
+    );
 }
 
 #[tokio::test]
@@ -46,7 +59,8 @@ async fn limits_of_steps_and_loops_hold_inside_the_runs() {
 
 #[tokio::test]
 async fn with_nothing_left_no_iteration_starts() {
-    let bench = Bench::new(|asked, _| json!({ "reply": asked.last(), "usage": { "input": 25, "output": 25 } }));
+    let bench =
+        Bench::new(|asked, _| json!({ "reply": asked.last(), "usage": { "input": 25, "output": 25 } }));
     let failed = bench.run(&flow("{ max_tokens: 50 }", LOOP), "go").await;
     assert_eq!(failed.error.unwrap().step.as_deref(), Some("again"));
     let steps = bench.engine.store.steps(&bench.engine.tenant, &failed.run).await.unwrap();
@@ -66,10 +80,18 @@ async fn branches_share_what_is_left_evenly() {
 #[tokio::test]
 async fn money_is_counted_in_whole_millionths() {
     let mut bench = bench();
-    let prices = scrollback_agent::runner::Prices { input: Some(1.0), output: Some(2.0), ..Default::default() };
-    let models = [("openai-compatible:x".to_string(), scrollback_agent::provider::ModelSettings { prices, ..Default::default() })];
-    bench.engine.catalog = std::sync::Arc::new(scrollback_agent::provider::Catalog::new(models.into(), std::collections::BTreeMap::new()));
-    let priced = flow("{ max_cost_usd: 0.0001 }", LOOP).replace("max_output_tokens: 20", "max_output_tokens: 20, model: \"openai-compatible:x\"");
+    let prices =
+        scrollback_agent::runner::Prices { input: Some(1.0), output: Some(2.0), ..Default::default() };
+    let models = [(
+        "openai-compatible:x".to_string(),
+        scrollback_agent::provider::ModelSettings { prices, ..Default::default() },
+    )];
+    bench.engine.catalog = std::sync::Arc::new(scrollback_agent::provider::Catalog::new(
+        models.into(),
+        std::collections::BTreeMap::new(),
+    ));
+    let priced = flow("{ max_cost_usd: 0.0001 }", LOOP)
+        .replace("max_output_tokens: 20", "max_output_tokens: 20, model: \"openai-compatible:x\"");
     let failed = bench.run(&priced, "go").await;
     let error = failed.error.unwrap();
     assert_eq!(error.code, "quota_exceeded");
@@ -81,9 +103,13 @@ async fn money_is_counted_in_whole_millionths() {
 #[tokio::test]
 async fn a_summary_without_room_is_left_out_and_the_run_goes_on() {
     let talk = "  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: 4\n      history_management: { strategy: summarize, max_turns: 2, summarizer_agent: sum }\n      body: [{ name: talk, input: hi }]\n";
-    let flow = flow("{ max_tokens: 131 }", talk).replace("agents: {", "agents: { sum: { model: \"offline:sum\" },");
+    let flow = flow("{ max_tokens: 131 }", talk)
+        .replace("agents: {", "agents: { sum: { model: \"offline:script=sum\" },");
     let bench = bench();
     let report = bench.run(&flow, "go").await;
     assert_eq!(report.status, Status::Done, "{report:?}");
-    assert!(bench.asked().iter().all(|asked| asked.model != "offline:sum"), "512 tokens of reply were too many");
+    assert!(
+        bench.asked().iter().all(|asked| asked.model != "offline:script=sum"),
+        "512 tokens of reply were too many"
+    );
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use scrollback_agent::provider::script::Script;
-use scrollback_agent::provider::{Catalog, ModelInfo, Provider, ProviderError, ReplyStream, Request, Scripted};
+use scrollback_agent::provider::{
+    Catalog, ModelInfo, Provider, ProviderError, ReplyStream, Request, Scripted,
+};
 use scrollback_agent::{Clock, FakeClock, Pending, Seeded};
 use scrollback_core::Time;
 use scrollback_core::model::ModelName;
@@ -31,12 +33,19 @@ impl Asked {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        messages.iter().map(|message| format!("{}: {}", message["role"].as_str().unwrap_or(""), text(message))).collect()
+        messages
+            .iter()
+            .map(|message| format!("{}: {}", message["role"].as_str().unwrap_or(""), text(message)))
+            .collect()
     }
 
     /// The text of the last message.
     pub(crate) fn last(&self) -> String {
-        self.body["messages"].as_array().and_then(|all| all.last()).map(|message| message["content"].as_str().unwrap_or("").to_string()).unwrap_or_default()
+        self.body["messages"]
+            .as_array()
+            .and_then(|all| all.last())
+            .map(|message| message["content"].as_str().unwrap_or("").to_string())
+            .unwrap_or_default()
     }
 }
 
@@ -73,8 +82,11 @@ impl Provider for Recording {
         let script = Script::parse(&json!([item]).to_string()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
         let scripted = Scripted::new(self.model.clone(), Arc::new(script));
         Box::pin(async move {
-            // Others may be asked meanwhile.
-            tokio::task::yield_now().await;
+            // Others may be asked meanwhile, and are done before what is slow.
+            let slow = asked.last().starts_with("slow");
+            for _ in 0..if slow { 200 } else { 1 } {
+                tokio::task::yield_now().await;
+            }
             scripted.call(request).await
         })
     }
@@ -97,9 +109,13 @@ impl Bench {
     }
 
     /// The same over some store.
-    pub(crate) fn on(store: Arc<dyn Store>, reply: impl Fn(&Asked, usize) -> Value + Send + Sync + 'static) -> Self {
+    pub(crate) fn on(
+        store: Arc<dyn Store>,
+        reply: impl Fn(&Asked, usize) -> Value + Send + Sync + 'static,
+    ) -> Self {
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let mut engine = Engine::new(store, Tenant::default(), Arc::new(Catalog::default()), &Options::default());
+        let mut engine =
+            Engine::new(store, Tenant::default(), Arc::new(Catalog::default()), &Options::default());
         let (log, reply): (_, Reply) = (Arc::clone(&asked), Arc::new(reply));
         engine.providers = Arc::new(move |name: &str, _: &Path| {
             let provider: Arc<dyn Provider> = Arc::new(Recording {
@@ -168,7 +184,12 @@ impl Bench {
         self.try_answer(run, None, text).await.unwrap_or_else(|refused| panic!("{refused}"))
     }
 
-    pub(crate) async fn try_answer(&self, run: &str, step: Option<&str>, text: &str) -> Result<Report, Refused> {
+    pub(crate) async fn try_answer(
+        &self,
+        run: &str,
+        step: Option<&str>,
+        text: &str,
+    ) -> Result<Report, Refused> {
         let answer = Some(Answer { step: step.map(String::from), text: text.into() });
         self.engine.resume(Resume { run: run.into(), answer, limits: Limits::default() }).await
     }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use scrollback_agent::Stop;
-use scrollback_agent::config::Config;
 use scrollback_agent::provider::{Catalog, NoProviderKind};
 use scrollback_flow::driver::{
     Answer, Engine, PauseReport, Refused, RefusedKind, Report, Resume, Start, Status,
@@ -66,7 +65,7 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
         created: Some(progress.created()),
     };
     block_on(async {
-        let engine = engine(&setup, &loaded.config, &progress).await?;
+        let engine = engine(&setup, &progress).await?;
         let mut outcome = engine.start(start).await;
         while args.interactive
             && let Ok(report) = &outcome
@@ -102,7 +101,7 @@ pub(crate) fn resume(args: &ResumeArgs, json: bool) -> Result<ExitCode, Failure>
         if !setup.exists() {
             return Err(unknown(&args.run));
         }
-        let engine = engine(&setup, &setup.config, &progress).await?;
+        let engine = engine(&setup, &progress).await?;
         let outcome = engine.resume(resume).await;
         progress.end();
         finish(outcome, json)
@@ -154,10 +153,10 @@ fn can_be_asked(flow: &Flow, catalog: &Catalog) -> Result<(), Failure> {
 }
 
 /// What runs flows, on the store that is configured.
-async fn engine(setup: &Setup, config: &Config, progress: &Progress) -> Result<Engine, Failure> {
+async fn engine(setup: &Setup, progress: &Progress) -> Result<Engine, Failure> {
     let store = setup.open(Intent::Write).await?;
-    let catalog = Arc::new(config.catalog());
-    let mut engine = Engine::new(store, setup.tenant(), catalog, &config.redaction());
+    let catalog = Arc::new(setup.config.catalog());
+    let mut engine = Engine::new(store, setup.tenant(), catalog, &setup.config.redaction());
     engine.watcher = progress.watcher(&engine.redactor);
     engine.preview = progress.preview(&engine.redactor);
     on_signals(&engine.stop);

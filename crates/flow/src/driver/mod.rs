@@ -4,11 +4,13 @@
 //! event or after it, and [`Engine::resume`] goes on from there: what is finished is read, what was under way is done again.
 
 mod answer;
+mod asking;
 mod call;
 mod condense;
 mod keeper;
 mod ledger;
 mod meter;
+mod prepare;
 mod refused;
 mod replay;
 mod report;

@@ -236,6 +236,12 @@ impl Parts<'_> {
             let place = Placed { source: Source::History, entry: Some(turn.entry), tokens, changed: None };
             draft.put(place, Arc::clone(turn.spoken().message()))?;
         }
+        // The input may be a turn itself: what led to it still stands before it.
+        for entry in self.exchanges.get(&self.input.0).into_iter().flatten() {
+            let tokens = entry_tokens(draft.tokenizer, entry);
+            let place = Placed { source: Source::History, entry: None, tokens, changed: None };
+            draft.put(place, Arc::clone(entry))?;
+        }
         Ok(())
     }
 

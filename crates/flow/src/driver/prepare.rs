@@ -269,7 +269,13 @@ impl Execution<'_> {
             });
             entries.collect::<Vec<_>>()
         };
-        kept.turns.iter().map(|turn| (turn.entry, of_turn(turn.entry))).collect()
+        let input = self.call.input.entry().filter(|input| {
+            let scope = self.call.scope.as_ref();
+            self.shared.with_state(|state| {
+                scope.and_then(|scope| state.scopes().get(scope)).is_some_and(|scope| scope.is_marked(*input))
+            })
+        });
+        kept.turns.iter().map(|turn| turn.entry).chain(input).map(|entry| (entry, of_turn(entry))).collect()
     }
 
     /// Leaves only the newer half of the turns in what was too large, for good.

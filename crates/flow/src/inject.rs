@@ -125,7 +125,7 @@ impl From<AppendError> for NoSheet {
 }
 
 /// Puts a sheet together.
-pub fn sheet(parts: Parts<'_>) -> Result<Sheet, NoSheet> {
+pub fn sheet(parts: &Parts<'_>) -> Result<Sheet, NoSheet> {
     let mut draft = Draft {
         record: Record::new(),
         places: Vec::with_capacity(parts.kept.len() + parts.own.len() + 2),
@@ -313,7 +313,7 @@ mod tests {
             wire,
             tokenizer: Tokenizer::Characters,
         };
-        sheet(parts).unwrap_or_else(|error| unreachable!("{error}"))
+        sheet(&parts).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
     fn said(sheet: &Sheet) -> Vec<String> {

@@ -43,7 +43,7 @@ use ledger::{Batch, Ledger};
 pub use refused::{Refused, RefusedKind};
 pub use report::{PauseReport, Report, Status, pauses_of};
 pub(crate) use start::resumes;
-pub use start::{Answer, Resume, Start};
+pub use start::{Answer, Created, Resume, Start};
 use trace::Teller;
 pub use trace::{Telling, Watcher};
 
@@ -284,7 +284,7 @@ async fn perform(
             Action::Write(write) => {
                 batch.add(write, now, |key, kind, data| shared.teller.tell(now, key, kind, data));
             }
-            Action::Call(call) => calls.push(call),
+            Action::Call(call) => calls.push(*call),
             Action::End(how) => end = Some(how),
         }
     }

@@ -61,7 +61,7 @@ impl Execution<'_> {
         drop(ledger);
         let conversation = self.conversation;
         let info = self.provider.describe();
-        let made = sheet(Parts {
+        let made = sheet(&Parts {
             system,
             kept: &kept,
             input: (input, &text),
@@ -211,7 +211,7 @@ impl Execution<'_> {
     /// Which turns managers of a list leave, where the history is sent as text.
     fn curated(&self, kept: Kept, manager: &SharedManager) -> Kept {
         let info = self.provider.describe();
-        let made = sheet(Parts {
+        let made = sheet(&Parts {
             system: None,
             kept: &kept,
             input: (EntryId { evaluation: self.call.evaluation, sequence: 0 }, &self.call.input.text()),

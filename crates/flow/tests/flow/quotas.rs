@@ -90,9 +90,9 @@ async fn money_is_counted_in_whole_millionths() {
         models.into(),
         std::collections::BTreeMap::new(),
     ));
-    let priced = flow("{ max_cost_usd: 0.0001 }", LOOP)
+    let paid = flow("{ max_cost_usd: 0.0001 }", LOOP)
         .replace("max_output_tokens: 20", "max_output_tokens: 20, model: \"openai-compatible:x\"");
-    let failed = bench.run(&priced, "go").await;
+    let failed = bench.run(&paid, "go").await;
     let error = failed.error.unwrap();
     assert_eq!(error.code, "quota_exceeded");
     // Each call costs 10 + 20 millionths; the third would need some 46 and 40 are left.

@@ -97,7 +97,6 @@ impl Provider for Recording {
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
     pub(crate) asked: Arc<Mutex<Vec<Asked>>>,
-    pub(crate) clock: Arc<FakeClock>,
     pub(crate) folder: PathBuf,
     pub(crate) settings: Settings,
 }
@@ -126,9 +125,9 @@ impl Bench {
             Ok(provider)
         });
         let clock = Arc::new(FakeClock::at(Time(1_000_000)));
-        engine.clock = Arc::clone(&clock) as Arc<dyn Clock>;
+        engine.clock = clock as Arc<dyn Clock>;
         engine.random = Arc::new(Seeded::new(1));
-        Bench { engine, asked, clock, folder: PathBuf::from("."), settings: Settings::default() }
+        Bench { engine, asked, folder: PathBuf::from("."), settings: Settings::default() }
     }
 
     /// Agents reply with what they were asked.

@@ -189,7 +189,7 @@ impl Problem {
     pub fn suggesting(mut self, word: Option<&str>) -> Self {
         self.suggestion = word.map(String::from);
         if let Some(word) = word {
-            self.message.push_str(&format!("; did you mean `{word}`?"));
+            self.message = format!("{}; did you mean `{word}`?", self.message);
         }
         self
     }

@@ -201,7 +201,7 @@ fn every_example_is_valid() {
     for entry in std::fs::read_dir(repository("examples/flows")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if name.ends_with(".script.yaml") || !name.ends_with(".yaml") {
+        if name.ends_with(".script.yaml") || path.extension().is_none_or(|ending| ending != "yaml") {
             continue;
         }
         let run = validate(path.parent().unwrap(), &[&name, "--json"]);

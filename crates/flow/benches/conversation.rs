@@ -57,7 +57,7 @@ fn prepare(scope: &Scope, bounds: &Bounds, cx: &CurationContext, system: &(Entry
     let told = Told { scope, own: &[], input: None };
     let kept = told.bounded(bounds, Tokenizer::O200kBase);
     let evaluation = Uuid::from_u128(7);
-    let made = sheet(Parts {
+    let made = sheet(&Parts {
         system: Some(system.clone()),
         kept: &kept,
         input: (EntryId { evaluation, sequence: 0 }, "and now?"),
@@ -79,7 +79,8 @@ fn prepare(scope: &Scope, bounds: &Bounds, cx: &CurationContext, system: &(Entry
         ..RenderOptions::default()
     };
     let around = Body::Object { raw: r#"{"model":"gpt-4o","messages":[]}"#.into(), key: "messages" };
-    let rendered = Wire::OpenaiChat.request(view.items(), options, Some(&around));
+    let items: Vec<scrollback_core::Item> = view.items().collect();
+    let rendered = Wire::OpenaiChat.request(items, options, Some(&around));
     let body = rendered.body(Wire::OpenaiChat, Some(&around));
     let raw = json::check(&body).unwrap();
     assert!(
@@ -170,8 +171,9 @@ async fn looped(store: Arc<dyn Store>, loops: u32) -> Vec<Instant> {
     };
     let report = engine.start(start).await.unwrap();
     assert_eq!(report.status, Status::Done, "{report:?}");
-    let times = times.lock().unwrap().clone();
-    times
+    Arc::try_unwrap(times)
+        .map(Mutex::into_inner)
+        .map_or_else(|held| held.lock().unwrap().clone(), Result::unwrap)
 }
 
 /// The disk's own time for a commit of one small entry.
@@ -202,9 +204,9 @@ async fn on_disk(measured: &mut Measured) {
         "an iteration in memory, everything included",
         between(&memory, 0, memory.len() - 2)
     );
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let folder = tempfile::tempdir().unwrap();
-    let path = || folder.path().join(format!("{}.db", NUMBER.fetch_add(1, Ordering::Relaxed)));
+    let number = AtomicU64::new(0);
+    let path = || folder.path().join(format!("{}.db", number.fetch_add(1, Ordering::Relaxed)));
     let opened = async |path: &Path| {
         scrollback_store::open(&format!("sqlite:{}", path.display()), Time(0)).await.unwrap()
     };

@@ -17,7 +17,7 @@ pub struct RunError {
     /// The step that failed, by key.
     pub step: Option<String>,
     /// Numbers and names that belong to it.
-    pub detail: Value,
+    pub detail: Box<Value>,
 }
 
 /// Every code a run can fail with.
@@ -40,13 +40,18 @@ pub const CODES: [&str; 13] = [
 impl RunError {
     /// An error of that code at a step.
     pub fn new(code: &str, step: &str, message: impl Into<String>) -> Self {
-        RunError { code: code.into(), message: message.into(), step: Some(step.into()), detail: json!({}) }
+        RunError {
+            code: code.into(),
+            message: message.into(),
+            step: Some(step.into()),
+            detail: Box::new(json!({})),
+        }
     }
 
     /// The same with numbers and names.
     #[must_use]
     pub fn with(mut self, detail: Value) -> Self {
-        self.detail = detail;
+        self.detail = Box::new(detail);
         self
     }
 

@@ -52,6 +52,19 @@ impl Kept {
         self.len() == 0
     }
 
+    /// Leaves the newest turns that have room in a number of tokens; a summary goes last.
+    #[must_use]
+    pub fn within(mut self, room: usize, tokenizer: Tokenizer) -> Self {
+        let mut room = Room { tokens: Some(room as u64), turns: None };
+        self.summary = self.summary.filter(|summary| room.take(summary.spoken().tokens(tokenizer)));
+        let newest = self.turns.iter().rev();
+        let fit = newest.take_while(|turn| room.take(turn.spoken().tokens(tokenizer))).count();
+        let gone = self.turns.len() - fit;
+        self.turns.drain(..gone);
+        self.left_out += gone;
+        self
+    }
+
     /// Leaves the newest `count` messages, as after an overflow.
     #[must_use]
     pub fn newest(mut self, count: usize) -> Self {

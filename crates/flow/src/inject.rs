@@ -125,7 +125,7 @@ impl From<AppendError> for NoSheet {
 }
 
 /// Puts a sheet together.
-pub fn sheet(parts: Parts<'_>) -> Result<Sheet, NoSheet> {
+pub fn sheet(parts: &Parts<'_>) -> Result<Sheet, NoSheet> {
     let mut draft = Draft {
         record: Record::new(),
         places: Vec::with_capacity(parts.kept.len() + parts.own.len() + 2),
@@ -236,6 +236,12 @@ impl Parts<'_> {
             let place = Placed { source: Source::History, entry: Some(turn.entry), tokens, changed: None };
             draft.put(place, Arc::clone(turn.spoken().message()))?;
         }
+        // The input may be a turn itself: what led to it still stands before it.
+        for entry in self.exchanges.get(&self.input.0).into_iter().flatten() {
+            let tokens = entry_tokens(draft.tokenizer, entry);
+            let place = Placed { source: Source::History, entry: None, tokens, changed: None };
+            draft.put(place, Arc::clone(entry))?;
+        }
         Ok(())
     }
 
@@ -272,5 +278,79 @@ struct Turns(Value);
 impl Names for Turns {
     fn value(&self, name: &Name) -> Option<std::borrow::Cow<'_, Value>> {
         (*name == Name::History).then_some(std::borrow::Cow::Borrowed(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TurnRole;
+    use crate::turns::{Condensed, Turn};
+
+    fn entry(sequence: u64) -> EntryId {
+        EntryId { evaluation: Uuid::from_u128(99 << 64), sequence }
+    }
+
+    fn kept(roles: &[TurnRole], summary: Option<&str>) -> Kept {
+        let turns = roles.iter().zip(0..).map(|(role, number)| {
+            Arc::new(Turn::new(entry(number), *role, None, format!("turn {number}").into()))
+        });
+        let summary = summary.map(|text| Arc::new(Condensed::new(1, text.into())));
+        Kept { turns: turns.collect(), summary, ..Kept::default() }
+    }
+
+    fn made(kept: &Kept, wire: Wire) -> Sheet {
+        let parts = Parts {
+            system: None,
+            kept,
+            input: (EntryId { evaluation: Uuid::from_u128(7), sequence: 0 }, "now"),
+            evaluation: Uuid::from_u128(7),
+            own: Vec::new(),
+            exchanges: BTreeMap::new(),
+            mode: Mode::Chat,
+            template: None,
+            seed: None,
+            wire,
+            tokenizer: Tokenizer::Characters,
+        };
+        sheet(&parts).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    fn said(sheet: &Sheet) -> Vec<String> {
+        let entries = (0..sheet.places.len() as u64).filter_map(|position| sheet.record.entry(position));
+        entries.map(|entry| format!("{}: {}", entry.role, entry.content().unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn where_a_list_begins_with_a_user_leading_replies_are_left_out() {
+        use TurnRole::{Assistant, User};
+        let history = kept(&[Assistant, Assistant, User, Assistant], None);
+        let chat = made(&history, Wire::OpenaiChat);
+        assert_eq!((said(&chat).len(), chat.start_rule.len(), chat.is_injected()), (5, 0, true));
+        let anthropic = made(&history, Wire::Anthropic);
+        assert_eq!(said(&anthropic), ["user: turn 2", "assistant: turn 3", "user: now"]);
+        assert_eq!(anthropic.start_rule, [entry(0), entry(1)]);
+        let none = made(&kept(&[Assistant], None), Wire::Anthropic);
+        assert_eq!((said(&none).len(), none.is_injected()), (1, false));
+    }
+
+    #[test]
+    fn a_summary_that_comes_first_is_introduced_where_it_must_be() {
+        let history = kept(&[TurnRole::Assistant], Some("they met"));
+        let chat = said(&made(&history, Wire::OpenaiChat));
+        assert_eq!(chat[0], format!("assistant: {SUMMARY_HEADING}\nthey met"));
+        let anthropic = said(&made(&history, Wire::Anthropic));
+        assert_eq!(anthropic[..2], [format!("user: {SUMMARY_HEADING}"), "assistant: they met".into()]);
+        assert_eq!(anthropic.len(), 4, "what follows it stays");
+    }
+
+    #[test]
+    fn places_share_the_turns_and_know_their_tokens() {
+        let history = kept(&[TurnRole::User], None);
+        let sheet = made(&history, Wire::OpenaiChat);
+        let turn = &history.turns[0];
+        let shared = sheet.record.entry(0).is_some_and(|entry| Arc::ptr_eq(entry, turn.spoken().message()));
+        assert!(shared, "no text is copied");
+        assert_eq!(sheet.places[0].tokens, turn.spoken().tokens(Tokenizer::Characters));
     }
 }

@@ -185,7 +185,7 @@ impl Builder {
         let mut path = String::new();
         for frame in &self.frames {
             match &frame.open {
-                Open::List(list) => path += &format!("[{}]", list.len()),
+                Open::List(list) => path = format!("{path}[{}]", list.len()),
                 Open::Map(map) => {
                     let key = match &map.waiting {
                         Some(Waiting::Key(key)) => key.name.as_str(),

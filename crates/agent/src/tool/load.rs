@@ -232,7 +232,7 @@ fn spec(fields: &mut Fields<'_, '_>, named: Option<&str>) -> (Spec, Option<Signa
             Ok(_) if schema.is_object() => spec.parameters = schema,
             Ok(_) => fields.problem_of(code::BAD_SCHEMA, "parameters", "must be a JSON Schema, as a map"),
             Err(error) => {
-                fields.problem_of(code::BAD_SCHEMA, "parameters", format!("is no JSON Schema: {error}"))
+                fields.problem_of(code::BAD_SCHEMA, "parameters", format!("is no JSON Schema: {error}"));
             }
         }
     }

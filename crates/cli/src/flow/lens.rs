@@ -10,10 +10,12 @@ use scrollback_flow::lens::{Body, Lens, Listing, Reveal};
 use serde_json::Value;
 
 use super::args::{LensAction, LensArgs, LensListArgs, LensPromptArgs, LensRunArgs, StatusArg};
-use super::run::unknown;
 use crate::failure::{Failure, USAGE};
 use crate::input;
 use crate::store::{Intent, Setup, block_on, now, one_line, width};
+
+/// How a document is shown to people.
+type Shown = Box<dyn Fn(&Value) -> String>;
 
 /// Lines of a text that are shown before the rest is folded.
 const FOLD: usize = 20;
@@ -35,26 +37,24 @@ pub(crate) fn run(args: &LensArgs, json: bool) -> Result<ExitCode, Failure> {
             reveal: if of.is_some_and(|of| of.reveal) { Reveal::Everything } else { Reveal::Redacted },
             now: now(),
         };
-        let (document, text): (Value, Box<dyn Fn(&Value) -> String>) = match &args.action {
-            None => (lens(None).list(&listing(&args.list)).await.map_err(refused)?, Box::new(list)),
-            Some(LensAction::List(wanted)) => {
-                (lens(None).list(&listing(wanted)).await.map_err(refused)?, Box::new(list))
-            }
+        let (document, text): (Value, Shown) = match &args.action {
+            None => (lens(None).list(&listing(&args.list)).await?, Box::new(list)),
+            Some(LensAction::List(wanted)) => (lens(None).list(&listing(wanted)).await?, Box::new(list)),
             Some(LensAction::Show(of)) => {
-                let run = engine.find(&of.run).await.map_err(refused)?;
+                let run = engine.find(&of.run).await?;
                 let flow = engine.flow_of(&run).ok();
                 let full = of.full;
-                let document = lens(Some(of)).show(&run, flow.as_ref()).await.map_err(refused)?;
+                let document = lens(Some(of)).show(&run, flow.as_ref()).await?;
                 (document, Box::new(move |document| show(document, full)))
             }
             Some(LensAction::Trace(of)) => {
-                let run = engine.find(&of.run).await.map_err(refused)?;
-                (lens(Some(of)).trace(&run).await.map_err(refused)?, Box::new(trace))
+                let run = engine.find(&of.run).await?;
+                (lens(Some(of)).trace(&run).await?, Box::new(trace))
             }
             Some(LensAction::Prompt(LensPromptArgs { of, step, wire })) => {
-                let run = engine.find(&of.run).await.map_err(refused)?;
+                let run = engine.find(&of.run).await?;
                 let body = if *wire { Body::Whole } else { Body::Messages };
-                let found = lens(Some(of)).prompt(&run, step, body).await.map_err(refused)?;
+                let found = lens(Some(of)).prompt(&run, step, body).await?;
                 let document = found.ok_or_else(|| {
                     let message =
                         format!("run {} has no step {step:?}; `scrollback lens show` lists them", run.id);
@@ -71,15 +71,6 @@ pub(crate) fn run(args: &LensArgs, json: bool) -> Result<ExitCode, Failure> {
         }
         Ok(ExitCode::SUCCESS)
     })
-}
-
-fn refused(refused: scrollback_flow::driver::Refused) -> Failure {
-    use scrollback_flow::driver::RefusedKind;
-    match refused.kind() {
-        RefusedKind::Store => Failure::new(crate::failure::FAILED, refused.code(), refused.to_string()),
-        RefusedKind::UnknownRun if refused.to_string().is_empty() => unknown(""),
-        _ => Failure::new(USAGE, refused.code(), refused.to_string()),
-    }
 }
 
 fn listing(args: &LensListArgs) -> Listing {

@@ -241,7 +241,7 @@ impl Live {
                 shown.input += told.data.get("tokens").map_or(0, |tokens| number(tokens, "total"));
             }
             "agent.response" => {
-                shown.output += told.data.get("usage").map_or(0, |usage| number(usage, "output"))
+                shown.output += told.data.get("usage").map_or(0, |usage| number(usage, "output"));
             }
             "step.finished" => self.bar.println(plain(told).unwrap_or_default()),
             "step.failed"

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
             let again = Resume { run: report.run.clone(), answer, limits: Limits::default() };
             match engine.resume(again).await {
                 Err(refused) if refused.kind() == RefusedKind::InvalidAnswer => {
-                    complain(&refused.to_string())
+                    complain(&refused.to_string());
                 }
                 other => outcome = other,
             }
@@ -113,7 +113,7 @@ fn usage(message: &str) -> Failure {
 }
 
 /// A run that is not there.
-pub(super) fn unknown(run: &str) -> Failure {
+fn unknown(run: &str) -> Failure {
     let message = format!("there is no run {run:?}; `scrollback lens list` shows what there is");
     Failure::new(USAGE, "unknown_run", message)
 }
@@ -200,10 +200,7 @@ fn ask(pause: &PauseReport) -> Result<Option<String>, Failure> {
 
 /// Prints what came of a run, and says it with the exit code.
 fn finish(outcome: Result<Report, Refused>, json: bool) -> Result<ExitCode, Failure> {
-    let report = match outcome {
-        Ok(report) => report,
-        Err(refused) => return Err(failure(&refused)),
-    };
+    let report = outcome?;
     if json {
         input::print(&format!("{}\n", json!(report)))?;
     } else {
@@ -251,13 +248,14 @@ fn tell(report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was refused, with its exit code.
-fn failure(refused: &Refused) -> Failure {
-    let exit = match refused.kind() {
-        RefusedKind::InvalidAnswer | RefusedKind::InvalidFlow => INVALID,
-        RefusedKind::Busy | RefusedKind::Store => FAILED,
-        _ => USAGE,
-    };
-    let failure = Failure::new(exit, refused.code(), refused.to_string());
-    if refused.errors.is_empty() { failure } else { failure.listing(refused.errors.clone()) }
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        let exit = match refused.kind() {
+            RefusedKind::InvalidAnswer | RefusedKind::InvalidFlow => INVALID,
+            RefusedKind::Busy | RefusedKind::Store => FAILED,
+            _ => USAGE,
+        };
+        let failure = Failure::new(exit, refused.code(), refused.to_string());
+        if refused.errors.is_empty() { failure } else { failure.listing(refused.errors) }
+    }
 }

@@ -63,7 +63,7 @@ pub enum Action {
     /// Write this down. Everything that one event leads to is one commit.
     Write(Write),
     /// Ask an agent, once it is written down.
-    Call(Call),
+    Call(Box<Call>),
     /// The run goes no further, once that is written down.
     End(End),
 }
@@ -122,7 +122,7 @@ pub enum Write {
         turn: Arc<Turn>,
     },
     /// What is known about a step, in place of what was written before.
-    Step(StepRow),
+    Step(Box<StepRow>),
     /// A stretch of a run that is shown in traces, and is no step: an iteration.
     Iteration {
         /// Its key: `chat[2]`.

@@ -50,8 +50,11 @@ impl Machine {
         self.event(Some(&key), "step.started", json!({ "kind": step.kind.word(), "attempt": row.attempt }));
         match &step.kind {
             Kind::Template(template) => match self.render(template, lane, &key) {
-                Ok(output) => {
-                    self.write(Write::Step(row));
+                Ok(mut output) => {
+                    if output.said.is_none() {
+                        output = Passed::new(Value::from(output.text().into_owned()));
+                    }
+                    self.write(Write::Step(Box::new(row)));
                     self.finish(step, lane, &key, output, around, None)
                 }
                 Err(error) => self.fail(step, lane, &key, error, None),
@@ -59,10 +62,10 @@ impl Machine {
             Kind::Agent(_) => {
                 let evaluation = self.state.evaluation(&key, "");
                 row.evaluation = Some(evaluation);
-                self.write(Write::Step(row));
+                self.write(Write::Step(Box::new(row)));
                 lane.child = Child::Calling(Calling { account });
                 self.state.calling.insert(key.clone());
-                self.out.push(Action::Call(Call {
+                self.out.push(Action::Call(Box::new(Call {
                     key,
                     within: lane.within.clone(),
                     step: step.name.clone(),
@@ -71,20 +74,20 @@ impl Machine {
                     own: lane.own.clone().unwrap_or_default(),
                     account,
                     evaluation,
-                }));
+                })));
                 Going::Waiting
             }
             Kind::Hitl(hitl) => self.ask(step, hitl, lane, &key, row),
             Kind::Loop(inner) => {
-                self.write(Write::Step(row));
+                self.write(Write::Step(Box::new(row)));
                 self.enter_loop(step, inner, lane, &key, input, account, around)
             }
             Kind::Conditional(choice) => {
-                self.write(Write::Step(row));
+                self.write(Write::Step(Box::new(row)));
                 self.choose(step, choice, lane, &key, input, account, around)
             }
             Kind::Parallel(_) | Kind::Map(_) => {
-                self.write(Write::Step(row));
+                self.write(Write::Step(Box::new(row)));
                 self.enter_branches(step, lane, &key, &input, account, around)
             }
         }
@@ -98,7 +101,7 @@ impl Machine {
         };
         row.status = "paused";
         row.input = Some(Value::from(&*message.text()));
-        self.write(Write::Step(row));
+        self.write(Write::Step(Box::new(row)));
         let pause = Pause { name: step.name.clone(), message, input_schema: hitl.input_schema.clone() };
         self.event(Some(key), "run.paused", json!({ "step": key }));
         self.state.asking.insert(key.into(), pause.clone());
@@ -170,45 +173,37 @@ impl Machine {
         }
         let going = match std::mem::take(&mut lane.child) {
             Child::Calling(calling) if key == own => self.called(step, lane, key, &calling, delivery, around),
-            Child::Asking(pause) if key == own => match delivery {
-                Delivery::Answered { text, value } => {
-                    self.answered(step, lane, key, pause, &text, value, around)
-                }
-                _ => {
+            Child::Asking(pause) if key == own => {
+                let Delivery::Answered { text, value } = delivery else {
                     lane.child = Child::Asking(pause);
                     return None;
-                }
-            },
+                };
+                self.answered(step, lane, key, pause, &text, value, around)
+            }
             Child::Loop(mut frame) => {
                 let Kind::Loop(inner) = &step.kind else { return None };
                 let inside = around.inside(inner);
-                match self.deliver(&inner.body, &mut frame.lane, key, delivery, inside) {
-                    Some(going) => self.iterate(step, inner, lane, &own, *frame, going, around),
-                    None => {
-                        lane.child = Child::Loop(frame);
-                        return None;
-                    }
-                }
+                let Some(going) = self.deliver(&inner.body, &mut frame.lane, key, delivery, inside) else {
+                    lane.child = Child::Loop(frame);
+                    return None;
+                };
+                self.iterate(step, inner, lane, &own, *frame, going, around)
             }
             Child::Choice(branch, mut inner) => {
                 let Kind::Conditional(choice) = &step.kind else { return None };
                 let (_, steps) = branch_of(choice, branch)?;
-                match self.deliver(steps, &mut inner, key, delivery, around) {
-                    Some(going) => self.chosen(step, lane, &own, branch, *inner, going, around),
-                    None => {
-                        lane.child = Child::Choice(branch, inner);
-                        return None;
-                    }
-                }
+                let Some(going) = self.deliver(steps, &mut inner, key, delivery, around) else {
+                    lane.child = Child::Choice(branch, inner);
+                    return None;
+                };
+                self.chosen(step, lane, &own, branch, *inner, going, around)
             }
             Child::Branches(mut frame) => {
-                match self.deliver_to_branch(step, &mut frame, key, delivery, around) {
-                    Some(()) => self.join(step, lane, &own, *frame, around),
-                    None => {
-                        lane.child = Child::Branches(frame);
-                        return None;
-                    }
+                if self.deliver_to_branch(step, &mut frame, key, delivery, around).is_none() {
+                    lane.child = Child::Branches(frame);
+                    return None;
                 }
+                self.join(step, lane, &own, *frame, around)
             }
             other => {
                 lane.child = other;
@@ -318,7 +313,7 @@ impl Machine {
                 .map(|entry| entry.evaluation)
                 .filter(|made| *made == self.state.evaluation(key, "output")),
         };
-        self.write(Write::Step(row));
+        self.write(Write::Step(Box::new(row)));
         self.event(Some(key), "step.finished", told);
         Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (output.clone(), "done"));
         lane.previous = output.clone();
@@ -339,7 +334,7 @@ impl Machine {
         let mut row = self.row(lane, step, key, "failed");
         row.error = Some(error.clone());
         row.usage = usage;
-        self.write(Write::Step(row));
+        self.write(Write::Step(Box::new(row)));
         self.event(Some(key), "step.failed", json!({ "code": error.code }));
         Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (Passed::default(), "failed"));
         Going::Over(Err(error))
@@ -363,7 +358,7 @@ impl Machine {
 
     fn step(&mut self, lane: &Lane, step: &Step, key: &str, status: &'static str) {
         let row = self.row(lane, step, key, status);
-        self.write(Write::Step(row));
+        self.write(Write::Step(Box::new(row)));
     }
 }
 

@@ -33,7 +33,7 @@ impl Execution<'_> {
         let HistoryManagement::Bounds(bounds) = &conversation.history else { return Ok(()) };
         // Branches of one loop see one summary: whoever comes second finds it written.
         let _one = self.shared.condensing.lock().await;
-        let tokenizer = self.counter().tokenizer;
+        let tokenizer = self.counter.tokenizer;
         let planned = self.shared.with_state(|state| {
             let scope = state.scopes().get(key)?;
             let told = Told { scope, own: &self.call.own, input: self.call.input.entry() };

@@ -165,17 +165,30 @@ impl StepKeeper {
         }
         stash.calls += 1;
         let mut tokens = [0; 3];
-        let (mut injected, mut entries, mut own) = (false, Vec::new(), 0);
+        let (mut injected, mut summary, mut entries, mut own) = (false, false, Vec::new(), 0);
+        let mut turns: Vec<EntryId> = Vec::new();
         for shown in &view.shown {
             let place = match shown {
                 Shown::Entry { index, .. } => stash.places.get(*index as usize),
-                Shown::Coalesced { .. } | Shown::Synthetic { .. } => None,
+                Shown::Coalesced { .. } => None,
+                Shown::Synthetic { synthetic } => {
+                    summary |= *synthetic == "summary";
+                    None
+                }
             };
             let Some(place) = place else { continue };
             injected |= matches!(place.source, Source::History | Source::Summary) || place.changed.is_some();
             match place.source {
                 Source::System => tokens[0] += place.tokens,
-                Source::History | Source::Summary => tokens[1] += place.tokens,
+                Source::History => {
+                    tokens[1] += place.tokens;
+                    // The tool exchanges before a turn go under its name.
+                    turns.extend(place.entry.filter(|entry| turns.last() != Some(entry)));
+                }
+                Source::Summary => {
+                    tokens[1] += place.tokens;
+                    summary = true;
+                }
                 Source::Input => tokens[2] += place.tokens,
                 Source::Step => own += 1,
             }
@@ -183,7 +196,10 @@ impl StepKeeper {
                 entries.push(json!({ "source": place.source, "entry": place.entry.map(named) }));
             }
         }
-        let history = stash.places.iter().filter(|place| place.source == Source::History).count();
+        if stash.shown.mode == Mode::Chat {
+            self.renumber(&mut stash.shown, &turns);
+        }
+        let numbered: usize = stash.shown.turns.iter().map(|(first, last)| last + 1 - first).sum();
         let mut left_out = stash.shown.left_out.clone();
         for dropped in &view.left_out {
             let Some(place) = stash.places.get(dropped.index as usize) else { continue };
@@ -202,12 +218,12 @@ impl StepKeeper {
             "model": sent.model,
             "wire": sent.wire,
             "mode": stash.shown.mode,
-            "conversation_injected": injected,
+            "conversation_injected": injected || summary,
             "scope": stash.shown.scope.as_deref(),
             "turns": stash.shown.turns,
-            "turns_sent": history,
+            "turns_sent": numbered + stash.shown.branch,
             "turns_total": stash.shown.total,
-            "summary": stash.places.iter().any(|place| place.source == Source::Summary),
+            "summary": summary,
             "entries": entries,
             "own": own,
             "own_from": own_from,
@@ -223,6 +239,17 @@ impl StepKeeper {
         });
         let told = self.shared.tell(Some(&self.key), "agent.prompt", data);
         stash.batch.events.push(told);
+    }
+
+    /// Which turns the view really shows: managers of a list may have left some out.
+    fn renumber(&self, shown: &mut Prompted, turns: &[EntryId]) {
+        let Some(key) = &shown.scope else { return };
+        let runs = self.shared.with_state(|state| {
+            let scope = state.scopes().get(key);
+            runs_of(turns.iter().filter_map(|entry| scope?.number(*entry)))
+        });
+        let numbered: usize = runs.iter().map(|(first, last)| last + 1 - first).sum();
+        (shown.turns, shown.branch) = (runs, turns.len() - numbered);
     }
 
     /// The span of a call, which lasts from its first attempt to its last.
@@ -282,9 +309,13 @@ fn parent(key: &str) -> String {
 
 /// Which turns of a scope are sent, as runs of numbers from 1.
 pub(super) fn numbers(kept: &Kept, scope: Option<&Scope>) -> Vec<(usize, usize)> {
+    runs_of(kept.turns.iter().filter_map(|turn| scope?.number(turn.entry)))
+}
+
+/// Numbers from 0 as runs of numbers from 1.
+fn runs_of(numbers: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
-    let known = kept.turns.iter().filter_map(|turn| scope?.number(turn.entry));
-    for number in known.map(|number| number + 1) {
+    for number in numbers.map(|number| number + 1) {
         match runs.last_mut() {
             Some((_, last)) if *last + 1 == number => *last = number,
             _ => runs.push((number, number)),

@@ -82,7 +82,7 @@ impl Batch {
                 role: role_of(turn.role),
                 field: turn.field.clone(),
             }),
-            Write::Step(row) => self.steps.push(row),
+            Write::Step(row) => self.steps.push(*row),
             Write::Iteration { key, of, status } => self.spans.push(SpanRow {
                 name: format!("iteration {key}"),
                 key,

@@ -4,11 +4,13 @@
 //! event or after it, and [`Engine::resume`] goes on from there: what is finished is read, what was under way is done again.
 
 mod answer;
+mod asking;
 mod call;
 mod condense;
 mod keeper;
 mod ledger;
 mod meter;
+mod prepare;
 mod refused;
 mod replay;
 mod report;
@@ -41,7 +43,7 @@ use ledger::{Batch, Ledger};
 pub use refused::{Refused, RefusedKind};
 pub use report::{PauseReport, Report, Status, pauses_of};
 pub(crate) use start::resumes;
-pub use start::{Answer, Resume, Start};
+pub use start::{Answer, Created, Resume, Start};
 use trace::Teller;
 pub use trace::{Telling, Watcher};
 
@@ -256,6 +258,11 @@ async fn drive(
             let error = RunError::new("store_error", "", "a step ended without a result");
             return Ok(End::Failed(error));
         };
+        if shared.engine.stop.is_asked() && !stopping {
+            // Whoever was asked knew it first.
+            stopping = true;
+            shared.advance(Event::Stopping);
+        }
         batch = called.batch;
         actions = shared.advance(called.event);
     }
@@ -277,7 +284,7 @@ async fn perform(
             Action::Write(write) => {
                 batch.add(write, now, |key, kind, data| shared.teller.tell(now, key, kind, data));
             }
-            Action::Call(call) => calls.push(call),
+            Action::Call(call) => calls.push(*call),
             Action::End(how) => end = Some(how),
         }
     }

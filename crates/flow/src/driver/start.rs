@@ -27,6 +27,9 @@ const SHORTEST_PREFIX: usize = 4;
 /// Longest id that may be given to a run.
 const LONGEST_ID: usize = 128;
 
+/// Who is told the id of a run.
+pub type Created = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// A run that shall begin.
 pub struct Start {
     /// The flow, which was read from `text`.
@@ -46,7 +49,7 @@ pub struct Start {
     /// The id it shall have: beginning it twice is beginning it once.
     pub id: Option<String>,
     /// Told the id once the run is durable.
-    pub created: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    pub created: Option<Created>,
 }
 
 /// A run that shall go on.
@@ -260,7 +263,7 @@ impl Engine {
         {
             return self.report(&run).await;
         }
-        self.may_resume(&run, resume.answer.is_some(), now)?;
+        may_resume(&run, resume.answer.is_some(), now)?;
         let me = holder();
         let before = run.lease.as_ref().map(|lease| lease.holder.as_str());
         let what = Leased::Run(run.id.clone());
@@ -271,32 +274,12 @@ impl Engine {
         self.report_after(&run, ended).await
     }
 
-    /// Whether a run in that standing goes on with an answer, or without.
-    fn may_resume(&self, run: &Run, answered: bool, now: scrollback_core::Time) -> Result<(), Refused> {
-        let status = Status::of(run, now);
-        let refused = |kind, message: &str| Err(Refused::new(kind, format!("run {}: {message}", run.id)));
-        match (status, answered) {
-            (Status::Done, _) => {
-                refused(RefusedKind::NothingToResume, "it is done, and nothing is left to do")
-            }
-            (Status::Interrupted, true) => refused(
-                RefusedKind::NotWaiting,
-                "it was interrupted and waits for no answer; leave --input away",
-            ),
-            (Status::Failed, true) => {
-                refused(RefusedKind::NotWaiting, "it failed and waits for no answer; leave --input away")
-            }
-            (Status::Running, _) => Err(busy()),
-            _ => Ok(()),
-        }
-    }
-
     /// Goes on with a run that is ours. Looks again how it stands: somebody may have been quicker.
     async fn resume_held(&self, id: &str, resume: Resume) -> Result<(Run, Result<End, StoreError>), Refused> {
         let mut run = self.find(id).await?;
         if run.status != "running" {
             // Ours now; what the row says was before.
-            self.may_resume(&run, resume.answer.is_some(), self.clock.now())?;
+            may_resume(&run, resume.answer.is_some(), self.clock.now())?;
         }
         let steps = self.store.steps(&self.tenant, id).await?;
         let mut stored = Stored::of(&run);
@@ -317,7 +300,7 @@ impl Engine {
                     format!("run {id} waits for an answer: {}; give it with --input", asked.join(", "));
                 return Err(Refused::new(RefusedKind::AnswerMissing, message));
             }
-            ("paused", Some(answer)) => Some(self.chosen(&steps, &flow, answer)?),
+            ("paused", Some(answer)) => Some(chosen(&steps, &flow, answer)?),
             _ => None,
         };
         stored.resumes += 1;
@@ -336,36 +319,6 @@ impl Engine {
         Ok((run, ended))
     }
 
-    /// The question that is answered, and what the answer means.
-    fn chosen(
-        &self,
-        steps: &[Step],
-        flow: &Arc<Flow>,
-        answer: &Answer,
-    ) -> Result<(String, String, Value), Refused> {
-        let open: Vec<&Step> = steps.iter().filter(|step| step.status == "paused").collect();
-        let keys: Vec<&str> = open.iter().map(|step| step.key.as_str()).collect();
-        let key = match (&answer.step, keys.as_slice()) {
-            (Some(wanted), _) if keys.contains(&wanted.as_str()) => wanted.clone(),
-            (Some(wanted), _) => {
-                let message = format!("no question of {wanted:?} is open; open are: {}", keys.join(", "));
-                return Err(Refused::new(RefusedKind::UnknownStep, message));
-            }
-            (None, [only]) => (*only).to_string(),
-            (None, _) => {
-                let message =
-                    format!("several questions are open; say which with --step: {}", keys.join(", "));
-                return Err(Refused::new(RefusedKind::StepMissing, message));
-            }
-        };
-        let asked = flow.step(super::ledger::name_of(&key)).and_then(|step| match &step.kind {
-            crate::Kind::Hitl(hitl) => hitl.input_schema.as_ref(),
-            _ => None,
-        });
-        let value = answer::meaning(&answer.text, asked)?;
-        Ok((key, answer.text.clone(), value))
-    }
-
     /// Whether a question was answered with these very words before.
     async fn is_answered(&self, run: &Run, answer: &Answer) -> Result<bool, Refused> {
         let (Some(wanted), Some(conversation)) = (&answer.step, &run.conversation) else { return Ok(false) };
@@ -382,6 +335,47 @@ impl Engine {
         });
         Ok(said)
     }
+}
+
+/// Whether a run in that standing goes on with an answer, or without.
+fn may_resume(run: &Run, answered: bool, now: scrollback_core::Time) -> Result<(), Refused> {
+    let status = Status::of(run, now);
+    let refused = |kind, message: &str| Err(Refused::new(kind, format!("run {}: {message}", run.id)));
+    match (status, answered) {
+        (Status::Done, _) => refused(RefusedKind::NothingToResume, "it is done, and nothing is left to do"),
+        (Status::Interrupted, true) => {
+            refused(RefusedKind::NotWaiting, "it was interrupted and waits for no answer; leave --input away")
+        }
+        (Status::Failed, true) => {
+            refused(RefusedKind::NotWaiting, "it failed and waits for no answer; leave --input away")
+        }
+        (Status::Running, _) => Err(busy()),
+        _ => Ok(()),
+    }
+}
+
+/// The question that is answered, and what the answer means.
+fn chosen(steps: &[Step], flow: &Arc<Flow>, answer: &Answer) -> Result<(String, String, Value), Refused> {
+    let open: Vec<&Step> = steps.iter().filter(|step| step.status == "paused").collect();
+    let keys: Vec<&str> = open.iter().map(|step| step.key.as_str()).collect();
+    let key = match (&answer.step, keys.as_slice()) {
+        (Some(wanted), _) if keys.contains(&wanted.as_str()) => wanted.clone(),
+        (Some(wanted), _) => {
+            let message = format!("no question of {wanted:?} is open; open are: {}", keys.join(", "));
+            return Err(Refused::new(RefusedKind::UnknownStep, message));
+        }
+        (None, [only]) => (*only).to_string(),
+        (None, _) => {
+            let message = format!("several questions are open; say which with --step: {}", keys.join(", "));
+            return Err(Refused::new(RefusedKind::StepMissing, message));
+        }
+    };
+    let asked = flow.step(super::ledger::name_of(&key)).and_then(|step| match &step.kind {
+        crate::Kind::Hitl(hitl) => hitl.input_schema.as_ref(),
+        _ => None,
+    });
+    let value = answer::meaning(&answer.text, asked)?;
+    Ok((key, answer.text.clone(), value))
 }
 
 fn busy() -> Refused {

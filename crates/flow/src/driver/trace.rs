@@ -25,6 +25,7 @@ pub struct Telling {
     pub data: Value,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape serde asks for")]
 fn as_text<S: serde::Serializer>(at: &Time, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(at)
 }

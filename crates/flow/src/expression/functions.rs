@@ -110,7 +110,7 @@ impl Function {
         Ok(result)
     }
 
-    fn of_one<'v>(self, first: Cow<'v, Value>) -> Cow<'v, Value> {
+    fn of_one(self, first: Cow<'_, Value>) -> Cow<'_, Value> {
         let made = match (self, &*first) {
             (Function::Len, Value::String(text)) => text.chars().count().into(),
             (Function::Len, Value::Array(list)) => list.len().into(),

@@ -85,13 +85,12 @@ fn sign(rest: &[char], at: usize) -> Result<(What, usize), ExpressionError> {
             return Err(error);
         }
     }
-    match SIGNS.into_iter().find(|sign| begins(sign)) {
-        Some(sign) => Ok((What::Sign(sign), sign.len())),
-        None => {
-            let c = rest.first().copied().unwrap_or_default();
-            Err(error(at, format!("{c:?} means nothing in an expression")))
-        }
-    }
+    let unknown = || {
+        let c = rest.first().copied().unwrap_or_default();
+        error(at, format!("{c:?} means nothing in an expression"))
+    };
+    let found = SIGNS.into_iter().find(|sign| begins(sign));
+    found.map(|sign| (What::Sign(sign), sign.len())).ok_or_else(unknown)
 }
 
 /// A text between quotes, in which a backslash escapes as in JSON, and quotes of both kinds.

@@ -63,7 +63,7 @@ impl MicroDollars {
     pub fn from_dollars(dollars: f64) -> Option<Self> {
         let micros = (dollars * 1e6).round();
         // 2^53: every whole number up to here is exact.
-        (micros >= 0.0 && micros <= 9_007_199_254_740_992.0).then_some(MicroDollars(micros as u64))
+        (0.0..=9_007_199_254_740_992.0).contains(&micros).then_some(MicroDollars(micros as u64))
     }
 
     /// The same in dollars.

@@ -163,7 +163,9 @@ fn agent(name: &str, own: Option<&Node>, reading: &mut Reading<'_>) -> Agent {
         let mut number = |field| fields.number_where(field, "a number", |_| true);
         let (temperature, top_p) = (number("temperature"), number("top_p"));
         for (field, value) in [("temperature", temperature), ("top_p", top_p)] {
-            value.into_iter().for_each(|value| decided(field, value.into()));
+            if let Some(value) = value {
+                decided(field, value.into());
+            }
         }
         let max_retries = fields.count_in("max_retries", 0..=10).unwrap_or(2) as u32;
         decided("max_retries", max_retries.into());

@@ -169,15 +169,15 @@ fn bounds(node: Option<&Node>, place: &Spot, name: &str, reading: &mut Reading<'
     }
     let summarize_ratio = chosen(own.summarize_ratio, configured.summarize_ratio, USUAL_RATIO);
     let summarizer_agent = optional(own.summarizer_agent, configured.summarizer_agent);
-    let summarizes = strategy.value == Strategy::Summarize;
-    for key in own.only_for_summaries.iter().filter(|_| !summarizes) {
+    let condenses = strategy.value == Strategy::Summarize;
+    for key in own.only_for_summaries.iter().filter(|_| !condenses) {
         let message = format!("`strategy: {}` writes no summaries", strategy.value.word());
         reading.warn(Code::UnusedField, key, message);
     }
     let at = own.summarizer_place.unwrap_or_else(|| place.clone());
     let from_loop = summarizer_agent.as_ref().is_some_and(|set| set.from == Origin::Flow);
     // The configured one concerns loops that summarise; a loop's own must exist in any case.
-    let summarizer = summarizer_agent.as_ref().filter(|_| summarizes || from_loop);
+    let summarizer = summarizer_agent.as_ref().filter(|_| condenses || from_loop);
     let summarizer = summarizer.map(|set| named_agent(&set.value, &at, reading));
     let base = format!("steps.{name}.history_management");
     reading.decided(format!("{base}.strategy"), strategy.value.word(), strategy.from);
@@ -186,7 +186,7 @@ fn bounds(node: Option<&Node>, place: &Spot, name: &str, reading: &mut Reading<'
             reading.decided(format!("{base}.{key}"), set.value, set.from.clone());
         }
     }
-    if summarizes {
+    if condenses {
         let agent = summarizer_agent.map(|set| (set.value, set.from));
         let (agent, from) = agent.unwrap_or_else(|| ("offline".into(), Origin::BuiltIn));
         reading.decided(format!("{base}.summarizer_agent"), agent, from);

@@ -12,7 +12,9 @@ use scrollback_core::model::Provider;
 /// Notes the models inside these steps whose prices are not known.
 pub(super) fn check(steps: &[&Step], limit: &Spot, reading: &mut Reading<'_>) {
     let mut agents = Vec::new();
-    steps.iter().for_each(|step| asked(step, &mut agents));
+    for step in steps {
+        asked(step, &mut agents);
+    }
     let mut unpriced = BTreeSet::new();
     for agent in agents {
         let Ok(model) = callable_model(&agent.model) else { continue };
@@ -44,7 +46,7 @@ fn asked<'s>(step: &'s Step, found: &mut Vec<&'s Arc<Agent>>) {
         }
         _ => {}
     }
-    for body in step.kind.bodies() {
-        body.iter().for_each(|step| asked(step, found));
+    for step in step.kind.bodies().into_iter().flatten() {
+        asked(step, found);
     }
 }

@@ -49,13 +49,11 @@ pub(super) fn required_steps(
     scope: Scope,
     reading: &mut Reading<'_>,
 ) -> Vec<Step> {
-    match fields.node(name) {
-        Some(node) => steps(node, &fields.path(name), 1, scope, reading),
-        None => {
-            fields.missing(name);
-            Vec::new()
-        }
-    }
+    let Some(node) = fields.node(name) else {
+        fields.missing(name);
+        return Vec::new();
+    };
+    steps(node, &fields.path(name), 1, scope, reading)
 }
 
 // What cannot be read is replaced by something harmless: a flow with a problem is never run.

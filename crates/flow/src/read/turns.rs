@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use scrollback_agent::document::{Fields, Node, code};
+use scrollback_agent::document::{Fields, Node, Problem, code};
 
 use super::context::{Reading, Spot, key_spot, spot};
 use crate::model::{Kind, Mode, Step, TurnRole, TurnSources};
@@ -174,18 +174,12 @@ fn text_list(fields: &mut Fields<'_, '_>, name: &'static str) -> Option<Vec<(Str
     let mut found = Vec::new();
     for (number, item) in list.iter().enumerate() {
         let place = Spot { path: format!("{path}[{number}]"), at: item.at };
-        match item.as_text() {
-            Some(text) => found.push((text.to_string(), place)),
-            None => {
-                let message = format!("must be the name of a step, not {}", item.kind());
-                fields.problems().push(scrollback_agent::document::Problem::new(
-                    code::WRONG_TYPE,
-                    place.path,
-                    place.at,
-                    message,
-                ));
-            }
-        }
+        let Some(text) = item.as_text() else {
+            let message = format!("must be the name of a step, not {}", item.kind());
+            fields.problems().push(Problem::new(code::WRONG_TYPE, place.path, place.at, message));
+            continue;
+        };
+        found.push((text.to_string(), place));
     }
     Some(found)
 }
@@ -267,10 +261,9 @@ fn look_back<'s>(steps: &'s [Step], condition: Option<&'s Step>, found: &mut Fou
             false
         }
     };
-    if let Some(condition) = condition.filter(|_| speaks) {
-        if !found.skippable.iter().any(|step| step.name == condition.name) {
-            found.skippable.push(condition);
-        }
+    let told = |step: &Step| found.skippable.iter().any(|other| other.name == step.name);
+    if let Some(condition) = condition.filter(|step| speaks && !told(step)) {
+        found.skippable.push(condition);
     }
 }
 

@@ -7,13 +7,13 @@ use crate::support::{Asked, Bench};
 
 fn flow(loops: u32, history: &str) -> String {
     format!(
-        "version: \"1\"\nagents: {{ sum: {{ model: \"offline:sum\", system_prompt: Condense. }} }}\nsteps:\n  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: {loops}\n      history_management: {history}\n      body: [{{ name: talk, input: \"next {{{{ loop.iteration }}}}\" }}]\n"
+        "version: \"1\"\nagents: {{ sum: {{ model: \"offline:script=sum\", system_prompt: Condense. }} }}\nsteps:\n  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: {loops}\n      history_management: {history}\n      body: [{{ name: talk, input: \"next {{{{ loop.iteration }}}}\" }}]\n"
     )
 }
 
 fn bench() -> Bench {
     Bench::new(|asked, number| {
-        if asked.model == "offline:sum" {
+        if asked.model == "offline:script=sum" {
             json!({ "reply": format!("they talked up to {number}") })
         } else {
             json!({ "reply": format!("r{number}") })
@@ -54,7 +54,7 @@ async fn a_summary_is_written_once_stands_first_and_is_covered_by_the_next() {
         bench.run(&flow(8, "{ strategy: summarize, max_turns: 4, summarizer_agent: sum }"), "go").await;
     assert_eq!(report.status, Status::Done, "{report:?}");
     let (sums, talks): (Vec<Asked>, Vec<Asked>) =
-        bench.asked().into_iter().partition(|asked| asked.model == "offline:sum");
+        bench.asked().into_iter().partition(|asked| asked.model == "offline:script=sum");
     assert!(sums.len() >= 2 && sums.len() < 6, "it is amortised: {}", sums.len());
     assert_eq!(sums[0].said()[0], "system: Condense.");
     assert!(sums[0].said()[1].starts_with("user: user: go\nassistant: r1"), "{:?}", sums[0].said());
@@ -83,7 +83,7 @@ async fn the_offline_summariser_needs_nobody_and_a_failing_one_harms_nobody() {
     let last = bench.said().pop().unwrap();
     assert!(last[0].contains("- user: go") && last.len() <= 4, "{last:?}");
     let failing = Bench::new(|asked, number| {
-        if asked.model == "offline:sum" {
+        if asked.model == "offline:script=sum" {
             json!({ "error": { "kind": "auth", "message": "no" } })
         } else {
             json!({ "reply": format!("r{number}") })
@@ -93,7 +93,7 @@ async fn the_offline_summariser_needs_nobody_and_a_failing_one_harms_nobody() {
         failing.run(&flow(6, "{ strategy: summarize, max_turns: 3, summarizer_agent: sum }"), "go").await;
     assert_eq!(report.status, Status::Done, "{report:?}");
     let talks: Vec<Vec<String>> =
-        failing.asked().iter().filter(|asked| asked.model != "offline:sum").map(Asked::said).collect();
+        failing.asked().iter().filter(|asked| asked.model != "offline:script=sum").map(Asked::said).collect();
     assert_eq!(talks[5].len(), 4, "the bound holds without it: {:?}", talks[5]);
     let events = failing.engine.store.events(&failing.engine.tenant, &report.run, 0).await.unwrap();
     assert!(events.iter().any(|event| event.kind == "history.summarize_failed"));

@@ -92,7 +92,7 @@ async fn a_map_works_on_every_item_and_keeps_their_order() {
 async fn branches_fail_in_their_order_or_are_ignored() {
     let flow = |how: &str| {
         format!(
-            "version: \"1\"\nagents: {{ default: {{ max_retries: 0 }} }}\nsteps:\n  - kind: parallel\n    name: fan\n    on_branch_failure: {how}\n    branches:\n      a: [{{ name: a1, input: slow }}, {{ name: a2, input: bad a }}]\n      b: [{{ name: b1, input: bad b }}]\n      c: [{{ name: c1, input: fine }}, {{ name: c2, input: never }}]\n"
+            "version: \"1\"\nagents: {{ default: {{ max_retries: 0 }} }}\nsteps:\n  - kind: parallel\n    name: fan\n    on_branch_failure: {how}\n    branches:\n      a: [{{ name: a1, input: slow a }}, {{ name: a2, input: bad a }}]\n      b: [{{ name: b1, input: bad b }}]\n      c: [{{ name: c1, input: slow c }}, {{ name: c2, input: never }}]\n"
         )
     };
     let reply = |asked: &crate::support::Asked, _: usize| {

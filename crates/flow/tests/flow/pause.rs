@@ -76,7 +76,7 @@ async fn a_failed_step_is_tried_again_and_finished_ones_are_kept() {
     assert_eq!(failed.status, Status::Failed);
     let error = failed.error.unwrap();
     assert_eq!(
-        (error.code.as_str(), error.step.as_deref(), &error.detail),
+        (error.code.as_str(), error.step.as_deref(), &*error.detail),
         ("provider_error", Some("two"), &json!({ "kind": "auth" }))
     );
     assert!(

@@ -90,9 +90,9 @@ async fn money_is_counted_in_whole_millionths() {
         models.into(),
         std::collections::BTreeMap::new(),
     ));
-    let priced = flow("{ max_cost_usd: 0.0001 }", LOOP)
+    let paid = flow("{ max_cost_usd: 0.0001 }", LOOP)
         .replace("max_output_tokens: 20", "max_output_tokens: 20, model: \"openai-compatible:x\"");
-    let failed = bench.run(&priced, "go").await;
+    let failed = bench.run(&paid, "go").await;
     let error = failed.error.unwrap();
     assert_eq!(error.code, "quota_exceeded");
     // Each call costs 10 + 20 millionths; the third would need some 46 and 40 are left.
@@ -103,13 +103,13 @@ async fn money_is_counted_in_whole_millionths() {
 #[tokio::test]
 async fn a_summary_without_room_is_left_out_and_the_run_goes_on() {
     let talk = "  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: 4\n      history_management: { strategy: summarize, max_turns: 2, summarizer_agent: sum }\n      body: [{ name: talk, input: hi }]\n";
-    let flow =
-        flow("{ max_tokens: 131 }", talk).replace("agents: {", "agents: { sum: { model: \"offline:sum\" },");
+    let flow = flow("{ max_tokens: 131 }", talk)
+        .replace("agents: {", "agents: { sum: { model: \"offline:script=sum\" },");
     let bench = bench();
     let report = bench.run(&flow, "go").await;
     assert_eq!(report.status, Status::Done, "{report:?}");
     assert!(
-        bench.asked().iter().all(|asked| asked.model != "offline:sum"),
+        bench.asked().iter().all(|asked| asked.model != "offline:script=sum"),
         "512 tokens of reply were too many"
     );
 }

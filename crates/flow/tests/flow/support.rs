@@ -82,8 +82,11 @@ impl Provider for Recording {
         let script = Script::parse(&json!([item]).to_string()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
         let scripted = Scripted::new(self.model.clone(), Arc::new(script));
         Box::pin(async move {
-            // Others may be asked meanwhile.
-            tokio::task::yield_now().await;
+            // Others may be asked meanwhile, and are done before what is slow.
+            let slow = asked.last().starts_with("slow");
+            for _ in 0..if slow { 200 } else { 1 } {
+                tokio::task::yield_now().await;
+            }
             scripted.call(request).await
         })
     }
@@ -94,7 +97,6 @@ impl Provider for Recording {
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
     pub(crate) asked: Arc<Mutex<Vec<Asked>>>,
-    pub(crate) clock: Arc<FakeClock>,
     pub(crate) folder: PathBuf,
     pub(crate) settings: Settings,
 }
@@ -123,9 +125,9 @@ impl Bench {
             Ok(provider)
         });
         let clock = Arc::new(FakeClock::at(Time(1_000_000)));
-        engine.clock = Arc::clone(&clock) as Arc<dyn Clock>;
+        engine.clock = clock as Arc<dyn Clock>;
         engine.random = Arc::new(Seeded::new(1));
-        Bench { engine, asked, clock, folder: PathBuf::from("."), settings: Settings::default() }
+        Bench { engine, asked, folder: PathBuf::from("."), settings: Settings::default() }
     }
 
     /// Agents reply with what they were asked.

@@ -71,5 +71,8 @@ fn read(text: &str) -> Result<Read, Problems> {
 
 /// A flow that must be right.
 fn flow(text: &str) -> Flow {
-    read(text).map(|read| read.flow).unwrap_or_else(|problems| panic!("{problems}"))
+    match read(text) {
+        Ok(read) => read.flow,
+        Err(problems) => panic!("{problems}"),
+    }
 }

@@ -39,16 +39,17 @@ fn validator() -> jsonschema::Validator {
 /// Whether reader and schema agree about a text; what each says otherwise.
 fn agree(validator: &jsonschema::Validator, folder: &std::path::Path, text: &str) -> Result<(), String> {
     let Some(node) = document::parse_all(text).root else { return Ok(()) };
-    let schema_says: Vec<String> =
-        validator.iter_errors(&node.to_json()).map(|error| error.to_string()).collect();
+    let json = node.to_json();
+    let schema_accepts = validator.is_valid(&json);
     let problems =
         read_in(folder, text, &Settings::default()).err().map(|found| found.errors).unwrap_or_default();
     let of_shape: Vec<String> =
         problems.iter().filter(|problem| !beyond_the_schema(problem)).map(ToString::to_string).collect();
     let beyond = of_shape.is_empty() && problems.iter().any(|problem| OF_SHAPE.contains(&problem.code));
-    if of_shape.is_empty() == schema_says.is_empty() || beyond {
+    if of_shape.is_empty() == schema_accepts || beyond {
         return Ok(());
     }
+    let schema_says: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
     Err(format!("{text}\nthe reader says {of_shape:#?}\nthe schema says {schema_says:#?}"))
 }
 
@@ -78,9 +79,15 @@ fn reader_and_schema_agree_on_every_small_change() {
     let validator = validator();
     let folder = repository("corpus/flows/good");
     let text = std::fs::read_to_string(folder.join("every-key.yaml")).unwrap();
-    let whole = document::parse(&text).unwrap().to_json();
+    let mut whole = document::parse(&text).unwrap().to_json();
+    // Schemas and tools inside a flow have rules of their own, and take long to judge.
+    for (place, name) in
+        [("/agents/default", "output_schema"), ("/agents/default", "tools"), ("/steps/5", "input_schema")]
+    {
+        whole.pointer_mut(place).and_then(Value::as_object_mut).unwrap().remove(name);
+    }
     let mut pointers = Vec::new();
-    collect(&whole, String::new(), &mut pointers);
+    collect(&whole, "", &mut pointers);
     let values: [Value; 8] = [
         serde_json::json!(true),
         serde_json::json!(0),
@@ -125,21 +132,19 @@ fn tail(both: &str) -> &str {
     both.split_once("\nthe reader").map_or(both, |(_, tail)| tail)
 }
 
-/// The pointers of every value outside JSON Schemas and tools, which have rules of their own.
-fn collect(value: &Value, at: String, found: &mut Vec<String>) {
-    if ["output_schema", "input_schema", "tools", "surprise"].iter().any(|name| at.ends_with(name)) {
-        return;
-    }
+/// The pointers of every value.
+fn collect(value: &Value, at: &str, found: &mut Vec<String>) {
     if !at.is_empty() {
-        found.push(at.clone());
+        found.push(at.into());
     }
-    match value {
+    let members: Vec<(String, &Value)> = match value {
         Value::Array(list) => {
-            list.iter().enumerate().for_each(|(number, item)| collect(item, format!("{at}/{number}"), found))
+            list.iter().enumerate().map(|(number, item)| (number.to_string(), item)).collect()
         }
-        Value::Object(members) => {
-            members.iter().for_each(|(name, item)| collect(item, format!("{at}/{name}"), found))
-        }
-        _ => {}
+        Value::Object(members) => members.iter().map(|(name, item)| (name.clone(), item)).collect(),
+        _ => Vec::new(),
+    };
+    for (name, item) in members {
+        collect(item, &format!("{at}/{name}"), found);
     }
 }

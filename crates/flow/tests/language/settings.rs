@@ -8,32 +8,32 @@ use serde_json::{Value, json};
 
 use crate::{read_in, repository};
 
-fn by_file<T>(value: T) -> Option<Set<T>> {
-    Some(Set { value, from: Origin::File(PathBuf::from("scrollback.toml")) })
+fn by_file<T>(value: T) -> Set<T> {
+    Set { value, from: Origin::File(PathBuf::from("scrollback.toml")) }
 }
 
 fn configured() -> Settings {
     let folder = repository("corpus/flows/good");
-    let field = |said: Value| by_file(Located { said, folder: folder.clone() }).unwrap();
+    let field = |said: Value| by_file(Located { said, folder: folder.clone() });
     let shared = [
         ("model".to_string(), field(json!("offline:echo"))),
         ("max_output_tokens".to_string(), field(json!(99))),
         ("system_prompt".to_string(), field(json!({ "file": "prompts/writer.md" }))),
     ];
     Settings {
-        default_model: by_file(Located { said: "openai:gpt-4o".into(), folder: folder.clone() }),
-        max_loops: by_file(9),
+        default_model: Some(by_file(Located { said: "openai:gpt-4o".into(), folder: folder.clone() })),
+        max_loops: Some(by_file(9)),
         history: HistorySettings {
-            strategy: by_file(Strategy::Summarize),
-            max_tokens: by_file(500),
-            max_turns: by_file(7),
-            summarizer_agent: by_file("shared".into()),
-            summarize_ratio: by_file(0.25),
+            strategy: Some(by_file(Strategy::Summarize)),
+            max_tokens: Some(by_file(500)),
+            max_turns: Some(by_file(7)),
+            summarizer_agent: Some(by_file("shared".into())),
+            summarize_ratio: Some(by_file(0.25)),
         },
-        limits: LimitSettings { max_tokens: by_file(1000), max_cost_usd: by_file(0.5) },
+        limits: LimitSettings { max_tokens: Some(by_file(1000)), max_cost_usd: Some(by_file(0.5)) },
         flags: LimitSettings::default(),
         agents: [("shared".to_string(), shared.into_iter().collect())].into_iter().collect(),
-        modes: [("openai:gpt-4o".to_string(), by_file(Mode::Prompt).unwrap())].into_iter().collect(),
+        modes: [("openai:gpt-4o".to_string(), by_file(Mode::Prompt))].into_iter().collect(),
     }
 }
 

@@ -1,0 +1,310 @@
+//! What a call is shown: which turns, in front of which input, and what is done when that is too much.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use scrollback_core::manager::SharedManager;
+use scrollback_core::tokens::entry_tokens;
+use scrollback_core::{CurationContext, Decision, Entry, Role, Source as Shows};
+use serde_json::json;
+
+use super::call::{Execution, Unanswered};
+use super::keeper::{Prompted, named, numbers};
+use super::ledger::{Batch, Item, Ledger};
+use crate::history::{Kept, Told};
+use crate::inject::{Parts, Placed, Sheet, Source, sheet};
+use crate::passed::EntryId;
+use crate::turns::Scope;
+use crate::{HistoryManagement, Mode, Strategy, ToolArtifacts};
+
+/// Tokens of the marks around a history that is sent as text, and of the request around that.
+const AROUND: usize = 48;
+
+impl Execution<'_> {
+    /// The sheet of the next request; what it shows for the first time waits to become part of the record.
+    pub(super) async fn prepare(&mut self) -> Result<Sheet, Unanswered> {
+        let agent = self.agent();
+        let evaluation = self.call.evaluation;
+        let now = self.shared.now();
+        let ledger = self.shared.ledger.lock().await;
+        let mut own = ledger.entries_of(evaluation);
+        let mut items = Vec::new();
+        let mut next = 0;
+        let said = |role: Role, text: &str, next: &mut u64, items: &mut Vec<Item>| {
+            let id = EntryId { evaluation, sequence: *next };
+            *next += 1;
+            items.push(Item::said(id, role, text, now));
+            (id, Arc::new(Entry::text(role, text).stamped(evaluation, id.sequence, now)))
+        };
+        let system = match agent.system_prompt.as_deref().filter(|text| !text.trim().is_empty()) {
+            None => None,
+            Some(_) if own.first().is_some_and(|(_, entry)| entry.role == Role::System) => {
+                next += 1;
+                Some(own.remove(0))
+            }
+            Some(text) => match ledger.system(text) {
+                Some(found) => Some(found),
+                None => Some(said(Role::System, text, &mut next, &mut items)),
+            },
+        };
+        let text = self.call.input.text().into_owned();
+        let input = match self.call.input.entry() {
+            Some(entry) => entry,
+            None if own.first().is_some_and(|(_, entry)| entry.role == Role::User) => own.remove(0).0,
+            None => said(Role::User, &text, &mut next, &mut items).0,
+        };
+        let beside = system.iter().map(|(_, entry)| entry).chain(own.iter().map(|(_, entry)| entry));
+        let beside: usize = beside.map(|entry| entry_tokens(self.counter.tokenizer, entry)).sum();
+        let (kept, prompted) = self.kept(beside + self.counter.tokenizer.count(&text));
+        let exchanges = self.exchanges(&kept, &ledger);
+        let upto = ledger.record().len() as u64;
+        drop(ledger);
+        let conversation = self.conversation;
+        let info = self.provider.describe();
+        let made = sheet(&Parts {
+            system,
+            kept: &kept,
+            input: (input, &text),
+            evaluation,
+            own,
+            exchanges,
+            mode: agent.mode,
+            template: conversation.and_then(|conversation| conversation.history_template.as_ref()),
+            seed: self.seed().zip(conversation.map(|conversation| conversation.seed.prefix.as_str())),
+            wire: info.wire,
+            tokenizer: self.counter.tokenizer,
+        });
+        let mut made = made.map_err(|error| self.failed("context_too_large", error.to_string()))?;
+        self.stand_for(&mut made);
+        let mut stash = self.keeper.stash();
+        let mut left_out = prompted.left_out.clone();
+        left_out.extend(
+            made.start_rule
+                .iter()
+                .map(|entry| json!({ "entry": named(*entry), "manager": "wire", "reason": "start_rule" })),
+        );
+        stash.shown = Prompted { left_out, ..prompted };
+        stash.places.clone_from(&made.places);
+        stash.upto = upto;
+        // What waits from an attempt before is said only once.
+        if stash.batch.items.is_empty() {
+            stash.batch.items = items;
+        }
+        Ok(made)
+    }
+
+    /// Shows what a manager of a list had written, instead of the turns it stands for.
+    fn stand_for(&self, sheet: &mut Sheet) {
+        let (Some(key), Mode::Chat) = (&self.call.scope, self.agent().mode) else { return };
+        let listed =
+            self.shared.with_state(|state| state.scopes().get(key).and_then(|scope| scope.listed.clone()));
+        let Some(listed) = listed.filter(|_| self.conversation.is_some()) else { return };
+        let shown = (0u64..).zip(&sheet.places).filter(|(_, place)| {
+            place.source == Source::History
+                && place.entry.is_some_and(|entry| listed.entries.contains(&entry))
+        });
+        let covers: Vec<(u64, u64)> = shown.map(|(position, _)| (position, position)).collect();
+        let decision = Decision::Summary {
+            covers,
+            text: listed.text.clone(),
+            place: listed.place,
+            by: listed.by.clone(),
+            usage: None,
+            replaces: None,
+            scope: None,
+        };
+        if sheet.record.decide(decision, self.shared.now()).is_ok() {
+            sheet.places.push(Placed { source: Source::Step, entry: None, tokens: 0, changed: None });
+        }
+    }
+
+    fn seed(&self) -> Option<EntryId> {
+        let scope = self.call.scope.as_ref()?;
+        self.shared.with_state(|state| state.scopes().get(scope).and_then(|scope| scope.seed))
+    }
+
+    /// How many messages of history the sheet has.
+    pub(super) fn sent_turns(&self) -> usize {
+        let stash = self.keeper.stash();
+        let injected = stash.places.iter().any(|place| place.changed.is_some());
+        let shown =
+            stash.places.iter().filter(|place| matches!(place.source, Source::History | Source::Summary));
+        let turns: usize = stash.shown.turns.iter().map(|(first, last)| last + 1 - first).sum();
+        if injected { turns.max(1) } else { shown.count() }
+    }
+
+    /// What stands in front of the input, and what traces say about it.
+    fn kept(&self, beside: usize) -> (Kept, Prompted) {
+        let mode = self.agent().mode;
+        let none = Prompted { mode, ..Prompted::default() };
+        let (Some(conversation), Some(key)) = (self.conversation, &self.call.scope) else {
+            return (Kept::default(), none);
+        };
+        let tokenizer = self.counter.tokenizer;
+        self.shared.with_state(|state| {
+            let empty = Scope::default();
+            let scope = state.scopes().get(key).unwrap_or(&empty);
+            let told = Told { scope, own: &self.call.own, input: self.call.input.entry() };
+            let mut kept = match &conversation.history {
+                HistoryManagement::Bounds(bounds) => told.bounded(bounds, tokenizer),
+                HistoryManagement::Managers(manager) if mode == Mode::Prompt => {
+                    self.curated(told.everything(), manager)
+                }
+                HistoryManagement::Managers(_) => told.everything(),
+            };
+            if let Some(newest) = self.newest {
+                kept = kept.newest(newest);
+            }
+            if let Some(room) = self.room(beside).filter(|_| mode == Mode::Prompt) {
+                kept = kept.within(room, tokenizer);
+            }
+            let turns = numbers(&kept, Some(scope));
+            let mut left_out = Vec::new();
+            let covered = kept.summary.as_ref().map_or(0, |summary| summary.covers);
+            if covered > 0 {
+                left_out
+                    .push(json!({ "turns": [1, covered], "manager": "summarize", "reason": "summarized" }));
+            }
+            if kept.left_out > 0 {
+                let (manager, reason) = match &conversation.history {
+                    HistoryManagement::Bounds(bounds) if bounds.strategy == Strategy::TruncateTurns => {
+                        (bounds.strategy.word(), "older_turn")
+                    }
+                    HistoryManagement::Bounds(bounds) => (bounds.strategy.word(), "over_budget"),
+                    HistoryManagement::Managers(manager) => (manager.name(), "left_out"),
+                };
+                let last = turns.first().map_or(scope.turns().len(), |(first, _)| first - 1);
+                if last > covered {
+                    left_out
+                        .push(json!({ "turns": [covered + 1, last], "manager": manager, "reason": reason }));
+                }
+                let data = json!({
+                    "strategy": manager, "turns": kept.turns.len(), "left_out": kept.left_out,
+                    "newest_too_large": kept.newest_too_large,
+                });
+                self.shared.note(&self.call.key, "history.curated", data);
+            }
+            let numbered: usize = turns.iter().map(|(first, last)| last + 1 - first).sum();
+            let prompted = Prompted {
+                mode,
+                scope: Some(Arc::clone(key)),
+                branch: kept.turns.len() - numbered,
+                turns,
+                left_out,
+                total: scope.turns().len() + self.call.own.len(),
+            };
+            (kept, prompted)
+        })
+    }
+
+    /// Tokens that are left for a history sent as text, where the model's window is known: it is one message, which no
+    /// manager can make smaller.
+    fn room(&self, beside: usize) -> Option<usize> {
+        let model = self.provider.describe().model;
+        let stated = self.shared.engine.catalog.windows().get(&model.to_string()).copied();
+        let window =
+            stated.or_else(|| scrollback_core::model::facts(&model).map(|facts| facts.context_window))?;
+        let limit = window.saturating_sub(self.agent().max_output_tokens) as usize;
+        Some(limit.saturating_sub(beside + AROUND))
+    }
+
+    /// Which turns managers of a list leave, where the history is sent as text.
+    fn curated(&self, kept: Kept, manager: &SharedManager) -> Kept {
+        let info = self.provider.describe();
+        let made = sheet(&Parts {
+            system: None,
+            kept: &kept,
+            input: (EntryId { evaluation: self.call.evaluation, sequence: 0 }, &self.call.input.text()),
+            evaluation: self.call.evaluation,
+            own: Vec::new(),
+            exchanges: BTreeMap::new(),
+            mode: Mode::Chat,
+            template: None,
+            seed: None,
+            wire: info.wire,
+            tokenizer: self.counter.tokenizer,
+        });
+        let cx = self.context();
+        let Ok(made) = made else { return kept };
+        let Ok(view) = made.record.view(&cx, &**manager) else { return kept };
+        let shown: Vec<EntryId> = view
+            .items()
+            .filter_map(|item| match item.source {
+                Shows::Entry(position) => made.places.get(position as usize)?.entry,
+                _ => None,
+            })
+            .collect();
+        let before = kept.turns.len();
+        let turns: Vec<_> = kept.turns.into_iter().filter(|turn| shown.contains(&turn.entry)).collect();
+        Kept { left_out: before - turns.len(), turns, ..Kept::default() }
+    }
+
+    fn context(&self) -> CurationContext {
+        let info = self.provider.describe();
+        let mut cx = CurationContext::for_model(Some(info.model));
+        cx.wire = Some(info.wire);
+        cx.windows = self.shared.engine.catalog.windows();
+        cx
+    }
+
+    /// Tool exchanges that stand before the turns they led to, where the loop wants them.
+    fn exchanges(&self, kept: &Kept, ledger: &Ledger) -> BTreeMap<EntryId, Vec<Arc<Entry>>> {
+        let wanted = self.conversation.is_some_and(|conversation| {
+            conversation.tool_artifacts == ToolArtifacts::Include && self.agent().mode == Mode::Chat
+        });
+        if !wanted {
+            return BTreeMap::new();
+        }
+        let of_turn = |entry: EntryId| {
+            let said = ledger.entries_of(entry.evaluation);
+            let exchange = said.into_iter().filter(|(id, said)| {
+                id.sequence < entry.sequence
+                    && (said.role == Role::Tool || said.open_calls().next().is_some())
+            });
+            let mut apart = entry.apart().as_u128();
+            let entries = exchange.map(|(_, said)| {
+                apart = apart.wrapping_add(1 << 64);
+                let alone = Entry { meta: None, ..Entry::clone(&said) };
+                Arc::new(alone.stamped(uuid::Uuid::from_u128(apart), 0, said.created_at))
+            });
+            entries.collect::<Vec<_>>()
+        };
+        let input = self.call.input.entry().filter(|input| {
+            let scope = self.call.scope.as_ref();
+            self.shared.with_state(|state| {
+                scope.and_then(|scope| state.scopes().get(scope)).is_some_and(|scope| scope.is_marked(*input))
+            })
+        });
+        kept.turns.iter().map(|turn| turn.entry).chain(input).map(|entry| (entry, of_turn(entry))).collect()
+    }
+
+    /// Leaves only the newer half of the turns in what was too large, for good.
+    pub(super) async fn tighten(&mut self, sent: usize) -> Result<(), Unanswered> {
+        let keep = sent / 2;
+        self.newest = Some(keep);
+        let Some(key) = &self.call.scope else { return Ok(()) };
+        let (first, cut) = self.shared.with_state(|state| {
+            let Some(scope) = state.scopes.get_mut(key) else { return (None, 0) };
+            let in_branch = self.call.own.len();
+            let marked = keep.saturating_sub(in_branch);
+            // The input is among the turns and is not one of those sent.
+            let taken = self.call.input.entry().is_some_and(|input| scope.is_marked(input));
+            let newest = scope.turns().iter().enumerate().rev();
+            let newest = newest.filter(|(_, turn)| !taken || Some(turn.entry) != self.call.input.entry());
+            let first = newest.take(marked).last().map(|(number, turn)| (number, turn.entry));
+            let cut = first.map_or(scope.turns().len(), |(number, _)| number);
+            scope.cut = scope.cut.max(cut);
+            (first.map(|(_, entry)| entry), cut)
+        });
+        let mut ledger = self.shared.ledger.lock().await;
+        let before =
+            first.and_then(|entry| ledger.position(entry)).unwrap_or_else(|| ledger.record().len() as u64);
+        let decision =
+            Decision::Cut { before, held: None, by: "overflow".into(), scope: Some(key.to_string()) };
+        let mut batch = Batch { items: vec![Item::Decision(Box::new(decision))], ..Batch::default() };
+        let data = json!({ "scope": &**key, "turns": keep, "before": sent, "cut": cut });
+        batch.events.push(self.shared.tell(Some(&self.call.key), "history.overflow", data));
+        ledger.commit(batch, self.shared.now(), None).await?;
+        Ok(())
+    }
+}

@@ -13,7 +13,22 @@ use crate::{Expression, Template};
 const MOST_LOOPS: u64 = 100_000;
 /// Iterations where nobody says how many.
 const USUAL_LOOPS: u32 = 5;
-/// The keys that mean something in conversations only.
+/// Every key of a loop.
+pub(super) const KEYS: [&str; 12] = [
+    "body",
+    "max_loops",
+    "exit_expression",
+    "on_max_loops",
+    "conversation",
+    "history_management",
+    "ai_turn_source",
+    "named_steps",
+    "user_turn_sources",
+    "history_template",
+    "init",
+    "tool_artifacts",
+];
+/// Those that mean something in conversations only.
 const OF_CONVERSATIONS: [&str; 7] = [
     "history_management",
     "ai_turn_source",

@@ -140,19 +140,25 @@ fn all_keys(fields: &mut Fields<'_, '_>) {
     }
 }
 
-/// Keys that are right in another kind of step: the hint is where, not how they are spelt.
+/// Keys that are right in another kind of step, or inside `loop`: the hint is where, not how they are spelt.
 fn misplaced(fields: &mut Fields<'_, '_>, node: &Node, kind: &str, reading: &mut Reading<'_>) {
     let own = OF_KIND.iter().find(|(known, _)| *known == kind).map_or(&[] as &[&str], |(_, keys)| keys);
     let mut told: Vec<&str> = Vec::new();
-    for key in OF_KIND.iter().flat_map(|(_, keys)| keys.iter().copied()) {
+    for key in OF_KIND.iter().flat_map(|(_, keys)| *keys).chain(&looping::KEYS).copied() {
         if own.contains(&key) || told.contains(&key) || node.get(key).is_none() {
             continue;
         }
         told.push(key);
-        fields.node(key);
+        fields.deal_with(key);
         let kinds = OF_KIND.iter().filter(|(_, keys)| keys.contains(&key));
-        let kinds: Vec<String> = kinds.map(|(kind, _)| format!("`kind: {kind}`")).collect();
-        let message = format!("`{key}` belongs to {}, and this is a `{kind}`", kinds.join(" or "));
+        let mut places: Vec<String> = kinds.map(|(kind, _)| format!("`kind: {kind}`")).collect();
+        if looping::KEYS.contains(&key) {
+            places.push("the key `loop` of `kind: loop`".into());
+        }
+        let message = match kind {
+            "loop" if looping::KEYS.contains(&key) => format!("`{key}` belongs under `loop`"),
+            _ => format!("`{key}` belongs to {}, and this is a `{kind}`", places.join(" or ")),
+        };
         reading.error(Code::UnknownKey, &key_spot(fields, node, key), message);
     }
 }

@@ -360,3 +360,65 @@ fn strategies_are_compared_by_running_and_by_replaying() {
     assert_eq!(bad.code, 4, "{bad:?}");
     assert_eq!(run(&["ab", &archive]).code, 2);
 }
+
+#[test]
+fn only_the_new_names_are_known() {
+    let folder = agent("subagent-names", HEAD, "- reply: '(return 1)'\n");
+    for old in
+        ["prompt: Go", "debug: true", "trace: true", "messages: true", "system: x", "compress_history: true"]
+    {
+        std::fs::write(folder.join("agent.yaml"), format!("{HEAD}{old}\n")).unwrap();
+        let refused = run(&folder, &[]);
+        let name = old.split(':').next().unwrap();
+        assert!(
+            refused.code == 4 && refused.stderr.contains(&format!("{name}: unknown key")),
+            "{old}: {refused:?}"
+        );
+    }
+    std::fs::write(folder.join("agent.yaml"), HEAD).unwrap();
+    let answer = run(&folder, &["--json"]).json();
+    assert!(answer.get("turns").is_some() && answer.get("trace").is_none() && answer.get("prompt").is_none());
+    assert_eq!(answer["turns"][0]["raw_response"], "(return 1)", "kept without being asked for");
+    let help = scrollback(&["subagent", "--help"], "").stdout;
+    assert!(help.contains("--mission") && !help.contains("--prompt") && !help.contains("--debug"));
+}
+
+#[test]
+fn every_requirement_names_tests_that_exist() {
+    let page = std::fs::read_to_string(repository("docs/subagent-requirements.md")).unwrap();
+    let mut tests = 0;
+    for name in page.split('`').skip(1).step_by(2) {
+        let Some((file, test)) = name.split_once(".rs::") else { continue };
+        let source = std::fs::read_to_string(repository(&format!("{file}.rs")));
+        let source = source.unwrap_or_else(|_| unreachable!("{file}.rs is not there"));
+        assert!(source.contains(&format!("fn {test}(")), "{file}.rs has no test {test}");
+        tests += 1;
+    }
+    assert!(tests >= 60, "only {tests} tests are named");
+    let groups = [
+        ("PRE", 3),
+        ("BRK", 9),
+        ("MIG", 6),
+        ("API", 7),
+        ("ARC", 12),
+        ("NS", 12),
+        ("FMT", 18),
+        ("TYP", 12),
+        ("TRN", 11),
+        ("SAM", 3),
+        ("DEF", 9),
+        ("TC", 7),
+        ("MSG", 7),
+        ("CMP", 3),
+        ("ERR", 5),
+        ("SS", 2),
+        ("DBG", 10),
+        ("CLN", 12),
+    ];
+    for (group, last) in groups {
+        for number in 1..=last {
+            let id = format!("| {group}-{number:03} |");
+            assert_eq!(page.matches(&id).count(), 1, "{id} has one row");
+        }
+    }
+}

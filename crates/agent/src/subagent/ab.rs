@@ -322,15 +322,14 @@ pub struct Fact {
 
 /// Renders every recorded call under a strategy. Nobody is asked.
 pub fn replay(recorded: &Recorded, strategy: (&str, &Chosen)) -> Replayed {
-    let (tokens, before, mut lost) =
-        recorded_calls(recorded).fold((0, 0, Vec::new()), |(sum, all, _), turns| {
-            let memory = turns.last().map_or_else(Memory::default, |turn| turn.memory.clone());
-            let rendered = strategy.1.build().to_messages(turns, &memory, &recorded.input);
-            let whole = Chosen::default().build().to_messages(turns, &memory, &recorded.input);
-            let counted = rendered.stats.tokens;
-            let (after, before) = counted.map_or((0, 0), |tokens| (tokens.after, tokens.before));
-            (sum + after, all + before, facts_lost(turns, &whole, &rendered))
-        });
+    let (tokens, before, lost) = recorded_calls(recorded).fold((0, 0, Vec::new()), |(sum, all, _), turns| {
+        let memory = turns.last().map_or_else(Memory::default, |turn| turn.memory.clone());
+        let rendered = strategy.1.build().to_messages(turns, &memory, &recorded.input);
+        let whole = Chosen::default().build().to_messages(turns, &memory, &recorded.input);
+        let counted = rendered.stats.tokens;
+        let (after, before) = counted.map_or((0, 0), |tokens| (tokens.after, tokens.before));
+        (sum + after, all + before, facts_lost(turns, &whole, &rendered))
+    });
     Replayed {
         compression: strategy.0.into(),
         calls: recorded_calls(recorded).count(),

@@ -398,10 +398,12 @@ fn nested_file(
     depth: usize,
 ) -> Result<SubagentFile, Vec<String>> {
     let path = folder.join(&tool.text);
-    let file =
-        SubagentFile::load_at(&path, &Overlay::default(), environment, depth + 1).map_err(|found| {
-            found.iter().map(|problem| format!("{}:{problem}", tool.text)).collect::<Vec<_>>()
-        })?;
+    let told = |problem: &Problem| match problem.at.line {
+        0 => problem.message.clone(),
+        _ => format!("{}:{problem}", tool.text),
+    };
+    let file = SubagentFile::load_at(&path, &Overlay::default(), environment, depth + 1);
+    let file = file.map_err(|found| found.iter().map(told).collect::<Vec<_>>())?;
     if file.agent.signature().is_none() {
         return Err(vec![BadAgent::NoSignature(file.agent.name.clone()).to_string()]);
     }

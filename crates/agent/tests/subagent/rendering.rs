@@ -190,3 +190,31 @@ fn options_hide_mark_and_keep_back() {
     failing["options"] = json!({ "failed_output": false });
     assert!(!read(&failing).render().messages[1].text.contains("Output before"));
 }
+
+#[test]
+fn every_type_has_its_label() {
+    let definitions = [
+        ("a", "[]", "list[0]"),
+        ("b", "[1 2 3]", "list[3]"),
+        ("c", "{}", "map[0]"),
+        ("d", "{:a 1}", "map[1]"),
+        ("e", "\"x\"", "string"),
+        ("f", "1", "integer"),
+        ("g", "1.5", "float"),
+        ("h", "true", "boolean"),
+        ("i", ":k", "keyword"),
+        ("j", "nil", "nil"),
+        ("k", "#fn[...]", "#fn[...]"),
+        ("l", "#{1 2 3}", "set[3]"),
+        ("m", "#date \"2024-01-15\"", "date"),
+        ("n", "#inst \"2024-01-15T10:00:00Z\"", "datetime"),
+    ];
+    let memory: serde_json::Map<String, serde_json::Value> =
+        definitions.iter().map(|(name, value, _)| ((*name).to_string(), json!(value))).collect();
+    let case = json!({ "mission": "x", "turns": [{ "program": "(x)", "prints": ["seen"], "memory": memory, "success": true, "result": "nil" }] });
+    let text = read(&case).render().messages[1].text.clone();
+    for (name, _, label) in definitions {
+        let line = format!("\n{name}                             ; = {label}\n");
+        assert!(text.contains(&line), "{line}{text}");
+    }
+}

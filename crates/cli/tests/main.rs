@@ -11,5 +11,6 @@ mod lisp;
 mod runs;
 mod sdk;
 mod store;
+mod subagent;
 mod support;
 mod wires;

@@ -19,6 +19,8 @@ use crate::effects::between;
 
 /// The text of a result is a fact if it says this much at least: a number of one digit is found anywhere.
 const FACT: usize = 3;
+/// Pieces of one value that are looked for.
+const PIECES: usize = 1000;
 /// Standard deviations of a 95 percent interval.
 const Z: f64 = 1.96;
 
@@ -91,7 +93,7 @@ impl Task {
         };
         let id = raw
             .get("id")
-            .map(|id| id.string().map_or_else(|| id.text().to_string(), |text| text.into_owned()));
+            .map(|id| id.string().map_or_else(|| id.text().to_string(), std::borrow::Cow::into_owned));
         Ok(Task { id: id.unwrap_or_else(|| number.to_string()), mission: text("mission"), data, answer })
     }
 
@@ -289,7 +291,7 @@ fn trial(step: &Step, right: bool, milliseconds: f64) -> Trial {
 pub fn repeated_calls(turns: &[Turn]) -> usize {
     let mut seen = BTreeSet::new();
     let calls = turns.iter().flat_map(|turn| &turn.tool_calls);
-    calls.filter(|call| !seen.insert((call.name.clone(), Value::Map(call.args.clone())))).count()
+    calls.filter(|call| !seen.insert((call.name.clone(), Value::Map(call.args.clone()).to_string()))).count()
 }
 
 /// A recorded mission under a strategy.
@@ -320,16 +322,14 @@ pub struct Fact {
 
 /// Renders every recorded call under a strategy. Nobody is asked.
 pub fn replay(recorded: &Recorded, strategy: (&str, &Chosen)) -> Replayed {
-    let (tokens, before, mut lost) =
-        recorded_calls(recorded).fold((0, 0, Vec::new()), |(sum, all, _), turns| {
-            let memory = turns.last().map_or_else(Memory::default, |turn| turn.memory.clone());
-            let rendered = strategy.1.build().to_messages(turns, &memory, &recorded.input);
-            let whole = Chosen::default().build().to_messages(turns, &memory, &recorded.input);
-            let counted = rendered.stats.tokens;
-            let (after, before) = counted.map_or((0, 0), |tokens| (tokens.after, tokens.before));
-            (sum + after, all + before, facts_lost(turns, &whole, &rendered))
-        });
-    lost.sort();
+    let (tokens, before, lost) = recorded_calls(recorded).fold((0, 0, Vec::new()), |(sum, all, _), turns| {
+        let memory = turns.last().map_or_else(Memory::default, |turn| turn.memory.clone());
+        let rendered = strategy.1.build().to_messages(turns, &memory, &recorded.input);
+        let whole = Chosen::default().build().to_messages(turns, &memory, &recorded.input);
+        let counted = rendered.stats.tokens;
+        let (after, before) = counted.map_or((0, 0), |tokens| (tokens.after, tokens.before));
+        (sum + after, all + before, facts_lost(turns, &whole, &rendered))
+    });
     Replayed {
         compression: strategy.0.into(),
         calls: recorded_calls(recorded).count(),
@@ -344,22 +344,43 @@ fn recorded_calls(recorded: &Recorded) -> impl Iterator<Item = &[Turn]> {
     (0..recorded.turns.len()).filter_map(|count| recorded.turns.get(..count))
 }
 
-/// What one request says and another does not.
+/// What one request says and another does not: every piece of a result or value, and every printed text.
 fn facts_lost(turns: &[Turn], whole: &Rendered, rendered: &Rendered) -> Vec<Fact> {
     let text = |rendered: &Rendered| {
         rendered.messages.iter().map(|message| &*message.text).collect::<Vec<_>>().join("\n")
     };
     let (whole, shown) = (text(whole), text(rendered));
-    let facts = turns.iter().flat_map(|turn| {
-        let fact = |kind: &'static str, text: String| Fact { turn: turn.number, kind, text };
+    let mut lost = BTreeSet::new();
+    for turn in turns {
         let results = turn.tool_calls.iter().filter_map(|call| call.result.as_ref().ok());
-        let results = results.map(move |value| fact("tool_result", RESULT.value(value)));
-        let prints = turn.prints.iter().map(move |print| fact("print", print.clone()));
-        let values = turn.result.iter().map(move |value| fact("value", RESULT.value(value)));
-        results.chain(prints).chain(values)
-    });
-    let is_said = |fact: &Fact| fact.text.len() >= FACT && whole.contains(&fact.text);
-    facts.filter(|fact| is_said(fact) && !shown.contains(&fact.text)).collect()
+        let results = results.flat_map(pieces).map(|text| ("tool_result", text));
+        let prints = turn.prints.iter().map(|print| ("print", print.clone()));
+        let values = turn.result.iter().flat_map(pieces).map(|text| ("value", text));
+        let said = results
+            .chain(prints)
+            .chain(values)
+            .filter(|(_, text)| text.len() >= FACT && whole.contains(text));
+        let missing = said.filter(|(_, text)| !shown.contains(text));
+        lost.extend(missing.map(|(kind, text)| Fact { turn: turn.number, kind, text }));
+    }
+    lost.into_iter().collect()
+}
+
+/// The texts and numbers a value is made of, as far as anybody would read.
+fn pieces(value: &Value) -> Vec<String> {
+    let (mut open, mut found) = (vec![value], Vec::new());
+    while let Some(value) = open.pop() {
+        match value {
+            _ if found.len() >= PIECES => break,
+            Value::Vector(items) => open.extend(items.iter()),
+            Value::Set(items) => open.extend(items.iter()),
+            Value::Map(entries) => open.extend(entries.iter().map(|(_, value)| value)),
+            Value::Str(text) => found.push(text.as_str().to_string()),
+            Value::Nil | Value::Bool(_) | Value::Function(_) | Value::Var(_) => {}
+            other => found.push(other.to_string()),
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -28,3 +28,35 @@ pub(crate) fn marked(message: &Message, heading: usize, wire: Wire) -> Arc<Entry
     let read = json::check(&text).ok().and_then(|raw| Wire::Anthropic.read_message(raw).ok());
     read.filter(|entry| entry.role == message.role).map_or_else(plain, Arc::new)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scrollback_core::wire::RenderOptions;
+    use scrollback_core::{Fidelity, Item};
+
+    #[test]
+    fn instructions_and_the_heading_are_marked_where_marks_count() {
+        let system = Message { role: Role::System, text: "Be brief.".into(), source: Source::System };
+        let user = Message { role: Role::User, text: "Go.\n\nTurns left: 5".into(), source: Source::Mission };
+        let item = |(at, message): (u64, &Message)| Item {
+            source: scrollback_core::Source::Entry(at),
+            entry: marked(message, 3, Wire::Anthropic),
+            fidelity: Fidelity::AsSaid,
+        };
+        let items: Vec<Item> = (0..).zip([&system, &user]).map(item).collect();
+        let rendered = Wire::Anthropic.request(items, RenderOptions::default(), None);
+        let mark = r#""cache_control":{"type":"ephemeral"}"#;
+        assert!(
+            rendered.system.as_deref().is_some_and(|system| system.contains(mark)),
+            "{:?}",
+            rendered.system
+        );
+        let sent = rendered.messages.concat();
+        assert_eq!(sent.matches(mark).count(), 1, "{sent}");
+        let first =
+            format!(r#"{{"type":"text","text":"Go.",{mark}}},{{"type":"text","text":"\n\nTurns left: 5"}}"#);
+        assert!(sent.contains(&first), "{sent}");
+        assert!(!marked(&user, 3, Wire::OpenaiChat).origin.raw.contains("cache_control"));
+    }
+}

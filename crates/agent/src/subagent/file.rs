@@ -293,19 +293,18 @@ fn llm_retry(fields: &mut Fields<'_, '_>) -> Option<Throttle> {
 /// Instructions: a text instead of the usual ones, or what comes before and after.
 fn system_prompt(fields: &mut Fields<'_, '_>) -> Option<SystemPrompt> {
     let node = fields.node("system_prompt")?;
-    let prompt = match node.as_text() {
-        Some(text) => SystemPrompt { replacement: Some(text.trim_end().into()), ..SystemPrompt::default() },
-        None => {
-            let path = fields.path("system_prompt");
-            let mut inner = Fields::of(node, path, fields.problems());
-            let prompt = SystemPrompt {
-                prefix: inner.text("prefix"),
-                suffix: inner.text("suffix"),
-                replacement: inner.text("replacement"),
-            };
-            inner.end();
-            prompt
-        }
+    let prompt = if let Some(text) = node.as_text() {
+        SystemPrompt { replacement: Some(text.trim_end().into()), ..SystemPrompt::default() }
+    } else {
+        let path = fields.path("system_prompt");
+        let mut inner = Fields::of(node, path, fields.problems());
+        let prompt = SystemPrompt {
+            prefix: inner.text("prefix"),
+            suffix: inner.text("suffix"),
+            replacement: inner.text("replacement"),
+        };
+        inner.end();
+        prompt
     };
     if prompt.generate().contains("{{") {
         let message = "has {{…}}, but instructions are the same on every turn; put what changes into the mission or the data";
@@ -397,10 +396,12 @@ fn nested_file(
     depth: usize,
 ) -> Result<SubagentFile, Vec<String>> {
     let path = folder.join(&tool.text);
-    let file =
-        SubagentFile::load_at(&path, &Overlay::default(), environment, depth + 1).map_err(|found| {
-            found.iter().map(|problem| format!("{}:{problem}", tool.text)).collect::<Vec<_>>()
-        })?;
+    let told = |problem: &Problem| match problem.at.line {
+        0 => problem.message.clone(),
+        _ => format!("{}:{problem}", tool.text),
+    };
+    let file = SubagentFile::load_at(&path, &Overlay::default(), environment, depth + 1);
+    let file = file.map_err(|found| found.iter().map(told).collect::<Vec<_>>())?;
     if file.agent.signature().is_none() {
         return Err(vec![BadAgent::NoSignature(file.agent.name.clone()).to_string()]);
     }

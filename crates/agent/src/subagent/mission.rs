@@ -94,7 +94,7 @@ impl Template {
             Piece::Placeholder { path, written } => match find(path, data) {
                 None | Some(Value::Nil) => written.clone(),
                 Some(Value::Str(text)) => text.as_str().to_string(),
-                Some(Value::Date(date)) => date.to_string(),
+                Some(Value::Date(day)) => day.to_string(),
                 Some(Value::DateTime(instant)) => instant.to_string(),
                 Some(other) => other.to_string(),
             },

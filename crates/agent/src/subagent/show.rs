@@ -1,6 +1,7 @@
 //! Values as a model is shown them: short, in the language's own notation, and never without saying what was left out.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 use scrollback_lisp::{Map, Value};
 use unicode_segmentation::UnicodeSegmentation;
@@ -158,7 +159,7 @@ impl Show {
         if count > self.limit {
             out.push_str(" ...");
             out.push_str(close);
-            out.push_str(&format!(" ({count} items, showing first {shown})"));
+            let _ = write!(out, " ({count} items, showing first {shown})");
         } else {
             out.push_str(close);
         }

@@ -1,5 +1,7 @@
 //! What a mission did, for people and for programs: turn by turn, and what each call was really sent.
 
+use std::fmt::Write;
+
 use scrollback_core::tokens::Method;
 use scrollback_lisp::{Memory, ToolRecord};
 use serde_json::{Value as Json, json};
@@ -18,6 +20,7 @@ const RESULT: Show = Show { limit: 3, width: 80, private: Private::Shown };
 
 /// What is shown of a mission. Views combine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "views are asked for one by one, and combine")]
 pub struct Views {
     /// Each turn: program, calls, output, result.
     pub turns: bool,
@@ -158,12 +161,11 @@ impl Lines {
         let calls: Vec<String> = turn.tool_calls.iter().map(|call| call_line(call, views)).collect();
         self.block("calls", &calls.join("\n"), views);
         self.block("output", &turn.prints.join("\n"), views);
-        match &turn.error {
-            Some(error) => self.block("error", &format!("{}: {}", error.reason, error.message), views),
-            None => {
-                let result = turn.result.as_ref().map(ToString::to_string).unwrap_or_default();
-                self.block("result", &result, views);
-            }
+        if let Some(error) = &turn.error {
+            self.block("error", &format!("{}: {}", error.reason, error.message), views);
+        } else {
+            let result = turn.result.as_ref().map(ToString::to_string).unwrap_or_default();
+            self.block("result", &result, views);
         }
     }
 
@@ -192,26 +194,27 @@ impl Lines {
         self.push(LineKind::Heading, "usage");
         for (at, call) in sent.calls.iter().enumerate() {
             let turn = turns.get(at);
-            let spent = turn.map(|turn| turn.usage.model.clone()).unwrap_or_default();
-            let how = if spent.estimated { "estimated" } else { "reported" };
-            let mut line = format!("  call {}  {} in, {} out ({how})", at + 1, spent.input, spent.output);
+            let used = turn.map(|turn| turn.usage.model.clone()).unwrap_or_default();
+            let how = if used.estimated { "estimated" } else { "reported" };
+            let mut line = format!("  call {}  {} in, {} out ({how})", at + 1, used.input, used.output);
             if let Some(tokens) = call.stats.tokens {
                 let exact = if tokens.counter.method == Method::Exact { "exact" } else { "estimated" };
                 let system = tokens.counter.tokenizer.count(&sent.input.system);
-                line.push_str(&format!(
+                let _ = write!(
+                    line,
                     "; {} tokens before compression, {} after ({}, {exact}); {}% system",
                     tokens.before,
                     tokens.after,
                     tokens.counter.tokenizer.name(),
                     system * 100 / tokens.after.max(1)
-                ));
+                );
             }
-            if spent.cache_read > 0 {
-                line.push_str(&format!("; {} read from cache", spent.cache_read));
+            if used.cache_read > 0 {
+                let _ = write!(line, "; {} read from cache", used.cache_read);
             }
             if let Some(turn) = turn {
                 let (time, memory) = (turn.usage.time.as_secs_f64(), turn.usage.memory_bytes);
-                line.push_str(&format!("; {time:.3} s, {memory} bytes"));
+                let _ = write!(line, "; {time:.3} s, {memory} bytes");
             }
             self.plain(line);
         }

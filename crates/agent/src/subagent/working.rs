@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use scrollback_core::{Entry, Fidelity, Item, Role, Source as From};
-use scrollback_lisp::{CancelToken, End, Memory, Outcome, Reason, Value};
+use scrollback_lisp::{CancelToken, End, Memory, Outcome, Reason, Text, Value};
 use uuid::Uuid;
 
 use super::agent::OnMemoryLimit;
@@ -488,7 +488,7 @@ fn size_of(memory: &Memory, name: &str, most: usize) -> usize {
         Some(value) => value.to_text(most).0.len(),
         None => 0,
     };
-    name.len() + value + definition.doc.as_ref().map_or(0, |doc| doc.bytes())
+    name.len() + value + definition.doc.as_ref().map_or(0, Text::bytes)
 }
 
 /// What an evaluation's error means for a mission.

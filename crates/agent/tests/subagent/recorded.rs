@@ -98,7 +98,7 @@ async fn the_record_keeps_what_was_said_and_no_summary() {
     assert!(!meta.to_string().contains("PTC-Lisp"), "the instructions are not stored with every turn");
 }
 
-async fn stored_host(store: &Arc<dyn Store>) -> (Arc<Host>, crate::support::Bodies) {
+fn stored_host(store: &Arc<dyn Store>) -> (Arc<Host>, crate::support::Bodies) {
     let (mut host, bodies) = plain_host();
     host.store = Some((Arc::clone(store), Tenant::default()));
     (Arc::new(host), bodies)
@@ -112,7 +112,7 @@ async fn stopped_after_any_reply_it_goes_on_with_the_same_requests() {
         let whole = whole.lock().unwrap().clone();
         for replies in 0..PROGRAMS.len() {
             let store = open("sqlite::memory:", Time(0)).await.unwrap();
-            let (host, _) = stored_host(&store).await;
+            let (host, _) = stored_host(&store);
             let mut journal = host.journal();
             // The script ends early, as if the process had.
             let model = programs(&PROGRAMS[..replies]);
@@ -124,7 +124,7 @@ async fn stopped_after_any_reply_it_goes_on_with_the_same_requests() {
             assert_eq!(step.end(), EndReason::LlmError);
             let run = store.runs(&Tenant::default(), "", 9).await.unwrap().remove(0);
             assert_eq!((run.kind.as_str(), run.status.as_str()), ("subagent", "failed"));
-            let (host, bodies) = stored_host(&store).await;
+            let (host, bodies) = stored_host(&store);
             let id = run.conversation.clone().unwrap();
             let mut journal = Journal::open(Arc::clone(&store), Tenant::default(), id).await.unwrap();
             let rest = settings(spec, programs(&PROGRAMS[replies..]));
@@ -173,7 +173,7 @@ async fn a_program_that_was_cut_short_is_run_again_but_not_what_may_happen_once(
             agent
         }
     };
-    let (host, _) = stored_host(&store).await;
+    let (host, _) = stored_host(&store);
     let mut journal = host.journal();
     let cut = mailer(&sent, Some(host.stop.clone())).await;
     let step = cut
@@ -181,7 +181,7 @@ async fn a_program_that_was_cut_short_is_run_again_but_not_what_may_happen_once(
         .await
         .unwrap();
     assert_eq!((step.end(), step.turns.len()), (EndReason::Cancelled, 0), "cut short in the tool");
-    let (host, bodies) = stored_host(&store).await;
+    let (host, bodies) = stored_host(&store);
     let run = store.runs(&Tenant::default(), "", 9).await.unwrap().remove(0);
     let mut journal =
         Journal::open(store, Tenant::default(), run.conversation.clone().unwrap()).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_program_that_was_cut_short_is_run_again_but_not_what_may_happen_once(
 #[tokio::test]
 async fn another_agent_does_not_go_on_with_the_mission() {
     let store = open("sqlite::memory:", Time(0)).await.unwrap();
-    let (host, _) = stored_host(&store).await;
+    let (host, _) = stored_host(&store);
     let mut journal = host.journal();
     fetcher().await.run(&BTreeMap::new(), &with(programs(&["1"])), &host, &mut journal).await.unwrap();
     let other = agent("mission: Something else.\n").await;

@@ -51,17 +51,16 @@ fn memoryless() -> Arc<Thinking<impl Fn(&Json) -> String + Send + Sync>> {
             .skip(1)
             .filter_map(|rest| rest.get(..4))
             .find(|code| code.parse::<u32>().is_ok());
-        let program = match code {
-            Some(code) => format!("(return {{:code {code}}})"),
-            None => {
-                let named = |shelf: &&&str| said.contains(&format!("see {shelf}")) || **shelf == SHELVES[0];
-                let asked = |shelf: &str| {
-                    said.contains(&format!("(tool/shelf \"{shelf}\")"))
-                        || said.contains(&format!("shelf({{:name \"{shelf}\"}})"))
-                };
-                let next = SHELVES.iter().filter(named).find(|shelf| !asked(shelf)).unwrap_or(&"alder");
-                format!("(tool/shelf \"{next}\")")
-            }
+        let program = if let Some(code) = code {
+            format!("(return {{:code {code}}})")
+        } else {
+            let named = |shelf: &&&str| said.contains(&format!("see {shelf}")) || **shelf == SHELVES[0];
+            let asked = |shelf: &str| {
+                said.contains(&format!("(tool/shelf \"{shelf}\")"))
+                    || said.contains(&format!("shelf({{:name \"{shelf}\"}})"))
+            };
+            let next = SHELVES.iter().filter(named).find(|shelf| !asked(shelf)).unwrap_or(&"alder");
+            format!("(tool/shelf \"{next}\")")
         };
         format!("{thought}\n```clojure\n{program}\n```")
     }))

@@ -17,6 +17,9 @@ use crate::input;
 use crate::store::args::StoreArgs;
 use crate::store::{Intent, Setup, block_on, one_line, width};
 
+/// Facts that are listed of each strategy; `--json` has all of them.
+const LISTED: usize = 10;
+
 pub(super) fn run(args: &AbArgs, store: &StoreArgs, json: bool) -> Result<ExitCode, Failure> {
     let texts =
         if args.compression.is_empty() { vec!["off".into(), "on".into()] } else { args.compression.clone() };
@@ -158,7 +161,9 @@ fn lost(run: &str, rendered: &[Replayed]) -> String {
         ]);
     }
     out.push_str(&aligned(&rows));
-    for (one, fact) in rendered.iter().flat_map(|one| one.facts_lost.iter().map(move |fact| (one, fact))) {
+    let facts =
+        rendered.iter().flat_map(|one| one.facts_lost.iter().take(LISTED).map(move |fact| (one, fact)));
+    for (one, fact) in facts {
         let text =
             format!("  {} loses the {} of turn {}: {}", one.compression, fact.kind, fact.turn, fact.text);
         let _ = writeln!(out, "{}", one_line(&text, width()));

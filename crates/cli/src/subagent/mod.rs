@@ -45,7 +45,9 @@ fn usage(message: &str) -> Failure {
 
 /// A strategy that was named on the command line.
 fn compression_named(text: &str) -> Result<Chosen, Failure> {
-    parse(text).map_err(|error: BadCompression| Failure::new(USAGE, "bad_compression", error.to_string()))
+    parse(text).map_err(|error: BadCompression| {
+        Failure::new(USAGE, "bad_compression", format!("--compression: {error}"))
+    })
 }
 
 fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode, Failure> {

@@ -9,6 +9,7 @@ const ARGUMENTS: Show = Show { limit: 3, width: 60, private: Private::Shown };
 
 /// How much is shown of what turns came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own, written as true or false")]
 pub struct Coalescing {
     /// How many of the newest printed texts.
     pub println_limit: usize,

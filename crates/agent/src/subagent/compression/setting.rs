@@ -185,49 +185,43 @@ pub fn normalize(setting: &Value) -> Result<Chosen, BadCompression> {
             "on" | "true" => Ok(usual()),
             text if text.starts_with('{') => match serde_json::from_str(text) {
                 Ok(value) => normalize(&value),
-                Err(error) => bad(format!("compression: not JSON: {error}")),
+                Err(error) => bad(format!("not JSON: {error}")),
             },
             text => {
-                let call =
-                    read_call(text).map_err(|error| BadCompression(format!("compression: {error}")))?;
-                called(call)
+                let call = read_call(text).map_err(|error| BadCompression(error.to_string()))?;
+                called(&call)
             }
         },
         Value::Object(members) => {
             let mut members = members.iter();
             let (Some((name, options)), None) = (members.next(), members.next()) else {
-                return bad(format!(
-                    "compression: an object has one key, the strategy ({})",
-                    NAMES.join(", ")
-                ));
+                return bad(format!("an object has one key, the strategy ({})", NAMES.join(", ")));
             };
             let (positional, named) = match options {
                 Value::Null => (Vec::new(), Vec::new()),
                 Value::Object(options) => (Vec::new(), options.clone().into_iter().collect()),
                 one => (vec![one.clone()], Vec::new()),
             };
-            called(Written { name: name.clone(), positional, named })
+            called(&Written { name: name.clone(), positional, named })
         }
-        other => {
-            bad(format!("compression: must be on, off, or a strategy ({}), not {other}", NAMES.join(", ")))
-        }
+        other => bad(format!("must be on, off, or a strategy ({}), not {other}", NAMES.join(", "))),
     }
 }
 
 /// A strategy with its options.
-fn called(call: Written) -> Result<Chosen, BadCompression> {
+fn called(call: &Written) -> Result<Chosen, BadCompression> {
     let Some(strategy) = Strategy::named(&call.name) else {
         let hint =
             nearest(&call.name, NAMES).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         return bad(format!(
-            "compression: there is no strategy `{}` (known: on, off, {}){hint}",
+            "there is no strategy `{}` (known: on, off, {}){hint}",
             call.name,
             NAMES.join(", ")
         ));
     };
     let known = strategy.options();
     if call.positional.len() > known.len() {
-        return bad(format!("compression: {} has {} options", call.name, known.len()));
+        return bad(format!("{} has {} options", call.name, known.len()));
     }
     let mut options = Options::default();
     for (name, value) in known.into_iter().zip(&call.positional) {
@@ -246,7 +240,7 @@ impl Options {
             let hint = nearest(name, known.iter().copied())
                 .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
             return bad(format!(
-                "compression: {} has no option `{name}` (known: {}){hint}",
+                "{} has no option `{name}` (known: {}){hint}",
                 strategy.name(),
                 known.join(", ")
             ));
@@ -268,9 +262,7 @@ impl Options {
                     Some("never") => ToolResults::Never,
                     Some("always") => ToolResults::Always,
                     _ => {
-                        return bad(format!(
-                            "compression: tool_results must be auto, never or always, not {value}"
-                        ));
+                        return bad(format!("tool_results must be auto, never or always, not {value}"));
                     }
                 };
             }
@@ -287,16 +279,14 @@ impl Options {
             Value::Null => return Ok(()),
             Value::String(none) if none == "none" => return Ok(()),
             Value::Object(members) => members,
-            other => return bad(format!("compression: trigger must be like {{turns: 8}}, not {other}")),
+            other => return bad(format!("trigger must be like {{turns: 8}}, not {other}")),
         };
         for (name, value) in members {
             match name.as_str() {
                 "turns" => trigger.turns = Some(count("trigger.turns", value)?),
                 "tokens" => trigger.tokens = Some(count("trigger.tokens", value)?),
                 other => {
-                    return bad(format!(
-                        "compression: trigger has no option `{other}` (known: turns, tokens)"
-                    ));
+                    return bad(format!("trigger has no option `{other}` (known: turns, tokens)"));
                 }
             }
         }
@@ -307,14 +297,14 @@ impl Options {
 fn count(name: &str, value: &Value) -> Result<usize, BadCompression> {
     match value.as_u64().and_then(|number| usize::try_from(number).ok()) {
         Some(number) => Ok(number),
-        None => bad(format!("compression: {name} must be a whole number, not {value}")),
+        None => bad(format!("{name} must be a whole number, not {value}")),
     }
 }
 
 fn flag(name: &str, value: &Value) -> Result<bool, BadCompression> {
     match value.as_bool() {
         Some(flag) => Ok(flag),
-        None => bad(format!("compression: {name} must be true or false, not {value}")),
+        None => bad(format!("{name} must be true or false, not {value}")),
     }
 }
 

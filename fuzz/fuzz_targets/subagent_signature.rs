@@ -1,0 +1,6 @@
+#![no_main]
+#[path = "../subagent_bodies.rs"]
+#[allow(dead_code)]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::signature(data));

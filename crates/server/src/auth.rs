@@ -188,14 +188,16 @@ pub(crate) fn unknown() -> Problem {
 
 /// The keys that are valid, read again when they may have changed.
 #[derive(Debug, Default)]
-pub(crate) struct Keyring(Mutex<Option<(Time, Arc<Vec<Arc<Key>>>)>>);
+pub(crate) struct Keyring(Mutex<Option<(Time, Keys)>>);
+
+type Keys = Arc<Vec<Arc<Key>>>;
 
 /// How long the keys are remembered, in milliseconds: so late may a revoked key still be used.
 const REMEMBERED: i64 = 1000;
 
 impl Keyring {
     /// The keys that are valid.
-    pub(crate) async fn keys(&self, app: &App, now: Time) -> Result<Arc<Vec<Arc<Key>>>, StoreError> {
+    pub(crate) async fn keys(&self, app: &App, now: Time) -> Result<Keys, StoreError> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((read_at, keys)) = &known
             && (0..REMEMBERED).contains(&(now.0 - read_at.0))

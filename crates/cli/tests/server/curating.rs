@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::chat;
 use crate::process::Server;
-use crate::upstream::{Says, Upstream, completion};
+use crate::upstream::{Says, Then, Upstream, completion, response};
 
 /// A model with a small window.
 const SMALL: &str = "[models.\"openai:gpt-4o\"]\ncontext_window = 1000\n";
@@ -113,6 +113,27 @@ fn an_overflow_is_tightened_and_tried_once_more() {
     let answer = server.post("/v1/chat/completions", &chat("gpt-4o", &json!([user("hi")])));
     assert_eq!((answer.status, answer.text().as_str()), (400, too_long));
     assert_eq!(upstream.received().len(), 1);
+}
+
+#[test]
+fn an_overflow_that_is_told_inside_the_stream_is_not_shown_either() {
+    let failed = "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"id\":\"resp_1\",\"status\":\"failed\",\"error\":{\"code\":\"context_length_exceeded\",\"message\":\"Your input exceeds the context window of this model.\"},\"output\":[]}}\n\n";
+    let upstream = Upstream::start(move |number, _| match number {
+        0 => Says::Events(vec![failed.into()], Then::End),
+        _ => response("resp_2", "It fits."),
+    });
+    let server = Server::before("inside-overflow", upstream.address, "");
+    let input: Vec<Value> = talk(10).into_iter().skip(1).collect();
+    let answer = server
+        .post("/v1/responses", &json!({ "model": "gpt-5", "stream": true, "input": input }).to_string());
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json()["output"][0]["content"][0]["text"], "It fits.");
+    let inputs: Vec<usize> = upstream
+        .received()
+        .iter()
+        .map(|received| received.json()["input"].as_array().unwrap().len())
+        .collect();
+    assert!(inputs[1] < inputs[0], "{inputs:?}");
 }
 
 #[test]

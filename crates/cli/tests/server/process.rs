@@ -142,10 +142,10 @@ fn said(line: &Value) -> Option<(String, String)> {
 fn texts(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(list) => list.iter().map(texts).collect::<Vec<_>>().join(""),
+        Value::Array(list) => list.iter().map(texts).collect::<String>(),
         Value::Object(members) => {
             let inner = ["content", "text"].iter().filter_map(|key| members.get(*key));
-            inner.map(texts).collect::<Vec<_>>().join("")
+            inner.map(texts).collect::<String>()
         }
         _ => String::new(),
     }

@@ -73,12 +73,15 @@ pub(crate) struct Upstream {
     state: Arc<State>,
 }
 
+/// What is said to each request, by its number and what it is.
+type Saying = dyn Fn(usize, &Received) -> Says + Send + Sync;
+
 struct State {
     received: Mutex<Vec<Received>>,
     broken: Mutex<Vec<String>>,
     /// Clients that went away while they were answered.
     left: Mutex<usize>,
-    says: Box<dyn Fn(usize, &Received) -> Says + Send + Sync>,
+    says: Box<Saying>,
 }
 
 impl Upstream {
@@ -136,7 +139,7 @@ fn serve(mut stream: TcpStream, state: &State) {
 
 fn receive(stream: &mut TcpStream) -> Option<Received> {
     let mut bytes = Vec::new();
-    let mut buffer = [0; 64 << 10];
+    let mut buffer = [0; 16 << 10];
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") {
             break end;

@@ -2,10 +2,12 @@
 //!
 //! One request: who calls and may they (`auth`, `room`), what do they ask (`asked`), which conversation is it (`identity`),
 //! write it down (`record`), what is sent on (`view`), to whom (`upstreams`, `echo`), and the reply back to the client while a
-//! copy is read for the record (`tee`). `call` puts these in order. `other` has what is passed on without being understood.
+//! copy is read for the record (`tee`). `call` puts these in order and `closing`
+//! writes down how it ended. `other` has what is passed on without being understood.
 
 mod asked;
 mod call;
+mod closing;
 mod count;
 mod echo;
 mod identity;

@@ -212,7 +212,11 @@ impl Curating<'_> {
         let refers = self.asked.previous.is_some() || self.asked.thread.is_some();
         let managers = self.manager.config().to_string();
         if is_whole && self.carries == Carries::History && !held_here {
-            let said = if refers { view.items().map(entry).collect() } else { self.asked.entries.clone() };
+            let said = if refers {
+                view.items().map(|item| Entry::clone(&item.entry)).collect()
+            } else {
+                self.asked.entries.clone()
+            };
             let (body, prefix_hash) = self.as_it_came()?;
             let count = said.len();
             let told = Told { entries: (count, count), tokens: (tokens, tokens), by: PASSTHROUGH.into() };
@@ -306,10 +310,6 @@ fn epoch(view: &View<'_>) -> Option<u64> {
     view.epoch().map(|epoch| epoch.id)
 }
 
-fn entry(item: Item) -> Entry {
-    Entry::clone(&item.entry)
-}
-
 pub(crate) fn curation(error: &CurationError) -> Problem {
     Problem::bad_request(error.code(), error.to_string())
 }
@@ -340,9 +340,8 @@ fn changes(view: &View<'_>) -> (bool, String) {
     let dropped = explained.dropped.iter().filter(|dropped| !incoherent(dropped.reason));
     let changed = explained.changed.iter().filter(|changed| !incoherent(changed.reason));
     let mut by: Vec<String> = Vec::new();
-    let names = dropped
-        .map(|dropped| dropped.manager.to_string())
-        .chain(changed.map(|changed| changed.manager.to_string()));
+    let names =
+        dropped.map(|dropped| dropped.manager.clone()).chain(changed.map(|changed| changed.manager.into()));
     for name in names {
         if !by.contains(&name) {
             by.push(name);

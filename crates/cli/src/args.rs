@@ -26,6 +26,8 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Serve: a proxy that clients point their base URL at, a REST API, and the lens
+    Serve(crate::server::args::ServeArgs),
     /// Show what a model call would be sent: messages in, curated messages out
     Curate(CurateArgs),
     /// Say whether a provider would accept messages, by rule and place; --repair makes them valid
@@ -54,6 +56,8 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Check that everything is set up
     Doctor(DoctorArgs),
+    /// API keys of the server: make one, list them, revoke one
+    Key(crate::server::args::KeyArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:
   scrollback completions bash > /etc/bash_completion.d/scrollback")]

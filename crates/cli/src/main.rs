@@ -13,6 +13,7 @@ mod input;
 mod lisp;
 mod load;
 mod redact;
+mod server;
 mod store;
 mod tokens;
 
@@ -68,6 +69,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Verify(verify) => return store::verify::run(&verify, args.json),
         Command::Doctor(doctor) => return store::doctor::run(&doctor, args.json),
         Command::Import(import) => return store::import::run(&import, args.json),
+        Command::Serve(serve) => server::run(&serve, args.json),
+        Command::Key(key) => server::key::run(&key, args.json),
         Command::History(history) => store::history::run(&history, args.json),
         Command::List(list) => store::list::run(&list, args.json),
         Command::Search(search) => store::search::run(&search, args.json),

@@ -7,13 +7,16 @@ use scrollback_agent::config::ServerSettings;
 use scrollback_agent::provider::Catalog;
 use scrollback_agent::{Clock, SystemClock};
 use scrollback_core::Time;
+use scrollback_core::model::Provider;
 use scrollback_core::redact::Redactor;
 use scrollback_store::Store;
 
 use crate::auth::Keyring;
 use crate::events::Events;
 use crate::metrics::Metrics;
+use crate::proxy::{self, CallsUnderWay, Lately, Room, Upstreams};
 use crate::runs::Runs;
+use crate::tasks::Tasks;
 
 /// What all requests share. Cheap to clone; clones are the same server.
 #[derive(Clone)]
@@ -39,6 +42,16 @@ pub struct Shared {
     pub(crate) keyring: Keyring,
     /// Who continues paused runs, if somebody does.
     runs: OnceLock<Arc<dyn Runs>>,
+    /// Records used lately.
+    pub(crate) lately: Lately,
+    /// Calls that wait for their reply.
+    pub(crate) under_way: CallsUnderWay,
+    /// Requests of each tenant.
+    pub(crate) room: Room,
+    /// Providers that requests are passed on to.
+    pub(crate) upstreams: Upstreams,
+    /// Work that goes on after its request.
+    pub(crate) tasks: Tasks,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -70,6 +83,11 @@ impl App {
             events: Events::default(),
             keyring: Keyring::default(),
             runs: OnceLock::new(),
+            lately: Lately::default(),
+            under_way: CallsUnderWay::default(),
+            room: Room::default(),
+            upstreams: Upstreams::default(),
+            tasks: Tasks::default(),
             address,
         }))
     }
@@ -87,5 +105,22 @@ impl App {
     /// What time it is.
     pub fn now(&self) -> Time {
         self.clock.now()
+    }
+}
+
+/// Who answers where a request says nothing about it, for whoever starts the server.
+#[derive(Clone, Debug)]
+pub struct Answerers {
+    /// Requests of `OpenAI`'s clients.
+    pub openai: String,
+    /// Requests of Anthropic's clients.
+    pub anthropic: String,
+}
+
+impl App {
+    /// Who answers requests that bring no key of their own.
+    pub fn answerers(&self) -> Answerers {
+        let who = |provider| proxy::who_answers(self, provider);
+        Answerers { openai: who(Provider::OpenAi), anthropic: who(Provider::Anthropic) }
     }
 }

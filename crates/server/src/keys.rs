@@ -1,7 +1,7 @@
 //! API keys: made once, shown once, kept as a hash.
 
 use scrollback_core::Time;
-use scrollback_store::{Key, Tenant, hex};
+use scrollback_store::{Key, KeyLimits, Tenant, hex};
 
 use crate::auth::Scope;
 
@@ -37,6 +37,7 @@ pub fn new(name: &str, tenant: &Tenant, scope: Scope, now: Time) -> Result<(Key,
         hash: hash(&shown).as_bytes().to_vec(),
         created_at: now,
         revoked_at: None,
+        limits: KeyLimits::default(),
     };
     Ok((kept, shown))
 }

@@ -14,22 +14,26 @@
 pub mod api;
 mod app;
 pub mod auth;
+mod body;
 mod events;
 mod gate;
 pub mod keys;
 pub mod lens;
 mod metrics;
 mod problem;
+mod proxy;
+mod quota;
 mod recorded;
 pub mod replay;
 mod router;
 pub mod runs;
 mod serve;
 mod sight;
+mod tasks;
 mod transfer;
 pub mod usage;
 
-pub use app::App;
+pub use app::{Answerers, App};
 pub use auth::{Caller, Scope};
 pub use events::{Events, Live};
 pub use metrics::Metrics;

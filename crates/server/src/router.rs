@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::problem::Problem;
-use crate::{App, api, auth, gate, lens};
+use crate::{App, api, auth, gate, lens, proxy};
 
 /// Everything the server answers.
 ///
@@ -16,6 +16,7 @@ use crate::{App, api, auth, gate, lens};
 /// is its body read.
 pub fn router(app: App) -> Router {
     let known = Router::new()
+        .nest("/v1", proxy::router())
         .nest("/api", api::router())
         .merge(lens::router())
         .route("/metrics", get(metrics))

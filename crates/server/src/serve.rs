@@ -72,7 +72,12 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) {
         });
     }
     drop(listening);
-    if tokio::time::timeout(limits.shutdown, graceful.shutdown()).await.is_err() {
+    let ending = async {
+        graceful.shutdown().await;
+        // Replies whose client left are still being written down.
+        app.tasks.ended().await;
+    };
+    if tokio::time::timeout(limits.shutdown, ending).await.is_err() {
         tracing::warn!("requests were still under way when time was up");
     }
 }

@@ -19,7 +19,7 @@ use crate::entry::Placed;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::rows::Rows;
-use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Sent, Span, Step};
+use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::store::{
     Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary,
@@ -301,6 +301,10 @@ impl<B: Backend> Store for B {
 
     fn keys(&self) -> Answer<'_, Vec<Key>> {
         self.read(Whose::All, job!(|rows| rows.scan::<Key>(crate::table::Scan::new().ascending(&["name"]))))
+    }
+
+    fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>> {
+        self.write(Whose::All, job!(|rows| commit::charge(rows, uses)))
     }
 
     fn backup(&self, to: &Path) -> Answer<'_, ()> {

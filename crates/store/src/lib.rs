@@ -68,7 +68,7 @@ pub use history::{History, history};
 pub use id::{ConversationId, Recipient, Tenant, new_evaluation};
 pub use memory::Memory;
 pub use postgres::Postgres;
-pub use run::{Alias, Evaluation, Event, Key, Lease, Run, Sent, Span, Step};
+pub use run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
 pub use search::{Cursor, Filter, Hit, Hits, Query};
 pub use sqlite::{Access, Durability, GooseSession, Options, Sqlite, read_goose};
 pub use store::{

@@ -4,6 +4,7 @@
 //! the caller's, and values that are JSON are kept as the text they came as.
 
 use scrollback_core::Time;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::id::{ConversationId, Tenant};
@@ -204,6 +205,40 @@ pub struct Key {
     pub created_at: Time,
     /// When it ceased to be valid.
     pub revoked_at: Option<Time>,
+    /// How much it may be used.
+    pub limits: KeyLimits,
+}
+
+/// How much a key may be used; as much as anybody likes where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeyLimits {
+    /// Requests a minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u64>,
+    /// Tokens a minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_minute: Option<u64>,
+    /// Millionths of a dollar a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub microdollars_per_day: Option<u64>,
+}
+
+/// What a key was used for within a stretch of time. Shared by all servers on a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyUse {
+    /// The key's name.
+    pub key: String,
+    /// `minute` or `day`.
+    pub window: String,
+    /// When the stretch began. A later one takes the place of the one before.
+    pub began: Time,
+    /// Requests in it.
+    pub requests: u64,
+    /// Tokens in it.
+    pub tokens: u64,
+    /// Millionths of a dollar in it.
+    pub microdollars: u64,
 }
 
 /// A foreign id of a conversation or an entry: import identity, response ids, what clients of the proxy call it.

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
-use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Span, Step};
+use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Span, Step};
 use crate::table::{Cells, Table, Value};
 
 fn uuid(id: Option<Uuid>) -> Value {
@@ -261,10 +261,11 @@ impl Table for Evaluation {
 impl Table for Key {
     const NAME: &'static str = "keys";
     const COLUMNS: &'static [&'static str] =
-        &["name", "tenant", "scope", "key_hash", "created_at", "revoked_at"];
+        &["name", "tenant", "scope", "key_hash", "created_at", "revoked_at", "limits"];
     const KEY: usize = 1;
 
     fn cells(&self) -> Vec<Value> {
+        let limited = self.limits != KeyLimits::default();
         vec![
             self.name.as_str().into(),
             self.tenant.as_str().into(),
@@ -272,6 +273,7 @@ impl Table for Key {
             Value::Bytes(self.hash.clone()),
             self.created_at.into(),
             self.revoked_at.into(),
+            limited.then(|| serde_json::to_string(&self.limits).unwrap_or_default()).into(),
         ]
     }
 
@@ -283,6 +285,35 @@ impl Table for Key {
             hash: cells.bytes(),
             created_at: cells.time()?,
             revoked_at: cells.maybe_time()?,
+            limits: cells.json()?.unwrap_or_default(),
+        })
+    }
+}
+
+impl Table for KeyUse {
+    const NAME: &'static str = "key_uses";
+    const COLUMNS: &'static [&'static str] = &["name", "span", "began", "requests", "tokens", "microdollars"];
+    const KEY: usize = 2;
+
+    fn cells(&self) -> Vec<Value> {
+        vec![
+            self.key.as_str().into(),
+            self.window.as_str().into(),
+            self.began.into(),
+            self.requests.into(),
+            self.tokens.into(),
+            self.microdollars.into(),
+        ]
+    }
+
+    fn read(mut cells: Cells) -> Result<Self, StoreError> {
+        Ok(KeyUse {
+            key: cells.text(),
+            window: cells.text(),
+            began: cells.time()?,
+            requests: cells.number()?,
+            tokens: cells.number()?,
+            microdollars: cells.number()?,
         })
     }
 }

@@ -16,7 +16,7 @@ use crate::engine::verify::Verified;
 use crate::entry::{Appended, Expected, NewEntry, Placed};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
-use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Sent, Span, Step};
+use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::tx::{Committed, Tx};
 
@@ -168,6 +168,9 @@ pub trait Store: Send + Sync {
 
     /// The keys of the server.
     fn keys(&self) -> Answer<'_, Vec<Key>>;
+
+    /// Adds to what keys were used for, and says how much that is now; whoever else adds meanwhile is counted too.
+    fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>>;
 
     /// Copies the whole store into a new SQLite file, as it is at one moment, while writers go on. Opening the copy is
     /// restoring it.

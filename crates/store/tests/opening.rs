@@ -50,7 +50,7 @@ fn foreign_and_newer_files_are_refused_unaltered() {
         );
     }
     let error = Sqlite::open(&at("newer.db"), Time(0)).err().unwrap().to_string();
-    assert!(error.contains('7') && error.contains('1'), "both versions are named: {error}");
+    assert!(error.contains('7') && error.contains('2'), "both versions are named: {error}");
 }
 
 #[test]

@@ -231,6 +231,16 @@ impl Catalog {
         Ok(Arc::new(http))
     }
 
+    /// The models that the configuration names.
+    pub fn model_names(&self) -> Vec<String> {
+        self.models.keys().cloned().collect()
+    }
+
+    /// Whether the configuration says where a model is.
+    pub fn has_place(&self, model: &str) -> bool {
+        self.models.get(model).is_some_and(|model| model.base_url.is_some())
+    }
+
     /// The provider that requests for a model are passed on to. It has a key only if one is set here.
     pub fn upstream(&self, provider: model::Provider, model: &str) -> Result<Upstream, NoProvider> {
         let compatible = format!("{}:{model}", model::Provider::OpenAiCompatible.name());

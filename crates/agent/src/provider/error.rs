@@ -120,7 +120,7 @@ impl ProviderError {
     }
 
     /// The error in an HTTP answer that is none of success.
-    pub(super) fn of_answer(wire: Wire, status: u16, retry_after: Option<Duration>, body: &str) -> Self {
+    pub fn of_answer(wire: Wire, status: u16, retry_after: Option<Duration>, body: &str) -> Self {
         let told = json::check(body).ok().and_then(|body| Reply::from_body(wire, body).problem);
         let told = told.unwrap_or_else(|| StreamError {
             kind: String::new(),
@@ -135,7 +135,7 @@ impl ProviderError {
     }
 
     /// The error a provider reported inside a reply.
-    pub(super) fn told(told: &StreamError) -> Self {
+    pub fn told(told: &StreamError) -> Self {
         let kind = kind_of(told);
         let words = if told.message.is_empty() { &told.kind } else { &told.message };
         let message = match told.status {

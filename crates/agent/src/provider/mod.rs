@@ -32,7 +32,7 @@ pub use error::{ErrorKind, Overflow, ProviderError};
 pub use http::{Api, Endpoint, Http};
 pub use offline::{Echo, Scripted};
 pub use reply::{Broken, ReplyStream};
-pub use upstream::{Credential, Passed, PassedRequest, Upstream};
+pub use upstream::{Credential, Passed, PassedRequest, Upstream, without_secret};
 
 /// Whoever answers requests.
 pub trait Provider: Send + Sync + fmt::Debug {

@@ -119,7 +119,7 @@ impl Upstream {
     /// The configured key taken out of a text that came back.
     pub fn without_key(&self, text: Bytes) -> Bytes {
         let Some(key) = &self.key else { return text };
-        without(text, key.expose_secret())
+        without_secret(text, key.expose_secret())
     }
 
     /// Sends a request on. An error before the first byte of the reply is returned here.
@@ -182,7 +182,7 @@ impl fmt::Debug for Upstream {
 }
 
 /// A text without a secret, wherever it is repeated.
-fn without(text: Bytes, secret: &str) -> Bytes {
+pub fn without_secret(text: Bytes, secret: &str) -> Bytes {
     let found = !secret.is_empty() && text.windows(secret.len()).any(|part| part == secret.as_bytes());
     if !found {
         return text;

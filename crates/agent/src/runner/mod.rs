@@ -38,6 +38,7 @@ pub use error::{EvaluationError, Phase};
 pub use evaluation::{CallReport, ToolReport};
 pub(crate) use evaluation::{Evaluation, Round, first_object, structured};
 pub use limits::{BadLimit, Budget, Deadline, Throttle};
+pub use overflow::{cut_to_fit, room_after};
 pub use resume::{CannotResume, CannotResumeKind};
 pub use spend::{Prices, Spent};
 pub(crate) use summaries::summary_instructions;

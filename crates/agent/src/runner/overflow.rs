@@ -4,8 +4,10 @@
 use std::collections::HashSet;
 
 use scrollback_core::manager::{ClearToolResults, Keep, TokenBudget};
-use scrollback_core::model::facts;
-use scrollback_core::{CurationError, Decision, HistoryManager, Item, Reason, Role, Source, View};
+use scrollback_core::model::{ModelName, facts};
+use scrollback_core::{
+    CurationContext, CurationError, Decision, HistoryManager, Item, Reason, Role, Source, View,
+};
 
 use super::call::{Outgoing, Unanswered};
 use super::error::{EvaluationError, Phase};
@@ -56,7 +58,7 @@ impl Evaluation<'_> {
         overflow: Overflow,
         outgoing: &Outgoing,
     ) -> Result<(), EvaluationError> {
-        let limit = self.limit(overflow, outgoing.tokens);
+        let limit = room_after(overflow, &self.runner.provider.describe().model, outgoing.tokens);
         for step in steps.by_ref() {
             let Some(decision) = self.decision(*step, limit)? else { continue };
             self.decide(decision).await?;
@@ -82,14 +84,6 @@ impl Evaluation<'_> {
         Err(EvaluationError::new(Phase::Request, "context_overflow", message))
     }
 
-    /// Tokens the next view may have: what the provider states, less what the reply needs, else three quarters.
-    fn limit(&self, overflow: Overflow, tokens: usize) -> usize {
-        let Some(limit) = overflow.limit else { return (tokens * 3 / 4).max(1) };
-        let most = facts(&self.runner.provider.describe().model).and_then(|facts| facts.max_output);
-        let reserve = most.unwrap_or(u64::MAX).min(8192).min(limit / 8);
-        (limit.saturating_sub(reserve) as usize).max(1)
-    }
-
     /// What a step would record; none if it changes nothing.
     fn decision(&self, step: Step, limit: usize) -> Result<Option<Decision>, EvaluationError> {
         let view = self.journal.record().view(&self.cx, &self.manager)?;
@@ -103,7 +97,7 @@ impl Evaluation<'_> {
                     changed.filter(|changed| changed.by.is_none()).map(|changed| changed.index).collect();
                 (!positions.is_empty()).then_some(Decision::Clear { positions, placeholder })
             }
-            Step::Cut => self.cut(&view, limit)?,
+            Step::Cut => cut_to_fit(&view, &self.cx, limit)?,
             Step::Truncate => {
                 let long = |item: &Item| item.entry.role == Role::Tool && item.entry.chars() > KEPT_CHARS;
                 let positions: Vec<u64> =
@@ -117,30 +111,43 @@ impl Evaluation<'_> {
             }
         })
     }
+}
 
-    /// The cut that leaves the newest groups that fit.
-    fn cut(&self, view: &View<'_>, limit: usize) -> Result<Option<Decision>, EvaluationError> {
-        let budget = TokenBudget { max_tokens: limit, reserve: 0 };
-        let fitting = match budget.curate(view.clone(), &self.cx) {
-            Ok(fitting) => fitting,
-            // What must stay is too large by itself: everything else goes, and the next step shortens the rest.
-            Err(CurationError::BudgetTooSmall { needed, .. }) => {
-                let budget = TokenBudget { max_tokens: needed, reserve: 0 };
-                budget.curate(view.clone(), &self.cx)?
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let kept: Vec<u64> = fitting.items().filter_map(|item| position(&item)).collect();
-        let stays: HashSet<u64> = kept.iter().copied().collect();
-        let gone = view.items().filter_map(|item| position(&item)).filter(|at| !stays.contains(at));
-        let Some(last_gone) = gone.max() else { return Ok(None) };
-        // Groups that came apart in the record stand together in the view: the cut lies behind all that goes.
-        let newest = |item: &Item| item.entry.role == Role::User;
-        let task = view.items().filter(newest).filter_map(|item| position(&item)).last();
-        let before = kept.iter().copied().find(|at| *at > last_gone).unwrap_or(last_gone + 1);
-        let held = task.filter(|task| *task < before);
-        Ok(Some(Decision::Cut { before, held, by: "token_budget".into(), scope: None }))
-    }
+/// Tokens the next view may have after one of `tokens` was too large: what the provider states, less what the reply needs,
+/// else three quarters.
+pub fn room_after(overflow: Overflow, model: &ModelName, tokens: usize) -> usize {
+    let Some(limit) = overflow.limit else { return (tokens * 3 / 4).max(1) };
+    let most = facts(model).and_then(|facts| facts.max_output);
+    let reserve = most.unwrap_or(u64::MAX).min(8192).min(limit / 8);
+    (limit.saturating_sub(reserve) as usize).max(1)
+}
+
+/// The cut that leaves the newest groups of a view that fit a number of tokens; none if nothing would go.
+pub fn cut_to_fit(
+    view: &View<'_>,
+    cx: &CurationContext,
+    limit: usize,
+) -> Result<Option<Decision>, CurationError> {
+    let budget = TokenBudget { max_tokens: limit, reserve: 0 };
+    let fitting = match budget.curate(view.clone(), cx) {
+        Ok(fitting) => fitting,
+        // What must stay is too large by itself: everything else goes, and the next step shortens the rest.
+        Err(CurationError::BudgetTooSmall { needed, .. }) => {
+            let budget = TokenBudget { max_tokens: needed, reserve: 0 };
+            budget.curate(view.clone(), cx)?
+        }
+        Err(error) => return Err(error),
+    };
+    let kept: Vec<u64> = fitting.items().filter_map(|item| position(&item)).collect();
+    let stays: HashSet<u64> = kept.iter().copied().collect();
+    let gone = view.items().filter_map(|item| position(&item)).filter(|at| !stays.contains(at));
+    let Some(last_gone) = gone.max() else { return Ok(None) };
+    // Groups that came apart in the record stand together in the view: the cut lies behind all that goes.
+    let newest = |item: &Item| item.entry.role == Role::User;
+    let task = view.items().filter(newest).filter_map(|item| position(&item)).last();
+    let before = kept.iter().copied().find(|at| *at > last_gone).unwrap_or(last_gone + 1);
+    let held = task.filter(|task| *task < before);
+    Ok(Some(Decision::Cut { before, held, by: "token_budget".into(), scope: None }))
 }
 
 fn position(item: &Item) -> Option<u64> {

@@ -81,7 +81,7 @@ pub struct Spent {
 
 impl Spent {
     /// What a provider reported; what it left out is estimated.
-    pub(crate) fn reported(usage: Option<&Usage>, guess: (usize, usize), prices: Prices) -> Self {
+    pub fn reported(usage: Option<&Usage>, guess: (usize, usize), prices: Prices) -> Self {
         let usage = usage.cloned().unwrap_or_default();
         let (input, output) = (usage.input(), usage.output);
         let mut spent = Spent {

@@ -247,6 +247,22 @@ pub enum Body {
     },
 }
 
+impl Body {
+    /// The same without some of its keys; the rest keeps its spelling.
+    #[must_use]
+    pub fn without(&self, keys: &[&str]) -> Body {
+        let Body::Object { raw, key } = self else { return Body::List };
+        let whole = Raw::trusted(raw);
+        let kept = whole.spelled_members().filter(|(name, _)| {
+            let name = name.string().unwrap_or_default();
+            !keys.contains(&name.as_ref())
+        });
+        let kept: Vec<String> =
+            kept.map(|(name, value)| format!("{}:{}", name.text(), value.text())).collect();
+        Body::Object { raw: format!("{{{}}}", kept.join(",")).into(), key }
+    }
+}
+
 fn one_per_line(messages: &[String]) -> String {
     if messages.is_empty() { "[]".into() } else { format!("[\n{}\n]", messages.join(",\n")) }
 }

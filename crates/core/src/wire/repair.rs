@@ -60,7 +60,7 @@ pub fn repair(wire: Wire, body: Raw<'_>, options: CheckOptions<'_>, strictness: 
 }
 
 /// Makes a body pass as far as `matters` says.
-pub(super) fn mend(
+pub fn mend(
     wire: Wire,
     body: Raw<'_>,
     options: CheckOptions<'_>,

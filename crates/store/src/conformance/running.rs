@@ -8,7 +8,7 @@ use crate::engine::commit::Leased;
 use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, new_evaluation};
-use crate::run::{Alias, Evaluation, Event, Key, Lease, Run, Sent, Span, Step};
+use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::store::{CallListing, RunListing};
 
 suite![
@@ -19,6 +19,7 @@ suite![
     aliases_and_keys_are_found_again,
     calls_are_listed_newest_first_without_bodies_and_opened_with_them,
     runs_are_listed_in_pages,
+    uses_of_a_key_add_up_until_their_time_is_over,
 ];
 
 fn run(bench: &Bench, id: &str) -> Run {
@@ -216,6 +217,7 @@ async fn aliases_and_keys_are_found_again(bench: Bench) -> Outcome {
         hash: vec![0, 1, 255],
         created_at: NOON,
         revoked_at: None,
+        limits: KeyLimits { tokens_per_minute: Some(9), ..KeyLimits::default() },
     };
     store.put_key(key.clone()).await?;
     ensure!(store.keys().await?.contains(&key), "the key is gone");
@@ -304,5 +306,26 @@ async fn runs_are_listed_in_pages(bench: Bench) -> Outcome {
     let done = RunListing { status: Some("done".into()), limit: 1_000, after: None };
     let done = store.run_page(&bench.tenant, done).await?;
     ensure!(!done.runs.iter().any(|run| names.contains(&run.id)), "only those that stand so");
+    Ok(())
+}
+
+async fn uses_of_a_key_add_up_until_their_time_is_over(bench: Bench) -> Outcome {
+    let store = bench.store();
+    let key = format!("key {}", new_evaluation());
+    let used = |began: Time, requests: u64, tokens: u64| KeyUse {
+        key: key.clone(),
+        window: "minute".into(),
+        began,
+        requests,
+        tokens,
+        microdollars: 7,
+    };
+    let later = Time(NOON.0 + 60_000);
+    same!(store.charge(vec![used(NOON, 1, 0)]).await?, [used(NOON, 1, 0)]);
+    let both = store.charge(vec![used(NOON, 1, 10)]).await?;
+    same!(both, [KeyUse { microdollars: 14, ..used(NOON, 2, 10) }]);
+    same!(store.charge(vec![used(later, 1, 0)]).await?, [used(later, 1, 0)]);
+    let behind = store.charge(vec![used(NOON, 1, 0)]).await?;
+    same!(behind, [KeyUse { microdollars: 14, ..used(later, 2, 0) }]);
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{Rows, SentRow};
-use crate::run::{Evaluation, Lease, Run, Sent};
+use crate::run::{Evaluation, KeyUse, Lease, Run, Sent};
 use crate::table::Table;
 use crate::tx::{Committed, Op, Tx};
 
@@ -140,6 +140,25 @@ pub(crate) async fn release<R: Rows>(
         }
     }
     Ok(())
+}
+
+/// Adds to what keys were used for. The rows are locked by name, so that nobody's addition is lost.
+pub(crate) async fn charge<R: Rows>(rows: &mut R, uses: Vec<KeyUse>) -> Result<Vec<KeyUse>, StoreError> {
+    let mut totals = Vec::with_capacity(uses.len());
+    for mut used in uses {
+        rows.lock_name(&format!("use\n{}\n{}", used.key, used.window)).await?;
+        let before: Option<KeyUse> = rows.get(used.key()).await?;
+        // A clock that is behind adds to the stretch of those that are not.
+        if let Some(before) = before.filter(|before| before.began >= used.began) {
+            used.began = before.began;
+            used.requests = used.requests.saturating_add(before.requests);
+            used.tokens = used.tokens.saturating_add(before.tokens);
+            used.microdollars = used.microdollars.saturating_add(before.microdollars);
+        }
+        rows.put(&used).await?;
+        totals.push(used);
+    }
+    Ok(totals)
 }
 
 /// What a lease is on.

@@ -1,0 +1,98 @@
+//! What can be asked of the server on the command line.
+
+use clap::{Subcommand, ValueEnum};
+
+use crate::store::args::StoreArgs;
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "One process and one port: existing clients work unchanged with another base URL. Without a provider's key
+requests are answered by offline:echo, so that everything can be tried at once.
+
+Examples:
+  scrollback serve
+  scrollback serve --listen 127.0.0.1:9000 --store postgres://localhost/scrollback
+  OPENAI_BASE_URL=http://127.0.0.1:8787/v1 python app.py
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude"
+)]
+pub(crate) struct ServeArgs {
+    /// Where to listen; else `listen` of [server], else 127.0.0.1:8787. Other machines need an API key
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// How log lines are written, on standard error
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  scrollback key add laptop
+  scrollback key add ci --tenant acme --scope proxy --rpm 60 --usd-per-day 5
+  scrollback key list
+  scrollback key revoke laptop")]
+pub(crate) struct KeyArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    #[command(subcommand)]
+    pub(crate) action: KeyAction,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeyAction {
+    /// Make a key. It is shown once, and kept as a hash
+    Add(AddArgs),
+    /// List the keys, without the keys themselves
+    List,
+    /// Make a key invalid
+    Revoke {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(clap::Args)]
+pub(crate) struct AddArgs {
+    /// What people call it: letters, digits, - _ . @
+    pub(crate) name: String,
+
+    /// What it may do: use the proxy, read, or everything
+    #[arg(long, value_name = "SCOPE", default_value = "proxy")]
+    pub(crate) scope: ScopeArg,
+
+    /// Requests a minute it may make
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rpm: Option<u64>,
+
+    /// Tokens a minute it may use
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) tpm: Option<u64>,
+
+    /// Dollars a day it may spend, where prices are known
+    #[arg(long, value_name = "X")]
+    pub(crate) usd_per_day: Option<f64>,
+}
+
+/// What a key may do.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ScopeArg {
+    /// Use the proxy
+    Proxy,
+    /// Read: the lens, and what the REST API reads
+    Read,
+    /// Everything
+    Admin,
+}

@@ -1,0 +1,131 @@
+//! `scrollback serve` and `scrollback key`.
+
+pub(crate) mod args;
+pub(crate) mod key;
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+
+use anstyle::{Reset, Style};
+use scrollback_agent::Stop;
+use scrollback_agent::config::{DEFAULT_PORT, ServerSettings, listen_address};
+use scrollback_core::redact::Redactor;
+use scrollback_server::{App, bind, serve};
+use serde_json::json;
+
+use crate::failure::{FAILED, Failure, USAGE};
+use crate::input;
+use crate::store::{Intent, Setup};
+use args::{LogFormat, ServeArgs};
+
+pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
+    let setup = Setup::new(&args.store)?;
+    let settings = setup.config.server()?;
+    let address = address(args, &settings)?;
+    let redactor = Redactor::new(&setup.config.redaction())
+        .map_err(|error| Failure::new(USAGE, "bad_config", format!("[redact]: {error}")))?;
+    log(args.log_format);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("the runtime", &error))?;
+    runtime.block_on(async {
+        let store = setup.open(Intent::Write).await?;
+        if !address.ip().is_loopback() && !store.keys().await?.iter().any(|key| key.revoked_at.is_none()) {
+            let message = format!(
+                "{address} can be reached from other machines, and there is no key: make one with `scrollback key add NAME`, \
+                 or listen on 127.0.0.1"
+            );
+            return Err(Failure::new(USAGE, "no_keys", message));
+        }
+        let kept = store.describe();
+        let listening = bind(address).await.map_err(|error| taken(address, &error))?;
+        let catalog = setup.config.catalog();
+        let app = App::new(store, settings, catalog, redactor, listening.address);
+        let stop = Stop::default();
+        stop_on_signal(&stop)?;
+        announce(&app, &kept, json)?;
+        serve(app, listening, stop).await;
+        Ok(())
+    })
+}
+
+fn address(args: &ServeArgs, settings: &ServerSettings) -> Result<SocketAddr, Failure> {
+    match &args.listen {
+        Some(text) => listen_address(text).map_err(|message| Failure::new(USAGE, "usage", message)),
+        None => Ok(settings.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT)))),
+    }
+}
+
+fn taken(address: SocketAddr, error: &std::io::Error) -> Failure {
+    let hint = match error.kind() {
+        std::io::ErrorKind::AddrInUse => "; another server is there already, or choose a port with --listen",
+        _ => "",
+    };
+    let failure = Failure::io(&format!("cannot listen on {address}"), error);
+    Failure::new(FAILED, "io", format!("{failure}{hint}"))
+}
+
+/// Where everything is, for whoever started it.
+fn announce(app: &App, kept: &str, json: bool) -> Result<(), Failure> {
+    let base = format!("http://{}", app.address);
+    let asked = app.answerers();
+    if json {
+        let told = json!({
+            "lens": format!("{base}/"),
+            "openai_base_url": format!("{base}/v1"),
+            "anthropic_base_url": base,
+            "store": kept,
+            "listen": app.address.to_string(),
+            "answered_by": { "openai": asked.openai, "anthropic": asked.anthropic },
+        });
+        return input::print(&format!("{told}\n"));
+    }
+    let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
+    input::print_styled(&format!(
+        "{bold}lens{Reset}       {base}/\n\
+         {bold}OpenAI{Reset}     OPENAI_BASE_URL={base}/v1  {dim}answered by {}{Reset}\n\
+         {bold}Anthropic{Reset}  ANTHROPIC_BASE_URL={base}  {dim}answered by {}{Reset}\n\
+         {bold}record{Reset}     {kept}\n",
+        asked.openai, asked.anthropic
+    ))
+}
+
+/// Asks the server to stop on Ctrl-C or when the system wants it; the second time at once.
+fn stop_on_signal(stop: &Stop) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::io("signals", &error);
+    #[cfg(unix)]
+    let mut ended =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(failed)?;
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        loop {
+            #[cfg(unix)]
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = ended.recv() => {}
+            }
+            #[cfg(not(unix))]
+            let _ = tokio::signal::ctrl_c().await;
+            if stop.is_asked() {
+                std::process::exit(i32::from(FAILED));
+            }
+            input::note("stopping when requests under way have ended; once more to stop at once");
+            stop.stop();
+        }
+    });
+    let _ = failed;
+    Ok(())
+}
+
+fn log(format: LogFormat) {
+    let lines = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO);
+    match format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),
+        LogFormat::Json => {
+            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).init()
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Which conversation a request belongs to.
+//!
+//! A client that names one (by our header, its own session header, the session in Anthropic's `metadata.user_id`, or what it
+//! goes on from) is believed, inside its tenant. Everybody else is recognised by what they say: the longest stored prefix of
+//! their list. Where the list goes on differently from the record, the record is forked there.
+
+use axum::http::HeaderMap;
+use scrollback_core::{Link, Role, Slot, first_link, prefixes};
+use scrollback_store::{Continued, Conversation, ConversationId, Tenant};
+
+use super::asked::{Asked, header};
+use super::known::Known;
+use crate::App;
+use crate::problem::Problem;
+
+/// The header by which a client names its conversation.
+pub(crate) const CONVERSATION: &str = "x-scrollback-conversation";
+/// The headers in which clients send a session of their own.
+const SESSIONS: [&str; 3] = ["x-claude-code-session-id", "session-id", "x-session-id"];
+/// Longest name, in bytes.
+const MAX_NAME: usize = 512;
+
+/// Where a request's entries go.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) conversation: ConversationId,
+    pub(crate) start: Start,
+    /// What was said so far.
+    pub(crate) known: Known,
+    /// How many of the request's entries are recorded already.
+    pub(crate) covered: usize,
+}
+
+/// What has to be there before entries can be appended.
+#[derive(Clone, Debug)]
+pub(crate) enum Start {
+    /// A new conversation, known by these names.
+    New(Vec<Named>),
+    /// Nothing: the entries follow the last one.
+    Append,
+    /// A fork.
+    Fork { parent: ConversationId, at: u64 },
+}
+
+/// A name a client gave a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// Who gave it.
+    pub(crate) source: &'static str,
+    pub(crate) id: String,
+}
+
+impl Named {
+    /// What makes a conversation with this name the only one.
+    pub(crate) fn key(&self) -> String {
+        format!("{}:{}", self.source, self.id)
+    }
+}
+
+/// What tells conversations apart on the wire.
+pub(crate) const BY_CLIENT: &str = "client";
+pub(crate) const BY_SESSION: &str = "session";
+pub(crate) const BY_THREAD: &str = "thread";
+pub(crate) const BY_RESPONSE: &str = "response";
+
+/// How much of the history a request carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carries {
+    /// All of it.
+    History,
+    /// Only what is new.
+    News,
+}
+
+/// What a request carries, by its header.
+pub(crate) fn carries(headers: &HeaderMap, asked: &Asked) -> Result<Carries, Problem> {
+    match header(headers, "x-scrollback-mode") {
+        None => Ok(Carries::History),
+        Some("append") if named(headers, asked)?.is_some() => Ok(Carries::News),
+        Some("append") => Err(Problem::bad_request(
+            "no_conversation",
+            format!("append mode needs an id: name the conversation in the header {CONVERSATION}"),
+        )),
+        Some(other) => {
+            let detail = format!("{other:?} is no mode; x-scrollback-mode is append, or left away");
+            Err(Problem::bad_request("bad_mode", detail))
+        }
+    }
+}
+
+/// The name a client gives its conversation, if it gives one.
+fn named(headers: &HeaderMap, asked: &Asked) -> Result<Option<Named>, Problem> {
+    let name = |source: &'static str, id: &str| {
+        if id.is_empty() || id.len() > MAX_NAME || id.chars().any(char::is_control) {
+            let detail = "the name of a conversation has 1 to 512 bytes and no control characters";
+            return Err(Problem::bad_request("bad_conversation", detail));
+        }
+        Ok(Some(Named { source, id: id.into() }))
+    };
+    if let Some(given) = headers.get(CONVERSATION) {
+        return name(BY_CLIENT, std::str::from_utf8(given.as_bytes()).unwrap_or_default());
+    }
+    if let Some(session) = SESSIONS.iter().find_map(|name| header(headers, name)) {
+        return name(BY_SESSION, session);
+    }
+    match &asked.session {
+        Some(session) => name(BY_SESSION, session),
+        None => Ok(None),
+    }
+}
+
+/// Finds the place for a request. Nothing is written.
+pub(crate) async fn find(
+    app: &App,
+    tenant: &Tenant,
+    headers: &HeaderMap,
+    asked: &Asked,
+    carries: Carries,
+) -> Result<Place, Problem> {
+    if let Some(place) = continued(app, tenant, asked).await? {
+        return Ok(place);
+    }
+    let hashes = prefixes(&asked.entries);
+    // What is shared must reach into what the user said: instructions alone are many conversations'.
+    let first = asked.entries.iter().position(|entry| entry.role == Role::User).unwrap_or(hashes.len());
+    let wanted: Vec<Link> = hashes.get(first..).unwrap_or_default().to_vec();
+    let Some(named) = named(headers, asked)? else {
+        let found = app.store.find_prefix(tenant, wanted.clone(), None).await?;
+        return match found {
+            Some(found) => follow(app, tenant, &found, &wanted, first).await,
+            None => Ok(new(app, thread(asked))),
+        };
+    };
+    let Some(root) = by_name(app, tenant, &named).await? else {
+        let names = std::iter::once(named).chain(thread(asked)).collect();
+        return Ok(new(app, names));
+    };
+    if carries == Carries::News {
+        return at_end(app, tenant, newest_fork(app, tenant, root).await?).await;
+    }
+    match app.store.find_prefix(tenant, wanted.clone(), Some(&root.id)).await? {
+        Some(found) => follow(app, tenant, &found, &wanted, first).await,
+        None if root.head == 0 => at_end(app, tenant, root).await,
+        None => fork(app, tenant, &root, 0, 0).await,
+    }
+}
+
+/// The name under which the provider's own conversation is kept.
+fn thread(asked: &Asked) -> Vec<Named> {
+    let thread = asked.thread.iter();
+    thread.map(|id| Named { source: BY_THREAD, id: id.clone() }).collect()
+}
+
+/// The place after the response or in the provider's conversation that a request goes on from.
+async fn continued(app: &App, tenant: &Tenant, asked: &Asked) -> Result<Option<Place>, Problem> {
+    if let Some(previous) = &asked.previous {
+        let Some(alias) = app.store.alias(tenant, BY_RESPONSE, previous).await? else { return Ok(None) };
+        let conversation = app.store.conversation(tenant, &alias.conversation).await?;
+        let after = alias.position.unwrap_or(conversation.head);
+        let place = at_end(app, tenant, conversation.clone()).await?;
+        let later = place.known.record.slots().iter().skip(after as usize);
+        if later.clone().all(|slot| matches!(slot, Slot::Decision(..))) {
+            return Ok(Some(place));
+        }
+        return fork(app, tenant, &conversation, after, 0).await.map(Some);
+    }
+    let Some(thread) = thread(asked).pop() else { return Ok(None) };
+    match by_name(app, tenant, &thread).await? {
+        Some(conversation) => at_end(app, tenant, conversation).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The conversation a name stands for: its id, or what a client called it.
+async fn by_name(app: &App, tenant: &Tenant, named: &Named) -> Result<Option<Conversation>, Problem> {
+    if named.source == BY_CLIENT
+        && let Some(id) = ConversationId::parse(&named.id)
+        && let Ok(conversation) = app.store.conversation(tenant, &id).await
+    {
+        return Ok(Some(conversation));
+    }
+    match app.store.alias(tenant, named.source, &named.id).await? {
+        Some(alias) => Ok(Some(app.store.conversation(tenant, &alias.conversation).await?)),
+        None => Ok(None),
+    }
+}
+
+/// The conversation or the fork of it that was written last.
+async fn newest_fork(app: &App, tenant: &Tenant, root: Conversation) -> Result<Conversation, Problem> {
+    let tree = app.store.branches(tenant, &root.id).await?;
+    let mut family = vec![root.id.clone()];
+    let mut newest = root;
+    // Parents come before their forks.
+    for branch in tree {
+        if branch.parent.is_some_and(|parent| family.contains(&parent)) {
+            family.push(branch.conversation.clone());
+            let fork = app.store.conversation(tenant, &branch.conversation).await?;
+            if (fork.updated_at, &fork.id) > (newest.updated_at, &newest.id) {
+                newest = fork;
+            }
+        }
+    }
+    Ok(newest)
+}
+
+/// The place where a list that was found goes on.
+async fn follow(
+    app: &App,
+    tenant: &Tenant,
+    found: &Continued,
+    wanted: &[Link],
+    first: usize,
+) -> Result<Place, Problem> {
+    let covered = first + found.covered;
+    if found.is_at_end(wanted) {
+        let mut place = at_end(app, tenant, found.conversation.clone()).await?;
+        place.covered = covered;
+        return Ok(place);
+    }
+    fork(app, tenant, &found.conversation, found.position, covered).await
+}
+
+fn new(app: &App, names: Vec<Named>) -> Place {
+    let conversation = ConversationId::new(app.now());
+    let link = first_link(conversation.as_str());
+    let known = Known::new(scrollback_core::Record::new(), link);
+    Place { conversation, start: Start::New(names), known, covered: 0 }
+}
+
+async fn at_end(app: &App, tenant: &Tenant, conversation: Conversation) -> Result<Place, Problem> {
+    let Conversation { id, head, head_link, .. } = conversation;
+    let known = match app.lately.take(&id, &head_link) {
+        Some(known) => known,
+        None => Known::new(app.store.record(tenant, &id, Some(head)).await?, head_link),
+    };
+    Ok(Place { conversation: id, start: Start::Append, known, covered: 0 })
+}
+
+async fn fork(
+    app: &App,
+    tenant: &Tenant,
+    parent: &Conversation,
+    at: u64,
+    covered: usize,
+) -> Result<Place, Problem> {
+    let record = app.store.record(tenant, &parent.id, Some(at)).await?;
+    let start = Start::Fork { parent: parent.id.clone(), at };
+    // The link is learnt when the first entry is appended.
+    let known = Known::new(record, parent.head_link);
+    Ok(Place { conversation: ConversationId::new(app.now()), start, known, covered })
+}

@@ -1,0 +1,89 @@
+//! `/v1/*`: what existing clients speak.
+//!
+//! One request: who calls and may they (`auth`, `room`), what do they ask (`asked`), which conversation is it (`identity`),
+//! write it down (`record`), what is sent on (`view`), to whom (`upstreams`, `echo`), and the reply back to the client while a
+//! copy is read for the record (`tee`). `call` puts these in order. `other` has what is passed on without being understood.
+
+mod asked;
+mod call;
+mod count;
+mod echo;
+mod identity;
+mod known;
+mod other;
+mod record;
+mod refusal;
+mod responses;
+mod room;
+mod tee;
+mod upstreams;
+mod view;
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+
+use crate::App;
+use crate::problem::Problem;
+use asked::Endpoint;
+
+pub(crate) use known::Lately;
+pub(crate) use record::CallsUnderWay;
+pub(crate) use room::Room;
+pub(crate) use upstreams::{Upstreams, who_answers};
+
+/// Everything below `/v1`.
+pub(crate) fn router() -> Router<App> {
+    Router::new()
+        .route("/chat/completions", post(|app, request| call(app, Endpoint::Chat, request)))
+        .route("/responses", post(|app, request| call(app, Endpoint::Responses, request)))
+        .route("/responses/compact", post(|app, request| call(app, Endpoint::Compact, request)))
+        .route("/responses/{id}", get(response).fallback(other))
+        .route("/messages", post(|app, request| call(app, Endpoint::Messages, request)))
+        .route("/messages/count_tokens", post(|app, request| call(app, Endpoint::CountTokens, request)))
+        .route("/models", get(models))
+        .fallback(other)
+}
+
+async fn call(State(app): State<App>, endpoint: Endpoint, request: Request) -> Response {
+    let began = Instant::now();
+    let answer = match endpoint {
+        Endpoint::CountTokens => count::answer(&app, request).await,
+        _ => call::answer(&app, endpoint, request).await,
+    };
+    told(&app, &endpoint.route(), began, answer)
+}
+
+async fn response(State(app): State<App>, Path(id): Path<String>, request: Request) -> Response {
+    let began = Instant::now();
+    told(&app, "/v1/responses/{id}", began, responses::get(&app, &id, request).await)
+}
+
+async fn models(State(app): State<App>, request: Request) -> Response {
+    let began = Instant::now();
+    told(&app, "/v1/models", began, other::models(&app, request).await)
+}
+
+async fn other(State(app): State<App>, request: Request) -> Response {
+    let began = Instant::now();
+    told(&app, "/v1/*", began, other::pass(&app, request).await)
+}
+
+/// The answer as the client's package reads it, counted.
+fn told(app: &App, route: &str, began: Instant, answer: Result<Response, Problem>) -> Response {
+    let response = answer.unwrap_or_else(|problem| {
+        tracing::info!(route, code = problem.code, status = problem.status.as_u16(), "refused");
+        refusal::response(&problem)
+    });
+    let status = response.status().as_u16().to_string();
+    app.metrics.add("scrollback_requests_total", &[("route", route), ("status", &status)], 1.0);
+    app.metrics.time(
+        "scrollback_seconds",
+        &[("part", "head"), ("route", route)],
+        began.elapsed().as_secs_f64(),
+    );
+    response
+}

@@ -1,0 +1,394 @@
+//! From the record to the request that is sent on.
+//!
+//! As long as nothing has to be left out, that is the client's own bytes. Above the high mark one cut is decided, recorded and
+//! held, and the view is put into the body the client sent.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use bytes::Bytes;
+use scrollback_agent::ModelSummarizer;
+use scrollback_agent::config::ServerSettings;
+use scrollback_agent::provider::{Catalog, Overflow};
+use scrollback_agent::runner::{Repair, cut_to_fit, room_after};
+use scrollback_core::json::{self, Raw};
+use scrollback_core::manager::{self, Ask, Fit, SharedManager};
+use scrollback_core::tokens::entry_tokens;
+use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
+use scrollback_core::wire::repair::mend;
+use scrollback_core::wire::{Purpose, RenderOptions, list_key, system_key};
+use scrollback_core::{
+    CurationContext, CurationError, Decision, Entry, HistoryManager, Item, Reason, Record, Slot, Source,
+    View, summarize_offline,
+};
+use scrollback_store::{Summarizer, Tenant};
+use serde_json::json;
+
+use super::asked::{Asked, header};
+use super::echo::OWN_ID;
+use super::identity::Carries;
+use super::record::Recorded;
+use crate::App;
+use crate::problem::Problem;
+
+/// Rules about how much a model can read: cutting is a manager's business, not a repair.
+const LENGTH: [&str; 3] = ["OC-13", "OR-19", "AN-21"];
+/// Keys by which a request refers to what its provider holds.
+const HELD: [&str; 2] = ["previous_response_id", "conversation"];
+
+/// A request that is ready to be sent on.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) body: Bytes,
+    /// What the model is shown, for answers of our own.
+    pub(crate) said: Vec<Entry>,
+    pub(crate) told: Told,
+    pub(crate) epoch: Option<u64>,
+    /// Chain over the bytes of the messages.
+    pub(crate) prefix_hash: [u8; 32],
+    /// The managers as canonical JSON.
+    pub(crate) managers: String,
+    pub(crate) tokens: usize,
+}
+
+/// What the client is told about the view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Entries shown and recorded.
+    pub(crate) entries: (usize, usize),
+    /// Tokens shown and recorded.
+    pub(crate) tokens: (usize, usize),
+    /// The managers that left something out or changed it.
+    pub(crate) by: String,
+}
+
+impl Told {
+    pub(crate) fn header(&self) -> String {
+        let ((shown, all), (tokens, of)) = (self.entries, self.tokens);
+        format!("entries={shown}/{all}; tokens={tokens}/{of}; by={}", self.by)
+    }
+}
+
+/// How a request is curated: as it says itself, as the first policy that fits says, or by what fits its model.
+pub(crate) fn policy(
+    settings: &ServerSettings,
+    tenant: &Tenant,
+    headers: &HeaderMap,
+    asked: &Asked,
+) -> Result<SharedManager, Problem> {
+    if let Some(text) = header(headers, "x-scrollback-managers") {
+        return manager::parse(text).map_err(|error| {
+            Problem::bad_request("bad_managers", format!("x-scrollback-managers: {error}"))
+                .with("path", error.path())
+        });
+    }
+    let route = asked.endpoint.route();
+    let fits = settings.policies.iter().find(|policy| {
+        let qualified = asked.model.as_ref().map(ToString::to_string);
+        policy.fits(tenant, &asked.named, &route)
+            || qualified.is_some_and(|name| policy.fits(tenant, &name, &route))
+    });
+    let configured = fits.map(|policy| &policy.managers).or(settings.managers.as_ref());
+    Ok(configured.map_or_else(|| Arc::new(Fit::default()) as SharedManager, Arc::clone))
+}
+
+/// What a view depends on beside the record.
+pub(crate) fn context(catalog: &Catalog, asked: &Asked) -> CurationContext {
+    let mut cx = CurationContext::for_model(asked.model.clone());
+    cx.tools.clone_from(&asked.tools);
+    cx.wire = Some(asked.wire());
+    cx.windows = catalog.windows();
+    cx
+}
+
+/// A request that is being made ready.
+pub(crate) struct Curating<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) asked: &'a Asked,
+    pub(crate) carries: Carries,
+    pub(crate) manager: SharedManager,
+    pub(crate) cx: CurationContext,
+}
+
+impl Curating<'_> {
+    /// The request as it is sent on. Decisions that follow are recorded first.
+    pub(crate) async fn outgoing(&self, recorded: &mut Recorded) -> Result<Outgoing, Problem> {
+        self.serve_summaries(recorded).await?;
+        if let Some(cut) = self.new_cut(recorded.record()) {
+            self.app.metrics.add("scrollback_cuts_total", &[("by", self.manager.name())], 1.0);
+            recorded.decide(self.app, cut).await?;
+        }
+        self.rendered(recorded.record())
+    }
+
+    /// The same after the provider said that a request was too large; none if nothing can go.
+    pub(crate) async fn tightened(
+        &self,
+        recorded: &mut Recorded,
+        overflow: Overflow,
+        before: &Outgoing,
+    ) -> Result<Option<Outgoing>, Problem> {
+        let Some(model) = &self.asked.model else { return Ok(None) };
+        let room = room_after(overflow, model, before.tokens);
+        let cut = {
+            let view = View::of(recorded.record(), &self.cx);
+            cut_to_fit(&view, &self.cx, room).map_err(|error| curation(&error))?
+        };
+        let Some(cut) = cut else { return Ok(None) };
+        self.app.metrics.add("scrollback_cuts_total", &[("by", "overflow")], 1.0);
+        recorded.decide(self.app, cut).await?;
+        let mut tightened = self.rendered(recorded.record())?;
+        if tightened.told.by == PASSTHROUGH {
+            tightened.told.by = "token_budget".into();
+        }
+        Ok(Some(tightened))
+    }
+
+    /// Writes the summaries that the manager asks for. One that fails leaves everything as it was.
+    async fn serve_summaries(&self, recorded: &mut Recorded) -> Result<(), Problem> {
+        let asks = recorded.record().plan(&self.cx, &*self.manager);
+        let Some(Ask::Summary(ask)) = asks.into_iter().next() else { return Ok(()) };
+        let decision = if ask.summarizer == "offline" {
+            summarize_offline(recorded.record(), &ask)
+        } else {
+            match self.app.catalog.provider_named(&ask.summarizer) {
+                Ok(provider) => match ModelSummarizer::new(provider).write(recorded.record(), &ask).await {
+                    Ok(text) => ask.answered(&text, &ask.summarizer, None),
+                    Err(reason) => ask.failed(&reason),
+                },
+                Err(error) => ask.failed(&error.to_string()),
+            }
+        };
+        Ok(recorded.decide(self.app, decision).await?)
+    }
+
+    /// The cut that the manager made and the record does not have yet.
+    fn new_cut(&self, record: &Record) -> Option<Decision> {
+        if self.needs_no_view(record) {
+            return None;
+        }
+        let view = record.view(&self.cx, &*self.manager).ok()?;
+        let cut = view.cut().filter(|_| view.epoch().is_some_and(|epoch| epoch.id > 0))?;
+        let last = record.slots().iter().rev().find_map(|slot| match slot {
+            Slot::Decision(decision, _) if matches!(decision.as_ref(), Decision::Cut { .. }) => {
+                Some(decision)
+            }
+            _ => None,
+        });
+        let same = match (last.map(AsRef::as_ref), cut) {
+            (Some(Decision::Cut { before, .. }), Decision::Cut { before: new, .. }) => before == new,
+            _ => false,
+        };
+        (!same).then(|| cut.clone())
+    }
+
+    /// Whether it is plain without looking that everything is shown: nothing was ever decided, and there are fewer bytes
+    /// than the model takes tokens.
+    fn needs_no_view(&self, record: &Record) -> bool {
+        let fits = self.manager.config() == Fit::default().config()
+            && self.window().is_some_and(|window| (self.asked.body.len() as u64) < window / 8 * 7);
+        fits && self.carries == Carries::History && !is_decided(record)
+    }
+
+    fn window(&self) -> Option<u64> {
+        let model = self.asked.model.as_ref()?;
+        let known = || scrollback_core::model::facts(model).map(|facts| facts.context_window);
+        self.cx.windows.get(&model.to_string()).copied().or_else(known)
+    }
+
+    /// The request that shows what is to be shown of a record.
+    pub(super) fn rendered(&self, record: &Record) -> Result<Outgoing, Problem> {
+        let view = match record.view(&self.cx, &*self.manager) {
+            Ok(view) => view,
+            // Nobody knows how much the model takes, or it is too little for what must stay: its provider shall say.
+            Err(CurationError::UnknownModel { .. } | CurationError::BudgetTooSmall { .. }) => {
+                View::of(record, &self.cx)
+            }
+        };
+        let (is_whole, by) = if self.needs_no_view(record) { (true, String::new()) } else { changes(&view) };
+        let tokens = view.count(&self.cx).total;
+        let held_here = self.asked.previous.as_ref().is_some_and(|id| id.contains(OWN_ID));
+        let refers = self.asked.previous.is_some() || self.asked.thread.is_some();
+        let managers = self.manager.config().to_string();
+        if is_whole && self.carries == Carries::History && !held_here {
+            let said = if refers { view.items().map(entry).collect() } else { self.asked.entries.clone() };
+            let (body, prefix_hash) = self.as_it_came()?;
+            let count = said.len();
+            let told = Told { entries: (count, count), tokens: (tokens, tokens), by: PASSTHROUGH.into() };
+            return Ok(Outgoing { body, said, told, epoch: epoch(&view), prefix_hash, managers, tokens });
+        }
+        let items: Vec<Item> = view.items().collect();
+        let told = Told {
+            entries: (items.len(), shown_of(record)),
+            tokens: (tokens, self.cx.overhead(self.cx.counter) + self.recorded_tokens(record)),
+            by: if by.is_empty() { PASSTHROUGH.into() } else { by },
+        };
+        let said = items.iter().map(|item| Entry::clone(&item.entry)).collect();
+        let around = if refers { self.asked.around.without(&HELD) } else { self.asked.around.clone() };
+        let options = RenderOptions {
+            purpose: Purpose::Send,
+            model: self.asked.model.as_ref(),
+            tools: self.asked.tools.as_ref(),
+            manual_thinking: self.asked.around.asks_for_manual_thinking(),
+            record: Some(record),
+        };
+        let wire = self.asked.wire();
+        let rendered = wire.request(items, options, Some(&around));
+        if !rendered.repairs.is_empty() {
+            let broken: Vec<(String, String)> =
+                rendered.repairs.iter().map(|repair| (repair.rule.into(), repair.path.clone())).collect();
+            self.mended(&broken)?;
+        }
+        let prefix_hash = chain(rendered.system.as_deref(), rendered.messages.iter().map(String::as_str));
+        let body = Bytes::from(rendered.body(wire, Some(&around)));
+        Ok(Outgoing { body, said, told, epoch: epoch(&view), prefix_hash, managers, tokens })
+    }
+
+    /// The client's own bytes, unless its provider would refuse them.
+    fn as_it_came(&self) -> Result<(Bytes, [u8; 32]), Problem> {
+        let wire = self.asked.wire();
+        let body = self.asked.body.clone();
+        let text = std::str::from_utf8(&body).unwrap_or_default();
+        let Ok(raw) = json::check(text) else { return Ok((body.clone(), [0; 32])) };
+        let dialect = self.asked.model.as_ref().and_then(|model| self.app.catalog.dialect(model));
+        let options =
+            CheckOptions { model: self.asked.model.as_ref(), previous: None, dialect: dialect.as_deref() };
+        let refers = self.asked.previous.is_some() || self.asked.thread.is_some();
+        let matters = |violation: &Violation| {
+            // What the provider holds is not in the list, and pairs with what is.
+            let held = refers && ["OR-1", "OR-2", "OR-4", "OR-5"].contains(&violation.rule);
+            violation.is_fatal(Strictness::Lenient) && !LENGTH.contains(&violation.rule) && !held
+        };
+        let broken: Vec<Violation> = check(wire, raw, options).into_iter().filter(matters).collect();
+        if broken.is_empty() {
+            return Ok((body.clone(), chain_of(wire, raw)));
+        }
+        let places: Vec<(String, String)> =
+            broken.iter().map(|violation| (violation.rule.into(), violation.path.clone())).collect();
+        self.mended(&places)?;
+        let mended = mend(wire, raw, options, &matters);
+        let hash = json::check(&mended.body).map_or([0; 32], |raw| chain_of(wire, raw));
+        Ok((mended.body.into(), hash))
+    }
+
+    /// Notes that a list had to be mended; an error where it may not be.
+    fn mended(&self, broken: &[(String, String)]) -> Result<(), Problem> {
+        if self.app.settings.repair == Repair::Never {
+            let (rule, path) = broken.first().cloned().unwrap_or_default();
+            let list: Vec<_> =
+                broken.iter().map(|(rule, path)| json!({ "rule": rule, "path": path })).collect();
+            let detail =
+                format!("the messages break rule {rule} of their provider at {path}, and are not repaired");
+            return Err(Problem::bad_request("invalid_messages", detail)
+                .with("rule", rule)
+                .with("path", path)
+                .with("violations", list));
+        }
+        self.app.metrics.add("scrollback_repairs_total", &[("wire", self.asked.wire().name())], 1.0);
+        Ok(())
+    }
+
+    /// Tokens of everything that was said, instructions that were replaced aside.
+    fn recorded_tokens(&self, record: &Record) -> usize {
+        let tokenizer = self.cx.counter.tokenizer;
+        standing(record).map(|entry| entry_tokens(tokenizer, entry)).sum()
+    }
+}
+
+/// What is said about a view that nobody changed.
+pub(crate) const PASSTHROUGH: &str = "passthrough";
+
+fn epoch(view: &View<'_>) -> Option<u64> {
+    view.epoch().map(|epoch| epoch.id)
+}
+
+fn entry(item: Item) -> Entry {
+    Entry::clone(&item.entry)
+}
+
+pub(crate) fn curation(error: &CurationError) -> Problem {
+    Problem::bad_request(error.code(), error.to_string())
+}
+
+/// Whether anything was decided beyond which instructions stand first.
+fn is_decided(record: &Record) -> bool {
+    record.slots().iter().any(|slot| match slot {
+        Slot::Decision(decision, _) => !matches!(decision.as_ref(), Decision::Lead { .. }),
+        Slot::Message(_) => false,
+        Slot::Erased(_) => true,
+    })
+}
+
+/// Whether a view shows everything as it was said, and otherwise who did what. What is incoherent is not a manager's doing:
+/// the check finds it in the client's own list.
+fn changes(view: &View<'_>) -> (bool, String) {
+    let explained = view.explain();
+    let incoherent = |reason: Reason| {
+        matches!(
+            reason,
+            Reason::OrphanResult
+                | Reason::DuplicateResult
+                | Reason::UnfinishedGroup
+                | Reason::Moved
+                | Reason::ReplacedLead
+        )
+    };
+    let dropped = explained.dropped.iter().filter(|dropped| !incoherent(dropped.reason));
+    let changed = explained.changed.iter().filter(|changed| !incoherent(changed.reason));
+    let mut by: Vec<String> = Vec::new();
+    let names = dropped
+        .map(|dropped| dropped.manager.to_string())
+        .chain(changed.map(|changed| changed.manager.to_string()));
+    for name in names {
+        if !by.contains(&name) {
+            by.push(name);
+        }
+    }
+    let synthetic = view.items().any(|item| matches!(item.source, Source::Summary { .. }));
+    (by.is_empty() && !synthetic, by.join(","))
+}
+
+/// The entries of a record, without instructions that others took the place of.
+fn standing(record: &Record) -> impl Iterator<Item = &Entry> {
+    let leads = record.slots().iter().rev().find_map(|slot| match slot {
+        Slot::Decision(decision, _) => match decision.as_ref() {
+            Decision::Lead { positions } => Some(positions.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let leading = record
+        .slots()
+        .iter()
+        .take_while(
+            |slot| matches!(slot, Slot::Message(entry) if entry.role == scrollback_core::Role::System),
+        )
+        .count() as u64;
+    (0..).zip(record.slots()).filter_map(move |(at, slot)| {
+        let Slot::Message(entry) = slot else { return None };
+        let instructs = at < leading || entry.is_lead();
+        let replaced = leads.as_ref().is_some_and(|leads| instructs && !leads.contains(&at));
+        (!replaced).then_some(entry.as_ref())
+    })
+}
+
+fn shown_of(record: &Record) -> usize {
+    standing(record).count()
+}
+
+/// Chain over the bytes of what is sent; equal prefixes have equal values.
+fn chain<'m>(system: Option<&str>, messages: impl Iterator<Item = &'m str>) -> [u8; 32] {
+    let start = *blake3::hash(system.unwrap_or_default().as_bytes()).as_bytes();
+    messages.fold(start, |link, message| {
+        let mut hash = blake3::Hasher::new();
+        hash.update(&link).update(message.as_bytes());
+        *hash.finalize().as_bytes()
+    })
+}
+
+fn chain_of(wire: scrollback_core::wire::Wire, body: Raw<'_>) -> [u8; 32] {
+    let system = system_key(wire).and_then(|key| body.get(key)).map(json::one_line);
+    let list = body.get(list_key(wire)).into_iter().flat_map(Raw::elements);
+    let messages: Vec<_> = list.map(json::one_line).collect();
+    chain(system.as_deref(), messages.iter().map(AsRef::as_ref))
+}

@@ -1,0 +1,97 @@
+//! How much a key may be used: requests and tokens a minute, money a day. Counted in the store, so that all servers on it
+//! count together and a restart forgets nothing.
+
+use axum::http::StatusCode;
+use scrollback_core::Time;
+use scrollback_store::{Key, KeyLimits, KeyUse};
+
+use crate::App;
+use crate::auth::Caller;
+use crate::problem::Problem;
+
+const MINUTE: i64 = 60_000;
+const DAY: i64 = 24 * 60 * MINUTE;
+
+/// Counts a request, and refuses it if its key was used too much.
+pub(crate) async fn admit(app: &App, caller: &Caller) -> Result<(), Problem> {
+    let Some(key) = limited(caller) else { return Ok(()) };
+    let now = app.now();
+    let used = app.store.charge(uses(key, now, Amount { requests: 1, ..Amount::default() })).await?;
+    match exceeded(&key.limits, &used) {
+        Some((what, span)) => {
+            let wait = (span - now.0.rem_euclid(span) + 999) / 1000;
+            let detail = format!("the key {:?} has used its {what}; try again in {wait} s", key.name);
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", detail);
+            Err(problem.retry_after(wait.max(1) as u64))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Counts what a call used.
+pub(crate) async fn charge(app: &App, caller: &Caller, tokens: u64, cost_usd: Option<f64>) {
+    let Some(key) = limited(caller) else { return };
+    let microdollars = (cost_usd.unwrap_or(0.0) * 1e6).round() as u64;
+    let amount = Amount { tokens, microdollars, ..Amount::default() };
+    if let Err(error) = app.store.charge(uses(key, app.now(), amount)).await {
+        tracing::warn!(%error, "what a key used could not be counted");
+    }
+}
+
+fn limited(caller: &Caller) -> Option<&Key> {
+    caller.key.as_deref().filter(|key| key.limits != KeyLimits::default())
+}
+
+#[derive(Clone, Copy, Default)]
+struct Amount {
+    requests: u64,
+    tokens: u64,
+    microdollars: u64,
+}
+
+fn uses(key: &Key, now: Time, amount: Amount) -> Vec<KeyUse> {
+    let within = |window: &str, span: i64| KeyUse {
+        key: key.name.clone(),
+        window: window.into(),
+        began: Time(now.0 - now.0.rem_euclid(span)),
+        requests: amount.requests,
+        tokens: amount.tokens,
+        microdollars: amount.microdollars,
+    };
+    vec![within("minute", MINUTE), within("day", DAY)]
+}
+
+/// What was used up, and how long the stretch is that it counts for.
+fn exceeded(limits: &KeyLimits, used: &[KeyUse]) -> Option<(&'static str, i64)> {
+    let [minute, day] = used else { return None };
+    if limits.requests_per_minute.is_some_and(|most| minute.requests > most) {
+        return Some(("requests a minute", MINUTE));
+    }
+    if limits.tokens_per_minute.is_some_and(|most| minute.tokens >= most) {
+        return Some(("tokens a minute", MINUTE));
+    }
+    // Money that is not there cannot be spent, so nothing is left at exactly the limit.
+    limits.microdollars_per_day.is_some_and(|most| day.microdollars >= most).then_some(("dollars a day", DAY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_counts_for_its_time() {
+        let used = |requests, tokens, microdollars| {
+            let minute = KeyUse { requests, tokens, ..KeyUse::default() };
+            vec![minute, KeyUse { microdollars, ..KeyUse::default() }]
+        };
+        let requests = KeyLimits { requests_per_minute: Some(2), ..KeyLimits::default() };
+        assert_eq!(exceeded(&requests, &used(2, 99, 99)), None);
+        assert_eq!(exceeded(&requests, &used(3, 0, 0)), Some(("requests a minute", MINUTE)));
+        let tokens = KeyLimits { tokens_per_minute: Some(10), ..KeyLimits::default() };
+        assert_eq!(exceeded(&tokens, &used(9, 9, 9)), None);
+        assert_eq!(exceeded(&tokens, &used(1, 10, 0)), Some(("tokens a minute", MINUTE)));
+        let money = KeyLimits { microdollars_per_day: Some(5), ..KeyLimits::default() };
+        assert_eq!(exceeded(&money, &used(9, 9, 4)), None);
+        assert_eq!(exceeded(&money, &used(1, 0, 5)), Some(("dollars a day", DAY)));
+    }
+}

@@ -172,6 +172,9 @@ def login(browser):
 
 def answer(browser):
     page = browser.page().open(BASE + facts["pages"]["run"])
+    page.run("document.querySelectorAll('.tree details').forEach((details) => { details.open = true; })")
+    shown = page.run("document.querySelector('.tree').textContent")
+    expect("prompts are shown with their badge", [] if "conversation injected" in shown and "A week in Lisbon" in shown else [shown])
     page.run("document.querySelector('.ask textarea').value = 'on the 14th of May'")
     page.click(".ask button")
     expect("an answered run goes on", [] if page.run("document.querySelector('.ask')") is None else ["still asks"])

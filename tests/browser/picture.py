@@ -14,7 +14,7 @@ server = subprocess.Popen(sys.argv[1].split(), stdout=subprocess.PIPE, text=True
 try:
     base = server.stdout.readline().strip().removesuffix("/lens")
     with Chromium() as browser:
-        page = browser.page(width=1360, height=880)
+        page = browser.page(width=1360, height=1180)
         page.open(base + "/lens")
         page.click("form[action='/lens/sample'] button")
         page.open(page.run("location.href.split('?')[0]") + "?call=14")

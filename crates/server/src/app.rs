@@ -40,6 +40,8 @@ pub struct Shared {
     pub events: Events,
     /// The API keys.
     pub(crate) keyring: Keyring,
+    /// Who continues paused runs, if somebody does.
+    runs: OnceLock<Arc<dyn Runs>>,
     /// Records used lately.
     pub(crate) lately: Lately,
     /// Calls that wait for their reply.
@@ -50,8 +52,6 @@ pub struct Shared {
     pub(crate) upstreams: Upstreams,
     /// Work that goes on after its request.
     pub(crate) tasks: Tasks,
-    /// Who continues paused runs, if somebody does.
-    runs: OnceLock<Arc<dyn Runs>>,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -82,12 +82,12 @@ impl App {
             metrics: Metrics::default(),
             events: Events::default(),
             keyring: Keyring::default(),
+            runs: OnceLock::new(),
             lately: Lately::default(),
             under_way: CallsUnderWay::default(),
             room: Room::default(),
             upstreams: Upstreams::default(),
             tasks: Tasks::default(),
-            runs: OnceLock::new(),
             address,
         }))
     }

@@ -261,7 +261,7 @@ pub(crate) struct CallShape {
     pub(crate) epoch: Option<u64>,
     /// Chain over the bytes of the messages.
     pub(crate) prefix_hash: Option<String>,
-    /// How it ended: `sent` while it is under way, `done`, or what went wrong.
+    /// How it ended: `sent` while it is under way, `ok`, or what went wrong.
     pub(crate) status: String,
     /// Which attempt it was.
     pub(crate) attempt: u64,

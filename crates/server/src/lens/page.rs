@@ -144,7 +144,7 @@ pub(crate) fn role(role: Role) -> Markup {
 /// A status, in the colour of what it means.
 pub(crate) fn status(name: &str) -> Markup {
     let class = match name {
-        "active" | "done" | "running" => "good",
+        "active" | "done" | "ok" | "running" => "good",
         "awaiting_answer" | "paused" | "interrupted" | "sent" => "warn",
         "failed" | "error" => "bad",
         "closed" | "idle" | "skipped" => "",

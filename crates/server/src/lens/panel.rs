@@ -51,6 +51,7 @@ pub(crate) fn calls(chosen: &Chosen<'_>) -> Markup {
                     }
                 }
                 @if let (Some(call), None) = (call, tried) { (facts(call)) }
+                @if call.is_none() && tried.is_none() { p.soft { "No model was asked yet. Below is what a call would be sent." } }
             }
         }
     }
@@ -79,6 +80,7 @@ fn percent(part: u64, whole: u64) -> String {
 
 /// What the call saw: how much of the record, which parts, and who left out the rest.
 pub(crate) fn saw(sight: &Sight, href: &str, managers: &str, head: u64, eyes: Eyes<'_>) -> Markup {
+    let managers = if managers.is_empty() { "passthrough" } else { managers };
     html! {
         section.card aria-label="What it saw" {
             header { h2 { "What it saw" } span.soft.small { "through " code { (said(managers)) } } }

@@ -7,8 +7,9 @@ use axum::extract::{Path, Query};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
-use scrollback_core::Time;
-use scrollback_store::{Cursor, Event, Run, RunListing, Step};
+use scrollback_core::wire::{ParseOptions, Wire};
+use scrollback_core::{Entry, Time, json};
+use scrollback_store::{Cursor, Event, Run, RunListing, Sent, Step};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,8 +22,11 @@ use super::viewer::{Shown, Viewer};
 use crate::Problem;
 use crate::api::find_run;
 use crate::runs::{self, Answer, Refused};
+use crate::usage;
 
 const PAGE: usize = 50;
+/// Prompts shown whole on the page of a run: the newest; others are a click away.
+const PROMPTS: usize = 20;
 /// Events listed on the page of a run.
 const EVENTS: usize = 200;
 const STATUSES: [&str; 5] = ["running", "paused", "interrupted", "done", "failed"];
@@ -110,7 +114,7 @@ async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<Shown
         .collect();
     let injected: BTreeSet<String> =
         events.iter().filter(|event| is_injected(event)).filter_map(|event| event.key.clone()).collect();
-    let prompts = prompts(&events);
+    let prompts = prompts(viewer, &run).await?;
     let around = Around {
         eyes: viewer.eyes(),
         injected,
@@ -154,14 +158,37 @@ fn is_injected(event: &Event) -> bool {
         && data().and_then(|data| data.get("conversation_injected")?.as_bool()) == Some(true)
 }
 
-fn prompts(events: &[Event]) -> BTreeMap<String, u64> {
-    let mut prompts = BTreeMap::new();
-    for key in
-        events.iter().filter(|event| event.kind == "agent.prompt").filter_map(|event| event.key.clone())
-    {
-        *prompts.entry(key).or_default() += 1;
+/// A prompt that a step sent.
+struct Prompt {
+    call: Sent,
+    /// Who says what in it; none where it is one too many for this page, or was erased.
+    messages: Vec<Entry>,
+}
+
+/// The prompts of a run by step, as they were sent.
+async fn prompts(viewer: &Viewer, run: &Run) -> Result<BTreeMap<String, Vec<Prompt>>, Problem> {
+    let mut prompts: BTreeMap<String, Vec<Prompt>> = BTreeMap::new();
+    let Some(conversation) = &run.conversation else { return Ok(prompts) };
+    let calls = usage::calls_of(viewer.store(), viewer.tenant(), conversation).await?;
+    let calls: Vec<Sent> = calls.into_iter().filter(|call| call.run.as_deref() == Some(&run.id)).collect();
+    let folded = calls.len().saturating_sub(PROMPTS);
+    for (place, call) in calls.into_iter().enumerate() {
+        let messages = if place < folded {
+            Vec::new()
+        } else {
+            messages(&viewer.store().call(viewer.tenant(), &call.id).await?)
+        };
+        prompts.entry(call.step.clone().unwrap_or_default()).or_default().push(Prompt { call, messages });
     }
-    prompts
+    Ok(prompts)
+}
+
+fn messages(call: &Sent) -> Vec<Entry> {
+    let read = || {
+        let body = json::check_bytes(call.request.as_deref()?).ok()?;
+        Some(Wire::named(&call.wire)?.parse(body, &ParseOptions::default()).ok()?.entries)
+    };
+    read().unwrap_or_default()
 }
 
 fn until(run: &Run, steps: &[Step]) -> Time {
@@ -227,7 +254,7 @@ struct Around<'a> {
     /// Steps whose prompts had the conversation put in front.
     injected: BTreeSet<String>,
     /// Prompts by step.
-    prompts: BTreeMap<String, u64>,
+    prompts: BTreeMap<String, Vec<Prompt>>,
     from: Time,
     until: Time,
     conversation: Option<String>,
@@ -246,13 +273,37 @@ impl Around<'_> {
                     @if let Some(step) = step { span.soft.small { (said(&step.kind)) } (page::status(&step.status)) }
                     @if let Some(step) = step.filter(|step| step.attempt > 1) { span.chip.warn { "attempt " (step.attempt) } }
                     @if self.injected.contains(&node.key) { span.chip.info { "conversation injected" } }
-                    @if let Some(prompts) = self.prompts.get(&node.key) { span.soft.small { (prompts) @if *prompts == 1 { " prompt" } @else { " prompts" } } }
                     (self.bar(node, own))
                     @if let (Some(began), Some(ended)) = (node.began(), node.ended()) { span.soft.small.nowrap { (lasting(ended.0 - began.0)) } }
                     @if let Some(tokens) = step.and_then(|step| tokens(step.usage.as_deref())) { span.soft.small.nowrap { (short(tokens)) " tokens" } }
                 }
                 @if let Some(step) = step { (self.values(step)) }
+                @for prompt in self.prompts.get(&node.key).into_iter().flatten() { (self.prompt(prompt, self.injected.contains(&node.key))) }
                 @if !node.inside.is_empty() { ul { @for inner in &node.inside { (self.node(inner)) } } }
+            }
+        }
+    }
+
+    /// What a model was sent for a step.
+    fn prompt(&self, prompt: &Prompt, injected: bool) -> Markup {
+        let Prompt { call, messages } = prompt;
+        let spent = usage::Spent::of(call);
+        html! {
+            details.fold id=(format!("p-{}", coded(&call.id))) {
+                summary {
+                    span.soft { "prompt" } span { (said(&call.model)) }
+                    @if injected { span.chip.info { "conversation injected" } }
+                    @if let Some(spent) = spent { span.soft { (number(spent.input)) " tokens" } }
+                    @if call.attempt > 1 { span.chip.warn { "attempt " (call.attempt) } }
+                    a href=(format!("/lens/calls/{}", coded(&call.id))) { "exact bytes" }
+                }
+                div.in.stack {
+                    @if messages.is_empty() { p.soft { "Its messages are on the page of the call." } }
+                    @for message in messages { div {
+                        div.who { (page::role(message.role)) @for call in message.tool_calls() { code { (self.eyes.glance(&call.name.as_str(), 60)) } } }
+                        (self.eyes.long(&message.content().unwrap_or_default(), "text", &format!("/lens/calls/{}", coded(&call.id))))
+                    } }
+                }
             }
         }
     }

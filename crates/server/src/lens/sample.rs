@@ -135,7 +135,7 @@ impl Course {
             prefix_hash: None,
             request: Some(request.into_bytes()),
             response: Some(reply.origin.raw.as_bytes().to_vec()),
-            status: "done".into(),
+            status: "ok".into(),
             attempt: 1,
             usage: serde_json::to_string(&spent).ok(),
             started_at: began,

@@ -134,6 +134,30 @@ fn step(run: &str, key: &str, status: &str, began: i64, ended: Option<i64>) -> S
     }
 }
 
+/// A call that a step of a run made.
+fn prompt(conversation: &ConversationId, run: &str, step: &str, body: &Value) -> Sent {
+    Sent {
+        id: new_evaluation().to_string(),
+        conversation: conversation.clone(),
+        run: Some(run.into()),
+        step: Some(step.into()),
+        evaluation: None,
+        upto: 0,
+        managers: "[]".into(),
+        wire: "openai-chat".into(),
+        model: "offline:echo".into(),
+        epoch: None,
+        prefix_hash: None,
+        request: Some(body.to_string().into_bytes()),
+        response: None,
+        status: "ok".into(),
+        attempt: 1,
+        usage: None,
+        started_at: Time(5_000),
+        ended_at: Some(Time(6_000)),
+    }
+}
+
 /// A run that waits, one that failed, and one whose every text is hostile.
 async fn runs(store: &dyn Store) {
     let (tenant, payloads) = (Tenant::default(), hostile());
@@ -173,6 +197,13 @@ async fn runs(store: &dyn Store) {
         Some(payloads[14].clone()),
         Some(json!({ payloads[15].clone(): payloads[16] }).to_string()),
     );
+    let record = ConversationId::new(Time(1_000));
+    let asked = json!({ "messages": [{ "role": "system", "content": "Plan trips." }, { "role": "user", "content": "A week in Lisbon" }, { "role": "assistant", "content": "When?" }, { "role": "user", "content": "In May" }] });
+    let nasty_asked = json!({ "messages": payloads.iter().map(|text| json!({ "role": "user", "content": text })).collect::<Vec<_>>() });
+    let calls = [
+        prompt(&record, "trip-paused", "chat[2]/clarify", &asked),
+        prompt(&record, "hostile", &payloads[12], &nasty_asked),
+    ];
     let mut bad = run("hostile", &payloads[17], &payloads[18]);
     (bad.input, bad.output, bad.error, bad.text) = (
         Some(payloads.join("\n")),
@@ -181,7 +212,12 @@ async fn runs(store: &dyn Store) {
         payloads.join("\n"),
     );
     let written = store.write(&tenant, Time(1_000), |tx| {
-        tx.run(run("trip-paused", "trip", "paused")).run(run("trip-failed", "newsletter", "failed")).run(bad);
+        let [first, second] = calls;
+        tx.create(NewConversation::new(record.clone())).sent(first).sent(second);
+        let with_record = |run: Run| Run { conversation: Some(record.clone()), ..run };
+        tx.run(with_record(run("trip-paused", "trip", "paused")))
+            .run(run("trip-failed", "newsletter", "failed"))
+            .run(with_record(bad));
         tx.step(step("trip-paused", "greet", "done", 1_000, Some(1_700))).step(step(
             "trip-paused",
             "chat",

@@ -17,9 +17,9 @@ suite![
     evaluations_follow_what_is_appended,
     a_lease_keeps_others_out_until_it_ends,
     aliases_and_keys_are_found_again,
-    uses_of_a_key_add_up_until_their_time_is_over,
     calls_are_listed_newest_first_without_bodies_and_opened_with_them,
     runs_are_listed_in_pages,
+    uses_of_a_key_add_up_until_their_time_is_over,
 ];
 
 fn run(bench: &Bench, id: &str) -> Run {
@@ -224,27 +224,6 @@ async fn aliases_and_keys_are_found_again(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn uses_of_a_key_add_up_until_their_time_is_over(bench: Bench) -> Outcome {
-    let store = bench.store();
-    let key = format!("key {}", new_evaluation());
-    let used = |began: Time, requests: u64, tokens: u64| KeyUse {
-        key: key.clone(),
-        window: "minute".into(),
-        began,
-        requests,
-        tokens,
-        microdollars: 7,
-    };
-    let later = Time(NOON.0 + 60_000);
-    same!(store.charge(vec![used(NOON, 1, 0)]).await?, [used(NOON, 1, 0)]);
-    let both = store.charge(vec![used(NOON, 1, 10)]).await?;
-    same!(both, [KeyUse { microdollars: 14, ..used(NOON, 2, 10) }]);
-    same!(store.charge(vec![used(later, 1, 0)]).await?, [used(later, 1, 0)]);
-    let behind = store.charge(vec![used(NOON, 1, 0)]).await?;
-    same!(behind, [KeyUse { microdollars: 14, ..used(later, 2, 0) }]);
-    Ok(())
-}
-
 fn sent(conversation: &ConversationId, number: i64) -> Sent {
     Sent {
         id: new_evaluation().to_string(),
@@ -327,5 +306,26 @@ async fn runs_are_listed_in_pages(bench: Bench) -> Outcome {
     let done = RunListing { status: Some("done".into()), limit: 1_000, after: None };
     let done = store.run_page(&bench.tenant, done).await?;
     ensure!(!done.runs.iter().any(|run| names.contains(&run.id)), "only those that stand so");
+    Ok(())
+}
+
+async fn uses_of_a_key_add_up_until_their_time_is_over(bench: Bench) -> Outcome {
+    let store = bench.store();
+    let key = format!("key {}", new_evaluation());
+    let used = |began: Time, requests: u64, tokens: u64| KeyUse {
+        key: key.clone(),
+        window: "minute".into(),
+        began,
+        requests,
+        tokens,
+        microdollars: 7,
+    };
+    let later = Time(NOON.0 + 60_000);
+    same!(store.charge(vec![used(NOON, 1, 0)]).await?, [used(NOON, 1, 0)]);
+    let both = store.charge(vec![used(NOON, 1, 10)]).await?;
+    same!(both, [KeyUse { microdollars: 14, ..used(NOON, 2, 10) }]);
+    same!(store.charge(vec![used(later, 1, 0)]).await?, [used(later, 1, 0)]);
+    let behind = store.charge(vec![used(NOON, 1, 0)]).await?;
+    same!(behind, [KeyUse { microdollars: 14, ..used(later, 2, 0) }]);
     Ok(())
 }

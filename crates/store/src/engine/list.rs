@@ -204,13 +204,12 @@ pub(crate) async fn calls<R: Rows>(
         more = found.len() == wanted;
         after = found.last().map(|last| (last.sent.started_at, last.sent.id.clone()));
         for row in found {
-            let ours = match owners.get(&row.sent.conversation) {
-                Some(ours) => *ours,
-                None => {
-                    let ours = belongs(rows, tenant, &row.sent.conversation).await?;
-                    owners.insert(row.sent.conversation.clone(), ours);
-                    ours
-                }
+            let ours = if let Some(ours) = owners.get(&row.sent.conversation) {
+                *ours
+            } else {
+                let ours = belongs(rows, tenant, &row.sent.conversation).await?;
+                owners.insert(row.sent.conversation.clone(), ours);
+                ours
             };
             if ours {
                 calls.push(row.sent);

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
 use crate::support::{Run, folder, repository, scrollback, scrollback_in};
+use serde_json::{Value, json};
 
 fn example(name: &str) -> String {
     repository(&format!("examples/subagents/{name}"))

@@ -5,7 +5,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use crate::support::{manager_text, wishes};
+use crate::support::{cases, manager_text, wishes};
 use proptest::prelude::*;
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::check::{CheckOptions, Strictness, check};
@@ -106,7 +106,7 @@ fn assert_bound(system: Option<&str>, messages: &[String]) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(3_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_view_keeps_reasoning_that_its_provider_would_refuse(steps in steps(), text in manager_text(), wishes in wishes()) {

@@ -8,9 +8,9 @@ use serde_json::Value;
 #[path = "../../../fuzz/bodies.rs"]
 mod bodies;
 
-const CASES: usize = 20_000;
+const CASES: usize = 10_000;
 /// A case of these is tried on several wires or formats.
-const LONG_CASES: usize = 10_000;
+const LONG_CASES: usize = 4_000;
 
 /// Every file below a folder of the corpus.
 fn fixtures(folder: &str) -> Vec<Vec<u8>> {

@@ -2,7 +2,7 @@
 //! Whatever a record remembers on the way, its views are those of a record that was read at once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::support::{Said, assert_coherent, entries, manager_text, rendered, said, sticky_text};
+use crate::support::{Said, assert_coherent, cases, entries, manager_text, rendered, said, sticky_text};
 use proptest::prelude::*;
 use scrollback_core::manager::{Ask, Keep};
 use scrollback_core::model::ModelName;
@@ -167,7 +167,7 @@ fn grown_equals_fresh(steps: &[Step], text: &str, model: Option<&str>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(1_500), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn decisions_erasures_and_usage_never_leave_a_stale_view(

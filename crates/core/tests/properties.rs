@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use crate::support::{
-    Said, anchors, assert_coherent, entries, history, manager_text, record_of, rendered, sticky_text, wishes,
+    Said, anchors, assert_coherent, cases, entries, history, manager_text, record_of, rendered, sticky_text,
+    wishes,
 };
 use proptest::prelude::*;
 use scrollback_core::tokens::entry_tokens;
@@ -33,7 +34,7 @@ fn positions(view: &View<'_>) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(10_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Invariants 2, 3, 4, 8 and 9 for any manager, any history and any wishes.
     #[test]
@@ -116,7 +117,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, max_global_rejects: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(2_000), max_global_rejects: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Invariant 6: while the epoch lasts, each view is a prefix of the next, byte for byte. And a record that grew
     /// entry by entry, remembering its folds and counts, gives the views of one that was read at once.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::support::{Said, history, manager_text, squeezed, sticky_text, wishes};
+use crate::support::{Said, cases, history, manager_text, squeezed, sticky_text, wishes};
 use proptest::prelude::*;
 use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
 use scrollback_core::wire::repair::repair;
@@ -216,7 +216,7 @@ fn provider() -> impl Strategy<Value = Wire> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(10_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Invariant 5: whatever was said, on whatever wire, any manager's view is valid on any wire.
     #[test]
@@ -240,7 +240,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(2_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Invariant 6: within an epoch each request starts with the bytes of the one before.
     #[test]

@@ -6,6 +6,12 @@ use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{CurationContext, Entry, Item, Record, Role, Unfinished, json};
 use serde_json::{Value, json};
 
+/// How many random cases a property is tried on: the usual number, or as many times that as a trial asks for.
+pub fn cases(usual: u32) -> u32 {
+    let times = std::env::var("SCROLLBACK_TRIAL_TIMES").ok().and_then(|times| times.parse().ok());
+    usual.saturating_mul(times.unwrap_or(1))
+}
+
 /// One message of a history that nobody has checked.
 #[derive(Clone, Debug)]
 pub enum Said {

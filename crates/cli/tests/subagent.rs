@@ -156,6 +156,11 @@ fn the_answer_has_its_shape() {
     );
     assert_eq!(answer["calls"][1]["stats"]["strategy"], "single_user_coalesced");
     assert!(answer["calls"][1].get("mismatch").is_none());
+    assert_eq!(
+        answer["calls"][1]["view"],
+        json!([{ "index": 0 }, { "coalesced": [1, 2, 3], "strategy": "single_user_coalesced" }]),
+        "what a message stands for is named"
+    );
     // What was done can be rendered again.
     let case = json!({ "mission": "Go.", "turns": [{ "program": "(def x 1)", "result": answer["turns"][0]["result"], "memory": answer["turns"][0]["memory"], "success": true }] });
     let again = scrollback(&["subagent", "render", "-"], &case.to_string()).json();

@@ -263,7 +263,7 @@ pub(crate) fn value(text: &str, path: &str) -> Result<Value, BadCase> {
 }
 
 fn call(raw: Raw<'_>, path: &str) -> Result<ToolRecord, BadCase> {
-    let call = Object::of(raw, path, &["name", "args", "result", "error", "milliseconds"])?;
+    let call = Object::of(raw, path, &["name", "args", "result", "error", "duration_ms"])?;
     let Some(name) = call.text("name")? else { return bad(path, "`name` is missing") };
     let args = match call.get("args").map(|raw| Value::from_json(raw.text())) {
         None => Map::default(),

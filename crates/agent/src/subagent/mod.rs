@@ -19,6 +19,7 @@ mod extract;
 mod file;
 mod host;
 mod input;
+mod judge;
 mod mission;
 mod plan;
 mod program;

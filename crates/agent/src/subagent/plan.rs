@@ -306,21 +306,25 @@ impl SubAgent {
         };
         let family = Family::root(self, host.clock.now());
         family.used(recorded.turns.len());
-        let plan = Plan::new(self, &recorded.input.data, settings.or(&self.settings), host, family);
-        let plan = match plan {
-            Ok(plan)
-                if plan.heading() == recorded.input.heading(plan.strategy.shown())
-                    && plan.input.system == recorded.input.system =>
-            {
+        // The mission, its data and how it is told are those of the record; only tools and limits are the agent's.
+        let told = Settings { compression: Some(recorded.compression.clone()), ..Settings::default() };
+        let settings = settings.or(&told).or(&self.settings);
+        let plan = match Plan::new(self, &recorded.input.data, settings, host, family) {
+            Ok(mut plan) => {
+                plan.input.mission.clone_from(&recorded.input.mission);
+                plan.input.max_turns = plan.input.max_turns.max(recorded.input.max_turns);
                 plan
-            }
-            Ok(_) => {
-                let message = "mission, signature, tools or instructions are not those it was begun with; \
-                               run it anew, or go back to them";
-                return refuse(CannotResumeKind::PromptChanged, message.into());
             }
             Err(error) => return refuse(CannotResumeKind::PromptChanged, error.to_string()),
         };
+        let shown = plan.strategy.shown();
+        if plan.input.heading(shown) != recorded.input.heading(shown)
+            || plan.input.system != recorded.input.system
+        {
+            let message = "signature, tools or instructions are not those it was begun with; \
+                           run it anew, or go back to them";
+            return refuse(CannotResumeKind::PromptChanged, message.into());
+        }
         let Some(model) = plan.settings.model.clone() else {
             return Ok(plan.refused(Fail::new(EndReason::LlmRequired, "there is no model; name one")));
         };
@@ -331,6 +335,9 @@ impl SubAgent {
             let what = Leased::Run(row.id.clone());
             let before = row.lease.as_ref().map(|lease| lease.holder.clone());
             held = Some(Held::take(store, tenant, what, holder(), before.as_deref(), &host.clock).await?);
+            let mut tx = Tx::new(tenant, host.clock.now());
+            tx.run(Run { status: "running".into(), error: None, ended_at: None, ..row.clone() });
+            store.commit(tx).await?;
         }
         let mut working = Working::new(&plan, &runner, journal, &prompt);
         working.evaluation.run = row.clone().map(Box::new);
@@ -340,12 +347,6 @@ impl SubAgent {
         let mut step = working.end(outcome).await;
         finish(&plan, row, held, &mut step).await;
         Ok(step)
-    }
-}
-
-impl Plan {
-    fn heading(&self) -> String {
-        self.input.heading(self.strategy.shown())
     }
 }
 

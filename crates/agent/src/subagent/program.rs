@@ -23,13 +23,21 @@ pub(crate) struct Work {
     pub(crate) tools: Arc<BTreeMap<String, AgentTool>>,
     pub(crate) limits: Limits,
     pub(crate) cancel: CancelToken,
-    /// Whether it was begun before, so that nobody knows which of its calls were made.
-    pub(crate) is_repeated: bool,
+    pub(crate) attempt: Attempt,
     /// What agents that are called inherit.
     pub(crate) settings: Settings,
     pub(crate) family: Family,
     /// With what the ids of calls begin.
     pub(crate) call_prefix: String,
+}
+
+/// Whether a program was begun before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// It was not.
+    First,
+    /// It was, and nobody knows which of its calls were made.
+    Again,
 }
 
 /// An agent that was called.

@@ -264,22 +264,25 @@ impl Recorded {
             _ => None,
         });
         let all: Vec<(u64, &Entry)> = entries.collect();
-        let newest = all.iter().rev().find(|(_, entry)| number(entry) == Some(0));
-        let Some((_, mission)) = newest else { return Err(BadTurns("there is no mission in it".into())) };
+        let newest = all.iter().rev().find(|(_, entry)| number(entry) == Some(0)).copied();
+        let Some((at, mission)) = newest else { return Err(BadTurns("there is no mission in it".into())) };
+        // An earlier mission of the record may have said the same instructions; they are not repeated.
+        let system =
+            all.iter().rev().find(|(place, entry)| *place < at && entry.role == Role::System).copied();
         let id = mission.evaluation_id;
         let own: Vec<(u64, &Entry)> =
             all.into_iter().filter(|(_, entry)| entry.evaluation_id == id).collect();
-        Recorded::read(id, &own)
+        Recorded::read((at, mission), system, &own)
     }
 
-    fn read(id: Uuid, own: &[(u64, &Entry)]) -> Result<Self, BadTurns> {
-        let Some((mission_at, mission)) = own.iter().find(|(_, entry)| number(entry) == Some(0)) else {
-            return Err(BadTurns("there is no mission in it".into()));
-        };
+    fn read(
+        (mission_at, mission): (u64, &Entry),
+        system: Option<(u64, &Entry)>,
+        own: &[(u64, &Entry)],
+    ) -> Result<Self, BadTurns> {
         let about = turn_of(mission);
-        let system = own.iter().find(|(_, entry)| entry.role == Role::System);
         let mut recorded = Recorded {
-            trace_id: id,
+            trace_id: mission.evaluation_id,
             parent_trace_id: text(&about, "parent").and_then(|id| id.parse().ok()),
             agent: text(&about, "agent").unwrap_or_default(),
             input: input(&about, system.and_then(|(_, entry)| entry.content()).unwrap_or_default())?,
@@ -290,11 +293,7 @@ impl Recorded {
             end: None,
             children: Vec::new(),
             unplayed: None,
-            positions: Positions {
-                system: system.map(|(at, _)| *at),
-                mission: *mission_at,
-                turns: Vec::new(),
-            },
+            positions: Positions { system: system.map(|(at, _)| at), mission: mission_at, turns: Vec::new() },
             first: own.first().map_or(0, |(at, _)| *at),
             next_sequence: own.last().map_or(0, |(_, entry)| entry.sequence + 1),
         };

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::compression::{Chosen, Stats};
 use super::input::Input;
 use super::turn::{Turn, as_json, spent_json};
-use crate::runner::Spent;
+use crate::runner::{Shown, Spent};
 
 /// What a mission came to, with every turn of it.
 #[derive(Clone)]
@@ -59,6 +59,8 @@ pub struct SentCall {
     pub hash: String,
     /// What compression did.
     pub stats: Stats,
+    /// Which entries of the record each message is, or stands for.
+    pub view: Vec<Shown>,
 }
 
 /// Why a mission returned nothing.

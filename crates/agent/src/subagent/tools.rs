@@ -8,7 +8,7 @@ use scrollback_lisp::{Definition, End, Env, Map, Memory, Program, Signature, Val
 
 use super::agent::SubAgent;
 use super::input::ToolLine;
-use super::program::{Nested, Work, stopwatch};
+use super::program::{Attempt, Nested, Work, stopwatch};
 use super::show::one_line;
 use crate::tool::{Call, Effects, Outcome, Output, Tool, Toolbox, attempt};
 
@@ -109,7 +109,7 @@ impl Work {
     pub(crate) async fn call(self: Arc<Self>, call: Waiting) -> Answered {
         let failed = |why: String| Answered { result: Err(why), child: None };
         let Some(tool) = self.tools.get(&call.name) else { return failed("there is no such tool".into()) };
-        if self.is_repeated && tool.effects() == Effects::Once {
+        if self.attempt == Attempt::Again && tool.effects() == Effects::Once {
             return failed(INTERRUPTED.into());
         }
         match &tool.source {

@@ -79,7 +79,8 @@ impl Sent {
     pub fn calls_json(&self, turns: &[Turn]) -> Vec<Json> {
         let call = |call: &SentCall| {
             let (rendered, check) = self.again(call, turns);
-            let mut told = json!({ "messages": rendered.messages_json(), "stats": call.stats });
+            let mut told =
+                json!({ "messages": rendered.messages_json(), "stats": call.stats, "view": call.view });
             if check == Check::Different {
                 told["mismatch"] = json!(true);
             }

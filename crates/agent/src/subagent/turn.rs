@@ -120,7 +120,7 @@ pub(crate) fn call_json(call: &ToolRecord) -> Json {
         Err(error) => object["error"] = json!(error),
     }
     if let Some(duration) = call.duration {
-        object["milliseconds"] = json!(duration.as_millis() as u64);
+        object["duration_ms"] = json!(duration.as_millis() as u64);
     }
     object
 }

@@ -1,17 +1,18 @@
 //! The loop: ask, run the program, write down the turn, until the mission has come to an end.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use scrollback_core::{Entry, Fidelity, Item, Role, Source as From};
-use scrollback_lisp::{CancelToken, End, Memory, Outcome, Reason, Text, Value};
+use scrollback_lisp::{CancelToken, End, Memory, Outcome, Reason, Validation, Value};
 use uuid::Uuid;
 
 use super::agent::OnMemoryLimit;
 use super::compression::{Ledger, Rendered, Source, feedback};
 use super::extract::extract;
+use super::judge::{self, Sizes};
 use super::plan::Plan;
-use super::program::{Played, Work};
+use super::program::{Attempt, Played, Work};
 use super::record::{Left, Opening, Positions, Recorded, mission_entry, raw_response, said, turn_entry};
 use super::step::{EndReason, Fail, Sent, SentCall, Step, rounded};
 use super::system_prompt::SystemPrompt;
@@ -21,13 +22,11 @@ use super::turn::{
 use crate::effects::between;
 use crate::event::ToolInvoked;
 use crate::journal::Journal;
-use crate::runner::{Ended, Evaluation, EvaluationError, Phase, Prompt, Runner, Shown};
+use crate::runner::{Ended, Evaluation, EvaluationError, Phase, Prompt, Runner, Shown, Spent};
 
 /// What the model is told when its reply has no program.
 const NO_CODE: &str = "no program found: reply with one ```clojure block";
-/// Mismatches of a returned value that are shown.
-const MISMATCHES: usize = 10;
-/// Most bytes of an empty reply.
+/// What stands for a reply that says nothing, which some providers refuse.
 const EMPTY: &str = "(empty reply)";
 
 /// A mission under way.
@@ -39,8 +38,8 @@ pub(crate) struct Working<'r> {
     memory: Memory,
     /// The values of the last programs, newest first.
     history: VecDeque<Value>,
-    /// Bytes of each definition, written down.
-    sizes: HashMap<String, usize>,
+    /// How much the definitions take.
+    sizes: Sizes,
     calls: Vec<SentCall>,
     children: Vec<Uuid>,
     positions: Positions,
@@ -70,7 +69,7 @@ impl<'r> Working<'r> {
             ledger: Ledger::default(),
             memory: Memory::default(),
             history: VecDeque::new(),
-            sizes: HashMap::new(),
+            sizes: Sizes::default(),
             calls: Vec::new(),
             children: Vec::new(),
             positions: Positions::default(),
@@ -94,27 +93,26 @@ impl<'r> Working<'r> {
         let text = first.messages.get(1).map_or("", |message| &message.text);
         let entry = mission_entry(text, &opening);
         self.evaluation.begin_with(entry).await.map_err(|error| failed(&error))?;
-        let last = self.evaluation.journal.record().len() as u64;
-        self.positions.mission = last.saturating_sub(1);
-        self.positions.system = last.checked_sub(2);
+        let record = self.evaluation.journal.record();
+        let is_system = |at: &u64| record.entry(*at).is_some_and(|entry| entry.role == Role::System);
+        self.positions.mission = (record.len() as u64).saturating_sub(1);
+        self.positions.system = (0..self.positions.mission).rev().find(is_system);
         Ok(())
     }
 
     /// Takes up what was recorded.
     pub(crate) fn restore(&mut self, recorded: Recorded) {
         self.memory = recorded.memory();
-        self.sizes = self.memory.iter().map(|(name, _)| (name.to_string(), 0)).collect();
-        for (name, size) in &mut self.sizes {
-            *size = size_of(&self.memory, name, usize::MAX);
-        }
+        self.sizes = Sizes::of(&self.memory);
         let values = recorded.turns.iter().rev().filter(|turn| turn.success());
         self.history = values.filter_map(|turn| turn.result.clone()).take(3).collect();
         self.children = recorded.children;
         self.positions = recorded.positions;
         self.unplayed = recorded.unplayed;
         self.turns = recorded.turns;
-        for count in 0..self.turns.len() {
-            let call = self.sent_call(count);
+        for (count, hash) in recorded.sent.into_iter().enumerate() {
+            // What was written down when it was sent, so that a trace can tell whether this is the same.
+            let call = SentCall { hash, ..self.sent_call(count) };
             self.calls.push(call);
             if let Some(turn) = self.turns.get(count) {
                 self.evaluation.spent.add(&turn.usage.model);
@@ -128,7 +126,8 @@ impl<'r> Working<'r> {
         let turns = self.turns.get(..count).unwrap_or_default();
         let memory = turns.last().map(|turn| turn.memory.clone()).unwrap_or_default();
         let rendered = self.plan.strategy.to_messages(turns, &memory, &self.plan.input);
-        SentCall { turns: count, hash: rendered.hash(), stats: rendered.stats }
+        let (_, view) = self.items(&rendered);
+        SentCall { turns: count, hash: rendered.hash(), stats: rendered.stats, view }
     }
 
     /// Goes on after an interruption: first with a reply whose program has no end yet.
@@ -137,7 +136,11 @@ impl<'r> Working<'r> {
             let call = self.sent_call(self.turns.len());
             self.calls.push(call);
             let before = self.evaluation.spent.clone();
-            if let After::Over(outcome) = self.play(position, &before, true).await? {
+            let reported =
+                self.evaluation.journal.entry(position).and_then(|entry| entry.meta.as_ref()?.usage.clone());
+            let prices = self.evaluation.runner.prices_of(&self.evaluation.runner.provider.describe().model);
+            self.evaluation.spent.add(&Spent::reported(reported.as_ref(), (0, 0), prices));
+            if let After::Over(outcome) = self.play(position, &before, Attempt::Again).await? {
                 return outcome;
             }
         }
@@ -176,7 +179,7 @@ impl<'r> Working<'r> {
     /// The messages of the next request.
     fn render(&mut self) -> Rendered {
         self.ledger.advance(&self.turns);
-        self.ledger.weigh(&self.turns, &self.plan.input);
+        self.ledger.weigh(&self.turns, &self.plan.input, self.plan.strategy.shown());
         let plan = self.plan;
         let mut rendered = plan.strategy.render(&self.ledger, &self.turns, &self.memory, &plan.input);
         let tokens = self.ledger.tokens(&self.turns, &plan.input, plan.strategy.shown(), &rendered);
@@ -189,9 +192,12 @@ impl<'r> Working<'r> {
         let rendered = self.render();
         let provider = Arc::clone(&self.evaluation.runner.provider);
         let (items, view) = self.items(&rendered);
-        let outgoing =
-            self.evaluation.outgoing_items(&*provider, items, view, None).map_err(|error| failed(&error))?;
-        self.calls.push(SentCall { turns: self.turns.len(), hash: rendered.hash(), stats: rendered.stats });
+        let outgoing = self
+            .evaluation
+            .outgoing_items(&*provider, items, view.clone(), None)
+            .map_err(|error| failed(&error))?;
+        let hash = rendered.hash();
+        self.calls.push(SentCall { turns: self.turns.len(), hash, stats: rendered.stats, view });
         let before = self.evaluation.spent.clone();
         self.evaluation.rounds += 1;
         let answered = match self.evaluation.ask(&*provider, &outgoing).await {
@@ -201,7 +207,7 @@ impl<'r> Working<'r> {
         let entry = answered.reply.entry().map_err(|error| failed(&EvaluationError::unreadable(&error)))?;
         let recorded = self.evaluation.record_reply(entry, answered.sent).await;
         let position = recorded.map_err(|error| failed(&error))?;
-        self.play(position, &before, false).await
+        self.play(position, &before, Attempt::First).await
     }
 
     /// The entries that are sent, and where each comes from.
@@ -243,19 +249,14 @@ impl<'r> Working<'r> {
     }
 
     /// Runs the program of a recorded reply, and records what came of it.
-    async fn play(
-        &mut self,
-        position: u64,
-        spent: &crate::runner::Spent,
-        is_repeated: bool,
-    ) -> Result<After, Fail> {
+    async fn play(&mut self, position: u64, spent: &Spent, attempt: Attempt) -> Result<After, Fail> {
         let began = self.evaluation.now();
         let Some(entry) = self.evaluation.journal.entry(position).cloned() else {
             return Err(Fail::new(EndReason::LlmError, "the reply was not recorded"));
         };
         let program = extract(&said(&entry));
         let played = match &program {
-            Some(source) => Some(self.run_program(source, is_repeated).await?),
+            Some(source) => Some(self.run_program(source, attempt).await?),
             None => None,
         };
         let mut turn = Turn {
@@ -296,14 +297,14 @@ impl<'r> Working<'r> {
         Ok(after)
     }
 
-    async fn run_program(&mut self, source: &str, is_repeated: bool) -> Result<Played, Fail> {
+    async fn run_program(&mut self, source: &str, attempt: Attempt) -> Result<Played, Fail> {
         let plan = self.plan;
         let work = Arc::new(Work {
             host: Arc::clone(&plan.host),
             tools: Arc::clone(&plan.tools),
             limits: plan.limits.clone(),
             cancel: CancelToken::new(),
-            is_repeated,
+            attempt,
             settings: plan.settings.clone(),
             family: plan.family.called_by(self.evaluation.id),
             call_prefix: format!("{}_{}", self.evaluation.id, self.turns.len() + 1),
@@ -340,7 +341,8 @@ impl<'r> Working<'r> {
             turn.error = Some(TurnError { reason: VALIDATION_ERROR.into(), message: mismatch });
             return After::Next;
         }
-        if let Some(message) = self.too_much(&outcome.memory) {
+        let sizes = self.sizes.after(&self.memory, &outcome.memory, self.plan.agent.limits.memory_limit);
+        if let Err(message) = sizes.map(|sizes| self.sizes = sizes) {
             turn.error = Some(TurnError { reason: MEMORY_LIMIT_EXCEEDED.into(), message: message.clone() });
             return match self.plan.agent.limits.on_memory_limit {
                 OnMemoryLimit::FailTurn => After::Next,
@@ -357,47 +359,15 @@ impl<'r> Working<'r> {
         After::Over(Ok(precision.map_or(value.clone(), |decimals| rounded(&value, decimals, 0))))
     }
 
-    /// Why a returned value does not fit, as the model is told.
+    /// Why a returned value does not fit, as the model is told; where that is only a warning, it is kept as one.
     fn mismatch(&mut self, value: &Value, turn: usize) -> Option<String> {
-        let output = &self.plan.input.signature.as_ref()?.output;
         let mode = self.plan.agent.validation;
-        let found = output.validate_in(mode, value);
-        if found.is_empty() {
-            return None;
-        }
-        let mut lines: Vec<String> =
-            found.iter().take(MISMATCHES).map(|mismatch| format!("- {mismatch}")).collect();
-        if found.len() > MISMATCHES {
-            lines.push(format!("- … and {} more", found.len() - MISMATCHES));
-        }
-        let text = format!("Return value does not match {output}:\n{}", lines.join("\n"));
-        if mode == scrollback_lisp::Validation::WarnOnly {
+        let text = judge::mismatch(&self.plan.input.signature.as_ref()?.output, mode, value)?;
+        if mode == Validation::WarnOnly {
             self.warnings.push(format!("turn {turn}: {text}"));
             return None;
         }
         Some(text)
-    }
-
-    /// Why definitions take too much; their sizes are kept if they do not.
-    fn too_much(&mut self, after: &Memory) -> Option<String> {
-        let most = self.plan.agent.limits.memory_limit;
-        let mut sizes = self.sizes.clone();
-        for name in changed(&self.memory, after) {
-            let size = size_of(after, &name, most);
-            sizes.insert(name, size);
-        }
-        let total: usize = sizes.values().sum();
-        if total <= most {
-            self.sizes = sizes;
-            return None;
-        }
-        let mut largest: Vec<(&String, &usize)> = sizes.iter().collect();
-        largest.sort_by_key(|(name, size)| (std::cmp::Reverse(**size), (*name).clone()));
-        let names: Vec<&str> = largest.iter().take(3).map(|(name, _)| name.as_str()).collect();
-        Some(format!(
-            "definitions would take more than {most} bytes, so none of this program's were kept; define less (largest: {})",
-            names.join(", ")
-        ))
     }
 
     /// Writes down a turn.
@@ -475,20 +445,6 @@ impl<'r> Working<'r> {
             warnings,
         }
     }
-}
-
-/// Bytes of a definition, written down; more than `most` is not looked at.
-fn size_of(memory: &Memory, name: &str, most: usize) -> usize {
-    let Some(definition) = memory.get(name) else { return 0 };
-    let value = match &definition.value {
-        Some(Value::Function(function)) => {
-            let captured: usize = function.captures().map(|(_, value)| value.to_text(most).0.len()).sum();
-            function.source().map_or(0, |source| source.len()) + captured
-        }
-        Some(value) => value.to_text(most).0.len(),
-        None => 0,
-    };
-    name.len() + value + definition.doc.as_ref().map_or(0, Text::bytes)
 }
 
 /// What an evaluation's error means for a mission.

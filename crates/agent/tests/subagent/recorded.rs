@@ -213,6 +213,29 @@ async fn another_agent_does_not_go_on_with_the_mission() {
 }
 
 #[tokio::test]
+async fn a_second_mission_in_a_record_is_told_apart_from_the_first() {
+    let (host, bodies) = host();
+    let mut journal = host.journal();
+    let first = agent("mission: One.\n").await;
+    first
+        .run(&BTreeMap::new(), &with(programs(&["(def x 1)", "(return x)"])), &host, &mut journal)
+        .await
+        .unwrap();
+    let second = agent("mission: Two.\n").await;
+    let cut =
+        second.run(&BTreeMap::new(), &with(programs(&["(def y 2)"])), &host, &mut journal).await.unwrap();
+    assert_eq!((cut.end(), cut.turns.len()), (EndReason::LlmError, 1));
+    assert_eq!(
+        bodies.lock().unwrap()[2]["messages"].as_array().unwrap().len(),
+        2,
+        "nothing of the first is sent"
+    );
+    let step = second.resume(None, &with(programs(&["(return y)"])), &host, &mut journal).await.unwrap();
+    assert_eq!(ended(&step), "done 2");
+    assert!(step.memory.get("x").is_none());
+}
+
+#[tokio::test]
 async fn traces_show_turns_and_what_was_really_sent() {
     let (host, bodies) = host();
     let model = scripted(

@@ -106,8 +106,8 @@ impl Told<'_> {
         let nil = Value::Nil;
         let value = definition.value.as_ref().unwrap_or(&nil);
         let doc = documentation(definition).map_or_else(String::new, |doc| format!("\"{doc}\" "));
-        let printed = self.ledger.defined_in(name, self.sums).is_some_and(|at| self.printed(at));
-        format!("{}; {doc}= {}", pad(name), self.typed(value, printed))
+        let defined_in = self.ledger.defined_in(name, self.sums);
+        format!("{}; {doc}= {}", pad(name), self.typed(value, defined_in))
     }
 
     /// The value of the last turn that succeeded.
@@ -117,11 +117,12 @@ impl Told<'_> {
         if matches!(value, Value::Nil | Value::Var(_)) {
             return None;
         }
-        Some(format!("{}; = {}", pad("*1"), self.typed(value, self.printed(at))))
+        Some(format!("{}; = {}", pad("*1"), self.typed(value, Some(at))))
     }
 
-    /// The type of a value, and a sample unless its turn printed what there was to see.
-    fn typed(&self, value: &Value, printed: bool) -> String {
+    /// The type of a value, and a sample unless the turn that made it printed what there was to see.
+    fn typed(&self, value: &Value, made_in: Option<usize>) -> String {
+        let printed = made_in.is_some_and(|at| self.printed(at));
         let sample = if has_sample(value) && !printed { self.options.sample(value) } else { String::new() };
         format!("{}{sample}", type_label(value))
     }

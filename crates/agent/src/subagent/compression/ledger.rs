@@ -9,7 +9,7 @@ use super::super::input::Input;
 use super::super::turn::Turn;
 use super::stats::Tokens;
 use super::uncompressed::{feedback, reply_text, uncompressed_user};
-use super::{Coalescing, Message, Rendered, system_message};
+use super::{Coalescing, Message, Rendered, Source, system_message};
 
 /// Sums over turns. [`advance`](Ledger::advance) looks at each turn once; afterwards every question about the first so many
 /// turns has its answer at hand.
@@ -25,6 +25,8 @@ pub struct Ledger {
     defined_in: HashMap<String, Vec<usize>>,
     /// Tokens of each turn in the uncompressed form, as far as somebody asked.
     tokens: Vec<usize>,
+    /// Tokens of the instructions, and of the mission before any turn, once they were counted.
+    opening: Option<(usize, usize)>,
 }
 
 /// What the first turns come to.
@@ -123,12 +125,21 @@ impl Ledger {
     /// Tokens of the uncompressed request, and of the one that was rendered.
     pub fn tokens(&self, turns: &[Turn], input: &Input, options: &Coalescing, rendered: &Rendered) -> Tokens {
         let tokenizer = input.counter.tokenizer;
-        let after = rendered.messages.iter().map(|message| message_tokens(tokenizer, message)).sum::<usize>();
-        Tokens { before: self.before(turns, input, options), after: OVERHEAD + after, counter: input.counter }
+        let (system, _) = self.opening(input, options);
+        let after = rendered.messages.iter().map(|message| match message.source {
+            Source::System => system,
+            _ => message_tokens(tokenizer, message),
+        });
+        Tokens {
+            before: self.before(turns, input, options),
+            after: OVERHEAD + after.sum::<usize>(),
+            counter: input.counter,
+        }
     }
 
     /// Remembers the tokens of turns, so that they are counted once.
-    pub(crate) fn weigh(&mut self, turns: &[Turn], input: &Input) {
+    pub(crate) fn weigh(&mut self, turns: &[Turn], input: &Input, options: &Coalescing) {
+        self.opening = Some(self.opening(input, options));
         for at in self.tokens.len()..turns.len() {
             let weight = self.weight(at, turns, input);
             self.tokens.push(weight);
@@ -136,12 +147,19 @@ impl Ledger {
     }
 
     fn before(&self, turns: &[Turn], input: &Input, options: &Coalescing) -> usize {
-        let tokenizer = input.counter.tokenizer;
-        let first = [system_message(input), uncompressed_user(input, options).0];
-        let first: usize = first.iter().map(|message| message_tokens(tokenizer, message)).sum();
+        let (system, mission) = self.opening(input, options);
         let known: usize = self.tokens.iter().take(turns.len()).sum();
         let rest = (self.tokens.len()..turns.len()).map(|at| self.weight(at, turns, input));
-        OVERHEAD + first + known + rest.sum::<usize>()
+        OVERHEAD + system + mission + known + rest.sum::<usize>()
+    }
+
+    /// Tokens of the instructions, and of the mission before any turn.
+    fn opening(&self, input: &Input, options: &Coalescing) -> (usize, usize) {
+        self.opening.unwrap_or_else(|| {
+            let tokenizer = input.counter.tokenizer;
+            let mission = uncompressed_user(input, options).0;
+            (message_tokens(tokenizer, &system_message(input)), message_tokens(tokenizer, &mission))
+        })
     }
 
     /// Tokens of one turn's reply and feedback.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use scrollback_agent::Stop;
 use scrollback_agent::provider::{Catalog, NoProviderKind};
+use scrollback_core::redact::Redactor;
 use scrollback_flow::driver::{
     Answer, Engine, PauseReport, Refused, RefusedKind, Report, Resume, Start, Status,
 };
@@ -157,7 +158,9 @@ fn can_be_asked(flow: &Flow, catalog: &Catalog) -> Result<(), Failure> {
 async fn engine(setup: &Setup, progress: &Progress) -> Result<Engine, Failure> {
     let store = setup.open(Intent::Write).await?;
     let catalog = Arc::new(setup.config.catalog());
-    let mut engine = Engine::new(store, setup.tenant(), catalog, &setup.config.redaction());
+    let redactor = Redactor::new(&setup.config.redaction())
+        .map_err(|error| Failure::new(USAGE, "bad_config", error.to_string()))?;
+    let mut engine = Engine::new(store, setup.tenant(), catalog, Arc::new(redactor));
     engine.watcher = progress.watcher(&engine.redactor);
     engine.preview = progress.preview(&engine.redactor);
     on_signals(&engine.stop);

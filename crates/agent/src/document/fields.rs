@@ -12,6 +12,7 @@ pub struct Fields<'n, 'p> {
     node: &'n Node,
     path: String,
     asked: Vec<&'static str>,
+    dealt_with: Vec<&'static str>,
     problems: &'p mut Vec<Problem>,
 }
 
@@ -23,7 +24,7 @@ impl<'n, 'p> Fields<'n, 'p> {
             let message = format!("must be a map, not {}", node.kind());
             problems.push(Problem::new(code::WRONG_TYPE, path.clone(), node.at, message));
         }
-        Fields { node, path, asked: Vec::new(), problems }
+        Fields { node, path, asked: Vec::new(), dealt_with: Vec::new(), problems }
     }
 
     /// The path of a name in this map.
@@ -55,7 +56,7 @@ impl<'n, 'p> Fields<'n, 'p> {
 
     /// Notes that a name is missing.
     pub fn missing(&mut self, name: &'static str) {
-        self.asked.push(name);
+        self.ask(name);
         self.problem_of(code::MISSING_KEY, "", format!("`{name}` is missing"));
     }
 
@@ -66,8 +67,19 @@ impl<'n, 'p> Fields<'n, 'p> {
 
     /// The value of a name, whatever it is; null counts as not there.
     pub fn node(&mut self, name: &'static str) -> Option<&'n Node> {
-        self.asked.push(name);
+        self.ask(name);
         self.node.get(name).filter(|node| node.value != Value::Null)
+    }
+
+    /// Notes that a name is not known here, and that this was said already.
+    pub fn deal_with(&mut self, name: &'static str) {
+        self.dealt_with.push(name);
+    }
+
+    fn ask(&mut self, name: &'static str) {
+        if !self.asked.contains(&name) {
+            self.asked.push(name);
+        }
     }
 
     fn read<T>(
@@ -204,7 +216,8 @@ impl<'n, 'p> Fields<'n, 'p> {
     /// Ends the reading: names nobody asked for are mistakes.
     pub fn end(self) {
         for (key, _) in self.node.as_map().unwrap_or_default() {
-            if self.asked.contains(&key.name.as_str()) {
+            let name = key.name.as_str();
+            if self.asked.contains(&name) || self.dealt_with.contains(&name) {
                 continue;
             }
             let near = nearest_key(&key.name, self.asked.iter().copied());

@@ -1,7 +1,7 @@
 //! Expressions: what `when`, `exit_expression`, `condition_expression` and `over` are written in.
 //!
 //! Total: an expression that can be read has a value whatever the data. What is missing, does not fit or overflows is
-//! null, and so is what takes more than [`Limits::operations`].
+//! null, and so is what takes more than 100,000 operations.
 
 mod eval;
 mod functions;

@@ -112,6 +112,12 @@ impl<'a> Reading<'a> {
         self.settings.push(Setting { setting: path.into(), value: value.into(), from });
     }
 
+    /// The same for a key of a map that only the flow can set: `base.key`.
+    pub(super) fn decided_by(&mut self, node: &Node, base: &str, key: &str, value: impl Into<Json>) {
+        let from = if node.get(key).is_some() { Origin::Flow } else { Origin::BuiltIn };
+        self.decided(format!("{base}.{key}"), value, from);
+    }
+
     /// Notes that a name is used; one that means nothing here is a mistake.
     pub(super) fn mention(&mut self, name: &Name, scope: Scope, spot: &Spot) {
         if let Some(step) = name.step() {

@@ -13,7 +13,22 @@ use crate::{Expression, Template};
 const MOST_LOOPS: u64 = 100_000;
 /// Iterations where nobody says how many.
 const USUAL_LOOPS: u32 = 5;
-/// The keys that mean something in conversations only.
+/// Every key of a loop.
+pub(super) const KEYS: [&str; 12] = [
+    "body",
+    "max_loops",
+    "exit_expression",
+    "on_max_loops",
+    "conversation",
+    "history_management",
+    "ai_turn_source",
+    "named_steps",
+    "user_turn_sources",
+    "history_template",
+    "init",
+    "tool_artifacts",
+];
+/// Those that mean something in conversations only.
 const OF_CONVERSATIONS: [&str; 7] = [
     "history_management",
     "ai_turn_source",
@@ -37,7 +52,8 @@ pub(super) fn read(fields: &mut Fields<'_, '_>, name: &str, scope: Scope, readin
         let inside =
             Scope { in_loop: true, in_conversation: scope.in_conversation || conversational, ..scope };
         let max_loops = max_loops(fields, name, reading);
-        let exit = exit(fields, node, inside, reading);
+        let exit = exit(fields, node, name, inside, reading);
+        reading.decided_by(node, &format!("steps.{name}"), "conversation", conversational);
         let body = step::required_steps(fields, "body", inside, reading);
         let conversation = if conversational {
             Some(conversation(fields, node, name, &body, inside, reading))
@@ -65,7 +81,13 @@ fn max_loops(fields: &mut Fields<'_, '_>, name: &str, reading: &mut Reading<'_>)
     count
 }
 
-fn exit(fields: &mut Fields<'_, '_>, node: &Node, scope: Scope, reading: &mut Reading<'_>) -> Option<Exit> {
+fn exit(
+    fields: &mut Fields<'_, '_>,
+    node: &Node,
+    name: &str,
+    scope: Scope,
+    reading: &mut Reading<'_>,
+) -> Option<Exit> {
     let expression = text::expression(fields, "exit_expression", scope, reading);
     let wanted = fields.word("on_max_loops", &["fail", "continue"]);
     if node.get("exit_expression").is_none() {
@@ -75,10 +97,9 @@ fn exit(fields: &mut Fields<'_, '_>, node: &Node, scope: Scope, reading: &mut Re
         }
         return None;
     }
-    let on_max_loops = match wanted.as_deref() {
-        Some("continue") => OnMaxLoops::Continue,
-        _ => OnMaxLoops::Fail,
-    };
+    let wanted = wanted.unwrap_or_else(|| "fail".into());
+    let on_max_loops = if wanted == "continue" { OnMaxLoops::Continue } else { OnMaxLoops::Fail };
+    reading.decided_by(node, &format!("steps.{name}"), "on_max_loops", wanted);
     Some(Exit { expression: expression.unwrap_or_else(Expression::null), on_max_loops })
 }
 
@@ -91,7 +112,7 @@ fn conversation(
     reading: &mut Reading<'_>,
 ) -> Conversation {
     let history = history::read(fields, name, reading);
-    let turns = turns::read(fields, node, body, reading);
+    let turns = turns::read(fields, node, name, body, reading);
     let history_template = text::history_template(fields, reading);
     let modes = turns::modes(body);
     if history_template.is_some() && !modes.contains(&Mode::Prompt) {
@@ -100,10 +121,9 @@ fn conversation(
         reading.warn(Code::TemplateUnused, &key_spot(fields, node, "history_template"), message);
     }
     let seed = seed(fields, scope, reading);
-    let tool_artifacts = match fields.word("tool_artifacts", &["omit", "include"]).as_deref() {
-        Some("include") => ToolArtifacts::Include,
-        _ => ToolArtifacts::Omit,
-    };
+    let wanted = fields.word("tool_artifacts", &["omit", "include"]).unwrap_or_else(|| "omit".into());
+    let tool_artifacts = if wanted == "include" { ToolArtifacts::Include } else { ToolArtifacts::Omit };
+    reading.decided_by(node, &format!("steps.{name}"), "tool_artifacts", wanted);
     if tool_artifacts == ToolArtifacts::Include && !modes.is_empty() && !modes.contains(&Mode::Chat) {
         let message = "tool exchanges are sent as messages only, and every agent of this loop is prompt-only";
         reading.warn(Code::UnusedField, &spot(fields, node, "tool_artifacts"), message);

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use scrollback_agent::document::Place;
-use scrollback_core::redact::{Kind, Options, Redactor};
+use scrollback_core::redact::{Options, Redactor};
 
 use super::context::{Reading, Spot};
 use crate::problem::Code;
@@ -15,10 +15,6 @@ pub(super) fn check(reading: &mut Reading<'_>) {
     let Some(redactor) = RULES.get_or_init(|| Redactor::new(&Options::default()).ok()) else { return };
     let text = reading.text;
     for span in redactor.text(text).spans {
-        // `token = value` in prose or code is no key by its looks alone.
-        if span.kind == Kind::Assignment {
-            continue;
-        }
         let spot = Spot { path: String::new(), at: place(text, span.start) };
         let message = format!(
             "a secret ({}) is written here; keep it in the environment or name its variable in scrollback.toml, \

@@ -12,6 +12,7 @@ use crate::model::{
     Step,
 };
 use crate::problem::Code;
+use crate::settings::Origin;
 use crate::{Expression, Template};
 
 const KINDS: [&str; 6] = ["step", "loop", "hitl", "parallel", "conditional", "map"];
@@ -74,6 +75,7 @@ fn step(node: &Node, path: &str, scope: Scope, reading: &mut Reading<'_>) -> Ste
         let when = text::expression(fields, "when", scope, reading);
         let input = text::template(fields, "input", scope, reading).unwrap_or_else(Template::previous);
         let limits = limits(fields, reading);
+        limits_of_step(limits, &name, reading);
         let word = fields.text("kind");
         let kind = match word.as_deref() {
             _ if node.as_map().is_none() => None,
@@ -81,9 +83,9 @@ fn step(node: &Node, path: &str, scope: Scope, reading: &mut Reading<'_>) -> Ste
             None | Some("step") => Some(plain(fields, node, &name, scope, reading)),
             Some("loop") => Some(looping::read(fields, &name, scope, reading)),
             Some("hitl") => Some(hitl(fields, node, scope, reading)),
-            Some("parallel") => Some(parallel(fields, scope, reading)),
+            Some("parallel") => Some(parallel(fields, &name, scope, reading)),
             Some("conditional") => Some(conditional(fields, scope, reading)),
-            Some("map") => Some(map(fields, scope, reading)),
+            Some("map") => Some(map(fields, &name, scope, reading)),
             Some(other) => {
                 let message = format!("there is no kind {other:?}; there are {}", KINDS.join(", "));
                 reading.unknown(Code::UnknownKind, &spot(fields, node, "kind"), message, other, KINDS);
@@ -104,6 +106,15 @@ fn step(node: &Node, path: &str, scope: Scope, reading: &mut Reading<'_>) -> Ste
         }
         step
     })
+}
+
+fn limits_of_step(limits: Limits, name: &str, reading: &mut Reading<'_>) {
+    if let Some(tokens) = limits.max_tokens {
+        reading.decided(format!("steps.{name}.limits.max_tokens"), tokens, Origin::Flow);
+    }
+    if let Some(cost) = limits.max_cost {
+        reading.decided(format!("steps.{name}.limits.max_cost_usd"), cost.dollars(), Origin::Flow);
+    }
 }
 
 fn cost_place(node: &Node) -> scrollback_agent::document::Place {
@@ -129,19 +140,25 @@ fn all_keys(fields: &mut Fields<'_, '_>) {
     }
 }
 
-/// Keys that are right in another kind of step: the hint is where, not how they are spelt.
+/// Keys that are right in another kind of step, or inside `loop`: the hint is where, not how they are spelt.
 fn misplaced(fields: &mut Fields<'_, '_>, node: &Node, kind: &str, reading: &mut Reading<'_>) {
     let own = OF_KIND.iter().find(|(known, _)| *known == kind).map_or(&[] as &[&str], |(_, keys)| keys);
     let mut told: Vec<&str> = Vec::new();
-    for key in OF_KIND.iter().flat_map(|(_, keys)| keys.iter().copied()) {
+    for key in OF_KIND.iter().flat_map(|(_, keys)| *keys).chain(&looping::KEYS).copied() {
         if own.contains(&key) || told.contains(&key) || node.get(key).is_none() {
             continue;
         }
         told.push(key);
-        fields.node(key);
+        fields.deal_with(key);
         let kinds = OF_KIND.iter().filter(|(_, keys)| keys.contains(&key));
-        let kinds: Vec<String> = kinds.map(|(kind, _)| format!("`kind: {kind}`")).collect();
-        let message = format!("`{key}` belongs to {}, and this is a `{kind}`", kinds.join(" or "));
+        let mut places: Vec<String> = kinds.map(|(kind, _)| format!("`kind: {kind}`")).collect();
+        if looping::KEYS.contains(&key) {
+            places.push("the key `loop` of `kind: loop`".into());
+        }
+        let message = match kind {
+            "loop" if looping::KEYS.contains(&key) => format!("`{key}` belongs under `loop`"),
+            _ => format!("`{key}` belongs to {}, and this is a `{kind}`", places.join(" or ")),
+        };
         reading.error(Code::UnknownKey, &key_spot(fields, node, key), message);
     }
 }
@@ -203,6 +220,11 @@ fn plain(
         }
     }
     let use_history = use_history.unwrap_or(true) && scope.in_conversation;
+    let base = format!("steps.{name}");
+    reading.decided_by(node, &base, "agent", agent.name.as_str());
+    if scope.in_conversation {
+        reading.decided_by(node, &base, "use_history", use_history);
+    }
     Kind::Agent(AgentStep { agent, use_history, turn_field })
 }
 
@@ -308,14 +330,15 @@ enum Named {
     ByAnyText,
 }
 
-fn parallel(fields: &mut Fields<'_, '_>, scope: Scope, reading: &mut Reading<'_>) -> Kind {
+fn parallel(fields: &mut Fields<'_, '_>, name: &str, scope: Scope, reading: &mut Reading<'_>) -> Kind {
+    let (node, base) = (fields.map_node(), format!("steps.{name}"));
     let branches = branches(fields, scope, reading, Named::ByName);
-    let on_branch_failure = match fields.word("on_branch_failure", &["fail", "ignore"]).as_deref() {
-        Some("ignore") => OnBranchFailure::Ignore,
-        _ => OnBranchFailure::Fail,
-    };
+    let wanted = fields.word("on_branch_failure", &["fail", "ignore"]).unwrap_or_else(|| "fail".into());
+    let on_branch_failure = if wanted == "ignore" { OnBranchFailure::Ignore } else { OnBranchFailure::Fail };
+    reading.decided_by(node, &base, "on_branch_failure", wanted);
     let usual = (branches.len() as u64).clamp(1, MOST_BRANCHES);
     let max_concurrency = fields.count_in("max_concurrency", 1..=MOST_BRANCHES).unwrap_or(usual) as usize;
+    reading.decided_by(node, &base, "max_concurrency", max_concurrency);
     Kind::Parallel(Parallel { branches, on_branch_failure, max_concurrency })
 }
 
@@ -327,10 +350,12 @@ fn conditional(fields: &mut Fields<'_, '_>, scope: Scope, reading: &mut Reading<
     Kind::Conditional(Conditional { condition: or_null(condition), branches, default_branch })
 }
 
-fn map(fields: &mut Fields<'_, '_>, scope: Scope, reading: &mut Reading<'_>) -> Kind {
+fn map(fields: &mut Fields<'_, '_>, name: &str, scope: Scope, reading: &mut Reading<'_>) -> Kind {
     let over = text::required_expression(fields, "over", scope, reading);
     let body = required_steps(fields, "body", Scope { in_map: true, ..scope }, reading);
     let max_concurrency = fields.count_in("max_concurrency", 1..=MOST_ITEMS).unwrap_or(1) as usize;
+    let node = fields.map_node();
+    reading.decided_by(node, &format!("steps.{name}"), "max_concurrency", max_concurrency);
     Kind::Map(Map { over: or_null(over), body, max_concurrency })
 }
 

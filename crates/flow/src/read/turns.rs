@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use scrollback_agent::document::{Fields, Node, Problem, code};
+use serde_json::json;
 
 use super::context::{Reading, Spot, key_spot, spot};
 use crate::model::{Kind, Mode, Step, TurnRole, TurnSources};
@@ -20,60 +21,55 @@ enum AiSource {
 pub(super) fn read(
     fields: &mut Fields<'_, '_>,
     node: &Node,
+    name: &str,
     body: &[Step],
     reading: &mut Reading<'_>,
 ) -> TurnSources {
     let scope = in_scope(body);
-    let ai = match fields.word("ai_turn_source", &["last", "all_agents", "named_steps"]).as_deref() {
-        Some("all_agents") => AiSource::AllAgents,
-        Some("named_steps") => AiSource::NamedSteps,
+    let word = fields.word("ai_turn_source", &["last", "all_agents", "named_steps"]);
+    let word = word.unwrap_or_else(|| "last".into());
+    let ai = match word.as_str() {
+        "all_agents" => AiSource::AllAgents,
+        "named_steps" => AiSource::NamedSteps,
         _ => AiSource::Last,
     };
-    let named = named_steps(fields, node, &scope, reading);
+    let base = format!("steps.{name}");
+    reading.decided_by(node, &base, "ai_turn_source", word);
+    let by_list = |user: &UserSources<'_>| ai == AiSource::NamedSteps || user.named_steps;
     let user = user_sources(fields, node, &scope, reading);
-    let by_list = ai == AiSource::NamedSteps || user.named_steps;
-    if by_list && named.is_empty() && node.get("named_steps").is_none() {
-        fields.missing("named_steps");
-    } else if by_list && named.is_empty() {
-        fields.problem_of(code::OUT_OF_RANGE, "named_steps", "needs the name of at least one step");
-    } else if !by_list && node.get("named_steps").is_some() {
-        let message = "neither `ai_turn_source` nor `user_turn_sources` says `named_steps`";
-        reading.warn(Code::UnusedField, &key_spot(fields, node, "named_steps"), message);
-    }
-    let mut roles: BTreeMap<String, TurnRole> = BTreeMap::new();
-    let assistants: Vec<String> = match ai {
+    let written = node.get("user_turn_sources").map_or_else(|| json!(["hitl"]), Node::to_json);
+    reading.decided_by(node, &base, "user_turn_sources", written);
+    let named = named_steps(fields, node, &scope, by_list(&user), reading);
+    let assistants: Vec<&str> = match ai {
         AiSource::Last => last(fields, node, body, &scope, reading),
-        AiSource::AllAgents => {
-            let agents = scope.iter().filter(|step| matches!(step.kind, Kind::Agent(_)));
-            agents.map(|step| step.name.clone()).collect()
-        }
-        AiSource::NamedSteps => {
-            let splits = user.named_steps;
-            named.iter().filter(|step| !splits || speaks(step)).map(|step| step.name.clone()).collect()
-        }
+        AiSource::AllAgents => names(scope.iter().filter(|step| matches!(step.kind, Kind::Agent(_)))),
+        // Where both roles use the list, what an agent says is the assistant's.
+        AiSource::NamedSteps => names(named.iter().filter(|step| !user.named_steps || speaks(step))),
     };
-    roles.extend(assistants.iter().map(|name| (name.clone(), TurnRole::Assistant)));
-    let mut users: Vec<&str> = user.steps.iter().map(|step| step.name.as_str()).collect();
+    let mut users = names(user.steps.iter());
     if user.hitl {
-        let hitl = scope.iter().filter(|step| matches!(step.kind, Kind::Hitl(_)));
-        users.extend(hitl.map(|step| step.name.as_str()));
+        users.extend(names(scope.iter().filter(|step| matches!(step.kind, Kind::Hitl(_)))));
     }
     if user.named_steps {
         let splits = ai == AiSource::NamedSteps;
-        users.extend(named.iter().filter(|step| !splits || !speaks(step)).map(|step| step.name.as_str()));
+        users.extend(names(named.iter().filter(|step| !splits || !speaks(step))));
     }
-    users.sort_unstable();
-    users.dedup();
+    let mut roles: BTreeMap<String, TurnRole> =
+        assistants.into_iter().map(|name| (name.to_string(), TurnRole::Assistant)).collect();
     for name in users {
         if roles.insert(name.into(), TurnRole::User) == Some(TurnRole::Assistant) {
-            let place =
-                reading.steps.get(name).cloned().unwrap_or_else(|| spot(fields, node, "user_turn_sources"));
+            let place = reading.steps.get(name).cloned();
+            let place = place.unwrap_or_else(|| spot(fields, node, "user_turn_sources"));
             let message =
                 format!("{name:?} is chosen for assistant turns and for user turns; it makes user turns");
             reading.warn(Code::TwoRoles, &place, message);
         }
     }
     TurnSources { roles }
+}
+
+fn names<'s>(steps: impl Iterator<Item = &'s &'s Step>) -> Vec<&'s str> {
+    steps.map(|step| step.name.as_str()).collect()
 }
 
 /// Whether a step's output is what an agent said: an agent's own, or that of a conversation.
@@ -112,25 +108,32 @@ pub(super) fn modes(body: &[Step]) -> Vec<Mode> {
     modes.collect()
 }
 
+/// The steps of the list, which must be there if it is `used`.
 fn named_steps<'s>(
     fields: &mut Fields<'_, '_>,
     node: &Node,
     scope: &[&'s Step],
+    used: bool,
     reading: &mut Reading<'_>,
 ) -> Vec<&'s Step> {
-    let Some(list) = text_list(fields, "named_steps") else { return Vec::new() };
+    let written = text_list(fields, "named_steps");
+    match &written {
+        None if used && node.get("named_steps").is_none() => fields.missing("named_steps"),
+        Some(list) if used && list.is_empty() => {
+            fields.problem_of(code::OUT_OF_RANGE, "named_steps", "needs the name of at least one step");
+        }
+        Some(_) if !used => {
+            let message = "neither `ai_turn_source` nor `user_turn_sources` says `named_steps`";
+            reading.warn(Code::UnusedField, &key_spot(fields, node, "named_steps"), message);
+        }
+        _ => {}
+    }
     let mut found = Vec::new();
-    for (name, place) in list {
+    for (name, place) in written.unwrap_or_default() {
         match scope.iter().find(|step| step.name == name) {
             Some(step) => found.push(*step),
             None => no_step(&name, &place, scope, &[], reading),
         }
-    }
-    if found.is_empty()
-        && node.get("named_steps").and_then(Node::as_list).is_some_and(|list| !list.is_empty())
-    {
-        // What is wrong was said; the list is not empty.
-        found.extend(scope.first());
     }
     found
 }
@@ -196,13 +199,13 @@ fn no_step(name: &str, place: &Spot, scope: &[&Step], words: &[&str], reading: &
 }
 
 /// The steps whose outputs are the assistant turns of `ai_turn_source: last`.
-fn last(
+fn last<'s>(
     fields: &Fields<'_, '_>,
     node: &Node,
-    body: &[Step],
+    body: &'s [Step],
     scope: &[&Step],
     reading: &mut Reading<'_>,
-) -> Vec<String> {
+) -> Vec<&'s str> {
     let mut found = Found::default();
     look_back(body, None, &mut found);
     let place_of = |step: &Step, reading: &Reading<'_>| {
@@ -226,7 +229,7 @@ fn last(
         let place = place_of(step, reading);
         reading.warn(Code::LastMaySkip, &place, message);
     }
-    found.speaking.iter().map(|step| step.name.clone()).collect()
+    found.speaking.iter().map(|step| step.name.as_str()).collect()
 }
 
 /// What looking for the last step found.

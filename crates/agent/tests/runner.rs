@@ -11,16 +11,20 @@ use scrollback_agent::event::{
     ContextTightened, ConversationRecorded, Recorded, RequestSent, StateRolledBack, SummaryWritten,
     Throttled, ToolInvoked,
 };
-use scrollback_agent::journal::Journal;
+use scrollback_agent::journal::{Journal, Keeper, Written};
 use scrollback_agent::provider::script::Script;
-use scrollback_agent::provider::{Provider, ResponseFormat, Scripted, ToolChoice};
-use scrollback_agent::runner::{Budget, Deadline, Ended, Evaluated, Phase, Prompt, Runner, Throttle};
+use scrollback_agent::provider::{Provider, ResponseFormat, Sampling, Scripted, ToolChoice};
+use scrollback_agent::runner::{
+    Budget, Deadline, Ended, Evaluated, EvaluationError, Meter, OnOverflow, Phase, Prompt, Runner, Spent,
+    Throttle,
+};
 use scrollback_agent::session::{Item, Kind, Op, Session, SessionStart, append};
 use scrollback_agent::tool::{Effects, Human, Spec, tool};
-use scrollback_agent::{EventBus, FakeClock};
+use scrollback_agent::{EventBus, FakeClock, Pending};
 use scrollback_core::manager::parse;
 use scrollback_core::model::ModelName;
 use scrollback_core::{Entry, HistoryCurated, Record, Role, Slot, Status, Time};
+use scrollback_store::{ConversationId, NewEntry, StoreError};
 use serde_json::{Value, json};
 
 use Role::{Assistant, System, Tool, User};
@@ -598,4 +602,110 @@ async fn tools_that_must_not_run_twice_are_not_run_again() {
     let done = runner.resume(&mut journal, &prompt(""), None).await.unwrap();
     assert_eq!((replied(&done), runs.load(Ordering::SeqCst)), ("ok", 1));
     assert_eq!(messages(journal.record()).last().unwrap().sequence, 5);
+}
+
+/// Counts what it is asked and told, and has room for so many attempts.
+struct Room {
+    left: AtomicUsize,
+    told: AtomicUsize,
+}
+
+impl Meter for Room {
+    fn reserve(&self, _: &ModelName, tokens: usize) -> Result<(), EvaluationError> {
+        assert!(tokens > 0);
+        let left = self.left.load(Ordering::SeqCst);
+        if left == 0 {
+            return Err(EvaluationError::new(Phase::Budget, "no_room", "there is none"));
+        }
+        self.left.store(left - 1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn settle(&self, _: &Spent) {
+        self.told.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_meter_is_asked_before_every_attempt_and_told_after_it() {
+    let script = "[{error: {kind: overloaded, message: busy}}, {reply: done}]";
+    for (room, ended, told) in [(2, "done", 2), (1, "no_room", 1), (0, "no_room", 0)] {
+        let mut runner = runner(script);
+        let meter = Arc::new(Room { left: AtomicUsize::new(room), told: AtomicUsize::default() });
+        runner.meter = Some(Arc::clone(&meter) as Arc<dyn Meter>);
+        let (done, _) = run(&runner).await;
+        let found = match &done.ended {
+            Ended::Replied { text, .. } => text.clone(),
+            Ended::Failed(error) => error.code.clone(),
+            Ended::Paused(_) => String::new(),
+        };
+        assert_eq!((found.as_str(), meter.told.load(Ordering::SeqCst)), (ended, told), "room for {room}");
+    }
+}
+
+#[tokio::test]
+async fn replies_are_drawn_as_wished_and_an_overflow_can_be_left_to_others() {
+    let mut runner = runner("[{reply: done}]");
+    runner.sampling = Sampling { max_output_tokens: Some(7), temperature: Some(0.5), top_p: None };
+    let bodies: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let seen = Arc::clone(&bodies);
+    runner.trace = Some(Arc::new(move |attempt| {
+        seen.lock().unwrap().push(serde_json::from_str(attempt.request.get()).unwrap());
+    }));
+    run(&runner).await;
+    let body = bodies.lock().unwrap().remove(0);
+    assert_eq!((&body["max_completion_tokens"], &body["temperature"]), (&json!(7), &json!(0.5)));
+    assert!(body.get("top_p").is_none());
+    let mut failing = self::runner("[{error: {kind: context_overflow, message: too long}}]");
+    failing.overflow = OnOverflow::Fail;
+    let (done, journal) = run(&failing).await;
+    assert_eq!(code(&done).0, "context_overflow");
+    assert!(matches!(&done.ended, Ended::Failed(error) if error.provider.is_some()));
+    assert_eq!(roles(journal.record()), [System, User], "nothing was decided about it");
+}
+
+/// Keeps what a journal writes.
+#[derive(Default)]
+struct Elsewhere {
+    conversation: Option<ConversationId>,
+    kept: Mutex<Vec<(Vec<Role>, usize, bool)>>,
+}
+
+impl Keeper for Elsewhere {
+    fn conversation(&self) -> &ConversationId {
+        self.conversation.as_ref().unwrap()
+    }
+
+    fn keep(&self, written: Written) -> Pending<'_, Result<(), StoreError>> {
+        let roles = written.entries.iter().filter_map(|entry| match entry {
+            NewEntry::Message(entry) => Some(entry.role),
+            NewEntry::Decision(_) => None,
+        });
+        self.kept.lock().unwrap().push((roles.collect(), written.sent.len(), written.view.is_some()));
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[tokio::test]
+async fn an_evaluation_goes_on_in_a_record_that_was_prepared_for_it() {
+    let mine = uuid::Uuid::from_u128(7);
+    let mut record = Record::new();
+    let others = [(System, "Be brief."), (User, "Said before."), (Assistant, "So it was.")];
+    for ((role, text), number) in others.into_iter().zip(100u128..) {
+        record.append(Entry::text(role, text).stamped(uuid::Uuid::from_u128(number), 0, Time(0))).unwrap();
+    }
+    record.append(Entry::text(User, "Weather?").stamped(mine, 0, Time(0))).unwrap();
+    let keeper =
+        Arc::new(Elsewhere { conversation: Some(ConversationId::new(Time(0))), ..Elsewhere::default() });
+    let mut journal = Journal::elsewhere(record, Arc::clone(&keeper) as Arc<dyn Keeper>);
+    let script = "- {expect: {roles: [system, user, assistant, user]}, calls: [{name: weather, arguments: {city: Paris}, id: a}]}\n- {reply: Sunny.}";
+    let done = runner(script).carry_on(&mut journal, &prompt(""), mine).await;
+    assert_eq!((replied(&done), done.evaluation_id), ("Sunny.", mine));
+    assert_eq!(roles(journal.record()), [System, User, Assistant, User, Assistant, Tool, Assistant]);
+    let own = messages(journal.record()).into_iter().filter(|entry| entry.evaluation_id == mine);
+    assert_eq!(own.map(|entry| entry.sequence).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    let kept = keeper.kept.lock().unwrap().clone();
+    let said: Vec<Role> = kept.iter().flat_map(|(roles, ..)| roles.clone()).collect();
+    assert_eq!(said, [Assistant, Tool, Assistant], "only what is new");
+    assert_eq!(kept.iter().filter(|(.., view)| *view).count(), 2, "each request says what it shows");
 }

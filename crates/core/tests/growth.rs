@@ -213,3 +213,14 @@ fn results_that_come_after_hundreds_of_groups_void_what_was_remembered() {
         }
     }
 }
+
+#[test]
+fn an_entry_that_is_shared_is_not_copied_and_keeps_the_count_it_came_with() {
+    use scrollback_core::tokens::{Counter, Tokenizer};
+    let said = std::sync::Arc::new(Entry::text(Role::User, "hello"));
+    let mut record = Record::new();
+    record.share_counted(std::sync::Arc::clone(&said), Tokenizer::O200kBase, 1234).unwrap();
+    assert!(record.entry(0).is_some_and(|entry| std::sync::Arc::ptr_eq(entry, &said)));
+    assert_eq!(record.tokens(Counter::for_model(None)), 1234);
+    assert!(record.share(said).is_err(), "the same number of its evaluation");
+}

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use scrollback_agent::provider::Catalog;
-use scrollback_core::redact::Options;
+use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::tokens::Tokenizer;
 use scrollback_core::wire::check::{CheckOptions, check};
 use scrollback_core::wire::{Body, Purpose, RenderOptions, Wire};
@@ -139,7 +139,8 @@ steps:
 /// Runs a loop of echoes; when each reply came.
 async fn looped(store: Arc<dyn Store>, loops: u32) -> Vec<Instant> {
     let times: Arc<Mutex<Vec<Instant>>> = Arc::default();
-    let mut engine = Engine::new(store, Tenant::default(), Arc::new(Catalog::default()), &Options::default());
+    let redactor = Arc::new(Redactor::new(&Options::default()).unwrap());
+    let mut engine = Engine::new(store, Tenant::default(), Arc::new(Catalog::default()), redactor);
     let seen = Arc::clone(&times);
     engine.watcher = Some(Arc::new(move |told| {
         if told.kind == "step.finished" {

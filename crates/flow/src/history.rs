@@ -81,7 +81,11 @@ impl Kept {
 impl<'s> Told<'s> {
     /// Turns that no summary stands for and no overflow cut off, newest first, with their number from the oldest.
     fn newest_first(self) -> impl Iterator<Item = (usize, &'s Arc<Turn>)> {
-        let from = self.first();
+        self.newest_from(self.first())
+    }
+
+    /// The same from a turn on.
+    fn newest_from(self, from: usize) -> impl Iterator<Item = (usize, &'s Arc<Turn>)> {
         let marked = self.scope.turns();
         let own = self.own.iter().enumerate().rev().map(move |(number, turn)| (marked.len() + number, turn));
         let of_scope = marked.iter().enumerate().skip(from).rev();
@@ -98,17 +102,24 @@ impl<'s> Told<'s> {
         self.scope.summary.as_ref().filter(|summary| summary.covers > self.scope.cut)
     }
 
-    /// How many turns there are.
-    fn count(self) -> usize {
-        let all = self.scope.turns().len() + self.own.len() - self.first().min(self.scope.turns().len());
-        let taken = self.input.is_some_and(|input| self.is_shown(input));
+    /// Whether everything that was said fits as it was said. Then no summary is needed, though a branch beside this one may
+    /// have had to write one: what is sent does not depend on who was first.
+    fn fits_whole(self, bounds: &Bounds, tokenizer: Tokenizer) -> bool {
+        let mut room = Room::of(bounds);
+        self.newest_from(self.scope.cut).all(|(_, turn)| room.take(turn.spoken().tokens(tokenizer)))
+    }
+
+    /// How many turns there are from one on.
+    fn count(self, first: usize) -> usize {
+        let all = self.scope.turns().len() + self.own.len() - first.min(self.scope.turns().len());
+        let taken = self.input.is_some_and(|input| self.is_shown(input, first));
         all - usize::from(taken)
     }
 
-    fn is_shown(self, entry: EntryId) -> bool {
+    fn is_shown(self, entry: EntryId, first: usize) -> bool {
         // The input is nearly always among the newest; a loop's own input is the oldest.
         let own = self.own.iter().any(|turn| turn.entry == entry);
-        let among = || self.scope.turns().iter().skip(self.first()).rev().any(|turn| turn.entry == entry);
+        let among = || self.scope.turns().iter().skip(first).rev().any(|turn| turn.entry == entry);
         own || self.scope.is_marked(entry) && among()
     }
 
@@ -122,10 +133,12 @@ impl<'s> Told<'s> {
     /// The newest turns within the bounds: an unbroken run, no turn cut, no bound exceeded. A summary goes last.
     pub fn bounded(self, bounds: &Bounds, tokenizer: Tokenizer) -> Kept {
         let mut room = Room::of(bounds);
-        let summary = self.summary().filter(|summary| room.take(summary.spoken().tokens(tokenizer)));
+        let written = self.summary().filter(|_| !self.fits_whole(bounds, tokenizer));
+        let first = written.map_or(self.scope.cut, |_| self.first());
+        let summary = written.filter(|summary| room.take(summary.spoken().tokens(tokenizer)));
         let mut turns = Vec::new();
         let mut newest_too_large = false;
-        for (_, turn) in self.newest_first() {
+        for (_, turn) in self.newest_from(first) {
             if !room.take(turn.spoken().tokens(tokenizer)) {
                 newest_too_large = turns.is_empty() && summary.is_none() && room.turns != Some(0);
                 break;
@@ -133,7 +146,7 @@ impl<'s> Told<'s> {
             turns.push(Arc::clone(turn));
         }
         turns.reverse();
-        let left_out = self.count() - turns.len();
+        let left_out = self.count(first) - turns.len();
         Kept { summary: summary.cloned(), turns, left_out, newest_too_large }
     }
 
@@ -156,7 +169,7 @@ impl<'s> Told<'s> {
             listed.reverse();
             listed
         };
-        let count = self.count() + usize::from(summary.is_some());
+        let count = self.count(first) + usize::from(summary.is_some());
         let share = ((count as f64) * bounds.summarize_ratio).floor() as usize;
         // The summary before counts as the first of them, and covering it alone would change nothing.
         let before = usize::from(summary.is_some());
@@ -167,7 +180,7 @@ impl<'s> Told<'s> {
         let mut rest =
             own + marked.iter().skip(covered).map(|(_, turn)| turn.spoken().tokens(tokenizer)).sum::<usize>();
         let fits = |covered: usize, rest: usize| {
-            let turns = (self.count() - covered) as u64 + 1;
+            let turns = (self.count(first) - covered) as u64 + 1;
             let tokens = (rest + heading) as u64 + ceiling;
             bounds.max_turns.is_none_or(|most| turns <= most)
                 && bounds.max_tokens.is_none_or(|most| tokens <= most)
@@ -189,6 +202,9 @@ impl<'s> Told<'s> {
     }
 
     fn is_within(self, bounds: &Bounds, tokenizer: Tokenizer) -> bool {
+        if self.fits_whole(bounds, tokenizer) {
+            return true;
+        }
         let mut room = Room::of(bounds);
         self.summary().is_none_or(|summary| room.take(summary.spoken().tokens(tokenizer)))
             && self.newest_first().all(|(_, turn)| room.take(turn.spoken().tokens(tokenizer)))
@@ -384,6 +400,18 @@ mod tests {
         scope.summary = Some(Arc::new(Condensed::new(4, huge)));
         let dropped = told(&scope).bounded(&bounds(Strategy::Summarize, Some(60), None), T);
         assert!(dropped.summary.is_none() && !dropped.turns.is_empty());
+    }
+
+    #[test]
+    fn what_fits_as_it_was_said_is_sent_so_whoever_summarised_it() {
+        let mut scope = scope(4);
+        let wanted = bounds(Strategy::Summarize, None, Some(4));
+        let before = numbers(&told(&scope).bounded(&wanted, T));
+        scope.summary = Some(Arc::new(Condensed::new(3, "short".into())));
+        let after = told(&scope).bounded(&wanted, T);
+        assert_eq!((numbers(&after), after.summary.is_none(), after.left_out), (before, true, 0));
+        let tight = told(&scope).bounded(&bounds(Strategy::Summarize, None, Some(3)), T);
+        assert_eq!((numbers(&tight), tight.summary.is_some()), (vec![3], true));
     }
 
     #[test]

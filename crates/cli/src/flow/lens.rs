@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anstyle::{AnsiColor, Reset, Style};
 use scrollback_core::redact::Redactor;
@@ -22,14 +23,14 @@ const FOLD: usize = 20;
 
 pub(crate) fn run(args: &LensArgs, json: bool) -> Result<ExitCode, Failure> {
     let setup = Setup::new(&args.store)?;
-    let redaction = setup.config.redaction();
-    let redactor =
-        Redactor::new(&redaction).map_err(|error| Failure::new(USAGE, "bad_config", error.to_string()))?;
+    let redactor = Redactor::new(&setup.config.redaction())
+        .map_err(|error| Failure::new(USAGE, "bad_config", error.to_string()))?;
+    let redactor = Arc::new(redactor);
     block_on(async {
         let store = setup.open(Intent::Look).await?;
         let tenant = setup.tenant();
-        let catalog = std::sync::Arc::new(setup.config.catalog());
-        let engine = Engine::new(std::sync::Arc::clone(&store), tenant.clone(), catalog, &redaction);
+        let catalog = Arc::new(setup.config.catalog());
+        let engine = Engine::new(Arc::clone(&store), tenant.clone(), catalog, Arc::clone(&redactor));
         let lens = |of: Option<&LensRunArgs>| Lens {
             store: &store,
             tenant: &tenant,

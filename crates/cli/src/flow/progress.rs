@@ -20,6 +20,8 @@ const WAITING: usize = 1024;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Redraws per second of the live display.
 const REDRAWS: u8 = 10;
+/// How often the live display moves while nothing happens.
+const TICK: Duration = Duration::from_millis(100);
 /// Characters of a reply's end that are shown.
 const TAIL: usize = 400;
 
@@ -128,7 +130,16 @@ impl Progress {
     /// Makes room for a question.
     pub(crate) fn hide(&self) {
         if let How::Live(live) = &self.how {
-            live.bar.suspend(|| {});
+            live.bar.disable_steady_tick();
+            live.bar.finish_and_clear();
+        }
+    }
+
+    /// Comes back after it.
+    pub(crate) fn show(&self) {
+        if let How::Live(live) = &self.how {
+            live.bar.reset();
+            live.bar.enable_steady_tick(TICK);
         }
     }
 
@@ -211,7 +222,7 @@ impl Live {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
             bar.set_style(style);
         }
-        bar.enable_steady_tick(Duration::from_millis(100));
+        bar.enable_steady_tick(TICK);
         let shown = Shown {
             began: Instant::now(),
             step: String::new(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use scrollback_agent::Stop;
 use scrollback_agent::provider::{Catalog, NoProviderKind};
+use scrollback_core::redact::Redactor;
 use scrollback_flow::driver::{
     Answer, Engine, PauseReport, Refused, RefusedKind, Report, Resume, Start, Status,
 };
@@ -72,7 +73,8 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
             && let Some(pause) = report.pauses.first().filter(|_| report.status == Status::Paused)
         {
             progress.hide();
-            let Some(text) = ask(pause)? else { break };
+            let Some(text) = ask(pause, &engine.stop).await? else { break };
+            progress.show();
             let answer = Some(Answer { step: Some(pause.step.clone()), text });
             let again = Resume { run: report.run.clone(), answer, limits: Limits::default() };
             match engine.resume(again).await {
@@ -156,7 +158,9 @@ fn can_be_asked(flow: &Flow, catalog: &Catalog) -> Result<(), Failure> {
 async fn engine(setup: &Setup, progress: &Progress) -> Result<Engine, Failure> {
     let store = setup.open(Intent::Write).await?;
     let catalog = Arc::new(setup.config.catalog());
-    let mut engine = Engine::new(store, setup.tenant(), catalog, &setup.config.redaction());
+    let redactor = Redactor::new(&setup.config.redaction())
+        .map_err(|error| Failure::new(USAGE, "bad_config", error.to_string()))?;
+    let mut engine = Engine::new(store, setup.tenant(), catalog, Arc::new(redactor));
     engine.watcher = progress.watcher(&engine.redactor);
     engine.preview = progress.preview(&engine.redactor);
     on_signals(&engine.stop);
@@ -186,16 +190,25 @@ fn on_signals(stop: &Stop) {
     let _ = stop;
 }
 
-/// Asks on the terminal; none if there is nobody left to answer.
-fn ask(pause: &PauseReport) -> Result<Option<String>, Failure> {
-    let mut err = anstream::stderr().lock();
-    let bold = anstyle::Style::new().bold();
+/// Asks on the terminal; none if there is nobody left to answer, or somebody asks to stop.
+async fn ask(pause: &PauseReport, stop: &Stop) -> Result<Option<String>, Failure> {
     let prompt = if std::io::stdin().is_terminal() { "> " } else { "" };
-    let _ = write!(err, "{bold}{}{}\n{prompt}", pause.message, anstyle::Reset).and_then(|()| err.flush());
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line);
-    let count = read.map_err(|error| Failure::io("standard input", &error))?;
-    Ok((count > 0).then(|| line.trim_end_matches(['\n', '\r']).to_string()))
+    let (bold, reset) = (anstyle::Style::new().bold(), anstyle::Reset);
+    let mut err = anstream::stderr();
+    let _ = write!(err, "{bold}{}{reset}\n{prompt}", pause.message).and_then(|()| err.flush());
+    let (sender, answered) = tokio::sync::oneshot::channel();
+    // A thread of its own: it may wait for a line that never comes, and nobody waits for it.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        let _ = sender.send(read.map(|count| (count > 0).then_some(line)));
+    });
+    let read = tokio::select! {
+        read = answered => read.unwrap_or(Ok(None)),
+        () = stop.asked() => Ok(None),
+    };
+    let line = read.map_err(|error| Failure::io("standard input", &error))?;
+    Ok(line.map(|line| line.trim_end_matches(['\n', '\r']).to_string()))
 }
 
 /// Prints what came of a run, and says it with the exit code.

@@ -25,7 +25,7 @@ use scrollback_agent::provider::{Catalog, Environment, NoProvider, Provider};
 use scrollback_agent::tool::Toolbox;
 use scrollback_agent::{Clock, Random, Seeded, Stop, SystemClock};
 use scrollback_core::Time;
-use scrollback_core::redact::{Options, Redactor};
+use scrollback_core::redact::Redactor;
 use scrollback_core::stream::Delta;
 use scrollback_store::{ConversationId, Run, Store, StoreError, Tenant};
 use serde_json::{Value, json};
@@ -103,9 +103,13 @@ pub struct Engine {
 pub type BeforeCommit = Arc<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
 
 impl Engine {
-    /// An engine over a store, with the models of a catalog.
-    pub fn new(store: Arc<dyn Store>, tenant: Tenant, catalog: Arc<Catalog>, redaction: &Options) -> Self {
-        let redactor = Redactor::new(redaction).or_else(|_| Redactor::new(&Options::default()));
+    /// An engine over a store, with the models of a catalog. What it shows goes through the redactor.
+    pub fn new(
+        store: Arc<dyn Store>,
+        tenant: Tenant,
+        catalog: Arc<Catalog>,
+        redactor: Arc<Redactor>,
+    ) -> Self {
         let known = Arc::clone(&catalog);
         Engine {
             store,
@@ -115,7 +119,7 @@ impl Engine {
             environment: Arc::new(|name| std::env::var(name).ok()),
             clock: Arc::new(SystemClock),
             random: Arc::new(Seeded::default()),
-            redactor: Arc::new(redactor.unwrap_or_else(|_| unreachable!("the built-in rules compile"))),
+            redactor,
             stop: Stop::default(),
             watcher: None,
             preview: None,

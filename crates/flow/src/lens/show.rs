@@ -7,9 +7,9 @@ use scrollback_store::Run;
 use serde_json::{Value, json};
 
 use super::{Lens, in_order, read, talks, updated};
-use crate::Flow;
 use crate::driver::{Refused, Report, name_of, resumes};
 use crate::usage::Usage;
+use crate::{Flow, Kind};
 
 impl Lens<'_> {
     /// A run, as a document. `flow` is the flow it runs, where that can be read.
@@ -26,6 +26,11 @@ impl Lens<'_> {
             .filter_map(|event| event.key.as_deref())
             .collect();
         let updated = updated(run, &steps);
+        let mut talks = talks(&record);
+        for step in steps.iter().filter(|step| step.kind == "loop" && holds_conversation(flow, &step.key)) {
+            // Nobody may have said anything yet.
+            talks.entry(step.key.clone()).or_default();
+        }
         let by_evaluation: BTreeMap<_, _> =
             steps.iter().filter_map(|step| Some((step.evaluation?, step.key.clone()))).collect();
         let shown: Vec<Value> = in_order(steps, &events)
@@ -52,7 +57,7 @@ impl Lens<'_> {
                 })
             })
             .collect();
-        let conversations: Vec<Value> = talks(&record)
+        let conversations: Vec<Value> = talks
             .into_iter()
             .map(|(scope, talk)| {
                 let turns: Vec<Value> = talk
@@ -90,4 +95,10 @@ impl Lens<'_> {
         }
         Ok(document)
     }
+}
+
+/// Whether the loop of a key holds a conversation.
+fn holds_conversation(flow: Option<&Arc<Flow>>, key: &str) -> bool {
+    let found = flow.and_then(|flow| flow.step(name_of(key)));
+    found.is_some_and(|step| matches!(&step.kind, Kind::Loop(inner) if inner.conversation.is_some()))
 }

@@ -1,6 +1,7 @@
 //! Agents: the flow's own, and those every flow may use, merged field by field.
 
-use std::path::{Component, Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,11 @@ use scrollback_agent::config::BadConfig;
 use scrollback_agent::document::{Fields, Key, Node, Place, Problem, Value, code};
 use scrollback_agent::provider::{Catalog, Environment};
 use scrollback_agent::tool::load::{self, Declared};
-use scrollback_core::model::{ModelName, Provider};
 use serde_json::{Value as Json, json};
 
+use super::callable::{NotCallable, callable_model};
 use super::context::{Reading, Spot, spot};
+use super::prompt::system_prompt;
 use super::{Prompts, Source, name_problem};
 use crate::model::{Agent, Mode};
 use crate::problem::Code;
@@ -23,6 +25,10 @@ const FLOW_SOURCES: &[&str] = &["command", "http", "mcp"];
 const OFFLINE: &str = "offline:echo";
 /// Longest call, in seconds: a day.
 const LONGEST: f64 = 86_400.0;
+/// What an agent that does not say is like.
+const OUTPUT_TOKENS: u64 = 1024;
+const RETRIES: u32 = 2;
+const SECONDS: f64 = 120.0;
 
 /// Reads all agents of a flow and its configuration.
 pub(super) fn agents(node: Option<&Node>, reading: &mut Reading<'_>) {
@@ -88,11 +94,11 @@ pub(super) fn usual(reading: &mut Reading<'_>) -> Arc<Agent> {
         system_prompt: None,
         mode,
         stream: true,
-        max_output_tokens: 1024,
+        max_output_tokens: OUTPUT_TOKENS,
         temperature: None,
         top_p: None,
-        max_retries: 2,
-        timeout: Duration::from_secs(120),
+        max_retries: RETRIES,
+        timeout: Duration::from_secs_f64(SECONDS),
         output_schema: None,
         tools: Declared::default(),
     })
@@ -101,7 +107,7 @@ pub(super) fn usual(reading: &mut Reading<'_>) -> Arc<Agent> {
 /// The layers of one agent: what the flow says, then what the configuration says.
 struct Layers<'r> {
     own: Option<&'r Node>,
-    configured: Option<&'r std::collections::BTreeMap<String, Set<Located<Json>>>>,
+    configured: Option<&'r BTreeMap<String, Set<Located<Json>>>>,
     folder: &'r Path,
 }
 
@@ -158,7 +164,7 @@ fn agent(name: &str, own: Option<&Node>, reading: &mut Reading<'_>) -> Agent {
         };
         let stream = fields.flag("stream").unwrap_or(true);
         decided("stream", stream.into());
-        let max_output_tokens = fields.count("max_output_tokens", 1).unwrap_or(1024);
+        let max_output_tokens = fields.count("max_output_tokens", 1).unwrap_or(OUTPUT_TOKENS);
         decided("max_output_tokens", max_output_tokens.into());
         let mut number = |field| fields.number_where(field, "a number", |_| true);
         let (temperature, top_p) = (number("temperature"), number("top_p"));
@@ -167,11 +173,11 @@ fn agent(name: &str, own: Option<&Node>, reading: &mut Reading<'_>) -> Agent {
                 decided(field, value.into());
             }
         }
-        let max_retries = fields.count_in("max_retries", 0..=10).unwrap_or(2) as u32;
+        let max_retries = fields.count_in("max_retries", 0..=10).map_or(RETRIES, |count| count as u32);
         decided("max_retries", max_retries.into());
         let wanted = "a number of seconds above 0 and up to 86400";
         let timeout = fields.number_where("timeout", wanted, |seconds| seconds > 0.0 && seconds <= LONGEST);
-        let timeout = timeout.unwrap_or(120.0);
+        let timeout = timeout.unwrap_or(SECONDS);
         decided("timeout", timeout.into());
         let output_schema = schema(fields, "output_schema");
         let tools = tools(fields, layers.origin("tools").1, reading);
@@ -216,47 +222,6 @@ fn default_model(reading: &Reading<'_>) -> (String, PathBuf, Origin) {
     }
 }
 
-/// A name of a model that nobody answers to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotCallable {
-    /// What is wrong, and what to write.
-    pub message: String,
-    /// The name that was probably meant.
-    pub suggestion: Option<String>,
-}
-
-/// The model of a name, if it is one that can be asked.
-///
-/// ```
-/// use scrollback_flow::callable_model;
-/// assert!(callable_model("openai:gpt-4o?api=responses").is_ok());
-/// assert_eq!(callable_model("opnai:gpt-4o").unwrap_err().suggestion.as_deref(), Some("openai:gpt-4o"));
-/// assert!(callable_model("gemini:gemini-2.5-pro").is_err());
-/// ```
-pub fn callable_model(written: &str) -> Result<ModelName, NotCallable> {
-    let (name, api) = written.split_once("?api=").map_or((written, None), |(name, api)| (name, Some(api)));
-    let model = ModelName::parse(name).map_err(|error| NotCallable {
-        message: error.to_string(),
-        suggestion: error.suggestion().map(String::from),
-    })?;
-    let refused = |message: String| {
-        Err(NotCallable { message: format!("model {written:?}: {message}"), suggestion: None })
-    };
-    match (model.provider(), api) {
-        (Provider::OpenAi, None | Some("chat" | "responses")) => Ok(model),
-        (Provider::OpenAi, Some(other)) => refused(format!("api must be chat or responses, not {other:?}")),
-        (_, Some(_)) => refused("only openai models have a choice of interface".into()),
-        (Provider::Gemini | Provider::Bedrock, _) => {
-            let provider = model.provider();
-            refused(format!("models of {provider} are named for counting and converting, and not called"))
-        }
-        (Provider::Offline, _) if model.model() != "echo" && !model.model().starts_with("script=") => {
-            refused("there are offline:echo and offline:script=FILE".into())
-        }
-        _ => Ok(model),
-    }
-}
-
 /// How history reaches a model, and who says so if not the agent.
 fn mode(said: Option<&str>, model: &str, reading: &Reading<'_>) -> (Mode, Option<Origin>) {
     match said {
@@ -267,83 +232,6 @@ fn mode(said: Option<&str>, model: &str, reading: &Reading<'_>) -> (Mode, Option
             None => (Mode::Chat, None),
         },
     }
-}
-
-fn system_prompt(
-    fields: &mut Fields<'_, '_>,
-    agent: &Node,
-    folder: &Path,
-    of_flow: bool,
-    reading: &mut Reading<'_>,
-) -> Option<String> {
-    let node = fields.node("system_prompt")?;
-    let text = match &node.value {
-        Value::Text(text) => text.clone(),
-        Value::Map(_) => {
-            let path = fields.path("system_prompt");
-            let file = reading.map(node, &path, |inner, _| inner.required_text("file"))?;
-            let place = Spot { path: format!("{path}.file"), at: node.get("file").unwrap_or(agent).at };
-            prompt_file(&file, folder, of_flow, &place, reading)?
-        }
-        _ => {
-            let message = format!("must be a text, or a map with `file`, not {}", node.kind());
-            fields.problem_of(code::WRONG_TYPE, "system_prompt", message);
-            return None;
-        }
-    };
-    Some(text).filter(|text| !text.trim().is_empty())
-}
-
-/// The text of a prompt file, which may not lie outside the folder.
-fn prompt_file(
-    file: &str,
-    folder: &Path,
-    of_flow: bool,
-    place: &Spot,
-    reading: &mut Reading<'_>,
-) -> Option<String> {
-    // A configured agent's file is another file than the flow's of that name.
-    let kept_as = if of_flow { file.to_string() } else { folder.join(file).display().to_string() };
-    let read = match reading.source.prompts {
-        Prompts::Kept(texts) => texts.get(&kept_as).cloned().ok_or_else(|| "it was not kept".to_string()),
-        Prompts::Disk => read_inside(folder, file),
-    };
-    match read {
-        Ok(text) => {
-            reading.prompt_files.insert(kept_as, text.clone());
-            Some(text)
-        }
-        Err(problem) => {
-            reading.error(Code::UnknownValue, place, format!("the file {file:?} cannot be read: {problem}"));
-            None
-        }
-    }
-}
-
-/// Largest prompt file, in bytes: as large as a flow.
-const LARGEST_PROMPT: u64 = 1 << 20;
-
-fn read_inside(folder: &Path, file: &str) -> Result<String, String> {
-    let inside =
-        Path::new(file).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    let outside = || "it lies outside the flow's folder; copy it there".to_string();
-    if !inside || file.is_empty() {
-        return Err(outside());
-    }
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let told = |error: std::io::Error| {
-        error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
-    };
-    let root = folder.canonicalize().map_err(told)?;
-    let path = folder.join(file).canonicalize().map_err(told)?;
-    // A link may lead out.
-    if !path.starts_with(&root) {
-        return Err(outside());
-    }
-    if path.metadata().map_err(told)?.len() > LARGEST_PROMPT {
-        return Err("it is larger than 1 MiB".into());
-    }
-    std::fs::read_to_string(&path).map_err(told)
 }
 
 /// A JSON Schema, as a map.

@@ -1,10 +1,12 @@
 //! From the text of a flow to the flow: everything is checked before anything runs, and all that is wrong is told at once.
 
 mod agent;
+mod callable;
 mod context;
 mod history;
 mod looping;
 mod price;
+mod prompt;
 mod secret;
 mod step;
 mod text;
@@ -20,7 +22,7 @@ use crate::model::{Flow, Limits, MicroDollars};
 use crate::problem::{Code, Problem, Problems};
 use crate::settings::{Origin, Set, Setting, Settings};
 pub(crate) use agent::configured_agents;
-pub use agent::{NotCallable, callable_model};
+pub use callable::{NotCallable, callable_model};
 use context::{Reading, Scope, Spot};
 
 /// What a flow is read with besides its text.

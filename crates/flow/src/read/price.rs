@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::agent::callable_model;
+use super::callable::callable_model;
 use super::context::{Reading, Spot};
 use crate::model::{Agent, HistoryManagement, Kind, Step};
 use crate::problem::Code;

@@ -207,3 +207,25 @@ async fn a_reply_that_broke_off_is_asked_for_again_and_is_never_a_turn() {
     assert_eq!(bench.said()[2], ["user: go", "assistant: r2", "user: next"]);
     assert_eq!(report.usage.calls, 3);
 }
+
+#[tokio::test]
+async fn a_store_that_fails_is_said_and_what_was_written_goes_on() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let flow = "version: \"1\"\nsteps: [{ name: one, input: first }, { name: two, input: second }]\n";
+    let bench = Bench::echo();
+    let (mut failing, commits) = (bench.clone(), Arc::new(AtomicUsize::new(0)));
+    failing.engine.before_commit = Some(Arc::new(move || {
+        let full = commits.fetch_add(1, Ordering::SeqCst) == 2;
+        let error = || scrollback_store::StoreError::new(scrollback_store::ErrorKind::Io, "the disk is full");
+        if full { Err(error()) } else { Ok(()) }
+    }));
+    let failed = failing.run(flow, "go").await;
+    let error = failed.error.unwrap();
+    assert_eq!((failed.status, error.code.as_str()), (Status::Failed, "store_error"), "{error}");
+    assert!(error.message.contains("the disk is full"));
+    let done = bench.resume(&failed.run).await.unwrap();
+    assert_eq!(done.status, Status::Done);
+    let inputs: Vec<String> = bench.asked().iter().map(crate::support::Asked::last).collect();
+    assert_eq!(inputs, ["first", "second", "second"], "the step whose end was not written, and no other");
+}

@@ -11,7 +11,7 @@ use scrollback_agent::provider::{
 use scrollback_agent::{Clock, FakeClock, Pending, Seeded};
 use scrollback_core::Time;
 use scrollback_core::model::ModelName;
-use scrollback_core::redact::Options;
+use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::wire::Wire;
 use scrollback_flow::driver::{Answer, Engine, Refused, Report, Resume, Start, Status};
 use scrollback_flow::{Flow, Limits, Prompts, Settings, Source};
@@ -113,8 +113,8 @@ impl Bench {
         reply: impl Fn(&Asked, usize) -> Value + Send + Sync + 'static,
     ) -> Self {
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let mut engine =
-            Engine::new(store, Tenant::default(), Arc::new(Catalog::default()), &Options::default());
+        let redactor = Arc::new(Redactor::new(&Options::default()).unwrap());
+        let mut engine = Engine::new(store, Tenant::default(), Arc::new(Catalog::default()), redactor);
         let (log, reply): (_, Reply) = (Arc::clone(&asked), Arc::new(reply));
         engine.providers = Arc::new(move |name: &str, _: &Path| {
             let provider: Arc<dyn Provider> = Arc::new(Recording {

@@ -12,7 +12,7 @@ pub use fields::{Fields, read_duration};
 pub use parse::{Parsed, parse, parse_all};
 
 /// A place in a document, counted from 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The line.
     pub line: usize,

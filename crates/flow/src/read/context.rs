@@ -1,6 +1,7 @@
 //! What reading a flow collects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use scrollback_agent::document::{Fields, Node, Place, Problem, Value, code};
@@ -8,10 +9,16 @@ use scrollback_core::nearest::nearest_key;
 use serde_json::Value as Json;
 
 use super::Source;
+use super::text::place_in;
 use crate::model::Agent;
 use crate::problem::Code;
 use crate::reference::Name;
 use crate::settings::{Origin, Setting};
+
+/// Most problems that are told: behind these the file is no flow at all.
+pub(super) const MOST_PROBLEMS: usize = 1000;
+/// Most words that a misspelt one is compared with.
+const MOST_WORDS: usize = 1000;
 
 /// Everything that is known while a flow is read.
 pub(super) struct Reading<'a> {
@@ -29,7 +36,7 @@ pub(super) struct Reading<'a> {
     /// The agent of steps that find no other, once one did.
     pub(super) usual: Option<Arc<Agent>>,
     /// Steps that expressions and templates name: checked when all steps are known.
-    mentioned: Vec<(String, Spot)>,
+    mentioned: Vec<(String, Written)>,
 }
 
 /// A place in a flow, for people and for programs.
@@ -37,6 +44,16 @@ pub(super) struct Reading<'a> {
 pub(super) struct Spot {
     pub(super) path: String,
     pub(super) at: Place,
+}
+
+/// A character of a text in the flow. Where it stands in the file is worked out only for those who are told.
+#[derive(Clone)]
+pub(super) struct Written {
+    pub(super) path: Rc<str>,
+    pub(super) text: Rc<str>,
+    /// Where the text begins.
+    pub(super) at: Place,
+    pub(super) character: usize,
 }
 
 /// What can be named at a place.
@@ -74,13 +91,12 @@ impl<'a> Reading<'a> {
         let mut fields = Fields::of(node, path, &mut problems);
         let value = read(&mut fields, self);
         fields.end();
-        for (key, _) in node.as_map().unwrap_or_default().iter().filter(|(_, node)| node.value == Value::Null)
-        {
+        let told: HashSet<Place> = problems.iter().map(|problem| problem.at).collect();
+        let nulls = node.as_map().unwrap_or_default().iter().filter(|(_, node)| node.value == Value::Null);
+        for (key, _) in nulls.filter(|(key, _)| !told.contains(&key.at)) {
             let path = if path.is_empty() { key.name.clone() } else { format!("{path}.{}", key.name) };
-            if !problems.iter().any(|problem| problem.path == path) {
-                let message = "has no value; write one, or remove the key";
-                problems.push(Problem::new(code::WRONG_TYPE, path, key.at, message));
-            }
+            let message = "has no value; write one, or remove the key";
+            problems.push(Problem::new(code::WRONG_TYPE, path, key.at, message));
         }
         self.problems.append(&mut problems);
         value
@@ -100,7 +116,8 @@ impl<'a> Reading<'a> {
         known: impl IntoIterator<Item = &'w str>,
     ) {
         let problem = Problem::new(code.as_str(), spot.path.clone(), spot.at, message);
-        self.problems.push(problem.suggesting(nearest_key(word, known)));
+        let near = if self.is_full() { None } else { nearest_key(word, known.into_iter().take(MOST_WORDS)) };
+        self.problems.push(problem.suggesting(near));
     }
 
     pub(super) fn warn(&mut self, code: Code, spot: &Spot, message: impl Into<String>) {
@@ -119,9 +136,9 @@ impl<'a> Reading<'a> {
     }
 
     /// Notes that a name is used; one that means nothing here is a mistake.
-    pub(super) fn mention(&mut self, name: &Name, scope: Scope, spot: &Spot) {
+    pub(super) fn mention(&mut self, name: &Name, scope: Scope, written: &Written) {
         if let Some(step) = name.step() {
-            self.mentioned.push((step.to_string(), spot.clone()));
+            self.mentioned.push((step.to_string(), written.clone()));
         }
         let missing = match name {
             Name::LoopInput | Name::LoopIteration if !scope.in_loop => "a loop",
@@ -129,7 +146,20 @@ impl<'a> Reading<'a> {
             Name::Item | Name::Index if !scope.in_map => "a `map`",
             _ => return,
         };
-        self.error(Code::UnknownName, spot, format!("`{name}` means something inside {missing} only"));
+        let spot = self.spot_of(written);
+        self.error(Code::UnknownName, &spot, format!("`{name}` means something inside {missing} only"));
+    }
+
+    /// Where a character stands in the file. Behind the last problem that is told, nobody wants to know.
+    pub(super) fn spot_of(&self, written: &Written) -> Spot {
+        let Written { path, text, at, character } = written;
+        let at = if self.is_full() { *at } else { place_in(self.text, *at, text, *character) };
+        Spot { path: path.to_string(), at }
+    }
+
+    /// Whether there are as many problems as are told.
+    pub(super) fn is_full(&self) -> bool {
+        self.problems.len() >= MOST_PROBLEMS
     }
 
     /// Notes a step's name; a second step of that name is a mistake.
@@ -146,8 +176,9 @@ impl<'a> Reading<'a> {
     /// Compares the steps that were named with those there are.
     pub(super) fn check_mentions(&mut self) {
         let steps: Vec<String> = self.steps.keys().cloned().collect();
-        for (step, spot) in std::mem::take(&mut self.mentioned) {
-            if !self.steps.contains_key(&step) {
+        for (step, written) in std::mem::take(&mut self.mentioned) {
+            if !self.steps.contains_key(&step) && !self.is_full() {
+                let spot = self.spot_of(&written);
                 let message = format!("there is no step {step:?}");
                 self.unknown(Code::UnknownStep, &spot, message, &step, steps.iter().map(String::as_str));
             }

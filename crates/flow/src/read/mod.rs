@@ -23,7 +23,7 @@ use crate::problem::{Code, Problem, Problems};
 use crate::settings::{Origin, Set, Setting, Settings};
 pub(crate) use agent::configured_agents;
 pub use callable::{NotCallable, callable_model};
-use context::{Reading, Scope, Spot};
+use context::{MOST_PROBLEMS, Reading, Scope, Spot};
 
 /// What a flow is read with besides its text.
 #[derive(Clone, Copy)]
@@ -63,8 +63,6 @@ pub struct Read {
 
 /// Largest flow, in bytes: nobody writes more by hand.
 const LARGEST: usize = 1 << 20;
-/// Most problems that are told: behind these the file is no flow at all.
-const MOST_PROBLEMS: usize = 1000;
 const VERSIONS: [&str; 2] = ["0.1", "1"];
 
 impl Flow {

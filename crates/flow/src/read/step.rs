@@ -246,7 +246,8 @@ pub(super) fn named_agent(named: &str, place: &Spot, reading: &mut Reading<'_>) 
     if let Some(agent) = reading.agents.get(named) {
         return Arc::clone(agent);
     }
-    let known: Vec<String> = reading.agents.keys().cloned().collect();
+    let known: Vec<String> =
+        reading.agents.keys().take(if reading.is_full() { 0 } else { 1000 }).cloned().collect();
     let near = nearest_key(named, known.iter().map(String::as_str));
     let list = match near {
         Some(_) => String::new(),

@@ -2,7 +2,7 @@
 
 use scrollback_agent::document::{Fields, Node, Place, Problem, Value, code};
 
-use super::context::{Reading, Scope, Spot};
+use super::context::{Reading, Scope, Written};
 use crate::expression::{ExpressionErrorKind, Mention};
 use crate::problem::Code;
 use crate::reference::Name;
@@ -76,11 +76,14 @@ pub(super) fn history_template(fields: &mut Fields<'_, '_>, reading: &mut Readin
     let name = "history_template";
     let (node, template) = parsed(fields, name, reading)?;
     let path = fields.path(name);
+    let mut written =
+        Written { path: path.as_str().into(), text: template.as_str().into(), at: node.at, character: 0 };
     for mention in template.mentions().iter().filter(|mention| mention.name != Name::History) {
-        let at = place_in(reading.text, node.at, template.as_str(), mention.at);
+        written.character = mention.at;
+        let spot = reading.spot_of(&written);
         let message =
             format!("`{}` means nothing here; a history template sees `history` only", mention.name);
-        reading.error(Code::UnknownName, &Spot { path: path.clone(), at }, message);
+        reading.error(Code::UnknownName, &spot, message);
     }
     members(&template, node, &path, reading);
     Some(template)
@@ -109,20 +112,23 @@ fn parsed<'n>(
 }
 
 fn mentions(found: &[Mention], node: &Node, text: &str, path: &str, scope: Scope, reading: &mut Reading<'_>) {
+    let mut written = Written { path: path.into(), text: text.into(), at: node.at, character: 0 };
     for mention in found {
-        let at = place_in(reading.text, node.at, text, mention.at);
-        reading.mention(&mention.name, scope, &Spot { path: path.into(), at });
+        written.character = mention.at;
+        reading.mention(&mention.name, scope, &written);
     }
 }
 
 /// Turns have a role and a content.
 fn members(template: &Template, node: &Node, path: &str, reading: &mut Reading<'_>) {
     let known = ["role", "content"];
+    let mut written =
+        Written { path: path.into(), text: template.as_str().into(), at: node.at, character: 0 };
     for (member, at) in template.turn_members() {
         if !known.contains(&member.as_str()) {
-            let at = place_in(reading.text, node.at, template.as_str(), *at);
+            written.character = *at;
+            let spot = reading.spot_of(&written);
             let message = format!("a turn has no `{member}`, only `role` and `content`");
-            let spot = Spot { path: path.into(), at };
             reading.unknown(Code::UnknownName, &spot, message, member, known);
         }
     }

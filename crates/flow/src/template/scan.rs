@@ -62,8 +62,9 @@ pub(super) fn pieces(source: &str) -> Result<Vec<Piece>, TemplateError> {
         if !text.is_empty() {
             found.push(Piece::Text(std::mem::take(&mut text)));
         }
-        found.push(Piece::Tag(Tag { what: tag(inside, at)?, at: at + 2 }));
-        at += from.chars().count() - after.chars().count();
+        found.push(Piece::Tag(Tag { what: what(inside, at)?, at: at + 2 }));
+        let tag = from.get(..from.len() - after.len()).unwrap_or_default();
+        at += tag.chars().count();
         rest = after;
     }
     text.push_str(rest);
@@ -93,7 +94,7 @@ fn inside(from: &str, at: usize) -> Result<(&str, &str), TemplateError> {
     Ok((open.get(..end).unwrap_or_default(), open.get(end + 2..).unwrap_or_default()))
 }
 
-fn tag(inside: &str, at: usize) -> Result<What, TemplateError> {
+fn what(inside: &str, at: usize) -> Result<What, TemplateError> {
     let trimmed = inside.trim();
     let words = || trimmed.get(1..).unwrap_or_default().trim();
     match trimmed.chars().next() {

@@ -70,7 +70,7 @@ pub use memory::Memory;
 pub use postgres::Postgres;
 pub use run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
 pub use search::{Cursor, Filter, Hit, Hits, Query};
-pub use sqlite::{Access, Durability, GooseSession, Options, Sqlite, read_goose};
+pub use sqlite::{Access, Durability, GooseSession, Options, SCHEMA, Sqlite, read_goose};
 pub use store::{
     Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary, Which,
 };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Reset};
-use scrollback_store::{Access, Listing, Url, open_for};
+use scrollback_store::{Access, Listing, SCHEMA, Url, open_for};
 use serde_json::json;
 
 use super::args::DoctorArgs;
@@ -92,8 +92,8 @@ async fn store_checks(setup: &Setup) -> Vec<Check> {
                 Ok(_) => (true, format!("{}, {how}", store.describe())),
                 Err(error) => (false, error.to_string()),
             };
-            let schema =
-                Check { name: "schema", ok: true, detail: "version 1, as this program knows it".into() };
+            let version = format!("version {SCHEMA}, as this program knows it");
+            let schema = Check { name: "schema", ok: true, detail: version };
             vec![Check { name: "store", ok, detail }, schema]
         }
         Err(error) => {

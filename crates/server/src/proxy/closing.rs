@@ -6,6 +6,7 @@ use bytes::Bytes;
 use scrollback_agent::config::Recording;
 use scrollback_agent::provider::{Overflow, ProviderError, without_secret};
 use scrollback_agent::runner::Spent;
+use scrollback_core::model::facts;
 use scrollback_core::stream::Reply;
 use scrollback_core::tokens::Tokenizer;
 use scrollback_core::{Entry, Status, Time};
@@ -142,15 +143,15 @@ impl Call {
     }
 
     fn log(&self, asked: &Asked, recorded: Option<&Recorded>, ended: &Ended, word: &str, spent: &Spent) {
-        let metrics = &self.app.metrics;
+        let (metrics, model) = (&self.app.metrics, counted_as(asked));
         for (kind, tokens) in
             [("input", spent.input), ("output", spent.output), ("cache_read", spent.cache_read)]
         {
-            let labels = [("model", asked.named.as_str()), ("kind", kind)];
+            let labels = [("model", model), ("kind", kind)];
             metrics.add("scrollback_tokens_total", &labels, tokens as f64);
         }
         if let Some(cost) = spent.cost_usd {
-            metrics.add("scrollback_cost_usd_total", &[("model", asked.named.as_str())], cost);
+            metrics.add("scrollback_cost_usd_total", &[("model", model)], cost);
         }
         let milliseconds = self.began.elapsed().as_millis() as u64;
         tracing::info!(
@@ -263,6 +264,12 @@ impl Call {
             ended_at: Some(now),
         }
     }
+}
+
+/// The name a model is counted under: clients may write anything, and every name that is counted is kept.
+fn counted_as(asked: &Asked) -> &str {
+    let known = asked.model.as_ref().is_some_and(|model| facts(model).is_some());
+    if known { &asked.named } else { "other" }
 }
 
 /// Shortest text that is taken for a key in what a provider sends back.

@@ -26,7 +26,7 @@ use open::Location;
 use writer::{Asked, Limits, Queue};
 
 pub use goose::{GooseSession, read_goose};
-pub use open::{Access, Durability, Options};
+pub use open::{Access, Durability, Options, SCHEMA};
 
 /// Connections that read. More would only wait for the same disk.
 const READERS: usize = 4;

@@ -29,6 +29,9 @@ const BUSY: Duration = Duration::from_secs(30);
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
 const STEPS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
+/// The version of the schema this program writes.
+pub const SCHEMA: usize = STEPS.len();
+
 /// How a file is opened. The defaults are the safe ones; the others exist so that trials can show that they matter.
 #[derive(Clone, Debug, Default)]
 pub struct Options {

@@ -25,6 +25,13 @@ assert response.output_text == "One", response
 assert client.responses.retrieve(response.id).output_text == "One"
 second = client.responses.create(model="gpt-5", input="Two", previous_response_id=response.id)
 assert second.output_text == "Two", second
+listed = client.responses.with_raw_response.create(
+    model="gpt-5", input=[{"role": "user", "content": "A list"}])
+items = [item.model_dump(exclude_none=True) for item in listed.parse().output]
+again = client.responses.with_raw_response.create(
+    model="gpt-5", input=[{"role": "user", "content": "A list"}, *items, {"role": "user", "content": "goes on"}])
+assert again.headers["x-scrollback-conversation"] == listed.headers["x-scrollback-conversation"]
+assert again.headers["x-scrollback-view"].startswith("entries=3/3;"), again.headers
 events = client.responses.create(model="gpt-5", input="Three and more of it", stream=True)
 deltas = "".join(event.delta for event in events if event.type == "response.output_text.delta")
 assert deltas == "Three and more of it", deltas

@@ -188,21 +188,28 @@ pub(crate) fn unknown() -> Problem {
 
 /// The keys that are valid, read again when they may have changed.
 #[derive(Debug, Default)]
-pub(crate) struct Keyring(Mutex<Option<(Time, Arc<Vec<Arc<Key>>>)>>);
+pub(crate) struct Keyring(Mutex<Option<(Time, Keys)>>);
+
+type Keys = Arc<Vec<Arc<Key>>>;
 
 /// How long the keys are remembered, in milliseconds: so late may a revoked key still be used.
 const REMEMBERED: i64 = 1000;
 
 impl Keyring {
     /// The keys that are valid.
-    pub(crate) async fn keys(&self, app: &App, now: Time) -> Result<Arc<Vec<Arc<Key>>>, StoreError> {
+    pub(crate) async fn keys(&self, app: &App, now: Time) -> Result<Keys, StoreError> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((read_at, keys)) = known
+        if let Some((read_at, keys)) = &known
             && (0..REMEMBERED).contains(&(now.0 - read_at.0))
         {
-            return Ok(keys);
+            return Ok(Arc::clone(keys));
         }
-        let valid = app.store.keys().await?.into_iter().filter(|key| key.revoked_at.is_none());
+        let read = match app.store.keys().await {
+            Ok(read) => read,
+            // While the store is away, those who were known stay known.
+            Err(error) => return known.map(|(_, keys)| keys).ok_or(error),
+        };
+        let valid = read.into_iter().filter(|key| key.revoked_at.is_none());
         let keys = Arc::new(valid.map(Arc::new).collect::<Vec<_>>());
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&keys)));
         Ok(keys)

@@ -13,10 +13,21 @@ use crate::problem::Problem;
 
 /// Refuses requests that were meant for somebody else or sent by somebody else's page.
 pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
-    match allowed(app.address.ip().is_loopback(), request.headers()) {
+    let small = fits(request.headers(), app.settings.limits.header_bytes);
+    match small.and_then(|()| allowed(app.address.ip().is_loopback(), request.headers())) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
+}
+
+/// The connection's own limit is a rough one; this one is exact.
+fn fits(headers: &HeaderMap, most: usize) -> Result<(), Problem> {
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if bytes <= most {
+        return Ok(());
+    }
+    let detail = format!("the headers have {bytes} bytes, more than {most}");
+    Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", detail))
 }
 
 fn allowed(on_loopback: bool, headers: &HeaderMap) -> Result<(), Problem> {

@@ -15,7 +15,7 @@ pub struct Problem {
     /// One line that says what, which and what to do next; never the text of a conversation.
     pub detail: String,
     /// Anything else worth knowing.
-    pub more: Map<String, Value>,
+    pub more: Box<Map<String, Value>>,
     /// When to try again, in seconds.
     pub retry_after: Option<u64>,
 }
@@ -23,7 +23,7 @@ pub struct Problem {
 impl Problem {
     /// A problem of that status and code.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Problem { status, code, detail: detail.into(), more: Map::new(), retry_after: None }
+        Problem { status, code, detail: detail.into(), more: Box::default(), retry_after: None }
     }
 
     /// A request that cannot be meant.
@@ -79,7 +79,7 @@ impl IntoResponse for Problem {
             "detail": self.detail,
         });
         if let Some(members) = body.as_object_mut() {
-            members.extend(self.more.clone());
+            members.extend(*self.more.clone());
         }
         self.respond("application/problem+json", &body)
     }

@@ -2,6 +2,7 @@
 //! count together and a restart forgets nothing.
 
 use axum::http::StatusCode;
+use scrollback_agent::config::Recording;
 use scrollback_core::Time;
 use scrollback_store::{Key, KeyLimits, KeyUse};
 
@@ -16,7 +17,13 @@ const DAY: i64 = 24 * 60 * MINUTE;
 pub(crate) async fn admit(app: &App, caller: &Caller) -> Result<(), Problem> {
     let Some(key) = limited(caller) else { return Ok(()) };
     let now = app.now();
-    let used = app.store.charge(uses(key, now, Amount { requests: 1, ..Amount::default() })).await?;
+    let used = match app.store.charge(uses(key, now, Amount { requests: 1, ..Amount::default() })).await {
+        Err(error) if app.settings.record == Recording::BestEffort => {
+            tracing::warn!(%error, "a request could not be counted");
+            return Ok(());
+        }
+        other => other?,
+    };
     match exceeded(&key.limits, &used) {
         Some((what, span)) => {
             let wait = (span - now.0.rem_euclid(span) + 999) / 1000;

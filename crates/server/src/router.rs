@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -25,9 +25,19 @@ pub fn router(app: App) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .merge(known)
-        .fallback(|| async { Problem::not_found("page") })
+        .fallback(nothing)
         .layer(middleware::from_fn_with_state(app.clone(), gate::check))
         .with_state(app)
+}
+
+/// What is nowhere; mostly a base URL that lacks its end.
+async fn nothing(uri: Uri) -> Problem {
+    let known = ["/chat/completions", "/responses", "/models", "/embeddings"];
+    if known.iter().any(|path| uri.path().starts_with(path)) {
+        let detail = "the base URL of OpenAI's clients ends in /v1, as in http://127.0.0.1:8787/v1";
+        return Problem::new(StatusCode::NOT_FOUND, "bad_base_url", detail);
+    }
+    Problem::not_found("page")
 }
 
 /// Whether requests can be served: the store answers.

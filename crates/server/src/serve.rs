@@ -11,6 +11,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use scrollback_agent::Stop;
+use scrollback_core::tokens::Tokenizer;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -42,6 +43,8 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) {
         .max_buf_size(limits.header_bytes.max(8 << 10))
         .max_headers(MAX_HEADERS)
         .keep_alive(true);
+    // The vocabulary takes a moment to load; the first request shall not wait for it.
+    tokio::task::spawn_blocking(|| Tokenizer::O200kBase.count("ready"));
     let service: Router = router(app.clone());
     let room = Arc::new(Semaphore::new(limits.connections));
     let graceful = GracefulShutdown::new();

@@ -223,7 +223,16 @@ fn join(pieces: Vec<Piece>, blobs: &HashMap<Link, Vec<u8>>) -> Result<String, St
 
 /// Bytes as a blob of a tenant, with one reference.
 pub(crate) fn blob(tenant: &Tenant, hash: Link, bytes: &[u8]) -> Blob {
-    let compressed = miniz_oxide::deflate::compress_to_vec(bytes, 6);
+    packed(tenant, hash, bytes, 6)
+}
+
+/// The same, made in a hurry: every call has a request and a response, and they are seldom read.
+pub(crate) fn quick_blob(tenant: &Tenant, hash: Link, bytes: &[u8]) -> Blob {
+    packed(tenant, hash, bytes, 1)
+}
+
+fn packed(tenant: &Tenant, hash: Link, bytes: &[u8], level: u8) -> Blob {
+    let compressed = miniz_oxide::deflate::compress_to_vec(bytes, level);
     Blob { tenant: tenant.clone(), hash, size: bytes.len() as u64, bytes: compressed, refs: 1 }
 }
 

@@ -32,7 +32,7 @@ pub enum Abandoned {
 }
 
 /// How the server behaves.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct ServerSettings {
     /// Where it listens, unless the command line says otherwise.
     pub listen: Option<SocketAddr>,
@@ -48,20 +48,6 @@ pub struct ServerSettings {
     pub policies: Vec<Policy>,
     /// How much it takes.
     pub limits: ServerLimits,
-}
-
-impl Default for ServerSettings {
-    fn default() -> Self {
-        ServerSettings {
-            listen: None,
-            record: Recording::default(),
-            repair: Repair::default(),
-            abandoned: Abandoned::default(),
-            managers: None,
-            policies: Vec::new(),
-            limits: ServerLimits::default(),
-        }
-    }
 }
 
 impl std::fmt::Debug for ServerSettings {

@@ -159,7 +159,7 @@ impl Upstream {
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:,+=".contains(&byte);
         let fine = |segment: &str| {
-            !segment.is_empty() && segment.bytes().all(plain) && segment.trim_matches('.') != ""
+            !segment.is_empty() && segment.bytes().all(plain) && !segment.trim_matches('.').is_empty()
         };
         if !path.split('/').all(fine) {
             return Err(ProviderError::new(ErrorKind::InvalidRequest, "the path is none a provider has"));

@@ -12,6 +12,8 @@ use scrollback_agent::config::{DEFAULT_PORT, ServerSettings, listen_address};
 use scrollback_core::redact::Redactor;
 use scrollback_server::{App, bind, serve};
 use serde_json::json;
+#[cfg(unix)]
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::input;
@@ -93,10 +95,8 @@ fn announce(app: &App, kept: &str, json: bool) -> Result<(), Failure> {
 
 /// Asks the server to stop on Ctrl-C or when the system wants it; the second time at once.
 fn stop_on_signal(stop: &Stop) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::io("signals", &error);
     #[cfg(unix)]
-    let mut ended =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(failed)?;
+    let mut ended = signal(SignalKind::terminate()).map_err(|error| Failure::io("signals", &error))?;
     let stop = stop.clone();
     tokio::spawn(async move {
         loop {
@@ -114,7 +114,6 @@ fn stop_on_signal(stop: &Stop) -> Result<(), Failure> {
             stop.stop();
         }
     });
-    let _ = failed;
     Ok(())
 }
 
@@ -125,7 +124,7 @@ fn log(format: LogFormat) {
     match format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),
         LogFormat::Json => {
-            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).init()
+            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).init();
         }
     }
 }

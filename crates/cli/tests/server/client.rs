@@ -1,5 +1,6 @@
 //! A client that says exactly what a test wants it to say.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -64,7 +65,7 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
         text.push_str("host: 127.0.0.1\r\n");
     }
     for (name, value) in headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
+        let _ = write!(text, "{name}: {value}\r\n");
     }
     text.push_str("\r\n");
     [text.as_bytes(), body].concat()

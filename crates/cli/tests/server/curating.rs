@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::client::chat;
 use crate::process::Server;
-use crate::upstream::{Says, Upstream, completion};
+use crate::upstream::{Says, Then, Upstream, completion, response};
 
 /// A model with a small window.
-const SMALL: &str = "[models.\"openai:small\"]\ncontext_window = 1000\n";
+const SMALL: &str = "[models.\"openai:gpt-4o\"]\ncontext_window = 1000\n";
 
 fn user(text: &str) -> Value {
     json!({ "role": "user", "content": text })
@@ -41,26 +41,16 @@ fn sent(upstream: &Upstream) -> Vec<Vec<Value>> {
 #[test]
 fn above_the_high_mark_one_cut_is_decided_recorded_and_held() {
     let upstream = Upstream::start(|_, received| {
-        let turns = received.json()["messages"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|one| one["role"] == "user")
-            .count();
-        completion(&format!("answer {}", turns - 1))
+        let asked = received.json()["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+        completion(&format!("answer {}", asked.split(' ').nth(1).unwrap()))
     });
     let server = Server::before("cut", upstream.address, SMALL);
     let mut cut_at = None;
     let mut conversation = String::new();
     for turns in 1..=34 {
-        let mut messages = talk(turns);
         // The client keeps its own list, with the replies it was given.
-        for (at, message) in
-            messages.iter_mut().enumerate().filter(|(_, message)| message["role"] == "assistant")
-        {
-            *message = assistant(&format!("answer {}", at / 2 - 1));
-        }
-        let answer = server.post("/v1/chat/completions", &chat("small", &Value::from(messages.clone())));
+        let messages = talk(turns);
+        let answer = server.post("/v1/chat/completions", &chat("gpt-4o", &Value::from(messages.clone())));
         assert_eq!(answer.status, 200, "{}", answer.text());
         conversation = answer.conversation();
         let (numbers, by) = answer.view();
@@ -97,7 +87,7 @@ fn an_overflow_is_tightened_and_tried_once_more() {
     let too_long = r#"{"error":{"message":"This model's maximum context length is 1000 tokens. However, your messages resulted in 1500 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#;
     let upstream = Upstream::start(move |_, received| {
         let messages = received.json()["messages"].as_array().unwrap().len();
-        if messages > 20 { Says::Json(400, too_long.into()) } else { completion("It fits.") }
+        if messages > 45 { Says::Json(400, too_long.into()) } else { completion("It fits.") }
     });
     let server = Server::before("overflow", upstream.address, "");
     let answer = server.post("/v1/chat/completions", &chat("gpt-4o", &Value::from(talk(30))));
@@ -108,7 +98,7 @@ fn an_overflow_is_tightened_and_tried_once_more() {
     let requests = sent(&upstream);
     assert_eq!((requests.len(), requests[0].len()), (2, 60), "the first was the client's own");
     assert_eq!(requests[1].last(), requests[0].last());
-    assert!(requests[1].len() < 20);
+    assert!(requests[1].len() < 45);
     let said = server.record(&answer.conversation());
     assert_eq!(said.len(), 62, "everything, a decision, and the reply");
     // The cut holds: the next call does not overflow again.
@@ -123,6 +113,27 @@ fn an_overflow_is_tightened_and_tried_once_more() {
     let answer = server.post("/v1/chat/completions", &chat("gpt-4o", &json!([user("hi")])));
     assert_eq!((answer.status, answer.text().as_str()), (400, too_long));
     assert_eq!(upstream.received().len(), 1);
+}
+
+#[test]
+fn an_overflow_that_is_told_inside_the_stream_is_not_shown_either() {
+    let failed = "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"id\":\"resp_1\",\"status\":\"failed\",\"error\":{\"code\":\"context_length_exceeded\",\"message\":\"Your input exceeds the context window of this model.\"},\"output\":[]}}\n\n";
+    let upstream = Upstream::start(move |number, _| match number {
+        0 => Says::Events(vec![failed.into()], Then::End),
+        _ => response("resp_2", "It fits."),
+    });
+    let server = Server::before("inside-overflow", upstream.address, "");
+    let input: Vec<Value> = talk(10).into_iter().skip(1).collect();
+    let answer = server
+        .post("/v1/responses", &json!({ "model": "gpt-5", "stream": true, "input": input }).to_string());
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json()["output"][0]["content"][0]["text"], "It fits.");
+    let inputs: Vec<usize> = upstream
+        .received()
+        .iter()
+        .map(|received| received.json()["input"].as_array().unwrap().len())
+        .collect();
+    assert!(inputs[1] < inputs[0], "{inputs:?}");
 }
 
 #[test]
@@ -165,7 +176,7 @@ fn lists_a_provider_would_refuse_are_mended_or_refused() {
     let error = answer.json()["error"].clone();
     assert_eq!(
         (error["rule"].as_str(), error["path"].as_str()),
-        (Some("OC-1"), Some("/messages/1/tool_calls/0/id")),
+        (Some("OC-1"), Some("/messages/1/tool_calls/0")),
         "{error}"
     );
     assert!(upstream.received().is_empty(), "nothing was sent");

@@ -221,6 +221,16 @@ fn one_tenant_has_only_so_many_requests_at_once() {
 }
 
 #[test]
+fn a_base_url_that_is_nearly_right_is_explained() {
+    let server = Server::start("nearly");
+    for (path, hint) in [("/v1/v1/messages", "without /v1"), ("/chat/completions", "ends in /v1")] {
+        let answer = server.post(path, "{}");
+        assert_eq!(answer.status, 404);
+        assert!(answer.text().contains(hint), "{path}: {}", answer.text());
+    }
+}
+
+#[test]
 fn health_and_metrics_are_told() {
     let server = Server::start("health");
     good(&server);

@@ -120,7 +120,7 @@ fn servers_on_one_database_write_at_once_and_know_each_others_conversations() {
     let mut conversation = None;
     for turn in 0..6 {
         messages.push(json!({ "role": "user", "content": format!("turn {turn}") }));
-        let server = if turn % 2 == 0 { &one } else { &two };
+        let server = [&one, &two][turn % 2];
         let answer = server.post("/v1/chat/completions", &chat("offline:echo", &json!(messages)));
         assert_eq!(conversation.get_or_insert(answer.conversation()), &answer.conversation());
         messages.push(json!({ "role": "assistant", "content": format!("turn {turn}") }));
@@ -128,7 +128,7 @@ fn servers_on_one_database_write_at_once_and_know_each_others_conversations() {
     let named = [("x-scrollback-conversation", "shared")];
     let both: Vec<String> = std::thread::scope(|scope| {
         let ask = |number: usize| {
-            let server = if number % 2 == 0 { &one } else { &two };
+            let server = [&one, &two][number % 2];
             let body =
                 chat("offline:echo", &json!([{ "role": "user", "content": format!("racer {number}") }]));
             server.call("POST", "/v1/chat/completions", &named, &body).conversation()
@@ -144,4 +144,33 @@ fn servers_on_one_database_write_at_once_and_know_each_others_conversations() {
     let roots: BTreeSet<String> = both.iter().filter(|id| one.record(id).len() == 2).cloned().collect();
     assert_eq!(roots.len(), 6);
     one.verified();
+}
+
+#[test]
+fn a_store_that_is_away_is_told_or_passed_over_as_configured() {
+    let Some(database) = postgres::Server::start() else { return };
+    let store = database.url();
+    let upstream = crate::upstream::Upstream::saying(crate::upstream::completion("ok"));
+    let server = |name: &str, config: &str| {
+        let variables = vec![("OPENAI_BASE_URL", format!("http://{}/v1", upstream.address))];
+        Server::with(name, &Setup { config, variables, store: Some(store.clone()) })
+    };
+    let strict = server("strict", "");
+    let easy = server("easy", "[server]\nrecord = \"best-effort\"\n");
+    let body = chat("gpt-4o", &json!([{ "role": "user", "content": "hi" }]));
+    let ask = |server: &Server| server.post("/v1/chat/completions", &body);
+    assert_eq!((ask(&strict).status, ask(&easy).status), (200, 200));
+    database.crash();
+    let (refused, passed) = (ask(&strict), ask(&easy));
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!((passed.status, passed.header("x-scrollback-conversation")), (200, None), "{}", passed.text());
+    assert_eq!(
+        upstream.received().len(),
+        3,
+        "nothing is sent that cannot be recorded, where that is required"
+    );
+    let metrics = easy.call("GET", "/metrics", &[], "").text();
+    assert!(metrics.contains("scrollback_record_failures_total{part=\"request\"} 1"), "{metrics}");
+    database.launch();
+    assert_eq!((ask(&strict).status, ask(&easy).status), (200, 200));
 }

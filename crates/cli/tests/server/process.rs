@@ -110,8 +110,16 @@ impl Server {
             vec!["export", "--conversation", conversation, "--format", "scrollback", "--store", &self.store];
         let run = scrollback_in(&self.folder, &all, b"");
         assert_eq!(run.code, 0, "{}", run.stderr);
-        let lines = run.stdout.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
-        lines.filter_map(|line| said(&line)).collect()
+        // A fork comes after what it was forked from, and shares what lies below its place.
+        let mut record: Vec<(String, String)> = Vec::new();
+        for line in run.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+            if line.get("scrollback").is_some() {
+                record.truncate(line["fork_position"].as_u64().unwrap_or(0) as usize);
+            } else {
+                record.extend(said(&line));
+            }
+        }
+        record
     }
 
     /// Whether the store says what was written.
@@ -123,30 +131,22 @@ impl Server {
 }
 
 fn said(line: &Value) -> Option<(String, String)> {
-    let entry = line.get("entry").unwrap_or(line);
-    if let Some(decision) = entry.get("decision") {
-        let name = decision.as_str().map(String::from);
-        return Some(("decision".into(), name.unwrap_or_else(|| decision.to_string())));
+    if let Some(decision) = line.get("decision") {
+        return Some(("decision".into(), decision.to_string()));
     }
-    let role = entry.get("role")?.as_str()?.to_string();
-    let texts = texts(entry.get("raw").or(entry.get("content")).unwrap_or(entry));
-    Some((role, texts))
+    let raw: Value = serde_json::from_str(line.get("raw")?.as_str()?).unwrap();
+    Some((line["role"].as_str()?.to_string(), texts(&raw)))
 }
 
 /// Every text of a message, however it is written.
 fn texts(value: &Value) -> String {
     match value {
-        Value::String(text) => match serde_json::from_str::<Value>(text) {
-            Ok(inner @ (Value::Object(_) | Value::Array(_))) => texts(&inner),
-            _ => text.clone(),
-        },
-        Value::Array(list) => list.iter().map(texts).collect::<Vec<_>>().join(""),
-        Value::Object(members) => ["content", "text", "input", "output"]
-            .iter()
-            .filter_map(|key| members.get(*key))
-            .map(texts)
-            .collect::<Vec<_>>()
-            .join(""),
+        Value::String(text) => text.clone(),
+        Value::Array(list) => list.iter().map(texts).collect::<String>(),
+        Value::Object(members) => {
+            let inner = ["content", "text"].iter().filter_map(|key| members.get(*key));
+            inner.map(texts).collect::<String>()
+        }
         _ => String::new(),
     }
 }

@@ -68,6 +68,33 @@ fn exported(server: &Server, conversation: &str) -> String {
     crate::support::scrollback_in(&server.folder, &args, b"").stdout
 }
 
+#[test]
+fn an_error_inside_a_reply_is_passed_on_and_recorded_as_one() {
+    let half = completion_stream("half of it");
+    let half = half.split("data: ").take(3).collect::<Vec<_>>().join("data: ");
+    let failed = format!(
+        "{half}data: {{\"error\":{{\"message\":\"Overloaded\",\"type\":\"server_error\",\"code\":503}}}}\n\n"
+    );
+    let whole = r#"{"error":{"message":"The server had an error","type":"server_error"}}"#;
+    let stream = failed.clone();
+    let upstream = Upstream::start(move |number, _| match number {
+        0 => Says::Events(vec![stream.clone().into_bytes()], Then::End),
+        1 => Says::Json(200, whole.into()),
+        _ => Says::Json(200, "this is not JSON".into()),
+    });
+    let server = Server::before("inside", upstream.address, "");
+    let answer = server.post("/v1/chat/completions", &asking(0));
+    assert_eq!((answer.status, answer.text()), (200, failed));
+    let text = exported(&server, &answer.conversation());
+    assert!(text.contains("\"status\":\"error\""), "{text}");
+    for body in [whole, "this is not JSON"] {
+        let answer = server.post("/v1/chat/completions", &asking(1));
+        assert_eq!((answer.status, answer.text().as_str()), (200, body));
+        assert_eq!(server.record(&answer.conversation()).len(), 1, "no reply is recorded that was none");
+    }
+    server.verified();
+}
+
 /// Sends a request and reads until some of the reply came.
 fn leave_early(server: &Server, body: &str) {
     let mut stream = connect(server.address);
@@ -107,6 +134,21 @@ fn a_client_that_goes_away_ends_the_call() {
     let found = server.command(&["search", "good", "--role", "assistant"]);
     let text = exported(&server, found["hits"][0]["conversation"].as_str().unwrap());
     assert!(text.contains("truncated_client"), "{text}");
+}
+
+#[test]
+fn a_client_that_goes_away_before_anything_came_ends_the_call_too() {
+    let upstream = Upstream::saying(Says::Nothing);
+    let server = Server::before("leaving-early", upstream.address, "");
+    let mut stream = connect(server.address);
+    stream.write_all(&request("POST", "/v1/chat/completions", &[], ASK.as_bytes())).unwrap();
+    until("the call", || upstream.received().len() == 1);
+    drop(stream);
+    until("the end of the call", || upstream.left() == 1);
+    until("what is known about it", || {
+        let metrics = server.call("GET", "/metrics", &[], "").text();
+        metrics.contains("scrollback_truncated_total{side=\"truncated_client\"} 1")
+    });
 }
 
 #[test]
@@ -174,7 +216,7 @@ fn replies_over_kept_connections_do_not_mix() {
         );
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(body.as_bytes()).unwrap();
-        let (mut seen, mut buffer) = (Vec::new(), [0; 65536]);
+        let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
         let body = loop {
             let count = stream.read(&mut buffer).unwrap();
             seen.extend_from_slice(&buffer[..count]);

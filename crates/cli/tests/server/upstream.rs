@@ -52,8 +52,6 @@ pub(crate) enum Says {
     Json(u16, String),
     /// Pieces of an event stream, and what follows the last.
     Events(Vec<Vec<u8>>, Then),
-    /// Bytes of its own, then the connection is closed.
-    Raw(Vec<u8>),
     /// Nothing, for ever.
     Nothing,
 }
@@ -75,12 +73,15 @@ pub(crate) struct Upstream {
     state: Arc<State>,
 }
 
+/// What is said to each request, by its number and what it is.
+type Saying = dyn Fn(usize, &Received) -> Says + Send + Sync;
+
 struct State {
     received: Mutex<Vec<Received>>,
     broken: Mutex<Vec<String>>,
     /// Clients that went away while they were answered.
     left: Mutex<usize>,
-    says: Box<dyn Fn(usize, &Received) -> Says + Send + Sync>,
+    says: Box<Saying>,
 }
 
 impl Upstream {
@@ -138,7 +139,7 @@ fn serve(mut stream: TcpStream, state: &State) {
 
 fn receive(stream: &mut TcpStream) -> Option<Received> {
     let mut bytes = Vec::new();
-    let mut buffer = [0; 64 << 10];
+    let mut buffer = [0; 16 << 10];
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") {
             break end;
@@ -172,10 +173,6 @@ fn answer(stream: &mut TcpStream, says: Says, state: &State) -> bool {
                 body.len()
             );
             stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).is_ok()
-        }
-        Says::Raw(bytes) => {
-            let _ = stream.write_all(&bytes);
-            false
         }
         Says::Nothing => {
             wait_for_the_end(stream);

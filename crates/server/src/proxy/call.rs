@@ -7,22 +7,22 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
-use scrollback_agent::config::Recording;
+use scrollback_agent::config::{Abandoned, Recording};
 use scrollback_agent::provider::{
-    Credential, ErrorKind, Overflow, Passed, PassedRequest, ProviderError, Upstream, without_secret,
+    Credential, ErrorKind, Overflow, Passed, PassedRequest, ProviderError, Upstream,
 };
-use scrollback_agent::runner::Spent;
-use scrollback_core::stream::Reply;
-use scrollback_core::{Entry, Status, Time};
+use scrollback_core::manager::SharedManager;
 use scrollback_store::{Sent, new_evaluation};
 use serde_json::json;
+use tokio::sync::oneshot;
 
 use super::asked::{Asked, Endpoint, Shape, header as text_of};
+use super::closing::{Outcome, TRUNCATED_CLIENT};
 use super::echo::Echo;
 use super::identity::{self, Carries};
 use super::record::{Recorded, record_first, store_is_slow};
 use super::room::Seat;
-use super::tee::{Ended, How, Patience, Source, Tee, pipe};
+use super::tee::{Patience, Source, Tee, pipe};
 use super::upstreams::{Answerer, answerer, passed_back, passed_on};
 use super::view::{Curating, Outgoing, PASSTHROUGH, Told, context, policy};
 use crate::auth::{Caller, unknown};
@@ -32,7 +32,7 @@ use crate::{App, body, quota};
 /// Longest error of a provider that is read before it is handed on.
 const MAX_ERROR: usize = 1 << 20;
 /// How long the store may take before a client is told that it does not answer.
-const STORE: Duration = Duration::from_secs(30);
+pub(super) const STORE: Duration = Duration::from_secs(30);
 
 /// A call under way.
 pub(super) struct Call {
@@ -41,40 +41,105 @@ pub(super) struct Call {
     pub(super) headers: HeaderMap,
     pub(super) answerer: Answerer,
     /// What it is found by in the lens.
-    id: String,
-    began: Instant,
+    pub(super) id: String,
+    pub(super) began: Instant,
     /// Attempts that ended, for the record.
-    ended: Vec<Sent>,
+    pub(super) ended: Vec<Sent>,
     _seat: Seat,
 }
 
 /// Answers a request that is understood.
+///
+/// What follows the recording is work of its own, because the client may go away before anything came back: then it is
+/// cancelled and written down as such, or goes on for the record.
 pub(super) async fn answer(app: &App, endpoint: Endpoint, request: Request) -> Result<Response, Problem> {
-    let (mut call, asked) = Call::begin(app, endpoint, request).await?;
+    let (call, asked) = Call::begin(app, endpoint, request).await?;
     let carries = identity::carries(&call.headers, &asked)?;
     let manager = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
-    let cx = context(&app.catalog, &asked);
-    let mut recorded = call.record(&asked, carries).await?;
-    let curating = Curating { app, asked: &asked, carries, manager, cx };
-    let mut outgoing = match &mut recorded {
-        Some(recorded) => curating.outgoing(recorded).await?,
-        None => untouched(&asked),
-    };
-    let mut answered = call.attempt(&asked, &outgoing).await;
-    if let (Attempt::Refused(refused), Some(recorded)) = (&answered, &mut recorded)
-        && let Some(overflow) = refused.overflow()
-        && let Some(tightened) = curating.tightened(recorded, overflow, &outgoing).await?
-    {
-        let row =
-            call.sent(&asked, recorded, &outgoing, 1, refused.status_word(), Some(refused.kept()), None);
-        call.ended.push(row);
-        call.id = new_evaluation().to_string();
-        outgoing = tightened;
-        answered = call.attempt(&asked, &outgoing).await;
+    let recorded = call.record(&asked, carries).await?;
+    let (client, response) = oneshot::channel();
+    let task = app.tasks.enter();
+    tokio::spawn(async move {
+        let _task = task;
+        call.run(asked, carries, manager, recorded, client).await;
+    });
+    response.await.unwrap_or_else(|_| {
+        Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the request could not be finished"))
+    })
+}
+
+/// Whoever waits for the response.
+type Client = oneshot::Sender<Result<Response, Problem>>;
+
+impl Call {
+    /// Makes the request, asks, and gives the client what came.
+    async fn run(
+        mut self,
+        asked: Asked,
+        carries: Carries,
+        manager: SharedManager,
+        mut recorded: Option<Recorded>,
+        mut client: Client,
+    ) {
+        let app = self.app.clone();
+        let cx = context(&app.catalog, &asked);
+        let curating = Curating { app: &app, asked: &asked, carries, manager, cx };
+        let outgoing = match &mut recorded {
+            Some(recorded) => curating.outgoing(recorded).await,
+            None => Ok(untouched(&asked)),
+        };
+        let mut outgoing = match outgoing {
+            Ok(outgoing) => outgoing,
+            Err(problem) => {
+                let _ = client.send(Err(problem));
+                return;
+            }
+        };
+        let mut answered = self.attempt_for(&mut client, &asked, recorded.as_ref(), &outgoing).await;
+        if let (Attempt::Refused(refused), Some(recorded)) = (&answered, &mut recorded)
+            && let Some(overflow) = refused.overflow()
+        {
+            match curating.tightened(recorded, overflow, &outgoing).await {
+                Err(problem) => {
+                    let _ = client.send(Err(problem));
+                    return;
+                }
+                Ok(None) => {}
+                Ok(Some(tightened)) => {
+                    let outcome = Outcome::failed(refused.status_word(), Some(refused.body.clone()));
+                    let row = self.sent(&asked, recorded, &outgoing, outcome);
+                    self.ended.push(row);
+                    self.tell_tightened(recorded, overflow, &outgoing, &tightened);
+                    self.id = new_evaluation().to_string();
+                    outgoing = tightened;
+                    answered = self.attempt_for(&mut client, &asked, Some(recorded), &outgoing).await;
+                }
+            }
+        }
+        match answered {
+            Attempt::Left => self.left(&asked, recorded, &outgoing).await,
+            Attempt::Begun(begun) => self.pass_back(&asked, recorded, &outgoing, begun, client).await,
+            Attempt::Refused(refused) => {
+                let response = self.pass_refusal(&asked, recorded, &outgoing, refused).await;
+                let _ = client.send(response);
+            }
+        }
     }
-    match answered {
-        Attempt::Begun(begun) => Ok(call.pass_back(asked, recorded, outgoing, begun)),
-        Attempt::Refused(refused) => call.pass_refusal(&asked, recorded, &outgoing, refused).await,
+
+    /// Asks once, unless the client goes away first and nobody else wants the reply.
+    async fn attempt_for(
+        &self,
+        client: &mut Client,
+        asked: &Asked,
+        recorded: Option<&Recorded>,
+        outgoing: &Outgoing,
+    ) -> Attempt {
+        self.tell_sent(recorded, outgoing);
+        let cancels = self.app.settings.abandoned == Abandoned::Cancel;
+        tokio::select! {
+            answered = self.attempt(asked, outgoing) => answered,
+            () = client.closed(), if cancels => Attempt::Left,
+        }
     }
 }
 
@@ -95,6 +160,8 @@ fn untouched(asked: &Asked) -> Outgoing {
 
 /// What came of asking.
 enum Attempt {
+    /// The client went away.
+    Left,
     /// A reply is on its way.
     Begun(Begun),
     /// Something else came, or nothing.
@@ -128,10 +195,6 @@ impl Refused {
 
     fn status_word(&self) -> &'static str {
         self.error.kind.as_str()
-    }
-
-    fn kept(&self) -> Bytes {
-        self.body.clone()
     }
 }
 
@@ -198,14 +261,13 @@ impl Call {
         if !shared {
             return Ok(());
         }
-        match self.app.store.alias(&self.caller.tenant, identity::BY_RESPONSE, previous).await? {
-            Some(_) => Ok(()),
-            None => {
-                let detail = format!("Previous response with id '{previous}' not found.");
-                Err(Problem::bad_request("previous_response_not_found", detail)
-                    .with("path", "previous_response_id"))
-            }
+        let known = self.app.store.alias(&self.caller.tenant, identity::BY_RESPONSE, previous).await?;
+        if known.is_some() {
+            return Ok(());
         }
+        let detail = format!("Previous response with id '{previous}' not found.");
+        let problem = Problem::bad_request("previous_response_not_found", detail);
+        Err(problem.with("path", "previous_response_id"))
     }
 
     /// Asks once.
@@ -311,13 +373,9 @@ impl Call {
         let told = self.told(asked, recorded.as_ref(), outgoing);
         self.count(asked, refused.status_word());
         if let Some(recorded) = recorded {
-            let attempt = self.ended.len() as u64 + 1;
-            let kept = self.without_keys(refused.kept());
-            let row = self.sent(asked, &recorded, outgoing, attempt, refused.status_word(), Some(kept), None);
-            let mut calls = std::mem::take(&mut self.ended);
-            calls.push(row);
-            let finished = recorded.finish(&self.app, None, calls, None).await;
-            self.must_be_kept(finished.map_err(Problem::from))?;
+            let kept = self.without_keys(refused.body.clone());
+            let outcome = Outcome::failed(refused.status_word(), Some(kept));
+            self.close(asked, recorded, outgoing, outcome, None, None).await?;
         }
         let mut response = Response::new(Body::from(refused.body));
         *response.status_mut() = refused.status;
@@ -327,214 +385,46 @@ impl Call {
         Ok(response)
     }
 
-    /// Hands the reply on while it comes.
-    fn pass_back(
+    /// Writes down that the client went away before anything came back.
+    async fn left(mut self, asked: &Asked, recorded: Option<Recorded>, outgoing: &Outgoing) {
+        self.count(asked, TRUNCATED_CLIENT);
+        if let Some(recorded) = recorded {
+            // Nobody is there to be told that it failed.
+            let _ = self
+                .close(asked, recorded, outgoing, Outcome::failed(TRUNCATED_CLIENT, None), None, None)
+                .await;
+        }
+    }
+
+    /// Hands the reply on while it comes, and ends it once it is durable.
+    async fn pass_back(
         self,
-        asked: Asked,
+        asked: &Asked,
         recorded: Option<Recorded>,
-        outgoing: Outgoing,
+        outgoing: &Outgoing,
         begun: Begun,
-    ) -> Response {
+        client: Client,
+    ) {
         let (pipe, piped) = pipe();
         let mut response = Response::new(Body::new(piped));
         *response.status_mut() = begun.status;
         *response.headers_mut() = passed_back(&begun.headers);
-        response.headers_mut().extend(self.told(&asked, recorded.as_ref(), &outgoing));
+        response.headers_mut().extend(self.told(asked, recorded.as_ref(), outgoing));
         let request_id = ["x-request-id", "request-id"].iter().find_map(|name| text_of(&begun.headers, name));
         let request_id = request_id.map(String::from);
-        let tasks = self.app.tasks.enter();
-        let abandoned = self.app.settings.abandoned;
-        tokio::spawn(async move {
-            let _tasks = tasks;
-            let (ended, rest) = begun.tee.run(&pipe, abandoned).await;
-            match self.finish(&asked, recorded, &outgoing, &ended, request_id).await {
-                Ok(()) => rest.give(pipe).await,
-                Err(problem) => {
-                    tracing::error!(
-                        code = problem.code,
-                        detail = problem.detail,
-                        "a reply could not be recorded"
-                    );
-                    pipe.cut().await;
-                }
+        // A client that is gone has dropped the other end of the pipe too.
+        let _ = client.send(Ok(response));
+        let (ended, rest) = begun.tee.run(&pipe, self.app.settings.abandoned).await;
+        match self.finish(asked, recorded, outgoing, &ended, request_id).await {
+            Ok(()) => rest.give(pipe).await,
+            Err(problem) => {
+                tracing::error!(
+                    code = problem.code,
+                    detail = problem.detail,
+                    "a reply could not be recorded"
+                );
+                pipe.cut().await;
             }
-        });
-        response
-    }
-
-    /// Writes the reply down, and what is known about the call.
-    async fn finish(
-        mut self,
-        asked: &Asked,
-        recorded: Option<Recorded>,
-        outgoing: &Outgoing,
-        ended: &Ended,
-        request_id: Option<String>,
-    ) -> Result<(), Problem> {
-        let reply = &ended.reply;
-        let spent = self.spent(asked, outgoing, reply);
-        let word = match (&reply.problem, reply.meta.status) {
-            (Some(problem), _) => ProviderError::told(problem).kind.as_str(),
-            (None, Status::Complete) => "ok",
-            (None, Status::TruncatedClient) => "truncated_client",
-            (None, _) => "truncated_upstream",
-        };
-        self.count(asked, word);
-        self.log(asked, recorded.as_ref(), ended, word, &spent);
-        quota::charge(&self.app, &self.caller, spent.total(), spent.cost_usd).await;
-        let Some(recorded) = recorded else { return Ok(()) };
-        let said = asked.endpoint != Endpoint::Compact;
-        let entry = said.then(|| reply.entry().ok()).flatten().map(|mut entry: Entry| {
-            let meta = entry.meta.get_or_insert_default();
-            meta.model_asked = Some(asked.named.clone());
-            meta.provider = Some(self.provider().into());
-            meta.request_id = request_id;
-            entry
-        });
-        let attempt = self.ended.len() as u64 + 1;
-        let kept = self.without_keys(ended.bytes.clone());
-        let row = self.sent(asked, &recorded, outgoing, attempt, word, Some(kept), Some(&spent));
-        let mut calls = std::mem::take(&mut self.ended);
-        calls.push(row);
-        let response = reply.meta.response_id.clone().filter(|_| asked.endpoint == Endpoint::Responses);
-        let began = Instant::now();
-        let finished = tokio::time::timeout(STORE, recorded.finish(&self.app, entry, calls, response)).await;
-        self.app.metrics.time("scrollback_seconds", &[("part", "commit")], began.elapsed().as_secs_f64());
-        self.must_be_kept(
-            finished.map_err(|_| store_is_slow()).and_then(|finished| finished.map_err(Problem::from)),
-        )
-    }
-
-    /// A failure to record, where recording is required.
-    fn must_be_kept(&self, kept: Result<(), Problem>) -> Result<(), Problem> {
-        let Err(problem) = kept else { return Ok(()) };
-        self.app.metrics.add("scrollback_record_failures_total", &[("part", "reply")], 1.0);
-        match self.app.settings.record {
-            Recording::Required => Err(problem),
-            Recording::BestEffort => {
-                tracing::warn!(code = problem.code, "a reply was served without a record");
-                Ok(())
-            }
-        }
-    }
-
-    fn provider(&self) -> &'static str {
-        match &self.answerer {
-            Answerer::Echo => "offline",
-            Answerer::Upstream(upstream, _) => upstream.provider().name(),
-        }
-    }
-
-    /// What was used: as reported, else as counted here.
-    fn spent(&self, asked: &Asked, outgoing: &Outgoing, reply: &Reply) -> Spent {
-        let prices = asked.model.as_ref().filter(|_| !matches!(self.answerer, Answerer::Echo));
-        let prices = prices.map(|model| self.app.catalog.prices(model)).unwrap_or_default();
-        let usage = reply.meta.usage.as_ref();
-        let guess = match (usage.and_then(|usage| usage.output), &reply.raw) {
-            (None, Some(raw)) => scrollback_core::tokens::Tokenizer::O200kBase.count(raw),
-            _ => 0,
-        };
-        Spent::reported(usage, (outgoing.tokens, guess), prices)
-    }
-
-    fn count(&self, asked: &Asked, word: &str) {
-        let labels = [("wire", asked.wire().name()), ("status", word)];
-        self.app.metrics.add("scrollback_upstream_requests_total", &labels, 1.0);
-        if word.starts_with("truncated") {
-            self.app.metrics.add("scrollback_truncated_total", &[("side", word)], 1.0);
-        }
-    }
-
-    fn log(&self, asked: &Asked, recorded: Option<&Recorded>, ended: &Ended, word: &str, spent: &Spent) {
-        let metrics = &self.app.metrics;
-        for (kind, tokens) in
-            [("input", spent.input), ("output", spent.output), ("cache_read", spent.cache_read)]
-        {
-            let labels = [("model", asked.named.as_str()), ("kind", kind)];
-            metrics.add("scrollback_tokens_total", &labels, tokens as f64);
-        }
-        if let Some(cost) = spent.cost_usd {
-            metrics.add("scrollback_cost_usd_total", &[("model", asked.named.as_str())], cost);
-        }
-        let conversation = recorded.map(|recorded| recorded.conversation.as_str());
-        tracing::info!(
-            gen_ai.operation.name = "chat",
-            gen_ai.request.model = asked.named,
-            gen_ai.provider.name = self.provider(),
-            gen_ai.conversation.id = conversation,
-            gen_ai.usage.input_tokens = spent.input,
-            gen_ai.usage.output_tokens = spent.output,
-            call = self.id,
-            tenant = self.caller.tenant.as_str(),
-            status = word,
-            left = ended.how == How::Abandoned,
-            milliseconds = self.began.elapsed().as_millis() as u64,
-            "called"
-        );
-        self.app.events.tell(&self.caller.tenant, "ReplyReceived", || {
-            let first = ended
-                .first
-                .map(|first| first.into_std().saturating_duration_since(self.began).as_millis() as u64);
-            json!({
-                "event": "ReplyReceived", "conversation": conversation, "call": self.id, "status": word,
-                "model": asked.named, "usage": spent, "stop": ended.reply.meta.stop,
-                "milliseconds": self.began.elapsed().as_millis() as u64, "first_byte_milliseconds": first,
-            })
-        });
-    }
-
-    /// Bytes without any key that this call was made with.
-    fn without_keys(&self, bytes: Bytes) -> Bytes {
-        let mut bytes = match &self.answerer {
-            Answerer::Upstream(upstream, _) => upstream.without_key(bytes),
-            Answerer::Echo => bytes,
-        };
-        for key in crate::auth::presented(&self.headers) {
-            bytes = without_secret(bytes, key);
-        }
-        bytes
-    }
-
-    /// The row about an attempt.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "a row has that many columns, and only two places write one"
-    )]
-    fn sent(
-        &self,
-        asked: &Asked,
-        recorded: &Recorded,
-        outgoing: &Outgoing,
-        attempt: u64,
-        status: &str,
-        response: Option<Bytes>,
-        spent: Option<&Spent>,
-    ) -> Sent {
-        let (now, took) = (self.app.now(), self.began.elapsed().as_millis() as i64);
-        let model = match (&self.answerer, &asked.model) {
-            (Answerer::Echo, _) => "offline:echo".to_string(),
-            (_, Some(model)) => model.to_string(),
-            (_, None) => asked.named.clone(),
-        };
-        Sent {
-            id: self.id.clone(),
-            conversation: recorded.conversation.clone(),
-            run: None,
-            step: None,
-            evaluation: Some(recorded.evaluation),
-            upto: recorded.record().len() as u64,
-            managers: outgoing.managers.clone(),
-            wire: asked.wire().name().into(),
-            model,
-            epoch: outgoing.epoch,
-            prefix_hash: Some(outgoing.prefix_hash.to_vec()),
-            request: Some(outgoing.body.to_vec()),
-            response: response.map(|bytes| bytes.to_vec()),
-            status: status.into(),
-            attempt,
-            usage: spent.and_then(|spent| serde_json::to_string(spent).ok()),
-            started_at: Time(now.0 - took),
-            ended_at: Some(now),
         }
     }
 
@@ -546,12 +436,7 @@ impl Call {
                 headers.insert(HeaderName::from_static(name), value);
             }
         };
-        let model = match (&self.answerer, &asked.model) {
-            (Answerer::Echo, _) => "offline:echo".to_string(),
-            (_, Some(model)) => model.to_string(),
-            (_, None) => asked.named.clone(),
-        };
-        tell("x-scrollback-model", &model);
+        tell("x-scrollback-model", &self.model(asked));
         if let Some(recorded) = recorded {
             tell(identity::CONVERSATION, recorded.conversation.as_str());
             tell("x-scrollback-call", &self.id);

@@ -132,8 +132,7 @@ pub(crate) async fn find(
         };
     };
     let Some(root) = by_name(app, tenant, &named).await? else {
-        let names = std::iter::once(named).chain(thread(asked)).collect();
-        return Ok(new(app, names));
+        return Ok(new(app, std::iter::once(named).chain(thread(asked)).collect()));
     };
     if carries == Carries::News {
         return at_end(app, tenant, newest_fork(app, tenant, root).await?).await;

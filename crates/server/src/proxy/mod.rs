@@ -2,10 +2,12 @@
 //!
 //! One request: who calls and may they (`auth`, `room`), what do they ask (`asked`), which conversation is it (`identity`),
 //! write it down (`record`), what is sent on (`view`), to whom (`upstreams`, `echo`), and the reply back to the client while a
-//! copy is read for the record (`tee`). `call` puts these in order. `other` has what is passed on without being understood.
+//! copy is read for the record (`tee`). `call` puts these in order and `closing`
+//! writes down how it ended. `other` has what is passed on without being understood.
 
 mod asked;
 mod call;
+mod closing;
 mod count;
 mod echo;
 mod identity;
@@ -37,14 +39,17 @@ pub(crate) use upstreams::{Upstreams, who_answers};
 
 /// Everything below `/v1`.
 pub(crate) fn router() -> Router<App> {
+    // Another method at a known path is one more request that is passed on.
+    let understood =
+        |endpoint: Endpoint| post(move |app, request| call(app, endpoint, request)).fallback(other);
     Router::new()
-        .route("/chat/completions", post(|app, request| call(app, Endpoint::Chat, request)))
-        .route("/responses", post(|app, request| call(app, Endpoint::Responses, request)))
-        .route("/responses/compact", post(|app, request| call(app, Endpoint::Compact, request)))
+        .route("/chat/completions", understood(Endpoint::Chat))
+        .route("/responses", understood(Endpoint::Responses))
+        .route("/responses/compact", understood(Endpoint::Compact))
         .route("/responses/{id}", get(response).fallback(other))
-        .route("/messages", post(|app, request| call(app, Endpoint::Messages, request)))
-        .route("/messages/count_tokens", post(|app, request| call(app, Endpoint::CountTokens, request)))
-        .route("/models", get(models))
+        .route("/messages", understood(Endpoint::Messages))
+        .route("/messages/count_tokens", understood(Endpoint::CountTokens))
+        .route("/models", get(models).fallback(other))
         .fallback(other)
 }
 

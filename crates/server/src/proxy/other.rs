@@ -24,6 +24,11 @@ pub(super) async fn pass(app: &App, request: Request) -> Result<Response, Proble
     // The router took the version off.
     let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let path = path.strip_prefix('/').unwrap_or_default().to_string();
+    if path.starts_with("v1/") {
+        let detail =
+            "the path has /v1 twice: the base URL of Anthropic's clients is this server's without /v1";
+        return Err(Problem::new(StatusCode::NOT_FOUND, "bad_base_url", detail));
+    }
     let body = body::read(body, &parts.headers, &app.settings.limits).await?;
     match who(app, &parts.headers)? {
         Answerer::Echo => {

@@ -21,7 +21,7 @@ pub(crate) fn response(problem: &Problem) -> Response {
     let param = problem.more.get("path").cloned().unwrap_or(Value::Null);
     let mut error = json!({ "type": kind, "code": problem.code, "message": problem.detail, "param": param });
     if let Some(members) = error.as_object_mut() {
-        members.extend(problem.more.clone());
+        members.extend(*problem.more.clone());
     }
     problem.respond("application/json", &json!({ "type": "error", "error": error }))
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use scrollback_agent::config::Abandoned;
 use scrollback_agent::provider::{Passed, ProviderError};
 use scrollback_core::json;
 use scrollback_core::stream::{Assembler, Reply, StreamError};
@@ -49,9 +50,6 @@ pub(crate) struct Patience {
     pub(crate) idle: Duration,
     pub(crate) whole: Duration,
 }
-
-/// What is done when the client goes away.
-pub(crate) use scrollback_agent::config::Abandoned;
 
 /// How a reply ended.
 #[derive(Debug)]

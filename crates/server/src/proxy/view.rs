@@ -198,20 +198,25 @@ impl Curating<'_> {
 
     /// The request that shows what is to be shown of a record.
     pub(super) fn rendered(&self, record: &Record) -> Result<Outgoing, Problem> {
-        let view = match record.view(&self.cx, &*self.manager) {
-            Ok(view) => view,
+        let everything = || View::of(record, &self.cx);
+        let (view, (is_whole, by)) = if self.needs_no_view(record) {
+            (everything(), (true, String::new()))
+        } else {
             // Nobody knows how much the model takes, or it is too little for what must stay: its provider shall say.
-            Err(CurationError::UnknownModel { .. } | CurationError::BudgetTooSmall { .. }) => {
-                View::of(record, &self.cx)
-            }
+            let view = record.view(&self.cx, &*self.manager).unwrap_or_else(|_: CurationError| everything());
+            let changes = changes(&view);
+            (view, changes)
         };
-        let (is_whole, by) = if self.needs_no_view(record) { (true, String::new()) } else { changes(&view) };
         let tokens = view.count(&self.cx).total;
         let held_here = self.asked.previous.as_ref().is_some_and(|id| id.contains(OWN_ID));
         let refers = self.asked.previous.is_some() || self.asked.thread.is_some();
         let managers = self.manager.config().to_string();
         if is_whole && self.carries == Carries::History && !held_here {
-            let said = if refers { view.items().map(entry).collect() } else { self.asked.entries.clone() };
+            let said = if refers {
+                view.items().map(|item| Entry::clone(&item.entry)).collect()
+            } else {
+                self.asked.entries.clone()
+            };
             let (body, prefix_hash) = self.as_it_came()?;
             let count = said.len();
             let told = Told { entries: (count, count), tokens: (tokens, tokens), by: PASSTHROUGH.into() };
@@ -220,7 +225,7 @@ impl Curating<'_> {
         let items: Vec<Item> = view.items().collect();
         let told = Told {
             entries: (items.len(), shown_of(record)),
-            tokens: (tokens, self.cx.overhead(self.cx.counter) + self.recorded_tokens(record)),
+            tokens: (tokens, self.recorded_tokens(record, &items, tokens)),
             by: if by.is_empty() { PASSTHROUGH.into() } else { by },
         };
         let said = items.iter().map(|item| Entry::clone(&item.entry)).collect();
@@ -288,10 +293,13 @@ impl Curating<'_> {
         Ok(())
     }
 
-    /// Tokens of everything that was said, instructions that were replaced aside.
-    fn recorded_tokens(&self, record: &Record) -> usize {
-        let tokenizer = self.cx.counter.tokenizer;
-        standing(record).map(|entry| entry_tokens(tokenizer, entry)).sum()
+    /// Tokens of everything that was said, instructions that were replaced aside: as many more than the view's as a plain
+    /// count of both says, so that an estimate is corrected on both sides alike.
+    fn recorded_tokens(&self, record: &Record, items: &[Item], shown: usize) -> usize {
+        let (tokenizer, overhead) = (self.cx.counter.tokenizer, self.cx.overhead(self.cx.counter));
+        let all = overhead + standing(record).map(|entry| entry_tokens(tokenizer, entry)).sum::<usize>();
+        let view = overhead + items.iter().map(|item| entry_tokens(tokenizer, &item.entry)).sum::<usize>();
+        (shown as f64 * all as f64 / view.max(1) as f64).round() as usize
     }
 }
 
@@ -300,10 +308,6 @@ pub(crate) const PASSTHROUGH: &str = "passthrough";
 
 fn epoch(view: &View<'_>) -> Option<u64> {
     view.epoch().map(|epoch| epoch.id)
-}
-
-fn entry(item: Item) -> Entry {
-    Entry::clone(&item.entry)
 }
 
 pub(crate) fn curation(error: &CurationError) -> Problem {
@@ -336,9 +340,8 @@ fn changes(view: &View<'_>) -> (bool, String) {
     let dropped = explained.dropped.iter().filter(|dropped| !incoherent(dropped.reason));
     let changed = explained.changed.iter().filter(|changed| !incoherent(changed.reason));
     let mut by: Vec<String> = Vec::new();
-    let names = dropped
-        .map(|dropped| dropped.manager.to_string())
-        .chain(changed.map(|changed| changed.manager.to_string()));
+    let names =
+        dropped.map(|dropped| dropped.manager.clone()).chain(changed.map(|changed| changed.manager.into()));
     for name in names {
         if !by.contains(&name) {
             by.push(name);

@@ -111,7 +111,7 @@ async fn put_sent<R: Rows>(rows: &mut R, tenant: &Tenant, mut sent: Sent) -> Res
     for (name, bytes) in named.iter_mut().zip([sent.request.take(), sent.response.take()]) {
         if let Some(bytes) = bytes {
             let hash = *blake3::hash(&bytes).as_bytes();
-            rows.refer(&body::blob(tenant, hash, &bytes)).await?;
+            rows.refer(&body::quick_blob(tenant, hash, &bytes)).await?;
             *name = Some(hash.to_vec());
         }
     }

@@ -145,23 +145,17 @@ async fn foreign(app: &App, tenant: &Tenant, given: &Given, report: &mut Report)
         Some(Written::Wire(_)) => None,
         None => transcript::detect(&given.text),
     };
-    let (name, conversations) = match format {
-        Some(format) => {
-            let read = transcript::read(Some(format), &given.text)
-                .map_err(|error| Failed::Input(error.to_string()))?;
-            for error in read.failed.into_iter().take(MAX_FAILED) {
-                report.failed.push(FailedLine {
-                    file: given.name.clone(),
-                    line: error.line,
-                    problem: error.problem,
-                });
-            }
-            (format.name(), read.conversations)
+    let (name, conversations) = if let Some(format) = format {
+        let read =
+            transcript::read(Some(format), &given.text).map_err(|error| Failed::Input(error.to_string()))?;
+        for error in read.failed.into_iter().take(MAX_FAILED) {
+            let (file, line, problem) = (given.name.clone(), error.line, error.problem);
+            report.failed.push(FailedLine { file, line, problem });
         }
-        None => {
-            let (wire, conversation) = body(given)?;
-            (wire.name(), vec![conversation])
-        }
+        (format.name(), read.conversations)
+    } else {
+        let (wire, conversation) = body(given)?;
+        (wire.name(), vec![conversation])
     };
     let importer = Importer {
         store: Arc::clone(&app.store),

@@ -159,13 +159,12 @@ impl Listener {
 
     /// Looks at the newest conversations, and tells what is new in them.
     async fn look(&mut self, telling: Telling) -> Option<()> {
-        let found = match &self.only {
-            Some(id) => self.app.store.conversation(&self.tenant, id).await.map(|row| vec![row]),
-            None => {
-                let listing = Listing { limit: NEWEST, ..Listing::default() };
-                let page = self.app.store.list(Some(&self.tenant), listing).await;
-                page.map(|page| page.conversations.into_iter().map(|(row, _)| row).collect())
-            }
+        let found = if let Some(id) = &self.only {
+            self.app.store.conversation(&self.tenant, id).await.map(|row| vec![row])
+        } else {
+            let listing = Listing { limit: NEWEST, ..Listing::default() };
+            let page = self.app.store.list(Some(&self.tenant), listing).await;
+            page.map(|page| page.conversations.into_iter().map(|(row, _)| row).collect())
         };
         // A store that does not answer now is asked again.
         for row in found.unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! The REST API: one table of operations, from which both the router and the OpenAPI document are made.
+//! The REST API: one table of operations, from which both the router and the `OpenAPI` document are made.
 //!
 //! An [`Operation`](operation::Operation) is a row: verb, path, what is asked, what is answered, who answers. Shapes are Rust types, so the
 //! document cannot say anything else than what is sent. Everything is looked up inside the caller's tenant.
@@ -44,7 +44,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         .collect()
 }
 
-/// The OpenAPI document of the API.
+/// The `OpenAPI` document of the API.
 pub fn document() -> Value {
     openapi::document(&operations())
 }

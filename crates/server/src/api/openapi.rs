@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the rows that the router is made from.
+//! The `OpenAPI` document, made from the rows that the router is made from.
 
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};

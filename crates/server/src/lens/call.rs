@@ -65,13 +65,13 @@ async fn made(viewer: &Viewer, id: &str) -> Result<Shown, Problem> {
 
 fn facts(call: &Sent) -> Markup {
     let spent = Spent::of(call);
-    let sent = call.request.as_ref().map_or(0, Vec::len);
+    let bytes = call.request.as_ref().map_or(0, Vec::len);
     html! {
         div { dt { "Model" } dd { (said(&call.model)) } }
         div { dt { "Wire" } dd { (said(&call.wire)) } }
         div { dt { "Managers" } dd { code { (said(&crate::recorded::spelled(&call.managers))) } } }
         div { dt { "Saw the record below" } dd { "#" (call.upto) } }
-        @if sent > 0 { div { dt { "Bytes sent" } dd { (number(sent as u64)) } } }
+        @if bytes > 0 { div { dt { "Bytes sent" } dd { (number(bytes as u64)) } } }
         @if let Some(spent) = spent {
             div { dt { "Input tokens" } dd { (number(spent.input)) @if spent.estimated { small { " counted here" } } } }
             div { dt { "Read from cache" } dd { (number(spent.cache_read)) } }

@@ -32,8 +32,11 @@ pub(crate) struct Bar {
     pub(crate) chosen: bool,
 }
 
+/// A role, and its part of the tokens.
+type Part = (&'static str, fn(&ByRole) -> u64);
+
 /// Roles from the bottom of a bar to its top.
-const ROLES: [(&str, fn(&ByRole) -> u64); 5] = [
+const ROLES: [Part; 5] = [
     ("system", |tokens| tokens.system),
     ("summary", |tokens| tokens.summary),
     ("user", |tokens| tokens.user),

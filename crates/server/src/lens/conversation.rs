@@ -361,8 +361,8 @@ pub(crate) async fn entry(
 async fn whole(viewer: &Viewer, id: &str, position: u64, number: usize) -> Result<Shown, Problem> {
     let id = ConversationId::parse(id).ok_or_else(|| Problem::not_found("conversation"))?;
     let places = viewer.store().entries(viewer.tenant(), &id, position, position.saturating_add(1)).await?;
-    let placed = places.first().ok_or_else(|| Problem::not_found("entry"))?;
-    let Slot::Message(entry) = &placed.slot else {
+    let found = places.first().ok_or_else(|| Problem::not_found("entry"))?;
+    let Slot::Message(entry) = &found.slot else {
         return Err(Problem::not_found("message at this position"));
     };
     let text = viewer.eyes().see(&everything(entry)).into_owned();

@@ -146,8 +146,8 @@ pub(crate) fn status(name: &str) -> Markup {
     let class = match name {
         "active" | "done" | "ok" | "running" => "good",
         "awaiting_answer" | "paused" | "interrupted" | "sent" => "warn",
-        "failed" | "error" => "bad",
         "closed" | "idle" | "skipped" => "",
+        // Everything else is what went wrong.
         _ => "bad",
     };
     html! { span.chip.(class) { (said(&name.replace('_', " "))) } }

@@ -75,7 +75,7 @@ fn facts(call: &Sent) -> Markup {
 }
 
 fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 { String::new() } else { format!("{} %", part * 100 / whole) }
+    (part * 100).checked_div(whole).map_or_else(String::new, |percent| format!("{percent} %"))
 }
 
 /// What the call saw: how much of the record, which parts, and who left out the rest.

@@ -51,7 +51,7 @@ pub(crate) async fn record(app: &App, tenant: &Tenant) -> Result<ConversationId,
 /// The sample as one commit: it ended just now.
 fn sample(tenant: &Tenant, now: Time) -> Result<(ConversationId, Tx), Box<dyn std::error::Error>> {
     let parsed = Wire::OpenaiChat.parse(json::check(MESSAGES)?, &ParseOptions::default())?;
-    let from = now.0 - PACE * parsed.entries.len() as i64;
+    let from = parsed.entries.iter().fold(now.0, |at, _| at - PACE);
     let id = ConversationId::new(now);
     let mut tx = Tx::new(tenant, now);
     tx.create(NewConversation {
@@ -91,7 +91,7 @@ struct Course {
     id: ConversationId,
     before: Vec<Item>,
     epoch: u64,
-    calls: u64,
+    calls: i64,
 }
 
 impl Course {
@@ -139,7 +139,7 @@ impl Course {
             attempt: 1,
             usage: serde_json::to_string(&spent).ok(),
             started_at: began,
-            ended_at: Some(Time(began.0 + 700 + (self.calls as i64 * 337) % 900)),
+            ended_at: Some(Time(began.0 + 700 + (self.calls * 337) % 900)),
         });
         self.before = items;
         Ok(())

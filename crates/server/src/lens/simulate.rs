@@ -92,9 +92,10 @@ async fn run(viewer: &Viewer, wish: &Wish) -> Result<Vec<Figures>, Problem> {
 }
 
 fn form(wish: &Wish, choices: &[(String, String)]) -> Markup {
-    let shown = |place: usize| match wish.managers.is_empty() {
-        true => USUAL.get(place).copied().unwrap_or(""),
-        false => wish.managers.get(place).map_or("", String::as_str),
+    let shown = |place: usize| {
+        let given = wish.managers.get(place).map(String::as_str);
+        let usual = USUAL.get(place).copied().filter(|_| wish.managers.is_empty());
+        given.or(usual).unwrap_or("")
     };
     html! {
         section.card { div.in {

@@ -26,7 +26,7 @@ pub(crate) enum Eyes<'a> {
 
 impl Eyes<'_> {
     /// The text as this viewer sees it. Whole texts are redacted, and cut afterwards.
-    pub(crate) fn see<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub(crate) fn see(self, text: &str) -> Cow<'_, str> {
         match self {
             Eyes::Redacted(redactor) => redactor.text(text).text,
             Eyes::Open => Cow::Borrowed(text),
@@ -34,25 +34,25 @@ impl Eyes<'_> {
     }
 
     /// The text, safe to look at.
-    pub(crate) fn said(&self, text: &str) -> Markup {
+    pub(crate) fn said(self, text: &str) -> Markup {
         said(&self.see(text))
     }
 
     /// The first words of a text on one line. Of a long text only the beginning is looked at; that is many times what is
     /// shown, so a secret that begins there is known as one.
-    pub(crate) fn glance(&self, text: &str, most: usize) -> Markup {
+    pub(crate) fn glance(self, text: &str, most: usize) -> Markup {
         said(&self.brief(text, most))
     }
 
     /// The same, still as text.
-    pub(crate) fn brief(&self, text: &str, most: usize) -> String {
+    pub(crate) fn brief(self, text: &str, most: usize) -> String {
         let end = text.char_indices().nth(GLANCED).map_or(text.len(), |(at, _)| at);
         glance(&self.see(text.get(..end).unwrap_or(text)), most)
     }
 
     /// A text that may be long: its beginning, and the rest behind "show all". `whole` is the page that shows all of a text
     /// too long to wait on this one.
-    pub(crate) fn long(&self, text: &str, class: &str, whole: &str) -> Markup {
+    pub(crate) fn long(self, text: &str, class: &str, whole: &str) -> Markup {
         let text = self.see(text);
         let cut = beginning(&text);
         let Some(cut) = cut else {

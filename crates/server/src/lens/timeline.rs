@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use maud::{Markup, html};
 use scrollback_core::{BlockKind, Decision, Entry, MediaKind, MediaSource, Role, Slot, ToolCall};
-use scrollback_store::{Conversation, Placed};
+use scrollback_store::{Conversation, Placed, Recipient};
 
 use super::page;
 use super::text::{Eyes, lasting, number, plural, said, short};
@@ -350,7 +350,7 @@ pub(crate) fn indented(text: &str) -> String {
 
 /// What a conversation is called: its title, its recipient, or how it begins.
 pub(crate) fn title(conversation: &Conversation, first: Option<&str>, eyes: Eyes<'_>) -> String {
-    let recipient = conversation.recipient.as_ref().map(|recipient| recipient.as_str());
+    let recipient = conversation.recipient.as_ref().map(Recipient::as_str);
     let called = conversation.title.as_deref().or(recipient).or(first);
     let called = called.map(|text| eyes.brief(text, 90)).filter(|text| !text.is_empty());
     called.unwrap_or_else(|| conversation.id.to_string())

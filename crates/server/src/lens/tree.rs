@@ -26,13 +26,11 @@ impl Node {
 
     /// When it ended, if everything inside it did.
     pub(crate) fn ended(&self) -> Option<Time> {
-        match &self.step {
-            Some(step) => step.ended_at,
-            None => {
-                let ends: Option<Vec<Time>> = self.inside.iter().map(Node::ended).collect();
-                ends.and_then(|ends| ends.into_iter().max())
-            }
+        if let Some(step) = &self.step {
+            return step.ended_at;
         }
+        let ends: Option<Vec<Time>> = self.inside.iter().map(Node::ended).collect();
+        ends.and_then(|ends| ends.into_iter().max())
     }
 }
 
@@ -44,13 +42,11 @@ pub(crate) fn tree(steps: Vec<Step>) -> Vec<Node> {
     for key in keys {
         let mut level = &mut roots;
         for (whole, name) in ancestry(&key) {
-            let at = match level.iter().position(|node: &Node| node.key == whole) {
-                Some(at) => at,
-                None => {
-                    level.push(Node { step: found.remove(&whole), key: whole, name, inside: Vec::new() });
-                    level.len() - 1
-                }
-            };
+            let known = level.iter().position(|node: &Node| node.key == whole);
+            let at = known.unwrap_or(level.len());
+            if known.is_none() {
+                level.push(Node { step: found.remove(&whole), key: whole, name, inside: Vec::new() });
+            }
             let Some(node) = level.get_mut(at) else { break };
             level = &mut node.inside;
         }

@@ -594,9 +594,9 @@ async fn a_store_that_fails_is_told_as_such() {
 #[tokio::test]
 async fn the_document_is_served_and_names_every_operation_once() {
     let server = Server::new();
-    let served = server.get("/api/openapi.json").await;
-    assert_eq!((served.status, served.kind()), (StatusCode::OK, "application/json"));
-    assert_eq!(served.json(), api::document());
+    let shown = server.get("/api/openapi.json").await;
+    assert_eq!((shown.status, shown.kind()), (StatusCode::OK, "application/json"));
+    assert_eq!(shown.json(), api::document());
     let contract = Contract::new();
     let operations = contract.operations();
     let name = |(path, verb): &(String, String)| {

@@ -179,10 +179,10 @@ async fn runs(store: &dyn Store) {
         started_at: Time(1_000),
         ended_at: (status == "failed").then_some(Time(4_000)),
     };
-    let event = |run: &str, sequence: u64, key: Option<&str>, kind: &str, data: Value| Event {
+    let event = |run: &str, sequence: u32, key: Option<&str>, kind: &str, data: Value| Event {
         run: run.into(),
-        sequence,
-        at: Time(1_000 + sequence as i64),
+        sequence: sequence.into(),
+        at: Time(1_000 + i64::from(sequence)),
         key: key.map(Into::into),
         kind: kind.into(),
         data: Some(data.to_string()),

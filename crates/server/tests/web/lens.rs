@@ -135,7 +135,7 @@ async fn secrets_are_hidden_unless_somebody_asks_who_may() {
     let id = admin.talk(talk).await;
     let reader = admin.with_key("default", Scope::Read).await;
     let path = format!("/lens/conversations/{id}");
-    for at in [&path, "/lens", &format!("/lens/search?q=key"), &format!("{path}/entries/0")] {
+    for at in [&path, "/lens", "/lens/search?q=key", &format!("{path}/entries/0")] {
         let shown = page(&reader, at).await;
         assert!(!shown.contains("aB3dE5"), "{at}");
     }
@@ -152,11 +152,7 @@ async fn with_keys_the_lens_wants_a_login_and_gives_a_cookie() {
     for path in ["/lens", "/lens/runs", "/lens/search?q=x", "/lens/import", "/lens/simulate"] {
         let answer = stranger.get(path).await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{path}");
-        assert_eq!(
-            answer.location(),
-            format!("/lens/login?to={}", coded(path).replace("%2F", "%2F")),
-            "{path}"
-        );
+        assert_eq!(answer.location(), format!("/lens/login?to={}", coded(path)), "{path}");
     }
     let login = stranger.get("/lens/login?to=%2Flens%2Fruns").await;
     strict("/lens/login", &login);
@@ -206,7 +202,7 @@ async fn a_paused_run_shows_its_question_and_takes_the_answer() {
     let taken =
         server.form(&format!("{path}/answer"), &[("text", "tomorrow"), ("step", "chat[1]/ask")]).await;
     assert_eq!((taken.status, taken.location()), (StatusCode::SEE_OTHER, path));
-    let heard = heard.lock().unwrap();
+    let heard = heard.lock().unwrap().clone();
     assert_eq!((heard[0].text.as_str(), heard[0].step.as_deref()), ("tomorrow", Some("chat[1]/ask")));
     assert!(page(&server, "/lens/runs?status=paused").await.contains("trip"));
     assert!(!page(&server, "/lens/runs?status=done").await.contains("trip"));

@@ -28,8 +28,11 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let setup = Setup::new(&args.store)?;
     let settings = setup.config.server()?;
     let address = address(args, &settings)?;
-    let redactor = Redactor::new(&setup.config.redaction())
-        .map_err(|error| Failure::new(USAGE, "bad_config", format!("[redact]: {error}")))?;
+    let redactor = || {
+        Redactor::new(&setup.config.redaction())
+            .map_err(|error| Failure::new(USAGE, "bad_config", format!("[redact]: {error}")))
+    };
+    let (shown, resumed) = (redactor()?, redactor()?);
     log(args.log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -48,8 +51,8 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         let listening = bind(address).await.map_err(|error| taken(address, &error))?;
         let catalog = setup.config.catalog();
         let stop = Stop::default();
-        let flows = Arc::new(Flows::new(Arc::clone(&store), &setup.config, &stop));
-        let app = App::new(store, settings, catalog, redactor, listening.address);
+        let flows = Arc::new(Flows::new(Arc::clone(&store), &setup.config, resumed, &stop));
+        let app = App::new(store, settings, catalog, shown, listening.address);
         app.continue_runs_with(Arc::clone(&flows) as Arc<dyn Runs>);
         stop_on_signal(&stop)?;
         announce(&app, &kept, json)?;

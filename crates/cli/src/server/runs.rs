@@ -6,7 +6,7 @@ use std::time::Duration;
 use scrollback_agent::Stop;
 use scrollback_agent::config::Config;
 use scrollback_agent::provider::Catalog;
-use scrollback_core::redact::Options;
+use scrollback_core::redact::Redactor;
 use scrollback_flow::Limits;
 use scrollback_flow::driver::{self, Engine, RefusedKind, Report, Resume};
 use scrollback_server::runs::{Answer, Answering, Refused, Runs};
@@ -20,15 +20,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub(super) struct Flows {
     store: Arc<dyn Store>,
     catalog: Arc<Catalog>,
-    redaction: Options,
+    redactor: Arc<Redactor>,
     stop: Stop,
     under_way: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Flows {
-    pub(super) fn new(store: Arc<dyn Store>, config: &Config, stop: &Stop) -> Self {
-        let (catalog, redaction) = (Arc::new(config.catalog()), config.redaction());
-        Flows { store, catalog, redaction, stop: stop.clone(), under_way: Mutex::default() }
+    pub(super) fn new(store: Arc<dyn Store>, config: &Config, redactor: Redactor, stop: &Stop) -> Self {
+        let (catalog, redactor) = (Arc::new(config.catalog()), Arc::new(redactor));
+        Flows { store, catalog, redactor, stop: stop.clone(), under_way: Mutex::default() }
     }
 
     /// Waits for the runs that were going on when the server was asked to stop; they end at the next safe point.
@@ -45,7 +45,8 @@ impl Flows {
 
     fn engine(&self, tenant: &Tenant) -> Engine {
         let store = Arc::clone(&self.store);
-        let mut engine = Engine::new(store, tenant.clone(), Arc::clone(&self.catalog), &self.redaction);
+        let (catalog, redactor) = (Arc::clone(&self.catalog), Arc::clone(&self.redactor));
+        let mut engine = Engine::new(store, tenant.clone(), catalog, redactor);
         engine.stop = self.stop.clone();
         engine
     }

@@ -24,7 +24,11 @@ pub(crate) fn marked(message: &Message, heading: usize, wire: Wire) -> Arc<Entry
         }
         _ => return plain(),
     };
-    let text = json!({ "role": Role::as_str(message.role), "content": content }).to_string();
+    // Instructions are a field of their own there, which is a list of blocks.
+    let text = match message.role {
+        Role::System => Value::Array(content).to_string(),
+        role => json!({ "role": role.as_str(), "content": content }).to_string(),
+    };
     let read = json::check(&text).ok().and_then(|raw| Wire::Anthropic.read_message(raw).ok());
     read.filter(|entry| entry.role == message.role).map_or_else(plain, Arc::new)
 }

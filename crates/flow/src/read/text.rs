@@ -141,12 +141,12 @@ pub(super) fn place_in(source: &str, start: Place, scalar: &str, character: usiz
     // The lines of a block are indented as its first one is.
     let indent = start.column.saturating_sub(1);
     let line = source.lines().nth((start.line + down).saturating_sub(1)).unwrap_or_default();
-    let written: String = line.chars().skip(indent).collect();
-    let quotes =
-        usize::from(down == 0 && written.starts_with(['\'', '"']) && !scalar.starts_with(['\'', '"']));
-    let shown: String = written.chars().skip(quotes).take(last.chars().count()).collect();
-    if shown == last {
-        Place { line: start.line + down, column: start.column + quotes + last.chars().count() }
+    let quoted = |first: Option<char>| matches!(first, Some('\'' | '"'));
+    let quotes = usize::from(down == 0 && quoted(line.chars().nth(indent)) && !quoted(scalar.chars().next()));
+    let along = last.chars().count();
+    // Only what stands before the character is looked at: lines can be long, and problems many.
+    if line.chars().skip(indent + quotes).take(along).eq(last.chars()) {
+        Place { line: start.line + down, column: start.column + quotes + along }
     } else {
         start
     }

@@ -86,10 +86,10 @@ fn parts(body: &Bytes, boundary: &str) -> Option<Vec<Field>> {
         let end = find(body, between.as_bytes(), head_end + 2)?;
         let line =
             head.split("\r\n").find(|line| line.to_ascii_lowercase().starts_with("content-disposition:"))?;
+        // Browsers quote every value and never leave a quote inside one.
         let of = |key: &str| {
-            line.split(';')
-                .find_map(|part| part.trim().strip_prefix(key)?.strip_prefix("=\"")?.strip_suffix('"'))
-                .map(ToString::to_string)
+            let (_, rest) = line.split_once(&format!("; {key}=\""))?;
+            rest.split_once('"').map(|(value, _)| value.to_string())
         };
         fields.push(Field {
             name: of("name")?,

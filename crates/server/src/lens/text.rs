@@ -198,7 +198,7 @@ mod tests {
     fn long_texts_are_cut_after_they_are_redacted() {
         let secret = format!("sk-ant-api03-{}", "aB3dE5fG7h".repeat(9));
         let redactor = Redactor::new(&scrollback_core::redact::Options::default()).unwrap();
-        let text = format!("{}{secret}{}", "x".repeat(FIRST - 8), "y".repeat(3_000));
+        let text = format!("{} {secret} {}", "x".repeat(FIRST - 8), "y".repeat(3_000));
         let shown = Eyes::Redacted(&redactor).long(&text, "text", "/whole").0;
         assert!(
             !shown.contains("sk-ant") && shown.contains("Show all"),

@@ -176,8 +176,6 @@ create table sent (
   primary key (conversation_id, id)
 ) partition by hash (conversation_id);
 create index sent_run on sent (run_id, started_at) where run_id is not null;
-create index sent_id on sent (id);
-create index sent_started on sent (started_at, id);
 
 create table aliases (
   tenant text not null,

@@ -11,3 +11,7 @@ create table key_uses (
   microdollars bigint not null,
   primary key (name, span)
 );
+
+-- Calls are opened by their id alone, and listed newest first.
+create index sent_id on sent (id);
+create index sent_started on sent (started_at, id);

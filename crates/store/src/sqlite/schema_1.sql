@@ -186,8 +186,6 @@ create table sent (
   primary key (conversation_id, id)
 );
 create index sent_run on sent (run_id, started_at) where run_id is not null;
-create index sent_id on sent (id);
-create index sent_started on sent (started_at, id);
 
 -- Foreign ids: import identity, response ids, what clients of the proxy call a conversation.
 create table aliases (

@@ -13,3 +13,7 @@ create table key_uses (
   microdollars integer not null,
   primary key (name, span)
 ) without rowid;
+
+-- Calls are opened by their id alone, and listed newest first.
+create index sent_id on sent (id);
+create index sent_started on sent (started_at, id);

@@ -1,5 +1,12 @@
 //! Random incoherent histories, and checks that know nothing of how views are made.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    unreachable_pub
+)]
 
 use proptest::prelude::*;
 use scrollback_core::wire::{ParseOptions, Wire};

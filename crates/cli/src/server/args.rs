@@ -16,7 +16,7 @@ Examples:
   ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude"
 )]
 pub(crate) struct ServeArgs {
-    /// Where to listen; else `listen` of [server], else 127.0.0.1:8787. Other machines need an API key
+    /// Where to listen; else `listen` of `[server]`, else 127.0.0.1:8787. Other machines need an API key
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<String>,
 

@@ -142,7 +142,8 @@ pub(super) fn place_in(source: &str, start: Place, scalar: &str, character: usiz
     let indent = start.column.saturating_sub(1);
     let line = source.lines().nth((start.line + down).saturating_sub(1)).unwrap_or_default();
     let quoted = |first: Option<char>| matches!(first, Some('\'' | '"'));
-    let opening = usize::from(down == 0 && quoted(line.chars().nth(indent)) && !quoted(scalar.chars().next()));
+    let opening =
+        usize::from(down == 0 && quoted(line.chars().nth(indent)) && !quoted(scalar.chars().next()));
     let along = last.chars().count();
     // Only what stands before the character is looked at: lines can be long, and problems many.
     if line.chars().skip(indent + opening).take(along).eq(last.chars()) {

@@ -1,6 +1,6 @@
 //! The REST API: one table of operations, from which both the router and the `OpenAPI` document are made.
 //!
-//! An [`Operation`](operation::Operation) is a row: verb, path, what is asked, what is answered, who answers. Shapes are Rust types, so the
+//! An `Operation` is a row: verb, path, what is asked, what is answered, who answers. Shapes are Rust types, so the
 //! document cannot say anything else than what is sent. Everything is looked up inside the caller's tenant.
 
 mod calls;

@@ -1,7 +1,7 @@
 //! The lens: pages that show what every call really saw.
 //!
 //! Every page has an address that stays, is made by the server, and works without script; `assets/lens.js` makes it follow
-//! what happens. [`text`] is the one place where other people's words become markup, [`page`] the frame and its headers.
+//! what happens. `text` is the one place where other people's words become markup, `page` the frame and its headers.
 //! `chart`, `diff` and `timeline` are pure: values in, markup out. What only looks is GET; what changes something is POST.
 
 mod assets;

@@ -12,6 +12,7 @@ mod upstream;
 mod conversations;
 mod curating;
 mod exchanges;
+mod flows;
 mod hostile;
 mod keys;
 mod many;

@@ -4,15 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::{Run, folder, repository, scrollback_in};
+use crate::support::{Run, folder, repository, scripted, scrollback_in};
 use serde_json::{Value, json};
 
 /// A folder with an agent in it.
 fn agent(name: &str, yaml: &str, script: &str) -> PathBuf {
-    let folder = folder(name);
-    std::fs::write(folder.join("agent.yaml"), yaml).unwrap();
-    std::fs::write(folder.join("script.yaml"), script).unwrap();
-    folder
+    scripted(name, "agent.yaml", yaml, script)
 }
 
 fn run(folder: &Path, args: &[&str]) -> Run {

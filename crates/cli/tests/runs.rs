@@ -6,15 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Run, folder, repository, scrollback_in};
+use crate::support::{Run, folder, repository, scripted, scrollback_in};
 use serde_json::{Value, json};
 
 /// A folder with a flow in it.
 fn flow(name: &str, yaml: &str, script: &str) -> PathBuf {
-    let folder = folder(name);
-    std::fs::write(folder.join("flow.yaml"), yaml).unwrap();
-    std::fs::write(folder.join("script.yaml"), script).unwrap();
-    folder
+    scripted(name, "flow.yaml", yaml, script)
 }
 
 fn scrollback(folder: &Path, args: &[&str]) -> Run {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{Run, folder, repository, scrollback, scrollback_in};
+use crate::support::{Run, folder, repository, scripted, scrollback, scrollback_in};
 use serde_json::{Value, json};
 
 fn example(name: &str) -> String {
@@ -14,10 +14,7 @@ fn example(name: &str) -> String {
 
 /// A folder with a sub-agent in it.
 fn agent(name: &str, yaml: &str, script: &str) -> PathBuf {
-    let folder = folder(name);
-    std::fs::write(folder.join("agent.yaml"), yaml).unwrap();
-    std::fs::write(folder.join("script.yaml"), script).unwrap();
-    folder
+    scripted(name, "agent.yaml", yaml, script)
 }
 
 fn run(folder: &Path, args: &[&str]) -> Run {

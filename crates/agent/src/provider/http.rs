@@ -61,23 +61,30 @@ pub struct Endpoint {
 impl Endpoint {
     /// An endpoint below a base URL. A key is sent over https only, or to this machine.
     pub fn new(base: &str, api: Api, key: Option<SecretString>) -> Result<Self, ProviderError> {
-        let refused = |problem: &str| {
-            ProviderError::new(ErrorKind::InvalidRequest, format!("the base URL {base:?} {problem}"))
-        };
-        let slashed = if base.ends_with('/') { base.to_string() } else { format!("{base}/") };
-        let url = Url::parse(&slashed).and_then(|base| base.join(api.path()));
-        let url = url.map_err(|error| refused(&format!("cannot be read: {error}")))?;
-        match url.scheme() {
-            "https" => {}
-            "http" if is_local(&url) || key.is_none() => {}
-            "http" => return Err(refused("is not https, and a key would be sent in the clear")),
-            _ => return Err(refused("must begin with https:// or http://")),
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(refused("must not hold a password; keys come from the environment"));
-        }
+        let url = base_url(base, key.is_some())?;
+        let url = url.join(api.path()).map_err(|error| refused(base, &format!("cannot be read: {error}")))?;
         Ok(Endpoint { url, key })
     }
+}
+
+fn refused(base: &str, problem: &str) -> ProviderError {
+    ProviderError::new(ErrorKind::InvalidRequest, format!("the base URL {base:?} {problem}"))
+}
+
+/// A base URL that requests may be sent below. A key is sent over https only, or to this machine.
+pub(super) fn base_url(base: &str, has_key: bool) -> Result<Url, ProviderError> {
+    let slashed = if base.ends_with('/') { base.to_string() } else { format!("{base}/") };
+    let url = Url::parse(&slashed).map_err(|error| refused(base, &format!("cannot be read: {error}")))?;
+    match url.scheme() {
+        "https" => {}
+        "http" if is_local(&url) || !has_key => {}
+        "http" => return Err(refused(base, "is not https, and a key would be sent in the clear")),
+        _ => return Err(refused(base, "must begin with https:// or http://")),
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refused(base, "must not hold a password; keys come from the environment"));
+    }
+    Ok(url)
 }
 
 /// A provider over HTTP.

@@ -11,8 +11,8 @@ use scrollback_core::model;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::{ErrorKind, ProviderError};
-use super::http::{Phase, of_transport};
-use crate::net::{client, is_local};
+use super::http::{Phase, base_url, of_transport};
+use crate::net::client;
 
 /// A provider that requests are passed on to. Where it is comes from the configuration, never from a request.
 #[derive(Clone)]
@@ -76,23 +76,10 @@ impl Upstream {
         stated: bool,
         key: Option<SecretString>,
     ) -> Result<Self, ProviderError> {
-        let refused = |problem: &str| {
-            ProviderError::new(ErrorKind::InvalidRequest, format!("the base URL {base:?} {problem}"))
-        };
-        let slashed = if base.ends_with('/') { base.to_string() } else { format!("{base}/") };
-        let url = Url::parse(&slashed).map_err(|error| refused(&format!("cannot be read: {error}")))?;
-        match url.scheme() {
-            "https" => {}
-            "http" if is_local(&url) || key.is_none() => {}
-            "http" => return Err(refused("is not https, and a key would be sent in the clear")),
-            _ => return Err(refused("must begin with https:// or http://")),
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(refused("must not hold a password; keys come from the environment"));
-        }
+        let base = base_url(base, key.is_some())?;
         let client = client(reqwest::redirect::Policy::none())
             .map_err(|error| ProviderError::new(ErrorKind::Network, error.to_string()))?;
-        Ok(Upstream { client, provider, base: url, stated, key })
+        Ok(Upstream { client, provider, base, stated, key })
     }
 
     /// Whether a key for it is configured.

@@ -2,7 +2,7 @@
 
 mod answer;
 pub(crate) mod args;
-mod progress;
+pub(crate) mod progress;
 
 use std::fs::File;
 use std::io::Write;

@@ -28,6 +28,11 @@ pub(super) fn follow(bus: &EventBus) {
         }
         Ok(())
     });
+    follow_throttling(bus);
+}
+
+/// Prints a line when a request has to wait.
+pub(crate) fn follow_throttling(bus: &EventBus) {
     bus.subscribe::<Throttled>(|told| {
         let Throttled { attempt, kind, delay, .. } = told.event;
         let text = format!("     attempt {attempt}: {kind}; trying again in {:.1} s", *delay as f64 / 1000.0);
@@ -63,7 +68,7 @@ fn shown(entry: &Entry) -> String {
     }
 }
 
-fn line(text: &str, style: Style) {
+pub(crate) fn line(text: &str, style: Style) {
     // Nobody reads it if it cannot be written.
     let _ = writeln!(anstream::stderr().lock(), "{style}{}{Reset}", one_line(text, width()));
 }

@@ -1,13 +1,11 @@
 //! What a sub-agent does, told while it does it.
 
-use std::io::Write;
-
-use anstyle::{AnsiColor, Reset, Style};
+use anstyle::{AnsiColor, Style};
 use scrollback_agent::EventBus;
-use scrollback_agent::event::{ConversationRecorded, Throttled};
+use scrollback_agent::event::ConversationRecorded;
 use serde_json::Value;
 
-use crate::store::{one_line, width};
+use crate::agent::progress::{follow_throttling, line};
 
 /// Prints one line per turn, and one for what goes wrong on the way.
 pub(super) fn follow(bus: &EventBus) {
@@ -20,12 +18,7 @@ pub(super) fn follow(bus: &EventBus) {
         }
         Ok(())
     });
-    bus.subscribe::<Throttled>(|told| {
-        let Throttled { attempt, kind, delay, .. } = told.event;
-        let text = format!("     attempt {attempt}: {kind}; trying again in {:.1} s", *delay as f64 / 1000.0);
-        line(&text, AnsiColor::Yellow.on_default());
-        Ok(())
-    });
+    follow_throttling(bus);
 }
 
 fn shown(turn: &Value) -> String {
@@ -42,9 +35,4 @@ fn shown(turn: &Value) -> String {
         None => turn["program"].as_str().unwrap_or_default().to_string(),
     };
     format!("{number:>3}  {what}{calls}")
-}
-
-fn line(text: &str, style: Style) {
-    // Nobody reads it if it cannot be written.
-    let _ = writeln!(anstream::stderr().lock(), "{style}{}{Reset}", one_line(text, width()));
 }

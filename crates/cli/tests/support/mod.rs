@@ -56,6 +56,14 @@ pub fn folder(name: &str) -> PathBuf {
     folder
 }
 
+/// A folder with a file that is run, and the script of its model.
+pub fn scripted(name: &str, file: &str, yaml: &str, script: &str) -> PathBuf {
+    let folder = folder(name);
+    std::fs::write(folder.join(file), yaml).unwrap();
+    std::fs::write(folder.join("script.yaml"), script).unwrap();
+    folder
+}
+
 fn empty_folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("empty");
     std::fs::create_dir_all(&folder).unwrap();

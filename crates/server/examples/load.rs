@@ -200,7 +200,7 @@ async fn ask(args: &[String]) {
     );
 }
 
-/// Reads a reply; when its first byte of content and its last came.
+/// Reads a reply; when its first byte and its last came.
 async fn reply(stream: &mut TcpStream) -> (Instant, Instant) {
     let mut buffer = Vec::with_capacity(16 << 10);
     let (mut first, mut head_end) = (None, None);
@@ -210,6 +210,7 @@ async fn reply(stream: &mut TcpStream) -> (Instant, Instant) {
             "the connection was closed: {}",
             String::from_utf8_lossy(&buffer)
         );
+        first.get_or_insert_with(Instant::now);
         if head_end.is_none() {
             head_end = find(&buffer, b"\r\n\r\n");
             if head_end.is_some() {
@@ -217,9 +218,6 @@ async fn reply(stream: &mut TcpStream) -> (Instant, Instant) {
             }
         }
         let Some(end) = head_end else { continue };
-        if buffer.len() > end + 4 {
-            first.get_or_insert_with(Instant::now);
-        }
         let head = String::from_utf8_lossy(&buffer[..end]).to_ascii_lowercase();
         let whole = match head.lines().find_map(|line| line.strip_prefix("content-length:")) {
             Some(length) => buffer.len() >= end + 4 + length.trim().parse::<usize>().unwrap(),

@@ -18,6 +18,7 @@ use crate::engine::{self, calls, commit, fork, tail, verify};
 use crate::entry::Placed;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
+use crate::pack::packed;
 use crate::rows::Rows;
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
@@ -81,7 +82,10 @@ impl<B: Backend> Store for B {
     }
 
     fn commit(&self, tx: Tx) -> Answer<'_, Committed> {
-        self.write((&tx.tenant).into(), job!(|rows| commit::commit(rows, tx)))
+        Box::pin(async move {
+            let tx = packed(tx).await;
+            self.write((&tx.tenant).into(), job!(|rows| commit::commit(rows, tx))).await
+        })
     }
 
     fn conversation(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Conversation> {

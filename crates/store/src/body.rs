@@ -17,7 +17,6 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::id::Tenant;
 use crate::rows::{Blob, DECISION, EntryRow, MESSAGE, TOMBSTONE, role_named};
 
 /// Strings above so many bytes are kept as blobs: below, a reference would save little.
@@ -123,7 +122,7 @@ fn write_message(entry: &Entry) -> Written {
 }
 
 /// Where the large strings of a JSON text lie, without their quotes.
-fn large_strings(json: &str) -> Vec<(usize, usize)> {
+pub(crate) fn large_strings(json: &str) -> Vec<(usize, usize)> {
     let bytes = json.as_bytes();
     let mut found = Vec::new();
     if bytes.len() <= LARGE {
@@ -221,21 +220,6 @@ fn join(pieces: Vec<Piece>, blobs: &HashMap<Link, Vec<u8>>) -> Result<String, St
     Ok(raw)
 }
 
-/// Bytes as a blob of a tenant, with one reference.
-pub(crate) fn blob(tenant: &Tenant, hash: Link, bytes: &[u8]) -> Blob {
-    packed(tenant, hash, bytes, 6)
-}
-
-/// The same, made in a hurry: every call has a request and a response, and they are seldom read.
-pub(crate) fn quick_blob(tenant: &Tenant, hash: Link, bytes: &[u8]) -> Blob {
-    packed(tenant, hash, bytes, 1)
-}
-
-fn packed(tenant: &Tenant, hash: Link, bytes: &[u8], level: u8) -> Blob {
-    let compressed = miniz_oxide::deflate::compress_to_vec(bytes, level);
-    Blob { tenant: tenant.clone(), hash, size: bytes.len() as u64, bytes: compressed, refs: 1 }
-}
-
 /// The bytes of a blob, if they are those it is named after.
 pub(crate) fn unpack(blob: &Blob) -> Result<Vec<u8>, StoreError> {
     let broken = || StoreError::damaged(format!("the blob {} is not what was written", hex(&blob.hash)));
@@ -273,7 +257,7 @@ pub(crate) fn says_the_same(one: &Slot, other: &Slot) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::id::ConversationId;
+    use crate::id::{ConversationId, Tenant};
     use scrollback_core::Role;
 
     fn row(slot: &Slot, written: &Written) -> EntryRow {
@@ -318,7 +302,7 @@ mod tests {
     fn a_blob_that_changed_is_noticed() {
         let text = "the same words again ".repeat(500);
         let hash = *blake3::hash(text.as_bytes()).as_bytes();
-        let mut blob = blob(&Tenant::default(), hash, text.as_bytes());
+        let mut blob = crate::pack::blob(&Tenant::default(), hash, text.as_bytes());
         assert!(blob.bytes.len() < text.len() / 5);
         assert_eq!(unpack(&blob).unwrap(), text.as_bytes());
         blob.bytes[7] ^= 1;

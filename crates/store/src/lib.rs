@@ -41,6 +41,7 @@ mod history;
 mod id;
 pub mod import;
 mod memory;
+mod pack;
 mod postgres;
 mod rows;
 mod run;

@@ -182,6 +182,21 @@ pub(crate) enum Demand {
     Present(&'static str),
 }
 
+impl Demand {
+    /// The column it is about.
+    pub(crate) fn column(&self) -> &'static str {
+        match self {
+            Demand::Equal(column, _)
+            | Demand::Is(column, _)
+            | Demand::IsNumber(column, _)
+            | Demand::Below(column, _)
+            | Demand::From(column, _)
+            | Demand::Absent(column)
+            | Demand::Present(column) => column,
+        }
+    }
+}
+
 /// Rows wanted: those that meet all demands, in order, from a place on, at most so many.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scan {

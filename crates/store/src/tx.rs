@@ -5,6 +5,7 @@ use scrollback_core::Time;
 use crate::conversation::{NewConversation, Status};
 use crate::entry::{Appended, Expected, NewEntry};
 use crate::id::{ConversationId, Recipient, Tenant};
+use crate::pack::Packed;
 use crate::run::{Alias, Evaluation, Event, Run, Sent, Span, Step};
 
 /// Everything one commit writes.
@@ -15,6 +16,8 @@ pub struct Tx {
     pub(crate) tenant: Tenant,
     pub(crate) at: Time,
     pub(crate) ops: Vec<Op>,
+    /// What is large in it, once it was compressed.
+    pub(crate) packed: Packed,
 }
 
 /// One thing a commit writes.
@@ -51,7 +54,7 @@ pub struct Committed {
 impl Tx {
     /// A commit of a tenant, at `at`: the caller's clock, never the store's.
     pub fn new(tenant: &Tenant, at: Time) -> Self {
-        Tx { tenant: tenant.clone(), at, ops: Vec::new() }
+        Tx { tenant: tenant.clone(), at, ops: Vec::new(), packed: Packed::default() }
     }
 
     /// When it is written, by the caller's clock.

@@ -3,6 +3,8 @@
 //! Databases disagree about what a word is. So texts and queries are cut into words here, and a database only ever sees
 //! plain ASCII: any other letter is spelled as its number between underscores, which keeps beginnings beginnings.
 
+use std::collections::HashSet;
+
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -20,6 +22,12 @@ pub(crate) struct Word {
 /// The words of a text, in order.
 pub(crate) fn words(text: &str) -> Vec<Word> {
     let mut words = Vec::with_capacity(text.len() / 6);
+    each(text, |word, start, end| words.push(Word { text: word.into(), start, end }));
+    words
+}
+
+/// Shows the words of a text one after the other, with where they stand in it.
+fn each(text: &str, mut see: impl FnMut(&str, usize, usize)) {
     let mut current = Current::default();
     for (at, letter) in text.char_indices() {
         let end = at + letter.len_utf8();
@@ -29,17 +37,17 @@ pub(crate) fn words(text: &str) -> Vec<Word> {
             continue;
         }
         // A mark belongs to the letter before it and is folded away.
-        if is_combining_mark(letter) {
+        if !letter.is_ascii() && is_combining_mark(letter) {
             current.end = current.end.max(end);
             continue;
         }
         if !is_word_letter(letter) {
-            current.finish(&mut words);
+            current.finish(&mut see);
             continue;
         }
         let alone = stands_alone(letter);
         if alone {
-            current.finish(&mut words);
+            current.finish(&mut see);
         }
         current.begin(at);
         for folded in letter.nfkd().filter(|part| !is_combining_mark(*part)).flat_map(char::to_lowercase) {
@@ -50,11 +58,10 @@ pub(crate) fn words(text: &str) -> Vec<Word> {
         }
         current.end = end;
         if alone {
-            current.finish(&mut words);
+            current.finish(&mut see);
         }
     }
-    current.finish(&mut words);
-    words
+    current.finish(&mut see);
 }
 
 /// The word that is being read, if there is one.
@@ -79,11 +86,13 @@ impl Current {
         }
     }
 
-    fn finish(&mut self, words: &mut Vec<Word>) {
+    fn finish(&mut self, see: &mut impl FnMut(&str, usize, usize)) {
         if let Some(start) = self.start.take() {
-            words.push(Word { text: std::mem::take(&mut self.text), start, end: self.end });
+            see(&self.text, start, self.end);
         }
-        *self = Current::default();
+        // The room of the text serves the next word.
+        self.text.clear();
+        (self.letters, self.end) = (0, 0);
     }
 }
 
@@ -120,9 +129,15 @@ pub(crate) fn spelled(word: &str) -> String {
 
 /// The distinct words of a text as databases see them.
 pub(crate) fn index_words(text: &str) -> Vec<String> {
-    let mut all: Vec<String> = words(text).into_iter().map(|word| word.text).collect();
+    // Most words of a long text stand in it many times, and are copied once.
+    let mut distinct: HashSet<String> = HashSet::new();
+    each(text, |word, _, _| {
+        if !distinct.contains(word) {
+            distinct.insert(word.into());
+        }
+    });
+    let mut all: Vec<String> = distinct.into_iter().collect();
     all.sort_unstable();
-    all.dedup();
     all.iter_mut().filter(|word| !word.is_ascii()).for_each(|word| *word = spelled(word));
     all
 }

@@ -13,6 +13,7 @@ use crate::conversation::{Conversation, NewConversation, Status};
 use crate::entry::{Appended, Expected, NewEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::Tenant;
+use crate::pack::Packed;
 use crate::rows::{DECISION, EntryRow, MESSAGE, Rows, SummaryRow};
 use crate::run::Evaluation;
 use crate::tx::Target;
@@ -102,6 +103,7 @@ pub(crate) async fn append<R: Rows>(
     to: &Target,
     expected: Expected,
     entries: Vec<NewEntry>,
+    packed: &mut Packed,
 ) -> Result<Appended, StoreError> {
     if entries.is_empty() {
         return Err(StoreError::new(ErrorKind::BadArgument, "there is nothing to append"));
@@ -127,7 +129,7 @@ pub(crate) async fn append<R: Rows>(
         conversation.uncovered_turns = uncovered(&record, conversation.turns);
     }
     let first = conversation.head;
-    write(rows, &mut conversation, at, &slots).await?;
+    write(rows, &mut conversation, at, &slots, packed).await?;
     let lineage = Lineage::of(rows, &conversation).await?;
     for (position, slot) in (first..).zip(&slots) {
         derive(rows, &conversation, &lineage, position, slot).await?;
@@ -253,6 +255,7 @@ async fn write<R: Rows>(
     conversation: &mut Conversation,
     at: Time,
     slots: &[Slot],
+    packed: &mut Packed,
 ) -> Result<(), StoreError> {
     let mut written = Vec::with_capacity(slots.len());
     for slot in slots {
@@ -262,7 +265,7 @@ async fn write<R: Rows>(
         let prefix = message(slot).and_then(|entry| next_prefix(&conversation.head_prefix, entry));
         let body = body::write(slot);
         for (hash, bytes) in &body.large {
-            rows.refer(&body::blob(&conversation.tenant, *hash, bytes)).await?;
+            rows.refer(&packed.blob(&conversation.tenant, *hash, bytes)).await?;
         }
         written.push(row(conversation, position, slot, body.text, [&hash, &link], prefix));
         conversation.head += 1;

@@ -3,10 +3,10 @@
 use scrollback_core::Time;
 
 use super::{append, fork, large};
-use crate::body;
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
+use crate::pack::Packed;
 use crate::rows::{Rows, SentRow};
 use crate::run::{Evaluation, KeyUse, Lease, Run, Sent};
 use crate::table::Table;
@@ -14,7 +14,7 @@ use crate::tx::{Committed, Op, Tx};
 
 /// Writes all of a commit. The caller's transaction makes it all or nothing.
 pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, StoreError> {
-    let Tx { tenant, at, ops } = tx;
+    let Tx { tenant, at, ops, mut packed } = tx;
     let mut committed = Committed::default();
     for op in ops {
         match op {
@@ -23,7 +23,8 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 fork::fork(rows, &tenant, &parent, place, id, at).await.map(|_| ())?;
             }
             Op::Append { to, expected, entries } => {
-                committed.appended.push(append::append(rows, &tenant, at, &to, expected, entries).await?);
+                let appended = append::append(rows, &tenant, at, &to, expected, entries, &mut packed).await?;
+                committed.appended.push(appended);
             }
             Op::Status(id, status) => {
                 let mut conversation = locked(rows, &tenant, &id).await?;
@@ -76,7 +77,7 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 large::put_away(rows, &tenant, &mut event, before).await?;
                 rows.put(&event).await?;
             }
-            Op::Sent(sent) => put_sent(rows, &tenant, *sent).await?,
+            Op::Sent(sent) => put_sent(rows, &tenant, *sent, &mut packed).await?,
         }
     }
     Ok(committed)
@@ -103,7 +104,12 @@ async fn own_run<R: Rows>(rows: &mut R, tenant: &Tenant, id: &str) -> Result<(),
 }
 
 /// Requests and responses become blobs; those of an earlier write of the same call are let go if others came.
-async fn put_sent<R: Rows>(rows: &mut R, tenant: &Tenant, mut sent: Sent) -> Result<(), StoreError> {
+async fn put_sent<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    mut sent: Sent,
+    packed: &mut Packed,
+) -> Result<(), StoreError> {
     locked(rows, tenant, &sent.conversation).await?;
     let key = vec![sent.conversation.as_str().into(), sent.id.as_str().into()];
     let before: Option<SentRow> = rows.get(key).await?;
@@ -111,7 +117,7 @@ async fn put_sent<R: Rows>(rows: &mut R, tenant: &Tenant, mut sent: Sent) -> Res
     for (name, bytes) in named.iter_mut().zip([sent.request.take(), sent.response.take()]) {
         if let Some(bytes) = bytes {
             let hash = *blake3::hash(&bytes).as_bytes();
-            rows.refer(&body::quick_blob(tenant, hash, &bytes)).await?;
+            rows.refer(&packed.blob(tenant, hash, &bytes)).await?;
             *name = Some(hash.to_vec());
         }
     }

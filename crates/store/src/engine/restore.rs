@@ -6,6 +6,7 @@ use crate::body;
 use crate::conversation::Conversation;
 use crate::entry::Placed;
 use crate::error::{ErrorKind, StoreError};
+use crate::pack;
 use crate::rows::Rows;
 
 /// Adds places to a conversation that is new here or ends where they begin. What they say was verified by the caller.
@@ -33,7 +34,7 @@ pub(crate) async fn restore<R: Rows>(
     for placed in &places {
         let body = body::write(&placed.slot);
         for (hash, bytes) in &body.large {
-            rows.refer(&body::blob(&row.tenant, *hash, bytes)).await?;
+            rows.refer(&pack::blob(&row.tenant, *hash, bytes)).await?;
         }
         let hashes = [&placed.body_hash, &placed.link];
         written.push(append::row(&row, placed.position, &placed.slot, body.text, hashes, placed.prefix));

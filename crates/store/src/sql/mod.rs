@@ -81,36 +81,82 @@ pub(crate) trait Sql: Send {
     fn find(&mut self, wanted: &Wanted) -> impl Future<Output = Result<Vec<Candidate>, StoreError>> + Send;
 }
 
-/// Column names as SQL, each in quotes: some are words of the language.
-fn list(columns: &[&str]) -> String {
-    columns.iter().map(|column| format!("\"{column}\"")).collect::<Vec<_>>().join(", ")
+/// Adds items to a statement with something between them. Statements are made for every row, so pieces of them are not.
+fn join<T>(
+    sql: &mut String,
+    between: &str,
+    items: impl IntoIterator<Item = T>,
+    mut add: impl FnMut(&mut String, T),
+) {
+    for (number, item) in items.into_iter().enumerate() {
+        if number > 0 {
+            sql.push_str(between);
+        }
+        add(sql, item);
+    }
 }
 
-fn marks(count: usize) -> String {
-    (1..=count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+/// The name of a column, in quotes: some are words of the language.
+fn name(sql: &mut String, column: &str) {
+    sql.push('"');
+    sql.push_str(column);
+    sql.push('"');
 }
 
-fn key_demand<S: Sql, T: Table>() -> String {
+/// The place of a bound value.
+fn mark(sql: &mut String, number: usize) {
+    let _ = write!(sql, "${number}");
+}
+
+fn list(sql: &mut String, columns: &[&str]) {
+    join(sql, ", ", columns, |sql, column| name(sql, column));
+}
+
+fn where_key<S: Sql, T: Table>(sql: &mut String) {
     let (columns, key) = S::kept::<T>();
-    let equal = |(number, column): (usize, &&str)| format!("\"{column}\" = ${}", number + 1);
-    columns.iter().take(key).enumerate().map(equal).collect::<Vec<_>>().join(" and ")
+    sql.push_str(" where ");
+    join(sql, " and ", columns.iter().take(key).zip(1..), |sql, (column, number)| {
+        name(sql, column);
+        sql.push_str(" = ");
+        mark(sql, number);
+    });
 }
 
 fn select<S: Sql, T: Table>() -> String {
-    format!("select {} from {}", list(S::kept::<T>().0), T::NAME)
+    let mut sql = String::with_capacity(512);
+    sql.push_str("select ");
+    list(&mut sql, S::kept::<T>().0);
+    sql.push_str(" from ");
+    sql.push_str(T::NAME);
+    sql
 }
 
 fn insert<S: Sql, T: Table>() -> String {
     let columns = S::kept::<T>().0;
-    format!("insert into {} ({}) values ({})", T::NAME, list(columns), marks(columns.len()))
+    let mut sql = String::with_capacity(1024);
+    sql.push_str("insert into ");
+    sql.push_str(T::NAME);
+    sql.push_str(" (");
+    list(&mut sql, columns);
+    sql.push_str(") values (");
+    join(&mut sql, ", ", 1..=columns.len(), mark);
+    sql.push(')');
+    sql
 }
 
 fn upsert<S: Sql, T: Table>() -> String {
     let (columns, key) = S::kept::<T>();
     let (key, rest) = columns.split_at(key);
-    let set = |column: &&str| format!("\"{column}\" = excluded.\"{column}\"");
-    let set = rest.iter().map(set).collect::<Vec<_>>().join(", ");
-    format!("{} on conflict ({}) do update set {set}", insert::<S, T>(), list(key))
+    let mut sql = insert::<S, T>();
+    sql.push_str(" on conflict (");
+    list(&mut sql, key);
+    sql.push_str(") do update set ");
+    join(&mut sql, ", ", rest, |sql, column| {
+        name(sql, column);
+        sql.push_str(" = excluded.");
+        name(sql, column);
+    });
+    sql
 }
 
 /// The only one of several rows.
@@ -118,37 +164,51 @@ fn one(mut rows: Vec<Vec<Value>>) -> Vec<Value> {
     rows.pop().unwrap_or_default()
 }
 
-/// The conditions of a scan as SQL, and the values they bind.
-fn conditions(scan: &Scan) -> (String, Vec<Value>) {
+/// Adds the conditions of a scan, and gives the values they bind.
+fn conditions(sql: &mut String, scan: &Scan) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
-    let mut parts: Vec<String> = Vec::new();
-    let mut bind = |value: &Value| {
+    let mut bind = |sql: &mut String, value: &Value| {
         values.push(value.clone());
-        format!("${}", values.len())
+        mark(sql, values.len());
     };
+    let mut before = " where ";
     for demand in &scan.demands {
-        parts.push(match demand {
-            Demand::Equal(column, value) => format!("\"{column}\" = {}", bind(value)),
-            Demand::Is(column, word) => format!("\"{column}\" = '{word}'"),
-            Demand::IsNumber(column, number) => format!("\"{column}\" = {number}"),
-            Demand::Below(column, value) => format!("\"{column}\" < {}", bind(value)),
-            Demand::From(column, value) => format!("\"{column}\" >= {}", bind(value)),
-            Demand::Absent(column) => format!("\"{column}\" is null"),
-            Demand::Present(column) => format!("\"{column}\" is not null"),
-        });
+        sql.push_str(std::mem::replace(&mut before, " and "));
+        name(sql, demand.column());
+        match demand {
+            Demand::Equal(_, value) => {
+                sql.push_str(" = ");
+                bind(sql, value);
+            }
+            Demand::Is(_, word) => _ = write!(sql, " = '{word}'"),
+            Demand::IsNumber(_, number) => _ = write!(sql, " = {number}"),
+            Demand::Below(_, value) => {
+                sql.push_str(" < ");
+                bind(sql, value);
+            }
+            Demand::From(_, value) => {
+                sql.push_str(" >= ");
+                bind(sql, value);
+            }
+            Demand::Absent(_) => sql.push_str(" is null"),
+            Demand::Present(_) => sql.push_str(" is not null"),
+        }
     }
     if let Some(after) = &scan.after {
-        let sign = if scan.descending { "<" } else { ">" };
-        let bound = after.iter().map(bind).collect::<Vec<_>>().join(", ");
-        parts.push(format!("({}) {sign} ({bound})", list(&scan.order)));
+        sql.push_str(before);
+        sql.push('(');
+        list(sql, &scan.order);
+        sql.push_str(if scan.descending { ") < (" } else { ") > (" });
+        join(sql, ", ", after, &mut bind);
+        sql.push(')');
     }
-    let text = if parts.is_empty() { String::new() } else { format!(" where {}", parts.join(" and ")) };
-    (text, values)
+    values
 }
 
 impl<S: Sql> Rows for S {
     async fn get<T: Table>(&mut self, key: Vec<Value>) -> Result<Option<T>, StoreError> {
-        let sql = format!("{} where {}", select::<S, T>(), key_demand::<S, T>());
+        let mut sql = select::<S, T>();
+        where_key::<S, T>(&mut sql);
         let key = one(self.pack::<T>(vec![key]).await?);
         let found = self.ask(&sql, key).await?;
         let found = self.unpack::<T>(found).await?.pop();
@@ -162,17 +222,24 @@ impl<S: Sql> Rows for S {
 
     async fn change<T: Table + Sync>(&mut self, before: &T, after: &T) -> Result<(), StoreError> {
         let (before, after) = (before.cells(), after.cells());
-        let (mut set, mut values) = (Vec::new(), after.iter().take(T::KEY).cloned().collect::<Vec<_>>());
-        for ((column, old), new) in T::COLUMNS.iter().zip(&before).zip(after).skip(T::KEY) {
-            if *old != new {
-                values.push(new);
-                set.push(format!("\"{column}\" = ${}", values.len()));
-            }
-        }
-        if set.is_empty() {
+        let mut values = after.iter().take(T::KEY).cloned().collect::<Vec<_>>();
+        let columns = T::COLUMNS.iter().zip(&before).zip(after).skip(T::KEY);
+        let changed: Vec<(&str, Value)> =
+            columns.filter(|((_, old), new)| *old != new).map(|((column, _), new)| (*column, new)).collect();
+        if changed.is_empty() {
             return Ok(());
         }
-        let sql = format!("update {} set {} where {}", T::NAME, set.join(", "), key_demand::<S, T>());
+        let mut sql = String::with_capacity(512);
+        sql.push_str("update ");
+        sql.push_str(T::NAME);
+        sql.push_str(" set ");
+        join(&mut sql, ", ", changed, |sql, (column, value)| {
+            values.push(value);
+            name(sql, column);
+            sql.push_str(" = ");
+            mark(sql, values.len());
+        });
+        where_key::<S, T>(&mut sql);
         self.run(&sql, values).await.map(|_| ())
     }
 
@@ -182,19 +249,22 @@ impl<S: Sql> Rows for S {
     }
 
     async fn remove<T: Table>(&mut self, key: Vec<Value>) -> Result<(), StoreError> {
-        let sql = format!("delete from {} where {}", T::NAME, key_demand::<S, T>());
+        let mut sql = format!("delete from {}", T::NAME);
+        where_key::<S, T>(&mut sql);
         let key = one(self.pack::<T>(vec![key]).await?);
         self.run(&sql, key).await.map(|_| ())
     }
 
     async fn scan<T: Table>(&mut self, scan: Scan) -> Result<Vec<T>, StoreError> {
         let scan = self.narrow::<T>(scan).await?;
-        let (conditions, values) = conditions(&scan);
-        let mut sql = format!("{}{conditions}", select::<S, T>());
+        let mut sql = select::<S, T>();
+        let values = conditions(&mut sql, &scan);
         if !scan.order.is_empty() {
-            let way = if scan.descending { " desc" } else { "" };
-            let order: Vec<String> = scan.order.iter().map(|column| format!("\"{column}\"{way}")).collect();
-            let _ = write!(sql, " order by {}", order.join(", "));
+            sql.push_str(" order by ");
+            join(&mut sql, ", ", &scan.order, |sql, column| {
+                name(sql, column);
+                sql.push_str(if scan.descending { " desc" } else { "" });
+            });
         }
         if let Some(limit) = scan.limit {
             let _ = write!(sql, " limit {limit}");
@@ -206,15 +276,18 @@ impl<S: Sql> Rows for S {
 
     async fn count<T: Table>(&mut self, scan: Scan) -> Result<u64, StoreError> {
         let scan = self.narrow::<T>(scan).await?;
-        let (conditions, values) = conditions(&scan);
-        let sql = format!("select count(*) from {}{conditions}", T::NAME);
+        let mut sql = format!("select count(*) from {}", T::NAME);
+        let values = conditions(&mut sql, &scan);
         let found = self.ask(&sql, values).await?.pop().unwrap_or_default();
         Cells::new(T::NAME, found).number()
     }
 
     async fn lock(&mut self, conversation: &ConversationId) -> Result<Option<Conversation>, StoreError> {
-        let columns = list(Conversation::COLUMNS);
-        let sql = format!("select {columns} from conversations where \"id\" = $1{}", S::LOCKING);
+        let mut sql = String::with_capacity(512);
+        sql.push_str("select ");
+        list(&mut sql, Conversation::COLUMNS);
+        sql.push_str(" from conversations where \"id\" = $1");
+        sql.push_str(S::LOCKING);
         let found = self.ask(&sql, vec![conversation.as_str().into()]).await?.pop();
         found.map(|cells| Conversation::read(Cells::new(Conversation::NAME, cells))).transpose()
     }
@@ -224,10 +297,8 @@ impl<S: Sql> Rows for S {
     }
 
     async fn refer(&mut self, blob: &Blob) -> Result<(), StoreError> {
-        let sql = format!(
-            "{} on conflict (\"tenant\", \"hash\") do update set \"refs\" = blobs.\"refs\" + 1",
-            insert::<S, Blob>()
-        );
+        let mut sql = insert::<S, Blob>();
+        sql.push_str(" on conflict (\"tenant\", \"hash\") do update set \"refs\" = blobs.\"refs\" + 1");
         self.run(&sql, Blob { refs: 1, ..blob.clone() }.cells()).await.map(|_| ())
     }
 

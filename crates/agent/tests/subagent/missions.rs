@@ -333,14 +333,14 @@ async fn one_turn_is_never_compressed() {
 }
 
 #[tokio::test]
-async fn a_reply_of_ten_megabytes_costs_a_turn() {
-    let prose = "I think about it, and then I think again. ".repeat(10 * 1024 * 1024 / 42);
+async fn a_reply_of_megabytes_costs_a_turn() {
+    let prose = "I think about it, and then I think again. ".repeat(50_000);
     let replies = [prose, "(return 1)".into()].map(|reply| json!({ "reply": reply }));
     let (host, bodies) = host();
     let agent = agent("mission: Go.\ncompression: on\n").await;
     let step = run(&agent, &with(scripted(&json!(replies).to_string())), &host).await;
     assert_eq!(ended(&step), "done 1");
     assert_eq!(step.turns[0].error.as_ref().unwrap().reason, "no_code_found");
-    assert!(step.turns[0].raw_response.len() > 10_000_000, "kept as it came");
+    assert!(step.turns[0].raw_response.len() > 2_000_000, "kept as it came");
     assert!(text(&bodies, 1, 1).len() < 300, "and not sent again");
 }

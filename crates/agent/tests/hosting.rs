@@ -153,9 +153,9 @@ async fn what_was_mended_before_a_request_could_be_sent_stands_in_its_trace() {
     let (mending, lines) = traced(Repair::Auto);
     let mut kept = journal();
     assert_eq!(replied(&mending.run(&mut kept, &prompt("Weather?")).await), "Sunny.");
-    let lines = lines.lock().unwrap();
+    let lines = lines.lock().unwrap().clone();
     assert_eq!(lines.len(), 2, "one line an attempt");
-    for line in lines.iter() {
+    for line in &lines {
         assert_eq!(line["repairs"], json!(["OC-5 /messages/2/content", "OC-6 /messages/4/tool_calls"]));
         let sent = &line["request"]["messages"];
         assert_eq!((&sent[2]["content"], sent[4].get("tool_calls")), (&json!(""), None), "{sent}");

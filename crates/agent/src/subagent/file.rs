@@ -344,12 +344,11 @@ fn descriptions(fields: &mut Fields<'_, '_>, agent: &mut SubAgent) {
         return;
     };
     for (key, node) in map {
-        match node.as_text() {
-            Some(text) => drop(agent.descriptions.insert(key.name.clone(), text.into())),
-            None => {
-                fields.problem("descriptions", format!("{}: must be a text, not {}", key.name, node.kind()))
-            }
-        }
+        let Some(text) = node.as_text() else {
+            fields.problem("descriptions", format!("{}: must be a text, not {}", key.name, node.kind()));
+            continue;
+        };
+        agent.descriptions.insert(key.name.clone(), text.into());
     }
 }
 

@@ -71,6 +71,8 @@ struct Kept {
     store: Arc<dyn Store>,
     tenant: Tenant,
     id: ConversationId,
+    /// Whom the conversation is with.
+    recipient: Option<Recipient>,
     /// What the first append has to create.
     create: Option<NewConversation>,
 }
@@ -94,7 +96,8 @@ impl Journal {
     /// A conversation of a store.
     pub async fn open(store: Arc<dyn Store>, tenant: Tenant, id: ConversationId) -> Result<Self, StoreError> {
         let record = store.record(&tenant, &id, None).await?;
-        Ok(Journal { record, kept: Place::Store(Kept { store, tenant, id, create: None }) })
+        let recipient = store.conversation(&tenant, &id).await?.recipient;
+        Ok(Journal { record, kept: Place::Store(Kept { store, tenant, id, recipient, create: None }) })
     }
 
     /// The current conversation of a recipient. A new one begins with the first thing said.
@@ -109,14 +112,16 @@ impl Journal {
         }
         let id = ConversationId::new(now);
         let create = Some(NewConversation::with(id.clone(), recipient));
-        Ok(Journal { record: Record::new(), kept: Place::Store(Kept { store, tenant, id, create }) })
+        let kept = Kept { store, tenant, id, recipient: Some(recipient.clone()), create };
+        Ok(Journal { record: Record::new(), kept: Place::Store(kept) })
     }
 
     /// A new conversation of a store, with nobody in particular. It begins with the first thing said.
     pub fn begin(store: Arc<dyn Store>, tenant: Tenant, now: Time) -> Self {
         let id = ConversationId::new(now);
         let create = Some(NewConversation::new(id.clone()));
-        Journal { record: Record::new(), kept: Place::Store(Kept { store, tenant, id, create }) }
+        let kept = Kept { store, tenant, id, recipient: None, create };
+        Journal { record: Record::new(), kept: Place::Store(kept) }
     }
 
     /// A record that was prepared for one evaluation; what is appended is kept by somebody else.
@@ -135,6 +140,14 @@ impl Journal {
             Place::Nowhere => None,
             Place::Store(kept) => Some(&kept.id),
             Place::Elsewhere(keeper) => Some(keeper.conversation()),
+        }
+    }
+
+    /// Whom the conversation is with, where it is with somebody.
+    pub fn recipient(&self) -> Option<&Recipient> {
+        match &self.kept {
+            Place::Store(kept) => kept.recipient.as_ref(),
+            Place::Nowhere | Place::Elsewhere(_) => None,
         }
     }
 

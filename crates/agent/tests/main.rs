@@ -3,8 +3,10 @@
 
 mod bus;
 mod curation;
+mod hosting;
 mod interfaces;
 mod mcp;
+mod open_calls;
 mod providers;
 mod react;
 mod resume;

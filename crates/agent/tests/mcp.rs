@@ -2,35 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use scrollback_agent::tool::mcp::{McpError, McpErrorKind, McpServer, Reach, connect};
 use scrollback_agent::tool::{Call, Effects, Outcome, Output, Tool, Toolbox};
 use serde_json::{Value, json};
 
-/// The example `mcp_server`, built if the tests were built without it.
-fn program() -> &'static str {
-    static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.ancestors().nth(2).unwrap();
-        let program = profile.join("examples/mcp_server");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/mcp_server.rs");
-        let changed = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
-        if changed(&program) < changed(&source) {
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo.args(["build", "--quiet", "--package", "scrollback-agent", "--example", "mcp_server"]);
-            if profile.ends_with("release") {
-                cargo.arg("--release");
-            }
-            assert!(cargo.status().unwrap().success());
-        }
-        program.to_str().unwrap().to_string()
-    })
-}
+use crate::support::mcp_server::program;
 
 fn server(arguments: &[&str]) -> McpServer {
     let argv = std::iter::once(program()).chain(arguments.iter().copied()).map(String::from).collect();

@@ -15,6 +15,7 @@ use scrollback_agent::trajectory::{
 use scrollback_core::manager::parse;
 use scrollback_core::model::ModelName;
 use scrollback_core::{CurationContext, Record, Time, settle_offline};
+use scrollback_store::{Memory, Recipient, Store, Tenant};
 use serde_json::{Value, json};
 
 fn session(script: &str, react: React) -> AgentSession {
@@ -316,4 +317,24 @@ async fn twenty_four_steps_under_a_window_of_twenty_leave_no_orphan() {
     }
     let last: Value = serde_json::from_str(sent.lock().unwrap().last().unwrap()).unwrap();
     assert!(last["messages"].as_array().unwrap().len() < 18, "something was left out");
+}
+
+#[tokio::test]
+async fn a_session_knows_whom_its_conversation_is_with() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let tenant = Tenant::default();
+    let anna = Recipient::parse("anna").unwrap();
+    let of = |journal: Journal| {
+        let script = Script::parse("- {reply: Hello.}").unwrap();
+        let model = ModelName::parse("offline:script=test").unwrap();
+        let runner = Runner::new(Arc::new(Scripted::new(model, Arc::new(script))));
+        AgentSession::new("greeter", None, runner, React::default(), journal)
+    };
+    let first = of(Journal::with(Arc::clone(&store), tenant.clone(), &anna, Time(1)).await.unwrap());
+    assert_eq!(first.user_id.as_deref(), Some("anna"), "before a word is said");
+    first.query("Hi").await.unwrap();
+    let id = first.with_journal(|journal| journal.conversation().cloned()).await.unwrap();
+    let again = of(Journal::open(Arc::clone(&store), tenant.clone(), id).await.unwrap());
+    assert_eq!(again.user_id.as_deref(), Some("anna"), "by the conversation alone");
+    assert_eq!(of(Journal::begin(store, tenant, Time(1))).user_id, None);
 }

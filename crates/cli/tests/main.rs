@@ -12,5 +12,7 @@ mod runs;
 mod sdk;
 mod store;
 mod subagent;
+mod subagent_ends;
+mod subagent_tools;
 mod support;
 mod wires;

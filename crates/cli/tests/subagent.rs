@@ -79,6 +79,7 @@ fn a_case_that_is_none_is_refused_at_its_place() {
         ("{\"mission\": \"{{x}}\"}".into(), "no parameters"),
         ("{\"mission\": \"x\", \"signature\": \"(a\"}".into(), "signature: signature, column 3"),
         ("{\"mission\": \"x\", \"options\": {\"printn_limit\": 1}}".into(), "did you mean `println_limit`?"),
+        ("{\"mission\": \"x\", \"options\": [1]}".into(), "options: must be an object"),
         ("{\"mission\": \"x\", \"compression\": \"some\"}".into(), "there is no strategy `some`"),
         ("{\"mission\": \"x\", \"max_turns\": 0}".into(), "max_turns: must be a whole number above 0"),
         (turn("\"memory\": {\"a\": \"[1\"}"), "turns[0].memory.a"),
@@ -207,7 +208,7 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
         "name: a b\nmission: 'Find {{wht}}.'\nsignature: '(what :string) -> :int'\nmax_turns: 0\ncompresion: on\ncompression: {single_user_coalesced: {keep: 1}}\n\
          limits: {timeout: soon, memory_limit: 1XB, fuell: 3}\nsystem_prompt: 'Today is {{date}}'\ndata: {return: 1}\n\
          tools:\n  ask: {human: {question: x}}\n  bad: {signature: '(a :integer) -> :int', lisp: '(+ a 1)'}\n  open: {signature: '(a :int) -> :int', lisp: '(+ a'}\n  \
-         none: {agent: none.yaml}\n  prompt: {llm: 'hi'}\n  fail: {lisp: '1'}\n  both: {lisp: '1', llm: 'x'}\n  file: {command: [cat], signature: '(a :int) -> :int', input: b}\n",
+         none: {agent: none.yaml}\n  prompt: {llm: 'hi'}\n  fail: {lisp: '1'}\n  both: {lisp: '1', llm: 'x'}\n  file: {command: [cat], signature: '(a :int) -> :int', input: b}\n  secret: {http: {url: 'https://example.org', headers: {Authorization: Bearer abc}}}\n  long: {lisp: '1', max_output: 9, parameters: {type: object}}\n  signed: {agent: agent.yaml, signature: ':int'}\ndescriptions: {n: [1]}\n",
         "[]",
     );
     let told = run(&folder, &["--json"]);
@@ -230,6 +231,11 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
         "tools.prompt: a prompt needs a signature",
         "tools.fail: tool \"fail\"",
         "tools.both: has 2 sources",
+        "tools.secret.http.headers: Authorization: secrets do not stand in files; name a variable: `env:NAME`",
+        "tools.long.max_output: says nothing about `lisp`; leave it away",
+        "tools.long.parameters: says nothing about `lisp`; write a `signature`",
+        "tools.signed.signature: the agent's file has the signature; leave it away",
+        "descriptions: n: must be a text, not",
         "tools.file.input: \"b\" is no parameter of the signature; there are: a",
     ] {
         assert!(told.stderr.contains(part), "{part}\n{}", told.stderr);

@@ -139,7 +139,7 @@ impl std::error::Error for BlankQuery {}
 pub struct AgentSession {
     /// Its id.
     pub session_id: String,
-    /// Whom it is with.
+    /// Whom it is with: the recipient of its conversation.
     pub user_id: Option<String>,
     /// When it began.
     pub started_at: Time,
@@ -163,7 +163,7 @@ impl AgentSession {
     ) -> Self {
         AgentSession {
             session_id: Uuid::now_v7().to_string(),
-            user_id: None,
+            user_id: journal.recipient().map(ToString::to_string),
             started_at: runner.clock.now(),
             name: name.into(),
             system,

@@ -46,11 +46,7 @@ impl Evaluation<'_> {
         let shown = items.iter().map(shown).collect();
         let rendered = info.wire.request(items, options, Some(&around));
         let body = rendered.body(info.wire, Some(&around));
-        let repairs: Vec<String> =
-            rendered.repairs.iter().map(|repair| format!("{} {}", repair.rule, repair.path)).collect();
-        if self.runner.repair == Repair::Never && !repairs.is_empty() {
-            return Err(invalid(&format!("the request breaks its provider's rules: {}", repairs.join(", "))));
-        }
+        let repairs = self.runner.repairs(&rendered)?;
         self.runner.checked(&info, &body)?;
         let whole = view.len() >= record.message_count();
         let left_out =
@@ -106,6 +102,7 @@ impl Evaluation<'_> {
             RenderOptions { purpose: Purpose::Send, model: Some(&info.model), ..RenderOptions::default() };
         let rendered = info.wire.request(items, options, Some(&around));
         let body = rendered.body(info.wire, Some(&around));
+        let repairs = self.runner.repairs(&rendered)?;
         self.runner.checked(&info, &body)?;
         Ok(Outgoing {
             prefix_hash: prefix_hash(&rendered),
@@ -116,12 +113,22 @@ impl Evaluation<'_> {
             epoch: None,
             view,
             left_out: Vec::new(),
-            repairs: Vec::new(),
+            repairs,
         })
     }
 }
 
 impl Runner {
+    /// What was mended, by rule and place; an error where nothing may be.
+    fn repairs(&self, rendered: &Rendered) -> Result<Vec<String>, EvaluationError> {
+        let repairs: Vec<String> =
+            rendered.repairs.iter().map(|repair| format!("{} {}", repair.rule, repair.path)).collect();
+        if self.repair == Repair::Never && !repairs.is_empty() {
+            return Err(invalid(&format!("the request breaks its provider's rules: {}", repairs.join(", "))));
+        }
+        Ok(repairs)
+    }
+
     /// An error if the provider would refuse the request, whatever was mended.
     fn checked(&self, info: &ModelInfo, body: &str) -> Result<(), EvaluationError> {
         let raw = json::check(body).map_err(|error| invalid(&error.to_string()))?;

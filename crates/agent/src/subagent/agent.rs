@@ -9,7 +9,7 @@ use scrollback_lisp::{Mismatch, Signature, Validation, Value};
 
 use super::compression::Chosen;
 use super::mission::{Template, UnknownPlaceholder};
-use super::step::Step;
+use super::step::{EndReason, Fail, Step};
 use super::system_prompt::SystemPrompt;
 use super::tools::{AgentTool, by_name};
 use crate::provider::Provider;
@@ -27,6 +27,10 @@ pub struct SubAgent {
     signature: Option<Signature>,
     tools: BTreeMap<String, AgentTool>,
     data: BTreeMap<String, Value>,
+    /// What names of its data, and of what it returns, mean: shown beside data, and handed on with what is returned.
+    pub descriptions: BTreeMap<String, String>,
+    /// Why it ends before anybody is asked: the step it follows failed.
+    pub(crate) obstacle: Option<Fail>,
     /// How many turns it has.
     pub max_turns: usize,
     /// How many more after returns that did not fit.
@@ -82,11 +86,17 @@ pub struct AgentLimits {
     pub memory_limit: usize,
     /// What happens beyond that.
     pub on_memory_limit: OnMemoryLimit,
-    /// Turns of this agent and all it calls.
-    pub turn_budget: usize,
-    /// How deep agents may call agents, this one included.
-    pub max_depth: usize,
+    /// Turns of this agent and all it calls. Where it says nothing and is called itself, those of its caller hold alone,
+    /// else [`TURN_BUDGET`]; they hold in any case.
+    pub turn_budget: Option<usize>,
+    /// How deep agents may call agents, this one included; inherited in the same way, else [`MAX_DEPTH`].
+    pub max_depth: Option<usize>,
 }
+
+/// Turns of an agent and all it calls, where nothing is said: four missions of the usual length.
+pub const TURN_BUDGET: usize = 20;
+/// How deep agents may call agents, where nothing is said.
+pub const MAX_DEPTH: usize = 3;
 
 /// What happens when definitions take too much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,9 +118,8 @@ impl Default for AgentLimits {
             // As much as a model could ever have read.
             memory_limit: 1 << 20,
             on_memory_limit: OnMemoryLimit::FailTurn,
-            // Four missions of the usual length.
-            turn_budget: 20,
-            max_depth: 3,
+            turn_budget: None,
+            max_depth: None,
         }
     }
 }
@@ -189,6 +198,8 @@ impl SubAgent {
             signature,
             tools: BTreeMap::new(),
             data: BTreeMap::new(),
+            descriptions: BTreeMap::new(),
+            obstacle: None,
             max_turns: super::MAX_TURNS,
             retry_turns: 0,
             limits: AgentLimits::default(),
@@ -280,33 +291,49 @@ impl SubAgent {
         Ok((by_name(&accepted.args), accepted.warnings))
     }
 
-    /// This agent with what another returned as its data; refused if that one failed, or lacks what this one needs.
+    /// This agent with what another returned as its data, described as that one describes it; refused if it lacks what
+    /// this one needs.
+    ///
+    /// After a step that failed nobody is asked: run, the agent gives a step that ends as `chained_failure`, and so does
+    /// every one after it, for the same cause.
     pub fn then(&self, step: &Step) -> Result<SubAgent, NotChained> {
+        let mut next = self.clone();
         let value = match &step.outcome {
             Ok(value) => value,
             Err(fail) => {
-                let message = format!("the step before failed ({}): {}", fail.reason.as_str(), fail.message);
-                return Err(NotChained::ChainedFailure(message));
+                next.obstacle = Some(chained(step, fail));
+                return Ok(next);
             }
         };
         let Value::Map(returned) = value else {
             return Err(NotChained::NoMap(value.label()));
         };
-        let mut next = self.clone();
         for (name, value) in by_name(returned) {
             next.add_data(&name, value).map_err(NotChained::Name)?;
+            if let Some(text) = step.descriptions.get(&name) {
+                next.descriptions.entry(name).or_insert_with(|| text.clone());
+            }
         }
         next.given(&BTreeMap::new()).map_err(NotChained::Missing)?;
         Ok(next)
     }
 }
 
+/// The end of a step that follows one that failed; the first cause, however long the chain is.
+fn chained(step: &Step, fail: &Fail) -> Fail {
+    match fail.reason {
+        EndReason::ChainedFailure => fail.clone(),
+        reason => {
+            let message = format!("{} ended before it ({}): {}", step.name, reason.as_str(), fail.message);
+            Fail::new(EndReason::ChainedFailure, message)
+        }
+    }
+}
+
 /// Why one agent cannot follow another. Nothing was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotChained {
-    /// The one before failed.
-    ChainedFailure(String),
-    /// It returned something that has no names.
+    /// The one before returned something that has no names.
     NoMap(String),
     /// It returned something under a name that cannot be data.
     Name(BadAgent),
@@ -317,7 +344,6 @@ pub enum NotChained {
 impl fmt::Display for NotChained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotChained::ChainedFailure(why) => f.write_str(why),
             NotChained::NoMap(label) => {
                 write!(f, "the step before returned {label}; only a map can be the data of the next")
             }

@@ -92,11 +92,13 @@ impl Case {
             ..usual
         };
         let setting = case.get("compression").map_or(Json::Bool(true), as_json);
+        let options = match case.get("options").map(as_json) {
+            Some(Json::Object(options)) => options,
+            None | Some(Json::Null) => serde_json::Map::new(),
+            Some(_) => return bad("options", "must be an object from options to their values"),
+        };
         let compression = normalize(&setting)
-            .and_then(|chosen| match case.get("options").map(as_json) {
-                Some(Json::Object(options)) => chosen.with_options(&options),
-                _ => Ok(chosen),
-            })
+            .and_then(|chosen| chosen.with_options(&options))
             .map_err(|error| BadCase { path: "compression".into(), message: error.to_string() })?;
         let (turns, memory) = turns(&case)?;
         let id = case.get("id").map(|id| id.text().to_string());

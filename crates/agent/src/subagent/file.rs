@@ -29,7 +29,13 @@ pub struct SubagentFile {
     /// The folder of the file, which paths in it are relative to.
     pub folder: PathBuf,
     servers: Vec<McpServer>,
-    nested: Vec<(String, Option<String>, SubagentFile)>,
+    nested: Vec<NestedFile>,
+}
+
+/// An agent that is a tool, in a file of its own.
+struct NestedFile {
+    tool: Written,
+    file: SubagentFile,
 }
 
 /// What is laid over a file before it is checked.
@@ -115,14 +121,16 @@ impl SubagentFile {
                 agent.add_tool(tool).map_err(NotReady::Agent)?;
             }
         }
-        for (name, description, file) in self.nested {
+        for NestedFile { tool, file } in self.nested {
             let model = file.model.as_ref().map(|model| catalog.provider_in(model, &file.folder));
             let model = model.transpose().map_err(NotReady::Model)?;
             let mut nested = Box::pin(file.connect(catalog)).await?;
             nested.settings.model = model;
-            agent
-                .add_tool(nested.as_tool(&name, description.as_deref()).map_err(NotReady::Agent)?)
-                .map_err(NotReady::Agent)?;
+            nested.limits.mission_timeout =
+                [nested.limits.mission_timeout, tool.timeout].into_iter().flatten().min();
+            let description = described(&tool);
+            let made = nested.as_tool(&tool.spec.name, description.as_deref()).map_err(NotReady::Agent)?;
+            agent.add_tool(AgentTool { effects: tool.effects, ..made }).map_err(NotReady::Agent)?;
         }
         Ok(agent)
     }
@@ -195,6 +203,7 @@ fn read(
     draft.name = name.unwrap_or_else(|| "subagent".into());
     options(&mut fields, draft);
     data(&mut fields, draft);
+    descriptions(&mut fields, draft);
     let place = load::Place {
         folder: if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.into() },
         environment: Arc::clone(environment),
@@ -272,10 +281,10 @@ fn limits(fields: &mut Fields<'_, '_>, limits: &mut AgentLimits) {
         None => {}
     }
     if let Some(turns) = fields.count("turn_budget", 1) {
-        limits.turn_budget = turns as usize;
+        limits.turn_budget = Some(turns as usize);
     }
     if let Some(depth) = fields.count("max_depth", 1) {
-        limits.max_depth = depth as usize;
+        limits.max_depth = Some(depth as usize);
     }
 }
 
@@ -327,7 +336,21 @@ fn data(fields: &mut Fields<'_, '_>, agent: &mut SubAgent) {
     }
 }
 
-type Nested = Vec<(String, Option<String>, SubagentFile)>;
+/// What names of data, and of what is returned, mean.
+fn descriptions(fields: &mut Fields<'_, '_>, agent: &mut SubAgent) {
+    let Some(node) = fields.node("descriptions") else { return };
+    let Some(map) = node.as_map() else {
+        fields.problem("descriptions", format!("must be a map from names to texts, not {}", node.kind()));
+        return;
+    };
+    for (key, node) in map {
+        let Some(text) = node.as_text() else {
+            fields.problem("descriptions", format!("{}: must be a text, not {}", key.name, node.kind()));
+            continue;
+        };
+        agent.descriptions.insert(key.name.clone(), text.into());
+    }
+}
 
 /// Adds the tools that are ready; what is still to be asked for otherwise.
 fn add_tools(
@@ -337,7 +360,7 @@ fn add_tools(
     environment: &Environment,
     depth: usize,
     problems: &mut Vec<Problem>,
-) -> (Vec<McpServer>, Nested) {
+) -> (Vec<McpServer>, Vec<NestedFile>) {
     let Declared { ready, servers, about, written } = declared;
     let mut nested = Vec::new();
     for spec in ready.specs() {
@@ -358,7 +381,7 @@ fn add_tools(
         let problem = |message: String| Problem::new(code::UNKNOWN_VALUE, &tool.path, tool.at, message);
         if tool.source == "agent" {
             match nested_file(&tool, folder, environment, depth) {
-                Ok(file) => nested.push((tool.spec.name.clone(), described(&tool), file)),
+                Ok(file) => nested.push(NestedFile { tool, file }),
                 Err(messages) => problems.extend(messages.into_iter().map(problem)),
             }
             continue;
@@ -377,15 +400,16 @@ fn described(tool: &Written) -> Option<String> {
 fn make(tool: &Written) -> Result<AgentTool, String> {
     let (name, description) = (&tool.spec.name, described(tool));
     if tool.source == "lisp" {
-        return AgentTool::lisp(name, tool.signature.clone(), description, &tool.text)
-            .map_err(|error| format!("lisp: {}", error.text()));
+        let made = AgentTool::lisp(name, tool.signature.clone(), description, &tool.text)
+            .map_err(|error| format!("lisp: {}", error.text()))?;
+        return Ok(AgentTool { timeout: tool.timeout, effects: tool.effects, ..made });
     }
     let Some(signature) = tool.signature.clone() else {
         return Err("a prompt needs a signature, as in \"(text :string) -> {label :keyword}\"".into());
     };
-    let timeout = tool.has_timeout.then_some(tool.spec.timeout);
-    SubAgent::llm_tool(name, &tool.text, signature, description.as_deref(), timeout)
-        .map_err(|error| error.to_string())
+    let made = SubAgent::llm_tool(name, &tool.text, signature, description.as_deref(), tool.timeout)
+        .map_err(|error| error.to_string())?;
+    Ok(AgentTool { effects: tool.effects, ..made })
 }
 
 /// An agent that is a tool.

@@ -7,7 +7,7 @@ use scrollback_core::tokens::Counter;
 use scrollback_lisp::{Signature, Value};
 
 use super::compression::Coalescing;
-use super::show::{has_sample, one_line, pad, shorten, type_label};
+use super::show::{has_sample, one_line, pad, remark, shorten, type_label};
 
 /// Graphemes of a tool's description.
 const DESCRIPTION: usize = 200;
@@ -23,6 +23,8 @@ pub struct Input {
     pub tools: Vec<ToolLine>,
     /// What it may read.
     pub data: BTreeMap<String, Value>,
+    /// What names of the data mean.
+    pub descriptions: BTreeMap<String, String>,
     /// The instructions of every request.
     pub system: String,
     /// How many turns there are.
@@ -51,6 +53,7 @@ impl Default for Input {
             signature: None,
             tools: Vec::new(),
             data: BTreeMap::new(),
+            descriptions: BTreeMap::new(),
             system: String::new(),
             max_turns: super::MAX_TURNS,
             retry_turns: 0,
@@ -95,7 +98,9 @@ impl Input {
         let mut lines: Vec<String> = shown
             .map(|(name, value)| {
                 let sample = if has_sample(value) { options.sample(value) } else { String::new() };
-                format!("{}; {}{sample}", pad(&format!("data/{name}")), type_label(value))
+                let doc = self.descriptions.get(name).and_then(|text| remark(text));
+                let doc = doc.map_or_else(String::new, |doc| format!("\"{doc}\" "));
+                format!("{}; {doc}{}{sample}", pad(&format!("data/{name}")), type_label(value))
             })
             .collect();
         if lines.is_empty() {

@@ -32,7 +32,9 @@ mod trace;
 mod turn;
 mod working;
 
-pub use agent::{AgentLimits, BadAgent, BadData, NotChained, OnMemoryLimit, Settings, SubAgent};
+pub use agent::{
+    AgentLimits, BadAgent, BadData, MAX_DEPTH, NotChained, OnMemoryLimit, Settings, SubAgent, TURN_BUDGET,
+};
 pub use extract::extract;
 pub use file::{NotReady, Overlay, SubagentFile};
 pub use host::Host;

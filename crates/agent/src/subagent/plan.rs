@@ -8,11 +8,11 @@ use std::time::Duration;
 use scrollback_core::Time;
 use scrollback_core::tokens::Counter;
 use scrollback_lisp::{Env, Limits, Tool, Value};
-use scrollback_store::{Leased, Run, Tx};
+use scrollback_store::{ConversationId, Leased, Run, Tx};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::agent::{BadData, Settings, SubAgent};
+use super::agent::{BadData, MAX_DEPTH, Settings, SubAgent, TURN_BUDGET};
 use super::compression::{Chosen, Compression};
 use super::host::Host;
 use super::input::Input;
@@ -24,6 +24,7 @@ use super::working::Working;
 use crate::effects::later;
 use crate::journal::Journal;
 use crate::lease::{Held, holder, lease};
+use crate::provider::Provider;
 use crate::runner::{CannotResume, CannotResumeKind, Deadline, Prompt, Spent, Throttle};
 
 /// Longer than any program waits for its tools, which have their own limits.
@@ -36,31 +37,47 @@ const BASE: Duration = Duration::from_secs(1);
 /// What an agent shares with those it calls and is called by.
 #[derive(Clone)]
 pub(crate) struct Family {
-    /// Turns that all have used together.
-    turns: Arc<AtomicUsize>,
-    turn_budget: usize,
+    /// Turns that may be used: those of the whole family, then those of every agent on the way that has a budget.
+    turns: Vec<Turns>,
     max_depth: usize,
     depth: usize,
     pub(crate) deadline: Option<Time>,
     pub(crate) parent: Option<Uuid>,
 }
 
+/// Turns that an agent and those it calls have together.
+#[derive(Clone)]
+struct Turns {
+    used: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Turns {
+    fn new(most: usize) -> Self {
+        Turns { used: Arc::default(), most }
+    }
+}
+
 impl Family {
     /// That of an agent nobody called.
     fn root(agent: &SubAgent, now: Time) -> Self {
         Family {
-            turns: Arc::default(),
-            turn_budget: agent.limits.turn_budget,
-            max_depth: agent.limits.max_depth,
+            turns: vec![Turns::new(agent.limits.turn_budget.unwrap_or(TURN_BUDGET))],
+            max_depth: agent.limits.max_depth.unwrap_or(MAX_DEPTH),
             depth: 1,
             deadline: agent.limits.mission_timeout.map(|time| later(now, time)),
             parent: None,
         }
     }
 
-    /// That of an agent this one calls.
-    pub(crate) fn child(&self) -> Self {
-        Family { depth: self.depth + 1, ..self.clone() }
+    /// That of an agent this one calls. What it says about itself holds besides, never instead.
+    pub(crate) fn child(&self, agent: &SubAgent) -> Self {
+        let mut child = Family { depth: self.depth + 1, ..self.clone() };
+        child.turns.extend(agent.limits.turn_budget.map(Turns::new));
+        if let Some(own) = agent.limits.max_depth {
+            child.max_depth = self.max_depth.min(self.depth.saturating_add(own));
+        }
+        child
     }
 
     /// The same, called by an evaluation.
@@ -70,19 +87,30 @@ impl Family {
 
     /// Takes one turn of those that are left to all.
     pub(crate) fn take_turn(&self) -> Result<(), Fail> {
-        if self.turns.fetch_add(1, Ordering::SeqCst) < self.turn_budget {
-            return Ok(());
+        // The smallest circle first: what it refuses is no turn of the others.
+        for turns in self.turns.iter().rev() {
+            if turns.used.fetch_add(1, Ordering::SeqCst) >= turns.most {
+                let plural = if turns.most == 1 { " was" } else { "s were" };
+                let message = format!(
+                    "{} turn{plural} used by this agent and those it called; raise turn_budget",
+                    turns.most
+                );
+                return Err(Fail::new(EndReason::TurnBudgetExhausted, message));
+            }
         }
-        let message = format!(
-            "{} turns were used by this agent and those it called; raise turn_budget",
-            self.turn_budget
-        );
-        Err(Fail::new(EndReason::TurnBudgetExhausted, message))
+        Ok(())
+    }
+
+    /// How many turns all have used together.
+    pub(crate) fn turns_used(&self) -> usize {
+        self.turns.first().map_or(0, |turns| turns.used.load(Ordering::SeqCst).min(turns.most))
     }
 
     /// Notes turns that were used before.
-    fn used(&self, turns: usize) {
-        self.turns.fetch_add(turns, Ordering::SeqCst);
+    fn used(&self, count: usize) {
+        for turns in &self.turns {
+            turns.used.fetch_add(count, Ordering::SeqCst);
+        }
     }
 }
 
@@ -109,7 +137,11 @@ impl Plan {
         host: &Arc<Host>,
         family: Family,
     ) -> Result<Self, BadData> {
-        let (data, warnings) = agent.given(more)?;
+        // Where nobody will be asked, nothing has to fit.
+        let (data, warnings) = match &agent.obstacle {
+            Some(_) => (agent.data().clone(), Vec::new()),
+            None => agent.given(more)?,
+        };
         let chosen = settings.compression.clone().unwrap_or_default();
         let model = settings.model.as_ref().map(|model| model.describe().model);
         let input = Input {
@@ -117,6 +149,7 @@ impl Plan {
             signature: agent.signature().cloned(),
             tools: agent.tools().values().map(|tool| tool.line().clone()).collect(),
             data,
+            descriptions: agent.descriptions.clone(),
             system: settings.system_prompt.clone().unwrap_or_default().generate(),
             max_turns: agent.max_turns.max(1),
             retry_turns: agent.retry_turns,
@@ -154,14 +187,28 @@ impl Plan {
         tools.fold(env, |env, tool| env.tool(Tool::pending(&tool.name, tool.signature.clone())))
     }
 
+    /// Whoever is asked; why nobody is, otherwise.
+    fn model(&self) -> Result<Arc<dyn Provider>, Fail> {
+        if let Some(fail) = &self.agent.obstacle {
+            return Err(fail.clone());
+        }
+        if self.family.depth > self.family.max_depth {
+            let message = format!("agents may call agents {} deep; raise max_depth", self.family.max_depth);
+            return Err(Fail::new(EndReason::MaxDepthExceeded, message));
+        }
+        let message = "there is no model; name one in the agent's file, or give --model";
+        self.settings.model.clone().ok_or_else(|| Fail::new(EndReason::LlmRequired, message))
+    }
+
     /// A mission that ended before it began.
-    fn refused(&self, fail: Fail) -> Step {
+    fn unbegun(&self, fail: Fail) -> Step {
         Step {
             name: self.agent.name.clone(),
             outcome: Err(fail),
             turns: Vec::new(),
             memory: scrollback_lisp::Memory::default(),
             signature: self.input.signature.clone(),
+            descriptions: self.agent.descriptions.clone(),
             usage: Spent::default(),
             trace_id: scrollback_store::new_evaluation(),
             parent_trace_id: self.family.parent,
@@ -177,8 +224,11 @@ impl Plan {
         self.settings.llm_retry.or_else(|| usual().ok()).unwrap_or_default()
     }
 
-    /// The row about the run, as it begins.
-    fn row(&self, journal: &Journal, id: String, me: &str) -> Option<Run> {
+    /// The row about the run, as it begins; none where nothing is kept, and for agents that were called.
+    fn row(&self, conversation: Option<&ConversationId>) -> Option<Run> {
+        if self.family.parent.is_some() {
+            return None;
+        }
         let tenant = self.host.store.as_ref().map(|(_, tenant)| tenant.clone())?;
         let text = self.agent.file.clone().unwrap_or_default();
         let data: serde_json::Map<String, serde_json::Value> =
@@ -190,7 +240,7 @@ impl Plan {
             "model": self.settings.model.as_ref().map(|model| model.describe().model.to_string()),
         });
         Some(Run {
-            id,
+            id: run_id(),
             tenant,
             kind: "subagent".into(),
             name: self.agent.name.clone(),
@@ -198,12 +248,12 @@ impl Plan {
             text,
             settings: Some(settings.to_string()),
             status: "running".into(),
-            conversation: journal.conversation().cloned(),
+            conversation: conversation.cloned(),
             input: Some(serde_json::Value::Object(data).to_string()),
             output: None,
             error: None,
             usage: None,
-            lease: Some(lease(me, &*self.host.clock)),
+            lease: None,
             started_at: self.host.clock.now(),
             ended_at: None,
         })
@@ -256,19 +306,19 @@ impl SubAgent {
         journal: &mut Journal,
     ) -> Result<Step, BadData> {
         let plan = Plan::new(self, data, settings, host, family)?;
-        if plan.family.depth > plan.family.max_depth {
-            let message = format!("agents may call agents {} deep; raise max_depth", plan.family.max_depth);
-            return Ok(plan.refused(Fail::new(EndReason::MaxDepthExceeded, message)));
-        }
-        let Some(model) = plan.settings.model.clone() else {
-            let message = "there is no model; name one in the agent's file, or give --model";
-            return Ok(plan.refused(Fail::new(EndReason::LlmRequired, message)));
+        let model = match plan.model() {
+            Ok(model) => model,
+            Err(fail) => {
+                let mut step = plan.unbegun(fail);
+                finish(&plan, plan.row(None), None, &mut step).await;
+                return Ok(step);
+            }
         };
         let runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
         let prompt = prompt(&plan);
         let me = holder();
-        let is_root = plan.family.parent.is_none();
-        let row = if is_root { plan.row(journal, run_id(), &me) } else { None };
+        let row =
+            plan.row(journal.conversation()).map(|row| Run { lease: Some(lease(&me, &*host.clock)), ..row });
         let mut working = Working::new(&plan, &runner, journal, &prompt);
         working.evaluation.run = row.clone().map(Box::new);
         let begun = working.begin().await;
@@ -305,13 +355,14 @@ impl SubAgent {
             Err(error) => return refuse(CannotResumeKind::NothingToResume, error.to_string()),
         };
         let family = Family::root(self, host.clock.now());
-        family.used(recorded.turns.len());
+        family.used(recorded.family_turns);
         // The mission, its data and how it is told are those of the record; only tools and limits are the agent's.
         let told = Settings { compression: Some(recorded.compression.clone()), ..Settings::default() };
         let settings = settings.or(&told).or(&self.settings);
         let plan = match Plan::new(self, &recorded.input.data, settings, host, family) {
             Ok(mut plan) => {
                 plan.input.mission.clone_from(&recorded.input.mission);
+                plan.input.descriptions.clone_from(&recorded.input.descriptions);
                 plan.input.max_turns = plan.input.max_turns.max(recorded.input.max_turns);
                 plan
             }
@@ -325,8 +376,9 @@ impl SubAgent {
                            run it anew, or go back to them";
             return refuse(CannotResumeKind::PromptChanged, message.into());
         }
-        let Some(model) = plan.settings.model.clone() else {
-            return Ok(plan.refused(Fail::new(EndReason::LlmRequired, "there is no model; name one")));
+        let model = match plan.model() {
+            Ok(model) => model,
+            Err(fail) => return Ok(plan.unbegun(fail)),
         };
         let runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
         let prompt = prompt(&plan);

@@ -125,7 +125,7 @@ impl Work {
         data: BTreeMap<String, Value>,
     ) -> Pending<'static, Nested> {
         let (host, settings) = (Arc::clone(&self.host), agent.settings.or(&self.settings));
-        let family = self.family.child();
+        let family = self.family.child(&agent);
         Box::pin(async move {
             let mut journal = host.journal();
             match agent.run_in(&data, settings, &host, family, &mut journal).await {

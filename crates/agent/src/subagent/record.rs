@@ -53,7 +53,7 @@ pub(crate) fn mission_entry(text: &str, opening: &Opening<'_>) -> Entry {
     let tool = |tool: &ToolLine| json!({ "name": tool.name, "signature": tool.signature.as_ref().map(ToString::to_string), "description": tool.description });
     let data: Map<String, Json> =
         input.data.iter().map(|(name, value)| (name.clone(), saved(value))).collect();
-    let about = json!({
+    let mut about = json!({
         "number": 0,
         "agent": opening.agent,
         "mission": input.mission,
@@ -66,6 +66,9 @@ pub(crate) fn mission_entry(text: &str, opening: &Opening<'_>) -> Entry {
         "model": opening.model.to_string(),
         "parent": opening.parent.map(|id| id.to_string()),
     });
+    if !input.descriptions.is_empty() {
+        about["descriptions"] = json!(input.descriptions);
+    }
     with_turn(Entry::text(Role::User, text), about)
 }
 
@@ -77,6 +80,10 @@ pub(crate) struct Left<'a> {
     pub(crate) system: (&'a str, &'a str),
     /// The evaluations of agents that were called.
     pub(crate) children: &'a [Uuid],
+    /// Turns that the agent and those it called have used together.
+    pub(crate) family_turns: usize,
+    /// What the agent is called, where another one called it.
+    pub(crate) called: Option<&'a str>,
     /// The end this turn brought.
     pub(crate) end: Option<&'static str>,
 }
@@ -105,6 +112,12 @@ pub(crate) fn turn_entry(turn: &Turn, before: &Memory, feedback: &str, left: &Le
     }
     if !left.children.is_empty() {
         about["children"] = left.children.iter().map(ToString::to_string).collect();
+    }
+    if let Some(name) = left.called {
+        about["agent"] = json!(name);
+    }
+    if left.family_turns > turn.number {
+        about["family_turns"] = json!(left.family_turns);
     }
     if let Some(end) = left.end {
         about["end"] = json!(end);
@@ -240,6 +253,8 @@ pub struct Recorded {
     pub end: Option<String>,
     /// The evaluations of agents it called.
     pub children: Vec<Uuid>,
+    /// Turns that it and the agents it called have used together.
+    pub(crate) family_turns: usize,
     /// A reply whose program has not been run to its end: where it stands.
     pub(crate) unplayed: Option<u64>,
     /// Where the mission stands, and where the replies and what came of them.
@@ -292,6 +307,7 @@ impl Recorded {
             sent: Vec::new(),
             end: None,
             children: Vec::new(),
+            family_turns: 0,
             unplayed: None,
             positions: Positions { system: system.map(|(at, _)| at), mission: mission_at, turns: Vec::new() },
             first: own.first().map_or(0, |(at, _)| *at),
@@ -311,6 +327,7 @@ impl Recorded {
             }
         }
         recorded.unplayed = reply.map(|(at, _)| at);
+        recorded.family_turns += usize::from(recorded.unplayed.is_some());
         Ok(recorded)
     }
 
@@ -348,6 +365,8 @@ impl Recorded {
         });
         self.sent.push(text(about, "sent").unwrap_or_default());
         self.children.extend(list("children").iter().filter_map(|id| id.as_str()?.parse::<Uuid>().ok()));
+        let used = about.get("family_turns").and_then(Json::as_u64).map(|turns| turns as usize);
+        self.family_turns = used.unwrap_or(self.turns.len());
         self.end = text(about, "end");
         Ok(())
     }
@@ -376,6 +395,9 @@ fn input(about: &Json, system: String) -> Result<Input, BadTurns> {
     input.signature = signature(about)?;
     for (name, saved) in about.get("data").and_then(Json::as_object).into_iter().flatten() {
         input.data.insert(name.clone(), restored(saved)?);
+    }
+    for (name, text) in about.get("descriptions").and_then(Json::as_object).into_iter().flatten() {
+        input.descriptions.insert(name.clone(), text.as_str().unwrap_or_default().into());
     }
     let count = |name: &str| about.get(name).and_then(Json::as_u64).map(|count| count as usize);
     input.max_turns = count("max_turns").unwrap_or(input.max_turns);

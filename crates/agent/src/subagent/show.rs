@@ -229,6 +229,11 @@ pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// A docstring on one line, without what would begin a remark of its own; none if it says nothing.
+pub(crate) fn remark(text: &str) -> Option<String> {
+    Some(one_line(&text.replace(';', ""))).filter(|doc| !doc.is_empty())
+}
+
 /// A text with spaces up to the column where remarks begin; at least one.
 pub(crate) fn pad(text: &str) -> String {
     let spaces = COLUMN.saturating_sub(text.chars().count()).max(1);

@@ -1,5 +1,7 @@
 //! What a mission came to.
 
+use std::collections::BTreeMap;
+
 use scrollback_lisp::{Memory, Signature, Value};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -23,6 +25,8 @@ pub struct Step {
     pub memory: Memory,
     /// What it takes and returns.
     pub signature: Option<Signature>,
+    /// What names of what was returned mean.
+    pub descriptions: BTreeMap<String, String>,
     /// Tokens of all its requests.
     pub usage: Spent,
     /// Its evaluation.

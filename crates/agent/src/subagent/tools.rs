@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use scrollback_core::{INTERRUPTED, json::quote};
-use scrollback_lisp::{Definition, End, Env, Map, Memory, Program, Signature, Value};
+use scrollback_lisp::{Definition, End, Env, Limits, Map, Memory, Program, Signature, Value};
 
 use super::agent::SubAgent;
 use super::input::ToolLine;
@@ -17,6 +18,10 @@ use crate::tool::{Call, Effects, Outcome, Output, Tool, Toolbox, attempt};
 pub struct AgentTool {
     pub(crate) line: ToolLine,
     pub(crate) source: Source,
+    /// What a call may do to the world, where that is said beside what the source says.
+    pub(crate) effects: Option<Effects>,
+    /// How long an expression may compute, where it is not as long as programs.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// Who answers a call.
@@ -54,7 +59,7 @@ impl AgentTool {
         let line = ToolLine { name: spec.name.clone(), signature, description };
         let mut own = Toolbox::default();
         own.add(tool)?;
-        Ok(AgentTool { line, source: Source::Tool(own, form) })
+        Ok(AgentTool::of(line, Source::Tool(own, form)))
     }
 
     /// An expression of the language; names in it stand for its parameters, builtins or not.
@@ -66,13 +71,23 @@ impl AgentTool {
     ) -> Result<Self, scrollback_lisp::Error> {
         let program = Program::compile(expression)?;
         let line = ToolLine { name: name.into(), signature, description };
-        Ok(AgentTool { line, source: Source::Lisp(program) })
+        Ok(AgentTool::of(line, Source::Lisp(program)))
     }
 
     /// A sub-agent, whose signature is that of the tool.
     pub(crate) fn agent(name: &str, description: Option<String>, agent: Arc<SubAgent>) -> Self {
         let line = ToolLine { name: name.into(), signature: agent.signature().cloned(), description };
-        AgentTool { line, source: Source::Agent(agent) }
+        AgentTool::of(line, Source::Agent(agent))
+    }
+
+    fn of(line: ToolLine, source: Source) -> Self {
+        AgentTool { line, source, effects: None, timeout: None }
+    }
+
+    /// The same with effects of its own; a call that may happen once is not made again after an interruption.
+    #[must_use]
+    pub fn with_effects(self, effects: Effects) -> Self {
+        AgentTool { effects: Some(effects), ..self }
     }
 
     /// As the model is told of it.
@@ -81,6 +96,9 @@ impl AgentTool {
     }
 
     fn effects(&self) -> Effects {
+        if let Some(effects) = self.effects {
+            return effects;
+        }
         match &self.source {
             Source::Tool(own, _) => {
                 own.get(&self.line.name).map_or(Effects::Write, |tool| tool.spec().effects)
@@ -155,11 +173,9 @@ impl Work {
 
     /// Runs an expression over its arguments.
     async fn evaluate(&self, tool: &AgentTool, program: &Program, args: Map) -> Result<Value, String> {
-        let mut env = Env::new()
-            .limits(self.limits.clone())
-            .clock(stopwatch())
-            .now(self.host.clock.now().0)
-            .cancel(&self.cancel);
+        let limits = Limits { time: tool.timeout.unwrap_or(self.limits.time), ..self.limits.clone() };
+        let mut env =
+            Env::new().limits(limits).clock(stopwatch()).now(self.host.clock.now().0).cancel(&self.cancel);
         // Parameters are definitions, so that one called `day` or `count` is not taken for a builtin. One that was left
         // away is nil, not a name that stands for nothing.
         let mut memory = Memory::default();

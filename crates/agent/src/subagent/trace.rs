@@ -1,6 +1,7 @@
 //! What a mission did, for people and for programs: turn by turn, and what each call was really sent.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use scrollback_core::tokens::Method;
 use scrollback_lisp::{Memory, ToolRecord};
@@ -116,7 +117,8 @@ pub fn print_trace(turns: &[Turn], sent: &Sent, views: Views) -> Vec<Line> {
 /// One line per step of a chain: name, end, turns, time.
 pub fn print_chain(steps: &[&Step]) -> Vec<String> {
     let line = |step: &&Step| {
-        let time: f64 = step.turns.iter().map(|turn| turn.usage.time.as_secs_f64()).sum();
+        let time: Duration = step.turns.iter().map(|turn| turn.usage.time).sum();
+        let time = time.as_secs_f64();
         format!("{}  {}  {}  {time:.1} s", step.name, step.end().as_str(), counted(step.turns.len(), "turn"))
     };
     steps.iter().map(line).collect()

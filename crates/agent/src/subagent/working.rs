@@ -167,13 +167,13 @@ impl<'r> Working<'r> {
         let plural = if count == 1 { "" } else { "s" };
         let last = self.turns.last().and_then(|turn| turn.error.as_ref());
         let why = last.map_or_else(String::new, |error| format!("; the last error: {}", error.message));
-        let reason = match last {
+        let (reason, hint) = match last {
             Some(error) if self.plan.input.max_turns == 1 && error.reason == NO_CODE_FOUND => {
-                EndReason::NoCodeFound
+                (EndReason::NoCodeFound, "")
             }
-            _ => EndReason::MaxTurnsExceeded,
+            _ => (EndReason::MaxTurnsExceeded, "; raise max_turns"),
         };
-        Fail::new(reason, format!("{count} turn{plural} went by without a (return value){why}"))
+        Fail::new(reason, format!("{count} turn{plural} went by without a (return value){hint}{why}"))
     }
 
     /// The messages of the next request.
@@ -397,6 +397,8 @@ impl<'r> Working<'r> {
             sent: self.calls.last().map_or("", |call| &call.hash),
             system: (&self.system_hash, super::system_prompt::VERSION),
             children: &children,
+            family_turns: self.plan.family.turns_used(),
+            called: self.plan.family.parent.map(|_| self.plan.agent.name.as_str()),
             end,
         };
         let entry = turn_entry(turn, &before, &told, &left);
@@ -436,6 +438,7 @@ impl<'r> Working<'r> {
             turns,
             memory,
             signature: plan.input.signature.clone(),
+            descriptions: plan.agent.descriptions.clone(),
             usage: evaluated.spent,
             trace_id,
             parent_trace_id: plan.family.parent,
@@ -456,6 +459,7 @@ fn failed(error: &EvaluationError) -> Fail {
     };
     match reason {
         EndReason::LlmError => Fail::new(reason, format!("{}: {}", error.code, error.message)),
+        EndReason::MissionTimeout => Fail::new(reason, format!("{}; raise mission_timeout", error.message)),
         _ => Fail::new(reason, error.message.clone()),
     }
 }

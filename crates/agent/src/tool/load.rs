@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use scrollback_core::nearest::nearest;
 use scrollback_lisp::{Base, Signature, Type};
@@ -49,8 +50,10 @@ pub struct Written {
     pub source: &'static str,
     /// The expression, the prompt, or the agent's file.
     pub text: String,
-    /// Whether the file says how long it may take.
-    pub has_timeout: bool,
+    /// How long it may take, where the file says so.
+    pub timeout: Option<Duration>,
+    /// What it may do to the world, where the file says so.
+    pub effects: Option<Effects>,
     /// Where it stands: as a path, and in the text.
     pub path: String,
     /// The same in the text.
@@ -133,15 +136,18 @@ fn tool(
         fields.end();
         return declared.filter(|_| problems.len() == before).map(One::Server);
     }
-    let has_timeout = fields.node("timeout").is_some();
+    let says = |name: &str| item.get(name).is_some();
+    let (says_timeout, says_effects) = (says("timeout"), says("effects"));
     let (spec, signature) = spec(&mut fields, named);
     let mut about = About { signature: signature.clone(), source, answers_text: false };
     if matches!(source, "lisp" | "llm" | "agent") {
         let text = fields.required_text(source);
+        check_written(&mut fields, item, source);
         fields.end();
         let text = text.filter(|_| problems.len() == before)?;
+        let (timeout, effects) = (says_timeout.then_some(spec.timeout), says_effects.then_some(spec.effects));
         let (path, at) = (path.to_string(), item.at);
-        return Some(One::Written(Written { spec, signature, source, text, has_timeout, path, at }));
+        return Some(One::Written(Written { spec, signature, source, text, timeout, effects, path, at }));
     }
     let env = if source == "command" { fields.texts("env").unwrap_or_default() } else { Vec::new() };
     let made: Option<Arc<dyn Tool>> = match source {
@@ -188,6 +194,23 @@ fn check_input(fields: &mut Fields<'_, '_>, input: Option<&str>, signature: Opti
             "input",
             format!("{input:?} is no parameter of the signature; there are: {}", names.join(", ")),
         );
+    }
+}
+
+/// What would say nothing about a tool that is written in the language, or is an agent.
+fn check_written(fields: &mut Fields<'_, '_>, item: &Node, source: &str) {
+    if item.get("signature").is_some() && source == "agent" {
+        fields.problem_of(
+            code::CONFLICTING_KEYS,
+            "signature",
+            "the agent's file has the signature; leave it away",
+        );
+    }
+    for (key, instead) in [("parameters", "write a `signature`"), ("max_output", "leave it away")] {
+        if item.get(key).is_some() {
+            let message = format!("says nothing about `{source}`; {instead}");
+            fields.problem_of(code::CONFLICTING_KEYS, key, message);
+        }
     }
 }
 
@@ -285,6 +308,9 @@ fn http(fields: &mut Fields<'_, '_>, spec: Spec, place: &Place) -> Option<HttpTo
     }
 }
 
+/// Headers that carry secrets. The text of a file is kept with its runs, so no secret may stand in it.
+const SECRET_HEADERS: [&str; 5] = ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"];
+
 /// Headers; a value `env:NAME` is that of a variable, which must be there.
 fn headers(fields: &mut Fields<'_, '_>, place: &Place) -> Vec<(String, String)> {
     let Some(node) = fields.node("headers") else { return Vec::new() };
@@ -305,6 +331,12 @@ fn headers(fields: &mut Fields<'_, '_>, place: &Place) -> Vec<(String, String)> 
                     continue;
                 };
                 value
+            }
+            None if SECRET_HEADERS.iter().any(|secret| key.name.eq_ignore_ascii_case(secret)) => {
+                let message =
+                    format!("{}: secrets do not stand in files; name a variable: `env:NAME`", key.name);
+                fields.problem("headers", message);
+                continue;
             }
             None => text.to_string(),
         };

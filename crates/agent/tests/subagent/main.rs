@@ -2,9 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod fuzz;
+mod lived;
+#[path = "../support/mcp_server.rs"]
+mod mcp_server;
 mod missions;
 mod nesting;
 mod recorded;
 mod rendering;
 mod search;
+mod servers;
 mod support;

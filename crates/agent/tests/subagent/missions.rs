@@ -53,7 +53,7 @@ async fn every_end_has_its_name() {
     let cases: Vec<(&str, &str, &str, usize)> = vec![
         (base, "['(fail \"no data\")']", "failed no data", 1),
         ("mission: Do it.\nmax_turns: 2\n", "['1', '2']", "max_turns_exceeded 2 turns went by", 2),
-        ("mission: Do it.\nturn_budget: 1\n", "['1']", "turn_budget_exhausted 1 turns", 1),
+        ("mission: Do it.\nturn_budget: 1\n", "['1']", "turn_budget_exhausted 1 turn was used", 1),
         (base, "[]", "llm_error script_exhausted", 0),
         ("mission: Do it.\nmax_turns: 1\n", "['I cannot.']", "no_code_found 1 turn went by", 1),
         ("mission: Do it.\nmax_turns: 1\nsignature: ':int'\n", "['(+ 1 2)']", "done 3", 1),
@@ -330,4 +330,17 @@ async fn one_turn_is_never_compressed() {
     let step = run(&agent, &with(programs(&["\"x\"", "3"])), &host).await;
     assert_eq!(ended(&step), "done 3");
     assert_eq!(bodies.lock().unwrap()[1]["messages"].as_array().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_reply_of_megabytes_costs_a_turn() {
+    let prose = "I think about it, and then I think again. ".repeat(50_000);
+    let replies = [prose, "(return 1)".into()].map(|reply| json!({ "reply": reply }));
+    let (host, bodies) = host();
+    let agent = agent("mission: Go.\ncompression: on\n").await;
+    let step = run(&agent, &with(scripted(&json!(replies).to_string())), &host).await;
+    assert_eq!(ended(&step), "done 1");
+    assert_eq!(step.turns[0].error.as_ref().unwrap().reason, "no_code_found");
+    assert!(step.turns[0].raw_response.len() > 2_000_000, "kept as it came");
+    assert!(text(&bodies, 1, 1).len() < 300, "and not sent again");
 }

@@ -199,6 +199,25 @@ async fn a_program_that_was_cut_short_is_run_again_but_not_what_may_happen_once(
 }
 
 #[tokio::test]
+async fn turns_of_agents_that_were_called_count_after_an_interruption_too() {
+    let store = open("sqlite::memory:", Time(0)).await.unwrap();
+    let helper = agent("name: helper\nmission: 'Say {{n}}.'\nsignature: '(n :int) -> :int'\n").await;
+    let mut boss = agent("name: boss\nmission: Ask.\nturn_budget: 3\n").await;
+    boss.add_tool(helper.as_tool("helper", None).unwrap()).unwrap();
+    let (host, _) = stored_host(&store);
+    let model = programs(&["(tool/helper {:n 1})", "(return data/n)"]);
+    let step = boss.run(&BTreeMap::new(), &with(model), &host, &mut host.journal()).await.unwrap();
+    assert_eq!((step.end(), step.turns.len(), step.children.len()), (EndReason::LlmError, 1, 1));
+    let (host, bodies) = stored_host(&store);
+    let run = store.runs(&Tenant::default(), "", 9).await.unwrap().remove(0);
+    let id = run.conversation.clone().unwrap();
+    let mut journal = Journal::open(Arc::clone(&store), Tenant::default(), id).await.unwrap();
+    let step = boss.resume(Some(run), &with(programs(&["2", "3"])), &host, &mut journal).await.unwrap();
+    assert_eq!(step.end(), EndReason::TurnBudgetExhausted, "{}", ended(&step));
+    assert_eq!(bodies.lock().unwrap().len(), 1, "one of three turns was left");
+}
+
+#[tokio::test]
 async fn another_agent_does_not_go_on_with_the_mission() {
     let store = open("sqlite::memory:", Time(0)).await.unwrap();
     let (host, _) = stored_host(&store);

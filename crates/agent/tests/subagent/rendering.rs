@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::Numbers;
 
-fn corpus(name: &str) -> String {
+pub(crate) fn corpus(name: &str) -> String {
     let path = format!("{}/../../corpus/subagent/{name}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(path).unwrap()
 }

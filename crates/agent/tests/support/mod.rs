@@ -1,6 +1,9 @@
 //! A provider's server on this machine that does exactly as it is told, and keeps what it was sent.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
+pub mod mcp_server;
+pub mod runner;
+
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};

@@ -33,7 +33,7 @@ pub(crate) struct SubagentArgs {
 /// Running one mission.
 #[derive(clap::Args)]
 pub(crate) struct RunArgs {
-    /// The sub-agent
+    /// The sub-agent; `-` is standard input
     #[arg(value_name = "AGENT.yaml", required = true)]
     pub(crate) file: PathBuf,
 

@@ -51,6 +51,10 @@ fn compression_named(text: &str) -> Result<Chosen, Failure> {
 }
 
 fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode, Failure> {
+    let piped = Path::new("-");
+    if args.file == piped && args.data.as_deref() == Some(piped) {
+        return Err(usage("the sub-agent and its data cannot both come from standard input"));
+    }
     let setup = Setup::new(store)?;
     let overlay = Overlay { mission: args.mission.clone() };
     let file = load(&args.file, &overlay)?;
@@ -85,6 +89,13 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
 /// An agent from its file; every mistake in it otherwise.
 fn load(file: &Path, overlay: &Overlay) -> Result<SubagentFile, Failure> {
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
+    if file == Path::new("-") {
+        let bytes = input::read(file)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Failure::new(INVALID, "invalid_agent", "standard input is not UTF-8"))?;
+        let read = SubagentFile::parse(&text, Path::new(""), overlay, &environment);
+        return read.map_err(|found| invalid(file, &found));
+    }
     if !file.is_file() {
         return Err(Failure::new(USAGE, "io", format!("{}: no such file", file.display())));
     }

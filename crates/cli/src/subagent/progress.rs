@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::agent::progress::{follow_throttling, line};
 
-/// Prints one line per turn, and one for what goes wrong on the way.
+/// Prints one line per turn, with its name where another agent called it, and one for what goes wrong on the way.
 pub(super) fn follow(bus: &EventBus) {
     bus.subscribe::<ConversationRecorded>(|told| {
         let meta = told.event.recorded.entry.meta.as_ref();
@@ -34,5 +34,6 @@ fn shown(turn: &Value) -> String {
         Some(message) => format!("failed: {message}"),
         None => turn["program"].as_str().unwrap_or_default().to_string(),
     };
-    format!("{number:>3}  {what}{calls}")
+    let who = turn["agent"].as_str().map_or_else(String::new, |name| format!("{name}: "));
+    format!("{number:>3}  {who}{what}{calls}")
 }

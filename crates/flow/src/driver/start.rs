@@ -251,7 +251,14 @@ impl Engine {
     pub async fn resume(&self, resume: Resume) -> Result<Report, Refused> {
         let run = self.find(&resume.run).await?;
         if run.kind != "flow" {
-            let message = format!("run {} is a {}'s, and only flows are resumed here", run.id, run.kind);
+            let (id, kind) = (&run.id, &run.kind);
+            let message = match kind.as_str() {
+                "subagent" => format!(
+                    "run {id} is a sub-agent's, and only flows are resumed here; \
+                     go on with it: scrollback subagent AGENT.yaml --resume {id}"
+                ),
+                _ => format!("run {id} is a {kind}'s, and only flows are resumed here"),
+            };
             return Err(Refused::new(RefusedKind::NotWaiting, message));
         }
         let now = self.clock.now();

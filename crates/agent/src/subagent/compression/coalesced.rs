@@ -4,7 +4,7 @@ use scrollback_core::Role;
 use scrollback_lisp::{Definition, Memory, ToolRecord, Value};
 
 use super::super::input::{Input, turns_line};
-use super::super::show::{has_sample, one_line, pad, shorten, type_label};
+use super::super::show::{has_sample, one_line, pad, remark, shorten, type_label};
 use super::super::turn::Turn;
 use super::ledger::Sums;
 use super::stats::{Shown, Stats};
@@ -229,8 +229,6 @@ fn function_line(name: &str, parameters: &str, definition: &Definition) -> Strin
     if remarks.is_empty() { head } else { format!("{}; {}", pad(&head), remarks.join(" ")) }
 }
 
-/// The docstring on one line, without what would end a comment's meaning.
 fn documentation(definition: &Definition) -> Option<String> {
-    let doc = one_line(&definition.doc.as_ref()?.as_str().replace(';', ""));
-    Some(doc).filter(|doc| !doc.is_empty())
+    remark(definition.doc.as_ref()?.as_str())
 }

@@ -1,14 +1,19 @@
 //! `history_management`: bounds, or managers.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use scrollback_agent::document::{Fields, Node, Problem, Value, code};
 use scrollback_core::manager::{ConfigError, ConfigErrorKind, Passthrough, SharedManager, parse_value};
 use scrollback_core::nearest::nearest_key;
 
+use serde_json::Value as Json;
+
+use super::agent::of_model;
+use super::callable::{NotCallable, callable_model};
 use super::context::{Reading, Spot, key_spot, spot};
 use super::step::named_agent;
-use crate::model::{Bounds, HistoryManagement, Strategy};
+use crate::model::{Agent, Bounds, HistoryManagement, Managers, Strategy};
 use crate::problem::Code;
 use crate::settings::{Origin, Set};
 
@@ -32,7 +37,9 @@ pub(super) fn read(fields: &mut Fields<'_, '_>, name: &str, reading: &mut Readin
         Some((node, Form::Bounds)) => bounds(Some(node), &place, name, reading),
         Some((node, Form::Managers)) => {
             reading.decided(format!("steps.{name}.history_management"), node.to_json(), Origin::Flow);
-            HistoryManagement::Managers(managers(node, &place.path, reading))
+            let manager = managers(node, &place.path, reading);
+            let writers = writers(&manager.config(), &place, reading);
+            HistoryManagement::Managers(Managers { manager, writers })
         }
         Some((node, Form::Neither)) => {
             neither(node, &place, reading);
@@ -119,6 +126,38 @@ fn managers(node: &Node, path: &str, reading: &mut Reading<'_>) -> SharedManager
             reading.problems.push(refused(node, path, &error));
             Arc::new(Passthrough)
         }
+    }
+}
+
+/// The models that write the summaries managers ask for, as agents.
+fn writers(config: &Json, place: &Spot, reading: &mut Reading<'_>) -> BTreeMap<String, Arc<Agent>> {
+    let mut names = BTreeSet::new();
+    summarizers(config, &mut names);
+    let named = names.into_iter().filter(|name| name != "offline");
+    named.map(|name| (name.clone(), writer(&name, place, reading))).collect()
+}
+
+fn writer(name: &str, place: &Spot, reading: &mut Reading<'_>) -> Arc<Agent> {
+    if let Err(NotCallable { message, suggestion }) = callable_model(name) {
+        let problem = Problem::new(code::UNKNOWN_VALUE, place.path.clone(), place.at, message);
+        reading.problems.push(Problem { suggestion, ..problem });
+    }
+    Arc::new(of_model(name, reading))
+}
+
+/// Every `summarizer` in a configuration of managers, however deep.
+fn summarizers(config: &Json, names: &mut BTreeSet<String>) {
+    match config {
+        Json::Array(list) => list.iter().for_each(|inner| summarizers(inner, names)),
+        Json::Object(members) => {
+            for (name, inner) in members {
+                match inner.as_str().filter(|_| name == "summarizer") {
+                    Some(writer) => _ = names.insert(writer.into()),
+                    None => summarizers(inner, names),
+                }
+            }
+        }
+        _ => {}
     }
 }
 

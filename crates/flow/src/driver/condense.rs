@@ -34,7 +34,10 @@ impl Execution<'_> {
         let _one = self.shared.condensing.lock().await;
         let bounds = match &conversation.history {
             HistoryManagement::Bounds(bounds) => bounds,
-            HistoryManagement::Managers(managers) => return self.condense_listed(managers, key).await,
+            HistoryManagement::Managers(managers) if managers.condenses => {
+                return self.condense_listed(managers, key).await;
+            }
+            HistoryManagement::Managers(_) => return Ok(()),
         };
         let tokenizer = self.counter.tokenizer;
         let planned = self.shared.with_state(|state| {

@@ -35,7 +35,9 @@ pub enum HistoryManagement {
 pub struct Managers {
     /// What the managers are together.
     pub manager: SharedManager,
-    /// Who writes the summaries they ask for, by the name the list has for it; for `offline` that is nobody.
+    /// Whether any of them may ask for summaries.
+    pub condenses: bool,
+    /// Who writes them, by the name the list has for it; for `offline` that is nobody.
     pub writers: BTreeMap<String, Arc<Agent>>,
 }
 

@@ -1,6 +1,6 @@
 //! `history_management`: bounds, or managers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use scrollback_agent::document::{Fields, Node, Problem, Value, code};
@@ -38,8 +38,7 @@ pub(super) fn read(fields: &mut Fields<'_, '_>, name: &str, reading: &mut Readin
         Some((node, Form::Managers)) => {
             reading.decided(format!("steps.{name}.history_management"), node.to_json(), Origin::Flow);
             let manager = managers(node, &place.path, reading);
-            let writers = writers(&manager.config(), &place, reading);
-            HistoryManagement::Managers(Managers { manager, writers })
+            HistoryManagement::Managers(list(manager, &place, reading))
         }
         Some((node, Form::Neither)) => {
             neither(node, &place, reading);
@@ -129,12 +128,14 @@ fn managers(node: &Node, path: &str, reading: &mut Reading<'_>) -> SharedManager
     }
 }
 
-/// The models that write the summaries managers ask for, as agents.
-fn writers(config: &Json, place: &Spot, reading: &mut Reading<'_>) -> BTreeMap<String, Arc<Agent>> {
+/// Managers, with the models that write the summaries they ask for as agents.
+fn list(manager: SharedManager, place: &Spot, reading: &mut Reading<'_>) -> Managers {
     let mut names = BTreeSet::new();
-    summarizers(config, &mut names);
+    summarizers(&manager.config(), &mut names);
+    let condenses = !names.is_empty();
     let named = names.into_iter().filter(|name| name != "offline");
-    named.map(|name| (name.clone(), writer(&name, place, reading))).collect()
+    let writers = named.map(|name| (name.clone(), writer(&name, place, reading))).collect();
+    Managers { manager, condenses, writers }
 }
 
 fn writer(name: &str, place: &Spot, reading: &mut Reading<'_>) -> Arc<Agent> {

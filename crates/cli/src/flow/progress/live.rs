@@ -1,10 +1,11 @@
 //! The live display: drawn by a thread of its own, so that a terminal that stands still holds no run up.
 
+use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use scrollback_core::redact::Redactor;
 use scrollback_flow::driver::Telling;
 
@@ -96,8 +97,13 @@ impl Live {
 /// Draws until nobody gives orders any more.
 fn draw(shown: &Mutex<Shown>, redactor: &Mutex<Option<Arc<Redactor>>>, orders: &Receiver<Order>) {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
-        bar.set_style(style);
+    // What a style looks up is drawn when the spinner turns; a message would be drawn whenever it is set, too.
+    let said: Arc<Mutex<String>> = Arc::default();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {said}") {
+        let said = Arc::clone(&said);
+        bar.set_style(style.with_key("said", move |_: &ProgressState, out: &mut dyn fmt::Write| {
+            let _ = out.write_str(&said.lock().unwrap_or_else(PoisonError::into_inner));
+        }));
     }
     let began = Instant::now();
     let (mut drawn, mut hidden) = (Instant::now(), false);
@@ -130,7 +136,7 @@ fn draw(shown: &Mutex<Shown>, redactor: &Mutex<Option<Arc<Redactor>>>, orders: &
             columns,
             redactor.as_deref(),
         );
-        bar.set_message(lines);
+        *said.lock().unwrap_or_else(PoisonError::into_inner) = lines;
         bar.tick();
     }
     bar.finish_and_clear();

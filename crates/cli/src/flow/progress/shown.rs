@@ -7,7 +7,7 @@ use scrollback_flow::MicroDollars;
 use scrollback_flow::driver::Telling;
 use serde_json::Value;
 
-use crate::flow::words::dollars;
+use crate::flow::words::{counted, dollars};
 
 /// Bytes of a reply that are kept for its end to be shown. Enough that what a secret begins with is seen, too.
 const KEPT: usize = 16 * 1024;
@@ -94,14 +94,14 @@ impl Shown {
         parts.extend(Some(self.step.clone()).filter(|step| !step.is_empty()));
         parts.extend(self.iteration.map(|(number, most)| format!("iteration {number} of {most}")));
         let turns = self.turns.filter(|(_, total)| *total > 0);
-        parts.extend(turns.map(|(sent, total)| format!("{sent} of {total} turns")));
+        parts.extend(turns.map(|(sent, total)| format!("turns {sent} of {total}")));
         parts.push(match self.max_tokens {
             Some(most) => format!("{} of {most} tokens", self.tokens),
-            None => format!("{} tokens", self.tokens),
+            None => counted(self.tokens, "token"),
         });
         parts.extend(self.money());
         parts.push(elapsed(seconds));
-        let mut shown = fitting(&parts.join(" · "), width, End::First);
+        let mut shown = packed(&parts, width);
         let reply = self.said(redactor);
         if !reply.is_empty() {
             let _ = write!(shown, "\n  {}", fitting(&reply, width.saturating_sub(2), End::Last));
@@ -132,6 +132,24 @@ fn elapsed(seconds: u64) -> String {
         (0, minutes, seconds) => format!("{minutes} min {seconds:02} s"),
         (hours, minutes, _) => format!("{hours} h {minutes:02} min"),
     }
+}
+
+/// Parts one after the other, in as many lines as they need.
+fn packed(parts: &[String], columns: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if letters(line) + letters(part) + 3 <= columns => *line += &format!(" · {part}"),
+            Some(_) => lines.push(format!("  {part}")),
+            None => lines.push(part.clone()),
+        }
+    }
+    lines.iter().map(|line| fitting(line, columns, End::First)).collect::<Vec<_>>().join("\n")
+}
+
+/// Columns of a text.
+fn letters(text: &str) -> usize {
+    text.chars().map(wide).sum()
 }
 
 /// Which end of a text is kept.
@@ -201,13 +219,19 @@ mod tests {
     #[test]
     fn it_says_where_the_run_is_what_it_cost_and_what_it_may_cost() {
         let mut shown = shown();
-        let head = "chat[2]/clarify · iteration 2 of 5 · 3 of 4 turns · 120 of 5000 tokens · $0.00215 of $0.50 · 7 s";
+        let head = "chat[2]/clarify · iteration 2 of 5 · turns 3 of 4 · 120 of 5000 tokens · $0.00215 of $0.50 · 7 s";
         assert_eq!(shown.lines(7, 200, None), head);
         let redactor = Redactor::new(&Options::default()).unwrap();
         shown.hear("chat[2]/clarify", "Which date\n do you li");
         assert_eq!(shown.lines(7, 200, Some(&redactor)), format!("{head}\n  Which date do you"));
-        let narrow = shown.lines(7, 24, Some(&redactor));
-        assert_eq!(narrow, "chat[2]/clarify · itera…\n  Which date do you", "{narrow}");
+        let narrow = shown.lines(7, 40, Some(&redactor));
+        let lines = [
+            "chat[2]/clarify · iteration 2 of 5",
+            "  turns 3 of 4 · 120 of 5000 tokens",
+            "  $0.00215 of $0.50 · 7 s",
+        ];
+        assert_eq!(narrow, format!("{}\n  Which date do you", lines.join("\n")));
+        assert!(shown.lines(7, 9, None).starts_with("chat[2]/…\n  iterat…\n"), "{}", shown.lines(7, 9, None));
         shown.take(&told("x", "quota.reconciled", json!({ "tokens": 1, "cost_usd": null })));
         assert!(shown.lines(0, 200, None).contains("unknown cost of $0.50"));
         let mut free = Shown::new();

@@ -123,7 +123,9 @@ fn every_document_fits_the_schema_that_describes_it() {
     let prompts = events.iter().filter(|event| event["type"] == "agent.prompt");
     assert_eq!(prompts.filter(|event| event["data"]["messages"].is_array()).count(), 3);
     assert!(events.iter().all(|event| event["run"] == "trip"));
-    events.iter().for_each(|event| fits("event", event));
+    for event in &events {
+        fits("event", event);
+    }
     std::fs::write(folder.join("script.yaml"), "- {error: {kind: auth, message: no}}\n").unwrap();
     fits("run", &document(&["run", "flow.yaml", "--id", "fails"]));
     fits("lens-show", &document(&["lens", "show", "fails"]));

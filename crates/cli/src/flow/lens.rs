@@ -57,8 +57,8 @@ pub(crate) fn run(args: &LensArgs, json: bool) -> Result<ExitCode, Failure> {
                 let run = engine.find(&of.run).await?;
                 if *export {
                     let events = lens(Some(of)).exported(&run).await?;
-                    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-                    input::print(&lines)?;
+                    let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
+                    input::print(&lines.concat())?;
                     return Ok(ExitCode::SUCCESS);
                 }
                 (lens(Some(of)).trace(&run).await?, Box::new(trace))

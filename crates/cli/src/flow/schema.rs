@@ -20,7 +20,7 @@ pub(crate) fn run(args: &SchemaArgs, json: bool) -> Result<ExitCode, Failure> {
         }
         None => {
             let lines = schemas::NAMES.iter().map(|(name, about)| format!("{name:<12}  {about}\n"));
-            input::print(&lines.collect::<String>())?;
+            input::print(&lines.collect::<Vec<_>>().concat())?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -52,6 +52,8 @@ impl Redactor {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::super::Options;
     use super::*;
     use serde_json::json;

@@ -151,7 +151,7 @@ impl Engine {
             actions.into_iter().partition(|action| matches!(action, Action::Write(_)));
         for action in first {
             if let Action::Write(write) = action {
-                batch.add(write, now, |key, kind, data| shared.teller.number(now, key, kind, data));
+                batch.add(write, now, |key, kind, data| shared.teller.number(now, key, kind, &data));
             }
         }
         let told = batch.events.clone();
@@ -161,7 +161,9 @@ impl Engine {
         if let Some(created) = &start.created {
             created(&id);
         }
-        told.iter().for_each(|told| shared.teller.show(told, || None));
+        for told in &told {
+            shared.teller.show(told, || None);
+        }
         let ended = drive(&shared, &mut run, rest, Batch::default(), BTreeMap::new()).await;
         held.release().await;
         self.report_after(&run, ended).await

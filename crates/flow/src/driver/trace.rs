@@ -60,6 +60,7 @@ impl Teller {
     }
 
     /// The same, with messages that only leave with the event and are not kept in the trace.
+    #[allow(clippy::needless_pass_by_value, reason = "whoever tells something has just put it together")]
     pub(super) fn tell_with(
         &self,
         at: Time,
@@ -68,15 +69,15 @@ impl Teller {
         data: Value,
         messages: impl FnOnce() -> Option<Value>,
     ) -> Telling {
-        let told = self.number(at, key, kind, data);
+        let told = self.number(at, key, kind, &data);
         self.show(&told, messages);
         told
     }
 
     /// Something that happened, with its number and without secrets; nobody is told yet.
-    pub(super) fn number(&self, at: Time, key: Option<String>, kind: &'static str, data: Value) -> Telling {
+    pub(super) fn number(&self, at: Time, key: Option<String>, kind: &'static str, data: &Value) -> Telling {
         let sequence = self.next.fetch_add(1, Ordering::Relaxed);
-        Telling { sequence, at, key, kind, data: self.redactor.value(&data) }
+        Telling { sequence, at, key, kind, data: self.redactor.value(data) }
     }
 
     /// Shows it to whoever watches.

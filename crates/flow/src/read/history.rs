@@ -130,11 +130,11 @@ fn managers(node: &Node, path: &str, reading: &mut Reading<'_>) -> SharedManager
 
 /// Managers, with the models that write the summaries they ask for as agents.
 fn list(manager: SharedManager, place: &Spot, reading: &mut Reading<'_>) -> Managers {
-    let mut names = BTreeSet::new();
-    summarizers(&manager.config(), &mut names);
-    let condenses = !names.is_empty();
-    let named = names.into_iter().filter(|name| name != "offline");
-    let writers = named.map(|name| (name.clone(), writer(&name, place, reading))).collect();
+    let mut found = BTreeSet::new();
+    summarizers(&manager.config(), &mut found);
+    let condenses = !found.is_empty();
+    let models = found.into_iter().filter(|name| name != "offline");
+    let writers = models.map(|name| (name.clone(), writer(&name, place, reading))).collect();
     Managers { manager, condenses, writers }
 }
 

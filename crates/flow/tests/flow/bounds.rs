@@ -143,7 +143,7 @@ async fn the_whole_history_stays_in_the_record() {
 
 #[tokio::test]
 async fn a_list_may_summarize_and_what_it_wrote_is_used_from_then_on() {
-    let list = |more: &str| {
+    let managers = |more: &str| {
         format!(
             "[{{ summarize: {{ keep_recent: 2, max_entries: 4, place: assistant{more} }} }}, {{ sliding_window: {{ window_size: 6 }} }}]"
         )
@@ -156,7 +156,7 @@ async fn a_list_may_summarize_and_what_it_wrote_is_used_from_then_on() {
         ("prompt", ""),
     ] {
         let bench = bench();
-        let flow = spoken.replace("MODE", mode).replace("LIST", &list(writer));
+        let flow = spoken.replace("MODE", mode).replace("LIST", &managers(writer));
         let report = bench.run(&flow, "go").await;
         assert_eq!(report.status, Status::Done, "{report:?}");
         let (sums, talks): (Vec<Asked>, Vec<Asked>) =

@@ -25,8 +25,8 @@ pub(super) struct Shown {
     max_cost: Option<MicroDollars>,
     /// Turns that were sent, and how many there are.
     turns: Option<(u64, u64)>,
-    /// The iteration, and how many there are at most.
-    iteration: Option<(u64, u64)>,
+    /// The loop by key, its iteration, and how many there are at most.
+    iteration: Option<(String, u64, u64)>,
 }
 
 impl Shown {
@@ -54,7 +54,10 @@ impl Shown {
                 self.begin(told.key.as_deref().unwrap_or_default());
                 self.turns = None;
             }
-            "loop.iteration" => self.iteration = Some((number(data, "iteration"), number(data, "of"))),
+            "loop.iteration" => {
+                let key = told.key.clone().unwrap_or_default();
+                self.iteration = Some((key, number(data, "iteration"), number(data, "of")));
+            }
             "agent.prompt" => {
                 self.begin(told.key.as_deref().unwrap_or_default());
                 self.turns = Some((number(data, "turns_sent"), number(data, "turns_total")));
@@ -92,7 +95,9 @@ impl Shown {
     pub(super) fn lines(&self, seconds: u64, width: usize, redactor: Option<&Redactor>) -> String {
         let mut parts: Vec<String> = Vec::new();
         parts.extend(Some(self.step.clone()).filter(|step| !step.is_empty()));
-        parts.extend(self.iteration.map(|(number, most)| format!("iteration {number} of {most}")));
+        // Only while a step of that loop is under way.
+        let around = self.iteration.as_ref().filter(|(key, ..)| self.step.starts_with(&format!("{key}[")));
+        parts.extend(around.map(|(_, number, most)| format!("iteration {number} of {most}")));
         let turns = self.turns.filter(|(_, total)| *total > 0);
         parts.extend(turns.map(|(sent, total)| format!("turns {sent} of {total}")));
         parts.push(match self.max_tokens {
@@ -139,7 +144,10 @@ fn packed(parts: &[String], columns: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
         match lines.last_mut() {
-            Some(line) if letters(line) + letters(part) + 3 <= columns => *line += &format!(" · {part}"),
+            Some(line) if letters(line) + letters(part) + 3 <= columns => {
+                line.push_str(" · ");
+                line.push_str(part);
+            }
             Some(_) => lines.push(format!("  {part}")),
             None => lines.push(part.clone()),
         }
@@ -189,6 +197,8 @@ fn wide(letter: char) -> usize {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use scrollback_core::Time;
     use scrollback_core::redact::Options;
@@ -234,6 +244,8 @@ mod tests {
         assert!(shown.lines(7, 9, None).starts_with("chat[2]/…\n  iterat…\n"), "{}", shown.lines(7, 9, None));
         shown.take(&told("x", "quota.reconciled", json!({ "tokens": 1, "cost_usd": null })));
         assert!(shown.lines(0, 200, None).contains("unknown cost of $0.50"));
+        shown.take(&told("ask", "step.started", json!({})));
+        assert!(!shown.lines(0, 200, None).contains("iteration"), "the loop is over");
         let mut free = Shown::new();
         free.take(&told("a", "step.started", json!({})));
         assert_eq!(

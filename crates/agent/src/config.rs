@@ -168,10 +168,7 @@ impl Config {
 
     /// The variables that may hold a provider's key.
     pub fn key_names(&self) -> Vec<String> {
-        let of_providers = self.providers.values().filter_map(|provider| provider.key_env.clone());
-        let of_models = self.models.values().filter_map(|model| model.key_env.clone());
-        let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].map(String::from);
-        usual.into_iter().chain(of_providers).chain(of_models).collect()
+        self.catalog().key_names()
     }
 
     /// The models, and how to reach them.

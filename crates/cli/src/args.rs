@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Lens(crate::flow::args::LensArgs),
     /// Say everything that is wrong with a flow, before anything runs
     Validate(crate::flow::args::ValidateArgs),
+    /// Print the JSON Schema of flows, or of what commands about them print
+    Schema(crate::flow::args::SchemaArgs),
     /// Write a flow to begin with
     Init(crate::flow::args::InitArgs),
     /// The conversation with one person: show it, add to it, compact it, close it, erase it

@@ -74,6 +74,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Subagent(subagent) => return subagent::run(&subagent, args.json),
         Command::Lisp(lisp) => return lisp::run(&lisp, args.json),
         Command::Validate(validate) => return flow::validate::run(&validate, args.json),
+        Command::Schema(schema) => return flow::schema::run(&schema, args.json),
         Command::Init(init) => return flow::init::run(&init, args.json),
         Command::Run(run) => return flow::run::run(&run, args.json),
         Command::Resume(resume) => return flow::run::resume(&resume, args.json),

@@ -5,6 +5,7 @@ mod agent;
 mod cases;
 mod cli;
 mod docs;
+mod flow_documents;
 mod flow_files;
 mod large;
 mod lisp;

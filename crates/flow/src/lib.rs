@@ -20,7 +20,7 @@
 //! - [`turns`], [`history`] and [`inject`] decide what an agent is sent: which entries are turns, which of them fit, and
 //!   how they stand in front of its input. [`quota`] is the arithmetic of limits.
 //! - [`driver`] does what is to be done: it asks models, and writes each finished step in one commit of a store.
-//! - [`lens`] shows what happened, from what is stored.
+//! - [`lens`] shows what happened, from what is stored. [`schemas`] describe the documents it and the commands print.
 
 pub mod advance;
 pub mod driver;
@@ -35,6 +35,7 @@ pub mod problem;
 pub mod quota;
 mod read;
 pub mod reference;
+pub mod schemas;
 pub mod settings;
 pub mod state;
 pub mod template;
@@ -44,16 +45,13 @@ pub mod usage;
 pub use expression::{Evaluated, Expression, ExpressionError};
 pub use model::{
     Agent, AgentStep, Bounds, Branch, Conditional, Conversation, Exit, Flow, HistoryManagement, Hitl, Kind,
-    Limits, Loop, Map, MicroDollars, Mode, OnBranchFailure, OnMaxLoops, Parallel, Seed, SeedFrom, Step,
-    Strategy, ToolArtifacts, TurnRole, TurnSources,
+    Limits, Loop, Managers, Map, MicroDollars, Mode, OnBranchFailure, OnMaxLoops, Parallel, Seed, SeedFrom,
+    Step, Strategy, ToolArtifacts, TurnRole, TurnSources,
 };
 pub use problem::{Code, Problem, Problems};
 pub use read::{NotCallable, Prompts, Read, Source, callable_model};
 pub use reference::{Key, Name, Names, Reference};
 pub use settings::Settings;
 
-/// The JSON Schema (2020-12) of the format, for editors. It agrees with [`Flow::read`] about the shape of a flow; what
-/// only makes sense as a whole (names, expressions, templates, prices) is for the reader.
-pub const SCHEMA: &str = include_str!("../flow.schema.json");
-
+pub use schemas::FLOW as SCHEMA;
 pub use template::{Template, TemplateError, TooLarge};

@@ -59,15 +59,42 @@ pub struct Breach {
     /// What is limited: `tokens` or `cost_usd`.
     pub unit: &'static str,
     /// How much there is in all.
+    #[serde(serialize_with = "shortest")]
     pub limit: f64,
     /// Whose limit it is: `run`, or a key.
     pub scope: String,
     /// What was used of it.
+    #[serde(serialize_with = "shortest")]
     pub used: f64,
     /// What calls under way have reserved.
+    #[serde(serialize_with = "shortest")]
     pub reserved: f64,
     /// What was asked for.
+    #[serde(serialize_with = "shortest")]
     pub requested: f64,
+}
+
+/// A whole number without a fraction: tokens are counted.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape serde asks for")]
+fn shortest<S: serde::Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    // 2^53: every whole number up to here is exact.
+    if number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(number) {
+        return serializer.serialize_u64(*number as u64);
+    }
+    serializer.serialize_f64(*number)
+}
+
+impl Breach {
+    /// What helps. A branch has a share of what is left around it, and a step's own limit stands in the flow.
+    fn remedy(&self) -> String {
+        let flag = if self.unit == "tokens" { "--max-tokens N" } else { "--max-cost USD" };
+        let last = self.scope.rsplit('/').next().unwrap_or_default();
+        if self.scope == "run" || last.contains(['.', '[']) {
+            format!("continue with `scrollback resume RUN {flag}`")
+        } else {
+            format!("raise it at the step {} of the flow, and begin a new run", self.scope)
+        }
+    }
 }
 
 impl std::fmt::Display for Breach {
@@ -77,8 +104,8 @@ impl std::fmt::Display for Breach {
         write!(
             f,
             "the limit of {limit} {of} for {scope} has no room: {used} used, {reserved} reserved, {requested} \
-             asked for; continue with `scrollback resume RUN --{} N`",
-            if *unit == "tokens" { "max-tokens" } else { "max-cost" }
+             asked for; {}",
+            self.remedy()
         )
     }
 }

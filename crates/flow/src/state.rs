@@ -1,7 +1,7 @@
 //! Where a run stands: a tree of lanes, one for every list of steps that is under way.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -30,6 +30,13 @@ pub struct RunState {
     pub(crate) calling: BTreeSet<String>,
     /// Questions that wait for an answer, by key.
     pub(crate) asking: BTreeMap<String, Pause>,
+    /// Keys of steps that start when the run is told to go on.
+    pub(crate) ready: BTreeSet<String>,
+    /// Keys of steps that were written down, while what was recorded happens again.
+    pub(crate) recorded: HashSet<String>,
+    /// Why steps failed that nobody tries again: a branch around them may fail. By key, while what was recorded happens
+    /// again.
+    pub(crate) excused: HashMap<String, RunError>,
     pub(crate) phase: Phase,
 }
 
@@ -91,6 +98,8 @@ pub(crate) enum Child {
     /// It has not started.
     #[default]
     None,
+    /// It starts when the run is told to go on.
+    Ready,
     /// An agent was asked.
     Calling(Calling),
     /// A person was asked.
@@ -114,6 +123,8 @@ pub(crate) struct LoopFrame {
     pub(crate) iteration: u32,
     pub(crate) account: Option<AccountId>,
     pub(crate) lane: Lane,
+    /// What the next iteration starts from, where it starts when the run is told to go on.
+    pub(crate) next: Option<Passed>,
 }
 
 /// Branches under way.
@@ -141,14 +152,14 @@ pub(crate) enum Standing {
 }
 
 impl Lane {
-    /// Whether an agent is asked anywhere in it.
-    pub(crate) fn is_calling(&self) -> bool {
+    /// Whether an agent is asked anywhere in it, or a step is about to start.
+    pub(crate) fn is_busy(&self) -> bool {
         match &self.child {
-            Child::Calling(_) => true,
+            Child::Calling(_) | Child::Ready => true,
             Child::None | Child::Asking(_) => false,
-            Child::Loop(frame) => frame.lane.is_calling(),
-            Child::Choice(_, lane) => lane.is_calling(),
-            Child::Branches(branches) => branches.slots.iter().any(|slot| slot.lane.is_calling()),
+            Child::Loop(frame) => frame.lane.is_busy(),
+            Child::Choice(_, lane) => lane.is_busy(),
+            Child::Branches(branches) => branches.slots.iter().any(|slot| slot.lane.is_busy()),
         }
     }
 
@@ -200,6 +211,9 @@ impl RunState {
             attempts: BTreeMap::new(),
             calling: BTreeSet::new(),
             asking: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            recorded: HashSet::new(),
+            excused: HashMap::new(),
             phase: Phase::New,
         }
     }

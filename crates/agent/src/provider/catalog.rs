@@ -145,6 +145,14 @@ impl Catalog {
         self
     }
 
+    /// The variables that hold keys: the usual ones, and those the configuration names.
+    pub fn key_names(&self) -> Vec<String> {
+        let of_providers = self.providers.values().filter_map(|provider| provider.key_env.clone());
+        let of_models = self.models.values().filter_map(|model| model.key_env.clone());
+        let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].map(String::from);
+        usual.into_iter().chain(of_providers).chain(of_models).collect()
+    }
+
     /// Whoever serves a model; scripts are relative to the working directory.
     pub fn provider_named(&self, name: &str) -> Result<Arc<dyn Provider>, NoProvider> {
         self.provider_in(name, Path::new(""))

@@ -252,7 +252,8 @@ impl Evaluation<'_> {
         let delay = self.runner.throttle.delay(attempt, waited, error.retry_after, chance);
         let delay = delay.map_err(|why| match why {
             GiveUp::Attempts(count) => {
-                gave_up("attempts_exhausted", format!("gave up after {count} attempts"))
+                let attempts = if count == 1 { "1 attempt".into() } else { format!("{count} attempts") };
+                gave_up("attempts_exhausted", format!("gave up after {attempts}"))
             }
             GiveUp::Time(delay) => {
                 gave_up("retry_time_exhausted", format!("waiting {} more would take too long", shown(delay)))

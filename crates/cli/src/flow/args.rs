@@ -37,6 +37,19 @@ pub(crate) struct ValidateArgs {
 }
 
 #[derive(clap::Args)]
+#[command(after_help = "Without a name it lists the names.
+
+Examples:
+  scrollback schema
+  scrollback schema flow > flow.schema.json
+  scrollback schema lens-prompt")]
+pub(crate) struct SchemaArgs {
+    /// What it describes: flow, run, validate, lens-show, …
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(clap::Args)]
 #[command(
     after_help = "On a terminal it asks what the flow is for, which model answers, and how much history is sent; \
                         elsewhere, and with --yes, it takes the defaults.
@@ -193,6 +206,7 @@ Examples:
   scrollback lens list --status paused
   scrollback lens show 4f9k
   scrollback lens trace 4f9k --json
+  scrollback lens trace 4f9k --export > events.jsonl
   scrollback lens prompt 4f9k clarify
   scrollback lens prompt 4f9k 'chat[2]/clarify' --wire --json",
     args_conflicts_with_subcommands = true
@@ -215,7 +229,7 @@ pub(crate) enum LensAction {
     /// Show a run: its steps, its conversations, what it used
     Show(LensRunArgs),
     /// Show how long what took, and everything that happened
-    Trace(LensRunArgs),
+    Trace(LensTraceArgs),
     /// Show what a step's model calls were sent, and what was left out and why
     Prompt(LensPromptArgs),
 }
@@ -263,6 +277,16 @@ pub(crate) struct LensRunArgs {
     /// Show whole texts
     #[arg(long)]
     pub(crate) full: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct LensTraceArgs {
+    #[command(flatten)]
+    pub(crate) of: LensRunArgs,
+
+    /// Print the events for other programs: a JSON line each, prompts with the messages that were sent
+    #[arg(long)]
+    pub(crate) export: bool,
 }
 
 #[derive(clap::Args)]

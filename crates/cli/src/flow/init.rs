@@ -72,8 +72,8 @@ fn refuse_existing(files: &[PathBuf], args: &InitArgs) -> Result<(), Failure> {
     if there.is_empty() || args.force {
         return Ok(());
     }
-    let verb = if there.len() == 1 { "is" } else { "are" };
-    let message = format!("{} {verb} there already; --force writes over it", there.join(" and "));
+    let (verb, what) = if there.len() == 1 { ("is", "it") } else { ("are", "them") };
+    let message = format!("{} {verb} there already; --force writes over {what}", there.join(" and "));
     Err(Failure::new(FAILED, "exists", message).with("files", there))
 }
 

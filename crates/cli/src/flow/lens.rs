@@ -5,12 +5,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Reset, Style};
+use scrollback_core::Time;
 use scrollback_core::redact::Redactor;
+use scrollback_flow::MicroDollars;
 use scrollback_flow::driver::{Engine, Status};
 use scrollback_flow::lens::{Body, Lens, Listing, Reveal};
 use serde_json::Value;
 
-use super::args::{LensAction, LensArgs, LensListArgs, LensPromptArgs, LensRunArgs, StatusArg};
+use super::args::{
+    LensAction, LensArgs, LensListArgs, LensPromptArgs, LensRunArgs, LensTraceArgs, StatusArg,
+};
+use super::words::{counted, dollars};
 use crate::failure::{Failure, USAGE};
 use crate::input;
 use crate::store::{Intent, Setup, block_on, now, one_line, width};
@@ -48,8 +53,14 @@ pub(crate) fn run(args: &LensArgs, json: bool) -> Result<ExitCode, Failure> {
                 let document = lens(Some(of)).show(&run, flow.as_ref()).await?;
                 (document, Box::new(move |document| show(document, full)))
             }
-            Some(LensAction::Trace(of)) => {
+            Some(LensAction::Trace(LensTraceArgs { of, export })) => {
                 let run = engine.find(&of.run).await?;
+                if *export {
+                    let events = lens(Some(of)).exported(&run).await?;
+                    let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
+                    input::print(&lines.concat())?;
+                    return Ok(ExitCode::SUCCESS);
+                }
                 (lens(Some(of)).trace(&run).await?, Box::new(trace))
             }
             Some(LensAction::Prompt(LensPromptArgs { of, step, wire })) => {
@@ -111,6 +122,16 @@ fn clock(time: &str) -> String {
     time.get(..19).map_or_else(|| time.to_string(), |short| short.replace('T', " "))
 }
 
+/// How long something took, if it is over.
+fn lasted(from: &str, to: &str) -> String {
+    let milliseconds = Time::parse(from).zip(Time::parse(to)).map(|(from, to)| to.0.saturating_sub(from.0));
+    match milliseconds {
+        None => String::new(),
+        Some(short @ ..10_000) => format!(", {short} ms"),
+        Some(long) => format!(", {} s", long / 1000),
+    }
+}
+
 fn list(document: &Value) -> String {
     let runs = items(document, "runs");
     if runs.is_empty() {
@@ -123,13 +144,13 @@ fn list(document: &Value) -> String {
         let usage = run.get("usage").cloned().unwrap_or_default();
         let _ = writeln!(
             out,
-            "{}  {}  {:name$}  {}{status:11}{Reset}  {:>4} steps  {:>7} tokens",
+            "{}  {}  {:name$}  {}{status:11}{Reset}  {:>10}  {:>14}",
             text(run, "run"),
             clock(text(run, "created_at")),
             one_line(text(run, "flow"), name.max(1)),
             style(status),
-            number(run, "steps"),
-            number(&usage, "total_tokens"),
+            counted(number(run, "steps"), "step"),
+            counted(number(&usage, "total_tokens"), "token"),
         );
     }
     out
@@ -147,15 +168,19 @@ fn show(document: &Value, full: bool) -> String {
         style(status)
     );
     let usage = document.get("usage").cloned().unwrap_or_default();
-    let cost = usage.get("cost_usd").and_then(Value::as_f64);
+    let cost = usage.get("cost_usd").and_then(Value::as_f64).and_then(MicroDollars::from_dollars);
     let _ = writeln!(
         out,
-        "{dim}begun {}, resumed {} times, {} calls, {} tokens{}{Reset}",
+        "{dim}begun {}, {}, {}, {}{}{Reset}",
         clock(text(document, "created_at")),
-        number(document, "resumes"),
-        number(&usage, "calls"),
-        number(&usage, "total_tokens"),
-        cost.map_or_else(String::new, |cost| format!(", ${cost:.6}")),
+        match number(document, "resumes") {
+            0 => "never resumed".into(),
+            1 => "resumed once".into(),
+            times => format!("resumed {times} times"),
+        },
+        counted(number(&usage, "calls"), "call"),
+        counted(number(&usage, "total_tokens"), "token"),
+        cost.filter(|cost| cost.0 > 0).map_or_else(String::new, |cost| format!(", {}", dollars(cost))),
     );
     if let Some(error) = document.get("error").filter(|error| !error.is_null()) {
         let red = AnsiColor::Red.on_default();
@@ -224,7 +249,8 @@ fn message(out: &mut String, role: &str, content: &str, mark: &str, full: bool) 
         let _ = writeln!(out, "  {dim}{who}{mark}{Reset}");
     }
     if shown < lines.len() {
-        let _ = writeln!(out, "  {dim}… {} more lines (--full){Reset}", lines.len() - shown);
+        let _ =
+            writeln!(out, "  {dim}… {} more (--full){Reset}", counted((lines.len() - shown) as u64, "line"));
     }
 }
 
@@ -249,12 +275,12 @@ fn trace(document: &Value) -> String {
         let status = text(span, "status");
         let _ = writeln!(
             out,
-            "{:indent$}{}  {}{status}{Reset}  {dim}{} – {}{Reset}",
+            "{:indent$}{}  {}{status}{Reset}  {dim}{}{}{Reset}",
             "",
             text(span, "name"),
             style(status),
             clock(text(span, "started_at")),
-            clock(text(span, "ended_at")),
+            lasted(text(span, "started_at"), text(span, "ended_at")),
             indent = 2 + 2 * depth(span),
         );
     }
@@ -287,11 +313,11 @@ fn prompt(document: &Value, full: bool) -> String {
         });
         let _ = writeln!(
             out,
-            "{bold}{}{Reset}  call {}  {}  {exact}{} tokens{badge}",
+            "{bold}{}{Reset}  call {}  {}  {exact}{}{badge}",
             text(call, "key"),
             number(call, "call"),
             text(call, "model"),
-            number(&tokens, "total"),
+            counted(number(&tokens, "total"), "token"),
         );
         for said in items(call, "messages") {
             let mark = format!("  ({})", text(said, "source"));
@@ -302,8 +328,8 @@ fn prompt(document: &Value, full: bool) -> String {
             let first = left.first().cloned().unwrap_or_default();
             let _ = writeln!(
                 out,
-                "  {dim}left out: {} entries, first by {} ({}){Reset}",
-                left.len(),
+                "  {dim}left out: {}, first by {} ({}){Reset}",
+                if left.len() == 1 { "1 entry".into() } else { format!("{} entries", left.len()) },
                 text(&first, "manager"),
                 text(&first, "reason"),
             );

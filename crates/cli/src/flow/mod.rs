@@ -6,5 +6,7 @@ pub(crate) mod lens;
 pub(crate) mod load;
 mod progress;
 pub(crate) mod run;
+pub(crate) mod schema;
 mod shown;
 pub(crate) mod validate;
+mod words;

@@ -1,16 +1,19 @@
 //! What a run does, told while it does it. Telling never holds a run up: what nobody reads in time is dropped.
 
+mod live;
+mod shown;
+
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scrollback_core::redact::Redactor;
 use scrollback_core::stream::Delta;
 use scrollback_flow::driver::{Preview, Telling, Watcher};
 use serde_json::Value;
 
+use self::live::Live;
 use super::args::ProgressArg;
 use crate::store::{one_line, width};
 
@@ -18,12 +21,6 @@ use crate::store::{one_line, width};
 const WAITING: usize = 1024;
 /// How long the last lines may take.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Redraws per second of the live display.
-const REDRAWS: u8 = 10;
-/// How often the live display moves while nothing happens.
-const TICK: Duration = Duration::from_millis(100);
-/// Characters of a reply's end that are shown.
-const TAIL: usize = 400;
 
 /// Tells what happens.
 pub(crate) struct Progress {
@@ -40,24 +37,6 @@ enum How {
 enum Form {
     Plain,
     Json,
-}
-
-/// The live display.
-struct Live {
-    bar: ProgressBar,
-    shown: Mutex<Shown>,
-}
-
-/// What the live display says.
-struct Shown {
-    began: Instant,
-    step: String,
-    tail: String,
-    input: u64,
-    output: u64,
-    turns: Option<(u64, u64)>,
-    /// The iteration, and how many there are at most.
-    iteration: Option<(u64, u64)>,
 }
 
 impl Progress {
@@ -79,8 +58,8 @@ impl Progress {
                 Some((*form, lines.lock().unwrap_or_else(PoisonError::into_inner).clone()))
             }
             How::Live(live) => {
-                let bar = live.bar.clone();
-                return Arc::new(move |run| bar.println(format!("run {run}")));
+                let live = Arc::clone(live);
+                return Arc::new(move |run| live.print(format!("run {run}")));
             }
             How::Nothing => None,
         };
@@ -95,34 +74,40 @@ impl Progress {
     }
 
     /// Who is told of every event.
-    pub(crate) fn watcher(&self, _: &Arc<Redactor>) -> Option<Watcher> {
+    pub(crate) fn watcher(&self) -> Option<Watcher> {
         match &self.how {
-            How::Nothing => None,
-            How::Lines { form, lines, .. } => {
-                let (form, lines) = (*form, lines.lock().unwrap_or_else(PoisonError::into_inner).clone()?);
+            How::Lines { form: Form::Plain, lines, .. } => {
+                let lines = lines.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
                 Some(Arc::new(move |told: &Telling| {
-                    let line = match form {
-                        Form::Plain => plain(told),
-                        Form::Json => serde_json::to_string(told).ok(),
-                    };
                     // A full pipe drops lines.
-                    let _ = line.map(|line| lines.try_send(line));
+                    let _ = plain(told).map(|line| lines.try_send(line));
                 }))
             }
             How::Live(live) => {
                 let live = Arc::clone(live);
                 Some(Arc::new(move |told| live.take(told)))
             }
+            How::Nothing | How::Lines { .. } => None,
         }
+    }
+
+    /// Who takes events to other programs.
+    pub(crate) fn exporter(&self) -> Option<Watcher> {
+        let How::Lines { form: Form::Json, lines, .. } = &self.how else { return None };
+        let lines = lines.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(Arc::new(move |told: &Telling| {
+            let _ = serde_json::to_string(told).map(|line| lines.try_send(line));
+        }))
     }
 
     /// Who is shown replies as they come.
     pub(crate) fn preview(&self, redactor: &Arc<Redactor>) -> Option<Preview> {
         let How::Live(live) = &self.how else { return None };
-        let (live, redactor) = (Arc::clone(live), Arc::clone(redactor));
+        live.redact_with(redactor);
+        let live = Arc::clone(live);
         Some(Arc::new(move |key, delta| {
             if let Delta::Text(text) = delta {
-                live.hear(key, text, &redactor);
+                live.hear(key, text);
             }
         }))
     }
@@ -130,16 +115,14 @@ impl Progress {
     /// Makes room for a question.
     pub(crate) fn hide(&self) {
         if let How::Live(live) = &self.how {
-            live.bar.disable_steady_tick();
-            live.bar.finish_and_clear();
+            live.hide();
         }
     }
 
     /// Comes back after it.
     pub(crate) fn show(&self) {
         if let How::Live(live) = &self.how {
-            live.bar.reset();
-            live.bar.enable_steady_tick(TICK);
+            live.show();
         }
     }
 
@@ -147,7 +130,7 @@ impl Progress {
     pub(crate) fn end(&self) {
         match &self.how {
             How::Nothing => {}
-            How::Live(live) => live.bar.finish_and_clear(),
+            How::Live(live) => live.hide(),
             How::Lines { lines, written, .. } => {
                 lines.lock().unwrap_or_else(PoisonError::into_inner).take();
                 // The watcher of the engine still holds a sender, so the writer is told by an empty line.
@@ -210,94 +193,12 @@ fn plain(told: &Telling) -> Option<String> {
             };
             format!("asks {} ({} tokens){badge}", text("model"), tokens.unwrap_or(0))
         }
+        "agent.response" => format!("answered after {} ms", number("milliseconds")),
+        "history.turn" => format!("{} turn", text("role")),
+        "quota.reserved" => format!("reserves {} tokens", number("tokens")),
+        "quota.reconciled" => format!("used {} tokens", number("tokens")),
         other => format!("{other} {data}"),
     };
     let key = told.key.as_deref().map_or_else(String::new, |key| format!("{key}: "));
     Some(one_line(&format!("{key}{what}"), width()))
-}
-
-impl Live {
-    fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWS));
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(TICK);
-        let shown = Shown {
-            began: Instant::now(),
-            step: String::new(),
-            tail: String::new(),
-            input: 0,
-            output: 0,
-            turns: None,
-            iteration: None,
-        };
-        Live { bar, shown: Mutex::new(shown) }
-    }
-
-    fn take(&self, told: &Telling) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
-        match told.kind {
-            "step.started" => {
-                shown.step = told.key.clone().unwrap_or_default();
-                shown.tail.clear();
-                shown.turns = None;
-            }
-            "loop.iteration" => {
-                shown.iteration = Some((number(&told.data, "iteration"), number(&told.data, "of")));
-            }
-            "agent.prompt" => {
-                shown.turns = Some((number(&told.data, "turns_sent"), number(&told.data, "turns_total")));
-                shown.input += told.data.get("tokens").map_or(0, |tokens| number(tokens, "total"));
-            }
-            "agent.response" => {
-                shown.output += told.data.get("usage").map_or(0, |usage| number(usage, "output"));
-            }
-            "step.finished" => self.bar.println(plain(told).unwrap_or_default()),
-            "step.failed"
-            | "history.overflow"
-            | "history.summarize_failed"
-            | "agent.retry"
-            | "quota.exceeded" => {
-                self.bar.println(plain(told).unwrap_or_default());
-            }
-            _ => {}
-        }
-        self.show(&shown);
-    }
-
-    /// The end of a reply, redacted as a whole before it is cut.
-    fn hear(&self, key: &str, text: &str, redactor: &Redactor) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.step != key {
-            shown.step = key.into();
-            shown.tail.clear();
-        }
-        shown.tail.push_str(text);
-        if shown.tail.len() > 4 * TAIL {
-            let from = shown.tail.len() - 2 * TAIL;
-            let from = (from..shown.tail.len()).find(|at| shown.tail.is_char_boundary(*at)).unwrap_or(0);
-            shown.tail = redactor.text(&shown.tail).text.get(from..).unwrap_or_default().to_string();
-        }
-        shown.tail = redactor.text(&shown.tail).text.into_owned();
-        self.show(&shown);
-    }
-
-    fn show(&self, shown: &Shown) {
-        let seconds = shown.began.elapsed().as_secs();
-        let turns = shown.turns.filter(|(_, total)| *total > 0);
-        let turns = turns.map_or_else(String::new, |(sent, total)| format!(" · {sent} of {total} turns"));
-        let iteration = shown
-            .iteration
-            .map_or_else(String::new, |(number, most)| format!(" · iteration {number} of {most}"));
-        let head = format!(
-            "{}{iteration}{turns} · {}+{} tokens · {seconds} s",
-            shown.step, shown.input, shown.output
-        );
-        let room = width().saturating_sub(head.chars().count() + 6);
-        let letters: Vec<char> = shown.tail.chars().collect();
-        let tail: String = letters.iter().skip(letters.len().saturating_sub(room)).collect();
-        self.bar.set_message(format!("{head}  {}", one_line(&tail, room.max(1))));
-    }
 }

@@ -161,7 +161,8 @@ async fn engine(setup: &Setup, progress: &Progress) -> Result<Engine, Failure> {
     let redactor = Redactor::new(&setup.config.redaction())
         .map_err(|error| Failure::new(USAGE, "bad_config", error.to_string()))?;
     let mut engine = Engine::new(store, setup.tenant(), catalog, Arc::new(redactor));
-    engine.watcher = progress.watcher(&engine.redactor);
+    engine.watcher = progress.watcher();
+    engine.exporter = progress.exporter();
     engine.preview = progress.preview(&engine.redactor);
     on_signals(&engine.stop);
     Ok(engine)

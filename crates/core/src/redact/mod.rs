@@ -22,6 +22,7 @@ mod header;
 mod key_block;
 mod kind;
 mod label;
+mod member;
 mod personal;
 mod rules;
 mod scan;

@@ -93,7 +93,7 @@ impl Machine {
         self.fill(step, &mut frame, around);
         let undecided =
             frame.slots.iter().any(|slot| matches!(slot.standing, Standing::Waiting | Standing::Active));
-        let calling = frame.slots.iter().any(|slot| slot.lane.is_calling());
+        let calling = frame.slots.iter().any(|slot| slot.lane.is_busy());
         if frame.failing && !calling {
             let failed = frame.slots.into_iter().find_map(|slot| match slot.standing {
                 Standing::Failed(error) => Some(error),
@@ -148,7 +148,7 @@ impl Machine {
     /// What is left around the step that no branch under way holds.
     fn unshared(&self, frame: &Branches) -> Limits {
         let mut left = self.state.quota.left(frame.account);
-        for slot in frame.slots.iter().filter(|slot| slot.lane.is_calling()) {
+        for slot in frame.slots.iter().filter(|slot| slot.lane.is_busy()) {
             if let Some(held) = slot.share.map(|share| self.state.quota.left_of(share)) {
                 left.max_tokens = left.max_tokens.map(|tokens| tokens.saturating_sub(held.tokens));
                 left.max_cost =

@@ -48,6 +48,11 @@ pub enum Event {
         /// What it means.
         value: Value,
     },
+    /// Nobody asked to stop meanwhile: a step that could have started, starts.
+    Continued {
+        /// The step.
+        key: String,
+    },
     /// Somebody asked to stop: nothing new starts.
     Stopping,
     /// The call of a step was broken off because somebody asked to stop. Not a value and not an error.
@@ -64,6 +69,8 @@ pub enum Action {
     Write(Write),
     /// Ask an agent, once it is written down.
     Call(Box<Call>),
+    /// Go on with this step, by key, once it is written down: nobody is waited for, but much was done at once.
+    Continue(String),
     /// The run goes no further, once that is written down.
     End(End),
 }

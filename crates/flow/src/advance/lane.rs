@@ -20,7 +20,13 @@ impl Machine {
             if around.halt == Halt::Yes {
                 return Going::Waiting;
             }
-            match self.start(step, lane, around) {
+            let key = format!("{}{}", lane.prefix, step.name);
+            if self.stands_by(&key) {
+                lane.child = Child::Ready;
+                return Going::Waiting;
+            }
+            self.room = self.room.saturating_sub(1);
+            match self.start(step, lane, key, around) {
                 Going::Waiting => return Going::Waiting,
                 Going::Over(Ok(_)) => {}
                 Going::Over(Err(error)) => return Going::Over(Err(error)),
@@ -29,8 +35,7 @@ impl Machine {
     }
 
     /// Starts the step a lane is at. When it is over at once, the lane stands behind it.
-    fn start(&mut self, step: &Step, lane: &mut Lane, around: Around<'_>) -> Going {
-        let key = format!("{}{}", lane.prefix, step.name);
+    fn start(&mut self, step: &Step, lane: &mut Lane, key: String, around: Around<'_>) -> Going {
         if let Some(when) = &step.when
             && !self.eval(when, lane, &key).is_true()
         {
@@ -54,6 +59,7 @@ impl Machine {
                     if output.said.is_none() {
                         output = Passed::new(Value::from(output.text().into_owned()));
                     }
+                    self.room = self.room.saturating_sub(output.text().len() / super::BYTES_PER_STEP);
                     self.write(Write::Step(Box::new(row)));
                     self.finish(step, lane, &key, output, around, None)
                 }
@@ -172,7 +178,13 @@ impl Machine {
             return None;
         }
         let going = match std::mem::take(&mut lane.child) {
-            Child::Calling(calling) if key == own => self.called(step, lane, key, &calling, delivery, around),
+            Child::Calling(calling) if key == own && delivery.ends_call() => {
+                self.called(step, lane, key, &calling, delivery, around)
+            }
+            Child::Ready if key == own && matches!(delivery, Delivery::Continued) => {
+                self.state.ready.remove(key);
+                Going::Over(Ok(lane.previous.clone()))
+            }
             Child::Asking(pause) if key == own => {
                 let Delivery::Answered { text, value } = delivery else {
                     lane.child = Child::Asking(pause);
@@ -182,6 +194,12 @@ impl Machine {
             }
             Child::Loop(mut frame) => {
                 let Kind::Loop(inner) = &step.kind else { return None };
+                if let (Some(output), Delivery::Continued) = (&frame.next, &delivery) {
+                    self.state.ready.remove(key);
+                    let output = output.clone();
+                    let going = self.iterate_from(step, inner, lane, &own, *frame, output, around);
+                    return Some(self.after(steps, lane, going, around));
+                }
                 let inside = around.inside(inner);
                 let Some(going) = self.deliver(&inner.body, &mut frame.lane, key, delivery, inside) else {
                     lane.child = Child::Loop(frame);
@@ -210,10 +228,15 @@ impl Machine {
                 return None;
             }
         };
-        Some(match going {
+        Some(self.after(steps, lane, going, around))
+    }
+
+    /// Goes on behind a step that is over.
+    fn after(&mut self, steps: &[Step], lane: &mut Lane, going: Going, around: Around<'_>) -> Going {
+        match going {
             Going::Over(Ok(_)) => self.proceed(steps, lane, around),
             other => other,
-        })
+        }
     }
 
     /// What came of a call.
@@ -238,7 +261,7 @@ impl Machine {
                 self.fail(step, lane, key, error, Some(usage))
             }
             // The call is made again when the run goes on; until then the lane stands still.
-            Delivery::Stopped | Delivery::Answered { .. } => Going::Waiting,
+            Delivery::Stopped | Delivery::Answered { .. } | Delivery::Continued => Going::Waiting,
         }
     }
 

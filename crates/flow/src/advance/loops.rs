@@ -54,8 +54,26 @@ impl Machine {
                 scope.seed = scope.turns().first().map(|turn| turn.entry);
             }
         }
-        let frame = LoopFrame { input: input.clone(), iteration: 0, account, lane: first };
-        self.iterate(step, inner, lane, key, frame, Going::Over(Ok(input)), around)
+        let frame = LoopFrame { input: input.clone(), iteration: 0, account, lane: first, next: None };
+        self.iterate_from(step, inner, lane, key, frame, input, around)
+    }
+
+    /// Begins the next iteration of a loop, and goes on.
+    #[allow(clippy::too_many_arguments, reason = "what every step starts with")]
+    pub(super) fn iterate_from<'f>(
+        &mut self,
+        step: &'f Step,
+        inner: &'f Loop,
+        lane: &mut Lane,
+        key: &str,
+        mut frame: LoopFrame,
+        output: Passed,
+        around: Around<'f>,
+    ) -> Going {
+        match self.begin(inner, key, &mut frame, output, around) {
+            Ok(going) => self.iterate(step, inner, lane, key, frame, going, around),
+            Err(error) => self.fail(step, lane, key, error, None),
+        }
     }
 
     /// Goes on with a loop after its body came so far.
@@ -82,43 +100,64 @@ impl Machine {
                     return self.fail(step, lane, key, error, None);
                 }
             };
-            if frame.iteration > 0 {
-                self.iteration(key, &frame, "done");
-                match self.is_over(inner, &frame, key) {
-                    Ok(None) => {}
-                    Ok(Some(reason)) => {
-                        lane.outputs = Arc::clone(&frame.lane.outputs);
-                        if inner.conversation.is_none() {
-                            lane.own = frame.lane.own;
-                        }
-                        let told = json!({ "reason": reason, "iterations": frame.iteration });
-                        return self.finish_with(step, lane, key, output, around, None, told);
+            self.iteration(key, &frame, "done");
+            match self.is_over(inner, &frame, key) {
+                Ok(None) => {}
+                Ok(Some(reason)) => {
+                    lane.outputs = Arc::clone(&frame.lane.outputs);
+                    if inner.conversation.is_none() {
+                        lane.own = frame.lane.own;
                     }
-                    Err(error) => return self.fail(step, lane, key, error, None),
+                    let told = json!({ "reason": reason, "iterations": frame.iteration });
+                    return self.finish_with(step, lane, key, output, around, None, told);
                 }
+                Err(error) => return self.fail(step, lane, key, error, None),
             }
-            if around.halt == Halt::Yes {
-                going = Going::Waiting;
-                continue;
-            }
-            let spent = self.state.quota.spent(frame.account);
-            if let Some(breach) = spent.filter(|_| self.state.phase != Phase::Replaying) {
-                self.event(Some(key), "quota.exceeded", json!(breach));
-                return self.fail(step, lane, key, RunError::quota(key, &breach), None);
-            }
-            frame.iteration += 1;
-            let number = format!("{key}[{}]", frame.iteration);
-            let mut next = frame.lane.inside(format!("{number}/"), number, output, frame.account);
-            next.looped = Some((frame.input.clone(), frame.iteration));
-            frame.lane = next;
-            self.event(
-                Some(key),
-                "loop.iteration",
-                json!({ "iteration": frame.iteration, "of": inner.max_loops }),
-            );
-            self.iteration(key, &frame, "running");
-            going = self.proceed(&inner.body, &mut frame.lane, around.inside(inner));
+            going = match self.begin(inner, key, &mut frame, output, around) {
+                Ok(going) => going,
+                Err(error) => return self.fail(step, lane, key, error, None),
+            };
         }
+    }
+
+    /// Begins an iteration, unless nothing new starts; an error if nothing is left of the loop's quota.
+    fn begin(
+        &mut self,
+        inner: &Loop,
+        key: &str,
+        frame: &mut LoopFrame,
+        output: Passed,
+        around: Around<'_>,
+    ) -> Result<Going, RunError> {
+        if around.halt == Halt::Yes {
+            return Ok(Going::Waiting);
+        }
+        let number = format!("{key}[{}]", frame.iteration + 1);
+        let first = inner.body.first().map(|step| format!("{number}/{}", step.name)).unwrap_or_default();
+        let ended = self.state.excused.get(key).filter(|_| !self.state.recorded.contains(&first));
+        if let Some(error) = ended {
+            return Err(error.clone());
+        }
+        // An iteration begins together with its first step.
+        if self.stands_by(&first) {
+            (frame.next, frame.lane.child) = (Some(output), Child::Ready);
+            return Ok(Going::Waiting);
+        }
+        frame.next = None;
+        if let Some(breach) =
+            self.state.quota.spent(frame.account).filter(|_| self.state.phase != Phase::Replaying)
+        {
+            self.event(Some(key), "quota.exceeded", json!(breach));
+            return Err(RunError::quota(key, &breach));
+        }
+        frame.iteration += 1;
+        let mut next = frame.lane.inside(format!("{number}/"), number, output, frame.account);
+        next.looped = Some((frame.input.clone(), frame.iteration));
+        frame.lane = next;
+        let told = json!({ "iteration": frame.iteration, "of": inner.max_loops });
+        self.event(Some(key), "loop.iteration", told);
+        self.iteration(key, frame, "running");
+        Ok(self.proceed(&inner.body, &mut frame.lane, around.inside(inner)))
     }
 
     /// Why a loop is over after an iteration, if it is.
@@ -141,8 +180,9 @@ impl Machine {
             Some(OnMaxLoops::Continue) => Ok(Some("max_loops")),
             Some(OnMaxLoops::Fail) => {
                 let most = inner.max_loops;
+                let times = if most == 1 { "1 iteration".into() } else { format!("{most} iterations") };
                 let message = format!(
-                    "exit_expression was not true after {most} iterations; raise max_loops, or write on_max_loops: continue"
+                    "exit_expression was not true after {times}; raise max_loops, or write on_max_loops: continue"
                 );
                 Err(RunError::new("loop_limit", key, message).with(json!({ "max_loops": most })))
             }

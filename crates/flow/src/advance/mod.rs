@@ -24,9 +24,15 @@ use crate::usage::Usage;
 use crate::{Conversation, Expression, Kind, Step, Template, TurnRole};
 pub use event::{Action, Call, End, Event, StepRow, Write};
 
+/// Steps that follow from one event at most: a loop over templates waits for nobody, and whoever asks to stop shall be
+/// heard. Enough that the commits do not count.
+const STEPS_AT_ONCE: usize = 256;
+/// Bytes of rendered text that count as one more step, so that what one commit holds is bounded.
+const BYTES_PER_STEP: usize = 16 * 1024;
+
 /// What follows from one event in a run. Late or repeated events change nothing, so replay is safe.
 pub fn advance(state: RunState, event: Event) -> (RunState, Vec<Action>) {
-    let mut machine = Machine { state, out: Vec::new() };
+    let mut machine = Machine { state, out: Vec::new(), room: STEPS_AT_ONCE };
     machine.take(event);
     (machine.state, machine.out)
 }
@@ -35,6 +41,8 @@ pub fn advance(state: RunState, event: Event) -> (RunState, Vec<Action>) {
 struct Machine {
     state: RunState,
     out: Vec<Action>,
+    /// How many more steps may start at once.
+    room: usize,
 }
 
 /// How far a lane came. A pause or a stop is no result: the lane just waits.
@@ -64,7 +72,15 @@ enum Delivery {
     Replied { entry: EntryId, text: Arc<str>, value: Value, usage: Usage },
     Failed { error: RunError, usage: Usage },
     Answered { text: Arc<str>, value: Value },
+    Continued,
     Stopped,
+}
+
+impl Delivery {
+    /// Whether it says how a call ended.
+    fn ends_call(&self) -> bool {
+        matches!(self, Delivery::Replied { .. } | Delivery::Failed { .. } | Delivery::Stopped)
+    }
 }
 
 impl Machine {
@@ -84,7 +100,7 @@ impl Machine {
                     let (id, text) = (said.id, Arc::clone(&said.text));
                     self.write(Write::Entry { id, role: scrollback_core::Role::User, text });
                 }
-                self.event(None, "run.started", json!({ "flow": flow.name }));
+                self.event(None, "run.started", json!({ "flow": flow.name, "limits": flow.limits }));
                 Some(self.proceed(&flow.steps, &mut root, around(self)))
             }
             Event::Stopping if self.state.phase == Phase::Running => {
@@ -104,6 +120,9 @@ impl Machine {
                 let delivery = Delivery::Answered { text, value };
                 self.deliver(&flow.steps, &mut root, &key, delivery, around(self))
             }
+            Event::Continued { key } => {
+                self.deliver(&flow.steps, &mut root, &key, Delivery::Continued, around(self))
+            }
             Event::Stopped { key } => {
                 self.deliver(&flow.steps, &mut root, &key, Delivery::Stopped, around(self))
             }
@@ -121,12 +140,27 @@ impl Machine {
             Going::Over(Err(error)) => End::Failed(error),
             Going::Waiting if !self.state.calling.is_empty() => return,
             Going::Waiting if self.state.phase == Phase::Stopping => End::Stopped,
+            Going::Waiting if !self.state.ready.is_empty() => return,
             Going::Waiting => End::Paused,
         };
         if matches!(end, End::Done(_) | End::Failed(_)) && self.state.phase != Phase::Replaying {
             self.state.phase = Phase::Over;
         }
         self.out.push(Action::End(end));
+    }
+
+    /// Whether a step has to wait before it starts: because much was done at once, or because what happens again has
+    /// come to where the run stood, and from here on it must be written down.
+    fn stands_by(&mut self, key: &str) -> bool {
+        let waits = match self.state.phase {
+            Phase::Replaying => !self.state.recorded.contains(key),
+            _ => self.room == 0,
+        };
+        if waits {
+            self.state.ready.insert(key.into());
+            self.out.push(Action::Continue(key.into()));
+        }
+        waits
     }
 
     fn write(&mut self, write: Write) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scrollback_agent::EventBus;
-use scrollback_agent::event::{ReplyReceived, SummaryWritten, Throttled};
+use scrollback_agent::event::{ReplyReceived, Throttled};
 use scrollback_agent::provider::{Delivery, Provider, ResponseFormat, Sampling};
 use scrollback_agent::runner::{OnOverflow, Prompt, Runner, Throttle};
 use scrollback_agent::tool::Toolbox;
@@ -13,6 +13,7 @@ use scrollback_core::{HistoryCurated, model};
 use serde_json::{Value, json};
 
 use super::call::Execution;
+use super::listed::Settled;
 use crate::{Agent, HistoryManagement, Mode};
 
 impl Execution<'_> {
@@ -57,8 +58,8 @@ impl Execution<'_> {
             Arc::new(fit) as SharedManager
         });
         let listed = match self.conversation.map(|conversation| &conversation.history) {
-            Some(HistoryManagement::Managers(manager)) if agent.mode == Mode::Chat => {
-                Some(Arc::clone(manager))
+            Some(HistoryManagement::Managers(managers)) if agent.mode == Mode::Chat => {
+                Some(Arc::new(Settled(Arc::clone(&managers.manager))) as SharedManager)
             }
             _ => None,
         };
@@ -90,11 +91,6 @@ impl Execution<'_> {
         let retried = note("agent.retry");
         bus.subscribe::<Throttled>(move |told| {
             retried(json!(told.event));
-            Ok(())
-        });
-        let summarized = note("history.summarized");
-        bus.subscribe::<SummaryWritten>(move |told| {
-            summarized(json!({ "by": told.event.by }));
             Ok(())
         });
     }

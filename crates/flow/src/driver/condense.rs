@@ -24,15 +24,21 @@ const INSTRUCTIONS: &str = "You are given part of a conversation. Write a summar
 the work from: the task, decisions and their reasons, facts and figures, names and dates, what is done and what is open. \
 Do not answer the conversation, and do not add anything that is not in it.";
 /// Characters of a token, for the offline summariser, whose measure is characters.
-const CHARS_PER_TOKEN: u64 = 4;
+pub(super) const CHARS_PER_TOKEN: u64 = 4;
 
 impl Execution<'_> {
     /// Condenses the oldest turns if the history exceeds its bounds. What fails leaves everything as it was.
     pub(super) async fn condense(&self) -> Result<(), Unanswered> {
         let (Some(conversation), Some(key)) = (self.conversation, &self.call.scope) else { return Ok(()) };
-        let HistoryManagement::Bounds(bounds) = &conversation.history else { return Ok(()) };
         // Branches of one loop see one summary: whoever comes second finds it written.
         let _one = self.shared.condensing.lock().await;
+        let bounds = match &conversation.history {
+            HistoryManagement::Bounds(bounds) => bounds,
+            HistoryManagement::Managers(managers) if managers.condenses => {
+                return self.condense_listed(managers, key).await;
+            }
+            HistoryManagement::Managers(_) => return Ok(()),
+        };
         let tokenizer = self.counter.tokenizer;
         let planned = self.shared.with_state(|state| {
             let scope = state.scopes().get(key)?;
@@ -42,22 +48,23 @@ impl Execution<'_> {
         let Some(plan) = planned else { return Ok(()) };
         let (by, written) = match &bounds.summarizer {
             None => ("offline".into(), Ok(offline(&plan))),
-            Some(agent) => (agent.model.clone(), self.written(agent, &plan).await?),
+            Some(agent) => (agent.model.clone(), self.written(agent, plan.text(), plan.ceiling).await?),
         };
         let text = written.map(|text| shortened(&text, plan.ceiling, tokenizer));
         match text
             .and_then(|text| if text.is_empty() { Err("the summary is blank".into()) } else { Ok(text) })
         {
             Ok(text) => self.summarized(key, &plan, text, by).await,
-            Err(reason) => self.summary_failed(key, &plan, &reason).await,
+            Err(reason) => self.summary_failed(key, plan.covers, &reason).await,
         }
     }
 
-    /// What a model wrote, or why it wrote nothing.
-    async fn written(
+    /// What a model wrote about a text, in so many tokens, or why it wrote nothing.
+    pub(super) async fn written(
         &self,
         agent: &Arc<Agent>,
-        plan: &Condensing,
+        text: String,
+        ceiling: u64,
     ) -> Result<Result<String, String>, Unanswered> {
         let provider = match self.shared.provider(agent) {
             Ok(provider) => provider,
@@ -65,18 +72,17 @@ impl Execution<'_> {
         };
         let counter = Counter::for_model(Some(&provider.describe().model));
         let short = Agent {
-            max_output_tokens: plan.ceiling,
+            max_output_tokens: ceiling,
             system_prompt: Some(agent.system_prompt.clone().unwrap_or_else(|| INSTRUCTIONS.into())),
             ..Agent::clone(agent)
         };
         let key = format!("{}~summarize", self.call.key);
         let account = self.call.account;
-        let meter = Arc::new(StepMeter::new(self.shared, &key, account, plan.ceiling, Usage::default()));
+        let meter = Arc::new(StepMeter::new(self.shared, &key, account, ceiling, Usage::default()));
         let keeper = aside(self.shared, &self.shared.conversation, key, &meter, counter);
         let evaluation = Uuid::from_u128(self.call.evaluation.as_u128().rotate_left(64));
         let mut record = Record::new();
-        let said =
-            [(Role::System, short.system_prompt.clone().unwrap_or_default()), (Role::User, plan.text())];
+        let said = [(Role::System, short.system_prompt.clone().unwrap_or_default()), (Role::User, text)];
         for (entry, sequence) in said.iter().map(|(role, text)| Entry::text(*role, text)).zip(0..) {
             let appended = record.append(entry.stamped(evaluation, sequence, Time(0)));
             appended.map_err(|error| self.failed("store_error", error.to_string()))?;
@@ -139,14 +145,15 @@ impl Execution<'_> {
         Ok(())
     }
 
-    async fn summary_failed(
+    /// Notes that the oldest turns could not be condensed.
+    pub(super) async fn summary_failed(
         &self,
         key: &Arc<str>,
-        plan: &Condensing,
+        covers: usize,
         reason: &str,
     ) -> Result<(), Unanswered> {
         let mut ledger = self.shared.ledger.lock().await;
-        let spans = self.spans(key, plan.covers, &ledger);
+        let spans = self.spans(key, covers, &ledger);
         let range = (spans.first().map_or(0, |span| span.0), spans.last().map_or(0, |span| span.1));
         let reason = self.shared.teller.redact(reason);
         let told = self.shared.tell(

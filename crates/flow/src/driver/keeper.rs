@@ -9,7 +9,7 @@ use scrollback_agent::Pending;
 use scrollback_agent::journal::{Keeper, Viewed, Written};
 use scrollback_agent::runner::Shown;
 use scrollback_core::tokens::{Counter, Method, entry_tokens};
-use scrollback_core::{Decision, Entry, Role, Status};
+use scrollback_core::{Entry, Role, Status};
 use scrollback_store::{ConversationId, NewEntry, Sent, StoreError};
 use serde_json::{Value, json};
 
@@ -20,8 +20,9 @@ use crate::Mode;
 use crate::advance::StepRow;
 use crate::history::Kept;
 use crate::inject::{Placed, Source};
+use crate::lens::messages;
 use crate::passed::EntryId;
-use crate::turns::{Listed, Scope};
+use crate::turns::Scope;
 
 /// Keeps what a step says.
 pub(crate) struct StepKeeper {
@@ -116,8 +117,8 @@ impl StepKeeper {
                     stash.batch.items.push(Item::Entry(entry));
                     now = true;
                 }
-                NewEntry::Decision(decision) => {
-                    now |= self.decided(&mut stash, *decision);
+                // What managers decide about the step's own exchanges holds for this step only.
+                NewEntry::Decision(_) => {
                     stash.places.push(Placed { source: Source::Step, entry: None, tokens: 0, changed: None });
                 }
             }
@@ -128,34 +129,6 @@ impl StepKeeper {
         let mut batch = std::mem::take(&mut stash.batch);
         batch.steps.extend(self.row.clone().map(|row| StepRow { usage: Some(self.meter.usage()), ..row }));
         Some(batch)
-    }
-
-    /// What a manager of a list decided about the sheet, as a decision about the loop's turns. What it decides about the
-    /// step's own exchanges holds for this step only. True if it must be durable now.
-    fn decided(&self, stash: &mut Stash, decision: Decision) -> bool {
-        match decision {
-            Decision::SummaryFailed { reason, .. } => {
-                let data = json!({ "reason": reason });
-                stash.batch.events.push(self.shared.tell(Some(&self.key), "history.summarize_failed", data));
-                false
-            }
-            Decision::Summary { covers, text, place, by, .. } => {
-                let Some(scope) = stash.shown.scope.clone() else { return false };
-                let covered = covers.iter().flat_map(|(first, last)| *first..=*last);
-                let places = covered.filter_map(|position| stash.places.get(position as usize));
-                let turns = places.filter(|place| place.source == Source::History);
-                let entries: Vec<EntryId> = turns.filter_map(|place| place.entry).collect();
-                let summary = Arc::new(Listed { entries, text, place, by });
-                self.shared.with_state(|state| {
-                    if let Some(scope) = state.scopes.get_mut(&scope) {
-                        scope.listed = Some(Arc::clone(&summary));
-                    }
-                });
-                stash.batch.items.push(Item::Summary { scope, summary });
-                true
-            }
-            _ => false,
-        }
     }
 
     /// Tells what a request shows: which entries, by whom the others were left out, and the hash of its bytes.
@@ -237,8 +210,9 @@ impl StepKeeper {
             "request_hash": hash,
             "sent": sent.id,
         });
-        let told = self.shared.tell(Some(&self.key), "agent.prompt", data);
-        stash.batch.events.push(told);
+        let messages = || Some(messages(sent.request.as_deref()?, &sent.wire));
+        let (key, now) = (Some(self.key.clone()), self.shared.now());
+        stash.batch.events.push(self.shared.teller.tell_with(now, key, "agent.prompt", data, messages));
     }
 
     /// Which turns the view really shows: managers of a list may have left some out.

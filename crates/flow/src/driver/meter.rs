@@ -91,9 +91,10 @@ impl Meter for StepMeter {
         if self.account.is_some() {
             let amount = Amount { tokens: used.total(), micros: used.cost.unwrap_or(MicroDollars(0)) };
             self.shared.with_state(|state| state.quota.settle(self.account, reserved, amount));
-            let data = json!({ "tokens": amount.tokens, "cost_usd": used.cost.map(MicroDollars::dollars) });
-            self.shared.note(&self.key, "quota.reconciled", data);
         }
+        // Told where there is no limit too: whoever watches a run wants to know what it costs.
+        let data = json!({ "tokens": used.total(), "cost_usd": used.cost.map(MicroDollars::dollars) });
+        self.shared.note(&self.key, "quota.reconciled", data);
     }
 }
 

@@ -9,6 +9,7 @@ mod call;
 mod condense;
 mod keeper;
 mod ledger;
+mod listed;
 mod meter;
 mod prepare;
 mod refused;
@@ -17,7 +18,7 @@ mod report;
 mod start;
 pub(crate) mod trace;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -90,6 +91,8 @@ pub struct Engine {
     pub stop: Stop,
     /// Who is told what happens.
     pub watcher: Option<Watcher>,
+    /// Who takes events elsewhere: told the same, and with each prompt the messages that were sent, redacted.
+    pub exporter: Option<Watcher>,
     /// Who is shown replies as they come.
     pub preview: Option<Preview>,
     #[doc(hidden)]
@@ -122,6 +125,7 @@ impl Engine {
             redactor,
             stop: Stop::default(),
             watcher: None,
+            exporter: None,
             preview: None,
             injection: Injection::default(),
             before_commit: None,
@@ -149,7 +153,7 @@ pub(crate) struct Shared {
 impl Shared {
     fn new(engine: Engine, state: RunState, mut ledger: Ledger, next_event: u64) -> Self {
         ledger.before_commit.clone_from(&engine.before_commit);
-        let teller = Teller::new(next_event, Arc::clone(&engine.redactor), engine.watcher.clone());
+        let teller = Teller::new(next_event, &engine);
         Shared {
             flow: Arc::clone(&state.flow),
             run: Arc::clone(&state.run),
@@ -237,23 +241,36 @@ async fn drive(
     mut before: BTreeMap<String, Usage>,
 ) -> Result<End, StoreError> {
     let mut tasks: JoinSet<Called> = JoinSet::new();
+    let mut ready: VecDeque<String> = VecDeque::new();
     let mut stopping = false;
     loop {
-        let (calls, end) = perform(shared, run, batch, actions).await?;
-        if let Some(end) = end {
+        let next = perform(shared, run, batch, actions).await?;
+        if let Some(end) = next.end {
             return Ok(end);
         }
-        for call in calls {
+        for call in next.calls {
             let used = before.remove(&call.key).unwrap_or_default();
             tasks.spawn(call::execute(Arc::clone(shared), call, used));
         }
+        ready.extend(next.ready);
+        if !ready.is_empty() {
+            // Nobody is waited for; whoever asks to stop, and whoever replied meanwhile, has a chance all the same.
+            tokio::task::yield_now().await;
+        }
         let ended = tokio::select! {
             biased;
-            ended = tasks.join_next() => ended,
+            ended = tasks.join_next(), if ready.is_empty() || !tasks.is_empty() => ended,
             () = shared.engine.stop.asked(), if !stopping => {
                 stopping = true;
+                ready.clear();
                 batch = Batch::default();
                 actions = shared.advance(Event::Stopping);
+                continue;
+            }
+            () = std::future::ready(()), if !ready.is_empty() => {
+                let next = ready.pop_front();
+                batch = Batch::default();
+                actions = next.map(|key| shared.advance(Event::Continued { key })).unwrap_or_default();
                 continue;
             }
         };
@@ -265,6 +282,7 @@ async fn drive(
         if shared.engine.stop.is_asked() && !stopping {
             // Whoever was asked knew it first.
             stopping = true;
+            ready.clear();
             shared.advance(Event::Stopping);
         }
         batch = called.batch;
@@ -272,14 +290,25 @@ async fn drive(
     }
 }
 
-/// Writes down what follows from an event, and says who shall be asked, or how it ends.
+/// What is left to be done once everything is written down.
+#[derive(Default)]
+struct Next {
+    /// Whom to ask.
+    calls: Vec<Call>,
+    /// Steps that start as soon as the run goes on.
+    ready: Vec<String>,
+    /// How it ends, or waits.
+    end: Option<End>,
+}
+
+/// Writes down what follows from an event, and says what is left to be done.
 async fn perform(
     shared: &Arc<Shared>,
     run: &mut Run,
     mut batch: Batch,
     actions: Vec<Action>,
-) -> Result<(Vec<Call>, Option<End>), StoreError> {
-    let (mut calls, mut end) = (Vec::new(), None);
+) -> Result<Next, StoreError> {
+    let mut next = Next::default();
     let now = shared.now();
     // What was told while a step ran comes before what its end leads to.
     batch.events.append(&mut shared.noted.lock().unwrap_or_else(PoisonError::into_inner));
@@ -288,13 +317,14 @@ async fn perform(
             Action::Write(write) => {
                 batch.add(write, now, |key, kind, data| shared.teller.tell(now, key, kind, data));
             }
-            Action::Call(call) => calls.push(*call),
-            Action::End(how) => end = Some(how),
+            Action::Call(call) => next.calls.push(*call),
+            Action::Continue(key) => next.ready.push(key),
+            Action::End(how) => next.end = Some(how),
         }
     }
-    if let Some(how) = &end {
+    if let Some(how) = &next.end {
         start::conclude(shared, run, how, &mut batch);
     }
     shared.commit(batch).await?;
-    Ok((calls, end))
+    Ok(next)
 }

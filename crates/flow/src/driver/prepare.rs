@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use scrollback_core::manager::SharedManager;
 use scrollback_core::tokens::entry_tokens;
-use scrollback_core::{CurationContext, Decision, Entry, Role, Source as Shows};
+use scrollback_core::{CurationContext, Decision, Entry, Role, Source as Shows, Time};
 use serde_json::json;
 
 use super::call::{Execution, Unanswered};
@@ -14,8 +13,8 @@ use super::ledger::{Batch, Item, Ledger};
 use crate::history::{Kept, Told};
 use crate::inject::{Parts, Placed, Sheet, Source, sheet};
 use crate::passed::EntryId;
-use crate::turns::Scope;
-use crate::{HistoryManagement, Mode, Strategy, ToolArtifacts};
+use crate::turns::{Condensed, Listed, Scope};
+use crate::{HistoryManagement, Managers, Mode, Strategy, ToolArtifacts};
 
 /// Tokens of the marks around a history that is sent as text, and of the request around that.
 const AROUND: usize = 48;
@@ -75,7 +74,9 @@ impl Execution<'_> {
             tokenizer: self.counter.tokenizer,
         });
         let mut made = made.map_err(|error| self.failed("context_too_large", error.to_string()))?;
-        self.stand_for(&mut made);
+        if agent.mode == Mode::Chat {
+            self.stand_for(&mut made);
+        }
         let mut stash = self.keeper.stash();
         let mut left_out = prompted.left_out.clone();
         left_out.extend(
@@ -95,10 +96,7 @@ impl Execution<'_> {
 
     /// Shows what a manager of a list had written, instead of the turns it stands for.
     fn stand_for(&self, sheet: &mut Sheet) {
-        let (Some(key), Mode::Chat) = (&self.call.scope, self.agent().mode) else { return };
-        let listed =
-            self.shared.with_state(|state| state.scopes().get(key).and_then(|scope| scope.listed.clone()));
-        let Some(listed) = listed.filter(|_| self.conversation.is_some()) else { return };
+        let Some(listed) = self.listed() else { return };
         let shown = (0u64..).zip(&sheet.places).filter(|(_, place)| {
             place.source == Source::History
                 && place.entry.is_some_and(|entry| listed.entries.contains(&entry))
@@ -116,6 +114,12 @@ impl Execution<'_> {
         if sheet.record.decide(decision, self.shared.now()).is_ok() {
             sheet.places.push(Placed { source: Source::Step, entry: None, tokens: 0, changed: None });
         }
+    }
+
+    /// What a manager of the loop's list had written.
+    fn listed(&self) -> Option<Arc<Listed>> {
+        let key = self.call.scope.as_ref().filter(|_| self.conversation.is_some())?;
+        self.shared.with_state(|state| state.scopes().get(key)?.listed.clone())
     }
 
     fn seed(&self) -> Option<EntryId> {
@@ -141,17 +145,23 @@ impl Execution<'_> {
             return (Kept::default(), none);
         };
         let tokenizer = self.counter.tokenizer;
-        self.shared.with_state(|state| {
+        let mut kept = self.shared.with_state(|state| {
             let empty = Scope::default();
             let scope = state.scopes().get(key).unwrap_or(&empty);
             let told = Told { scope, own: &self.call.own, input: self.call.input.entry() };
-            let mut kept = match &conversation.history {
+            match &conversation.history {
                 HistoryManagement::Bounds(bounds) => told.bounded(bounds, tokenizer),
-                HistoryManagement::Managers(manager) if mode == Mode::Prompt => {
-                    self.curated(told.everything(), manager)
-                }
                 HistoryManagement::Managers(_) => told.everything(),
-            };
+            }
+        });
+        if let HistoryManagement::Managers(managers) = &conversation.history
+            && mode == Mode::Prompt
+        {
+            kept = self.curated(managers, kept);
+        }
+        self.shared.with_state(|state| {
+            let empty = Scope::default();
+            let scope = state.scopes().get(key).unwrap_or(&empty);
             if let Some(newest) = self.newest {
                 kept = kept.newest(newest);
             }
@@ -171,7 +181,7 @@ impl Execution<'_> {
                         (bounds.strategy.word(), "older_turn")
                     }
                     HistoryManagement::Bounds(bounds) => (bounds.strategy.word(), "over_budget"),
-                    HistoryManagement::Managers(manager) => (manager.name(), "left_out"),
+                    HistoryManagement::Managers(managers) => (managers.manager.name(), "left_out"),
                 };
                 let last = turns.first().map_or(scope.turns().len(), |(first, _)| first - 1);
                 if last > covered {
@@ -208,14 +218,45 @@ impl Execution<'_> {
         Some(limit.saturating_sub(beside + AROUND))
     }
 
-    /// Which turns managers of a list leave, where the history is sent as text.
-    fn curated(&self, kept: Kept, manager: &SharedManager) -> Kept {
-        let info = self.provider.describe();
+    /// What managers of a list leave of a history that is sent as text.
+    fn curated(&self, managers: &Managers, kept: Kept) -> Kept {
+        let Some(made) = self.draft(&kept) else { return kept };
+        let Ok(view) = made.record.view(&self.context(), &*managers.manager) else { return kept };
+        let mut shown: Vec<EntryId> = Vec::new();
+        let mut summary = None;
+        for item in view.items() {
+            match item.source {
+                Shows::Entry(position) => {
+                    shown.extend(made.places.get(position as usize).and_then(|it| it.entry));
+                }
+                Shows::Summary { .. } => summary = self.listed(),
+                Shows::Interrupted { .. } => {}
+            }
+        }
+        let before = kept.turns.len();
+        let turns: Vec<_> = kept.turns.into_iter().filter(|turn| shown.contains(&turn.entry)).collect();
+        let covered = summary.as_ref().map_or(0, |summary| summary.entries.len());
+        Kept {
+            left_out: before.saturating_sub(turns.len() + covered),
+            turns,
+            summary: summary.map(|summary| Arc::new(Condensed::new(covered, summary.text.clone()))),
+            ..Kept::default()
+        }
+    }
+
+    /// The whole of what a call would be sent as messages, for managers to look at before it is made.
+    pub(super) fn draft(&self, kept: &Kept) -> Option<Sheet> {
+        let (evaluation, info) = (self.call.evaluation, self.provider.describe());
+        let system = self.agent().system_prompt.as_deref().filter(|text| !text.trim().is_empty());
+        let first = EntryId { evaluation, sequence: 0 };
+        let said =
+            |text: &str| (first, Arc::new(Entry::text(Role::System, text).stamped(evaluation, 0, Time(0))));
+        let input = EntryId { evaluation, sequence: u64::from(system.is_some()) };
         let made = sheet(&Parts {
-            system: None,
-            kept: &kept,
-            input: (EntryId { evaluation: self.call.evaluation, sequence: 0 }, &self.call.input.text()),
-            evaluation: self.call.evaluation,
+            system: system.map(said),
+            kept,
+            input: (input, &self.call.input.text()),
+            evaluation,
             own: Vec::new(),
             exchanges: BTreeMap::new(),
             mode: Mode::Chat,
@@ -224,22 +265,12 @@ impl Execution<'_> {
             wire: info.wire,
             tokenizer: self.counter.tokenizer,
         });
-        let cx = self.context();
-        let Ok(made) = made else { return kept };
-        let Ok(view) = made.record.view(&cx, &**manager) else { return kept };
-        let shown: Vec<EntryId> = view
-            .items()
-            .filter_map(|item| match item.source {
-                Shows::Entry(position) => made.places.get(position as usize)?.entry,
-                _ => None,
-            })
-            .collect();
-        let before = kept.turns.len();
-        let turns: Vec<_> = kept.turns.into_iter().filter(|turn| shown.contains(&turn.entry)).collect();
-        Kept { left_out: before - turns.len(), turns, ..Kept::default() }
+        let mut made = made.ok()?;
+        self.stand_for(&mut made);
+        Some(made)
     }
 
-    fn context(&self) -> CurationContext {
+    pub(super) fn context(&self) -> CurationContext {
         let info = self.provider.describe();
         let mut cx = CurationContext::for_model(Some(info.model));
         cx.wire = Some(info.wire);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use scrollback_core::redact::Redactor;
 use scrollback_store::{ErrorKind, StoreError};
 use serde_json::Value;
 
@@ -50,6 +51,13 @@ pub enum RefusedKind {
 impl Refused {
     pub(super) fn new(kind: RefusedKind, message: impl Into<String>) -> Self {
         Refused { kind, message: message.into(), errors: Vec::new() }
+    }
+
+    /// The same without secrets: what is wrong with an answer quotes it.
+    pub(super) fn redacted(mut self, redactor: &Redactor) -> Self {
+        self.message = redactor.text(&self.message).text.into_owned();
+        self.errors.iter_mut().for_each(|error| *error = redactor.value(error));
+        self
     }
 
     /// Which kind it is.

@@ -1,6 +1,6 @@
 //! Where a stored run stands: what was recorded happens again, without anybody being asked.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use scrollback_core::{Decision, Slot};
@@ -8,17 +8,18 @@ use scrollback_store::{Run, Step, StoreError};
 use serde_json::Value;
 
 use super::call::spoken;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, name_of};
 use super::refused::Refused;
 use super::start::Before;
 use super::{Engine, Shared};
 use crate::advance::{Action, Event, Write, advance};
+use crate::error::RunError;
 use crate::passed::EntryId;
 use crate::quota::Amount;
 use crate::state::{Phase, RunState};
 use crate::turns::{Condensed, Listed};
 use crate::usage::Usage;
-use crate::{Flow, HistoryManagement, Kind, MicroDollars};
+use crate::{Flow, HistoryManagement, Kind, MicroDollars, OnBranchFailure};
 
 /// A stored run, ready to go on.
 pub(super) struct Replayed {
@@ -60,8 +61,14 @@ impl Replayed {
         ledger.began("", run.started_at);
         let mut state = RunState::new(flow, &id, run.input.as_deref());
         state.phase = Phase::Replaying;
+        state.recorded = steps.iter().map(|step| step.key.clone()).collect();
+        for step in steps.iter().filter(|step| step.status == "failed" && is_excused(&state.flow, &step.key))
+        {
+            let error: Option<RunError> = read(step.error.as_deref());
+            state.excused.extend(error.map(|error| (step.key.clone(), error)));
+        }
         for step in steps {
-            let again = u64::from(step.status == "failed");
+            let again = u64::from(step.status == "failed" && !state.excused.contains_key(&step.key));
             if step.attempt + again > 1 {
                 state.attempts.insert(step.key.clone(), step.attempt + again);
             }
@@ -75,7 +82,9 @@ impl Replayed {
             for action in led_to {
                 match action {
                     Action::Call(call) => {
-                        match rows.get(call.key.as_str()).and_then(|row| replied(row, &ledger)) {
+                        let row = rows.get(call.key.as_str());
+                        let event = row.and_then(|row| replied(row, &ledger).or_else(|| failed(row, &state)));
+                        match event {
                             Some(event) => events.push_back(event),
                             None => actions.push(Action::Call(call)),
                         }
@@ -84,11 +93,13 @@ impl Replayed {
                         events.extend(rows.get(row.key.as_str()).and_then(|row| answered(row, &ledger)));
                     }
                     Action::Write(_) => {}
+                    Action::Continue(key) => actions.push(Action::Continue(key)),
                     Action::End(how) => end = Some(how),
                 }
             }
         }
         state.phase = Phase::Running;
+        (state.recorded, state.excused) = (HashSet::new(), HashMap::new());
         let mut before = Before::new();
         for action in &actions {
             let Action::Call(call) = action else { continue };
@@ -117,6 +128,28 @@ fn replied(row: &Step, ledger: &Ledger) -> Option<Event> {
     let (entry, text, value) = output(row, ledger)?;
     let usage = read(row.usage.as_deref()).unwrap_or_default();
     Some(Event::Replied { key: row.key.clone(), entry, text, value, usage })
+}
+
+/// How a step failed that nobody tries again.
+fn failed(row: &Step, state: &RunState) -> Option<Event> {
+    let error = state.excused.get(&row.key)?.clone();
+    let usage = read(row.usage.as_deref()).unwrap_or_default();
+    Some(Event::Failed { key: row.key.clone(), error, usage })
+}
+
+/// Whether a step may fail without failing the run: a branch around it is ignored then.
+fn is_excused(flow: &Flow, key: &str) -> bool {
+    fn inside(steps: &[crate::Step], name: &str, excused: bool) -> Option<bool> {
+        steps.iter().find_map(|step| {
+            if step.name == name {
+                return Some(excused);
+            }
+            let ignores = matches!(&step.kind, Kind::Parallel(parallel)
+                if parallel.on_branch_failure == OnBranchFailure::Ignore);
+            step.kind.bodies().into_iter().find_map(|body| inside(body, name, excused || ignores))
+        })
+    }
+    inside(&flow.steps, name_of(key), false) == Some(true)
 }
 
 /// What a person answered, if the question was.
@@ -188,7 +221,7 @@ fn remember(state: &mut RunState, ledger: &Ledger) {
 
 /// Whether a loop's history is managed by a list of managers.
 fn is_listed(flow: &Flow, scope: &str) -> bool {
-    let conversation = flow.step(super::ledger::name_of(scope)).and_then(|step| match &step.kind {
+    let conversation = flow.step(name_of(scope)).and_then(|step| match &step.kind {
         Kind::Loop(inner) => inner.conversation.as_ref(),
         _ => None,
     });

@@ -13,7 +13,7 @@ use super::answer;
 use super::ledger::{Batch, Ledger, SpanRow};
 use super::refused::{Refused, RefusedKind};
 use super::replay::Replayed;
-use super::report::{Report, Status, pauses_of};
+use super::report::{Report, Status, pauses_of, usage_of};
 use super::{Engine, Shared, drive};
 use crate::advance::{Action, End, Event};
 use crate::error::RunError;
@@ -151,14 +151,18 @@ impl Engine {
             actions.into_iter().partition(|action| matches!(action, Action::Write(_)));
         for action in first {
             if let Action::Write(write) = action {
-                batch.add(write, now, |key, kind, data| shared.teller.tell(now, key, kind, data));
+                batch.add(write, now, |key, kind, data| shared.teller.number(now, key, kind, &data));
             }
         }
+        let told = batch.events.clone();
         let create = NewConversation::new(conversation);
         shared.ledger.lock().await.commit(batch, now, Some(create)).await?;
         let held = Held::keep(&self.store, &self.tenant, Leased::Run(id.clone()), me, &self.clock);
         if let Some(created) = &start.created {
             created(&id);
+        }
+        for told in &told {
+            shared.teller.show(told, || None);
         }
         let ended = drive(&shared, &mut run, rest, Batch::default(), BTreeMap::new()).await;
         held.release().await;
@@ -307,7 +311,9 @@ impl Engine {
                     format!("run {id} waits for an answer: {}; give it with --input", asked.join(", "));
                 return Err(Refused::new(RefusedKind::AnswerMissing, message));
             }
-            ("paused", Some(answer)) => Some(chosen(&steps, &flow, answer)?),
+            ("paused", Some(answer)) => {
+                Some(chosen(&steps, &flow, answer).map_err(|refused| refused.redacted(&self.redactor))?)
+            }
             _ => None,
         };
         stored.resumes += 1;
@@ -318,9 +324,19 @@ impl Engine {
         (run.status, run.error, run.output, run.ended_at) = ("running".into(), None, None, None);
         batch.run = Some(Box::new(run.clone()));
         batch.spans.push(run_span(&run, "running"));
-        batch.events.push(shared.tell(None, "run.resumed", json!({ "resumes": stored.resumes })));
+        let told = json!({
+            "resumes": stored.resumes, "limits": shared.flow.limits, "usage": usage_of(&steps),
+        });
+        batch.events.push(shared.tell(None, "run.resumed", told));
         if let Some((key, text, value)) = answer {
-            replayed.actions = shared.advance(Event::Answered { key, text: text.into(), value });
+            // What waited for this very answer waits no longer.
+            replayed.actions.retain(|action| !matches!(action, Action::End(_)));
+            let led_to = shared.advance(Event::Answered { key, text: text.into(), value });
+            if led_to.is_empty() {
+                let message = format!("run {id} does not stand where its steps say; nothing was changed");
+                return Err(Refused::new(RefusedKind::Store, message));
+            }
+            replayed.actions.extend(led_to);
         }
         let ended = drive(&shared, &mut run, replayed.actions, batch, replayed.before).await;
         Ok((run, ended))

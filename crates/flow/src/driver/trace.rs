@@ -1,5 +1,6 @@
 //! What a run tells while it runs: to whoever watches, at once; to the store, with the next commit.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,13 +9,15 @@ use scrollback_core::redact::Redactor;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Engine;
+
 /// Something that happened in a run. Texts in it are redacted.
 #[derive(Clone, Debug, Serialize)]
 pub struct Telling {
     /// Its number within the run.
     pub sequence: u64,
     /// When.
-    #[serde(serialize_with = "as_text")]
+    #[serde(rename = "time", serialize_with = "as_text")]
     pub at: Time,
     /// The step it is about.
     pub key: Option<String>,
@@ -30,7 +33,7 @@ fn as_text<S: serde::Serializer>(at: &Time, serializer: S) -> Result<S::Ok, S::E
     serializer.collect_str(at)
 }
 
-/// Who watches a run.
+/// Who watches a run, or takes its events elsewhere. What goes wrong there does not concern the run.
 pub type Watcher = Arc<dyn Fn(&Telling) + Send + Sync>;
 
 /// Numbers what happens, takes secrets out, and tells whoever watches.
@@ -38,21 +41,57 @@ pub(crate) struct Teller {
     next: AtomicU64,
     redactor: Arc<Redactor>,
     watcher: Option<Watcher>,
+    exporter: Option<Watcher>,
 }
 
 impl Teller {
-    pub(super) fn new(next: u64, redactor: Arc<Redactor>, watcher: Option<Watcher>) -> Self {
-        Teller { next: AtomicU64::new(next), redactor, watcher }
+    pub(super) fn new(next: u64, engine: &Engine) -> Self {
+        Teller {
+            next: AtomicU64::new(next),
+            redactor: Arc::clone(&engine.redactor),
+            watcher: engine.watcher.clone(),
+            exporter: engine.exporter.clone(),
+        }
     }
 
-    /// What happened, numbered and told.
+    /// Tells something.
     pub(super) fn tell(&self, at: Time, key: Option<String>, kind: &'static str, data: Value) -> Telling {
-        let sequence = self.next.fetch_add(1, Ordering::Relaxed);
-        let told = Telling { sequence, at, key, kind, data: redacted(&self.redactor, data) };
-        if let Some(watcher) = &self.watcher {
-            watcher(&told);
-        }
+        self.tell_with(at, key, kind, data, || None)
+    }
+
+    /// The same, with messages that only leave with the event and are not kept in the trace.
+    #[allow(clippy::needless_pass_by_value, reason = "whoever tells something has just put it together")]
+    pub(super) fn tell_with(
+        &self,
+        at: Time,
+        key: Option<String>,
+        kind: &'static str,
+        data: Value,
+        messages: impl FnOnce() -> Option<Value>,
+    ) -> Telling {
+        let told = self.number(at, key, kind, &data);
+        self.show(&told, messages);
         told
+    }
+
+    /// Something that happened, with its number and without secrets; nobody is told yet.
+    pub(super) fn number(&self, at: Time, key: Option<String>, kind: &'static str, data: &Value) -> Telling {
+        let sequence = self.next.fetch_add(1, Ordering::Relaxed);
+        Telling { sequence, at, key, kind, data: self.redactor.value(data) }
+    }
+
+    /// Shows it to whoever watches.
+    pub(super) fn show(&self, told: &Telling, messages: impl FnOnce() -> Option<Value>) {
+        if let Some(watcher) = &self.watcher {
+            unharmed(watcher, told);
+        }
+        if let Some(exporter) = &self.exporter {
+            let mut whole = told.clone();
+            if let (Some(members), Some(messages)) = (whole.data.as_object_mut(), messages()) {
+                members.insert("messages".into(), self.redactor.value(&messages));
+            }
+            unharmed(exporter, &whole);
+        }
     }
 
     /// A text without its secrets.
@@ -61,16 +100,9 @@ impl Teller {
     }
 }
 
-/// A value whose texts are without their secrets.
-pub(crate) fn redacted(redactor: &Redactor, value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(redactor.text(&text).text.into_owned()),
-        Value::Array(list) => list.into_iter().map(|value| redacted(redactor, value)).collect(),
-        Value::Object(members) => {
-            members.into_iter().map(|(name, value)| (name, redacted(redactor, value))).collect()
-        }
-        other => other,
-    }
+/// Tells somebody who may fail.
+fn unharmed(watcher: &Watcher, told: &Telling) {
+    let _ = catch_unwind(AssertUnwindSafe(|| watcher(told)));
 }
 
 /// The span of a key: the same however often a run is resumed. The run's own has the empty key.

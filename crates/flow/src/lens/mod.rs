@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use scrollback_core::redact::Redactor;
 use scrollback_core::{Decision, Entry, Record, Role, Slot, Time};
-use scrollback_store::{Run, Span, Step, Store, Tenant};
+use scrollback_store::{Event, Run, Sent, Span, Step, Store, Tenant};
 use serde_json::{Value, json};
 
 use crate::driver::{Refused, Status};
@@ -19,6 +19,7 @@ use crate::passed::EntryId;
 use crate::turns::field_text;
 use crate::usage::Usage;
 pub use prompt::Body;
+pub(crate) use prompt::messages;
 
 /// Whether secrets are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +84,39 @@ impl Lens<'_> {
         Ok(json!({ "runs": runs }))
     }
 
+    /// The events of a run for elsewhere, one object each: as in the trace, with the run's id, and with each prompt the
+    /// messages that were sent.
+    pub async fn exported(&self, run: &Run) -> Result<Vec<Value>, Refused> {
+        let sent = match &run.conversation {
+            Some(id) => self.store.sent(self.tenant, id).await?,
+            None => Vec::new(),
+        };
+        let sent: BTreeMap<&str, &Sent> = sent.iter().map(|sent| (sent.id.as_str(), sent)).collect();
+        let mut events = Vec::new();
+        for event in self.store.events(self.tenant, &run.id, 0).await? {
+            let mut shown = self.event(&event);
+            let request = shown["data"]["sent"].as_str().and_then(|id| sent.get(id).copied());
+            if let Some((sent, body)) = request.and_then(|sent| Some((sent, sent.request.as_deref()?)))
+                && event.kind == "agent.prompt"
+            {
+                shown["data"]["messages"] = self.shown_value(messages(body, &sent.wire));
+            }
+            shown["run"] = json!(run.id);
+            events.push(shown);
+        }
+        Ok(events)
+    }
+
+    fn event(&self, event: &Event) -> Value {
+        json!({
+            "sequence": event.sequence,
+            "time": event.at.to_string(),
+            "key": event.key,
+            "type": event.kind,
+            "data": self.shown_value(read(event.data.as_deref())),
+        })
+    }
+
     /// Spans and events of a run, as a document.
     pub async fn trace(&self, run: &Run) -> Result<Value, Refused> {
         let time = |time: Option<Time>| time.map(|time| time.to_string());
@@ -97,7 +131,7 @@ impl Lens<'_> {
                     "status": span.status,
                     "started_at": span.started_at.to_string(),
                     "ended_at": time(span.ended_at),
-                    "attributes": read(span.attributes.as_deref()),
+                    "attributes": self.shown_value(read(span.attributes.as_deref())),
                 })
             })
             .collect();
@@ -106,15 +140,7 @@ impl Lens<'_> {
             .events(self.tenant, &run.id, 0)
             .await?
             .into_iter()
-            .map(|event| {
-                json!({
-                    "sequence": event.sequence,
-                    "time": event.at.to_string(),
-                    "key": event.key,
-                    "type": event.kind,
-                    "data": read(event.data.as_deref()),
-                })
-            })
+            .map(|event| self.event(&event))
             .collect();
         Ok(json!({ "run": run.id, "spans": spans, "events": events }))
     }
@@ -131,7 +157,7 @@ impl Lens<'_> {
     fn shown_value(&self, value: Value) -> Value {
         match self.reveal {
             Reveal::Everything => value,
-            Reveal::Redacted => crate::driver::trace::redacted(self.redactor, value),
+            Reveal::Redacted => self.redactor.value(&value),
         }
     }
 
@@ -256,7 +282,7 @@ fn outside_in(spans: Vec<Span>) -> Vec<Span> {
 }
 
 /// The steps of a run in the order they began.
-fn in_order(mut steps: Vec<Step>, events: &[scrollback_store::Event]) -> Vec<Step> {
+fn in_order(mut steps: Vec<Step>, events: &[Event]) -> Vec<Step> {
     let mut started: BTreeMap<&str, u64> = BTreeMap::new();
     for event in events.iter().filter(|event| matches!(event.kind.as_str(), "step.started" | "step.skipped"))
     {

@@ -108,6 +108,8 @@ impl Told<'_> {
             listed.filter(|entry| entry["source"] == source).find_map(|entry| self.position(&entry["entry"]))
         };
         let leading = entries.iter().take_while(|entry| entry.role == Role::System).count();
+        let listed = self.data["entries"].as_array().into_iter().flatten();
+        let systems = listed.filter(|entry| entry["source"] == "system").count();
         let input = entries.len().saturating_sub(own + 1);
         // A message per turn; tool exchanges that stand among them are none.
         let is_turn = |entry: &Entry| entry.role != Role::Tool && entry.tool_calls().next().is_none();
@@ -123,7 +125,8 @@ impl Told<'_> {
             .enumerate()
             .map(|(number, entry)| {
                 if number < leading {
-                    ("system", named("system"))
+                    // A summary may stand among the instructions.
+                    if number < systems { ("system", named("system")) } else { ("summary", None) }
                 } else if number == input {
                     ("input", named("input"))
                 } else if number > input {
@@ -184,6 +187,12 @@ impl Told<'_> {
 fn id_of(named: &str) -> Option<EntryId> {
     let (evaluation, sequence) = named.split_once('/')?;
     Some(EntryId { evaluation: evaluation.parse().ok()?, sequence: sequence.parse().ok()? })
+}
+
+/// The messages of a request as roles and texts, secrets included.
+pub(crate) fn messages(request: &[u8], wire: &str) -> Value {
+    let entries = parsed(&String::from_utf8_lossy(request), wire);
+    entries.iter().map(|said| json!({ "role": said.role, "content": content(said) })).collect()
 }
 
 /// The messages of a request.

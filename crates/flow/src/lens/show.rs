@@ -85,8 +85,11 @@ impl Lens<'_> {
                 "input".into(),
                 run.input.as_deref().map_or(Value::Null, |text| json!(self.shown(text))),
             );
-            let output = members.remove("output").unwrap_or_default();
-            members.insert("output".into(), self.shown_value(output));
+            for said in ["output", "error"] {
+                if let Some(value) = members.get_mut(said) {
+                    *value = self.shown_value(value.take());
+                }
+            }
             members.insert("created_at".into(), json!(run.started_at.to_string()));
             members.insert("updated_at".into(), json!(updated.to_string()));
             members.insert("resumes".into(), json!(resumes(run)));

@@ -28,7 +28,17 @@ pub enum HistoryManagement {
     /// Bounds on the turns in front of the input.
     Bounds(Bounds),
     /// Managers over the whole view.
-    Managers(SharedManager),
+    Managers(Managers),
+}
+
+/// The list form of `history_management`.
+pub struct Managers {
+    /// What the managers are together.
+    pub manager: SharedManager,
+    /// Whether any of them may ask for summaries.
+    pub condenses: bool,
+    /// Who writes them, by the name the list has for it; for `offline` that is nobody.
+    pub writers: BTreeMap<String, Arc<Agent>>,
 }
 
 /// The mapping form of `history_management`. At least one of the two bounds is there.

@@ -7,9 +7,12 @@ mod step;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
 pub use agent::{Agent, Mode};
 pub use conversation::{
-    Bounds, Conversation, HistoryManagement, Seed, SeedFrom, Strategy, ToolArtifacts, TurnRole, TurnSources,
+    Bounds, Conversation, HistoryManagement, Managers, Seed, SeedFrom, Strategy, ToolArtifacts, TurnRole,
+    TurnSources,
 };
 pub use step::{
     AgentStep, Branch, Conditional, Exit, Hitl, Kind, Loop, Map, OnBranchFailure, OnMaxLoops, Parallel, Step,
@@ -52,6 +55,16 @@ pub struct Limits {
     pub max_tokens: Option<u64>,
     /// Money.
     pub max_cost: Option<MicroDollars>,
+}
+
+/// As flows write them, and null where there is no limit.
+impl Serialize for Limits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_struct("Limits", 2)?;
+        members.serialize_field("max_tokens", &self.max_tokens)?;
+        members.serialize_field("max_cost_usd", &self.max_cost.map(MicroDollars::dollars))?;
+        members.end()
+    }
 }
 
 /// Money in millionths of a dollar: whole, so that sums are exact.

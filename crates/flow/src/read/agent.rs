@@ -86,9 +86,18 @@ pub(crate) fn configured_agents(settings: &Settings, catalog: &Catalog) -> Resul
 pub(super) fn usual(reading: &mut Reading<'_>) -> Arc<Agent> {
     let (model, folder, from) = default_model(reading);
     reading.decided("default_model", model.as_str(), from);
+    Arc::new(plain("default", model, folder, reading))
+}
+
+/// A model as an agent without instructions of its own.
+pub(super) fn of_model(model: &str, reading: &Reading<'_>) -> Agent {
+    plain(model, model.into(), reading.source.folder.into(), reading)
+}
+
+fn plain(name: &str, model: String, folder: PathBuf, reading: &Reading<'_>) -> Agent {
     let mode = mode(None, &model, reading).0;
-    Arc::new(Agent {
-        name: "default".into(),
+    Agent {
+        name: name.into(),
         model,
         folder,
         system_prompt: None,
@@ -101,7 +110,7 @@ pub(super) fn usual(reading: &mut Reading<'_>) -> Arc<Agent> {
         timeout: Duration::from_secs_f64(SECONDS),
         output_schema: None,
         tools: Declared::default(),
-    })
+    }
 }
 
 /// The layers of one agent: what the flow says, then what the configuration says.

@@ -1,14 +1,19 @@
 //! `history_management`: bounds, or managers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use scrollback_agent::document::{Fields, Node, Problem, Value, code};
 use scrollback_core::manager::{ConfigError, ConfigErrorKind, Passthrough, SharedManager, parse_value};
 use scrollback_core::nearest::nearest_key;
 
+use serde_json::Value as Json;
+
+use super::agent::of_model;
+use super::callable::{NotCallable, callable_model};
 use super::context::{Reading, Spot, key_spot, spot};
 use super::step::named_agent;
-use crate::model::{Bounds, HistoryManagement, Strategy};
+use crate::model::{Agent, Bounds, HistoryManagement, Managers, Strategy};
 use crate::problem::Code;
 use crate::settings::{Origin, Set};
 
@@ -32,7 +37,8 @@ pub(super) fn read(fields: &mut Fields<'_, '_>, name: &str, reading: &mut Readin
         Some((node, Form::Bounds)) => bounds(Some(node), &place, name, reading),
         Some((node, Form::Managers)) => {
             reading.decided(format!("steps.{name}.history_management"), node.to_json(), Origin::Flow);
-            HistoryManagement::Managers(managers(node, &place.path, reading))
+            let manager = managers(node, &place.path, reading);
+            HistoryManagement::Managers(list(manager, &place, reading))
         }
         Some((node, Form::Neither)) => {
             neither(node, &place, reading);
@@ -119,6 +125,40 @@ fn managers(node: &Node, path: &str, reading: &mut Reading<'_>) -> SharedManager
             reading.problems.push(refused(node, path, &error));
             Arc::new(Passthrough)
         }
+    }
+}
+
+/// Managers, with the models that write the summaries they ask for as agents.
+fn list(manager: SharedManager, place: &Spot, reading: &mut Reading<'_>) -> Managers {
+    let mut found = BTreeSet::new();
+    summarizers(&manager.config(), &mut found);
+    let condenses = !found.is_empty();
+    let models = found.into_iter().filter(|name| name != "offline");
+    let writers = models.map(|name| (name.clone(), writer(&name, place, reading))).collect();
+    Managers { manager, condenses, writers }
+}
+
+fn writer(name: &str, place: &Spot, reading: &mut Reading<'_>) -> Arc<Agent> {
+    if let Err(NotCallable { message, suggestion }) = callable_model(name) {
+        let problem = Problem::new(code::UNKNOWN_VALUE, place.path.clone(), place.at, message);
+        reading.problems.push(Problem { suggestion, ..problem });
+    }
+    Arc::new(of_model(name, reading))
+}
+
+/// Every `summarizer` in a configuration of managers, however deep.
+fn summarizers(config: &Json, names: &mut BTreeSet<String>) {
+    match config {
+        Json::Array(list) => list.iter().for_each(|inner| summarizers(inner, names)),
+        Json::Object(members) => {
+            for (name, inner) in members {
+                match inner.as_str().filter(|_| name == "summarizer") {
+                    Some(writer) => _ = names.insert(writer.into()),
+                    None => summarizers(inner, names),
+                }
+            }
+        }
+        _ => {}
     }
 }
 

@@ -38,12 +38,11 @@ pub(super) fn check(steps: &[&Step], limit: &Spot, reading: &mut Reading<'_>) {
 fn asked<'s>(step: &'s Step, found: &mut Vec<&'s Arc<Agent>>) {
     match &step.kind {
         Kind::Agent(step) => found.push(&step.agent),
-        Kind::Loop(inner) => {
-            if let Some(HistoryManagement::Bounds(bounds)) = inner.conversation.as_ref().map(|it| &it.history)
-            {
-                found.extend(&bounds.summarizer);
-            }
-        }
+        Kind::Loop(inner) => match inner.conversation.as_ref().map(|conversation| &conversation.history) {
+            Some(HistoryManagement::Bounds(bounds)) => found.extend(&bounds.summarizer),
+            Some(HistoryManagement::Managers(managers)) => found.extend(managers.writers.values()),
+            None => {}
+        },
         _ => {}
     }
     for step in step.kind.bodies().into_iter().flatten() {

@@ -5,16 +5,29 @@ use std::sync::OnceLock;
 use scrollback_agent::document::Place;
 use scrollback_core::redact::{Options, Redactor};
 
+use super::Prompts;
 use super::context::{Reading, Spot};
 use crate::problem::Code;
 
-/// Notes every key or token in the text, comments included. What it is is said, never the key.
+/// A shorter value of a variable is a word that flows may use.
+const SHORTEST: usize = 8;
+
+/// Notes every key or token in the text, comments included: what looks like one, and what is the value of a key that the
+/// configuration knows. What it is is said, never the key.
 pub(super) fn check(reading: &mut Reading<'_>) {
-    // Compiled once; the rules without options always compile.
+    // Compiled once; the rules without patterns always compile.
     static RULES: OnceLock<Option<Redactor>> = OnceLock::new();
-    let Some(redactor) = RULES.get_or_init(|| Redactor::new(&Options::default()).ok()) else { return };
     let text = reading.text;
-    for span in redactor.text(text).spans {
+    let mut spans = RULES
+        .get_or_init(|| Redactor::new(&Options::default()).ok())
+        .as_ref()
+        .map_or_else(Vec::new, |rules| rules.text(text).spans);
+    let configured = keys(reading);
+    if configured.iter().any(|key| text.contains(key)) {
+        let all = Redactor::new(&Options { configured, ..Options::default() });
+        spans = all.map_or(spans, |rules| rules.text(text).spans);
+    }
+    for span in spans {
         let spot = Spot { path: String::new(), at: place(text, span.start) };
         let message = format!(
             "a secret ({}) is written here; keep it in the environment or name its variable in scrollback.toml, \
@@ -23,6 +36,17 @@ pub(super) fn check(reading: &mut Reading<'_>) {
         );
         reading.error(Code::SecretInFlow, &spot, message);
     }
+}
+
+/// The keys that stand in the environment. A flow that a run has kept was judged when the run began, and the
+/// environment of today does not change it.
+fn keys(reading: &Reading<'_>) -> Vec<String> {
+    if matches!(reading.source.prompts, Prompts::Kept(_)) {
+        return Vec::new();
+    }
+    let names = reading.source.catalog.key_names();
+    let values = names.iter().filter_map(|name| (reading.source.environment)(name));
+    values.map(|value| value.trim().to_string()).filter(|value| value.len() >= SHORTEST).collect()
 }
 
 fn place(text: &str, byte: usize) -> Place {

@@ -140,3 +140,108 @@ async fn the_whole_history_stays_in_the_record() {
         assert!(said.contains(&json!(turn)), "{turn}: {said:?}");
     }
 }
+
+#[tokio::test]
+async fn a_list_may_summarize_and_what_it_wrote_is_used_from_then_on() {
+    let managers = |more: &str| {
+        format!(
+            "[{{ summarize: {{ keep_recent: 2, max_entries: 4, place: assistant{more} }} }}, {{ sliding_window: {{ window_size: 6 }} }}]"
+        )
+    };
+    let spoken = "version: \"1\"\nagents: { sum: { model: \"offline:script=sum\", system_prompt: Condense. }, talk: { system_prompt: Talk., mode: MODE } }\nsteps:\n  - kind: loop\n    name: chat\n    loop:\n      conversation: true\n      max_loops: 8\n      history_management: LIST\n      user_turn_sources: [ask]\n      body: [{ name: ask, template: \"question {{ loop.iteration }}\" }, { name: talk, input: \"{{ previous }}, please\" }]\n";
+    for (mode, writer) in [
+        ("chat", ", summarizer: \"offline:script=sum\""),
+        ("prompt", ", summarizer: \"offline:script=sum\""),
+        ("chat", ""),
+        ("prompt", ""),
+    ] {
+        let bench = bench();
+        let flow = spoken.replace("MODE", mode).replace("LIST", &managers(writer));
+        let report = bench.run(&flow, "go").await;
+        assert_eq!(report.status, Status::Done, "{report:?}");
+        let (sums, talks): (Vec<Asked>, Vec<Asked>) =
+            bench.asked().into_iter().partition(|asked| asked.model == "offline:script=sum");
+        let last = talks.last().unwrap().said().join("\n");
+        if writer.is_empty() {
+            assert!(sums.is_empty() && last.contains("- user: go"), "{mode}: {last}");
+        } else {
+            assert!(
+                sums.len() >= 2 && sums.len() < 8,
+                "{mode}: written now and then, not every time: {}",
+                sums.len()
+            );
+            assert!(sums[0].said()[0].starts_with("system: You are given part"), "{:?}", sums[0].said());
+            assert!(sums[0].said()[1].contains("user: go"), "{:?}", sums[0].said());
+            assert!(
+                sums[1].said()[1].contains("they talked up to"),
+                "the earlier one is condensed too: {:?}",
+                sums[1].said()
+            );
+            assert!(last.contains("they talked up to") && !last.contains("user: go\n"), "{mode}: {last}");
+        }
+        assert_eq!(last.matches("question 8").count(), 2, "the turn, and the input that quotes it: {last}");
+        assert_eq!(report.usage.calls as usize, bench.asked().len(), "every call is counted");
+        let run = bench.engine.find(&report.run).await.unwrap();
+        let tenant = &bench.engine.tenant;
+        let lens = scrollback_flow::lens::Lens {
+            store: &bench.engine.store,
+            tenant,
+            redactor: &bench.engine.redactor,
+            reveal: scrollback_flow::lens::Reveal::Redacted,
+            now: bench.engine.clock.now(),
+        };
+        let shown = lens.show(&run, None).await.unwrap();
+        assert!(!shown["conversations"][0]["summaries"].as_array().unwrap().is_empty(), "{shown}");
+        let prompts =
+            lens.prompt(&run, "chat[8]/talk", scrollback_flow::lens::Body::Messages).await.unwrap().unwrap();
+        let call = &prompts["calls"][0];
+        let sources: Vec<&str> =
+            call["messages"].as_array().unwrap().iter().map(|m| m["source"].as_str().unwrap()).collect();
+        assert_eq!(call["conversation_injected"], json!(true));
+        if mode == "chat" {
+            assert_eq!(
+                sources.iter().filter(|source| **source == "summary").count(),
+                1,
+                "{sources:?} {call}"
+            );
+        }
+        let trace = lens.trace(&run).await.unwrap();
+        let has = |part: &str| {
+            trace["spans"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|span| span["key"].as_str().unwrap_or("").contains(part))
+        };
+        assert_eq!(has("~summarize"), !writer.is_empty(), "a summariser's call has a trace of its own");
+        let kinds: Vec<&str> =
+            trace["events"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap()).collect();
+        assert!(kinds.contains(&"history.summarized"), "{kinds:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_summary_of_a_list_that_fails_harms_nobody_and_an_unknown_writer_is_refused() {
+    let failing = Bench::new(|asked, number| {
+        if asked.model == "offline:script=sum" {
+            json!({ "error": { "kind": "auth", "message": "no" } })
+        } else {
+            json!({ "reply": format!("r{number}") })
+        }
+    });
+    let list = "[{ summarize: { ratio: 0.5, max_entries: 3, summarizer: \"offline:script=sum\" } }, { sliding_window: { window_size: 4 } }]";
+    let report = failing.run(&flow(6, list), "go").await;
+    assert_eq!(report.status, Status::Done, "{report:?}");
+    let talks: Vec<Vec<String>> =
+        failing.asked().iter().filter(|asked| asked.model != "offline:script=sum").map(Asked::said).collect();
+    assert_eq!(talks[5].len(), 4, "the window holds without it: {:?}", talks[5]);
+    let events = failing.engine.store.events(&failing.engine.tenant, &report.run, 0).await.unwrap();
+    assert!(events.iter().any(|event| event.kind == "history.summarize_failed"));
+    for (writer, code) in [("somebody", "out_of_range"), ("gemini:gemini-2.5-pro", "unknown_value")] {
+        let problems = failing.problems(&flow(
+            2,
+            &format!("[{{ summarize: {{ keep_recent: 1, summarizer: \"{writer}\" }} }}]"),
+        ));
+        assert!(problems.contains(code), "{writer}: {problems}");
+    }
+}

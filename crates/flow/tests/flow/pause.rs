@@ -188,3 +188,100 @@ async fn asked_to_stop_it_is_interrupted_and_goes_on_later() {
     assert_eq!(inputs.iter().filter(|input| *input == "first").count(), 1);
     assert_eq!(inputs.last().map(String::as_str), Some("third"));
 }
+
+#[tokio::test]
+async fn a_loop_that_waits_for_nobody_is_interrupted_and_goes_on_where_it_stood() {
+    let flow = "version: \"1\"\nsteps:\n  - { kind: loop, name: l, loop: { max_loops: 2000, body: [{ name: t, template: \"{{ loop.iteration }}\" }] } }\n  - { kind: hitl, name: ask }\n";
+    let bench = bench();
+    let mut stopping = bench.clone();
+    let stop = stopping.engine.stop.clone();
+    stopping.engine.watcher = Some(std::sync::Arc::new(move |told| {
+        if told.kind == "loop.iteration" && told.data["iteration"] == json!(300) {
+            stop.stop();
+        }
+    }));
+    let stopped = stopping.run(flow, "go").await;
+    assert_eq!(stopped.status, Status::Interrupted, "{stopped:?}");
+    let rows = |run: String| {
+        let bench = bench.clone();
+        async move { bench.engine.store.steps(&bench.engine.tenant, &run).await.unwrap() }
+    };
+    let before = rows(stopped.run.clone()).await.len();
+    assert!((300..1000).contains(&before), "{before}");
+    let mut fresh = bench.clone();
+    fresh.engine.stop = scrollback_agent::Stop::default();
+    let paused = fresh.resume(&stopped.run).await.unwrap();
+    assert_eq!((paused.status, paused.pauses.len()), (Status::Paused, 1), "{paused:?}");
+    assert_eq!(fresh.answer(&paused.run, "fine").await.output, json!("fine"));
+    let steps = rows(stopped.run.clone()).await;
+    assert_eq!(steps.iter().filter(|step| step.status == "done").count(), 2002, "every step is written down");
+    let events = bench.engine.store.events(&bench.engine.tenant, &stopped.run, 0).await.unwrap();
+    let iterations = events.iter().filter(|event| event.kind == "loop.iteration").count();
+    assert_eq!(iterations, 2000, "each iteration began once");
+}
+
+#[tokio::test]
+async fn what_a_failure_kept_from_starting_starts_when_the_run_goes_on() {
+    let flow = r#"
+version: "1"
+agents: { default: { max_retries: 0 } }
+steps:
+  - kind: parallel
+    name: fan
+    branches:
+      a: [{ name: first, input: bad }]
+      b: [{ name: second, input: slow }, { name: note, template: "noted {{ previous }}" }, { kind: hitl, name: ask }]
+"#;
+    let bench = Bench::new(|asked, number| {
+        if asked.last() == "bad" && number <= 2 {
+            json!({ "error": { "kind": "auth", "message": "no" } })
+        } else {
+            json!({ "reply": asked.last() })
+        }
+    });
+    let failed = bench.run(flow, "go").await;
+    assert_eq!(failed.status, Status::Failed, "{failed:?}");
+    let paused = bench.resume(&failed.run).await.unwrap();
+    assert_eq!(paused.status, Status::Paused, "{paused:?}");
+    assert_eq!(paused.pauses[0].message, "noted slow", "{paused:?}");
+    let done = bench.answer(&failed.run, "yes").await;
+    assert_eq!(done.output, json!({ "a": "bad", "b": "yes" }));
+    let steps = bench.engine.store.steps(&bench.engine.tenant, &failed.run).await.unwrap();
+    assert!(steps.iter().any(|step| step.key == "fan.b/note" && step.status == "done"), "{steps:?}");
+}
+
+#[tokio::test]
+async fn a_failure_that_was_ignored_stays_one_when_the_run_goes_on() {
+    let flow = r#"
+version: "1"
+agents: { default: { max_retries: 0, max_output_tokens: 30 } }
+steps:
+  - kind: parallel
+    name: fan
+    on_branch_failure: ignore
+    branches:
+      a: [{ name: good, input: hello }]
+      b: [{ name: first, input: bad }, { name: never, input: never }]
+      c: [{ kind: loop, name: l, limits: { max_tokens: 60 }, loop: { max_loops: 9, body: [{ name: talk, input: much }] } }]
+      d: [{ kind: map, name: each, over: "'no list'", body: [{ name: x, template: x }] }]
+  - { kind: hitl, name: ask, message: "{{ previous }}" }
+  - { name: after, input: "{{ steps.fan.output }} {{ previous }}" }
+  - { kind: hitl, name: more }
+"#;
+    let bench = Bench::new(|asked, _| match asked.last().as_str() {
+        "bad" => json!({ "error": { "kind": "auth", "message": "no" } }),
+        "much" => {
+            json!({ "reply": "so much", "usage": { "input": 20, "output": 25 } })
+        }
+        other => json!({ "reply": other }),
+    });
+    let paused = bench.run(flow, "go").await;
+    let fan = json!({ "a": "hello", "b": null, "c": null, "d": null });
+    assert_eq!(paused.pauses.first().map(|pause| pause.message.clone()), Some(fan.to_string()), "{paused:?}");
+    let before = bench.asked().len();
+    let again = bench.answer(&paused.run, "yes").await;
+    assert_eq!((again.status, again.pauses.len()), (Status::Paused, 1), "{again:?}");
+    let asked: Vec<String> = bench.asked().iter().skip(before).map(crate::support::Asked::last).collect();
+    assert_eq!(asked, [format!("{fan} yes")], "nothing of the branches is tried again");
+    assert_eq!(bench.answer(&paused.run, "done").await.output, json!("done"));
+}

@@ -43,6 +43,7 @@ fn replied(key: &str, text: &str) -> Event {
 fn short(actions: &[Action]) -> Vec<String> {
     let tell = |action: &Action| match action {
         Action::Call(call) => Some(format!("call {}", call.key)),
+        Action::Continue(key) => Some(format!("continue {key}")),
         Action::End(End::Done(output)) => Some(format!("done {}", output.value)),
         Action::End(End::Failed(error)) => Some(format!("failed {}", error.code)),
         Action::End(End::Paused) => Some("paused".into()),
@@ -95,6 +96,7 @@ fn late_and_repeated_events_change_nothing() {
         replied("fan.left/ask", "not an answer"),
         replied("nowhere", "x"),
         Event::Answered { key: "fan.right/two".into(), text: "x".into(), value: json!("x") },
+        Event::Continued { key: "fan.right/two".into() },
     ] {
         let told = format!("{event:?}");
         let state = RunState::new(Arc::clone(state.flow()), "run", Some("go"));
@@ -136,10 +138,29 @@ fn neither_a_pause_nor_a_stop_is_seen_by_anything_in_the_flow() {
 }
 
 #[test]
-fn a_loop_of_templates_needs_nobody() {
+fn a_loop_of_templates_waits_for_nobody_and_stops_when_asked_all_the_same() {
     let flow = "version: \"1\"\nsteps: [{ kind: loop, name: l, loop: { max_loops: 1000, body: [{ name: t, template: \"{{ loop.iteration }}\" }] } }]\n";
-    let (_, actions) = advance(state(flow), Event::Started);
-    assert_eq!(short(&actions).last().map(String::as_str), Some("done \"1000\""));
+    let (mut state, mut actions) = advance(state(flow), Event::Started);
+    let (mut events, mut finished) = (1, 0);
+    loop {
+        let told = short(&actions);
+        finished += told.iter().filter(|told| told.starts_with("l[") && told.ends_with("done")).count();
+        let last = told.last().cloned().unwrap_or_default();
+        let Some(key) = last.strip_prefix("continue ") else {
+            assert_eq!(last, "done \"1000\"");
+            break;
+        };
+        events += 1;
+        (state, actions) = advance(state, Event::Continued { key: key.into() });
+    }
+    assert_eq!((finished, events), (1000, 4), "every step once, in a few commits");
+    let (state, _) = advance(self::state(flow), Event::Started);
+    let (_, actions) = advance(state, Event::Stopping);
+    assert_eq!(short(&actions), ["stopped"]);
+    // Large texts count as many steps: what is written at once is bounded.
+    let large = flow.replace("{{ loop.iteration }}", &"x".repeat(100 * 1024));
+    let (_, actions) = advance(self::state(&large), Event::Started);
+    assert!(short(&actions).len() < 100, "{}", short(&actions).len());
 }
 
 #[tokio::test]

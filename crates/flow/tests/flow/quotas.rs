@@ -31,10 +31,10 @@ async fn a_call_without_room_is_not_made_and_the_run_goes_on_with_more() {
         (Status::Failed, "quota_exceeded", Some("again[3]/talk"))
     );
     assert_eq!((bench.asked().len(), failed.usage.calls, failed.usage.total()), (2, 2, 40));
-    assert_eq!(error.detail["limit"], json!(50.0));
+    assert_eq!(error.detail["limit"], json!(50));
     assert_eq!(
         (&error.detail["scope"], &error.detail["used"], &error.detail["reserved"]),
-        (&json!("run"), &json!(40.0), &json!(0.0))
+        (&json!("run"), &json!(40), &json!(0))
     );
     assert!(error.detail["requested"].as_f64().unwrap() > 10.0);
     let limits = Limits { max_tokens: Some(200), max_cost: None };

@@ -136,6 +136,15 @@ impl Bench {
     }
 
     pub(crate) fn flow(&self, yaml: &str) -> Flow {
+        self.read(yaml).unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    /// What is wrong with a flow.
+    pub(crate) fn problems(&self, yaml: &str) -> String {
+        self.read(yaml).err().map(|problems| problems.to_string()).unwrap_or_default()
+    }
+
+    fn read(&self, yaml: &str) -> Result<Flow, scrollback_flow::Problems> {
         let source = Source {
             stem: "test",
             folder: &self.folder,
@@ -144,7 +153,7 @@ impl Bench {
             catalog: &self.engine.catalog,
             environment: &self.engine.environment,
         };
-        Flow::read(yaml, &source).unwrap_or_else(|problems| panic!("{problems}")).flow
+        Flow::read(yaml, &source).map(|read| read.flow)
     }
 
     pub(crate) fn start(&self, yaml: &str, input: Option<&str>) -> Start {

@@ -171,7 +171,9 @@ fn what_a_loop_leaves_open_is_decided() {
         assert!(bounds.summarizer.is_none());
     });
     conversation_of(&talk("history_management: [fit],", "{name: a}"), |talk| {
-        assert!(matches!(&talk.history, HistoryManagement::Managers(manager) if manager.name() == "compose"));
+        assert!(
+            matches!(&talk.history, HistoryManagement::Managers(list) if list.manager.name() == "compose")
+        );
     });
     conversation_of(
         &talk("init: {history: {start_with: {from_initial_input: false}}},", "{name: a}"),

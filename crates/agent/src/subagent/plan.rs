@@ -25,6 +25,7 @@ use crate::effects::later;
 use crate::journal::Journal;
 use crate::lease::{Held, holder, lease};
 use crate::runner::{CannotResume, CannotResumeKind, Deadline, Prompt, Spent, Throttle};
+use crate::telemetry::Telemetry;
 
 /// Longer than any program waits for its tools, which have their own limits.
 const PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -43,18 +44,21 @@ pub(crate) struct Family {
     depth: usize,
     pub(crate) deadline: Option<Time>,
     pub(crate) parent: Option<Uuid>,
+    /// Who is sent spans of what it does.
+    pub(crate) telemetry: Telemetry,
 }
 
 impl Family {
     /// That of an agent nobody called.
-    fn root(agent: &SubAgent, now: Time) -> Self {
+    fn root(agent: &SubAgent, host: &Host) -> Self {
         Family {
             turns: Arc::default(),
             turn_budget: agent.limits.turn_budget,
             max_depth: agent.limits.max_depth,
             depth: 1,
-            deadline: agent.limits.mission_timeout.map(|time| later(now, time)),
+            deadline: agent.limits.mission_timeout.map(|time| later(host.clock.now(), time)),
             parent: None,
+            telemetry: host.telemetry.clone(),
         }
     }
 
@@ -64,8 +68,8 @@ impl Family {
     }
 
     /// The same, called by an evaluation.
-    pub(crate) fn called_by(&self, parent: Uuid) -> Self {
-        Family { parent: Some(parent), ..self.clone() }
+    pub(crate) fn called_by(&self, parent: Uuid, telemetry: Telemetry) -> Self {
+        Family { parent: Some(parent), telemetry, ..self.clone() }
     }
 
     /// Takes one turn of those that are left to all.
@@ -242,7 +246,7 @@ impl SubAgent {
         host: &Arc<Host>,
         journal: &mut Journal,
     ) -> Result<Step, BadData> {
-        let family = Family::root(self, host.clock.now());
+        let family = Family::root(self, host);
         self.run_in(data, settings.or(&self.settings), host, family, journal).await
     }
 
@@ -264,7 +268,8 @@ impl SubAgent {
             let message = "there is no model; name one in the agent's file, or give --model";
             return Ok(plan.refused(Fail::new(EndReason::LlmRequired, message)));
         };
-        let runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
+        let mut runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
+        runner.telemetry = plan.family.telemetry.clone();
         let prompt = prompt(&plan);
         let me = holder();
         let is_root = plan.family.parent.is_none();
@@ -304,7 +309,7 @@ impl SubAgent {
             }
             Err(error) => return refuse(CannotResumeKind::NothingToResume, error.to_string()),
         };
-        let family = Family::root(self, host.clock.now());
+        let family = Family::root(self, host);
         family.used(recorded.turns.len());
         // The mission, its data and how it is told are those of the record; only tools and limits are the agent's.
         let told = Settings { compression: Some(recorded.compression.clone()), ..Settings::default() };
@@ -328,7 +333,8 @@ impl SubAgent {
         let Some(model) = plan.settings.model.clone() else {
             return Ok(plan.refused(Fail::new(EndReason::LlmRequired, "there is no model; name one")));
         };
-        let runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
+        let mut runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
+        runner.telemetry = plan.family.telemetry.clone();
         let prompt = prompt(&plan);
         let mut held = None;
         if let (Some(row), Some((store, tenant))) = (&row, &host.store) {

@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use scrollback_agent::provider::{Catalog, Environment, NoProvider, Provider};
+use scrollback_agent::telemetry::Telemetry;
 use scrollback_agent::tool::Toolbox;
 use scrollback_agent::{Clock, Random, Seeded, Stop, SystemClock};
 use scrollback_core::Time;
@@ -92,6 +93,8 @@ pub struct Engine {
     pub watcher: Option<Watcher>,
     /// Who is shown replies as they come.
     pub preview: Option<Preview>,
+    /// Who is sent spans of what is done.
+    pub telemetry: Telemetry,
     #[doc(hidden)]
     pub injection: Injection,
     /// Asked before every commit. Trials let the process die here.
@@ -123,6 +126,7 @@ impl Engine {
             stop: Stop::default(),
             watcher: None,
             preview: None,
+            telemetry: Telemetry::default(),
             injection: Injection::default(),
             before_commit: None,
         }

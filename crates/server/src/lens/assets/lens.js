@@ -48,7 +48,15 @@
       if (!other || part.isEqualNode(other)) continue;
       const open = new Set([...part.querySelectorAll('details[open][id]')].map((details) => details.id));
       const known = new Set([...part.querySelectorAll('[id]')].map((child) => child.id));
+      // An answer that is being written is not taken away from under the hand that writes it.
+      const fields = () => [...part.querySelectorAll('textarea[id], input[id]')];
+      const written = new Map(fields().filter((field) => field.value !== field.defaultValue).map((field) => [field.id, field.value]));
+      const focus = part.contains(document.activeElement) && document.activeElement.id;
       part.replaceChildren(...other.childNodes);
+      for (const field of fields()) {
+        if (written.has(field.id)) field.value = written.get(field.id);
+        if (focus && field.id === focus) field.focus();
+      }
       for (const details of part.querySelectorAll('details[id]')) if (open.has(details.id)) details.open = true;
       for (const child of part.querySelectorAll('li[id], tr[id]')) if (!known.has(child.id)) child.classList.add('fresh');
       for (const inner of part.querySelectorAll('[data-part]')) fill(inner);

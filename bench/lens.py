@@ -76,6 +76,7 @@ try:
             problems = page.complaints(base)
             if problems:
                 raise SystemExit(f"the page complains: {problems}")
+            page.close()
 finally:
     if server:
         server.terminate()

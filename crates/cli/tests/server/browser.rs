@@ -12,7 +12,7 @@ agents:
   guide: { model: 'offline:echo' }
 steps:
   - { name: ask, kind: hitl, message: 'Where to, and when?' }
-  - { name: say, agent: guide, prompt: 'You said: {{ steps.ask.output }}' }
+  - { name: say, agent: guide, input: 'You said: {{ steps.ask.output }}' }
 ";
 
 #[test]

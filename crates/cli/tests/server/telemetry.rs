@@ -427,9 +427,9 @@ fn agents_and_their_tools_are_told_as_one_trace() {
 fn sub_agents_and_flows_are_told_too() {
     let yaml = "name: counter\nmodel: offline:script=script.yaml\nmission: Go.\ntools:\n  add: {signature: '(n :int) -> :int', lisp: '(+ n 1)'}\n";
     let script = "- {reply: '(return (tool/add {:n 1}))'}\n";
-    let folder = scripted("spans-subagent", "agent.yaml", yaml, script);
+    let home = scripted("spans-subagent", "agent.yaml", yaml, script);
     let collector = Collector::answering("200 OK");
-    let done = run(&folder, &collector, &["subagent", "agent.yaml"]);
+    let done = run(&home, &collector, &["subagent", "agent.yaml"]);
     assert!(done.status.success(), "{done:?}");
     nested(
         &collector.spans(3),
@@ -441,10 +441,10 @@ fn sub_agents_and_flows_are_told_too() {
     );
 
     let flow = "version: '1'\nagents: {guide: {model: 'offline:echo'}}\nsteps:\n  - {name: one, agent: guide}\n  - {name: two, agent: guide}\n";
-    let folder = folder("spans-flow");
-    std::fs::write(folder.join("flow.yaml"), flow).unwrap();
+    let place = folder("spans-flow");
+    std::fs::write(place.join("flow.yaml"), flow).unwrap();
     let collector = Collector::answering("200 OK");
-    let done = run(&folder, &collector, &["run", "flow.yaml", "--input", "Hello there"]);
+    let done = run(&place, &collector, &["run", "flow.yaml", "--input", "Hello there"]);
     assert!(done.status.success(), "{done:?}");
     let spans = collector.spans(4);
     nested(&spans, &[("invoke_agent one", None), ("invoke_agent two", None)]);

@@ -307,7 +307,7 @@ async fn refusals(contract: &mut Contract, server: &Server, id: &str) {
     refused.push(("/api/export", "get", "?conversation=01ARZ3NDEKTSV4RRFFQ69G5FAV".into(), None, 404));
     let nowhere = json!({ "conversation": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "managers": ["passthrough"] });
     refused.push(("/api/simulate", "post", String::new(), Some(nowhere), 404));
-    let long: Vec<Value> = (0..5_001).map(|_| json!({ "role": "user", "content": "x" })).collect();
+    let long: Vec<Value> = (0..20_001).map(|_| json!({ "role": "user", "content": "x" })).collect();
     refused.push((
         "/api/simulate",
         "post",
@@ -518,9 +518,10 @@ fn provider(status: &'static str, body: &'static str) -> (SocketAddr, Arc<Mutex<
                 let count = stream.read(&mut piece).unwrap();
                 request.extend_from_slice(&piece[..count]);
             }
+            let kind = if body.starts_with("data:") { "text/event-stream" } else { "application/json" };
             heard.lock().unwrap().push(String::from_utf8(request).unwrap());
             let head =
-                format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
+                format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\n");
             stream
                 .write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())
                 .unwrap();
@@ -553,7 +554,7 @@ async fn summaries_are_written_by_a_model_that_is_named() {
         })
         .collect();
     let wish = json!({ "decision": "summarize", "keep": 2, "model": "openai:gpt-4o?api=chat" });
-    let reply = r#"{"id":"c","object":"chat.completion","created":1,"model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"Four questions, all answered yes."},"finish_reason":"stop"}]}"#;
+    let reply = "data: {\"id\":\"c\",\"model\":\"gpt-4o\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Four questions, all answered yes.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
     let (address, asked) = provider("200 OK", reply);
     let server = asking(address);
     let id = server.talk(json!(turns)).await;

@@ -36,7 +36,7 @@
   const live = one('[data-live]');
   if (!live || !window.EventSource) return;
   const status = one('#live');
-  const source = new EventSource(live.dataset.live);
+  let source = null;
   let waiting = 0;
   const refresh = async () => {
     waiting = 0;
@@ -63,8 +63,18 @@
     }
   };
   const changed = () => { if (!waiting) waiting = setTimeout(refresh, 250); };
-  for (const name of ['ConversationRecorded', 'ReplyReceived', 'RequestSent', 'RunChanged']) source.addEventListener(name, changed);
-  source.addEventListener('open', () => { if (status) status.textContent = 'live'; });
-  source.addEventListener('error', () => { if (status) status.textContent = 'not live'; });
-  addEventListener('pagehide', () => source.close());
+  const tell = (text) => { if (status) status.textContent = text; };
+  const listen = () => {
+    source = new EventSource(live.dataset.live);
+    for (const name of ['ConversationRecorded', 'ReplyReceived', 'RequestSent', 'RunChanged']) source.addEventListener(name, changed);
+    source.addEventListener('open', () => tell('live'));
+    source.addEventListener('error', () => tell('not live'));
+  };
+  const rest = () => { if (source) source.close(); source = null; };
+  const wake = () => { if (!source && !document.hidden) { listen(); changed(); } };
+  // Browsers keep six connections to one server, so a page that nobody looks at does not hold one.
+  document.addEventListener('visibilitychange', () => { if (document.hidden) rest(); else wake(); });
+  addEventListener('pagehide', rest);
+  addEventListener('pageshow', (event) => { if (event.persisted) wake(); });
+  if (!document.hidden) listen();
 })();

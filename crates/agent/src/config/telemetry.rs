@@ -116,15 +116,12 @@ fn decoded(text: &str) -> Option<String> {
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         let code = after.get(..2).filter(|_| *first == b'%').and_then(|code| std::str::from_utf8(code).ok());
-        match code.map(|code| u8::from_str_radix(code, 16)) {
-            Some(byte) => {
-                bytes.push(byte.ok()?);
-                rest = after.get(2..)?;
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
+        if let Some(code) = code {
+            bytes.push(u8::from_str_radix(code, 16).ok()?);
+            rest = after.get(2..)?;
+        } else {
+            bytes.push(*first);
+            rest = after;
         }
     }
     String::from_utf8(bytes).ok()

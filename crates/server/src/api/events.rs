@@ -117,7 +117,9 @@ struct Listener {
 impl Listener {
     /// Tells what happens until nobody listens.
     async fn run(mut self) {
-        if self.look(Telling::Nothing).await.is_none() || self.say(": listening\n\n".into()).await.is_none() {
+        // Whoever looked at something before this came looks once more, and misses nothing from then on.
+        let began = event("Listening", &json!({ "event": "Listening" }));
+        if self.look(Telling::Nothing).await.is_none() || self.say(began).await.is_none() {
             return;
         }
         let (mut look, mut quiet) = (tokio::time::interval(LOOK), tokio::time::interval(QUIET));

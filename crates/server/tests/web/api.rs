@@ -676,7 +676,7 @@ async fn what_is_written_is_told_to_those_who_listen() {
         .unwrap();
     let mut body = response.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
-    assert_eq!(first.as_ref(), b": listening\n\n");
+    assert_eq!(first.as_ref(), b"event: Listening\ndata: {\"event\":\"Listening\"}\n\n");
     server
         .post(
             &format!("/api/conversations/{id}/entries"),
@@ -698,6 +698,32 @@ async fn what_is_written_is_told_to_those_who_listen() {
         .await;
     let told = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(String::from_utf8_lossy(&told).contains("\"position\":8"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_another_process_ends_is_told() {
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+    let (server, tenant) = (Server::new(), Tenant::default());
+    filled(&server, &tenant).await;
+    let request = Request::get("/api/events").header(header::HOST, crate::support::ADDRESS);
+    let response =
+        scrollback_server::router(server.app.clone()).oneshot(request.body(Body::empty()).unwrap());
+    let mut body = response.await.unwrap().into_body();
+    let mut next = async || {
+        let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        String::from_utf8(frame.to_vec()).unwrap()
+    };
+    assert!(next().await.starts_with("event: Listening\n"));
+    let run = server.app.store.runs(&tenant, "run00000000000001", 1).await.unwrap().remove(0);
+    let ended = Run { status: "done".into(), ..run };
+    server.app.store.write(&tenant, Time(9), |tx| _ = tx.run(ended)).await.unwrap();
+    let told = next().await;
+    assert!(
+        told.starts_with("event: RunChanged\n")
+            && told.contains("\"run\":\"run00000000000001\",\"status\":\"done\""),
+        "{told}"
+    );
 }
 
 #[tokio::test]

@@ -66,12 +66,13 @@
   const tell = (text) => { if (status) status.textContent = text; };
   const listen = () => {
     source = new EventSource(live.dataset.live);
-    for (const name of ['ConversationRecorded', 'ReplyReceived', 'RequestSent', 'RunChanged']) source.addEventListener(name, changed);
+    // `Listening` comes first: what happened while the page was on its way is looked up then.
+    for (const name of ['Listening', 'ConversationRecorded', 'ReplyReceived', 'RequestSent', 'RunChanged']) source.addEventListener(name, changed);
     source.addEventListener('open', () => tell('live'));
     source.addEventListener('error', () => tell('not live'));
   };
   const rest = () => { if (source) source.close(); source = null; };
-  const wake = () => { if (!source && !document.hidden) { listen(); changed(); } };
+  const wake = () => { if (!source && !document.hidden) listen(); };
   // Browsers keep six connections to one server, so a page that nobody looks at does not hold one.
   document.addEventListener('visibilitychange', () => { if (document.hidden) rest(); else wake(); });
   addEventListener('pagehide', rest);

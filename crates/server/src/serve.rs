@@ -57,22 +57,20 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) {
             accepted = next => accepted,
             () = stop.asked() => break,
         };
-        let (stream, seat) = match accepted {
-            Ok((stream, from)) => match neighbours.take(&household(from.ip()), limits.connections_per_ip) {
-                Some(seat) => (stream, seat),
-                None => {
-                    app.metrics.add("scrollback_refused_connections_total", &[], 1.0);
-                    tracing::debug!(from = %from.ip(), "that address has as many connections as it may have");
-                    refuse(&stream);
-                    continue;
-                }
-            },
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Too many open files, mostly: waiting a little is all that helps.
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
+        };
+        let Some(seat) = neighbours.take(&household(from.ip()), limits.connections_per_ip) else {
+            app.metrics.add("scrollback_refused_connections_total", &[], 1.0);
+            tracing::debug!(from = %from.ip(), "that address has as many connections as it may have");
+            refuse(&stream);
+            continue;
         };
         let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(service.clone());

@@ -295,8 +295,8 @@ fn a_store_that_is_slow_has_only_so_much_waiting_for_it() {
         assert_eq!((refused.status, refused.code().as_str()), (503, "overloaded"), "{}", refused.text());
         assert_eq!(refused.header("retry-after"), Some("1"));
         drop(locker.stdin.take());
-        let served = answered.recv().unwrap();
-        assert_eq!(served.status, 200, "{}", served.text());
+        let waited = answered.recv().unwrap();
+        assert_eq!(waited.status, 200, "{}", waited.text());
     });
     locker.wait().unwrap();
     assert_eq!(upstream.received().len(), 1, "what is not recorded is not sent");

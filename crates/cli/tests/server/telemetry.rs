@@ -221,10 +221,10 @@ fn span(message: &[u8]) -> Span {
             5 => span.name = field.text(),
             7 => span.times.0 = field.number(),
             8 => span.times.1 = field.number(),
-            9 => _ = span.attributes.extend([pair(field.bytes())]),
+            9 => span.attributes.extend([pair(field.bytes())]),
             15 => {
                 span.failed =
-                    fields(field.bytes()).iter().any(|(number, code)| *number == 3 && code.number() == 2)
+                    fields(field.bytes()).iter().any(|(number, code)| *number == 3 && code.number() == 2);
             }
             _ => {}
         }
@@ -290,8 +290,8 @@ fn calls_are_told_without_what_was_said_and_without_keys() {
             .all(|span| span.name == "chat gpt-4o" && !span.text("gen_ai.conversation.id").is_empty())
     );
     let whole = spans.iter().find(|span| !span.parent.is_empty()).unwrap();
-    assert_eq!(hex(&whole.trace), "0af7651916cd43dd8448eb211c80319c");
-    assert_eq!(hex(&whole.parent), "b7ad6b7169203331");
+    assert_eq!(scrollback_store::hex(&whole.trace), "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(scrollback_store::hex(&whole.parent), "b7ad6b7169203331");
     assert_eq!(whole.text("gen_ai.conversation.id"), first.conversation());
     assert_eq!(whole.text("scrollback.call.id"), first.header("x-scrollback-call").unwrap());
     for (name, wanted) in [
@@ -317,10 +317,6 @@ fn calls_are_told_without_what_was_said_and_without_keys() {
     }
     let metrics = server.call("GET", "/metrics", &[], "").text();
     assert!(metrics.contains("scrollback_spans_total{outcome=\"sent\"} 4"), "{metrics}");
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]

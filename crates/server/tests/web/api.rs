@@ -509,17 +509,16 @@ async fn older_turns_are_summarised_on_request() {
 fn provider(status: &'static str, body: &'static str) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, asked) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<String>>>::default());
-    let heard = Arc::clone(&asked);
+    let into = Arc::clone(&asked);
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let (mut request, mut piece) = (Vec::new(), [0; 4096]);
-            // The body is JSON, and ends with the only brace that ends a line.
-            while !request.ends_with(b"}") {
+            while !is_whole(&request) {
                 let count = stream.read(&mut piece).unwrap();
                 request.extend_from_slice(&piece[..count]);
             }
             let kind = if body.starts_with("data:") { "text/event-stream" } else { "application/json" };
-            heard.lock().unwrap().push(String::from_utf8(request).unwrap());
+            into.lock().unwrap().push(String::from_utf8(request).unwrap());
             let head = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\n");
             stream
                 .write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())
@@ -527,6 +526,16 @@ fn provider(status: &'static str, body: &'static str) -> (SocketAddr, Arc<Mutex<
         }
     });
     (address, asked)
+}
+
+/// Whether a request has as much of a body as it said.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let mut lengths = head
+        .lines()
+        .filter_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    lengths.next().is_none_or(|length: usize| body.len() >= length)
 }
 
 /// A server whose models are at an address.

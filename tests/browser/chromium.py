@@ -110,8 +110,8 @@ class Chromium:
 class Page:
     def __init__(self, browser, width, height, dark, script):
         self.browser = browser
-        target = browser.ask("Target.createTarget", url="about:blank")["targetId"]
-        self.session = browser.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.target = browser.ask("Target.createTarget", url="about:blank")["targetId"]
+        self.session = browser.ask("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         for domain in ["Page", "Runtime", "Network", "Log"]:
             self.ask(f"{domain}.enable")
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
@@ -130,6 +130,10 @@ class Page:
         self.ask("Page.navigate", url=url)
         self.browser.wait("Page.loadEventFired", self.session)
         return self
+
+    def close(self):
+        """Ends the tab, and with it the connections it holds."""
+        self.browser.ask("Target.closeTarget", targetId=self.target)
 
     def run(self, expression):
         """The value of an expression in the page."""

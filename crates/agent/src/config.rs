@@ -3,6 +3,7 @@
 
 mod flow;
 mod server;
+mod telemetry;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +20,7 @@ use crate::provider::{Catalog, ModelSettings, ProviderSettings};
 use crate::runner::Prices;
 pub use flow::{FlowLayer, FlowTable, HistoryTable, LimitsTable};
 pub use server::{Abandoned, DEFAULT_PORT, Policy, Recording, ServerLimits, ServerSettings, listen_address};
+pub use telemetry::TelemetrySettings;
 
 /// The file's name, in a project or in `scrollback/` of the user's configuration directory.
 const FILE: &str = "scrollback.toml";
@@ -35,6 +37,7 @@ pub struct Config {
     agents: BTreeMap<String, Map<String, Value>>,
     redact: Redact,
     server: server::Server,
+    telemetry: telemetry::Telemetry,
     /// The files it was read from.
     #[serde(skip)]
     files: Vec<PathBuf>,
@@ -166,6 +169,11 @@ impl Config {
         self.server.settings()
     }
 
+    /// Where spans are sent, and what is in them; none where nobody wants any.
+    pub fn telemetry(&self) -> Result<Option<TelemetrySettings>, BadConfig> {
+        self.telemetry.settings(|name| std::env::var(name).ok())
+    }
+
     /// The variables that may hold a provider's key.
     pub fn key_names(&self) -> Vec<String> {
         self.catalog().key_names()
@@ -235,6 +243,7 @@ impl Config {
         self.flow_layers.extend(lower.flow_layers);
         self.history = self.history.over(lower.history);
         self.server = self.server.over(lower.server);
+        self.telemetry = self.telemetry.over(lower.telemetry);
         self.redact.email = self.redact.email.or(lower.redact.email);
         self.redact.phone = self.redact.phone.or(lower.redact.phone);
         self.redact.card = self.redact.card.or(lower.redact.card);

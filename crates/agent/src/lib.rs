@@ -8,6 +8,7 @@
 //!   next effect; each request is a curated view of that record.
 //! - A [`lease`] is the right to work on something, which ends with its holder.
 //! - A [`react::AgentSession`] thinks, acts and answers, query after query; its [`trajectory`] is a reading of the record.
+//! - [`telemetry`] sends spans of all this to a collector, where one is configured.
 //! - A [`document`] is what people write, YAML or JSON, read with the place of every value.
 //!
 //! Clock and chance are given ([`Clock`], [`Random`]), so that everything here repeats exactly in a test.
@@ -27,6 +28,7 @@ pub mod runner;
 pub mod session;
 pub mod subagent;
 mod summarizer;
+pub mod telemetry;
 pub mod tool;
 pub mod trajectory;
 

@@ -7,17 +7,22 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode, Url};
 
-/// How long a connection may take to open.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long a connection may take to open: a place that is there answers in a moment.
+pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 /// How often a request may be sent on; more is a circle.
 const REDIRECTS: usize = 5;
 
 /// A client that follows redirects as `redirects` says.
 pub(crate) fn client(redirects: Policy) -> Result<Client, reqwest::Error> {
+    client_within(CONNECT, redirects)
+}
+
+/// The same, with another time to connect.
+pub(crate) fn client_within(connect: Duration, redirects: Policy) -> Result<Client, reqwest::Error> {
     // Whoever asked first decides on the cryptography; any choice will do.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
-        .connect_timeout(CONNECT)
+        .connect_timeout(connect)
         .redirect(redirects)
         .user_agent(concat!("scrollback/", env!("CARGO_PKG_VERSION")))
         .build()

@@ -17,6 +17,7 @@ mod redact;
 mod server;
 mod store;
 mod subagent;
+mod telemetry;
 mod tokens;
 
 use std::ffi::OsString;

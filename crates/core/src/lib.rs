@@ -45,6 +45,7 @@ pub mod json;
 pub mod manager;
 pub mod model;
 pub mod nearest;
+pub mod needs;
 mod prefix;
 mod ranges;
 mod record;

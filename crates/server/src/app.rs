@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use scrollback_agent::config::ServerSettings;
 use scrollback_agent::provider::Catalog;
+use scrollback_agent::telemetry::Telemetry;
 use scrollback_agent::{Clock, SystemClock};
 use scrollback_core::Time;
 use scrollback_core::model::Provider;
@@ -17,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::proxy::{self, CallsUnderWay, Lately, Room, Upstreams};
 use crate::runs::Runs;
 use crate::tasks::Tasks;
+use crate::waiting::Waiting;
 
 /// What all requests share. Cheap to clone; clones are the same server.
 #[derive(Clone)]
@@ -42,12 +44,16 @@ pub struct Shared {
     pub(crate) keyring: Keyring,
     /// Who continues paused runs, if somebody does.
     runs: OnceLock<Arc<dyn Runs>>,
+    /// Who is sent spans of calls.
+    telemetry: OnceLock<Telemetry>,
     /// Records used lately.
     pub(crate) lately: Lately,
     /// Calls that wait for their reply.
     pub(crate) under_way: CallsUnderWay,
     /// Requests of each tenant.
     pub(crate) room: Room,
+    /// Entries that wait for the store.
+    pub(crate) waiting: Waiting,
     /// Providers that requests are passed on to.
     pub(crate) upstreams: Upstreams,
     /// Work that goes on after its request.
@@ -75,7 +81,6 @@ impl App {
     ) -> Self {
         App(Arc::new(Shared {
             store,
-            settings,
             catalog,
             redactor,
             clock: Arc::new(SystemClock),
@@ -83,11 +88,14 @@ impl App {
             events: Events::default(),
             keyring: Keyring::default(),
             runs: OnceLock::new(),
+            telemetry: OnceLock::new(),
             lately: Lately::default(),
             under_way: CallsUnderWay::default(),
             room: Room::default(),
-            upstreams: Upstreams::default(),
+            waiting: Waiting::default(),
+            upstreams: Upstreams::new(settings.limits.connect),
             tasks: Tasks::default(),
+            settings,
             address,
         }))
     }
@@ -100,6 +108,16 @@ impl App {
     /// Who continues paused runs.
     pub(crate) fn runs(&self) -> Option<&Arc<dyn Runs>> {
         self.runs.get()
+    }
+
+    /// Says who is sent spans of calls. Only the first one said counts.
+    pub fn send_spans_to(&self, telemetry: Telemetry) {
+        let _ = self.telemetry.set(telemetry);
+    }
+
+    /// Who is sent spans of calls; nobody, if nothing was said.
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        self.telemetry.get_or_init(Telemetry::default)
     }
 
     /// What time it is.

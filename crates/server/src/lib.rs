@@ -27,11 +27,13 @@ mod recorded;
 pub mod replay;
 mod router;
 pub mod runs;
+mod seats;
 mod serve;
 mod sight;
 mod tasks;
 mod transfer;
 pub mod usage;
+mod waiting;
 
 pub use app::{Answerers, App};
 pub use auth::{Caller, Scope};

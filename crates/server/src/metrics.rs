@@ -26,7 +26,7 @@ struct Times {
 }
 
 /// What each name counts.
-const HELP: [(&str, &str); 9] = [
+const HELP: [(&str, &str); 11] = [
     ("scrollback_requests_total", "Requests answered, by route and status"),
     ("scrollback_upstream_requests_total", "Requests sent to providers, by wire and status"),
     ("scrollback_tokens_total", "Tokens providers reported, by model and kind"),
@@ -35,6 +35,8 @@ const HELP: [(&str, &str); 9] = [
     ("scrollback_repairs_total", "Requests mended before they were sent, by wire"),
     ("scrollback_record_failures_total", "Entries that could not be recorded"),
     ("scrollback_truncated_total", "Replies that broke off, by side"),
+    ("scrollback_refused_connections_total", "Connections refused because their address had too many"),
+    ("scrollback_spans_total", "Spans for the collector, by what became of them"),
     ("scrollback_seconds", "Time spent, by part of a request"),
 ];
 
@@ -43,6 +45,12 @@ impl Metrics {
     pub fn add(&self, name: &'static str, labels: &[(&str, &str)], amount: f64) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counted.counters.entry((name, written(labels))).or_default() += amount;
+    }
+
+    /// Says where a counter stands that somebody else keeps.
+    pub fn set(&self, name: &'static str, labels: &[(&str, &str)], total: f64) {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.counters.insert((name, written(labels)), total);
     }
 
     /// Notes a time, in seconds.

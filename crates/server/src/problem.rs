@@ -103,9 +103,13 @@ impl From<StoreError> for Problem {
             | ErrorKind::ReadOnly
             | ErrorKind::Io
             | ErrorKind::Unknown
+            | ErrorKind::Overloaded
             | ErrorKind::Damaged => StatusCode::SERVICE_UNAVAILABLE,
         };
-        let problem = Problem::new(status, error.code(), error.to_string());
+        let mut problem = Problem::new(status, error.code(), error.to_string());
+        if error.kind() == ErrorKind::Overloaded {
+            problem = problem.retry_after(1);
+        }
         match error.heads() {
             Some((expected, actual)) => problem.with("expected", expected).with("actual", actual),
             None => problem,

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use scrollback_core::model::ModelName;
+use scrollback_agent::provider::Provider;
+use scrollback_core::model::{self, ModelName};
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{CurationContext, HistoryManager, Summaries, Tools, json, manager};
 use scrollback_store::Sent;
@@ -14,6 +15,17 @@ use crate::{App, Problem};
 /// A model by its name.
 pub(crate) fn model_named(name: &str) -> Result<ModelName, Problem> {
     ModelName::parse(name).map_err(|error| Problem::bad_request("unknown_model", error.to_string()))
+}
+
+/// Whoever serves a model that a request names. Only those that are configured: a script would be a file of this machine.
+pub(crate) fn provider_named(app: &App, name: &str) -> Result<Arc<dyn Provider>, Problem> {
+    let model = model_named(name.split_once("?api=").map_or(name, |(model, _)| model))?;
+    if model.provider() == model::Provider::Offline && model.model() != "echo" {
+        let detail = "of the offline models only offline:echo answers requests";
+        return Err(Problem::bad_request("unknown_model", detail));
+    }
+    let found = app.catalog.provider_named(name);
+    found.map_err(|error| Problem::bad_request(error.code(), error.to_string()))
 }
 
 /// A manager in any of its forms.

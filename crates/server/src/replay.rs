@@ -1,12 +1,14 @@
-//! What calls saw, call by call, from the record alone: pure functions over core's views.
+//! What calls saw, call by call, from the record alone: functions over core's views, pure but for the time they take.
 //!
 //! [`course`] repeats recorded calls for the lens's chart; [`simulate`] asks what another manager would have sent at every
 //! call of a conversation. Both grow one record from its first place to its last, so their cost is that of the views.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use schemars::JsonSchema;
 use scrollback_core::model::{ModelFacts, facts};
+use scrollback_core::needs::{Kept, Needs, Stake};
 use scrollback_core::tokens::entry_tokens;
 use scrollback_core::{
     CurationContext, CurationError, Entry, Epoch, HistoryManager, Item, Record, Role, Slot, Source, Time,
@@ -153,12 +155,33 @@ pub struct Figures {
     pub dropped_tokens: u64,
     /// Entries of views that were not as they were said, over all calls.
     pub rewritten: u64,
+    /// Of the values in the arguments of calls that stood in the history, the share that the views still showed; null where
+    /// nothing was used.
+    pub argument_retention: Option<f64>,
+    /// The same for identifiers, numbers and quoted names in the texts of replies.
+    pub answer_grounding: Option<f64>,
+    /// Both again where the manager's choice decides: calls whose view leaves something out, values that are not in the
+    /// instructions, the task or the last tool group anyway.
+    pub at_cut: Loss,
     /// Share of the views that hold the last user entry.
     pub task_kept: f64,
+    /// Time one view took, in milliseconds: half of them took less.
+    pub ms_p50: f64,
+    /// The same: 99 of 100 took less.
+    pub ms_p99: f64,
     /// Why the manager gave up at a call, if it did; the figures are those up to there.
     pub stopped: Option<String>,
     /// Call by call.
     pub per_call: Vec<CallFigures>,
+}
+
+/// What was still there of what replies used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Loss {
+    /// Of the values in the arguments of calls; null where none was at stake.
+    pub argument_retention: Option<f64>,
+    /// Of the names in the texts of replies; null where none was at stake.
+    pub answer_grounding: Option<f64>,
 }
 
 /// What one call would have been sent.
@@ -181,9 +204,15 @@ pub struct CallFigures {
 /// Repeats every call of a conversation under a manager: each reply of the assistant was the answer to one.
 ///
 /// Decisions of the record are not repeated, because they are another manager's; those this one makes are kept for its
-/// next call, as a runner would keep them. Summaries are written offline.
-pub fn simulate(slots: &[Slot], name: &str, manager: &dyn HistoryManager, cx: &CurationContext) -> Figures {
-    let mut run = Simulation::new(name);
+/// next call, as a runner would keep them. Summaries are written offline. `needs` are those of the same conversation.
+pub fn simulate(
+    slots: &[Slot],
+    needs: &Needs,
+    name: &str,
+    manager: &dyn HistoryManager,
+    cx: &CurationContext,
+) -> Figures {
+    let mut run = Simulation::new(name, needs);
     let mut record = Record::new();
     for (position, slot) in (0..).zip(slots) {
         if matches!(slot, Slot::Decision(..)) {
@@ -203,8 +232,13 @@ pub fn simulate(slots: &[Slot], name: &str, manager: &dyn HistoryManager, cx: &C
     run.finish(cx)
 }
 
-struct Simulation {
+struct Simulation<'n> {
     figures: Figures,
+    needs: &'n Needs,
+    kept_of_used: Kept,
+    kept_at_cut: Kept,
+    /// How long each view took, in milliseconds.
+    times: Vec<f64>,
     before: Vec<Item>,
     epoch: u64,
     kept: u64,
@@ -213,8 +247,8 @@ struct Simulation {
     said: u64,
 }
 
-impl Simulation {
-    fn new(name: &str) -> Self {
+impl<'n> Simulation<'n> {
+    fn new(name: &str, needs: &'n Needs) -> Self {
         let figures = Figures {
             manager: name.into(),
             calls: 0,
@@ -227,11 +261,27 @@ impl Simulation {
             cuts: 0,
             dropped_tokens: 0,
             rewritten: 0,
+            argument_retention: None,
+            answer_grounding: None,
+            at_cut: Loss::default(),
             task_kept: 1.0,
+            ms_p50: 0.0,
+            ms_p99: 0.0,
             stopped: None,
             per_call: Vec::new(),
         };
-        Simulation { figures, before: Vec::new(), epoch: 0, kept: 0, output: 0, said: 0 }
+        Simulation {
+            figures,
+            needs,
+            kept_of_used: Kept::default(),
+            kept_at_cut: Kept::default(),
+            times: Vec::new(),
+            before: Vec::new(),
+            epoch: 0,
+            kept: 0,
+            output: 0,
+            said: 0,
+        }
     }
 
     fn hear(&mut self, slot: &Slot, cx: &CurationContext) {
@@ -248,9 +298,11 @@ impl Simulation {
         position: u64,
         reply: &Entry,
     ) -> Result<(), CurationError> {
+        let began = Instant::now();
         // A summary that cannot be recorded leaves the view as it was.
         let _ = settle_offline(record, cx, manager, Time(0));
         let view = record.view(cx, manager)?;
+        self.times.push(began.elapsed().as_secs_f64() * 1e3);
         let (seen, items) = look(record, &view, cx, &self.before);
         let whole = self.said + cx.overhead(cx.counter) as u64;
         let cut = view.cut().filter(|_| seen.epoch.is_some_and(|epoch| epoch.id != self.epoch)).cloned();
@@ -261,6 +313,10 @@ impl Simulation {
         let holds = |at: usize| items.iter().any(|item| item.source == Source::Entry(at as u64));
         self.kept += u64::from(task.is_none_or(holds));
         let tokens = seen.tokens.total() + cx.overhead(cx.counter) as u64;
+        self.kept_of_used += self.needs.kept(position, &items, Stake::All);
+        if whole > tokens || seen.changed > 0 {
+            self.kept_at_cut += self.needs.kept(position, &items, Stake::Chosen);
+        }
         let cached = if seen.shared < CACHE_FROM { 0 } else { seen.shared / CACHE_STEP * CACHE_STEP };
         let figures = &mut self.figures;
         figures.calls += 1;
@@ -289,14 +345,30 @@ impl Simulation {
         Ok(())
     }
 
-    fn finish(self, cx: &CurationContext) -> Figures {
+    fn finish(mut self, cx: &CurationContext) -> Figures {
         let mut figures = self.figures;
+        self.times.sort_by(f64::total_cmp);
+        let quantile = |part: f64| {
+            let at = (self.times.len() as f64 * part) as usize;
+            self.times.get(at.min(self.times.len().saturating_sub(1))).copied().unwrap_or(0.0)
+        };
+        (figures.ms_p50, figures.ms_p99) = (quantile(0.5), quantile(0.99));
+        let whole = Loss::of(&self.kept_of_used);
+        figures.argument_retention = whole.argument_retention;
+        figures.answer_grounding = whole.answer_grounding;
+        figures.at_cut = Loss::of(&self.kept_at_cut);
         if figures.calls > 0 {
             figures.task_kept = self.kept as f64 / figures.calls as f64;
         }
         let prices = cx.model.as_ref().and_then(facts);
         figures.cost_usd = prices.and_then(|prices| cost(&prices, &figures, self.output));
         figures
+    }
+}
+
+impl Loss {
+    fn of(kept: &Kept) -> Self {
+        Loss { argument_retention: kept.arguments.ratio(), answer_grounding: kept.answer.ratio() }
     }
 }
 
@@ -333,7 +405,8 @@ mod tests {
     }
 
     fn run(slots: &[Slot], name: &str) -> Figures {
-        simulate(slots, name, manager::parse(name).unwrap().as_ref(), &CurationContext::default())
+        let manager = manager::parse(name).unwrap();
+        simulate(slots, &Needs::of(slots), name, manager.as_ref(), &CurationContext::default())
     }
 
     #[test]
@@ -350,6 +423,20 @@ mod tests {
         assert!(sticky.dropped_tokens > 0 && sticky.input_tokens + sticky.dropped_tokens == all.input_tokens);
         assert_eq!(all.per_call.len(), 20);
         assert_eq!(all.per_call[3].position, 8);
+    }
+
+    #[test]
+    fn what_a_manager_loses_is_told() {
+        let mut slots = talk(6);
+        let sequence = slots.len() as u64;
+        let asked = Entry::calling(None, &[("c1", "look", r#"{"at":"question 0","for":"answer 5"}"#)]);
+        slots.push(Slot::Message(Arc::new(asked.stamped(Uuid::nil(), sequence, Time(0)))));
+        let all = run(&slots, "passthrough");
+        assert_eq!((all.argument_retention, all.at_cut.argument_retention), (Some(1.0), None));
+        // The newest answer is in the last two turns, the oldest question is not.
+        let window = run(&slots, "turn_window(2)");
+        assert_eq!((window.argument_retention, window.at_cut.argument_retention), (Some(0.5), Some(0.5)));
+        assert!(all.ms_p50 > 0.0 && all.ms_p99 >= all.ms_p50);
     }
 
     #[test]

@@ -53,6 +53,12 @@ async fn ready(State(app): State<App>) -> Response {
 /// What is counted, for Prometheus.
 async fn metrics(State(app): State<App>, caller: auth::Caller) -> Result<Response, Problem> {
     caller.may_read()?;
+    if app.telemetry().is_on() {
+        let counts = app.telemetry().counts();
+        for (outcome, total) in [("sent", counts.sent), ("dropped", counts.dropped)] {
+            app.metrics.set("scrollback_spans_total", &[("outcome", outcome)], total as f64);
+        }
+    }
     let text = app.metrics.text();
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

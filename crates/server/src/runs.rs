@@ -30,6 +30,10 @@ pub enum Refused {
     DoesNotFit(String),
     /// Somebody else works on the run.
     Busy(String),
+    /// The flow it was begun with cannot be read any more: a newer version wrote it, or it was damaged.
+    Unreadable(String),
+    /// The store failed.
+    Store(String),
     /// This server cannot run flows.
     NoRunner,
 }
@@ -40,6 +44,8 @@ impl Refused {
             Refused::NotWaiting(why) => (StatusCode::CONFLICT, "not_waiting", why),
             Refused::DoesNotFit(why) => (StatusCode::UNPROCESSABLE_ENTITY, "answer_does_not_fit", why),
             Refused::Busy(why) => (StatusCode::CONFLICT, "busy", why),
+            Refused::Unreadable(why) => (StatusCode::CONFLICT, "flow_unreadable", why),
+            Refused::Store(why) => (StatusCode::SERVICE_UNAVAILABLE, "store_error", why),
             Refused::NoRunner => (
                 StatusCode::NOT_IMPLEMENTED,
                 "no_runner",

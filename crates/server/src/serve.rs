@@ -1,7 +1,7 @@
 //! Connections: accepted on one port, each with a time for its headers, until the server is asked to stop.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use scrollback_agent::Stop;
 use scrollback_core::tokens::Tokenizer;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::App;
 use crate::router;
+use crate::seats::Seats;
 
 /// A port that is taken, before anything is answered on it.
 #[derive(Debug)]
@@ -47,6 +48,7 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) {
     tokio::task::spawn_blocking(|| Tokenizer::O200kBase.count("ready"));
     let service: Router = router(app.clone());
     let room = Arc::new(Semaphore::new(limits.connections));
+    let neighbours = Seats::default();
     let graceful = GracefulShutdown::new();
     loop {
         // A connection that finds no room waits in the kernel, as it would on a busy machine.
@@ -55,8 +57,8 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) {
             accepted = next => accepted,
             () = stop.asked() => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Too many open files, mostly: waiting a little is all that helps.
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -64,11 +66,17 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) {
                 continue;
             }
         };
+        let Some(seat) = neighbours.take(&household(from.ip()), limits.connections_per_ip) else {
+            app.metrics.add("scrollback_refused_connections_total", &[], 1.0);
+            tracing::debug!(from = %from.ip(), "that address has as many connections as it may have");
+            refuse(&stream);
+            continue;
+        };
         let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(service.clone());
         let served = graceful.watch(connection.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
-            let _place = place;
+            let _places = (place, seat);
             if let Err(error) = served.await {
                 tracing::debug!(%error, "a connection ended");
             }
@@ -85,7 +93,40 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) {
     }
 }
 
+/// Whose address it is. A house with IPv6 has a whole network of addresses, which count as one.
+fn household(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+    }
+}
+
+/// Says why a connection is closed, if that can be said at once.
+fn refuse(stream: &TcpStream) {
+    let answer =
+        "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let _ = stream.try_write(answer.as_bytes());
+}
+
 /// Headers of one request: what clients send are some twenty.
 const MAX_HEADERS: usize = 100;
 /// How long nothing is accepted after it failed.
 const PAUSE: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_house_count_together() {
+        let house = |text: &str| household(text.parse().unwrap());
+        assert_eq!(house("::ffff:192.0.2.7"), house("192.0.2.7"));
+        assert_ne!(house("192.0.2.7"), house("192.0.2.8"));
+        assert_eq!(house("2001:db8:1:2::1"), house("2001:db8:1:2:ffff::9"));
+        assert_ne!(house("2001:db8:1:2::1"), house("2001:db8:1:3::1"));
+    }
+}

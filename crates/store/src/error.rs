@@ -46,6 +46,8 @@ pub enum ErrorKind {
     Stale,
     /// Somebody else holds the lease.
     Busy,
+    /// Too much waits to be written. Nothing of this was; it may be tried again in a moment.
+    Overloaded,
     /// What is stored is not what was written.
     Damaged,
     /// An argument that cannot be meant: a cursor of another list, a fork beyond the end.
@@ -71,6 +73,7 @@ impl ErrorKind {
             ErrorKind::BadText => "bad_text",
             ErrorKind::TooLarge => "too_large",
             ErrorKind::Stale => "stale",
+            ErrorKind::Overloaded => "overloaded",
             ErrorKind::Busy => "busy",
             ErrorKind::Damaged => "damaged",
             ErrorKind::BadArgument => "bad_argument",

@@ -87,6 +87,8 @@ pub struct ServerLimits {
     pub header_bytes: usize,
     /// Levels of nesting in a body.
     pub json_depth: usize,
+    /// Parts of one message: each costs more than its bytes.
+    pub message_parts: usize,
     /// How long a client may take for its headers.
     pub headers: Duration,
     /// How long a body may come slowly before its pace counts.
@@ -97,6 +99,12 @@ pub struct ServerLimits {
     pub concurrent: usize,
     /// Connections open at once: each costs a file.
     pub connections: usize,
+    /// Of these, from one address: nobody takes them all.
+    pub connections_per_ip: usize,
+    /// Entries that may wait for the store: a store that is slow must not fill the memory.
+    pub waiting_entries: usize,
+    /// How long a connection to an upstream may take to open.
+    pub connect: Duration,
     /// How long an upstream may take to answer at all.
     pub first_byte: Duration,
     /// How long a stream may say nothing.
@@ -114,11 +122,15 @@ impl Default for ServerLimits {
             body_bytes: 32 << 20,
             header_bytes: 64 << 10,
             json_depth: scrollback_core::json::MAX_DEPTH,
+            message_parts: 10_000,
             headers: seconds(10),
             body_grace: seconds(30),
             body_pace: 1024,
             concurrent: 64,
             connections: 4096,
+            connections_per_ip: 256,
+            waiting_entries: 10_000,
+            connect: seconds(5),
             first_byte: seconds(120),
             stream_idle: seconds(60),
             stream: seconds(600),
@@ -164,11 +176,15 @@ struct Limits {
     body_bytes: Option<usize>,
     header_bytes: Option<usize>,
     json_depth: Option<usize>,
+    message_parts: Option<usize>,
     header_seconds: Option<u64>,
     body_seconds: Option<u64>,
     body_bytes_per_second: Option<usize>,
     concurrent_requests: Option<usize>,
     connections: Option<usize>,
+    connections_per_ip: Option<usize>,
+    waiting_entries: Option<usize>,
+    connect_seconds: Option<u64>,
     first_byte_seconds: Option<u64>,
     stream_idle_seconds: Option<u64>,
     stream_seconds: Option<u64>,
@@ -190,11 +206,15 @@ impl Server {
                 body_bytes: mine.body_bytes.or(other.body_bytes),
                 header_bytes: mine.header_bytes.or(other.header_bytes),
                 json_depth: mine.json_depth.or(other.json_depth),
+                message_parts: mine.message_parts.or(other.message_parts),
                 header_seconds: mine.header_seconds.or(other.header_seconds),
                 body_seconds: mine.body_seconds.or(other.body_seconds),
                 body_bytes_per_second: mine.body_bytes_per_second.or(other.body_bytes_per_second),
                 concurrent_requests: mine.concurrent_requests.or(other.concurrent_requests),
                 connections: mine.connections.or(other.connections),
+                connections_per_ip: mine.connections_per_ip.or(other.connections_per_ip),
+                waiting_entries: mine.waiting_entries.or(other.waiting_entries),
+                connect_seconds: mine.connect_seconds.or(other.connect_seconds),
                 first_byte_seconds: mine.first_byte_seconds.or(other.first_byte_seconds),
                 stream_idle_seconds: mine.stream_idle_seconds.or(other.stream_idle_seconds),
                 stream_seconds: mine.stream_seconds.or(other.stream_seconds),
@@ -240,11 +260,15 @@ impl Limits {
             body_bytes: self.body_bytes.unwrap_or(usual.body_bytes),
             header_bytes: self.header_bytes.unwrap_or(usual.header_bytes),
             json_depth: self.json_depth.unwrap_or(usual.json_depth),
+            message_parts: self.message_parts.unwrap_or(usual.message_parts),
             headers: seconds(self.header_seconds, usual.headers),
             body_grace: seconds(self.body_seconds, usual.body_grace),
             body_pace: self.body_bytes_per_second.unwrap_or(usual.body_pace),
             concurrent: self.concurrent_requests.unwrap_or(usual.concurrent),
             connections: self.connections.unwrap_or(usual.connections),
+            connections_per_ip: self.connections_per_ip.unwrap_or(usual.connections_per_ip),
+            waiting_entries: self.waiting_entries.unwrap_or(usual.waiting_entries),
+            connect: seconds(self.connect_seconds, usual.connect),
             first_byte: seconds(self.first_byte_seconds, usual.first_byte),
             stream_idle: seconds(self.stream_idle_seconds, usual.stream_idle),
             stream: seconds(self.stream_seconds, usual.stream),
@@ -256,6 +280,9 @@ impl Limits {
             ("json_depth", limits.json_depth),
             ("concurrent_requests", limits.concurrent),
             ("connections", limits.connections),
+            ("connections_per_ip", limits.connections_per_ip),
+            ("waiting_entries", limits.waiting_entries),
+            ("message_parts", limits.message_parts),
         ];
         if let Some((key, _)) = sizes.iter().find(|(_, size)| *size == 0) {
             return refused(key, "must be at least 1");
@@ -268,6 +295,7 @@ impl Limits {
         }
         let times = [
             ("header_seconds", limits.headers),
+            ("connect_seconds", limits.connect),
             ("first_byte_seconds", limits.first_byte),
             ("stream_idle_seconds", limits.stream_idle),
             ("stream_seconds", limits.stream),

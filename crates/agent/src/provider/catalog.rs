@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use scrollback_core::model::{self, BadModel, ModelName};
 use scrollback_core::nearest::nearest;
@@ -250,7 +251,12 @@ impl Catalog {
     }
 
     /// The provider that requests for a model are passed on to. It has a key only if one is set here.
-    pub fn upstream(&self, provider: model::Provider, model: &str) -> Result<Upstream, NoProvider> {
+    pub fn upstream(
+        &self,
+        provider: model::Provider,
+        model: &str,
+        connect: Duration,
+    ) -> Result<Upstream, NoProvider> {
         let compatible = format!("{}:{model}", model::Provider::OpenAiCompatible.name());
         let own = self.models.get(&compatible).filter(|own| own.base_url.is_some());
         let (provider, usual) = match (own, provider) {
@@ -275,7 +281,7 @@ impl Catalog {
         let variable = variable.or_else(|| usual.key_variable.map(String::from));
         let key = variable.and_then(|name| self.variable(&name)).map(SecretString::from);
         let base = stated.as_deref().or(usual.base).unwrap_or_default();
-        Upstream::new(provider, base, stated.is_some(), key)
+        Upstream::new(provider, base, stated.is_some(), key, connect)
             .map_err(|error| none(NoProviderKind::BadConfig, error.message))
     }
 

@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::error::{ErrorKind, ProviderError};
 use super::http::{Phase, base_url, of_transport};
-use crate::net::client;
+use crate::net::client_within;
 
 /// A provider that requests are passed on to. Where it is comes from the configuration, never from a request.
 #[derive(Clone)]
@@ -70,14 +70,16 @@ impl Passed {
 
 impl Upstream {
     /// A provider at a base URL, `stated` if somebody configured it. A key is sent over https only, or to this machine.
+    /// A connection that takes longer than `connect` to open is given up.
     pub(super) fn new(
         provider: model::Provider,
         base: &str,
         stated: bool,
         key: Option<SecretString>,
+        connect: Duration,
     ) -> Result<Self, ProviderError> {
         let base = base_url(base, key.is_some())?;
-        let client = client(reqwest::redirect::Policy::none())
+        let client = client_within(connect, reqwest::redirect::Policy::none())
             .map_err(|error| ProviderError::new(ErrorKind::Network, error.to_string()))?;
         Ok(Upstream { client, provider, base, stated, key })
     }
@@ -181,9 +183,11 @@ pub fn without_secret(text: Bytes, secret: &str) -> Bytes {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::net::CONNECT;
 
     fn at(base: &str) -> Upstream {
-        Upstream::new(model::Provider::OpenAi, base, true, Some(SecretString::from("sk-secret"))).unwrap()
+        Upstream::new(model::Provider::OpenAi, base, true, Some(SecretString::from("sk-secret")), CONNECT)
+            .unwrap()
     }
 
     #[test]
@@ -194,7 +198,8 @@ mod tests {
             "https://api.example/v1/chat/completions"
         );
         assert_eq!(upstream.url("files?limit=2").unwrap().as_str(), "https://api.example/v1/files?limit=2");
-        let messages = Upstream::new(model::Provider::Anthropic, "https://a.example", false, None).unwrap();
+        let messages =
+            Upstream::new(model::Provider::Anthropic, "https://a.example", false, None, CONNECT).unwrap();
         assert_eq!(
             messages.url("messages?beta=true").unwrap().as_str(),
             "https://a.example/v1/messages?beta=true"
@@ -224,9 +229,16 @@ mod tests {
     #[test]
     fn keys_do_not_travel_in_the_clear_or_come_back() {
         let key = || Some(SecretString::from("sk-secret"));
-        assert!(Upstream::new(model::Provider::OpenAi, "http://example.com/v1", true, key()).is_err());
-        assert!(Upstream::new(model::Provider::OpenAi, "http://127.0.0.1:1/v1", true, key()).is_ok());
-        assert!(Upstream::new(model::Provider::OpenAi, "https://u:p@example.com/v1", true, key()).is_err());
+        assert!(
+            Upstream::new(model::Provider::OpenAi, "http://example.com/v1", true, key(), CONNECT).is_err()
+        );
+        assert!(
+            Upstream::new(model::Provider::OpenAi, "http://127.0.0.1:1/v1", true, key(), CONNECT).is_ok()
+        );
+        assert!(
+            Upstream::new(model::Provider::OpenAi, "https://u:p@example.com/v1", true, key(), CONNECT)
+                .is_err()
+        );
         let text = at("https://api.example/v1").without_key(Bytes::from("bad key sk-secret!"));
         assert_eq!(text, "bad key [redacted:configured]!");
         assert!(!format!("{:?}", at("https://api.example/v1")).contains("secret"));

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::error::{EvaluationError, Phase};
 use super::evaluation::Evaluation;
 use super::limits::GiveUp;
+use super::spans::Tried;
 use super::spend::Spent;
 use crate::effects::between;
 use crate::event::{ReplyReceived, RequestSent, Throttled};
@@ -139,11 +140,14 @@ impl Evaluation<'_> {
                 meter.reserve(&provider.describe().model, outgoing.tokens)?;
             }
             let row = self.note_sent(provider, outgoing, attempt).await?;
+            let began = self.now();
             let (ended, seen) = self.attempt(provider, outgoing, attempt).await;
             let (error, partial) = match ended {
                 Ended::Reply(reply) => {
                     let spent = self.spend(provider, outgoing, Some(&reply));
                     self.trace(outgoing, attempt, "ok", Some(&spent));
+                    let tried = Tried { began, reply: Some(&reply), spent: &spent, error: None };
+                    self.tell_chat(provider, outgoing, &tried);
                     let row = row.map(|row| closed(row, "ok", Some(&reply), &spent, self.now()));
                     self.reported(attempt, outgoing);
                     return Ok(Answered { reply: *reply, sent: row });
@@ -151,6 +155,9 @@ impl Evaluation<'_> {
                 Ended::Halted(error, partial) => {
                     let spent = self.spend(provider, outgoing, partial.as_ref());
                     self.trace(outgoing, attempt, &error.code, None);
+                    let reply = partial.as_ref();
+                    let tried = Tried { began, reply, spent: &spent, error: Some(&error.code) };
+                    self.tell_chat(provider, outgoing, &tried);
                     self.close_sent(row, &error.code, partial.as_ref(), &spent).await?;
                     self.reported(attempt, outgoing);
                     return Err(Unanswered { error, provider: None, partial });
@@ -162,6 +169,8 @@ impl Evaluation<'_> {
                 None => self.unspent(provider, outgoing, partial.as_ref()),
             };
             self.trace(outgoing, attempt, error.kind.as_str(), None);
+            let (reply, word) = (partial.as_ref(), error.kind.as_str());
+            self.tell_chat(provider, outgoing, &Tried { began, reply, spent: &spent, error: Some(word) });
             self.close_sent(row, error.kind.as_str(), partial.as_ref(), &spent).await?;
             match self.wait(&error, seen, attempt, waited).await {
                 Ok(delay) => waited += delay,

@@ -21,6 +21,7 @@ use crate::event::{ConversationRecorded, EvaluationCompleted, EvaluationFailed, 
 use crate::journal::{Journal, Rows};
 use crate::lease::{Held, holder, lease};
 use crate::provider::{ToolChoice, body};
+use crate::telemetry::SpanId;
 
 /// One request of an evaluation, however many attempts there were.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -87,6 +88,8 @@ pub(crate) struct Evaluation<'r> {
     /// Error results since the last success.
     pub(super) errors_in_a_row: u32,
     pub(crate) rounds: u32,
+    /// What its span is called.
+    pub(super) span: SpanId,
 }
 
 impl<'r> Evaluation<'r> {
@@ -118,6 +121,7 @@ impl<'r> Evaluation<'r> {
             tools: BTreeMap::new(),
             errors_in_a_row: 0,
             rounds: 0,
+            span: SpanId::random(),
             runner,
             journal,
             prompt,
@@ -409,6 +413,7 @@ impl<'r> Evaluation<'r> {
         if let Some(held) = self.held.take() {
             held.release().await;
         }
+        self.tell_invoked(&ended);
         match &ended {
             Ended::Replied { text, .. } => self.tell(&EvaluationCompleted {
                 evaluation_id: self.id,

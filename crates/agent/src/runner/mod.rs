@@ -14,6 +14,7 @@ mod limits;
 mod outgoing;
 mod overflow;
 mod resume;
+mod spans;
 mod spend;
 mod summaries;
 mod tools;
@@ -33,6 +34,7 @@ use crate::effects::{Clock, Random, Seeded, Stop, SystemClock};
 use crate::journal::Journal;
 use crate::provider::{Catalog, Delivery, Provider, ResponseFormat, Sampling, ToolChoice};
 use crate::session::Session;
+use crate::telemetry::Telemetry;
 use crate::tool::Toolbox;
 pub use call::{Attempt, Shown};
 pub use error::{EvaluationError, Phase};
@@ -134,6 +136,8 @@ pub struct Runner {
     pub stop: Stop,
     /// Other models, for summaries; also what the configuration says about models.
     pub catalog: Arc<Catalog>,
+    /// Who is sent spans of what is done.
+    pub telemetry: Telemetry,
 }
 
 /// What a model is asked.
@@ -224,6 +228,7 @@ impl Runner {
             trace: None,
             stop: Stop::default(),
             catalog: Arc::new(Catalog::default()),
+            telemetry: Telemetry::default(),
         }
     }
 

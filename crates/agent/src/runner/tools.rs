@@ -117,6 +117,7 @@ impl Evaluation<'_> {
         self.record(answer, None).await?;
         let (call_id, name, arguments) = (call.id, call.name, call.arguments);
         let event = ToolInvoked { call_id, name, arguments, result, is_error, milliseconds };
+        self.tell_tool(&event);
         self.invoked(&event, before);
         if self.errors_in_a_row >= self.runner.max_tool_errors {
             let count = self.errors_in_a_row;

@@ -10,6 +10,7 @@ use crate::effects::{Clock, Random, Seeded, Stop, SystemClock};
 use crate::journal::Journal;
 use crate::provider::{Catalog, Provider};
 use crate::runner::{Deadline, Runner, Throttle, Trace};
+use crate::telemetry::Telemetry;
 
 /// What sub-agents run in; an agent and all it calls share one.
 #[derive(Clone)]
@@ -28,6 +29,8 @@ pub struct Host {
     pub trace: Option<Trace>,
     /// Where records are kept; in memory if nowhere.
     pub store: Option<(Arc<dyn Store>, Tenant)>,
+    /// Who is sent spans of what is done.
+    pub telemetry: Telemetry,
 }
 
 impl Default for Host {
@@ -40,6 +43,7 @@ impl Default for Host {
             stop: Stop::default(),
             trace: None,
             store: None,
+            telemetry: Telemetry::default(),
         }
     }
 }

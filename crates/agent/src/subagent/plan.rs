@@ -26,6 +26,7 @@ use crate::journal::Journal;
 use crate::lease::{Held, holder, lease};
 use crate::provider::Provider;
 use crate::runner::{CannotResume, CannotResumeKind, Deadline, Prompt, Spent, Throttle};
+use crate::telemetry::Telemetry;
 
 /// Longer than any program waits for its tools, which have their own limits.
 const PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -43,6 +44,8 @@ pub(crate) struct Family {
     depth: usize,
     pub(crate) deadline: Option<Time>,
     pub(crate) parent: Option<Uuid>,
+    /// Who is sent spans of what it does.
+    pub(crate) telemetry: Telemetry,
 }
 
 /// Turns that an agent and those it calls have together.
@@ -60,13 +63,14 @@ impl Turns {
 
 impl Family {
     /// That of an agent nobody called.
-    fn root(agent: &SubAgent, now: Time) -> Self {
+    fn root(agent: &SubAgent, host: &Host) -> Self {
         Family {
             turns: vec![Turns::new(agent.limits.turn_budget.unwrap_or(TURN_BUDGET))],
             max_depth: agent.limits.max_depth.unwrap_or(MAX_DEPTH),
             depth: 1,
-            deadline: agent.limits.mission_timeout.map(|time| later(now, time)),
+            deadline: agent.limits.mission_timeout.map(|time| later(host.clock.now(), time)),
             parent: None,
+            telemetry: host.telemetry.clone(),
         }
     }
 
@@ -81,8 +85,8 @@ impl Family {
     }
 
     /// The same, called by an evaluation.
-    pub(crate) fn called_by(&self, parent: Uuid) -> Self {
-        Family { parent: Some(parent), ..self.clone() }
+    pub(crate) fn called_by(&self, parent: Uuid, telemetry: Telemetry) -> Self {
+        Family { parent: Some(parent), telemetry, ..self.clone() }
     }
 
     /// Takes one turn of those that are left to all.
@@ -292,7 +296,7 @@ impl SubAgent {
         host: &Arc<Host>,
         journal: &mut Journal,
     ) -> Result<Step, BadData> {
-        let family = Family::root(self, host.clock.now());
+        let family = Family::root(self, host);
         self.run_in(data, settings.or(&self.settings), host, family, journal).await
     }
 
@@ -314,7 +318,8 @@ impl SubAgent {
                 return Ok(step);
             }
         };
-        let runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
+        let mut runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
+        runner.telemetry = plan.family.telemetry.clone();
         let prompt = prompt(&plan);
         let me = holder();
         let row =
@@ -354,7 +359,7 @@ impl SubAgent {
             }
             Err(error) => return refuse(CannotResumeKind::NothingToResume, error.to_string()),
         };
-        let family = Family::root(self, host.clock.now());
+        let family = Family::root(self, host);
         family.used(recorded.family_turns);
         // The mission, its data and how it is told are those of the record; only tools and limits are the agent's.
         let told = Settings { compression: Some(recorded.compression.clone()), ..Settings::default() };
@@ -380,7 +385,8 @@ impl SubAgent {
             Ok(model) => model,
             Err(fail) => return Ok(plan.unbegun(fail)),
         };
-        let runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
+        let mut runner = host.runner(model, plan.throttle(), plan.family.deadline.map(Deadline::exactly));
+        runner.telemetry = plan.family.telemetry.clone();
         let prompt = prompt(&plan);
         let mut held = None;
         if let (Some(row), Some((store, tenant))) = (&row, &host.store) {

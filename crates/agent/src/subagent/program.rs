@@ -27,6 +27,8 @@ pub(crate) struct Work {
     /// What agents that are called inherit.
     pub(crate) settings: Settings,
     pub(crate) family: Family,
+    /// The conversation, for whoever is sent spans.
+    pub(crate) conversation: String,
     /// With what the ids of calls begin.
     pub(crate) call_prefix: String,
 }

@@ -11,6 +11,7 @@ use super::agent::SubAgent;
 use super::input::ToolLine;
 use super::program::{Attempt, Nested, Work, stopwatch};
 use super::show::one_line;
+use crate::telemetry::{SpanId, ToolUse};
 use crate::tool::{Call, Effects, Outcome, Output, Tool, Toolbox, attempt};
 
 /// What programs may call.
@@ -123,8 +124,39 @@ pub(crate) struct Answered {
 }
 
 impl Work {
-    /// Makes a call.
+    /// Makes a call, and tells whoever is sent spans.
     pub(crate) async fn call(self: Arc<Self>, call: Waiting) -> Answered {
+        let telemetry = self.family.telemetry.clone();
+        if !telemetry.is_on() {
+            return self.make(call).await;
+        }
+        let (clock, conversation) = (Arc::clone(&self.host.clock), self.conversation.clone());
+        let parent = self.family.parent.unwrap_or_default();
+        let (id, name, arguments) =
+            (call.id.clone(), call.name.clone(), Value::Map(call.args.clone()).to_json());
+        let began = clock.now();
+        let answered = self.make(call).await;
+        telemetry.tell(|content| {
+            let result = match &answered.result {
+                Ok(value) => value.to_json(),
+                Err(why) => why.clone(),
+            };
+            let tool = ToolUse {
+                place: telemetry.place(parent, SpanId::random()),
+                time: (began, clock.now()),
+                name: &name,
+                call_id: &id,
+                conversation: &conversation,
+                error: answered.result.is_err().then_some("tool_error"),
+                arguments: &arguments,
+                result: &result,
+            };
+            tool.span(content)
+        });
+        answered
+    }
+
+    async fn make(self: Arc<Self>, call: Waiting) -> Answered {
         let failed = |why: String| Answered { result: Err(why), child: None };
         let Some(tool) = self.tools.get(&call.name) else { return failed("there is no such tool".into()) };
         if self.attempt == Attempt::Again && tool.effects() == Effects::Once {

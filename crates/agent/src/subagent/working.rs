@@ -306,7 +306,8 @@ impl<'r> Working<'r> {
             cancel: CancelToken::new(),
             attempt,
             settings: plan.settings.clone(),
-            family: plan.family.called_by(self.evaluation.id),
+            family: plan.family.called_by(self.evaluation.id, self.evaluation.telemetry_inside()),
+            conversation: self.evaluation.conversation_id(),
             call_prefix: format!("{}_{}", self.evaluation.id, self.turns.len() + 1),
         });
         let env = plan.env.clone().memory(&self.memory).history(self.history.iter().cloned());

@@ -22,8 +22,8 @@ use scrollback_core::stream::Delta;
 use serde_json::{Value, json};
 
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
-use crate::input;
 use crate::store::{Intent, Setup, block_on, conversation_named, now, recipient_named};
+use crate::{input, telemetry};
 use answer::Answer;
 use args::AgentArgs;
 
@@ -60,6 +60,8 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
     }
     on_interrupt(&runner.stop);
     block_on(async {
+        let telemetry = telemetry::start(&setup.config)?;
+        runner.telemetry = telemetry.clone();
         runner.tools = file
             .tools
             .connect()
@@ -73,6 +75,7 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
             let asked = asked.unwrap_or_default();
             session.query(&asked).await.map_err(|error| usage(&error.to_string()))?
         };
+        telemetry::end(&telemetry).await;
         report(&session, &result, args, json).await
     })
 }

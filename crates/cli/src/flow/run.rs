@@ -19,8 +19,8 @@ use super::load::{Loaded, load};
 use super::progress::Progress;
 use super::shown;
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
-use crate::input;
 use crate::store::{Intent, Setup, block_on};
+use crate::{input, telemetry};
 
 /// Exit code of a run that waits for people.
 const PAUSED: u8 = 3;
@@ -85,6 +85,7 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
             }
         }
         progress.end();
+        telemetry::end(&engine.telemetry).await;
         finish(outcome, json)
     })
 }
@@ -106,6 +107,7 @@ pub(crate) fn resume(args: &ResumeArgs, json: bool) -> Result<ExitCode, Failure>
         let engine = engine(&setup, &progress).await?;
         let outcome = engine.resume(resume).await;
         progress.end();
+        telemetry::end(&engine.telemetry).await;
         finish(outcome, json)
     })
 }
@@ -164,6 +166,7 @@ async fn engine(setup: &Setup, progress: &Progress) -> Result<Engine, Failure> {
     engine.watcher = progress.watcher();
     engine.exporter = progress.exporter();
     engine.preview = progress.preview(&engine.redactor);
+    engine.telemetry = telemetry::start(&setup.config)?;
     on_signals(&engine.stop);
     Ok(engine)
 }

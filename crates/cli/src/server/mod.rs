@@ -19,8 +19,8 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{FAILED, Failure, USAGE};
-use crate::input;
 use crate::store::{Intent, Setup};
+use crate::{input, telemetry};
 use args::{LogFormat, ServeArgs};
 use runs::Flows;
 
@@ -51,13 +51,18 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         let listening = bind(address).await.map_err(|error| taken(address, &error))?;
         let catalog = setup.config.catalog();
         let stop = Stop::default();
-        let flows = Arc::new(Flows::new(Arc::clone(&store), &setup.config, resumed, &stop));
+        let telemetry = telemetry::start(&setup.config)?;
+        let mut flows = Flows::new(Arc::clone(&store), &setup.config, resumed, &stop);
+        flows.telemetry = telemetry.clone();
+        let flows = Arc::new(flows);
         let app = App::new(store, settings, catalog, shown, listening.address);
         app.continue_runs_with(Arc::clone(&flows) as Arc<dyn Runs>);
+        app.send_spans_to(telemetry.clone());
         stop_on_signal(&stop)?;
         announce(&app, &kept, json)?;
         serve(app, listening, stop).await;
         flows.end().await;
+        telemetry::end(&telemetry).await;
         Ok(())
     })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use scrollback_agent::Stop;
 use scrollback_agent::config::Config;
 use scrollback_agent::provider::Catalog;
+use scrollback_agent::telemetry::Telemetry;
 use scrollback_core::redact::Redactor;
 use scrollback_flow::Limits;
 use scrollback_flow::driver::{self, Engine, RefusedKind, Report, Resume};
@@ -22,13 +23,16 @@ pub(super) struct Flows {
     catalog: Arc<Catalog>,
     redactor: Arc<Redactor>,
     stop: Stop,
+    /// Who is sent spans of what they do.
+    pub(super) telemetry: Telemetry,
     under_way: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Flows {
     pub(super) fn new(store: Arc<dyn Store>, config: &Config, redactor: Redactor, stop: &Stop) -> Self {
         let (catalog, redactor) = (Arc::new(config.catalog()), Arc::new(redactor));
-        Flows { store, catalog, redactor, stop: stop.clone(), under_way: Mutex::default() }
+        let telemetry = Telemetry::default();
+        Flows { store, catalog, redactor, stop: stop.clone(), telemetry, under_way: Mutex::default() }
     }
 
     /// Waits for the runs that were going on when the server was asked to stop; they end at the next safe point.
@@ -48,6 +52,7 @@ impl Flows {
         let (catalog, redactor) = (Arc::clone(&self.catalog), Arc::clone(&self.redactor));
         let mut engine = Engine::new(store, tenant.clone(), catalog, redactor);
         engine.stop = self.stop.clone();
+        engine.telemetry = self.telemetry.clone();
         engine
     }
 
@@ -97,7 +102,17 @@ fn refused(why: &driver::Refused) -> Refused {
     let message = why.to_string();
     match why.kind() {
         RefusedKind::InvalidAnswer => Refused::DoesNotFit(message),
-        RefusedKind::Busy | RefusedKind::Store => Refused::Busy(message),
-        _ => Refused::NotWaiting(message),
+        RefusedKind::Busy => Refused::Busy(message),
+        RefusedKind::Store => Refused::Store(message),
+        RefusedKind::InvalidFlow => Refused::Unreadable(message),
+        RefusedKind::UnknownRun
+        | RefusedKind::AmbiguousRun
+        | RefusedKind::AnswerMissing
+        | RefusedKind::StepMissing
+        | RefusedKind::UnknownStep
+        | RefusedKind::NotWaiting
+        | RefusedKind::NothingToResume
+        | RefusedKind::IdInUse
+        | RefusedKind::BadId => Refused::NotWaiting(message),
     }
 }

@@ -25,9 +25,9 @@ use serde_json::json;
 
 use crate::agent::{on_interrupt, provider_named, provider_of_file};
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
-use crate::input;
 use crate::store::args::StoreArgs;
 use crate::store::{Intent, Setup, block_on};
+use crate::{input, telemetry};
 use args::{RunArgs, SubagentArgs, SubagentCommand, View};
 
 pub(crate) fn run(args: &SubagentArgs, json: bool) -> Result<ExitCode, Failure> {
@@ -73,6 +73,7 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
         if is_stored || args.resume.is_some() {
             host.store = Some((setup.open(Intent::Write).await?, setup.tenant()));
         }
+        host.telemetry = telemetry::start(&setup.config)?;
         let host = Arc::new(host);
         let mut agent = connected(file, &catalog).await?;
         if let Some(turns) = args.max_turns {
@@ -82,6 +83,7 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
             Some(id) => resume(&agent, id, &settings, &host).await?,
             None => start(&agent, &data, &settings, &host, &args.file).await?,
         };
+        telemetry::end(&host.telemetry).await;
         report(&step, args, json)
     })
 }

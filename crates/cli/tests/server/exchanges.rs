@@ -235,6 +235,16 @@ fn other_requests_are_passed_on_and_never_elsewhere() {
             send(server.address, &request("GET", path, &[("x-forwarded-host", "evil.example")], b""));
         assert_ne!(answer.status, 502, "{path}: somebody else was asked");
     }
+    let body = r#"{"model":"gpt-4o","api_base":"http://evil.example","base_url":"http://evil.example/v1","host":"evil.example","messages":[{"role":"user","content":"see http://169.254.169.254/latest"}]}"#;
+    for headers in [
+        [("x-forwarded-host", "evil.example"), ("x-forwarded-proto", "http")],
+        [("forwarded", "host=evil.example"), ("x-original-url", "http://evil.example/")],
+        [("proxy-connection", "evil.example"), ("x-base-url", "http://evil.example/v1")],
+    ] {
+        let answer =
+            send(server.address, &request("POST", "/v1/chat/completions", &headers, body.as_bytes()));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
     // Whatever a request says, the provider that is configured is asked, below its own base.
     for received in upstream.received() {
         assert_eq!(received.header("host"), Some(upstream.address.to_string().as_str()));

@@ -221,6 +221,123 @@ fn one_tenant_has_only_so_many_requests_at_once() {
 }
 
 #[test]
+fn one_address_has_only_so_many_connections() {
+    let config = "[server.limits]\nconnections_per_ip = 3\n";
+    let server = Server::with("neighbours", &crate::process::Setup { config, ..Default::default() });
+    let mut open: Vec<_> = (0..3).map(|_| connect(server.address)).collect();
+    // Connections are accepted in turn: when the last one was answered, all are counted.
+    let health = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    for stream in &mut open {
+        stream.write_all(health).unwrap();
+        assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+    }
+    let refused = server.call("GET", "/healthz", &[], "");
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{refused:?}");
+    drop(open.pop());
+    for _ in 0..400 {
+        if server.call("GET", "/healthz", &[], "").status == 200 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    panic!("a connection that was closed made no room");
+}
+
+#[test]
+fn a_message_has_only_so_many_parts() {
+    let config = "[server.limits]\nmessage_parts = 3\n";
+    let server = Server::with("parts", &crate::process::Setup { config, ..Default::default() });
+    let parts =
+        |count| -> serde_json::Value { (0..count).map(|_| json!({ "type": "text", "text": "x" })).collect() };
+    let ask = |count: usize| {
+        let messages = json!([{ "role": "user", "content": parts(count) }]);
+        server.post("/v1/chat/completions", &chat("offline:echo", &messages))
+    };
+    assert_eq!(ask(3).status, 200);
+    let refused = ask(4);
+    assert_eq!((refused.status, refused.code().as_str()), (400, "bad_input"), "{}", refused.text());
+}
+
+/// A program in Python that does something, says so in a line, and ends when its input does.
+fn python(folder: &std::path::Path, program: &str) -> (std::process::Child, String) {
+    let mut child = std::process::Command::new("python3")
+        .args(["-c", program])
+        .current_dir(folder)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
+        .unwrap();
+    (child, line.trim().to_string())
+}
+
+#[test]
+fn a_store_that_is_slow_has_only_so_much_waiting_for_it() {
+    let upstream = crate::upstream::Upstream::saying(crate::upstream::completion("ok"));
+    let server = Server::before("waiting", upstream.address, "[server.limits]\nwaiting_entries = 1\n");
+    let lock = "import sqlite3, sys\nstore = sqlite3.connect('record.db')\nstore.execute('begin immediate')\n\
+                print('locked', flush=True)\nsys.stdin.read()\nstore.rollback()";
+    let (mut locker, said) = python(&server.folder, lock);
+    assert_eq!(said, "locked");
+    let (answers, answered) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for number in 0..2 {
+            let (answers, server) = (answers.clone(), &server);
+            scope.spawn(move || {
+                let body = chat("gpt-4o", &json!([{ "role": "user", "content": format!("Hi {number}") }]));
+                answers.send(server.post("/v1/chat/completions", &body)).unwrap();
+            });
+        }
+        // One waits for the store; whoever comes second is told to come back.
+        let refused = answered.recv().unwrap();
+        assert_eq!((refused.status, refused.code().as_str()), (503, "overloaded"), "{}", refused.text());
+        assert_eq!(refused.header("retry-after"), Some("1"));
+        drop(locker.stdin.take());
+        let waited = answered.recv().unwrap();
+        assert_eq!(waited.status, 200, "{}", waited.text());
+    });
+    locker.wait().unwrap();
+    assert_eq!(upstream.received().len(), 1, "what is not recorded is not sent");
+    good(&server);
+}
+
+#[test]
+fn a_provider_that_takes_no_connection_is_given_up() {
+    // A queue for nobody, and somebody in it: the next one knocks in vain.
+    let deaf = "import socket, sys\nserver = socket.socket()\nserver.bind(('127.0.0.1', 0))\nserver.listen(0)\n\
+                place = server.getsockname()\nwaiting = [socket.socket() for _ in range(4)]\n\
+                [one.setblocking(False) for one in waiting]\n[one.connect_ex(place) for one in waiting]\n\
+                print(place[1], flush=True)\nsys.stdin.read()";
+    let (mut child, port) = python(std::path::Path::new("."), deaf);
+    let place = std::net::SocketAddr::from(([127, 0, 0, 1], port.parse().unwrap()));
+    let server =
+        Server::before("deaf", place, "[server.limits]\nconnect_seconds = 1\nfirst_byte_seconds = 50\n");
+    let body = chat("gpt-4o", &json!([{ "role": "user", "content": "anybody?" }]));
+    let answer = server.post("/v1/chat/completions", &body);
+    assert_eq!((answer.status, answer.code().as_str()), (504, "upstream_timeout"), "{}", answer.text());
+    // That it would never have answered is another limit, and another word.
+    assert!(!answer.text().contains("to answer"), "{}", answer.text());
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    good(&server);
+}
+
+#[test]
+fn slow_bodies_are_cut_off_wherever_they_are_sent() {
+    let server = Server::with("slow-bodies", &crate::process::Setup { config: QUICK, ..Default::default() });
+    for path in ["/api/conversations", "/api/import", "/lens/import", "/v1/messages"] {
+        let mut stream = connect(server.address);
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        assert_eq!(read(&mut stream).status, 408, "{path}");
+    }
+}
+
+#[test]
 fn a_base_url_that_is_nearly_right_is_explained() {
     let server = Server::start("nearly");
     for (path, hint) in [("/v1/v1/messages", "without /v1"), ("/chat/completions", "ends in /v1")] {

@@ -9,6 +9,7 @@ mod client;
 mod process;
 mod upstream;
 
+mod browser;
 mod conversations;
 mod curating;
 mod exchanges;
@@ -18,3 +19,5 @@ mod keys;
 mod many;
 mod packages;
 mod streams;
+#[cfg(feature = "otel")]
+mod telemetry;

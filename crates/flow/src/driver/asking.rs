@@ -27,6 +27,7 @@ impl Execution<'_> {
         runner.random = Arc::clone(&engine.random);
         runner.catalog = Arc::clone(&engine.catalog);
         runner.stop = engine.stop.clone();
+        runner.telemetry = engine.telemetry.of_run(&self.shared.run);
         runner.delivery = if agent.stream { Delivery::Streamed } else { Delivery::Whole };
         runner.overflow = OnOverflow::Fail;
         runner.call_timeout = agent.timeout;

@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use scrollback_agent::provider::{Catalog, Environment, NoProvider, Provider};
+use scrollback_agent::telemetry::Telemetry;
 use scrollback_agent::tool::Toolbox;
 use scrollback_agent::{Clock, Random, Seeded, Stop, SystemClock};
 use scrollback_core::Time;
@@ -95,6 +96,8 @@ pub struct Engine {
     pub exporter: Option<Watcher>,
     /// Who is shown replies as they come.
     pub preview: Option<Preview>,
+    /// Who is sent spans of what is done.
+    pub telemetry: Telemetry,
     #[doc(hidden)]
     pub injection: Injection,
     /// Asked before every commit. Trials let the process die here.
@@ -127,6 +130,7 @@ impl Engine {
             watcher: None,
             exporter: None,
             preview: None,
+            telemetry: Telemetry::default(),
             injection: Injection::default(),
             before_commit: None,
         }

@@ -1,8 +1,8 @@
 //! Live changes, as server-sent events.
 //!
 //! What this server does itself is told at once. What other processes write to the same store is found by looking at the
-//! newest conversations once a second, so the lens follows an agent that runs elsewhere too. Events name conversation and
-//! position, never the text.
+//! newest conversations and runs once a second, so the lens follows an agent that runs elsewhere too. Events name
+//! conversation and position, never the text.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use schemars::JsonSchema;
 use scrollback_core::Slot;
-use scrollback_store::{ConversationId, Listing, Tenant};
+use scrollback_store::{ConversationId, Listing, RunListing, Tenant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc};
@@ -27,6 +27,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_secs(15);
 /// Conversations looked at: those written last.
 const NEWEST: usize = 50;
+/// Runs looked at: those that began last, and those that were going on.
+const NEWEST_RUNS: usize = 20;
 /// Events that wait for a slow listener.
 const WAITING: usize = 64;
 
@@ -74,6 +76,7 @@ async fn listen(asking: Asking, query: ListenQuery) -> Result<Response, Problem>
         app: asking.app.clone(),
         only,
         heads: HashMap::new(),
+        runs: HashMap::new(),
         told,
     };
     tokio::spawn(listener.run());
@@ -106,13 +109,17 @@ struct Listener {
     only: Option<ConversationId>,
     /// The next position of each conversation, as far as it was told.
     heads: HashMap<ConversationId, u64>,
+    /// How each run stood when it was told.
+    runs: HashMap<String, String>,
     told: mpsc::Sender<Result<Bytes, Infallible>>,
 }
 
 impl Listener {
     /// Tells what happens until nobody listens.
     async fn run(mut self) {
-        if self.look(Telling::Nothing).await.is_none() || self.say(": listening\n\n".into()).await.is_none() {
+        // Whoever looked at something before this came looks once more, and misses nothing from then on.
+        let began = event("Listening", &json!({ "event": "Listening" }));
+        if self.look(Telling::Nothing).await.is_none() || self.say(began).await.is_none() {
             return;
         }
         let (mut look, mut quiet) = (tokio::time::interval(LOOK), tokio::time::interval(QUIET));
@@ -154,6 +161,10 @@ impl Listener {
             }
             *head = position + 1;
         }
+        let text = |key: &str| live.data.get(key).and_then(Value::as_str).map(String::from);
+        if let (Some(run), Some(status)) = (text("run"), text("status")) {
+            self.runs.insert(run, status);
+        }
         self.say(event(live.event, &live.data)).await
     }
 
@@ -183,6 +194,30 @@ impl Listener {
                     let data = about(&row.id, placed.position, spoke(&placed.slot), &at);
                     self.say(event("ConversationRecorded", &data)).await?;
                 }
+            }
+        }
+        match self.only {
+            None => self.look_at_runs(telling).await,
+            Some(_) => Some(()),
+        }
+    }
+
+    /// Looks at the newest runs and those that were going on, and tells which of them stand otherwise now.
+    async fn look_at_runs(&mut self, telling: Telling) -> Option<()> {
+        let (store, tenant) = (&self.app.store, &self.tenant);
+        let listing = RunListing { limit: NEWEST_RUNS, ..RunListing::default() };
+        let mut found = store.run_page(tenant, listing).await.map(|page| page.runs).unwrap_or_default();
+        for (id, _) in self.runs.iter().filter(|(_, status)| *status == "running") {
+            if !found.iter().any(|run| run.id == *id) {
+                let named = store.runs(tenant, id, 1).await.unwrap_or_default();
+                found.extend(named.into_iter().filter(|run| run.id == *id));
+            }
+        }
+        for run in found {
+            let before = self.runs.insert(run.id.clone(), run.status.clone());
+            if matches!(telling, Telling::News) && before.as_deref() != Some(run.status.as_str()) {
+                let data = json!({ "event": "RunChanged", "run": run.id, "status": run.status });
+                self.say(event("RunChanged", &data)).await?;
             }
         }
         Some(())

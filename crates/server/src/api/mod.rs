@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -98,19 +98,12 @@ async fn answer(
         let (parts, body) = request.into_parts();
         let body = match operation.given {
             Given::Nothing => axum::body::Bytes::new(),
-            Given::Json(_) | Given::Bytes => read(&app, body).await?,
+            Given::Json(_) | Given::Bytes => {
+                crate::body::read(body, &parts.headers, &app.settings.limits).await?
+            }
         };
         let asking = Asking { app, caller, path, uri: parts.uri, headers: parts.headers, body };
         (operation.run)(asking).await
     };
     answered.await.unwrap_or_else(IntoResponse::into_response)
-}
-
-/// The whole body, if it is not larger than the server takes.
-async fn read(app: &App, body: Body) -> Result<axum::body::Bytes, Problem> {
-    let most = app.settings.limits.body_bytes;
-    to_bytes(body, most).await.map_err(|_| {
-        let detail = format!("the body is larger than {most} bytes, or did not arrive whole");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
-    })
 }

@@ -112,10 +112,7 @@ impl Operation {
             statuses.push(404);
         }
         if !matches!(self.given, Given::Nothing) {
-            statuses.push(413);
-        }
-        if matches!(self.given, Given::Json(_)) {
-            statuses.push(415);
+            statuses.extend([408, 413, 415]);
         }
         statuses.extend_from_slice(self.problems);
         statuses.sort_unstable();

@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_core::Slot;
+use scrollback_core::needs::Needs;
 use scrollback_store::ConversationId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,7 +14,7 @@ use crate::replay::{Figures, simulate};
 use crate::{App, Problem, recorded};
 
 /// Most entries that are replayed while somebody waits.
-const MOST_ENTRIES: usize = 5_000;
+const MOST_ENTRIES: usize = 20_000;
 /// Most candidates of one comparison.
 const MOST_MANAGERS: usize = 12;
 
@@ -97,10 +98,11 @@ pub(crate) async fn compare(
     let app = app.clone();
     crate::blocking(move || {
         let cx = recorded::context(&app, model);
+        let needs = Needs::of(&slots);
         let everything =
-            simulate(&slots, "passthrough", &scrollback_core::manager::Passthrough, &cx).cost_usd;
+            simulate(&slots, &needs, "passthrough", &scrollback_core::manager::Passthrough, &cx).cost_usd;
         let figures = managers.iter().map(|(name, manager)| {
-            let mut figures = simulate(&slots, name, manager.as_ref(), &cx);
+            let mut figures = simulate(&slots, &needs, name, manager.as_ref(), &cx);
             figures.cost_ratio =
                 figures.cost_usd.zip(everything.filter(|cost| *cost > 0.0)).map(|(one, all)| one / all);
             figures

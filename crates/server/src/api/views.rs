@@ -2,9 +2,10 @@
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
+use scrollback_agent::ModelSummarizer;
 use scrollback_core::wire::{LeftOut, Wire};
 use scrollback_core::{Decision, Record, Slot, Source, Summaries, View};
-use scrollback_store::{Compaction, Expected, Offline, Settings, compact};
+use scrollback_store::{Compaction, Expected, Offline, Settings, Summarizer, compact};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -12,8 +13,7 @@ use serde_json::{Value, json};
 use super::entries::wire_named;
 use super::operation::{Asking, Nothing, Operation};
 use super::shapes::printed;
-use crate::Problem;
-use crate::recorded;
+use crate::{Problem, quota, recorded};
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
@@ -32,7 +32,8 @@ pub(crate) fn operations() -> Vec<Operation> {
             "decide",
             "Pins or unpins groups, or has older turns summarised now.",
             decide,
-        ),
+        )
+        .fails(&[429, 502]),
     ]
 }
 
@@ -238,6 +239,9 @@ pub(crate) struct DecideShape {
     /// For `summarize`: how many of the newest turns stay as they are; 3 if not said.
     #[serde(default)]
     keep: Option<usize>,
+    /// For `summarize`: the model that writes it, as in `openai:gpt-4o`; offline if not said.
+    #[serde(default)]
+    model: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -258,20 +262,25 @@ pub(crate) struct DecideAnswer {
     covers: Option<(u64, u64)>,
     /// What the summary says.
     summary: Option<String>,
-    /// Why nothing was decided: `under_bound`, `stale`, `summary_failed`.
+    /// Why nothing was decided: `under_bound`, `stale`.
     reason: Option<&'static str>,
 }
 
 async fn decide(asking: Asking, wish: DecideShape) -> Result<DecideAnswer, Problem> {
     let (id, now) = (asking.conversation()?, asking.app.now());
-    let decision = match (wish.decision, wish.positions, wish.keep) {
-        (Kind::Pin, Some(positions), None) => Decision::Pin { positions },
-        (Kind::Unpin, Some(positions), None) => Decision::Unpin { positions },
-        (Kind::Summarize, None, keep) => return summarize(asking, keep.unwrap_or(3)).await,
-        (Kind::Summarize, Some(_), _) => {
-            return Err(Problem::bad_request("bad_request", "`summarize` takes `keep`, not `positions`"));
+    let decision = match (wish.decision, wish.positions, wish.keep, wish.model) {
+        (Kind::Pin, Some(positions), None, None) => Decision::Pin { positions },
+        (Kind::Unpin, Some(positions), None, None) => Decision::Unpin { positions },
+        (Kind::Summarize, None, keep, model) => {
+            return summarize(asking, keep.unwrap_or(3), model.as_deref()).await;
         }
-        (Kind::Pin | Kind::Unpin, _, _) => {
+        (Kind::Summarize, Some(_), _, _) => {
+            return Err(Problem::bad_request(
+                "bad_request",
+                "`summarize` takes `keep` and `model`, not `positions`",
+            ));
+        }
+        (Kind::Pin | Kind::Unpin, ..) => {
             return Err(Problem::bad_request(
                 "bad_request",
                 "`pin` and `unpin` take `positions`, and nothing else",
@@ -284,12 +293,21 @@ async fn decide(asking: Asking, wish: DecideShape) -> Result<DecideAnswer, Probl
     Ok(DecideAnswer { position: Some(appended.first), covers: None, summary: None, reason: None })
 }
 
-/// Older turns become a summary, written offline.
-async fn summarize(asking: Asking, keep: usize) -> Result<DecideAnswer, Problem> {
+/// Older turns become a summary, written by a model or offline.
+async fn summarize(asking: Asking, keep: usize, model: Option<&str>) -> Result<DecideAnswer, Problem> {
     let (id, now) = (asking.conversation()?, asking.app.now());
+    let writer: Box<dyn Summarizer> = match model {
+        None | Some("offline") => Box::new(Offline),
+        Some(name) => {
+            let model = recorded::provider_named(&asking.app, name)?;
+            // A model costs, as any other request does.
+            quota::admit(&asking.app, &asking.caller).await?;
+            Box::new(ModelSummarizer::new(model))
+        }
+    };
     let settings =
         Settings { max_turns_before_compaction: keep + 1, recent_turns_to_keep: keep, ..Settings::default() };
-    let done = compact(asking.app.store.as_ref(), asking.tenant(), &id, &settings, &Offline, now).await?;
+    let done = compact(asking.app.store.as_ref(), asking.tenant(), &id, &settings, &*writer, now).await?;
     let nothing = |reason| DecideAnswer { position: None, covers: None, summary: None, reason: Some(reason) };
     match done {
         Compaction::Done { covers, text, position } => {
@@ -303,6 +321,6 @@ async fn summarize(asking: Asking, keep: usize) -> Result<DecideAnswer, Problem>
         }
         Compaction::UnderBound => Ok(nothing("under_bound")),
         Compaction::Stale => Ok(nothing("stale")),
-        Compaction::Failed(_) => Ok(nothing("summary_failed")),
+        Compaction::Failed(why) => Err(Problem::new(StatusCode::BAD_GATEWAY, "summary_failed", why)),
     }
 }

@@ -1,7 +1,7 @@
 //! What forms send: pairs of names and values, or a file.
 
-use axum::body::{Body, Bytes, to_bytes};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, header};
 
 use crate::{App, Problem};
 
@@ -19,11 +19,7 @@ struct Field {
 impl Fields {
     /// Reads the body of a posted form, of either kind that browsers send.
     pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
-        let most = app.settings.limits.body_bytes;
-        let bytes = to_bytes(body, most).await.map_err(|_| {
-            let detail = format!("the form is larger than {most} bytes, or did not arrive whole");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
-        })?;
+        let bytes = crate::body::read(body, headers, &app.settings.limits).await?;
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
         let bad = || Problem::bad_request("bad_form", "this is not what a form sends");
         match kind.split(';').next().unwrap_or("").trim() {

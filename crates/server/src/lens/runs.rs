@@ -127,7 +127,7 @@ async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<Shown
     let title = format!("{} · {}", run.name, run.id);
     let body = html! {
         nav.crumbs aria-label="You are here" { a href="/lens/runs" { "Runs" } " / " code { (said(&run.id)) } }
-        div.head { h1 { (viewer.eyes().said(&run.name)) } (page::status(&run.status)) }
+        div.head data-fresh="head" { h1 { (viewer.eyes().said(&run.name)) } (page::status(&run.status)) }
         div data-fresh="run" {
             @for step in &waiting { (question(&run, step, waiting.len(), viewer, problem)) }
             @if let (Some(problem), true) = (problem, waiting.is_empty()) { p.note.bad role="alert" { (said(problem)) } }

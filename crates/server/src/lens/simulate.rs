@@ -122,6 +122,7 @@ fn table(figures: &[Figures]) -> Markup {
                 thead { tr {
                     th scope="col" { "Manager" } th.n scope="col" { "Input tokens" } th.n scope="col" { "From cache" } th.n scope="col" { "Cost" } th.n scope="col" { "Against all" }
                     th.n scope="col" { "Peak" } th.n scope="col" { "Cuts" } th.n scope="col" { "Left out" } th.n scope="col" { "Rewritten" } th.n scope="col" { "Task kept" }
+                    th.n scope="col" { "Arguments kept" } th.n scope="col" { "Answers grounded" } th.n scope="col" { "ms a view" }
                 } }
                 tbody { @for one in figures { tr {
                     th scope="row" { code { (said(&one.manager)) } @if let Some(why) = &one.stopped { div.soft { "gave up after " (one.calls) " calls: " (said(why)) } } }
@@ -131,9 +132,21 @@ fn table(figures: &[Figures]) -> Markup {
                     td.n { @match one.cost_ratio { Some(ratio) => { (format!("{ratio:.2}")) "×" }, None => span.faint { "–" } } }
                     td.n { (number(one.peak)) } td.n { (number(one.cuts)) } td.n { (short(one.dropped_tokens)) } td.n { (number(one.rewritten)) }
                     td.n { (format!("{:.0} %", one.task_kept * 100.0)) }
+                    td.n { (kept(one.argument_retention, one.at_cut.argument_retention)) }
+                    td.n { (kept(one.answer_grounding, one.at_cut.answer_grounding)) }
+                    td.n { (format!("{:.2}", one.ms_p50)) div.soft { (format!("p99 {:.2}", one.ms_p99)) } }
                 } } }
             } }
+            div.in { p.soft.small { "Arguments kept: of the ids, paths and numbers that tools were called with and that had been said before, those the view still showed; answers grounded: the same for names and numbers in replies. At cut: where the manager's choice decided." } }
         }
+    }
+}
+
+/// A share of what replies used, and below it the share where something was left out.
+fn kept(all: Option<f64>, at_cut: Option<f64>) -> Markup {
+    html! {
+        @match all { Some(share) => (format!("{:.0} %", share * 100.0)), None => span.faint { "–" } }
+        @if let Some(share) = at_cut { div.soft { (format!("at cut {:.0} %", share * 100.0)) } }
     }
 }
 

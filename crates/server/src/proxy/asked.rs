@@ -111,6 +111,11 @@ impl Asked {
         })?;
         let text = |key: &str| object.get(key).and_then(Raw::string).map(std::borrow::Cow::into_owned);
         let parsed = endpoint.wire().parse(raw, &ParseOptions::default()).map_err(|error| bad(&error))?;
+        if let Some(place) = parsed.entries.iter().position(|entry| entry.blocks.len() > limits.message_parts)
+        {
+            let detail = format!("message {place} has more than {} parts", limits.message_parts);
+            return Err(Problem::bad_request("bad_input", detail));
+        }
         let named = text("model").unwrap_or_default();
         let streams = object.get("stream").is_some_and(|stream| stream.text() == "true");
         let thread = object.get("conversation").and_then(|thread| match thread.kind() {

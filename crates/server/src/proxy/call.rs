@@ -22,6 +22,7 @@ use super::echo::Echo;
 use super::identity::{self, Carries};
 use super::record::{Recorded, record_first, store_is_slow};
 use super::room::Seat;
+use super::spans::Tried;
 use super::tee::{Patience, Source, Tee, pipe};
 use super::upstreams::{Answerer, answerer, passed_back, passed_on};
 use super::view::{Curating, Outgoing, PASSTHROUGH, Told, context, policy};
@@ -106,6 +107,8 @@ impl Call {
                 }
                 Ok(None) => {}
                 Ok(Some(tightened)) => {
+                    let tried = Tried { word: refused.status_word(), ..Tried::default() };
+                    self.tell_span(&asked, Some(recorded), &outgoing, &tried);
                     let outcome = Outcome::failed(refused.status_word(), Some(refused.body.clone()));
                     let row = self.sent(&asked, recorded, &outgoing, outcome);
                     self.ended.push(row);
@@ -372,6 +375,8 @@ impl Call {
     ) -> Result<Response, Problem> {
         let told = self.told(asked, recorded.as_ref(), outgoing);
         self.count(asked, refused.status_word());
+        let tried = Tried { word: refused.status_word(), ..Tried::default() };
+        self.tell_span(asked, recorded.as_ref(), outgoing, &tried);
         if let Some(recorded) = recorded {
             let kept = self.without_keys(refused.body.clone());
             let outcome = Outcome::failed(refused.status_word(), Some(kept));
@@ -388,6 +393,8 @@ impl Call {
     /// Writes down that the client went away before anything came back.
     async fn left(mut self, asked: &Asked, recorded: Option<Recorded>, outgoing: &Outgoing) {
         self.count(asked, TRUNCATED_CLIENT);
+        let tried = Tried { word: TRUNCATED_CLIENT, ..Tried::default() };
+        self.tell_span(asked, recorded.as_ref(), outgoing, &tried);
         if let Some(recorded) = recorded {
             // Nobody is there to be told that it failed.
             let _ = self

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::asked::{Asked, Endpoint};
 use super::call::{Call, STORE};
 use super::record::{Recorded, store_is_slow};
+use super::spans::Tried;
 use super::tee::{Ended, How};
 use super::upstreams::Answerer;
 use super::view::Outgoing;
@@ -60,6 +61,8 @@ impl Call {
         };
         self.count(asked, word);
         self.log(asked, recorded.as_ref(), ended, word, &spent);
+        let tried = Tried { word, reply: Some(reply), spent: Some(&spent) };
+        self.tell_span(asked, recorded.as_ref(), outgoing, &tried);
         quota::charge(&self.app, &self.caller, spent.total(), spent.cost_usd).await;
         let Some(recorded) = recorded else { return Ok(()) };
         // A history made shorter is the client's; nobody said it.
@@ -106,7 +109,7 @@ impl Call {
         }
     }
 
-    fn provider(&self) -> &'static str {
+    pub(super) fn provider(&self) -> &'static str {
         match &self.answerer {
             Answerer::Echo => "offline",
             Answerer::Upstream(upstream, _) => upstream.provider().name(),

@@ -17,6 +17,7 @@ mod record;
 mod refusal;
 mod responses;
 mod room;
+mod spans;
 mod tee;
 mod upstreams;
 mod view;

@@ -97,6 +97,7 @@ async fn append(app: &App, tenant: &Tenant, place: Place, asked: &Asked) -> Resu
         tx.append(&conversation, Expected::At(head), new);
     }
     if writes {
+        let _in_line = app.waiting.enter(slots.len(), app.settings.limits.waiting_entries)?;
         let committed = app.store.commit(tx).await?;
         if let Some(Appended { link, .. }) = committed.appended.first() {
             tell(app, tenant, &conversation, head, &slots);
@@ -220,6 +221,7 @@ impl Recorded {
         let reply = reply.map(|entry| entry.stamped(self.evaluation, self.sequence, now));
         let mut end = End { conversation: self.conversation.clone(), at: head, fork: None };
         let mut tries = TRIES;
+        let in_line = app.waiting.join(1);
         let committed = loop {
             let tx = end.tx(&self.tenant, now, reply.as_ref(), &calls, response.as_deref());
             tries -= 1;
@@ -236,6 +238,7 @@ impl Recorded {
                 Err(error) => return Err(error),
             }
         };
+        drop(in_line);
         if let (Some(appended), Some(entry)) = (committed.appended.first(), reply) {
             let slots = vec![Slot::Message(Arc::new(entry))];
             tell(app, &self.tenant, &end.conversation, appended.first, &slots);

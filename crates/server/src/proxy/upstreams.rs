@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::http::header::{self, HeaderMap, HeaderName};
 use scrollback_agent::provider::{Catalog, Credential, NoProvider, Upstream};
@@ -22,10 +23,18 @@ pub(crate) enum Answerer {
 }
 
 /// The providers that were asked so far: their connections are kept.
-#[derive(Debug, Default)]
-pub(crate) struct Upstreams(Mutex<HashMap<(&'static str, String), Upstream>>);
+#[derive(Debug)]
+pub(crate) struct Upstreams {
+    known: Mutex<HashMap<(&'static str, String), Upstream>>,
+    /// How long a connection may take to open.
+    connect: Duration,
+}
 
 impl Upstreams {
+    pub(crate) fn new(connect: Duration) -> Self {
+        Upstreams { known: Mutex::default(), connect }
+    }
+
     /// Whoever is configured for a provider and a model.
     pub(crate) fn get(
         &self,
@@ -36,11 +45,11 @@ impl Upstreams {
         let own = format!("{}:{model}", model::Provider::OpenAiCompatible.name());
         let model = if catalog.has_place(&own) { model } else { "" };
         let key = (provider.name(), model.to_string());
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(upstream) = known.get(&key) {
             return Ok(upstream.clone());
         }
-        let upstream = catalog.upstream(provider, model)?;
+        let upstream = catalog.upstream(provider, model, self.connect)?;
         known.insert(key, upstream.clone());
         Ok(upstream)
     }
@@ -195,7 +204,7 @@ mod tests {
         let catalog = Catalog::default().with_environment(|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_string())
         });
-        let upstream = catalog.upstream(model::Provider::OpenAi, "gpt-4o").unwrap();
+        let upstream = catalog.upstream(model::Provider::OpenAi, "gpt-4o", Duration::from_secs(5)).unwrap();
         let model = ModelName::parse("openai:gpt-4o").unwrap();
         match answerer(upstream, Some(&model), &headers(pairs), SocketAddr::from(([127, 0, 0, 1], 8787))) {
             Answerer::Echo => "echo",

@@ -1,14 +1,18 @@
 //! Every operation of the document: each status is provoked, and each answer fits its schema.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use scrollback_agent::config::ServerSettings;
+use scrollback_agent::provider::Catalog;
 use scrollback_core::Time;
 use scrollback_server::runs::{Answer as RunAnswer, Answering, Refused, Runs};
-use scrollback_server::{Scope, api};
+use scrollback_server::{Scope, api, keys};
 use scrollback_store::{Event, Memory, NewConversation, Run, Sent, Span, Step, Tenant, Tx, new_evaluation};
 use serde_json::{Value, json};
 
@@ -82,6 +86,7 @@ impl Runs for Scripted {
         let said = match answer.text.as_str() {
             "yes" => Ok("running".to_string()),
             "busy" => Err(Refused::Busy("somebody else works on it".into())),
+            "old" => Err(Refused::Unreadable("the stored flow cannot be read".into())),
             "late" => Err(Refused::NotWaiting("it does not wait".into())),
             _ => Err(Refused::DoesNotFit("a date is wanted".into())),
         };
@@ -280,8 +285,9 @@ async fn every_operation_and_status_of_the_document_is_as_it_says() {
                 .map(move |status| (path.clone(), verb.clone(), status.parse().unwrap()))
         })
     });
-    // A store that fails is tried in `a_store_that_fails_is_told_as_such`.
-    let missing: Vec<_> = documented.filter(|one| one.2 != 503 && !contract.seen.contains(one)).collect();
+    // A store that fails is tried in `a_store_that_fails_is_told_as_such`, a model in `summaries_are_written_by_a_model_that_is_named`.
+    let here = |status: u16| !matches!(status, 429 | 502 | 503);
+    let missing: Vec<_> = documented.filter(|one| here(one.2) && !contract.seen.contains(one)).collect();
     assert!(missing.is_empty(), "documented and never seen: {missing:?}");
 }
 
@@ -295,13 +301,13 @@ async fn refusals(contract: &mut Contract, server: &Server, id: &str) {
     refused.push(("/api/conversations/{id}/entries", "post", String::new(), Some(late), 409));
     let tight = json!({ "managers": { "token_budget": 1 } });
     refused.push(("/api/conversations/{id}/views", "post", String::new(), Some(tight), 422));
-    for (text, status) in [("busy", 409), ("late", 409), ("Mars", 422)] {
+    for (text, status) in [("busy", 409), ("late", 409), ("old", 409), ("Mars", 422)] {
         refused.push(("/api/runs/{id}/answer", "post", String::new(), Some(json!({ "text": text })), status));
     }
     refused.push(("/api/export", "get", "?conversation=01ARZ3NDEKTSV4RRFFQ69G5FAV".into(), None, 404));
     let nowhere = json!({ "conversation": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "managers": ["passthrough"] });
     refused.push(("/api/simulate", "post", String::new(), Some(nowhere), 404));
-    let long: Vec<Value> = (0..5_001).map(|_| json!({ "role": "user", "content": "x" })).collect();
+    let long: Vec<Value> = (0..20_001).map(|_| json!({ "role": "user", "content": "x" })).collect();
     refused.push((
         "/api/simulate",
         "post",
@@ -353,6 +359,34 @@ async fn strangers(contract: &mut Contract, path: &str, verb: &str, id: &str) {
         .await;
     assert_eq!(large.status, StatusCode::PAYLOAD_TOO_LARGE, "{verb} {path}: {}", large.text);
     contract.check(path, verb, &large);
+    let request =
+        |body: Body| Request::post(&path_of).header(header::HOST, crate::support::ADDRESS).body(body);
+    let mut packed = request(Body::from("{}")).unwrap();
+    packed.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("br"));
+    let packed = small.send(packed).await;
+    assert_eq!(packed.status, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{verb} {path}: {}", packed.text);
+    contract.check(path, verb, &packed);
+    let mut settings = ServerSettings::default();
+    settings.limits.body_grace = Duration::from_millis(1);
+    let hasty = Server::on(Arc::new(Memory::new()), settings);
+    let slow = hasty.send(request(Body::new(Never)).unwrap()).await;
+    assert_eq!(slow.status, StatusCode::REQUEST_TIMEOUT, "{verb} {path}: {}", slow.text);
+    contract.check(path, verb, &slow);
+}
+
+/// A body that never comes.
+struct Never;
+
+impl http_body::Body for Never {
+    type Data = axum::body::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        std::task::Poll::Pending
+    }
 }
 
 #[tokio::test]
@@ -471,6 +505,116 @@ async fn older_turns_are_summarised_on_request() {
     assert_eq!(all["decisions"][0]["decision"]["decision"], "summary");
 }
 
+/// A provider that answers every request so; where it is, and what it was asked.
+fn provider(status: &'static str, body: &'static str) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, asked) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<String>>>::default());
+    let into = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (mut request, mut piece) = (Vec::new(), [0; 4096]);
+            while !is_whole(&request) {
+                let count = stream.read(&mut piece).unwrap();
+                request.extend_from_slice(&piece[..count]);
+            }
+            let kind = if body.starts_with("data:") { "text/event-stream" } else { "application/json" };
+            into.lock().unwrap().push(String::from_utf8(request).unwrap());
+            let head = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\n");
+            stream
+                .write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())
+                .unwrap();
+        }
+    });
+    (address, asked)
+}
+
+/// Whether a request has as much of a body as it said.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let mut lengths = head
+        .lines()
+        .filter_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    lengths.next().is_none_or(|length: usize| body.len() >= length)
+}
+
+/// A server whose models are at an address.
+fn asking(provider: SocketAddr) -> Server {
+    let variables = move |name: &str| match name {
+        "OPENAI_BASE_URL" => Some(format!("http://{provider}/v1")),
+        "OPENAI_API_KEY" => Some("sk-server".to_string()),
+        _ => None,
+    };
+    let catalog = Catalog::new(BTreeMap::new(), BTreeMap::new()).with_environment(variables);
+    Server::with(Arc::new(Memory::new()), ServerSettings::default(), catalog)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn summaries_are_written_by_a_model_that_is_named() {
+    let mut contract = Contract::new();
+    let path = "/api/conversations/{id}/decisions";
+    let turns: Vec<Value> = (0..6)
+        .flat_map(|turn| {
+            [
+                json!({ "role": "user", "content": format!("question {turn}") }),
+                json!({ "role": "assistant", "content": "yes" }),
+            ]
+        })
+        .collect();
+    let wish = json!({ "decision": "summarize", "keep": 2, "model": "openai:gpt-4o?api=chat" });
+    let reply = "data: {\"id\":\"c\",\"model\":\"gpt-4o\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Four questions, all answered yes.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let (address, asked) = provider("200 OK", reply);
+    let server = asking(address);
+    let id = server.talk(json!(turns)).await;
+    let done = server.post(&concrete(path, &id), wish.clone()).await;
+    contract.check(path, "post", &done);
+    assert_eq!(done.json()["summary"], "Four questions, all answered yes.", "{}", done.text);
+    {
+        let asked = asked.lock().unwrap();
+        assert_eq!(asked.len(), 1);
+        assert!(asked[0].contains("question 3") && !asked[0].contains("question 4"), "{}", asked[0]);
+        assert!(asked[0].to_ascii_lowercase().contains("authorization: bearer sk-server"));
+    }
+    let decided = server.get(&concrete(path, &id)).await.json();
+    assert_eq!(decided["decisions"][0]["decision"]["by"], "openai:gpt-4o", "{decided}");
+
+    // A model that refuses, one nobody has, and a file of this machine.
+    let (address, _) =
+        provider("401 Unauthorized", r#"{"error":{"message":"no such key","type":"invalid_request_error"}}"#);
+    let server = asking(address);
+    let id = server.talk(json!(turns)).await;
+    let failed = server.post(&concrete(path, &id), wish.clone()).await;
+    assert_eq!(
+        (failed.status, failed.json()["type"].as_str()),
+        (StatusCode::BAD_GATEWAY, Some("urn:scrollback:problem:summary_failed"))
+    );
+    contract.check(path, "post", &failed);
+    for model in ["nobody:x", "anthropic:claude-opus-4-8", "offline:script=/etc/passwd"] {
+        let wish = json!({ "decision": "summarize", "keep": 2, "model": model });
+        let refused = server.post(&concrete(path, &id), wish).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{model}: {}", refused.text);
+        contract.check(path, "post", &refused);
+    }
+    // That it failed is recorded, and nothing else.
+    let decided = server.get(&concrete(path, &id)).await.json();
+    let kinds: Vec<&Value> =
+        decided["decisions"].as_array().unwrap().iter().map(|one| &one["decision"]["decision"]).collect();
+    assert_eq!(kinds, ["summary_failed"]);
+
+    // A key that may ask only so much.
+    let (mut kept, shown) = keys::new("little", &Tenant::default(), Scope::Admin, Time(0)).unwrap();
+    kept.limits.requests_per_minute = Some(1);
+    server.app.store.put_key(kept).await.unwrap();
+    let server = Server::on(Arc::clone(&server.app.store), ServerSettings::default()).holding(shown);
+    let wish = json!({ "decision": "summarize", "keep": 2, "model": "offline:echo" });
+    let (first, second) = (
+        server.post(&concrete(path, &id), wish.clone()).await,
+        server.post(&concrete(path, &id), wish).await,
+    );
+    assert_eq!((first.status, second.status), (StatusCode::CREATED, StatusCode::TOO_MANY_REQUESTS));
+    contract.check(path, "post", &second);
+}
+
 #[tokio::test]
 async fn pages_follow_each_other_without_gap_or_repeat() {
     let server = Server::new();
@@ -541,7 +685,7 @@ async fn what_is_written_is_told_to_those_who_listen() {
         .unwrap();
     let mut body = response.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
-    assert_eq!(first.as_ref(), b": listening\n\n");
+    assert_eq!(first.as_ref(), b"event: Listening\ndata: {\"event\":\"Listening\"}\n\n");
     server
         .post(
             &format!("/api/conversations/{id}/entries"),
@@ -563,6 +707,32 @@ async fn what_is_written_is_told_to_those_who_listen() {
         .await;
     let told = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(String::from_utf8_lossy(&told).contains("\"position\":8"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_another_process_ends_is_told() {
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+    let (server, tenant) = (Server::new(), Tenant::default());
+    filled(&server, &tenant).await;
+    let request = Request::get("/api/events").header(header::HOST, crate::support::ADDRESS);
+    let response =
+        scrollback_server::router(server.app.clone()).oneshot(request.body(Body::empty()).unwrap());
+    let mut body = response.await.unwrap().into_body();
+    let mut next = async || {
+        let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        String::from_utf8(frame.to_vec()).unwrap()
+    };
+    assert!(next().await.starts_with("event: Listening\n"));
+    let run = server.app.store.runs(&tenant, "run00000000000001", 1).await.unwrap().remove(0);
+    let ended = Run { status: "done".into(), ..run };
+    server.app.store.write(&tenant, Time(9), |tx| _ = tx.run(ended)).await.unwrap();
+    let told = next().await;
+    assert!(
+        told.starts_with("event: RunChanged\n")
+            && told.contains("\"run\":\"run00000000000001\",\"status\":\"done\""),
+        "{told}"
+    );
 }
 
 #[tokio::test]

@@ -287,3 +287,56 @@ async fn erased_entries_and_decisions_have_their_place_on_the_timeline() {
     assert_eq!(server.get(&format!("/lens/conversations/{id}?call=9")).await.status, StatusCode::NOT_FOUND);
     assert_eq!(server.get("/lens/assets/nonsense").await.status, StatusCode::NOT_FOUND);
 }
+
+/// Everything that can be read of a store, as one text.
+async fn everything(server: &Server) -> String {
+    let mut all = String::new();
+    for path in ["/api/export?all=true", "/api/conversations?limit=100", "/api/runs", "/api/calls?limit=100"]
+    {
+        let answer = server.get(path).await;
+        assert!(answer.status.is_success(), "{path}: {}", answer.text);
+        all.push_str(&answer.text);
+    }
+    all
+}
+
+#[tokio::test]
+async fn looking_changes_nothing_and_neither_does_somebody_elses_page() {
+    let server = Server::new();
+    let (id, call) = filled(&server, &Tenant::default()).await;
+    let before = everything(&server).await;
+    let run = "run00000000000001";
+    for path in [
+        "/lens".to_string(),
+        "/lens/sample".into(),
+        "/lens/import".into(),
+        "/lens/login".into(),
+        "/lens/search?q=weather".into(),
+        format!("/lens/conversations/{id}"),
+        format!("/lens/conversations/{id}?m=turn_window(1)"),
+        format!("/lens/conversations/{id}/entries/0"),
+        format!("/lens/calls/{call}"),
+        "/lens/runs".into(),
+        format!("/lens/runs/{run}"),
+        format!("/lens/runs/{run}/answer"),
+        format!("/lens/simulate?conversation={id}&m=sliding_window(2)&m=summarize(keep_recent=1)"),
+    ] {
+        let answer = server.get(&path).await;
+        assert!(!answer.status.is_server_error(), "{path}: {}", answer.text);
+    }
+    for path in [
+        "/lens/sample".to_string(),
+        "/lens/import".into(),
+        "/lens/login".into(),
+        format!("/lens/runs/{run}/answer"),
+    ] {
+        let request = Request::post(&path)
+            .header("host", ADDRESS)
+            .header("origin", "https://evil.example")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(Body::from("text=yes"));
+        let answer = server.send(request.unwrap()).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}: {}", answer.text);
+    }
+    assert_eq!(everything(&server).await, before);
+}

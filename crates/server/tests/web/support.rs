@@ -52,8 +52,12 @@ impl Server {
     }
 
     pub(crate) fn on(store: Arc<dyn Store>, settings: ServerSettings) -> Self {
+        Server::with(store, settings, catalog())
+    }
+
+    pub(crate) fn with(store: Arc<dyn Store>, settings: ServerSettings, catalog: Catalog) -> Self {
         let address: SocketAddr = ADDRESS.parse().unwrap();
-        let app = App::new(store, settings, catalog(), redactor(), address);
+        let app = App::new(store, settings, catalog, redactor(), address);
         Server { router: router(app.clone()), app, key: None }
     }
 
@@ -66,6 +70,11 @@ impl Server {
         // Keys are remembered for a moment; a server that was just started knows none.
         let fresh = Server::on(Arc::clone(&self.app.store), self.app.settings.clone());
         Server { key: Some(shown), ..fresh }
+    }
+
+    /// The same server, asked with a key that it knows.
+    pub(crate) fn holding(self, key: String) -> Self {
+        Server { key: Some(key), ..self }
     }
 
     pub(crate) fn key(&self) -> &str {

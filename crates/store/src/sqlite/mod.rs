@@ -11,7 +11,7 @@ mod places;
 mod writer;
 
 use std::path::Path;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -72,7 +72,16 @@ impl Sqlite {
     fn send<T: Send + 'static>(queue: Option<&Queue>, job: Job<Session, T>) -> Answer<'static, T> {
         let (asked, answer) = Asked::new(job);
         let gone = || StoreError::new(ErrorKind::Io, "a thread of the store has ended");
-        let sent = queue.ok_or_else(gone).and_then(|queue| queue.send(Box::new(asked)).map_err(|_| gone()));
+        // Whoever asks is not made to wait here: it may be a thread that serves others.
+        let sent = queue.ok_or_else(gone).and_then(|queue| {
+            queue.try_send(Box::new(asked)).map_err(|error| match error {
+                TrySendError::Full(_) => {
+                    let message = "too much waits for the store already; try again in a moment";
+                    StoreError::new(ErrorKind::Overloaded, message)
+                }
+                TrySendError::Disconnected(_) => gone(),
+            })
+        });
         Box::pin(async move {
             sent?;
             answer.await.map_err(|_| gone())?
@@ -144,5 +153,19 @@ impl Backend for Sqlite {
             };
             settle().map_err(|error| connection::failed(&error))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_queue_that_is_full_refuses_instead_of_waiting() {
+        // Nobody takes what is put into this queue.
+        let (queue, _kept) = sync_channel(1);
+        let ask = || Sqlite::send::<()>(Some(&queue), Box::new(|_| Box::pin(async { Ok(()) })));
+        let (_first, second) = (ask(), ask());
+        assert!(matches!(second.await, Err(error) if error.kind() == ErrorKind::Overloaded));
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Limits {
     pub(super) jobs: usize,
     /// Time spent waiting for others to join.
     pub(super) collecting: Duration,
-    /// Jobs that may wait; beyond, whoever asks waits to ask.
+    /// Jobs that may wait; beyond, whoever asks is told to come back.
     pub(super) queue: usize,
 }
 

@@ -36,7 +36,7 @@
   const live = one('[data-live]');
   if (!live || !window.EventSource) return;
   const status = one('#live');
-  const source = new EventSource(live.dataset.live);
+  let source = null;
   let waiting = 0;
   const refresh = async () => {
     waiting = 0;
@@ -48,15 +48,34 @@
       if (!other || part.isEqualNode(other)) continue;
       const open = new Set([...part.querySelectorAll('details[open][id]')].map((details) => details.id));
       const known = new Set([...part.querySelectorAll('[id]')].map((child) => child.id));
+      // An answer that is being written is not taken away from under the hand that writes it.
+      const fields = () => [...part.querySelectorAll('textarea[id], input[id]')];
+      const written = new Map(fields().filter((field) => field.value !== field.defaultValue).map((field) => [field.id, field.value]));
+      const focus = part.contains(document.activeElement) && document.activeElement.id;
       part.replaceChildren(...other.childNodes);
+      for (const field of fields()) {
+        if (written.has(field.id)) field.value = written.get(field.id);
+        if (focus && field.id === focus) field.focus();
+      }
       for (const details of part.querySelectorAll('details[id]')) if (open.has(details.id)) details.open = true;
       for (const child of part.querySelectorAll('li[id], tr[id]')) if (!known.has(child.id)) child.classList.add('fresh');
       for (const inner of part.querySelectorAll('[data-part]')) fill(inner);
     }
   };
   const changed = () => { if (!waiting) waiting = setTimeout(refresh, 250); };
-  for (const name of ['ConversationRecorded', 'ReplyReceived', 'RequestSent', 'RunChanged']) source.addEventListener(name, changed);
-  source.addEventListener('open', () => { if (status) status.textContent = 'live'; });
-  source.addEventListener('error', () => { if (status) status.textContent = 'not live'; });
-  addEventListener('pagehide', () => source.close());
+  const tell = (text) => { if (status) status.textContent = text; };
+  const listen = () => {
+    source = new EventSource(live.dataset.live);
+    // `Listening` comes first: what happened while the page was on its way is looked up then.
+    for (const name of ['Listening', 'ConversationRecorded', 'ReplyReceived', 'RequestSent', 'RunChanged']) source.addEventListener(name, changed);
+    source.addEventListener('open', () => tell('live'));
+    source.addEventListener('error', () => tell('not live'));
+  };
+  const rest = () => { if (source) source.close(); source = null; };
+  const wake = () => { if (!source && !document.hidden) listen(); };
+  // Browsers keep six connections to one server, so a page that nobody looks at does not hold one.
+  document.addEventListener('visibilitychange', () => { if (document.hidden) rest(); else wake(); });
+  addEventListener('pagehide', rest);
+  addEventListener('pageshow', (event) => { if (event.persisted) wake(); });
+  if (!document.hidden) listen();
 })();

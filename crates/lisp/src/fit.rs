@@ -101,7 +101,8 @@ impl Type {
                     let dot = if path.is_empty() { "" } else { "." };
                     type_.check(value, format!("{path}{dot}{name}"), extra, found);
                 }
-                if extra == Extra::Refused {
+                // Without any field it is whatever map.
+                if extra == Extra::Refused && !fields.is_empty() {
                     found.extend(unexpected(fields, map, &path));
                 }
                 true
@@ -256,5 +257,8 @@ mod tests {
                 type_.iter().flat_map(|t| t.validate_in(mode, &value)).map(|m| m.path).collect();
             assert_eq!(found, wanted, "{mode:?}");
         }
+        let any = Signature::parse("{}").map(|signature| signature.output);
+        assert!(any.iter().all(|any| any.validate_in(Validation::Strict, &value).is_empty()), "any map");
+        assert!(any.iter().all(|any| any.validate(&Value::from(1)).len() == 1), "but a map");
     }
 }

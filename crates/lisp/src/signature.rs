@@ -44,7 +44,7 @@ pub enum Base {
     DateTime,
     /// `[type]`
     List(Box<Type>),
-    /// `{name type, …}`
+    /// `{name type, …}`; `{}` is any map.
     Fields(Vec<(String, Type)>),
 }
 
@@ -172,8 +172,7 @@ impl Parser<'_> {
             self.expect("]")?;
             Base::List(Box::new(item))
         } else if self.take("{") {
-            let fields = self.fields("}")?;
-            if fields.is_empty() { Base::Map } else { Base::Fields(fields) }
+            Base::Fields(self.fields("}")?)
         } else {
             let rest = self.rest();
             let length = rest
@@ -252,7 +251,7 @@ mod tests {
                 "(a :int,b [:string?]?)->{x :float,y {z :bool}}",
                 "(a :int, b [:string?]?) -> {x :float, y {z :bool}}",
             ),
-            ("(m {}) -> {}", "(m :map) -> :map"),
+            ("( m {  } )->{ }?", "(m {}) -> {}?"),
         ] {
             let printed = Signature::parse(text).map(|signature| signature.to_string());
             assert_eq!(printed.as_deref(), Ok(canonical), "{text}");

@@ -128,7 +128,7 @@ fn known(path: &[String], parameters: &[(String, Type)]) -> Result<(), UnknownPl
             )));
         };
         match &type_.base {
-            Base::Fields(inner) => fields = inner,
+            Base::Fields(inner) if !inner.is_empty() => fields = inner,
             // What is in other values is not known before they are there.
             _ => return Ok(()),
         }
@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn unknown_placeholders_say_what_there_is() {
-        let signature = Signature::parse("(user {name :string}, n :int) -> :any").unwrap();
+        let signature = Signature::parse("(user {name :string}, n :int, any {}) -> :any").unwrap();
         let check =
             |text: &str| Template::parse(text).check(Some(&signature)).map_err(|error| error.to_string());
-        assert_eq!(check("{{user.name}} {{n}} {{n.more}}"), Ok(()));
+        assert_eq!(check("{{user.name}} {{n}} {{n.more}} {{any.thing}}"), Ok(()));
         assert!(check("{{usr}}").unwrap_err().contains("did you mean `user`?"));
         assert!(check("{{user.age}}").unwrap_err().contains("there are: name"));
         assert!(Template::parse("{{x}}").check(None).unwrap_err().to_string().contains("no parameters"));

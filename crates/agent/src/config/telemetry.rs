@@ -177,3 +177,19 @@ mod tests {
         assert!(error.contains("name=value"), "{error}");
     }
 }
+
+#[cfg(all(test, not(feature = "otel")))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_build_that_cannot_send_says_so() {
+        let file: Telemetry = toml::from_str("endpoint = \"http://127.0.0.1:4318\"").unwrap();
+        let refused = file.settings(|_| None).unwrap_err().to_string();
+        assert!(refused.contains("--features otel"), "{refused}");
+        // The environment is there for other programs too.
+        let variable = |name: &str| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://x".to_string());
+        assert!(Telemetry::default().settings(variable).unwrap().is_none());
+    }
+}

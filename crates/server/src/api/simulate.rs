@@ -14,7 +14,7 @@ use crate::replay::{Figures, simulate};
 use crate::{App, Problem, recorded};
 
 /// Most entries that are replayed while somebody waits.
-const MOST_ENTRIES: usize = 20_000;
+const MOST_ENTRIES: usize = 10_000;
 /// Most candidates of one comparison.
 const MOST_MANAGERS: usize = 12;
 

@@ -29,10 +29,6 @@ use clap::{CommandFactory, Parser};
 use args::{Args, Command};
 use failure::Failure;
 
-/// Threads hand memory to each other for every request, which the allocator of the system is slow at.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let json = std::env::args_os().any(|arg| arg == "--json");
     let args = match Args::try_parse_from(arguments()) {

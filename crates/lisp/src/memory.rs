@@ -86,6 +86,17 @@ impl Memory {
         }
     }
 
+    /// Puts definitions, each of another name.
+    pub(crate) fn put_all(&mut self, mut made: Vec<(Text, Definition)>) {
+        if self.is_empty() {
+            // All at once, where nothing has to be searched.
+            made.sort_unstable_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+            self.definitions = made.into_iter().collect();
+        } else {
+            made.into_iter().for_each(|(name, definition)| self.put(name, definition));
+        }
+    }
+
     fn find(&self, name: &str) -> Result<usize, usize> {
         self.definitions.search(|(candidate, _)| candidate.as_str().cmp(name))
     }

@@ -4,6 +4,7 @@
 //! call of a conversation. Both grow one record from its first place to its last, so their cost is that of the views.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use schemars::JsonSchema;
@@ -205,18 +206,24 @@ pub struct CallFigures {
 ///
 /// Decisions of the record are not repeated, because they are another manager's; those this one makes are kept for its
 /// next call, as a runner would keep them. Summaries are written offline. `needs` are those of the same conversation.
+/// Ends early where it is not `wanted` any more.
 pub fn simulate(
     slots: &[Slot],
     needs: &Needs,
     name: &str,
     manager: &dyn HistoryManager,
     cx: &CurationContext,
+    wanted: &AtomicBool,
 ) -> Figures {
     let mut run = Simulation::new(name, needs);
     let mut record = Record::new();
     for (position, slot) in (0..).zip(slots) {
         if matches!(slot, Slot::Decision(..)) {
             continue;
+        }
+        if !wanted.load(Ordering::Relaxed) {
+            run.figures.stopped = Some("nobody waits for it".into());
+            break;
         }
         if let Slot::Message(entry) = slot
             && entry.role == Role::Assistant
@@ -406,7 +413,8 @@ mod tests {
 
     fn run(slots: &[Slot], name: &str) -> Figures {
         let manager = manager::parse(name).unwrap();
-        simulate(slots, &Needs::of(slots), name, manager.as_ref(), &CurationContext::default())
+        let wanted = AtomicBool::new(true);
+        simulate(slots, &Needs::of(slots), name, manager.as_ref(), &CurationContext::default(), &wanted)
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub(crate) enum Op {
     Closure(u32),
     /// Defines a name; pops the value if the definition has one, and pushes the var.
     Define(u32),
+    /// The same where nobody wants the var.
+    DefineOnly(u32),
     /// Pops so many values into the slots from the first on, and jumps.
     Recur {
         first: u16,
@@ -133,11 +135,17 @@ pub(crate) enum Quick {
     Equal,
     Increment,
     Decrement,
+    Even,
+    Odd,
+    Zero,
+    Positive,
+    Negative,
 }
 
 impl Quick {
     /// The names of all of them.
-    pub(crate) const NAMES: [&str; 10] = ["+", "-", "*", "<", ">", "<=", ">=", "=", "inc", "dec"];
+    pub(crate) const NAMES: [&str; 15] =
+        ["+", "-", "*", "<", ">", "<=", ">=", "=", "inc", "dec", "even?", "odd?", "zero?", "pos?", "neg?"];
 
     /// The instruction for a call of this name with this many arguments.
     pub(crate) fn of(name: &str, arguments: usize) -> Option<Quick> {
@@ -152,6 +160,11 @@ impl Quick {
             ("=", 2) => Quick::Equal,
             ("inc", 1) => Quick::Increment,
             ("dec", 1) => Quick::Decrement,
+            ("even?", 1) => Quick::Even,
+            ("odd?", 1) => Quick::Odd,
+            ("zero?", 1) => Quick::Zero,
+            ("pos?", 1) => Quick::Positive,
+            ("neg?", 1) => Quick::Negative,
             _ => return None,
         })
     }

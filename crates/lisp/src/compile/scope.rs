@@ -77,8 +77,15 @@ impl Body {
         self.spans.push(span);
     }
 
-    /// One instruction instead of three, where nothing jumps between them.
+    /// One instruction instead of two or three, where nothing jumps between them.
     fn joined(&mut self, op: Op) -> Op {
+        if let (Op::Pop, Some(Op::Define(definition))) = (op, self.code.last().copied())
+            && self.last_place < self.code.len()
+        {
+            self.code.pop();
+            self.spans.pop();
+            return Op::DefineOnly(definition);
+        }
         let Op::Binary(quick, name) = op else { return op };
         let start = self.code.len().saturating_sub(2);
         let joined = match self.code.as_slice() {

@@ -107,13 +107,15 @@ impl Machine {
                     save(fiber, pc);
                     return self.call_global(fiber, links, name, 1, false).map(flow);
                 }
-                match (quick, fiber.stack.last_mut()) {
-                    (Quick::Increment, Some(Value::Int(n))) if *n < i64::MAX => *n += 1,
-                    (Quick::Decrement, Some(Value::Int(n))) if *n > i64::MIN => *n -= 1,
-                    _ => {
-                        save(fiber, pc);
-                        return self.call_global(fiber, links, name, 1, false).map(flow);
-                    }
+                let result = match fiber.stack.last() {
+                    Some(Value::Int(n)) => integer(quick, *n),
+                    _ => None,
+                };
+                if let (Some(result), Some(top)) = (result, fiber.stack.last_mut()) {
+                    *top = result;
+                } else {
+                    save(fiber, pc);
+                    return self.call_global(fiber, links, name, 1, false).map(flow);
                 }
             }
             Op::Binary(quick, name) => {
@@ -215,7 +217,15 @@ impl Machine {
                 let value = self.make_closure(fiber, function, closure, base, proto)?;
                 fiber.stack.push(value);
             }
-            Op::Define(index) => self.define(fiber, closure, links, index)?,
+            Op::Define(index) => {
+                let var = self.define(fiber, closure, links, index)?;
+                fiber.stack.extend(var.cloned().map(Value::Var));
+            }
+            Op::DefineOnly(index) => {
+                // It stands for two instructions, and costs as much.
+                self.context.meter.tick()?;
+                self.define(fiber, closure, links, index)?;
+            }
             Op::Recur { first, count, target } => {
                 self.context.meter.jump()?;
                 let from = fiber.stack.len().saturating_sub(usize::from(count));
@@ -438,6 +448,22 @@ fn integers(quick: Quick, a: i64, b: i64) -> Option<Value> {
         Quick::LessOrEqual => Value::Bool(a <= b),
         Quick::GreaterOrEqual => Value::Bool(a >= b),
         Quick::Equal => Value::Bool(a == b),
-        Quick::Increment | Quick::Decrement => return None,
+        _ => return None,
+    })
+}
+
+/// The same on one.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as above")]
+fn integer(quick: Quick, n: i64) -> Option<Value> {
+    Some(match quick {
+        Quick::Increment => Value::Int(n.checked_add(1)?),
+        Quick::Decrement => Value::Int(n.checked_sub(1)?),
+        Quick::Even => Value::Bool(n & 1 == 0),
+        Quick::Odd => Value::Bool(n & 1 == 1),
+        Quick::Zero => Value::Bool(n == 0),
+        Quick::Positive => Value::Bool(n > 0),
+        Quick::Negative => Value::Bool(n < 0),
+        _ => return None,
     })
 }

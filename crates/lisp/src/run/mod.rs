@@ -258,21 +258,24 @@ impl Machine {
     fn outcome(&mut self, result: Result<End, Fault>) -> Outcome {
         let mut memory = self.env.memory.clone();
         memory.runs += 1;
-        let root = self.fibers.first_mut().and_then(Option::take);
-        if let (Ok(_), Some(fiber)) = (&result, &root) {
+        let mut root = self.fibers.first_mut().and_then(Option::take);
+        if let (Ok(_), Some(fiber)) = (&result, &mut root) {
             memory.last_id = self.context.next_id;
+            let (globals, run) = (Arc::make_mut(&mut fiber.globals), memory.runs);
+            let mut made = Vec::with_capacity(globals.len());
             for (index, name) in self.numbers.all() {
                 let returns = fiber.returns.get(index as usize).and_then(Option::as_ref);
                 let returns = returns.map(fiber::Shape::label);
-                if let Some(global) = fiber.global(index) {
-                    let (value, doc) = (global.value.clone(), global.doc.clone());
-                    memory.put(name.clone(), Definition { value, doc, returns, run: memory.runs });
+                let global = globals.get_mut(index as usize).and_then(Option::take);
+                if let Some(Global { value, doc }) = global {
+                    made.push((name.clone(), Definition { value, doc, returns, run }));
                 } else if returns.is_some()
                     && let Some(old) = self.env.memory.get(name.as_str())
                 {
-                    memory.put(name.clone(), Definition { returns, ..old.clone() });
+                    made.push((name.clone(), Definition { returns, ..old.clone() }));
                 }
             }
+            memory.put_all(made);
         } else {
             memory = self.env.memory.clone();
         }

@@ -8,7 +8,7 @@ use super::link::Meaning;
 use crate::builtin::Documentation;
 use crate::compile::Quick;
 use crate::error::{Error, Fault, Reason};
-use crate::value::{Closure, Function, Value};
+use crate::value::{Closure, Function, Text, Value};
 
 impl Machine {
     /// The value a definition has now.
@@ -85,16 +85,17 @@ impl Machine {
         Some((definition.doc.clone(), definition.parameters()))
     }
 
-    pub(super) fn define(
+    /// Makes a definition, and says of what name.
+    pub(super) fn define<'c>(
         &mut self,
         fiber: &mut Fiber,
-        closure: &Closure,
+        closure: &'c Closure,
         links: usize,
         index: u32,
-    ) -> Result<(), Fault> {
-        let Some(definition) = closure.unit.defs.get(index as usize) else { return Ok(()) };
+    ) -> Result<Option<&'c Text>, Fault> {
+        let Some(definition) = closure.unit.defs.get(index as usize) else { return Ok(None) };
         let value = definition.has_value.then(|| fiber.stack.pop().unwrap_or_default());
-        let Some(name) = closure.unit.names.get(definition.name as usize) else { return Ok(()) };
+        let Some(name) = closure.unit.names.get(definition.name as usize) else { return Ok(None) };
         let link = self.links.get(links).and_then(|links| links.names.get(definition.name as usize));
         let global = match link.and_then(|link| link.global) {
             Some(global) => global,
@@ -109,7 +110,6 @@ impl Machine {
             *slot = None;
         }
         fiber.define(global, Global { value: value.or(keep), doc: definition.doc.clone() });
-        fiber.stack.push(Value::Var(name.text.clone()));
-        Ok(())
+        Ok(Some(&name.text))
     }
 }

@@ -1,5 +1,8 @@
 //! What other managers would have sent.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_core::Slot;
@@ -14,7 +17,7 @@ use crate::replay::{Figures, simulate};
 use crate::{App, Problem, recorded};
 
 /// Most entries that are replayed while somebody waits.
-const MOST_ENTRIES: usize = 10_000;
+const MOST_ENTRIES: usize = 5_000;
 /// Most candidates of one comparison.
 const MOST_MANAGERS: usize = 12;
 
@@ -65,13 +68,28 @@ async fn run(asking: Asking, wish: SimulateShape) -> Result<SimulateAnswer, Prob
         }
         (None, Some(messages)) => {
             let entries = super::entries::messages(messages.get(), None)?;
-            entries.into_iter().map(|entry| Slot::Message(std::sync::Arc::new(entry))).collect()
+            entries.into_iter().map(|entry| Slot::Message(Arc::new(entry))).collect()
         }
         _ => return Err(Problem::bad_request("bad_request", "give either `conversation` or `messages`")),
     };
     let managers = compare(&asking.app, slots, wish.managers, wish.model.as_deref()).await?;
     let calls = managers.iter().map(|figures| figures.calls).max().unwrap_or(0);
     Ok(SimulateAnswer { model: wish.model, calls, managers })
+}
+
+/// Somebody who waits for an answer; dropped when they leave.
+struct Waits(Arc<AtomicBool>);
+
+impl Default for Waits {
+    fn default() -> Self {
+        Waits(Arc::new(AtomicBool::new(true)))
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 /// Replays under every candidate, and compares costs with sending everything.
@@ -86,7 +104,9 @@ pub(crate) async fn compare(
         return Err(Problem::bad_request("bad_request", detail));
     }
     if slots.len() > MOST_ENTRIES {
-        let detail = format!("more than {MOST_ENTRIES} entries are replayed by `scrollback simulate`");
+        let detail = format!(
+            "at most {MOST_ENTRIES} entries are replayed while somebody waits; give a part of them as `messages`"
+        );
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_long", detail));
     }
     let model = model.map(recorded::model_named).transpose()?;
@@ -96,13 +116,16 @@ pub(crate) async fn compare(
         managers.push((name, recorded::manager_from(value)?));
     }
     let app = app.clone();
+    let waits = Waits::default();
+    let wanted = Arc::clone(&waits.0);
     crate::blocking(move || {
         let cx = recorded::context(&app, model);
         let needs = Needs::of(&slots);
         let everything =
-            simulate(&slots, &needs, "passthrough", &scrollback_core::manager::Passthrough, &cx).cost_usd;
+            simulate(&slots, &needs, "passthrough", &scrollback_core::manager::Passthrough, &cx, &wanted)
+                .cost_usd;
         let figures = managers.iter().map(|(name, manager)| {
-            let mut figures = simulate(&slots, &needs, name, manager.as_ref(), &cx);
+            let mut figures = simulate(&slots, &needs, name, manager.as_ref(), &cx, &wanted);
             figures.cost_ratio =
                 figures.cost_usd.zip(everything.filter(|cost| *cost > 0.0)).map(|(one, all)| one / all);
             figures

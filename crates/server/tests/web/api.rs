@@ -307,7 +307,7 @@ async fn refusals(contract: &mut Contract, server: &Server, id: &str) {
     refused.push(("/api/export", "get", "?conversation=01ARZ3NDEKTSV4RRFFQ69G5FAV".into(), None, 404));
     let nowhere = json!({ "conversation": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "managers": ["passthrough"] });
     refused.push(("/api/simulate", "post", String::new(), Some(nowhere), 404));
-    let long: Vec<Value> = (0..10_001).map(|_| json!({ "role": "user", "content": "x" })).collect();
+    let long: Vec<Value> = (0..5_001).map(|_| json!({ "role": "user", "content": "x" })).collect();
     refused.push((
         "/api/simulate",
         "post",

@@ -118,6 +118,7 @@ fn read(node: &Node, folder: &Path, environment: &Environment, problems: &mut Ve
         folder: if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.into() },
         environment: Arc::clone(environment),
         sources: AGENT_SOURCES,
+        secrets: load::Secrets::NotJudgedHere,
     };
     let tools = fields.node("tools");
     let tools = tools.map(|node| load::tools(node, "tools", &place, fields.problems())).unwrap_or_default();

@@ -93,7 +93,9 @@ impl Memory {
             made.sort_unstable_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
             self.definitions = made.into_iter().collect();
         } else {
-            made.into_iter().for_each(|(name, definition)| self.put(name, definition));
+            for (name, definition) in made {
+                self.put(name, definition);
+            }
         }
     }
 

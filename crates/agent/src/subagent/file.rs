@@ -208,6 +208,7 @@ fn read(
         folder: if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.into() },
         environment: Arc::clone(environment),
         sources: SUBAGENT_SOURCES,
+        secrets: load::Secrets::RefusedInHeaders,
     };
     let tools = fields.node("tools");
     let tools = tools.map(|node| load::tools(node, "tools", &place, fields.problems())).unwrap_or_default();

@@ -76,6 +76,17 @@ pub struct Place {
     pub environment: Environment,
     /// Which sources there are.
     pub sources: &'static [&'static str],
+    /// Who sees to it that no secret stands there.
+    pub secrets: Secrets,
+}
+
+/// How secrets are kept out of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrets {
+    /// Headers that carry them must name a variable.
+    RefusedInHeaders,
+    /// The file is its owner's, or whoever reads it looks through all of its text.
+    NotJudgedHere,
 }
 
 /// The sources of an agent's tools.
@@ -332,7 +343,9 @@ fn headers(fields: &mut Fields<'_, '_>, place: &Place) -> Vec<(String, String)> 
                 };
                 value
             }
-            None if SECRET_HEADERS.iter().any(|secret| key.name.eq_ignore_ascii_case(secret)) => {
+            None if place.secrets == Secrets::RefusedInHeaders
+                && SECRET_HEADERS.iter().any(|secret| key.name.eq_ignore_ascii_case(secret)) =>
+            {
                 let message =
                     format!("{}: secrets do not stand in files; name a variable: `env:NAME`", key.name);
                 fields.problem("headers", message);

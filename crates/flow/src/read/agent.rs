@@ -272,6 +272,7 @@ fn tools(fields: &mut Fields<'_, '_>, folder: PathBuf, reading: &mut Reading<'_>
         folder: if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder },
         environment: Arc::clone(reading.source.environment),
         sources: FLOW_SOURCES,
+        secrets: load::Secrets::NotJudgedHere,
     };
     load::tools(node, &fields.path("tools"), &place, &mut reading.problems)
 }

@@ -112,7 +112,7 @@ try:
 
     print("the disk makes 16 kB durable in {:.2f} ms (p50), {:.2f} ms (p99)".format(*disk(folder)))
     print(f"{'body':>8} {'':6} {'rate':>6}  {'proxy':10} {'first p50':>10} {'first p99':>10} {'last p50':>10} {'last p99':>10}   added, ms")
-    for size, rate, count in [(1_000, 1000, 20_000), (1_000, 100, 3_000), (100_000, 100, 2_000), (1_000_000, 10, 200)]:
+    for size, rate, count in [(1_000, 1000, 10_000), (1_000, 100, 1_000), (100_000, 50, 500), (1_000_000, 5, 50)]:
         if quick:
             rate, count = min(rate, 20), 20
         for streams in (False, True):
@@ -123,8 +123,8 @@ try:
                 if name == "litellm":
                     # It cannot keep up with the higher rates; at one it can, its own times are seen.
                     slower = min(rate, 5 if streams else 20)
-                    ask(where, size, streams, slower, 20)
-                    found = ask(where, size, streams, slower, 100)
+                    ask(where, size, streams, slower, 10)
+                    found = ask(where, size, streams, slower, 50)
                 else:
                     ask(where, size, streams, rate, min(count, 200))
                     found = ask(where, size, streams, rate, count)

@@ -5,4 +5,5 @@ mod api;
 mod browser;
 mod lens;
 mod random;
+mod summaries;
 mod support;

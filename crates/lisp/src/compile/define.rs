@@ -2,7 +2,7 @@
 
 use super::function::Parts;
 use super::unit::{Definition, Written};
-use super::{Compiler, Op, Task, VALUE, is_special};
+use super::{Compiler, Op, Quick, Task, VALUE, is_special};
 use crate::error::{Fault, Reason};
 use crate::read::{FormId, Items, Span, Symbol};
 use crate::value::Text;
@@ -33,10 +33,12 @@ impl Compiler<'_> {
 
     fn definition(&mut self, name: Symbol, doc: Option<Text>, has_value: bool) -> Op {
         let name = self.name(name, None);
+        let mut shadows = false;
         if let Some(entry) = self.names.get_mut(name as usize) {
             entry.defined = true;
+            shadows = Quick::NAMES.contains(&entry.text.as_str());
         }
-        self.defs.push(Definition { name, doc, has_value });
+        self.defs.push(Definition { name, doc, has_value, shadows });
         Op::Define((self.defs.len() - 1) as u32)
     }
 

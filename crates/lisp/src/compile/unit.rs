@@ -59,6 +59,8 @@ pub(crate) struct Definition {
     pub(crate) name: u32,
     pub(crate) doc: Option<Text>,
     pub(crate) has_value: bool,
+    /// Whether its name is that of a builtin with an instruction of its own.
+    pub(crate) shadows: bool,
 }
 
 /// The instructions of all functions one after the other, with what belongs to them.

@@ -6,6 +6,7 @@ use super::Machine;
 use super::execute::local;
 use super::fiber::{CodeFrame, Entry, Fiber, Frame, Kept};
 use super::records::Record;
+use super::short::{Short, compute};
 use crate::compile::Source;
 use crate::error::{Fault, Reason, fault};
 use crate::value::{Closure, Function, Value};
@@ -97,38 +98,79 @@ impl Machine {
     ) -> Result<(), Fault> {
         let Some(closure) = function.as_closure() else { return Ok(()) };
         let entry = self.entry(fiber, closure, count)?;
-        self.push_frame(fiber, Some(function), entry, count, floor, record)
+        self.push_frame(fiber, function, entry, count, floor, record)
     }
 
-    /// Starts the closure of the topmost work once more. It is not put into its frame, and neither looked up nor
-    /// counted up and down again for the next call.
+    /// Starts the closure of the topmost work once more. It is neither looked up nor counted up and down again, and has a
+    /// frame only from the first instruction on that needs one.
     #[inline]
-    pub(super) fn enter_again(&mut self, fiber: &mut Fiber, count: usize) -> Result<Option<Kept>, Fault> {
-        let Some(Frame::Work(work, kept)) = fiber.frames.last_mut() else { return Ok(None) };
-        let kept = match kept.take() {
-            Some(kept) if kept.count == count => kept,
-            _ => {
-                let Some(Value::Function(function)) = work.function().cloned() else { return Ok(None) };
-                let Some(closure) = function.as_closure() else { return Ok(None) };
-                let entry = self.entry(fiber, closure, count)?;
-                Kept { function, entry, count }
-            }
+    pub(super) fn enter_again(&mut self, fiber: &mut Fiber, count: usize) -> Result<Entered, Fault> {
+        let known = matches!(fiber.frames.last(), Some(Frame::Work(_, Some(kept))) if kept.count == count);
+        if !known {
+            self.keep(fiber, count)?;
+        }
+        let Some(Frame::Work(_, Some(kept))) = fiber.frames.last() else { return not_a_closure() };
+        let (floor, entry) = (fiber.stack.len() - count, kept.entry);
+        let base = self.make_room(fiber, entry, count)?;
+        let Some(Frame::Work(_, place)) = fiber.frames.last_mut() else { return not_a_closure() };
+        let Some(closure) = place.as_ref().and_then(|kept| kept.function.as_closure()) else {
+            return not_a_closure();
         };
-        let floor = fiber.stack.len() - count;
-        self.push_frame(fiber, None, kept.entry, count, floor, Record::None)?;
-        Ok(Some(kept))
+        let code = closure.unit.arities(closure.proto()).get(entry.arity as usize);
+        let code = code.map(|arity| closure.unit.code(arity)).unwrap_or_default();
+        match compute(&mut self.context.meter, &mut fiber.stack, closure, code, base, self.shadowed) {
+            Short::Value(value) => {
+                fiber.stack.truncate(floor);
+                Ok(Entered::Value(value))
+            }
+            Short::Frame(pc) => {
+                let Some(kept) = place.take() else { return not_a_closure() };
+                let (arity, links, record) = (entry.arity, entry.links, Record::None);
+                fiber.frames.push(Frame::Code(CodeFrame {
+                    function: None,
+                    arity,
+                    pc,
+                    base,
+                    floor,
+                    links,
+                    record,
+                }));
+                Ok(Entered::Frame(kept))
+            }
+        }
+    }
+
+    /// Finds out how the topmost work calls its closure.
+    fn keep(&mut self, fiber: &mut Fiber, count: usize) -> Result<(), Fault> {
+        let Some(Frame::Work(work, _)) = fiber.frames.last() else { return Ok(()) };
+        let Some(Value::Function(function)) = work.function().cloned() else { return Ok(()) };
+        let Some(closure) = function.as_closure() else { return Ok(()) };
+        let entry = self.entry(fiber, closure, count)?;
+        if let Some(Frame::Work(_, place)) = fiber.frames.last_mut() {
+            *place = Some(Kept { function, entry, count });
+        }
+        Ok(())
     }
 
     #[inline]
     fn push_frame(
         &mut self,
         fiber: &mut Fiber,
-        function: Option<Arc<Function>>,
+        function: Arc<Function>,
         entry: Entry,
         count: usize,
         floor: usize,
         record: Record,
     ) -> Result<(), Fault> {
+        let base = self.make_room(fiber, entry, count)?;
+        let (arity, links, function) = (entry.arity, entry.links, Some(function));
+        fiber.frames.push(Frame::Code(CodeFrame { function, arity, pc: 0, base, floor, links, record }));
+        Ok(())
+    }
+
+    /// Makes the arguments on top of the stack the slots of a call; where they begin.
+    #[inline]
+    fn make_room(&mut self, fiber: &mut Fiber, entry: Entry, count: usize) -> Result<usize, Fault> {
         self.check_depth(fiber)?;
         if entry.variadic {
             let rest = fiber.stack.split_off(fiber.stack.len().saturating_sub(count - entry.required));
@@ -143,8 +185,19 @@ impl Machine {
         if height > fiber.stack.len() {
             fiber.stack.resize_with(height, Value::default);
         }
-        let (arity, links) = (entry.arity, entry.links);
-        fiber.frames.push(Frame::Code(CodeFrame { function, arity, pc: 0, base, floor, links, record }));
-        Ok(())
+        Ok(base)
     }
+}
+
+/// How the closure of a work was called once more.
+pub(super) enum Entered {
+    /// It is over.
+    Value(Value),
+    /// It has a frame, and goes on there.
+    Frame(Kept),
+}
+
+#[cold]
+fn not_a_closure<T>() -> Result<T, Fault> {
+    fault(Reason::RuntimeError, "a builtin calls a function that is none")
 }

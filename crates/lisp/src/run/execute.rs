@@ -438,7 +438,7 @@ fn not_a_map<T>(value: &Value) -> Result<T, Fault> {
 /// An operation on two integers; `None` if it overflows or is about something else.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "a result that goes through memory costs more than the operation")]
-fn integers(quick: Quick, a: i64, b: i64) -> Option<Value> {
+pub(super) fn integers(quick: Quick, a: i64, b: i64) -> Option<Value> {
     Some(match quick {
         Quick::Add => Value::Int(a.checked_add(b)?),
         Quick::Subtract => Value::Int(a.checked_sub(b)?),
@@ -455,7 +455,7 @@ fn integers(quick: Quick, a: i64, b: i64) -> Option<Value> {
 /// The same on one.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as above")]
-fn integer(quick: Quick, n: i64) -> Option<Value> {
+pub(super) fn integer(quick: Quick, n: i64) -> Option<Value> {
     Some(match quick {
         Quick::Increment => Value::Int(n.checked_add(1)?),
         Quick::Decrement => Value::Int(n.checked_sub(1)?),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Machine;
 use super::call::Called;
+use super::closure::Entered;
 use super::fiber::{Fiber, Frame, Kept, Shape};
 use super::records::Record;
 use super::work::Next;
@@ -38,23 +39,9 @@ impl Machine {
             match fiber.frames.last_mut() {
                 None => return Ok(Stop::Finished(fiber.answer.take().unwrap_or_default())),
                 Some(Frame::Branches(_)) => return Ok(Stop::Branching),
-                Some(Frame::Work(work, _)) => {
-                    let called = match work.step(&mut self.context, fiber.answer.take(), &mut fiber.stack) {
-                        Ok(Next::Again(count)) => match self.enter_again(fiber, count) {
-                            Ok(Some(kept)) => {
-                                if let Some(stop) = self.run_kept(fiber, kept)? {
-                                    return Ok(*stop);
-                                }
-                                Ok(Called::Frames)
-                            }
-                            Ok(None) => Ok(Called::Frames),
-                            Err(error) => Err(error),
-                        },
-                        Ok(next) => self.follow(fiber, next),
-                        Err(error) => Err(error),
-                    };
-                    if let Called::Waiting = called.map_err(|error| at_frame(fiber, error))? {
-                        return Ok(Stop::Waiting);
+                Some(Frame::Work(..)) => {
+                    if let Some(stop) = self.run_work(fiber)? {
+                        return Ok(*stop);
                     }
                 }
                 Some(Frame::Code(frame)) => {
@@ -78,6 +65,31 @@ impl Machine {
                 self.count_memory(fiber)?;
             }
         }
+    }
+
+    /// Lets the topmost work go on until frames change, or memory has to be counted.
+    fn run_work(&mut self, fiber: &mut Fiber) -> Result<Option<Box<Stop>>, Fault> {
+        while let Some(Frame::Work(work, _)) = fiber.frames.last_mut() {
+            let next = work.step(&mut self.context, fiber.answer.take(), &mut fiber.stack);
+            let called = match next {
+                Ok(Next::Again(count)) => match self.enter_again(fiber, count) {
+                    Ok(Entered::Value(value)) => {
+                        fiber.answer = Some(value);
+                        if self.context.meter.wants_count() {
+                            break;
+                        }
+                        continue;
+                    }
+                    Ok(Entered::Frame(kept)) => return self.run_kept(fiber, kept),
+                    Err(error) => Err(error),
+                },
+                Ok(next) => self.follow(fiber, next),
+                Err(error) => Err(error),
+            };
+            let called = called.map_err(|error| at_frame(fiber, error))?;
+            return Ok(matches!(called, Called::Waiting).then(|| Box::new(Stop::Waiting)));
+        }
+        Ok(None)
     }
 
     /// Executes a closure that a builtin calls for one element after the other.

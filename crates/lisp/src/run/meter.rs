@@ -26,7 +26,8 @@ pub(crate) struct Meter {
     /// What the limits say of it.
     most: usize,
     granted: Arc<Granted>,
-    start: Duration,
+    /// When the clock was first looked at. Most programs are over before that.
+    start: Option<Duration>,
     /// Time that tools took.
     away: Duration,
 }
@@ -34,7 +35,6 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(granted: &Arc<Granted>) -> Self {
         let limits = &granted.limits;
-        let start = granted.clock.as_ref().map_or(Duration::ZERO, |clock| clock());
         let slice = limits.fuel.min(SLICE);
         Meter {
             slice,
@@ -46,7 +46,7 @@ impl Meter {
             peak: 0,
             most: limits.memory,
             granted: Arc::clone(granted),
-            start,
+            start: None,
             away: Duration::ZERO,
         }
     }
@@ -78,6 +78,20 @@ impl Meter {
         }
     }
 
+    /// The same, if it can be had without a look at the clock; nothing is taken otherwise.
+    #[inline]
+    pub(crate) fn take(&mut self, units: u64) -> bool {
+        let left = self.slice.checked_sub(units);
+        self.slice = left.unwrap_or(self.slice);
+        left.is_some()
+    }
+
+    /// Fuel that was just taken for something that was not done.
+    #[inline]
+    pub(crate) fn give_back(&mut self, units: u64) {
+        self.slice += units;
+    }
+
     /// Fuel for looking at so many elements.
     #[inline]
     pub(crate) fn visit(&mut self, elements: usize) -> Result<(), Fault> {
@@ -100,12 +114,10 @@ impl Meter {
     }
 
     /// Looks at the clock and at the host's wish.
-    pub(crate) fn look(&self) -> Result<(), Fault> {
-        if self.granted.cancel.is_cancelled() {
-            return fault(Reason::Cancelled, "execution was cancelled");
-        }
-        if let Some(clock) = &self.granted.clock {
-            let total = clock().saturating_sub(self.start);
+    pub(crate) fn look(&mut self) -> Result<(), Fault> {
+        self.listen()?;
+        if let Some(now) = self.now() {
+            let total = now.saturating_sub(self.start.unwrap_or(now));
             let limits = self.limits();
             if total > limits.deadline {
                 let message = format!("execution and tools exceeded {} ms", limits.deadline.as_millis());
@@ -119,8 +131,18 @@ impl Meter {
         Ok(())
     }
 
-    pub(crate) fn now(&self) -> Option<Duration> {
-        self.granted.clock.as_ref().map(|clock| clock())
+    /// Whether the host wants it to end.
+    pub(crate) fn listen(&self) -> Result<(), Fault> {
+        if self.granted.cancel.is_cancelled() {
+            return fault(Reason::Cancelled, "execution was cancelled");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn now(&mut self) -> Option<Duration> {
+        let now = self.granted.clock.as_ref().map(|clock| clock())?;
+        self.start.get_or_insert(now);
+        Some(now)
     }
 
     /// Does not count the time between two moments.

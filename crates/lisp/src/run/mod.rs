@@ -15,6 +15,7 @@ mod numbers;
 mod prints;
 mod records;
 mod restart;
+mod short;
 mod tools;
 pub(crate) mod work;
 
@@ -368,6 +369,9 @@ impl Run {
     /// Gives every waiting fiber its answer.
     fn take(&mut self, answers: impl IntoIterator<Item = Answer>) -> Result<(), Fault> {
         let machine = &mut self.machine;
+        if self.out.is_empty() {
+            return machine.context.meter.listen();
+        }
         let now = machine.context.meter.now();
         let took = now.zip(self.handed_out.take()).map(|(now, then)| now.saturating_sub(then));
         machine.context.meter.exclude(took.unwrap_or_default());

@@ -6,7 +6,6 @@ use super::Machine;
 use super::fiber::{Fiber, Global};
 use super::link::Meaning;
 use crate::builtin::Documentation;
-use crate::compile::Quick;
 use crate::error::{Error, Fault, Reason};
 use crate::value::{Closure, Function, Text, Value};
 
@@ -102,9 +101,7 @@ impl Machine {
             None => self.global_index(&name.text),
         };
         self.context.meter.reserve(128)?;
-        if Quick::NAMES.contains(&name.text.as_str()) {
-            self.shadowed = true;
-        }
+        self.shadowed |= definition.shadows;
         let keep = value.is_none().then(|| self.definition(fiber, global).cloned()).flatten();
         if let Some(slot) = fiber.returns.get_mut(global as usize) {
             *slot = None;

@@ -24,3 +24,5 @@
                  (try (let [out (java.io.StringWriter.) v (binding [*out* out] (load-string (read-string line)))] (show v))
                       (catch Throwable e "error")))]
     (println (str/replace answer "\n" "\\n"))))
+; pmap leaves threads behind that would keep the machine alive for a minute.
+(shutdown-agents)

@@ -1,7 +1,7 @@
 //! Who works on an evaluation. A lease is renewed while its holder lives, and void at once when it is known to be dead.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use scrollback_store::{Lease, Leased, Store, StoreError, Tenant};
@@ -92,10 +92,12 @@ pub fn lease(holder: &str, clock: &dyn Clock) -> Lease {
 /// A name for one piece of work of this process, by which others can tell whether the process lives.
 pub fn holder() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let pid = std::process::id();
-    let (machine, began) = (machine().unwrap_or_default(), began(pid).unwrap_or_default());
-    format!("{machine}/{pid}/{began}/{number}")
+    static PROCESS: LazyLock<String> = LazyLock::new(|| {
+        let pid = std::process::id();
+        let (machine, began) = (machine().unwrap_or_default(), began(pid).unwrap_or_default());
+        format!("{machine}/{pid}/{began}")
+    });
+    format!("{}/{}", *PROCESS, NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Whether a holder is a process of this machine that is no more. Of other machines nothing is known.

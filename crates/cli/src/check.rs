@@ -150,7 +150,9 @@ impl Job {
     }
 
     fn judge(&self, body: Raw<'_>, previous: Option<Raw<'_>>) -> Judged {
-        let options = CheckOptions { model: self.model.as_ref(), previous, dialect: self.dialect.as_deref() };
+        let dialect = self.dialect.as_deref();
+        let options =
+            CheckOptions { model: self.model.as_ref(), previous, dialect, ..CheckOptions::default() };
         let violations = check(self.wire, body, options);
         let valid = !violations.iter().any(|violation| violation.is_fatal(self.strictness));
         let repaired = (self.repair == Mend::Yes).then(|| repair(self.wire, body, options, self.strictness));

@@ -86,6 +86,7 @@ impl Fixture {
             model: model.as_ref(),
             previous: previous.as_deref().map(|text| json::check(text).unwrap()),
             dialect: self.dialect.as_deref(),
+            ..CheckOptions::default()
         };
         check(self.wire, json::check(&body).unwrap(), options)
     }

@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use scrollback_agent::provider::Catalog;
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::tokens::Tokenizer;
-use scrollback_core::wire::check::{CheckOptions, check};
 use scrollback_core::wire::{Body, Purpose, RenderOptions, Wire};
-use scrollback_core::{CurationContext, Entry, Role, Time, json, manager::Passthrough, model::ModelName};
+use scrollback_core::{CurationContext, Entry, Role, Time, manager::Passthrough, model::ModelName};
 use scrollback_flow::driver::{Engine, Start, Status};
 use scrollback_flow::history::Told;
 use scrollback_flow::inject::{Parts, sheet};
@@ -80,18 +79,10 @@ fn prepare(scope: &Scope, bounds: &Bounds, cx: &CurationContext, system: &(Entry
     };
     let around = Body::Object { raw: r#"{"model":"gpt-4o","messages":[]}"#.into(), key: "messages" };
     let items: Vec<scrollback_core::Item> = view.items().collect();
-    let rendered = Wire::OpenaiChat.request(items, options, Some(&around));
-    let body = rendered.body(Wire::OpenaiChat, Some(&around));
-    let raw = json::check(&body).unwrap();
-    assert!(
-        check(
-            Wire::OpenaiChat,
-            raw,
-            CheckOptions { model: cx.model.as_ref(), previous: None, dialect: None }
-        )
-        .is_empty()
-    );
-    body.len()
+    // Rendering a request is checking it by every rule of its wire.
+    let checked = Wire::OpenaiChat.request(items, options, Some(&around)).take_checked().unwrap();
+    assert!(checked.violations.is_empty(), "{:?}", checked.violations);
+    checked.body.len()
 }
 
 /// The mean of many, in microseconds.

@@ -1,7 +1,7 @@
 //! From the record to the request: view, render, check.
 
 use scrollback_core::wire::check::{CheckOptions, Strictness, check};
-use scrollback_core::wire::{Purpose, RenderOptions, Rendered};
+use scrollback_core::wire::{Body, Checked, Purpose, RenderOptions, Rendered};
 use scrollback_core::{Entry, Fidelity, Item, Source, View, json};
 
 use super::call::{Outgoing, Shown};
@@ -44,10 +44,9 @@ impl Evaluation<'_> {
             record: Some(record),
         };
         let shown = items.iter().map(shown).collect();
-        let rendered = info.wire.request(items, options, Some(&around));
-        let body = rendered.body(info.wire, Some(&around));
+        let mut rendered = info.wire.request(items, options, Some(&around));
         let repairs = self.runner.repairs(&rendered)?;
-        self.runner.checked(&info, &body)?;
+        let body = self.runner.checked(&info, &mut rendered, &around)?;
         let whole = view.len() >= record.message_count();
         let left_out =
             if self.journal.is_elsewhere() && !whole { view.explain().dropped } else { Vec::new() };
@@ -100,10 +99,9 @@ impl Evaluation<'_> {
         let count = items.len();
         let options =
             RenderOptions { purpose: Purpose::Send, model: Some(&info.model), ..RenderOptions::default() };
-        let rendered = info.wire.request(items, options, Some(&around));
-        let body = rendered.body(info.wire, Some(&around));
+        let mut rendered = info.wire.request(items, options, Some(&around));
         let repairs = self.runner.repairs(&rendered)?;
-        self.runner.checked(&info, &body)?;
+        let body = self.runner.checked(&info, &mut rendered, &around)?;
         Ok(Outgoing {
             prefix_hash: prefix_hash(&rendered),
             body: body.into(),
@@ -129,15 +127,29 @@ impl Runner {
         Ok(repairs)
     }
 
-    /// An error if the provider would refuse the request, whatever was mended.
-    fn checked(&self, info: &ModelInfo, body: &str) -> Result<(), EvaluationError> {
-        let raw = json::check(body).map_err(|error| invalid(&error.to_string()))?;
+    /// The request; an error if the provider would refuse it, whatever was mended.
+    fn checked(
+        &self,
+        info: &ModelInfo,
+        rendered: &mut Rendered,
+        around: &Body,
+    ) -> Result<String, EvaluationError> {
         let dialect = self.catalog.dialect(&info.model);
-        let options = CheckOptions { model: Some(&info.model), previous: None, dialect: dialect.as_deref() };
-        let found = check(info.wire, raw, options);
-        match found.iter().find(|violation| violation.is_fatal(Strictness::Lenient)) {
+        // It was checked when it was rendered, but for what a host of its own kind wants.
+        let checked = rendered.take_checked().filter(|_| dialect.is_none());
+        let Checked { body, violations } = if let Some(checked) = checked {
+            checked
+        } else {
+            let body = rendered.body(info.wire, Some(around));
+            let raw = json::check(&body).map_err(|error| invalid(&error.to_string()))?;
+            let dialect = dialect.as_deref();
+            let options = CheckOptions { model: Some(&info.model), dialect, ..CheckOptions::default() };
+            let violations = check(info.wire, raw, options);
+            Checked { body, violations }
+        };
+        match violations.iter().find(|violation| violation.is_fatal(Strictness::Lenient)) {
             Some(broken) => Err(invalid(&format!("{} at {}: {}", broken.rule, broken.path, broken.message))),
-            None => Ok(()),
+            None => Ok(body),
         }
     }
 }

@@ -44,6 +44,9 @@ pub struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
+    /// What stands for nothing.
+    pub(crate) const NULL: Raw<'static> = Raw { text: "null" };
+
     /// A slice of a text that passed [`check`](super::check) before.
     pub(crate) fn trusted(text: &'a str) -> Self {
         Raw { text }

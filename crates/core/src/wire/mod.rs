@@ -28,7 +28,8 @@ use crate::view::Item;
 
 pub(crate) use parse::gemini::give_ids;
 pub use render::{
-    LeftOut, Lost, OPENING, Purpose, RenderOptions, Rendered, SYSTEM_NOTE, list_key, system_key, tools_key,
+    Checked, LeftOut, Lost, OPENING, Purpose, RenderOptions, Rendered, SYSTEM_NOTE, list_key, system_key,
+    tools_key,
 };
 
 /// A provider's message format.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::check::{CheckOptions, Strictness, Violation, check};
 use super::render::{self, Own, list_key, system_key, tools_key};
 use super::repair::mend;
-use super::{Body, LeftOut, ParseOptions, Purpose, RenderOptions, Rendered, Wire};
+use super::{Body, Checked, LeftOut, ParseOptions, Purpose, RenderOptions, Rendered, Wire};
 use crate::context::CurationContext;
 use crate::entry::Entry;
 use crate::json::{self, Raw};
@@ -67,6 +67,12 @@ impl Wire {
 }
 
 impl Rendered {
+    /// The request as it was checked by [`Wire::request`], which then need be neither printed nor checked again; none if
+    /// it was mended, or nobody has checked it.
+    pub fn take_checked(&mut self) -> Option<Checked> {
+        self.checked.take()
+    }
+
     /// The same with everything mended that the check finds in it.
     fn mended(mut self, wire: Wire, options: RenderOptions<'_>, around: Option<&Body>) -> Self {
         let text = self.body(wire, around);
@@ -78,7 +84,9 @@ impl Rendered {
                 && violation.path.starts_with(&list)
                 && !CALLERS.contains(&violation.rule)
         };
-        if !check(wire, body, options).iter().any(matters) {
+        let violations = check(wire, body, options);
+        if !violations.iter().any(matters) {
+            self.checked = Some(Checked { body: text, violations });
             return self;
         }
         let mended = mend(wire, body, options, &matters);

@@ -14,7 +14,7 @@ use scrollback_agent::runner::{Repair, cut_to_fit, room_after};
 use scrollback_core::json::{self, Raw};
 use scrollback_core::manager::{self, Ask, Fit, SharedManager};
 use scrollback_core::tokens::entry_tokens;
-use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
+use scrollback_core::wire::check::{CheckOptions, Size, Strictness, Violation, check};
 use scrollback_core::wire::repair::mend;
 use scrollback_core::wire::{Purpose, RenderOptions, list_key, system_key};
 use scrollback_core::{
@@ -256,8 +256,13 @@ impl Curating<'_> {
         let text = std::str::from_utf8(&body).unwrap_or_default();
         let Ok(raw) = json::check(text) else { return Ok((body.clone(), [0; 32])) };
         let dialect = self.asked.model.as_ref().and_then(|model| self.app.catalog.dialect(model));
-        let options =
-            CheckOptions { model: self.asked.model.as_ref(), previous: None, dialect: dialect.as_deref() };
+        // Whether it is too large is for the manager and the provider to say.
+        let options = CheckOptions {
+            model: self.asked.model.as_ref(),
+            dialect: dialect.as_deref(),
+            size: Size::NotJudged,
+            ..CheckOptions::default()
+        };
         let refers = self.asked.previous.is_some() || self.asked.thread.is_some();
         let matters = |violation: &Violation| {
             // What the provider holds is not in the list, and pairs with what is.

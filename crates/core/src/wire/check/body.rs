@@ -2,17 +2,27 @@
 
 use std::borrow::Cow;
 
-use super::{CheckOptions, Wire};
+use super::{CheckOptions, Size, Wire};
 use crate::context::CurationContext;
-use crate::json::{Kind, Raw};
+use crate::json::{Elements, Kind, Raw};
 use crate::model::facts;
 use crate::tokens::{Counter, entry_tokens};
 use crate::wire::ParseOptions;
 
-/// The elements under `key` of a body; a bare list is read as if it stood there.
-pub(super) fn list<'a>(body: Raw<'a>, key: &str) -> Vec<Raw<'a>> {
-    let list = if body.kind() == Kind::Array { Some(body) } else { body.get(key) };
-    list.into_iter().flat_map(Raw::elements).collect()
+/// The elements under several keys of a body, which is walked through once; those of a bare list are the first.
+pub(super) fn lists<'a, const N: usize>(body: Raw<'a>, keys: [&str; N]) -> [Elements<'a>; N] {
+    let mut found = [None; N];
+    if let (Kind::Array, Some(first)) = (body.kind(), found.first_mut()) {
+        *first = Some(body);
+    }
+    for (key, value) in body.members() {
+        let place = keys.iter().position(|wanted| *wanted == key).and_then(|at| found.get_mut(at));
+        if let Some(place) = place {
+            // The first one, if a key stands twice.
+            place.get_or_insert(value);
+        }
+    }
+    found.map(|list| list.unwrap_or(Raw::NULL).elements())
 }
 
 /// The text under `key` of an object; none if it is missing or no text.
@@ -32,7 +42,7 @@ pub(super) fn is_longer_than(limit: usize, value: Raw<'_>) -> bool {
 
 /// What a body costs and what the model's window holds, when it costs more than that.
 pub(super) fn overflow(wire: Wire, body: Raw<'_>, options: &CheckOptions<'_>) -> Option<(usize, usize)> {
-    let model = options.model?;
+    let model = options.model.filter(|_| options.size == Size::Counted)?;
     let window = usize::try_from(facts(model)?.context_window).ok()?;
     // A token is at least one byte: most bodies need no counting.
     if body.text().len() <= window {

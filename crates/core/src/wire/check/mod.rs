@@ -163,6 +163,18 @@ pub struct CheckOptions<'a> {
     pub previous: Option<Raw<'a>>,
     /// The dialect of an `OpenAI`-compatible host, where it has one.
     pub dialect: Option<&'a str>,
+    /// Whether the tokens of a body larger than the model's window are counted.
+    pub size: Size,
+}
+
+/// Whether a check counts what a large body costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Size {
+    /// It does, and reports what does not fit.
+    #[default]
+    Counted,
+    /// It does not: whoever asks knows, or leaves it to the provider.
+    NotJudged,
 }
 
 /// Collects violations; the one place where severities and gates are applied.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::Severity::{Allowed, Quality, Refused, Silent};
-use super::body::{is_longer_than, list, longer_than, overflow, text};
+use super::body::{is_longer_than, lists, longer_than, overflow, text};
 use super::{Report, Rule};
 use crate::json::{Kind, Raw};
 use crate::wire::Wire;
@@ -77,7 +77,8 @@ const NAME_CHARS: usize = 64;
 
 /// Looks for every breach in a body.
 pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
-    let messages: Vec<Message<'_>> = list(body, "messages").into_iter().map(Message::read).collect();
+    let [messages, tools] = lists(body, ["messages", "tools"]);
+    let messages: Vec<Message<'_>> = messages.map(Message::read).collect();
     // How many results each id before this message still takes, as long as only results have followed its call.
     let mut open: HashMap<&str, usize> = HashMap::new();
     for (index, message) in messages.iter().enumerate() {
@@ -106,7 +107,7 @@ pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
             "the list ends on an assistant message, which is not continued; end on another",
         );
     }
-    check_tools(body, report);
+    check_tools(tools, report);
     if let Some((tokens, window)) = overflow(Wire::OpenaiChat, body, &report.options) {
         let message = format!("{tokens} tokens do not fit into the window of {window}; leave messages out");
         report.add("OC-13", "/messages", message);
@@ -231,8 +232,7 @@ fn check_result(
 }
 
 /// The tools a request offers.
-fn check_tools(body: Raw<'_>, report: &mut Report<'_>) {
-    let tools = body.get("tools").into_iter().flat_map(Raw::elements);
+fn check_tools<'a>(tools: impl Iterator<Item = Raw<'a>>, report: &mut Report<'_>) {
     for (index, tool) in tools.enumerate() {
         let Some((key, inner)) = callee(tool) else { continue };
         for (member, value) in inner.members() {

@@ -32,6 +32,7 @@ use crate::model::ModelName;
 use crate::record::{Record, Slot};
 use crate::view::{Changed, Dropped, Explanation, Fidelity, Item, Reason, Source};
 
+use super::check::Violation;
 use super::repair::Repair;
 use super::{Body, Wire};
 pub(super) use gemini::UNSIGNED;
@@ -84,6 +85,17 @@ pub struct Rendered {
     pub(super) sources: Vec<Vec<u64>>,
     /// The request, where mending it changed more than the fields above.
     pub(super) whole: Option<String>,
+    /// The request as it was checked, if nothing had to be mended.
+    pub(super) checked: Option<Checked>,
+}
+
+/// A request that was checked and needed no mending.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Its JSON text.
+    pub body: String,
+    /// What is still wrong with it, and not for us to mend.
+    pub violations: Vec<Violation>,
 }
 
 /// An entry, or part of it, that is not sent because the provider would refuse it.

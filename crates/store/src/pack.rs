@@ -1,15 +1,19 @@
-//! Blobs on their way into the store, compressed before the database is asked: whoever writes next does not wait for that.
+//! What a commit takes time for and need not keep others from writing: blobs are compressed and texts cut into words before
+//! the database is asked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use scrollback_core::Link;
+use zlib_rs::{DeflateConfig, ReturnCode, compress_bound, compress_slice};
 
 use crate::body::large_strings;
+use crate::engine::read::searchable_in;
 use crate::entry::NewEntry;
 use crate::id::Tenant;
 use crate::rows::Blob;
 use crate::tx::{Op, Tx};
+use crate::words::index_words;
 
 /// Bytes up to which a blob is kept as it is: it would shrink by less than the page it lies on.
 const SMALL: usize = 2048;
@@ -18,21 +22,32 @@ const BULKY: usize = 64 << 10;
 /// Bytes of a commit from which compressing them is not done on a thread that serves others, too.
 const SLOW: usize = 128 << 10;
 
-/// Compressed bytes by the hash of what they were.
+/// What was done beforehand for a commit.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Packed(HashMap<Link, Vec<u8>>);
+pub(crate) struct Packed {
+    /// Compressed bytes by the hash of what they were.
+    blobs: HashMap<Link, Vec<u8>>,
+    /// The words of each entry that is appended, in order.
+    words: VecDeque<Vec<String>>,
+}
 
 impl Packed {
     /// Bytes as a blob of a tenant, with one reference.
     pub(crate) fn blob(&mut self, tenant: &Tenant, hash: Link, bytes: &[u8]) -> Blob {
         // The same bytes may stand twice in one commit; the second time they are compressed again.
-        let packed = self.0.remove(&hash).unwrap_or_else(|| deflate(bytes, level(bytes)));
+        let packed = self.blobs.remove(&hash).unwrap_or_else(|| deflate(bytes, level(bytes)));
         Blob { tenant: tenant.clone(), hash, size: bytes.len() as u64, bytes: packed, refs: 1 }
     }
 
-    fn pack(&mut self, bytes: &[u8], level: u8) {
+    /// The words of the next entries that are appended; of fewer, if nobody has looked for them.
+    pub(crate) fn words(&mut self, entries: usize) -> VecDeque<Vec<String>> {
+        let later = self.words.split_off(entries.min(self.words.len()));
+        std::mem::replace(&mut self.words, later)
+    }
+
+    fn pack(&mut self, bytes: &[u8], level: i32) {
         let hash = *blake3::hash(bytes).as_bytes();
-        self.0.entry(hash).or_insert_with(|| deflate(bytes, level));
+        self.blobs.entry(hash).or_insert_with(|| deflate(bytes, level));
     }
 }
 
@@ -41,7 +56,7 @@ pub(crate) fn blob(tenant: &Tenant, hash: Link, bytes: &[u8]) -> Blob {
     Packed::default().blob(tenant, hash, bytes)
 }
 
-/// A commit with everything large in it compressed.
+/// A commit with everything done for it that can be done before.
 pub(crate) async fn packed(tx: Tx) -> Tx {
     if bulk(&tx) < SLOW {
         return pack(tx);
@@ -83,7 +98,10 @@ fn pack_all(tx: &Tx) -> Packed {
     for op in &tx.ops {
         match op {
             Op::Append { entries, .. } => {
-                for raw in entries.iter().map(raw) {
+                for entry in entries {
+                    let words = searchable_in(entry).map(|text| index_words(&text));
+                    packed.words.push_back(words.unwrap_or_default());
+                    let raw = raw(entry);
                     for (start, end) in large_strings(raw) {
                         let bytes = raw.as_bytes().get(start..end).unwrap_or_default();
                         packed.pack(bytes, level(bytes));
@@ -102,21 +120,47 @@ fn pack_all(tx: &Tx) -> Packed {
     packed
 }
 
-const QUICK: u8 = 1;
-const THOROUGH: u8 = 6;
+const QUICK: i32 = 1;
+const THOROUGH: i32 = 6;
 
-fn level(bytes: &[u8]) -> u8 {
+fn level(bytes: &[u8]) -> i32 {
     if bytes.len() < BULKY { THOROUGH } else { QUICK }
 }
 
-/// Compressed bytes (RFC 1951). Few bytes become one block that is stored as it is.
-fn deflate(bytes: &[u8], level: u8) -> Vec<u8> {
-    match u16::try_from(bytes.len()) {
-        Ok(length) if bytes.len() <= SMALL => {
-            let (last_and_stored, length) = ([1], [length.to_le_bytes(), (!length).to_le_bytes()]);
-            [&last_and_stored, length.as_flattened(), bytes].concat()
+/// Compressed bytes (RFC 1951). Few bytes are stored as they are.
+fn deflate(bytes: &[u8], level: i32) -> Vec<u8> {
+    if bytes.len() <= SMALL {
+        return stored(bytes);
+    }
+    let config = DeflateConfig { level, window_bits: RAW, ..DeflateConfig::default() };
+    let mut packed = vec![0; compress_bound(bytes.len())];
+    match compress_slice(&mut packed, bytes, config) {
+        (written, ReturnCode::Ok) => {
+            let length = written.len();
+            packed.truncate(length);
+            packed
         }
-        _ => miniz_oxide::deflate::compress_to_vec(bytes, level),
+        _ => stored(bytes),
+    }
+}
+
+/// The largest window, and neither a header nor a checksum around it: blobs have a hash.
+const RAW: i32 = -15;
+
+/// Bytes as they are, in blocks of the longest length that one may have.
+fn stored(bytes: &[u8]) -> Vec<u8> {
+    let mut blocks = bytes.chunks(usize::from(u16::MAX)).peekable();
+    let mut packed = Vec::with_capacity(bytes.len() + 5 * (bytes.len() / usize::from(u16::MAX) + 1));
+    loop {
+        let block = blocks.next().unwrap_or_default();
+        let length = block.len() as u16;
+        packed.push(u8::from(blocks.peek().is_none()));
+        packed.extend(length.to_le_bytes());
+        packed.extend((!length).to_le_bytes());
+        packed.extend(block);
+        if blocks.peek().is_none() {
+            return packed;
+        }
     }
 }
 
@@ -134,6 +178,8 @@ mod tests {
             let blob = blob(&Tenant::default(), hash, &bytes);
             assert_eq!(unpack(&blob).unwrap(), bytes, "{size}");
             assert!(blob.bytes.len() <= size + 5, "{size}");
+            let as_it_is = Blob { bytes: stored(&bytes), ..blob };
+            assert_eq!(unpack(&as_it_is).unwrap(), bytes, "{size}");
         }
     }
 }

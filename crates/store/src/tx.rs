@@ -1,6 +1,6 @@
 //! What one commit writes, as a value: built first, then written whole or not at all.
 
-use scrollback_core::Time;
+use scrollback_core::{Link, Time};
 
 use crate::conversation::{NewConversation, Status};
 use crate::entry::{Appended, Expected, NewEntry};
@@ -23,6 +23,7 @@ pub struct Tx {
 /// One thing a commit writes.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
+    Unless(Vec<Link>),
     Create(NewConversation),
     Fork { parent: ConversationId, at: u64, id: ConversationId },
     Append { to: Target, expected: Expected, entries: Vec<NewEntry> },
@@ -72,6 +73,12 @@ impl Tx {
     fn with(&mut self, op: Op) -> &mut Self {
         self.ops.push(op);
         self
+    }
+
+    /// Writes nothing, and fails with a conflict, if the tenant has a list of messages with one of these prefixes: for
+    /// whoever thinks that what follows is new, and does not want to ask first.
+    pub fn unless_known(&mut self, prefixes: Vec<Link>) -> &mut Self {
+        self.with(Op::Unless(prefixes))
     }
 
     /// Begins a conversation.

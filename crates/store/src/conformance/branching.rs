@@ -14,6 +14,7 @@ suite![
     a_fork_inside_an_exchange_has_its_own_result,
     rewinding_makes_a_fork_current,
     the_longest_prefix_is_found_and_never_across_tenants,
+    nothing_is_written_about_a_list_that_is_known,
 ];
 
 /// The texts of a record.
@@ -134,5 +135,29 @@ async fn the_longest_prefix_is_found_and_never_across_tenants(bench: Bench) -> O
     let tuesday = Entry::text(scrollback_core::Role::System, "Today is Tuesday.").as_lead();
     bench.say(&id, vec![tuesday, assistant("four"), user("five")]).await?;
     same!(find(&longer).await?, Some((id, 7)));
+    Ok(())
+}
+
+async fn nothing_is_written_about_a_list_that_is_known(bench: Bench) -> Outcome {
+    let talk = [user("one"), assistant("two")];
+    let store = bench.store();
+    let begin = |known: &[Entry], tenant: &crate::Tenant| {
+        let mut tx = crate::Tx::new(tenant, NOON);
+        let id = ConversationId::new(NOON);
+        tx.unless_known(prefixes(known)).create(crate::NewConversation::new(id.clone()));
+        tx.append(&id, crate::Expected::At(0), crate::NewEntry::evaluation(talk.clone(), NOON));
+        (tx, id)
+    };
+    let (first, _) = begin(&talk, &bench.tenant);
+    store.commit(first).await?;
+    for known in [&talk[..], &[user("one"), assistant("two"), user("three")]] {
+        let (again, id) = begin(known, &bench.tenant);
+        same!(kind(store.commit(again).await), Some(ErrorKind::Conflict));
+        same!(kind(store.conversation(&bench.tenant, &id).await), Some(ErrorKind::NotFound));
+    }
+    let (others, _) = begin(&[user("else")], &bench.tenant);
+    store.commit(others).await?;
+    let (theirs, _) = begin(&talk, &crate::Tenant::parse("somebody else")?);
+    store.commit(theirs).await?;
     Ok(())
 }

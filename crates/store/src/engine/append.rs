@@ -108,6 +108,7 @@ pub(crate) async fn append<R: Rows>(
     if entries.is_empty() {
         return Err(StoreError::new(ErrorKind::BadArgument, "there is nothing to append"));
     }
+    let mut words = packed.words(entries.len());
     let slots: Vec<Slot> = entries.into_iter().map(|entry| entry.into_slot(at)).collect();
     for entry in slots.iter().filter_map(message) {
         check::storable(entry)?;
@@ -132,7 +133,7 @@ pub(crate) async fn append<R: Rows>(
     write(rows, &mut conversation, at, &slots, packed).await?;
     let lineage = Lineage::of(rows, &conversation).await?;
     for (position, slot) in (first..).zip(&slots) {
-        derive(rows, &conversation, &lineage, position, slot).await?;
+        derive(rows, &conversation, &lineage, position, slot, words.pop_front()).await?;
     }
     note_evaluations(rows, first, &slots).await?;
     rows.change(&before, &conversation).await?;
@@ -328,13 +329,14 @@ pub(crate) fn row(
     }
 }
 
-/// Writes what follows from an entry: calls, summaries, words.
+/// Writes what follows from an entry: calls, summaries, words, which somebody may have found already.
 pub(crate) async fn derive<R: Rows>(
     rows: &mut R,
     conversation: &Conversation,
     lineage: &Lineage,
     position: u64,
     slot: &Slot,
+    words: Option<Vec<String>>,
 ) -> Result<(), StoreError> {
     match slot {
         Slot::Message(entry) => calls::note(rows, lineage, &conversation.id, position, entry).await?,
@@ -345,11 +347,10 @@ pub(crate) async fn derive<R: Rows>(
         }
         Slot::Erased(_) => {}
     }
-    if let Some(text) = read::searchable(slot) {
-        let words = index_words(&text);
-        if !words.is_empty() {
-            rows.index(&conversation.id, position, &words).await?;
-        }
+    let words =
+        words.unwrap_or_else(|| read::searchable(slot).map(|text| index_words(&text)).unwrap_or_default());
+    if !words.is_empty() {
+        rows.index(&conversation.id, position, &words).await?;
     }
     Ok(())
 }

@@ -16,8 +16,14 @@ use crate::tx::{Committed, Op, Tx};
 pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, StoreError> {
     let Tx { tenant, at, ops, mut packed } = tx;
     let mut committed = Committed::default();
+    let mut ours = OurRun::default();
     for op in ops {
         match op {
+            Op::Unless(prefixes) => {
+                if fork::find_prefix(rows, &tenant, &prefixes, None).await?.is_some() {
+                    return Err(StoreError::new(ErrorKind::Conflict, "these messages are known already"));
+                }
+            }
             Op::Create(new) => append::create(rows, &tenant, at, new).await.map(|_| ())?,
             Op::Fork { parent, at: place, id } => {
                 fork::fork(rows, &tenant, &parent, place, id, at).await.map(|_| ())?;
@@ -60,19 +66,19 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 rows.put(run.as_ref()).await?;
             }
             Op::Step(mut step) => {
-                own_run(rows, &tenant, &step.run).await?;
+                ours.look(rows, &tenant, &step.run).await?;
                 let before = rows.get(step.key()).await?;
                 large::put_away(rows, &tenant, step.as_mut(), before).await?;
                 rows.put(step.as_ref()).await?;
             }
             Op::Span(mut span) => {
-                own_run(rows, &tenant, &span.run).await?;
+                ours.look(rows, &tenant, &span.run).await?;
                 let before = rows.get(span.key()).await?;
                 large::put_away(rows, &tenant, &mut span, before).await?;
                 rows.put(&span).await?;
             }
             Op::Event(mut event) => {
-                own_run(rows, &tenant, &event.run).await?;
+                ours.look(rows, &tenant, &event.run).await?;
                 let before = rows.get(event.key()).await?;
                 large::put_away(rows, &tenant, &mut event, before).await?;
                 rows.put(&event).await?;
@@ -97,10 +103,22 @@ fn own(tenant: &Tenant, of: &Tenant) -> Result<(), StoreError> {
     if tenant == of { Ok(()) } else { Err(StoreError::not_found("such row in this tenant")) }
 }
 
-async fn own_run<R: Rows>(rows: &mut R, tenant: &Tenant, id: &str) -> Result<(), StoreError> {
-    let run: Option<Run> = rows.get(vec![id.into()]).await?;
-    let run = run.ok_or_else(|| StoreError::not_found(format!("run {id}")))?;
-    own(tenant, &run.tenant)
+/// The run that was found to be of the tenant. Most commits write many rows of one run.
+#[derive(Default)]
+struct OurRun(Option<String>);
+
+impl OurRun {
+    /// An error if a run is somebody else's, or nobody's.
+    async fn look<R: Rows>(&mut self, rows: &mut R, tenant: &Tenant, id: &str) -> Result<(), StoreError> {
+        if self.0.as_deref() == Some(id) {
+            return Ok(());
+        }
+        let run: Option<Run> = rows.get(vec![id.into()]).await?;
+        let run = run.ok_or_else(|| StoreError::not_found(format!("run {id}")))?;
+        own(tenant, &run.tenant)?;
+        self.0 = Some(id.into());
+        Ok(())
+    }
 }
 
 /// Requests and responses become blobs; those of an earlier write of the same call are let go if others came.

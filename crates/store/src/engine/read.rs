@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use scrollback_core::{Link, Record, Slot, body_hash, first_link, link_over};
+use scrollback_core::{Decision, Link, Record, Role, Slot, body_hash, first_link, link_over};
 
 use super::lineage::Lineage;
 use crate::body;
-use crate::entry::Placed;
+use crate::entry::{NewEntry, Placed};
 use crate::error::StoreError;
 use crate::id::Tenant;
 use crate::rows::{Blob, EntryRow, Rows};
@@ -103,11 +103,27 @@ pub(crate) async fn record<R: Rows>(
 /// The texts of a place that search finds: what people, models and tools said, and summaries.
 pub(crate) fn searchable(slot: &Slot) -> Option<String> {
     match slot {
-        Slot::Message(entry) if entry.role != scrollback_core::Role::System => entry.content(),
-        Slot::Decision(decision, _) => match decision.as_ref() {
-            scrollback_core::Decision::Summary { text, .. } => Some(text.clone()),
-            _ => None,
-        },
+        Slot::Message(entry) => said(entry),
+        Slot::Decision(decision, _) => decided(decision).map(String::from),
+        Slot::Erased(_) => None,
+    }
+}
+
+/// The same of something that is on its way.
+pub(crate) fn searchable_in(new: &NewEntry) -> Option<String> {
+    match new {
+        NewEntry::Message(entry) => said(entry),
+        NewEntry::Decision(decision) => decided(decision).map(String::from),
+    }
+}
+
+fn said(entry: &scrollback_core::Entry) -> Option<String> {
+    if entry.role == Role::System { None } else { entry.content() }
+}
+
+fn decided(decision: &Decision) -> Option<&str> {
+    match decision {
+        Decision::Summary { text, .. } => Some(text),
         _ => None,
     }
 }

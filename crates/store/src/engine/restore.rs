@@ -42,7 +42,7 @@ pub(crate) async fn restore<R: Rows>(
     rows.add(&written).await?;
     let lineage = Lineage::of(rows, &row).await?;
     for placed in &places {
-        append::derive(rows, &row, &lineage, placed.position, &placed.slot).await?;
+        append::derive(rows, &row, &lineage, placed.position, &placed.slot, None).await?;
     }
     Ok(())
 }

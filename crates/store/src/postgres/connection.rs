@@ -124,6 +124,7 @@ fn bound(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
 }
 
 impl Sql for Lent {
+    const MARK: char = '$';
     const LOCKING: &'static str = " for update";
 
     async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {

@@ -17,6 +17,9 @@ use crate::table::{Cells, Demand, Scan, Table, Value};
 
 /// A connection that is inside a transaction.
 pub(crate) trait Sql: Send {
+    /// What stands before the number of a bound value.
+    const MARK: char;
+
     /// What makes a select keep others from writing the rows it finds.
     const LOCKING: &'static str;
 
@@ -104,8 +107,9 @@ fn name(sql: &mut String, column: &str) {
 }
 
 /// The place of a bound value.
-fn mark(sql: &mut String, number: usize) {
-    let _ = write!(sql, "${number}");
+fn mark<S: Sql>(sql: &mut String, number: usize) {
+    sql.push(S::MARK);
+    let _ = write!(sql, "{number}");
 }
 
 fn list(sql: &mut String, columns: &[&str]) {
@@ -118,7 +122,7 @@ fn where_key<S: Sql, T: Table>(sql: &mut String) {
     join(sql, " and ", columns.iter().take(key).zip(1..), |sql, (column, number)| {
         name(sql, column);
         sql.push_str(" = ");
-        mark(sql, number);
+        mark::<S>(sql, number);
     });
 }
 
@@ -139,7 +143,7 @@ fn insert<S: Sql, T: Table>() -> String {
     sql.push_str(" (");
     list(&mut sql, columns);
     sql.push_str(") values (");
-    join(&mut sql, ", ", 1..=columns.len(), mark);
+    join(&mut sql, ", ", 1..=columns.len(), mark::<S>);
     sql.push(')');
     sql
 }
@@ -165,11 +169,11 @@ fn one(mut rows: Vec<Vec<Value>>) -> Vec<Value> {
 }
 
 /// Adds the conditions of a scan, and gives the values they bind.
-fn conditions(sql: &mut String, scan: &Scan) -> Vec<Value> {
+fn conditions<S: Sql>(sql: &mut String, scan: &Scan) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
     let mut bind = |sql: &mut String, value: &Value| {
         values.push(value.clone());
-        mark(sql, values.len());
+        mark::<S>(sql, values.len());
     };
     let mut before = " where ";
     for demand in &scan.demands {
@@ -237,7 +241,7 @@ impl<S: Sql> Rows for S {
             values.push(value);
             name(sql, column);
             sql.push_str(" = ");
-            mark(sql, values.len());
+            mark::<S>(sql, values.len());
         });
         where_key::<S, T>(&mut sql);
         self.run(&sql, values).await.map(|_| ())
@@ -258,7 +262,7 @@ impl<S: Sql> Rows for S {
     async fn scan<T: Table>(&mut self, scan: Scan) -> Result<Vec<T>, StoreError> {
         let scan = self.narrow::<T>(scan).await?;
         let mut sql = select::<S, T>();
-        let values = conditions(&mut sql, &scan);
+        let values = conditions::<S>(&mut sql, &scan);
         if !scan.order.is_empty() {
             sql.push_str(" order by ");
             join(&mut sql, ", ", &scan.order, |sql, column| {
@@ -277,7 +281,7 @@ impl<S: Sql> Rows for S {
     async fn count<T: Table>(&mut self, scan: Scan) -> Result<u64, StoreError> {
         let scan = self.narrow::<T>(scan).await?;
         let mut sql = format!("select count(*) from {}", T::NAME);
-        let values = conditions(&mut sql, &scan);
+        let values = conditions::<S>(&mut sql, &scan);
         let found = self.ask(&sql, values).await?.pop().unwrap_or_default();
         Cells::new(T::NAME, found).number()
     }
@@ -286,7 +290,8 @@ impl<S: Sql> Rows for S {
         let mut sql = String::with_capacity(512);
         sql.push_str("select ");
         list(&mut sql, Conversation::COLUMNS);
-        sql.push_str(" from conversations where \"id\" = $1");
+        sql.push_str(" from conversations where \"id\" = ");
+        mark::<S>(&mut sql, 1);
         sql.push_str(S::LOCKING);
         let found = self.ask(&sql, vec![conversation.as_str().into()]).await?.pop();
         found.map(|cells| Conversation::read(Cells::new(Conversation::NAME, cells))).transpose()

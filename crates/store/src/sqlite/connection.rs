@@ -1,5 +1,6 @@
 //! One SQLite connection as [`Sql`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -116,12 +117,13 @@ pub(super) fn failed(error: &rusqlite::Error) -> StoreError {
     StoreError::new(kind, what)
 }
 
-/// SQLite numbers parameters with a question mark.
-fn numbered(sql: &str) -> String {
-    sql.replace('$', "?")
+/// SQLite numbers parameters with a question mark. What is made for every row has one already.
+fn numbered(sql: &str) -> Cow<'_, str> {
+    if sql.contains('$') { sql.replace('$', "?").into() } else { sql.into() }
 }
 
 impl Sql for Session {
+    const MARK: char = '?';
     // The transaction holds the write lock of the whole file from its beginning.
     const LOCKING: &'static str = "";
 

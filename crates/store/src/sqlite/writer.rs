@@ -221,9 +221,10 @@ pub(super) fn read_on(
 
 /// Reads on one state of the database.
 fn read_once(session: &mut Session, job: &mut dyn Waiting) {
-    let begun = session.connection.execute_batch("begin deferred").is_ok();
+    let run = |session: &Session, sql: &str| session.connection.prepare_cached(sql)?.execute([]);
+    let begun = run(session, "begin deferred").is_ok();
     job.work(session);
     if begun {
-        let _ = session.connection.execute_batch("commit");
+        let _ = run(session, "commit");
     }
 }

@@ -412,9 +412,17 @@ mod tests {
     }
 
     fn run(slots: &[Slot], name: &str) -> Figures {
+        run_while(slots, name, &AtomicBool::new(true))
+    }
+
+    fn run_while(slots: &[Slot], name: &str, wanted: &AtomicBool) -> Figures {
         let manager = manager::parse(name).unwrap();
-        let wanted = AtomicBool::new(true);
-        simulate(slots, &Needs::of(slots), name, manager.as_ref(), &CurationContext::default(), &wanted)
+        simulate(slots, &Needs::of(slots), name, manager.as_ref(), &CurationContext::default(), wanted)
+    }
+
+    #[test]
+    fn a_simulation_that_nobody_waits_for_ends() {
+        assert_eq!(run_while(&talk(20), "passthrough", &AtomicBool::new(false)).calls, 0);
     }
 
     #[test]

@@ -238,9 +238,10 @@ impl Ledger {
             let span = SpanRow {
                 key: row.key.clone(),
                 within: row.within.clone(),
-                name: match row.evaluation {
-                    Some(_) if row.kind == "step" => format!("invoke_agent {}", name_of(&row.key)),
-                    _ => format!("{} {}", row.kind, name_of(&row.key)),
+                // Steps of their own kind are agents'.
+                name: match row.kind {
+                    "step" => format!("invoke_agent {}", name_of(&row.key)),
+                    kind => format!("{kind} {}", name_of(&row.key)),
                 },
                 status: row.status,
                 attributes: Value::Null,

@@ -64,7 +64,7 @@ async fn as_if_recorded(call: &Call, asked: &Asked, carries: Carries) -> Result<
         record.take(slot).map_err(|error| Problem::bad_request("bad_input", error.to_string()))?;
     }
     if matches!(place.start, identity::Start::Append) {
-        app.lately.keep(&place.conversation, place.known);
+        app.lately.keep(&call.caller.tenant, &place.conversation, place.known);
     }
     Ok(record)
 }

@@ -29,6 +29,10 @@ pub(crate) struct Place {
     pub(crate) known: Known,
     /// How many of the request's entries are recorded already.
     pub(crate) covered: usize,
+    /// The chain's value over the whole request, where that is what the record says with it.
+    pub(crate) prefix: Option<Link>,
+    /// Lists that must not be stored when the entries are: the place was guessed.
+    pub(crate) unless: Vec<Link>,
 }
 
 /// What has to be there before entries can be appended.
@@ -109,6 +113,52 @@ fn named(headers: &HeaderMap, asked: &Asked) -> Result<Option<Named>, Problem> {
     }
 }
 
+/// Most lists that a guess leaves for the store to look for while nobody else can write.
+const MAX_GUESSED: usize = 64;
+
+/// The place for a request that names nothing, by what was said here lately. The store has the last word: it refuses to
+/// write what it knows better, and then the place is to be found. Asked first, it would be asked twice for every request.
+pub(crate) fn guess(
+    app: &App,
+    tenant: &Tenant,
+    headers: &HeaderMap,
+    asked: &Asked,
+) -> Result<Option<Place>, Problem> {
+    if asked.previous.is_some() || asked.thread.is_some() || named(headers, asked)?.is_some() {
+        return Ok(None);
+    }
+    let Said { first, wanted } = Said::of(asked);
+    let Some(last) = wanted.last().copied() else { return Ok(None) };
+    let place = match app.lately.take_saying(tenant, &wanted) {
+        // Nothing would be written, so that nobody would say where it stands by now.
+        Some((at, ..)) if at + 1 == wanted.len() => return Ok(None),
+        Some((at, conversation, known)) => {
+            let (covered, unless) = (first + at + 1, wanted.get(at + 1..).unwrap_or_default().to_vec());
+            Place { conversation, start: Start::Append, known, covered, prefix: Some(last), unless }
+        }
+        None => Place { prefix: Some(last), unless: wanted, ..new(app, Vec::new()) },
+    };
+    Ok(Some(place).filter(|place| place.unless.len() <= MAX_GUESSED))
+}
+
+/// The lists that a request could continue.
+struct Said {
+    /// The entry that the first of them ends with.
+    first: usize,
+    /// The chain's value over each.
+    wanted: Vec<Link>,
+}
+
+impl Said {
+    /// What is shared must reach into what the user said: instructions alone are many conversations'.
+    fn of(asked: &Asked) -> Self {
+        let mut wanted = prefixes(&asked.entries);
+        let user = asked.entries.iter().position(|entry| entry.role == Role::User);
+        let first = user.unwrap_or(wanted.len());
+        Said { first, wanted: wanted.split_off(first) }
+    }
+}
+
 /// Finds the place for a request. Nothing is written.
 pub(crate) async fn find(
     app: &App,
@@ -120,15 +170,12 @@ pub(crate) async fn find(
     if let Some(place) = continued(app, tenant, asked).await? {
         return Ok(place);
     }
-    let hashes = prefixes(&asked.entries);
-    // What is shared must reach into what the user said: instructions alone are many conversations'.
-    let first = asked.entries.iter().position(|entry| entry.role == Role::User).unwrap_or(hashes.len());
-    let wanted: Vec<Link> = hashes.get(first..).unwrap_or_default().to_vec();
+    let Said { first, wanted } = Said::of(asked);
     let Some(named) = named(headers, asked)? else {
         let found = app.store.find_prefix(tenant, wanted.clone(), None).await?;
         return match found {
             Some(found) => follow(app, tenant, &found, &wanted, first).await,
-            None => Ok(new(app, thread(asked))),
+            None => Ok(Place { prefix: wanted.last().copied(), ..new(app, thread(asked)) }),
         };
     };
     let Some(root) = by_name(app, tenant, &named).await? else {
@@ -212,18 +259,18 @@ async fn follow(
 ) -> Result<Place, Problem> {
     let covered = first + found.covered;
     if found.is_at_end(wanted) {
-        let mut place = at_end(app, tenant, found.conversation.clone()).await?;
-        place.covered = covered;
-        return Ok(place);
+        let place = at_end(app, tenant, found.conversation.clone()).await?;
+        return Ok(Place { covered, prefix: wanted.last().copied(), ..place });
     }
-    fork(app, tenant, &found.conversation, found.position, covered).await
+    let place = fork(app, tenant, &found.conversation, found.position, covered).await?;
+    Ok(Place { prefix: wanted.last().copied(), ..place })
 }
 
 fn new(app: &App, names: Vec<Named>) -> Place {
     let conversation = ConversationId::new(app.now());
     let link = first_link(conversation.as_str());
     let known = Known::new(scrollback_core::Record::new(), link);
-    Place { conversation, start: Start::New(names), known, covered: 0 }
+    Place { conversation, start: Start::New(names), known, covered: 0, prefix: None, unless: Vec::new() }
 }
 
 async fn at_end(app: &App, tenant: &Tenant, conversation: Conversation) -> Result<Place, Problem> {
@@ -232,7 +279,8 @@ async fn at_end(app: &App, tenant: &Tenant, conversation: Conversation) -> Resul
         Some(known) => known,
         None => Known::new(app.store.record(tenant, &id, Some(head)).await?, head_link),
     };
-    Ok(Place { conversation: id, start: Start::Append, known, covered: 0 })
+    let start = Start::Append;
+    Ok(Place { conversation: id, start, known, covered: 0, prefix: None, unless: Vec::new() })
 }
 
 async fn fork(
@@ -246,5 +294,6 @@ async fn fork(
     let start = Start::Fork { parent: parent.id.clone(), at };
     // The link is learnt when the first entry is appended.
     let known = Known::new(record, parent.head_link);
-    Ok(Place { conversation: ConversationId::new(app.now()), start, known, covered })
+    let conversation = ConversationId::new(app.now());
+    Ok(Place { conversation, start, known, covered, prefix: None, unless: Vec::new() })
 }

@@ -2,12 +2,15 @@
 //!
 //! A record is only used if the store still has it so: it is kept under the link of its last entry, and whoever asks has just
 //! learnt that link from the store. Other servers may write whenever they like.
+//!
+//! A record is found by its conversation, or by what was said in it: whoever goes on with that need not ask the store where
+//! it stands, and is told by a conflict if it stands elsewhere by now.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use scrollback_core::{Link, Record, Slot};
-use scrollback_store::ConversationId;
+use scrollback_core::{Link, Record, Slot, next_prefix};
+use scrollback_store::{ConversationId, Tenant};
 
 /// Bytes of messages that are kept: a few hundred long conversations.
 const MAX_BYTES: usize = 64 << 20;
@@ -19,19 +22,24 @@ const MAX_RECORDS: usize = 8192;
 pub(crate) struct Known {
     pub(crate) record: Record,
     pub(crate) link: Link,
+    /// The chain's value over all that was said, where somebody computed it.
+    pub(crate) prefix: Option<Link>,
     bytes: usize,
 }
 
 impl Known {
     pub(crate) fn new(record: Record, link: Link) -> Self {
         let bytes = record.slots().iter().map(size).sum();
-        Known { record, link, bytes }
+        Known { record, link, prefix: None, bytes }
     }
 
     /// Takes in what was appended.
     pub(crate) fn take(&mut self, slots: Vec<Slot>, link: Link) -> Result<(), scrollback_core::AppendError> {
         for slot in slots {
             self.bytes += size(&slot);
+            if let Slot::Message(entry) = &slot {
+                self.prefix = self.prefix.map(|prefix| next_prefix(&prefix, entry).unwrap_or(prefix));
+            }
             self.record.take(slot)?;
         }
         self.link = link;
@@ -52,40 +60,81 @@ pub(crate) struct Lately(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    known: HashMap<ConversationId, (u64, Known)>,
+    known: HashMap<ConversationId, Held>,
+    /// Which of them say what.
+    said: HashMap<(Tenant, Link), ConversationId>,
     /// When each was used, oldest first.
     order: BTreeMap<u64, ConversationId>,
     clock: u64,
     bytes: usize,
 }
 
+#[derive(Debug)]
+struct Held {
+    /// Its place in the order.
+    used: u64,
+    tenant: Tenant,
+    known: Known,
+}
+
 impl Lately {
     /// The record of a conversation whose last link is this one. It is taken out: whoever has it brings it back.
     pub(crate) fn take(&self, id: &ConversationId, link: &Link) -> Option<Known> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (used, known) = kept.known.remove(id)?;
-        kept.order.remove(&used);
-        kept.bytes -= known.bytes;
+        let known = self.kept().remove(id)?;
         (known.link == *link).then_some(known)
     }
 
+    /// The record in which the longest of these lists was said, and nothing after it; and which list that is.
+    pub(crate) fn take_saying(
+        &self,
+        tenant: &Tenant,
+        prefixes: &[Link],
+    ) -> Option<(usize, ConversationId, Known)> {
+        let mut kept = self.kept();
+        let key = |prefix: &Link| (tenant.clone(), *prefix);
+        let found = prefixes.iter().enumerate().rev();
+        let (at, id) = found.into_iter().find_map(|(at, prefix)| Some((at, kept.said.get(&key(prefix))?)))?;
+        let id = id.clone();
+        let known = kept.remove(&id)?;
+        Some((at, id, known))
+    }
+
     /// Keeps a record for the next one who asks.
-    pub(crate) fn keep(&self, id: &ConversationId, known: Known) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn keep(&self, tenant: &Tenant, id: &ConversationId, known: Known) {
+        let mut kept = self.kept();
+        kept.remove(id);
         kept.clock += 1;
         let now = kept.clock;
         kept.bytes += known.bytes;
         kept.order.insert(now, id.clone());
-        if let Some((used, before)) = kept.known.insert(id.clone(), (now, known)) {
-            kept.order.remove(&used);
-            kept.bytes -= before.bytes;
+        if let Some(prefix) = known.prefix {
+            kept.said.insert((tenant.clone(), prefix), id.clone());
         }
+        kept.known.insert(id.clone(), Held { used: now, tenant: tenant.clone(), known });
         while kept.bytes > MAX_BYTES || kept.known.len() > MAX_RECORDS {
-            let Some((_, oldest)) = kept.order.pop_first() else { break };
-            if let Some((_, gone)) = kept.known.remove(&oldest) {
-                kept.bytes -= gone.bytes;
+            let Some(oldest) = kept.order.first_key_value().map(|(_, id)| id.clone()) else { break };
+            kept.remove(&oldest);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn remove(&mut self, id: &ConversationId) -> Option<Known> {
+        let Held { used, tenant, known } = self.known.remove(id)?;
+        self.order.remove(&used);
+        self.bytes -= known.bytes;
+        if let Some(prefix) = known.prefix {
+            let said = (tenant, prefix);
+            // Another conversation may have said the same since.
+            if self.said.get(&said) == Some(id) {
+                self.said.remove(&said);
             }
         }
+        Some(known)
     }
 }
 
@@ -103,21 +152,41 @@ mod tests {
 
     #[test]
     fn only_what_the_store_still_has_is_used() {
-        let (lately, id) = (Lately::default(), ConversationId::new(Time(1)));
-        lately.keep(&id, Known::new(record("a"), [1; 32]));
+        let (lately, id, tenant) = (Lately::default(), ConversationId::new(Time(1)), Tenant::default());
+        lately.keep(&tenant, &id, Known::new(record("a"), [1; 32]));
         assert!(lately.take(&id, &[2; 32]).is_none(), "somebody else wrote");
-        lately.keep(&id, Known::new(record("a"), [1; 32]));
+        lately.keep(&tenant, &id, Known::new(record("a"), [1; 32]));
         assert!(lately.take(&id, &[1; 32]).is_some());
         assert!(lately.take(&id, &[1; 32]).is_none(), "it is in use");
     }
 
     #[test]
+    fn a_record_is_found_by_what_was_said_in_it_and_only_in_its_tenant() {
+        let (lately, tenant) = (Lately::default(), Tenant::default());
+        let ids: Vec<ConversationId> = (0..2).map(|at| ConversationId::new(Time(at))).collect();
+        let said = |prefix| Known { prefix: Some(prefix), ..Known::new(record("a"), [1; 32]) };
+        lately.keep(&tenant, &ids[0], said([7; 32]));
+        let other = Tenant::parse("other").unwrap();
+        assert!(lately.take_saying(&other, &[[7; 32]]).is_none());
+        let wanted = [[6; 32], [7; 32], [8; 32]];
+        let found = lately.take_saying(&tenant, &wanted).map(|(at, id, _)| (at, id));
+        assert_eq!(found, Some((1, ids[0].clone())));
+        assert!(lately.take_saying(&tenant, &wanted).is_none(), "it is in use");
+        // Two conversations that say the same: the later is found, and goes without the other.
+        lately.keep(&tenant, &ids[0], said([7; 32]));
+        lately.keep(&tenant, &ids[1], said([7; 32]));
+        assert!(lately.take(&ids[0], &[1; 32]).is_some());
+        assert!(lately.take_saying(&tenant, &wanted).is_some_and(|(_, id, _)| id == ids[1]));
+        assert!(lately.kept().said.is_empty());
+    }
+
+    #[test]
     fn the_oldest_go_first() {
-        let lately = Lately::default();
+        let (lately, tenant) = (Lately::default(), Tenant::default());
         let long = "x".repeat(MAX_BYTES / 3);
         let ids: Vec<ConversationId> = (0..4).map(|at| ConversationId::new(Time(at))).collect();
         for id in &ids {
-            lately.keep(id, Known::new(record(&long), [0; 32]));
+            lately.keep(&tenant, id, Known::new(record(&long), [0; 32]));
         }
         assert!(lately.take(&ids[0], &[0; 32]).is_none());
         assert!(lately.take(&ids[3], &[0; 32]).is_some());

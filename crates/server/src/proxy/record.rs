@@ -50,8 +50,12 @@ pub(crate) async fn record_first(
     carries: Carries,
 ) -> Result<Recorded, Problem> {
     let mut last = None;
-    for _ in 0..TRIES {
-        let place = identity::find(app, tenant, headers, asked, carries).await?;
+    for tried in 0..TRIES {
+        let guessed = if tried == 0 { identity::guess(app, tenant, headers, asked)? } else { None };
+        let place = match guessed {
+            Some(place) => place,
+            None => identity::find(app, tenant, headers, asked, carries).await?,
+        };
         match append(app, tenant, place, asked).await {
             // Somebody was quicker, or nobody knows whether we were: the list is looked for again, and found so far.
             Err(error) if is_settled_by_looking(error.kind()) => last = Some(error),
@@ -71,8 +75,11 @@ async fn append(app: &App, tenant: &Tenant, place: Place, asked: &Asked) -> Resu
     let new = news(&place.known.record, asked, place.covered, evaluation, now);
     let head = place.known.record.len() as u64;
     let (place, under_way) = apart(app, place, head, new.len() as u64);
-    let Place { conversation, start, mut known, .. } = place;
+    let Place { conversation, start, mut known, prefix, unless, .. } = place;
     let mut tx = Tx::new(tenant, now);
+    if !unless.is_empty() {
+        tx.unless_known(unless);
+    }
     let writes = !new.is_empty() || !matches!(start, Start::Append);
     match start {
         Start::Append => {}
@@ -96,6 +103,8 @@ async fn append(app: &App, tenant: &Tenant, place: Place, asked: &Asked) -> Resu
     if !new.is_empty() {
         tx.append(&conversation, Expected::At(head), new);
     }
+    // Known for the whole list already, and not hashed once more.
+    known.prefix = None;
     if writes {
         let _in_line = app.waiting.enter(slots.len(), app.settings.limits.waiting_entries)?;
         let committed = app.store.commit(tx).await?;
@@ -104,6 +113,7 @@ async fn append(app: &App, tenant: &Tenant, place: Place, asked: &Asked) -> Resu
             known.take(slots, *link).map_err(|error| disagree(&error))?;
         }
     }
+    known.prefix = prefix;
     Ok(Recorded { tenant: tenant.clone(), conversation, known, evaluation, sequence, _under_way: under_way })
 }
 
@@ -243,10 +253,10 @@ impl Recorded {
             let slots = vec![Slot::Message(Arc::new(entry))];
             tell(app, &self.tenant, &end.conversation, appended.first, &slots);
             if self.known.take(slots, appended.link).is_ok() {
-                app.lately.keep(&end.conversation, self.known);
+                app.lately.keep(&self.tenant, &end.conversation, self.known);
             }
         } else if end.fork.is_none() {
-            app.lately.keep(&end.conversation, self.known);
+            app.lately.keep(&self.tenant, &end.conversation, self.known);
         }
         Ok(())
     }

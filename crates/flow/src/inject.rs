@@ -126,9 +126,10 @@ impl From<AppendError> for NoSheet {
 
 /// Puts a sheet together.
 pub fn sheet(parts: &Parts<'_>) -> Result<Sheet, NoSheet> {
+    let room = parts.kept.len() + parts.own.len() + 2;
     let mut draft = Draft {
-        record: Record::new(),
-        places: Vec::with_capacity(parts.kept.len() + parts.own.len() + 2),
+        record: Record::with_room(room),
+        places: Vec::with_capacity(room),
         tokenizer: parts.tokenizer,
     };
     let mut start_rule = Vec::new();

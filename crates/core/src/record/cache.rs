@@ -26,6 +26,13 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
+    /// Makes room for so many entries.
+    pub(crate) fn reserve(&mut self, entries: usize) {
+        for column in &mut self.columns {
+            column.reserve(entries);
+        }
+    }
+
     pub(crate) fn push(&mut self) {
         for column in &mut self.columns {
             column.push(AtomicU32::new(0));

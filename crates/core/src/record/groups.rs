@@ -114,6 +114,12 @@ pub(crate) enum Reach {
 }
 
 impl Groups {
+    /// Makes room for so many entries.
+    pub(crate) fn reserve(&mut self, entries: usize) {
+        self.all.reserve(entries);
+        self.of.reserve(entries);
+    }
+
     /// Takes in the entry at `position`, which is the next one.
     pub(crate) fn push(&mut self, position: u32, entry: &Entry) -> Reach {
         if let Some(result) = entry.tool_result() {

@@ -7,6 +7,7 @@ pub(crate) mod groups;
 mod judge;
 mod restore;
 
+use std::collections::hash_map::Entry as Entered;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -129,6 +130,16 @@ impl Record {
         Record::default()
     }
 
+    /// An empty record with room for so many entries.
+    pub fn with_room(entries: usize) -> Self {
+        let mut record = Record::default();
+        record.slots.reserve(entries);
+        record.next_sequence.reserve(entries);
+        record.groups.reserve(entries);
+        record.cache.reserve(entries);
+        record
+    }
+
     /// Adds an entry at the end and returns its position.
     pub fn append(&mut self, entry: Entry) -> Result<u64, AppendError> {
         self.share(Arc::new(entry))
@@ -136,12 +147,16 @@ impl Record {
 
     /// Adds an entry that others hold too, without copying it.
     pub fn share(&mut self, entry: Arc<Entry>) -> Result<u64, AppendError> {
-        let expected = self.next_sequence.get(&entry.evaluation_id).copied().unwrap_or(0);
+        let position = self.next_position()?;
+        let next = self.next_sequence.entry(entry.evaluation_id);
+        let expected = match &next {
+            Entered::Occupied(next) => *next.get(),
+            Entered::Vacant(_) => 0,
+        };
         if entry.sequence != expected {
             return Err(AppendError::SequenceGap { expected, found: entry.sequence });
         }
-        let position = self.next_position()?;
-        self.next_sequence.insert(entry.evaluation_id, expected + 1);
+        *next.or_insert(0) += 1;
         if self.groups.push(position, &entry) == Reach::Old {
             self.views_changed();
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::check::{CheckOptions, Strictness, Violation, check};
+use super::check::{CheckOptions, Strictness, Violation, check_made};
 use super::render::{self, Own, list_key, system_key, tools_key};
 use super::repair::mend;
 use super::{Body, Checked, LeftOut, ParseOptions, Purpose, RenderOptions, Rendered, Wire};
@@ -76,7 +76,9 @@ impl Rendered {
     /// The same with everything mended that the check finds in it.
     fn mended(mut self, wire: Wire, options: RenderOptions<'_>, around: Option<&Body>) -> Self {
         let text = self.body(wire, around);
-        let Ok(body) = json::check(&text) else { return self };
+        // Everything it is made of was checked when it was read, or printed by us.
+        debug_assert!(json::check(&text).is_ok(), "a request that is no JSON: {text}");
+        let body = Raw::trusted(&text);
         let options = CheckOptions { model: options.model, ..CheckOptions::default() };
         let list = format!("/{}", list_key(wire));
         let matters = |violation: &Violation| {
@@ -84,7 +86,13 @@ impl Rendered {
                 && violation.path.starts_with(&list)
                 && !CALLERS.contains(&violation.rule)
         };
-        let violations = check(wire, body, options);
+        let offered = match around {
+            Some(Body::Object { raw, .. }) => Raw::trusted(raw).get(tools_key(wire)),
+            _ => None,
+        };
+        let tools = self.tools.as_deref().map(Raw::trusted).or(offered);
+        let messages = self.messages.iter().map(|message| Raw::trusted(message));
+        let violations = check_made(wire, body, messages, tools, options);
         if !violations.iter().any(matters) {
             self.checked = Some(Checked { body: text, violations });
             return self;

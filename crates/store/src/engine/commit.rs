@@ -8,15 +8,16 @@ use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
 use crate::pack::Packed;
 use crate::rows::{Rows, SentRow};
-use crate::run::{Evaluation, KeyUse, Lease, Run, Sent};
-use crate::table::Table;
+use crate::run::{Evaluation, Event, KeyUse, Lease, Run, Sent};
+use crate::table::{Scan, Table};
 use crate::tx::{Committed, Op, Tx};
 
 /// Writes all of a commit. The caller's transaction makes it all or nothing.
 pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, StoreError> {
     let Tx { tenant, at, ops, mut packed } = tx;
     let mut committed = Committed::default();
-    let mut ours = OurRun::default();
+    let mut ours = Ours::default();
+    let mut told = Told::default();
     for op in ops {
         match op {
             Op::Unless(prefixes) => {
@@ -43,7 +44,7 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 rows.put(&alias).await?;
             }
             Op::Evaluation(mut evaluation) => {
-                locked(rows, &tenant, &evaluation.conversation).await?;
+                ours.conversation(rows, &tenant, &evaluation.conversation).await?;
                 let before: Option<Evaluation> =
                     rows.get(vec![evaluation.id.as_bytes().as_slice().into()]).await?;
                 if let Some(before) = before {
@@ -66,26 +67,28 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 rows.put(run.as_ref()).await?;
             }
             Op::Step(mut step) => {
-                ours.look(rows, &tenant, &step.run).await?;
+                ours.run(rows, &tenant, &step.run).await?;
                 let before = rows.get(step.key()).await?;
                 large::put_away(rows, &tenant, step.as_mut(), before).await?;
                 rows.put(step.as_ref()).await?;
             }
             Op::Span(mut span) => {
-                ours.look(rows, &tenant, &span.run).await?;
+                ours.run(rows, &tenant, &span.run).await?;
                 let before = rows.get(span.key()).await?;
                 large::put_away(rows, &tenant, &mut span, before).await?;
                 rows.put(&span).await?;
             }
-            Op::Event(mut event) => {
-                ours.look(rows, &tenant, &event.run).await?;
-                let before = rows.get(event.key()).await?;
-                large::put_away(rows, &tenant, &mut event, before).await?;
-                rows.put(&event).await?;
+            Op::Event(event) => {
+                ours.run(rows, &tenant, &event.run).await?;
+                told.take(rows, &tenant, event).await?;
             }
-            Op::Sent(sent) => put_sent(rows, &tenant, *sent, &mut packed).await?,
+            Op::Sent(sent) => {
+                ours.conversation(rows, &tenant, &sent.conversation).await?;
+                put_sent(rows, &tenant, *sent, &mut packed).await?;
+            }
         }
     }
+    told.write(rows).await?;
     Ok(committed)
 }
 
@@ -103,21 +106,82 @@ fn own(tenant: &Tenant, of: &Tenant) -> Result<(), StoreError> {
     if tenant == of { Ok(()) } else { Err(StoreError::not_found("such row in this tenant")) }
 }
 
-/// The run that was found to be of the tenant. Most commits write many rows of one run.
+/// What was found to be of the tenant. Most commits write many rows of one run and one conversation.
 #[derive(Default)]
-struct OurRun(Option<String>);
+struct Ours {
+    run: Option<String>,
+    conversation: Option<ConversationId>,
+}
 
-impl OurRun {
+impl Ours {
     /// An error if a run is somebody else's, or nobody's.
-    async fn look<R: Rows>(&mut self, rows: &mut R, tenant: &Tenant, id: &str) -> Result<(), StoreError> {
-        if self.0.as_deref() == Some(id) {
+    async fn run<R: Rows>(&mut self, rows: &mut R, tenant: &Tenant, id: &str) -> Result<(), StoreError> {
+        if self.run.as_deref() == Some(id) {
             return Ok(());
         }
         let run: Option<Run> = rows.get(vec![id.into()]).await?;
         let run = run.ok_or_else(|| StoreError::not_found(format!("run {id}")))?;
         own(tenant, &run.tenant)?;
-        self.0 = Some(id.into());
+        self.run = Some(id.into());
         Ok(())
+    }
+
+    /// The same of a conversation, which nobody else can write to from then on.
+    async fn conversation<R: Rows>(
+        &mut self,
+        rows: &mut R,
+        tenant: &Tenant,
+        id: &ConversationId,
+    ) -> Result<(), StoreError> {
+        if self.conversation.as_ref() != Some(id) {
+            locked(rows, tenant, id).await?;
+            self.conversation = Some(id.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Events that are written together, at the end of a commit: nothing else depends on them.
+#[derive(Default)]
+struct Told {
+    /// The run they are of, and the number of its newest event.
+    of: Option<(String, Option<u64>)>,
+    events: Vec<Event>,
+}
+
+impl Told {
+    /// Takes an event. One that is there already, because its commit is repeated, is written in its place.
+    async fn take<R: Rows>(
+        &mut self,
+        rows: &mut R,
+        tenant: &Tenant,
+        mut event: Event,
+    ) -> Result<(), StoreError> {
+        let newest = match &self.of {
+            Some((run, newest)) if *run == event.run => *newest,
+            _ => {
+                let scan = Scan::new().equal("run_id", event.run.as_str());
+                let newest = rows.scan::<Event>(scan.descending(&["sequence"]).limit(1)).await?.pop();
+                newest.map(|newest| newest.sequence)
+            }
+        };
+        if newest.is_some_and(|newest| event.sequence <= newest) {
+            self.write(rows).await?;
+            let before = rows.get(event.key()).await?;
+            large::put_away(rows, tenant, &mut event, before).await?;
+            return rows.put(&event).await;
+        }
+        large::put_away(rows, tenant, &mut event, None).await?;
+        self.of = Some((event.run.clone(), Some(event.sequence)));
+        self.events.push(event);
+        Ok(())
+    }
+
+    async fn write<R: Rows>(&mut self, rows: &mut R) -> Result<(), StoreError> {
+        if self.events.is_empty() {
+            return Ok(());
+        }
+        rows.add(&std::mem::take(&mut self.events)).await
     }
 }
 
@@ -128,7 +192,6 @@ async fn put_sent<R: Rows>(
     mut sent: Sent,
     packed: &mut Packed,
 ) -> Result<(), StoreError> {
-    locked(rows, tenant, &sent.conversation).await?;
     let key = vec![sent.conversation.as_str().into(), sent.id.as_str().into()];
     let before: Option<SentRow> = rows.get(key).await?;
     let mut named = [None, None];

@@ -304,3 +304,20 @@ pub fn check(wire: Wire, body: Raw<'_>, options: CheckOptions<'_>) -> Vec<Violat
     }
     report.finish()
 }
+
+/// The same for a body that was just put together, so that its parts need not be looked for where it is long.
+pub(crate) fn check_made<'a>(
+    wire: Wire,
+    body: Raw<'_>,
+    messages: impl Iterator<Item = Raw<'a>>,
+    tools: Option<Raw<'a>>,
+    options: CheckOptions<'_>,
+) -> Vec<Violation> {
+    if wire != Wire::OpenaiChat {
+        return check(wire, body, options);
+    }
+    let mut report = Report::new(rules(wire), options);
+    let tools = tools.into_iter().flat_map(Raw::elements);
+    openai_chat::check_parts(body, messages, tools, &mut report);
+    report.finish()
+}

@@ -78,6 +78,16 @@ const NAME_CHARS: usize = 64;
 /// Looks for every breach in a body.
 pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
     let [messages, tools] = lists(body, ["messages", "tools"]);
+    check_parts(body, messages, tools, report);
+}
+
+/// The same where the messages and the tools of the body are at hand.
+pub(super) fn check_parts<'a>(
+    body: Raw<'_>,
+    messages: impl Iterator<Item = Raw<'a>>,
+    tools: impl Iterator<Item = Raw<'a>>,
+    report: &mut Report<'_>,
+) {
     let messages: Vec<Message<'_>> = messages.map(Message::read).collect();
     // How many results each id before this message still takes, as long as only results have followed its call.
     let mut open: HashMap<&str, usize> = HashMap::new();

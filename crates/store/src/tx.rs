@@ -16,7 +16,7 @@ pub struct Tx {
     pub(crate) tenant: Tenant,
     pub(crate) at: Time,
     pub(crate) ops: Vec<Op>,
-    /// What is large in it, once it was compressed.
+    /// What was done for it beforehand.
     pub(crate) packed: Packed,
 }
 
@@ -76,7 +76,8 @@ impl Tx {
     }
 
     /// Writes nothing, and fails with a conflict, if the tenant has a list of messages with one of these prefixes: for
-    /// whoever thinks that what follows is new, and does not want to ask first.
+    /// whoever thinks that what follows is new, and does not want to ask first. Two commits at the same moment may both
+    /// find nothing, where the database lets two write at once.
     pub fn unless_known(&mut self, prefixes: Vec<Link>) -> &mut Self {
         self.with(Op::Unless(prefixes))
     }

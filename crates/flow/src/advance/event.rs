@@ -159,6 +159,8 @@ pub struct StepRow {
     pub within: Option<String>,
     /// What kind it is.
     pub kind: &'static str,
+    /// Whether an agent does it.
+    pub asks: bool,
     /// `running`, `paused`, `skipped`, `done` or `failed`.
     pub status: &'static str,
     /// Which try it is.

@@ -369,6 +369,7 @@ impl Machine {
             key: key.into(),
             within: lane.within.clone(),
             kind: step.kind.word(),
+            asks: matches!(step.kind, Kind::Agent(_)),
             status,
             attempt: self.state.attempt(key),
             input: None,

@@ -123,6 +123,7 @@ fn running(shared: &Shared, call: &Call) -> StepRow {
         key: call.key.clone(),
         within: call.within.clone(),
         kind: "step",
+        asks: true,
         status: "running",
         attempt: shared.with_state(|state| state.attempt(&call.key)),
         input: Some(call.input.value.as_ref().clone()),

@@ -238,11 +238,7 @@ impl Ledger {
             let span = SpanRow {
                 key: row.key.clone(),
                 within: row.within.clone(),
-                // Steps of their own kind are agents'.
-                name: match row.kind {
-                    "step" => format!("invoke_agent {}", name_of(&row.key)),
-                    kind => format!("{kind} {}", name_of(&row.key)),
-                },
+                name: format!("{} {}", if row.asks { "invoke_agent" } else { row.kind }, name_of(&row.key)),
                 status: row.status,
                 attributes: Value::Null,
             };

@@ -248,7 +248,7 @@ async fn drive(
     let mut ready: VecDeque<String> = VecDeque::new();
     let mut stopping = false;
     loop {
-        let next = perform(shared, run, batch, actions, &mut ready).await?;
+        let next = perform(shared, run, batch, actions).await?;
         if let Some(end) = next.end {
             return Ok(end);
         }
@@ -256,6 +256,7 @@ async fn drive(
             let used = before.remove(&call.key).unwrap_or_default();
             tasks.spawn(call::execute(Arc::clone(shared), call, used));
         }
+        ready.extend(next.ready);
         if !ready.is_empty() {
             // Nobody is waited for; whoever asks to stop, and whoever replied meanwhile, has a chance all the same.
             tokio::task::yield_now().await;
@@ -271,7 +272,9 @@ async fn drive(
                 continue;
             }
             () = std::future::ready(()), if !ready.is_empty() => {
-                (batch, actions) = (Batch::default(), Vec::new());
+                let next = ready.pop_front();
+                batch = Batch::default();
+                actions = next.map(|key| shared.advance(Event::Continued { key })).unwrap_or_default();
                 continue;
             }
         };
@@ -296,45 +299,32 @@ async fn drive(
 struct Next {
     /// Whom to ask.
     calls: Vec<Call>,
+    /// Steps that start as soon as the run goes on.
+    ready: Vec<String>,
     /// How it ends, or waits.
     end: Option<End>,
 }
 
-/// Steps that start without anybody having been asked in one commit. More would make whoever stops the run wait.
-const TOGETHER: usize = 16;
-
 /// Writes down what follows from an event, and says what is left to be done.
-///
-/// Steps that are ready to start do so in the same commit: an iteration of a loop ends and the next begins with one sync.
 async fn perform(
     shared: &Arc<Shared>,
     run: &mut Run,
     mut batch: Batch,
-    mut actions: Vec<Action>,
-    ready: &mut VecDeque<String>,
+    actions: Vec<Action>,
 ) -> Result<Next, StoreError> {
     let mut next = Next::default();
-    let mut room = TOGETHER;
+    let now = shared.now();
     // What was told while a step ran comes before what its end leads to.
     batch.events.append(&mut shared.noted.lock().unwrap_or_else(PoisonError::into_inner));
-    loop {
-        let now = shared.now();
-        for action in actions {
-            match action {
-                Action::Write(write) => {
-                    batch.add(write, now, |key, kind, data| shared.teller.tell(now, key, kind, data));
-                }
-                Action::Call(call) => next.calls.push(*call),
-                Action::Continue(key) => ready.push_back(key),
-                Action::End(how) => next.end = Some(how),
+    for action in actions {
+        match action {
+            Action::Write(write) => {
+                batch.add(write, now, |key, kind, data| shared.teller.tell(now, key, kind, data));
             }
+            Action::Call(call) => next.calls.push(*call),
+            Action::Continue(key) => next.ready.push(key),
+            Action::End(how) => next.end = Some(how),
         }
-        if next.end.is_some() || room == 0 || shared.engine.stop.is_asked() {
-            break;
-        }
-        let Some(key) = ready.pop_front() else { break };
-        room -= 1;
-        actions = shared.advance(Event::Continued { key });
     }
     if let Some(how) = &next.end {
         start::conclude(shared, run, how, &mut batch);

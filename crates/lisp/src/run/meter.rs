@@ -26,7 +26,8 @@ pub(crate) struct Meter {
     /// What the limits say of it.
     most: usize,
     granted: Arc<Granted>,
-    /// When the clock was first looked at. Most programs are over before that.
+    /// When the clock was first looked at: after the first slice of fuel, or before the first tool. Most programs are over
+    /// by then; what that slice takes is not counted as time.
     start: Option<Duration>,
     /// Time that tools took.
     away: Duration,

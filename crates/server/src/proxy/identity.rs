@@ -129,9 +129,7 @@ pub(crate) fn guess(
     }
     let Said { first, wanted } = Said::of(asked);
     let Some(last) = wanted.last().copied() else { return Ok(None) };
-    let place = match app.lately.take_saying(tenant, &wanted) {
-        // Nothing would be written, so that nobody would say where it stands by now.
-        Some((at, ..)) if at + 1 == wanted.len() => return Ok(None),
+    let place = match app.lately.take_saying(tenant, &wanted, MAX_GUESSED) {
         Some((at, conversation, known)) => {
             let (covered, unless) = (first + at + 1, wanted.get(at + 1..).unwrap_or_default().to_vec());
             Place { conversation, start: Start::Append, known, covered, prefix: Some(last), unless }
@@ -269,15 +267,16 @@ async fn follow(
 fn new(app: &App, names: Vec<Named>) -> Place {
     let conversation = ConversationId::new(app.now());
     let link = first_link(conversation.as_str());
-    let known = Known::new(scrollback_core::Record::new(), link);
+    let known = Known::new(scrollback_core::Record::new(), link, app.now());
     Place { conversation, start: Start::New(names), known, covered: 0, prefix: None, unless: Vec::new() }
 }
 
 async fn at_end(app: &App, tenant: &Tenant, conversation: Conversation) -> Result<Place, Problem> {
-    let Conversation { id, head, head_link, .. } = conversation;
-    let known = match app.lately.take(&id, &head_link) {
+    let known = app.lately.take(&conversation);
+    let Conversation { id, head, head_link, updated_at, .. } = conversation;
+    let known = match known {
         Some(known) => known,
-        None => Known::new(app.store.record(tenant, &id, Some(head)).await?, head_link),
+        None => Known::new(app.store.record(tenant, &id, Some(head)).await?, head_link, updated_at),
     };
     let start = Start::Append;
     Ok(Place { conversation: id, start, known, covered: 0, prefix: None, unless: Vec::new() })
@@ -293,7 +292,7 @@ async fn fork(
     let record = app.store.record(tenant, &parent.id, Some(at)).await?;
     let start = Start::Fork { parent: parent.id.clone(), at };
     // The link is learnt when the first entry is appended.
-    let known = Known::new(record, parent.head_link);
+    let known = Known::new(record, parent.head_link, parent.updated_at);
     let conversation = ConversationId::new(app.now());
     Ok(Place { conversation, start, known, covered, prefix: None, unless: Vec::new() })
 }

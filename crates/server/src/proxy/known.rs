@@ -1,16 +1,16 @@
 //! Records that were used lately, so that a conversation that goes on is not read again.
 //!
-//! A record is only used if the store still has it so: it is kept under the link of its last entry, and whoever asks has just
-//! learnt that link from the store. Other servers may write whenever they like.
+//! A record that is found by its conversation is only used if the store still has it so: whoever asks has just learnt there
+//! the link of the last entry, and when something was written or erased last. Other servers may do so whenever they like.
 //!
-//! A record is found by its conversation, or by what was said in it: whoever goes on with that need not ask the store where
-//! it stands, and is told by a conflict if it stands elsewhere by now.
+//! A record that is found by what was said in it is not compared with anything: whoever goes on with it is told by a conflict
+//! if the store has more by now.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use scrollback_core::{Link, Record, Slot, next_prefix};
-use scrollback_store::{ConversationId, Tenant};
+use scrollback_core::{AppendError, Link, Record, Slot, Time, next_prefix};
+use scrollback_store::{Conversation, ConversationId, Tenant};
 
 /// Bytes of messages that are kept: a few hundred long conversations.
 const MAX_BYTES: usize = 64 << 20;
@@ -22,19 +22,21 @@ const MAX_RECORDS: usize = 8192;
 pub(crate) struct Known {
     pub(crate) record: Record,
     pub(crate) link: Link,
+    /// When it was last so.
+    at: Time,
     /// The chain's value over all that was said, where somebody computed it.
     pub(crate) prefix: Option<Link>,
     bytes: usize,
 }
 
 impl Known {
-    pub(crate) fn new(record: Record, link: Link) -> Self {
+    pub(crate) fn new(record: Record, link: Link, at: Time) -> Self {
         let bytes = record.slots().iter().map(size).sum();
-        Known { record, link, prefix: None, bytes }
+        Known { record, link, at, prefix: None, bytes }
     }
 
-    /// Takes in what was appended.
-    pub(crate) fn take(&mut self, slots: Vec<Slot>, link: Link) -> Result<(), scrollback_core::AppendError> {
+    /// Takes in what was appended at a moment.
+    pub(crate) fn take(&mut self, slots: Vec<Slot>, link: Link, at: Time) -> Result<(), AppendError> {
         for slot in slots {
             self.bytes += size(&slot);
             if let Slot::Message(entry) = &slot {
@@ -42,7 +44,7 @@ impl Known {
             }
             self.record.take(slot)?;
         }
-        self.link = link;
+        (self.link, self.at) = (link, at);
         Ok(())
     }
 }
@@ -78,23 +80,29 @@ struct Held {
 }
 
 impl Lately {
-    /// The record of a conversation whose last link is this one. It is taken out: whoever has it brings it back.
-    pub(crate) fn take(&self, id: &ConversationId, link: &Link) -> Option<Known> {
-        let known = self.kept().remove(id)?;
-        (known.link == *link).then_some(known)
+    /// The record of a conversation as the store has it now. It is taken out: whoever has it brings it back.
+    pub(crate) fn take(&self, now: &Conversation) -> Option<Known> {
+        let known = self.kept().remove(&now.id)?;
+        (known.link == now.head_link && known.at == now.updated_at).then_some(known)
     }
 
-    /// The record in which the longest of these lists was said, and nothing after it; and which list that is.
+    /// The record in which the longest of these lists was said, and nothing after it; and which list that is. None where
+    /// that is the last one, or another so far behind it that `most` lists are not enough.
     pub(crate) fn take_saying(
         &self,
         tenant: &Tenant,
         prefixes: &[Link],
+        most: usize,
     ) -> Option<(usize, ConversationId, Known)> {
         let mut kept = self.kept();
         let key = |prefix: &Link| (tenant.clone(), *prefix);
         let found = prefixes.iter().enumerate().rev();
         let (at, id) = found.into_iter().find_map(|(at, prefix)| Some((at, kept.said.get(&key(prefix))?)))?;
         let id = id.clone();
+        let later = prefixes.len() - at - 1;
+        if later == 0 || later > most {
+            return None;
+        }
         let known = kept.remove(&id)?;
         Some((at, id, known))
     }
@@ -142,7 +150,7 @@ impl Kept {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use scrollback_core::{Entry, Role, Time};
+    use scrollback_core::{Entry, Role};
 
     fn record(text: &str) -> Record {
         let mut record = Record::new();
@@ -150,33 +158,62 @@ mod tests {
         record
     }
 
+    /// The row of a conversation in the store, as far as it matters here.
+    fn row(id: &ConversationId, link: u8, at: i64) -> Conversation {
+        Conversation {
+            id: id.clone(),
+            tenant: Tenant::default(),
+            key: None,
+            recipient: None,
+            parent: None,
+            fork_position: None,
+            title: None,
+            status: None,
+            status_at: None,
+            created_at: Time(0),
+            updated_at: Time(at),
+            head: 1,
+            head_link: [link; 32],
+            head_prefix: [0; 32],
+            last_role: None,
+            last_said_at: None,
+            turns: 1,
+            uncovered_turns: 1,
+            settings: None,
+        }
+    }
+
     #[test]
     fn only_what_the_store_still_has_is_used() {
         let (lately, id, tenant) = (Lately::default(), ConversationId::new(Time(1)), Tenant::default());
-        lately.keep(&tenant, &id, Known::new(record("a"), [1; 32]));
-        assert!(lately.take(&id, &[2; 32]).is_none(), "somebody else wrote");
-        lately.keep(&tenant, &id, Known::new(record("a"), [1; 32]));
-        assert!(lately.take(&id, &[1; 32]).is_some());
-        assert!(lately.take(&id, &[1; 32]).is_none(), "it is in use");
+        lately.keep(&tenant, &id, Known::new(record("a"), [1; 32], Time(5)));
+        assert!(lately.take(&row(&id, 2, 5)).is_none(), "somebody else wrote");
+        lately.keep(&tenant, &id, Known::new(record("a"), [1; 32], Time(5)));
+        assert!(lately.take(&row(&id, 1, 6)).is_none(), "something was erased");
+        lately.keep(&tenant, &id, Known::new(record("a"), [1; 32], Time(5)));
+        assert!(lately.take(&row(&id, 1, 5)).is_some());
+        assert!(lately.take(&row(&id, 1, 5)).is_none(), "it is in use");
     }
 
     #[test]
     fn a_record_is_found_by_what_was_said_in_it_and_only_in_its_tenant() {
         let (lately, tenant) = (Lately::default(), Tenant::default());
         let ids: Vec<ConversationId> = (0..2).map(|at| ConversationId::new(Time(at))).collect();
-        let said = |prefix| Known { prefix: Some(prefix), ..Known::new(record("a"), [1; 32]) };
+        let said = |prefix| Known { prefix: Some(prefix), ..Known::new(record("a"), [1; 32], Time(5)) };
         lately.keep(&tenant, &ids[0], said([7; 32]));
         let other = Tenant::parse("other").unwrap();
-        assert!(lately.take_saying(&other, &[[7; 32]]).is_none());
+        assert!(lately.take_saying(&other, &[[7; 32], [8; 32]], 9).is_none());
         let wanted = [[6; 32], [7; 32], [8; 32]];
-        let found = lately.take_saying(&tenant, &wanted).map(|(at, id, _)| (at, id));
+        assert!(lately.take_saying(&tenant, &wanted[..2], 9).is_none(), "there is nothing to go on with");
+        assert!(lately.take_saying(&tenant, &wanted, 0).is_none(), "too much to go on with");
+        let found = lately.take_saying(&tenant, &wanted, 9).map(|(at, id, _)| (at, id));
         assert_eq!(found, Some((1, ids[0].clone())));
-        assert!(lately.take_saying(&tenant, &wanted).is_none(), "it is in use");
+        assert!(lately.take_saying(&tenant, &wanted, 9).is_none(), "it is in use");
         // Two conversations that say the same: the later is found, and goes without the other.
         lately.keep(&tenant, &ids[0], said([7; 32]));
         lately.keep(&tenant, &ids[1], said([7; 32]));
-        assert!(lately.take(&ids[0], &[1; 32]).is_some());
-        assert!(lately.take_saying(&tenant, &wanted).is_some_and(|(_, id, _)| id == ids[1]));
+        assert!(lately.take(&row(&ids[0], 1, 5)).is_some());
+        assert!(lately.take_saying(&tenant, &wanted, 9).is_some_and(|(_, id, _)| id == ids[1]));
         assert!(lately.kept().said.is_empty());
     }
 
@@ -186,10 +223,10 @@ mod tests {
         let long = "x".repeat(MAX_BYTES / 3);
         let ids: Vec<ConversationId> = (0..4).map(|at| ConversationId::new(Time(at))).collect();
         for id in &ids {
-            lately.keep(&tenant, id, Known::new(record(&long), [0; 32]));
+            lately.keep(&tenant, id, Known::new(record(&long), [0; 32], Time(5)));
         }
-        assert!(lately.take(&ids[0], &[0; 32]).is_none());
-        assert!(lately.take(&ids[3], &[0; 32]).is_some());
+        assert!(lately.take(&row(&ids[0], 0, 5)).is_none());
+        assert!(lately.take(&row(&ids[3], 0, 5)).is_some());
         let kept = lately.0.lock().unwrap();
         assert!(kept.bytes <= MAX_BYTES && kept.order.len() == kept.known.len());
     }

@@ -110,7 +110,7 @@ async fn append(app: &App, tenant: &Tenant, place: Place, asked: &Asked) -> Resu
         let committed = app.store.commit(tx).await?;
         if let Some(Appended { link, .. }) = committed.appended.first() {
             tell(app, tenant, &conversation, head, &slots);
-            known.take(slots, *link).map_err(|error| disagree(&error))?;
+            known.take(slots, *link, now).map_err(|error| disagree(&error))?;
         }
     }
     known.prefix = prefix;
@@ -214,7 +214,7 @@ impl Recorded {
         tx.append(&self.conversation, Expected::At(head), new);
         let committed = app.store.commit(tx).await?;
         let link = committed.appended.first().map_or(self.known.link, |appended| appended.link);
-        self.known.take(slots, link).map_err(|error| disagree(&error))
+        self.known.take(slots, link, now).map_err(|error| disagree(&error))
     }
 
     /// Records the reply and what is known about the call. Somebody who spoke meanwhile is no obstacle: the reply then goes
@@ -252,7 +252,7 @@ impl Recorded {
         if let (Some(appended), Some(entry)) = (committed.appended.first(), reply) {
             let slots = vec![Slot::Message(Arc::new(entry))];
             tell(app, &self.tenant, &end.conversation, appended.first, &slots);
-            if self.known.take(slots, appended.link).is_ok() {
+            if self.known.take(slots, appended.link, now).is_ok() {
                 app.lately.keep(&self.tenant, &end.conversation, self.known);
             }
         } else if end.fork.is_none() {
@@ -267,8 +267,9 @@ impl Recorded {
         let only_decisions = met.iter().all(|placed| matches!(placed.slot, Slot::Decision(..)));
         if only_decisions && !met.is_empty() {
             let link = met.last().map_or(self.known.link, |placed| placed.link);
+            let at = met.last().map_or(app.now(), |placed| placed.slot.created_at());
             let slots = met.into_iter().map(|placed| placed.slot).collect();
-            self.known.take(slots, link).map_err(|error| disagree(&error))?;
+            self.known.take(slots, link, at).map_err(|error| disagree(&error))?;
             end.at = actual;
         } else {
             let parent = std::mem::replace(&mut end.conversation, ConversationId::new(app.now()));

@@ -21,7 +21,7 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
     for op in ops {
         match op {
             Op::Unless(prefixes) => {
-                if fork::find_prefix(rows, &tenant, &prefixes, None).await?.is_some() {
+                if fork::is_known(rows, &tenant, &prefixes).await? {
                     return Err(StoreError::new(ErrorKind::Conflict, "these messages are known already"));
                 }
             }
@@ -160,6 +160,7 @@ impl Told {
         let newest = match &self.of {
             Some((run, newest)) if *run == event.run => *newest,
             _ => {
+                self.write(rows).await?;
                 let scan = Scan::new().equal("run_id", event.run.as_str());
                 let newest = rows.scan::<Event>(scan.descending(&["sequence"]).limit(1)).await?.pop();
                 newest.map(|newest| newest.sequence)

@@ -163,6 +163,33 @@ impl Continued {
     }
 }
 
+/// Whether the tenant has a list of messages with one of these prefixes. The longest, which few have, is looked for first.
+pub(crate) async fn is_known<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    hashes: &[Link],
+) -> Result<bool, StoreError> {
+    for hash in hashes.iter().rev().filter(|hash| **hash != PREFIX_START) {
+        // One of them is this tenant's, unless others say the same: then all are looked at.
+        for limit in [Some(1), None] {
+            let scan = Scan::new().equal("prefix_hash", hash.as_slice());
+            let scan = limit.map_or(scan.clone(), |limit| scan.limit(limit));
+            let found = rows.scan::<EntryRow>(scan).await?;
+            let alone = found.is_empty();
+            for row in found {
+                let of: Option<Conversation> = rows.get(vec![row.conversation.as_str().into()]).await?;
+                if of.is_some_and(|of| of.tenant == *tenant) {
+                    return Ok(true);
+                }
+            }
+            if alone {
+                break;
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// The longest stored prefix of a list of messages, by its chain. Of several, the one written last.
 pub(crate) async fn find_prefix<R: Rows>(
     rows: &mut R,

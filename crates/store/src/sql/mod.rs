@@ -49,7 +49,7 @@ pub(crate) trait Sql: Send {
         async move { Ok(scan) }
     }
 
-    /// Runs a statement; how many rows it changed. Parameters are `$1`, `$2`, …
+    /// Runs a statement; how many rows it changed. Parameters are numbers behind [`MARK`](Sql::MARK).
     fn run(&mut self, sql: &str, values: Vec<Value>) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
     /// Runs one statement with many rows of parameters.

@@ -263,3 +263,28 @@ fn time_in_tools_does_not_count_as_computing_but_against_the_deadline() {
     assert_eq!(run(5), None);
     assert_eq!(run(7), Some(Reason::Timeout));
 }
+
+/// A closure that a builtin calls runs without a frame until it needs one, which it does wherever a slice of fuel ends: if the
+/// two ways did not cost the same, one more element would not always cost the same.
+#[test]
+fn an_element_costs_the_same_with_a_frame_and_without() {
+    for closure in [
+        "(fn [x] (+ x 1))",
+        "(fn [x] (* x x))",
+        "(fn [x] (if (odd? x) (- x 1) 0))",
+        "(fn [x] (and (pos? x) (or (zero? x) (< x 9))))",
+        "(let [k 3] (fn [x] (let [y (* x k)] (if (> y 10) y [y]))))",
+    ] {
+        let fuel = |count: usize| {
+            let outcome =
+                run_in(&format!("(count (map {closure} (range {count})))"), &mut Env::new()).unwrap();
+            assert_eq!(outcome.value().map(ToString::to_string), Some(count.to_string()), "{closure}");
+            outcome.usage.fuel
+        };
+        // The branches taken differ in the first few and repeat after that.
+        for count in 20..900 {
+            let (here, later) = (fuel(count + 2) - fuel(count), fuel(count + 4) - fuel(count + 2));
+            assert_eq!(here, later, "{closure} at {count}");
+        }
+    }
+}

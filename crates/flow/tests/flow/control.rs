@@ -229,3 +229,18 @@ async fn a_store_that_fails_is_said_and_what_was_written_goes_on() {
     let inputs: Vec<String> = bench.asked().iter().map(crate::support::Asked::last).collect();
     assert_eq!(inputs, ["first", "second", "second"], "the step whose end was not written, and no other");
 }
+
+#[tokio::test]
+async fn the_span_of_a_step_says_whether_an_agent_did_it_failed_or_not() {
+    let flow = "version: \"1\"\nsteps: [{ name: words, template: \"fixed\" }, { name: a }]\n";
+    for item in
+        [json!({ "reply": "yes" }), json!({ "error": { "kind": "invalid_request", "message": "no" } })]
+    {
+        let bench = Bench::new(move |_, _| item.clone());
+        let report = bench.run(flow, "hi").await;
+        let spans = bench.engine.store.spans(&bench.engine.tenant, &report.run).await.unwrap();
+        let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
+        assert!(names.contains(&"step words") && names.contains(&"invoke_agent a"), "{names:?}");
+        assert!(!names.contains(&"step a") && !names.contains(&"invoke_agent words"), "{names:?}");
+    }
+}

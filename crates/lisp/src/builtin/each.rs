@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::collect::{arg, as_pair, to_vector};
 use crate::error::Fault;
 use crate::run::work::{Args, Next, Work};
-use crate::run::{Context, apply_data};
+use crate::run::{Caller, Context, apply_data};
 use crate::value::tree::Node;
 use crate::value::{Value, Vector};
 
@@ -39,6 +39,12 @@ impl Cursor {
         *taken += 1;
         self.at += 1;
         Some(item)
+    }
+
+    /// The element that was taken last.
+    fn last(&self) -> Option<&Value> {
+        let (leaf, taken) = self.leaf.as_ref()?;
+        leaf.items().get(taken.checked_sub(1)?)
     }
 
     /// What has not been taken yet, given that one was taken too many.
@@ -84,7 +90,8 @@ pub(super) enum Flow {
     Answer(Value),
 }
 
-pub(super) type Take = fn(&mut Each, &mut Context, Value, Value) -> Result<Flow, Fault>;
+/// What becomes of one result.
+pub(super) type Take = fn(&mut Each, &mut Context, Value) -> Result<Flow, Fault>;
 pub(super) type Finish = fn(&mut Context, Vec<Value>, Vector) -> Result<Value, Fault>;
 
 /// What the function is given.
@@ -106,8 +113,6 @@ pub(super) struct Each {
     f: Value,
     pub(super) cursor: Cursor,
     shape: Shape,
-    /// The element whose result is awaited.
-    pub(super) item: Value,
     pub(super) out: Vec<Value>,
     take: Take,
     finish: Finish,
@@ -126,28 +131,17 @@ impl Each {
     }
 
     pub(super) fn over(f: Value, items: Vector, shape: Shape, take: Take, finish: Finish) -> Next {
-        Next::Work(Box::new(Each {
-            f,
-            cursor: Cursor::new(items),
-            shape,
-            item: Value::Nil,
-            out: Vec::new(),
-            take,
-            finish,
-        }))
+        Next::Work(Box::new(Each { f, cursor: Cursor::new(items), shape, out: Vec::new(), take, finish }))
     }
 
     /// The arguments of the next call.
     fn arguments(&mut self) -> Option<Args> {
         match &mut self.shape {
-            Shape::One => {
-                self.item = self.cursor.next()?;
-                Some(Args::One(self.item.clone()))
-            }
+            Shape::One => self.cursor.next().map(Args::One),
             Shape::Indexed(index) => {
-                self.item = self.cursor.next()?;
+                let item = self.cursor.next()?;
                 *index += 1;
-                Some(Args::Two(Value::Int(*index - 1), self.item.clone()))
+                Some(Args::Two(Value::Int(*index - 1), item))
             }
             Shape::Zipped(cursors) => {
                 cursors.iter_mut().map(Cursor::next).collect::<Option<_>>().map(Args::Many)
@@ -157,25 +151,28 @@ impl Each {
                 Some(Args::Many(Vec::new()))
             }
             Shape::Part(which) => {
-                self.item = self.cursor.next()?;
-                let (key, value) = as_pair(&self.item)?;
+                let (key, value) = as_pair(self.cursor.next_in_place()?)?;
                 Some(Args::One(if *which == 0 { key } else { value }))
             }
         }
     }
 
-    /// Puts the arguments of the next call on the stack; how many they are.
+    /// Gives the caller the arguments of the next call; how many they are.
     #[inline]
-    fn push_arguments(&mut self, stack: &mut Vec<Value>) -> Option<usize> {
+    fn push_arguments(&mut self, caller: &mut Caller<'_>) -> Option<usize> {
         if let Shape::One = self.shape {
-            let item = self.cursor.next_in_place()?;
-            stack.push(item.clone());
-            self.item = item.clone();
+            caller.push(self.cursor.next_in_place()?.clone());
             return Some(1);
         }
-        self.arguments().map(|args| args.push_to(stack))
+        self.arguments().map(|args| args.push_to(caller.stack()))
     }
 
+    /// The element whose result this is.
+    pub(super) fn item(&self) -> Value {
+        self.cursor.last().cloned().unwrap_or_default()
+    }
+
+    #[inline]
     pub(super) fn push(&mut self, cx: &mut Context, value: Value) -> Result<Flow, Fault> {
         cx.meter.reserve(2 * crate::run::context::VALUE_BYTES)?;
         self.out.push(value);
@@ -188,24 +185,25 @@ impl Work for Each {
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        stack: &mut Vec<Value>,
+        caller: &mut Caller<'_>,
     ) -> Result<Next, Fault> {
-        let mut answer = answer;
+        let (mut answer, in_frame) = (answer, needs_frame(&self.f));
         loop {
             if let Some(result) = answer.take() {
-                let item = std::mem::take(&mut self.item);
-                match (self.take)(self, cx, item, result)? {
+                match (self.take)(self, cx, result)? {
                     Flow::On => {}
                     Flow::Enough => break,
                     Flow::Answer(value) => return Ok(Next::Value(value)),
                 }
             }
             cx.meter.tick()?;
-            if needs_frame(&self.f) {
-                match self.push_arguments(stack) {
-                    Some(count) => return Ok(Next::Again(count)),
-                    None => break,
+            if in_frame {
+                let Some(count) = self.push_arguments(caller) else { break };
+                answer = caller.call(cx, count);
+                if answer.is_none() {
+                    return Ok(Next::Again(count));
                 }
+                continue;
             }
             let Some(args) = self.arguments() else { break };
             let result = match args {
@@ -244,7 +242,6 @@ impl Work for Each {
 
     fn trace(&self, see: &mut dyn FnMut(&Value)) {
         see(&self.f);
-        see(&self.item);
         self.cursor.trace(see);
         if let Shape::Zipped(cursors) = &self.shape {
             for cursor in cursors {
@@ -255,17 +252,12 @@ impl Work for Each {
     }
 }
 
-pub(super) fn keep_result(each: &mut Each, cx: &mut Context, _: Value, result: Value) -> Result<Flow, Fault> {
+pub(super) fn keep_result(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
     each.push(cx, result)
 }
 
-pub(super) fn keep_pair(
-    each: &mut Each,
-    cx: &mut Context,
-    item: Value,
-    result: Value,
-) -> Result<Flow, Fault> {
-    each.push(cx, item)?;
+pub(super) fn keep_pair(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
+    each.push(cx, each.item())?;
     each.push(cx, result)
 }
 

@@ -4,8 +4,8 @@ use super::collect::{arg, map, to_vector};
 use super::each::{self, Cursor, direct, needs_frame};
 use super::table::{Builtin, MANY, higher, pure};
 use crate::error::Fault;
-use crate::run::Context;
 use crate::run::work::{Args, Next, Work};
+use crate::run::{Caller, Context};
 use crate::value::{Derived, Map, Value};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -101,9 +101,10 @@ impl Work for Fold {
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        stack: &mut Vec<Value>,
+        caller: &mut Caller<'_>,
     ) -> Result<Next, Fault> {
         let mut answer = answer;
+        let in_frame = self.given == Given::Element && needs_frame(&self.f);
         loop {
             if let Some(result) = answer.take() {
                 let ended = unreduced(&result);
@@ -115,11 +116,15 @@ impl Work for Fold {
                 }
             }
             cx.meter.tick()?;
-            if self.given == Given::Element && needs_frame(&self.f) {
+            if in_frame {
                 let Some(item) = self.cursor.next_in_place() else { return self.finish(cx) };
-                stack.push(std::mem::take(&mut self.result));
-                stack.push(item.clone());
-                return Ok(Next::Again(2));
+                caller.push(std::mem::take(&mut self.result));
+                caller.push(item.clone());
+                answer = caller.call(cx, 2);
+                if answer.is_none() {
+                    return Ok(Next::Again(2));
+                }
+                continue;
             }
             let Some(item) = self.cursor.next() else { return self.finish(cx) };
             let result = std::mem::take(&mut self.result);
@@ -219,7 +224,7 @@ struct MergeWith {
 }
 
 impl Work for MergeWith {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
         if let Some(value) = answer {
             self.result.insert(std::mem::take(&mut self.key), value);
         }

@@ -4,8 +4,8 @@ use super::collect::{arg, take, to_vector};
 use super::table::{Builtin, MANY, higher, pure};
 use super::where_;
 use crate::error::{Fault, Reason, fault};
-use crate::run::Context;
 use crate::run::work::{Args, Next, Work};
+use crate::run::{Caller, Context};
 use crate::value::{Derived, Value};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -244,7 +244,7 @@ impl Derivation {
 }
 
 impl Work for Derivation {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
         cx.meter.tick()?;
         match self {
             Derivation::Chain { left, first } => {

@@ -210,7 +210,7 @@ fn each_of(cx: &mut Context, who: &str, args: Vec<Value>, take: Take, finish: Fi
 }
 
 fn mapcat(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
-    fn take(each: &mut Each, cx: &mut Context, _: Value, result: Value) -> Result<Flow, Fault> {
+    fn take(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
         let items = to_vector(cx, "mapcat: the result of f", &result, 1)?;
         cx.meter.reserve(items.len() * 2 * crate::run::context::VALUE_BYTES)?;
         cx.meter.visit(items.len())?;
@@ -221,20 +221,20 @@ fn mapcat(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
 }
 
 fn filter(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
-    fn take(each: &mut Each, cx: &mut Context, item: Value, result: Value) -> Result<Flow, Fault> {
-        if result.is_truthy() { each.push(cx, item) } else { Ok(Flow::On) }
+    fn take(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
+        if result.is_truthy() { each.push(cx, each.item()) } else { Ok(Flow::On) }
     }
     Each::start(cx, "filter", &args, take, as_vector)
 }
 
 fn remove(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
-    fn take(each: &mut Each, cx: &mut Context, item: Value, result: Value) -> Result<Flow, Fault> {
-        if result.is_truthy() { Ok(Flow::On) } else { each.push(cx, item) }
+    fn take(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
+        if result.is_truthy() { Ok(Flow::On) } else { each.push(cx, each.item()) }
     }
     Each::start(cx, "remove", &args, take, as_vector)
 }
 
-fn keep_some(each: &mut Each, cx: &mut Context, _: Value, result: Value) -> Result<Flow, Fault> {
+fn keep_some(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
     if matches!(result, Value::Nil) { Ok(Flow::On) } else { each.push(cx, result) }
 }
 
@@ -253,11 +253,11 @@ fn map_indexed(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
 }
 
 fn run(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
-    Each::start(cx, "run!", &args, |_, _, _, _| Ok(Flow::On), |_, _, _| Ok(Value::Nil))
+    Each::start(cx, "run!", &args, |_, _, _| Ok(Flow::On), |_, _, _| Ok(Value::Nil))
 }
 
 fn some(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
-    fn take(_: &mut Each, _: &mut Context, _: Value, result: Value) -> Result<Flow, Fault> {
+    fn take(_: &mut Each, _: &mut Context, result: Value) -> Result<Flow, Fault> {
         Ok(if result.is_truthy() { Flow::Answer(result) } else { Flow::On })
     }
     Each::start(cx, "some", &args, take, |_, _, _| Ok(Value::Nil))
@@ -272,27 +272,20 @@ fn not_every(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
 }
 
 fn not_any(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
-    fn take(_: &mut Each, _: &mut Context, _: Value, result: Value) -> Result<Flow, Fault> {
+    fn take(_: &mut Each, _: &mut Context, result: Value) -> Result<Flow, Fault> {
         Ok(if result.is_truthy() { Flow::Answer(Value::Bool(false)) } else { Flow::On })
     }
     Each::start(cx, "not-any?", &args, take, |_, _, _| Ok(Value::Bool(true)))
 }
 
-fn stop_if_false<const ANSWER: bool>(
-    _: &mut Each,
-    _: &mut Context,
-    _: Value,
-    result: Value,
-) -> Result<Flow, Fault> {
+fn stop_if_false<const ANSWER: bool>(_: &mut Each, _: &mut Context, result: Value) -> Result<Flow, Fault> {
     Ok(if result.is_truthy() { Flow::On } else { Flow::Answer(Value::Bool(ANSWER)) })
 }
 
-fn take_until_false(each: &mut Each, cx: &mut Context, item: Value, result: Value) -> Result<Flow, Fault> {
+fn take_until_false(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
     if result.is_truthy() {
-        return each.push(cx, item);
+        return each.push(cx, each.item());
     }
-    // The element that ended it belongs to the rest.
-    each.item = Value::Bool(true);
     Ok(Flow::Enough)
 }
 
@@ -301,16 +294,16 @@ fn take_while(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
 }
 
 fn drop_while(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
-    fn take(each: &mut Each, _: &mut Context, _: Value, result: Value) -> Result<Flow, Fault> {
+    fn take(each: &mut Each, _: &mut Context, result: Value) -> Result<Flow, Fault> {
         Ok(if result.is_truthy() { Flow::On } else { Flow::Answer(Value::Vector(each.cursor.rest_with(1))) })
     }
     Each::start(cx, "drop-while", &args, take, |_, _, _| Ok(Value::vector([])))
 }
 
 fn split_with(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
-    fn take(each: &mut Each, cx: &mut Context, item: Value, result: Value) -> Result<Flow, Fault> {
+    fn take(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
         if result.is_truthy() {
-            return each.push(cx, item);
+            return each.push(cx, each.item());
         }
         let before = cx.vector(std::mem::take(&mut each.out))?;
         Ok(Flow::Answer(Value::vector([before, Value::Vector(each.cursor.rest_with(1))])))

@@ -3,8 +3,8 @@
 use super::collect::{arg, as_pair, map, map_from, not_a_pair, take, to_vector};
 use super::table::{Builtin, MANY, higher, pure};
 use crate::error::{Fault, Reason, fault};
-use crate::run::Context;
 use crate::run::work::{Args, Next, Work};
+use crate::run::{Caller, Context};
 use crate::value::{Map, Value, number};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -258,7 +258,7 @@ struct Update {
 }
 
 impl Work for Update {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
         if let Some((f, args)) = self.call.take() {
             return Ok(Next::Call(f, Args::Many(args)));
         }

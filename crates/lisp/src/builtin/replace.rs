@@ -5,8 +5,8 @@ use super::each;
 use super::regex::groups_value;
 use super::strings::room;
 use crate::error::Fault;
-use crate::run::Context;
 use crate::run::work::{Next, Work};
+use crate::run::{Caller, Context};
 use crate::value::pattern::Groups;
 use crate::value::{Pattern, Text, Value, Vector};
 
@@ -89,9 +89,9 @@ impl Work for ReplaceBy {
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        stack: &mut Vec<Value>,
+        caller: &mut Caller<'_>,
     ) -> Result<Next, Fault> {
-        match self.calls.step(cx, answer, stack)? {
+        match self.calls.step(cx, answer, caller)? {
             Next::Value(Value::Vector(results)) => {
                 let mut texts = Vec::with_capacity(results.len());
                 for result in results.iter() {

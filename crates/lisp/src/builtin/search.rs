@@ -4,8 +4,8 @@ use super::collect::{arg, integer, to_vector};
 use super::each::{Cursor, direct};
 use super::table::{Builtin, higher, pure};
 use crate::error::{Error, Fault, Reason};
-use crate::run::Context;
 use crate::run::work::{Args, Next, Work};
+use crate::run::{Caller, Context};
 use crate::value::{Value, number};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -100,7 +100,7 @@ struct First {
 }
 
 impl Work for First {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
         let mut answer = answer;
         loop {
             if answer.take().is_some_and(|answer| answer.is_truthy()) {

@@ -6,9 +6,9 @@ use super::collect::{arg, to_vector};
 use super::each::{direct, with_results};
 use super::table::{Builtin, higher};
 use crate::error::{Fault, Reason, fault};
-use crate::run::Context;
 use crate::run::context::describe;
 use crate::run::work::{Args, Next, Work};
+use crate::run::{Caller, Context};
 use crate::value::{Value, Vector, number, order};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -83,9 +83,9 @@ impl Work for KeysThenSort {
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        stack: &mut Vec<Value>,
+        caller: &mut Caller<'_>,
     ) -> Result<Next, Fault> {
-        match self.keys.step(cx, answer, stack)? {
+        match self.keys.step(cx, answer, caller)? {
             Next::Value(Value::Vector(Vector(turns))) => {
                 let mut turns = turns.iter().cloned();
                 let pairs = std::iter::from_fn(|| {
@@ -249,7 +249,7 @@ impl Merge {
 }
 
 impl Work for Merge {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
         if let Some(answer) = answer {
             self.decide(is_less(cx, &answer)?);
         }

@@ -4,8 +4,8 @@ use super::collect::{arg, as_pair, not_a_pair, take};
 use super::each;
 use super::table::{Builtin, higher, pure};
 use crate::error::Fault;
-use crate::run::Context;
 use crate::run::work::{Args, Next, Work};
+use crate::run::{Caller, Context};
 use crate::value::{Keyword, Map, Set, Value, Vector};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -71,7 +71,7 @@ struct TreeSeq {
 }
 
 impl Work for TreeSeq {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
         if let (Some((node, for_children)), Some(answer)) = (self.asked.take(), answer) {
             if for_children {
                 let children = super::to_vector(cx, "tree-seq: the children", &answer, 1)?;
@@ -168,9 +168,9 @@ impl Work for Walk {
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        stack: &mut Vec<Value>,
+        caller: &mut Caller<'_>,
     ) -> Result<Next, Fault> {
-        match self.parts.step(cx, answer, stack)? {
+        match self.parts.step(cx, answer, caller)? {
             Next::Value(Value::Vector(parts)) => {
                 let whole = close(cx, self.kind, parts.iter().cloned().collect())?;
                 Ok(Next::Become(self.outer.clone(), Args::One(whole)))
@@ -239,7 +239,7 @@ impl DeepWalk {
 }
 
 impl Work for DeepWalk {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Vec<Value>) -> Result<Next, Fault> {
+    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
         if let Some(answer) = answer {
             let finished =
                 if std::mem::take(&mut self.entering) { self.descend(cx, answer)? } else { Some(answer) };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Machine;
+use super::caller::Stopped;
 use super::execute::local;
 use super::fiber::{CodeFrame, Entry, Fiber, Frame, Kept};
 use super::records::Record;
@@ -12,7 +13,7 @@ use crate::error::{Fault, Reason, fault};
 use crate::value::{Closure, Function, Value};
 
 /// Values on the stack of one fiber: 16 MB.
-const MAX_STACK: usize = 1 << 20;
+pub(super) const MAX_STACK: usize = 1 << 20;
 
 impl Machine {
     /// A closure over a prototype of the running closure's unit.
@@ -112,10 +113,8 @@ impl Machine {
         let Some(Frame::Work(_, Some(kept))) = fiber.frames.last() else { return not_a_closure() };
         let (floor, entry) = (fiber.stack.len() - count, kept.entry);
         let base = self.make_room(fiber, entry, count)?;
-        let Some(Frame::Work(_, place)) = fiber.frames.last_mut() else { return not_a_closure() };
-        let Some(closure) = place.as_ref().and_then(|kept| kept.function.as_closure()) else {
-            return not_a_closure();
-        };
+        let Some(Frame::Work(_, Some(kept))) = fiber.frames.last() else { return not_a_closure() };
+        let Some(closure) = kept.function.as_closure() else { return not_a_closure() };
         let code = closure.unit.arities(closure.proto()).get(entry.arity as usize);
         let code = code.map(|arity| closure.unit.code(arity)).unwrap_or_default();
         match compute(&mut self.context.meter, &mut fiber.stack, closure, code, base, self.shadowed) {
@@ -123,21 +122,24 @@ impl Machine {
                 fiber.stack.truncate(floor);
                 Ok(Entered::Value(value))
             }
-            Short::Frame(pc) => {
-                let Some(kept) = place.take() else { return not_a_closure() };
-                let (arity, links, record) = (entry.arity, entry.links, Record::None);
-                fiber.frames.push(Frame::Code(CodeFrame {
-                    function: None,
-                    arity,
-                    pc,
-                    base,
-                    floor,
-                    links,
-                    record,
-                }));
-                Ok(Entered::Frame(kept))
-            }
+            Short::Frame(pc) => self.give_frame(fiber, Stopped { pc, base }, floor),
         }
+    }
+
+    /// Lets the closure of the topmost work go on in a frame, from where it came to without one.
+    pub(super) fn give_frame(
+        &mut self,
+        fiber: &mut Fiber,
+        at: Stopped,
+        floor: usize,
+    ) -> Result<Entered, Fault> {
+        let Some(Frame::Work(_, place)) = fiber.frames.last_mut() else { return not_a_closure() };
+        let Some(kept) = place.take() else { return not_a_closure() };
+        let (arity, links) = (kept.entry.arity, kept.entry.links);
+        let (function, record) = (None, Record::None);
+        let Stopped { pc, base } = at;
+        fiber.frames.push(Frame::Code(CodeFrame { function, arity, pc, base, floor, links, record }));
+        Ok(Entered::Frame(kept))
     }
 
     /// Finds out how the topmost work calls its closure.

@@ -111,7 +111,9 @@ impl Count<'_> {
     /// A value in a list of our own, which takes memory itself.
     fn value_held(&mut self, value: &Value) {
         self.bytes += VALUE_BYTES;
-        self.value(value);
+        if !value.is_plain() {
+            self.value(value);
+        }
     }
 
     /// Whether something is met for the first time. What nobody shares is met only once.
@@ -174,7 +176,7 @@ impl Count<'_> {
             if let Some(node) = self.nodes.pop() {
                 let (items, children) = node.parts();
                 self.bytes += NODE_BYTES + items.len() * VALUE_BYTES;
-                for item in items {
+                for item in items.iter().filter(|item| !item.is_plain()) {
                     self.value(item);
                 }
                 children.for_each(|child| self.node(child));

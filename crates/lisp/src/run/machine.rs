@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Machine;
 use super::call::Called;
+use super::caller::Caller;
 use super::closure::Entered;
 use super::fiber::{Fiber, Frame, Kept, Shape};
 use super::records::Record;
@@ -69,22 +70,29 @@ impl Machine {
 
     /// Lets the topmost work go on until frames change, or memory has to be counted.
     fn run_work(&mut self, fiber: &mut Fiber) -> Result<Option<Box<Stop>>, Fault> {
-        while let Some(Frame::Work(work, _)) = fiber.frames.last_mut() {
-            let next = work.step(&mut self.context, fiber.answer.take(), &mut fiber.stack);
-            let called = match next {
-                Ok(Next::Again(count)) => match self.enter_again(fiber, count) {
-                    Ok(Entered::Value(value)) => {
-                        fiber.answer = Some(value);
-                        if self.context.meter.wants_count() {
-                            break;
+        while let Some(Frame::Work(work, kept)) = fiber.frames.last_mut() {
+            let mut caller = Caller::new(&mut fiber.stack, kept.as_ref(), self.shadowed);
+            let next = work.step(&mut self.context, fiber.answer.take(), &mut caller);
+            let called = match (next, caller.stopped) {
+                (Ok(Next::Again(count)), stopped) => {
+                    let entered = match stopped {
+                        Some(at) => self.give_frame(fiber, at, at.base),
+                        None => self.enter_again(fiber, count),
+                    };
+                    match entered {
+                        Ok(Entered::Value(value)) => {
+                            fiber.answer = Some(value);
+                            if self.context.meter.wants_count() {
+                                break;
+                            }
+                            continue;
                         }
-                        continue;
+                        Ok(Entered::Frame(kept)) => return self.run_kept(fiber, kept),
+                        Err(error) => Err(error),
                     }
-                    Ok(Entered::Frame(kept)) => return self.run_kept(fiber, kept),
-                    Err(error) => Err(error),
-                },
-                Ok(next) => self.follow(fiber, next),
-                Err(error) => Err(error),
+                }
+                (Ok(next), _) => self.follow(fiber, next),
+                (Err(error), _) => Err(error),
             };
             let called = called.map_err(|error| at_frame(fiber, error))?;
             return Ok(matches!(called, Called::Waiting).then(|| Box::new(Stop::Waiting)));

@@ -79,18 +79,16 @@ impl Meter {
         }
     }
 
-    /// The same, if it can be had without a look at the clock; nothing is taken otherwise.
+    /// Fuel that can be had without a look at the clock.
     #[inline]
-    pub(crate) fn take(&mut self, units: u64) -> bool {
-        let left = self.slice.checked_sub(units);
-        self.slice = left.unwrap_or(self.slice);
-        left.is_some()
+    pub(crate) fn slice(&self) -> u64 {
+        self.slice
     }
 
-    /// Fuel that was just taken for something that was not done.
+    /// What is left of it.
     #[inline]
-    pub(crate) fn give_back(&mut self, units: u64) {
-        self.slice += units;
+    pub(crate) fn set_slice(&mut self, left: u64) {
+        self.slice = left.min(self.slice);
     }
 
     /// Fuel for looking at so many elements.

@@ -2,6 +2,7 @@
 
 mod branches;
 mod call;
+pub(crate) mod caller;
 mod closure;
 pub(crate) mod context;
 mod execute;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use call::apply_data;
+pub(crate) use caller::Caller;
 pub(crate) use context::Context;
 use fiber::{CodeFrame, Fiber, Frame, Global};
 use link::Links;

@@ -1,5 +1,6 @@
 //! Builtins that call functions: small state machines, so that no call happens on the native stack.
 
+use super::caller::Caller;
 use super::context::Context;
 use crate::error::Fault;
 use crate::value::Value;
@@ -19,7 +20,7 @@ pub(crate) enum Next {
     Become(Value, Args),
     /// A call, whose result it takes in its next step.
     Call(Value, Args),
-    /// The same of the function it calls for every element, with so many arguments, which are on the stack.
+    /// The same of the function it calls for every element, with so many arguments, which the caller has.
     Again(usize),
     /// To go on as this.
     Work(Box<dyn Work>),
@@ -27,13 +28,13 @@ pub(crate) enum Next {
 
 /// A builtin in the middle of its work.
 pub(crate) trait Work: Send + Sync {
-    /// Goes on until it is done or needs a call. `answer` is the result of the call it asked for before; `stack` is
-    /// where arguments may be put.
+    /// Goes on until it is done or needs a call. `answer` is the result of the call it asked for before; `caller`
+    /// takes the arguments of the next, and may answer it at once.
     fn step(
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        stack: &mut Vec<Value>,
+        caller: &mut Caller<'_>,
     ) -> Result<Next, Fault>;
 
     /// The function it calls for every element, if there is one.

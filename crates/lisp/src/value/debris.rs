@@ -47,12 +47,19 @@ pub(crate) fn clear(mut heap: Vec<Debris>) {
 }
 
 impl Item for Value {
+    #[inline]
     fn dismantle(&mut self, heap: &mut Vec<Debris>) {
+        if self.is_plain() {
+            return;
+        }
         match self {
             Value::Vector(Vector(tree)) | Value::Set(Set(tree)) => {
                 heap.extend(tree.take_root().map(Debris::Values));
             }
             Value::Map(Map(tree)) => heap.extend(tree.take_root().map(Debris::Entries)),
+            // One that holds nothing leads nowhere.
+            Value::Function(function)
+                if function.as_closure().is_some_and(|closure| closure.captures.is_empty()) => {}
             Value::Function(_) => {
                 if let Value::Function(function) = std::mem::replace(self, Value::Nil) {
                     heap.push(Debris::Function(function));

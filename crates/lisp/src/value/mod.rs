@@ -46,6 +46,7 @@ pub use vector::Vector;
 #[derive(Default)]
 // Two words, both aligned whatever the variant: values are copied all the time, and a copy of seven odd bytes stalls.
 #[repr(u64)]
+// Those that own nothing come first: one comparison tells them from the others.
 pub enum Value {
     /// Nothing; false in a condition.
     #[default]
@@ -54,10 +55,16 @@ pub enum Value {
     Bool(bool),
     /// An integer of 64 bits.
     Int(i64),
-    /// A larger integer. One that fits 64 bits is always an [`Int`](Value::Int).
-    Big(Arc<BigInt>),
     /// A float, infinities and not-a-number included.
     Float(f64),
+    /// A day.
+    Date(Date),
+    /// A moment, in UTC.
+    DateTime(Instant),
+    /// A span of time.
+    Duration(Duration),
+    /// A larger integer. One that fits 64 bits is always an [`Int`](Value::Int).
+    Big(Arc<BigInt>),
     /// A string.
     Str(Text),
     /// A keyword.
@@ -72,12 +79,6 @@ pub enum Value {
     Function(Arc<Function>),
     /// A compiled regular expression.
     Regex(Pattern),
-    /// A day.
-    Date(Date),
-    /// A moment, in UTC.
-    DateTime(Instant),
-    /// A span of time.
-    Duration(Duration),
     /// A reference to a definition.
     Var(Text),
 }
@@ -151,6 +152,29 @@ impl Value {
             Value::DateTime(instant) => Value::DateTime(*instant),
             Value::Duration(duration) => Value::Duration(*duration),
             Value::Var(name) => Value::Var(name.clone()),
+        }
+    }
+
+    /// Whether this owns nothing: it is all there is of it.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(
+            self,
+            Value::Nil
+                | Value::Bool(_)
+                | Value::Int(_)
+                | Value::Float(_)
+                | Value::Date(_)
+                | Value::DateTime(_)
+                | Value::Duration(_)
+        )
+    }
+
+    /// Drops a value; one that owns nothing on the spot, without a call.
+    #[inline]
+    pub(crate) fn discard(self) {
+        if self.is_plain() {
+            std::mem::forget(self);
         }
     }
 

@@ -66,8 +66,10 @@ impl<'a> Caller<'a> {
         }
         match compute(&mut cx.meter, self.stack, known.closure, known.code, base, known.shadowed) {
             Short::Value(value) => {
-                while self.stack.len() > base {
-                    self.stack.pop().map(Value::discard);
+                while self.stack.len() > base
+                    && let Some(value) = self.stack.pop()
+                {
+                    value.discard();
                 }
                 Some(value)
             }

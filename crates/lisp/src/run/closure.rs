@@ -122,24 +122,8 @@ impl Machine {
                 fiber.stack.truncate(floor);
                 Ok(Entered::Value(value))
             }
-            Short::Frame(pc) => self.give_frame(fiber, Stopped { pc, base }, floor),
+            Short::Frame(pc) => give_frame(fiber, Stopped { pc, base }, floor),
         }
-    }
-
-    /// Lets the closure of the topmost work go on in a frame, from where it came to without one.
-    pub(super) fn give_frame(
-        &mut self,
-        fiber: &mut Fiber,
-        at: Stopped,
-        floor: usize,
-    ) -> Result<Entered, Fault> {
-        let Some(Frame::Work(_, place)) = fiber.frames.last_mut() else { return not_a_closure() };
-        let Some(kept) = place.take() else { return not_a_closure() };
-        let (arity, links) = (kept.entry.arity, kept.entry.links);
-        let (function, record) = (None, Record::None);
-        let Stopped { pc, base } = at;
-        fiber.frames.push(Frame::Code(CodeFrame { function, arity, pc, base, floor, links, record }));
-        Ok(Entered::Frame(kept))
     }
 
     /// Finds out how the topmost work calls its closure.
@@ -189,6 +173,16 @@ impl Machine {
         }
         Ok(base)
     }
+}
+
+/// Lets the closure of the topmost work go on in a frame, from where it came to without one.
+pub(super) fn give_frame(fiber: &mut Fiber, at: Stopped, floor: usize) -> Result<Entered, Fault> {
+    let Some(Frame::Work(_, place)) = fiber.frames.last_mut() else { return not_a_closure() };
+    let Some(kept) = place.take() else { return not_a_closure() };
+    let Entry { arity, links, .. } = kept.entry;
+    let (Stopped { pc, base }, function, record) = (at, None, Record::None);
+    fiber.frames.push(Frame::Code(CodeFrame { function, arity, pc, base, floor, links, record }));
+    Ok(Entered::Frame(kept))
 }
 
 /// How the closure of a work was called once more.

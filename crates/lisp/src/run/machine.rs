@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Machine;
 use super::call::Called;
 use super::caller::Caller;
-use super::closure::Entered;
+use super::closure::{Entered, give_frame};
 use super::fiber::{Fiber, Frame, Kept, Shape};
 use super::records::Record;
 use super::work::Next;
@@ -73,10 +73,10 @@ impl Machine {
         while let Some(Frame::Work(work, kept)) = fiber.frames.last_mut() {
             let mut caller = Caller::new(&mut fiber.stack, kept.as_ref(), self.shadowed);
             let next = work.step(&mut self.context, fiber.answer.take(), &mut caller);
-            let called = match (next, caller.stopped) {
+            let came = match (next, caller.stopped) {
                 (Ok(Next::Again(count)), stopped) => {
                     let entered = match stopped {
-                        Some(at) => self.give_frame(fiber, at, at.base),
+                        Some(at) => give_frame(fiber, at, at.base),
                         None => self.enter_again(fiber, count),
                     };
                     match entered {
@@ -94,8 +94,8 @@ impl Machine {
                 (Ok(next), _) => self.follow(fiber, next),
                 (Err(error), _) => Err(error),
             };
-            let called = called.map_err(|error| at_frame(fiber, error))?;
-            return Ok(matches!(called, Called::Waiting).then(|| Box::new(Stop::Waiting)));
+            let came = came.map_err(|error| at_frame(fiber, error))?;
+            return Ok(matches!(came, Called::Waiting).then(|| Box::new(Stop::Waiting)));
         }
         Ok(None)
     }

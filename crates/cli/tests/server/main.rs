@@ -12,6 +12,7 @@ mod upstream;
 mod browser;
 mod conversations;
 mod curating;
+mod destination;
 mod exchanges;
 mod flows;
 mod hostile;

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub(crate) enum Says {
     Json(u16, String),
     /// Pieces of an event stream, and what follows the last.
     Events(Vec<Vec<u8>>, Then),
+    /// A status, and that what was asked for is at another place.
+    Elsewhere(u16, String),
     /// Nothing, for ever.
     Nothing,
 }
@@ -79,6 +82,8 @@ type Saying = dyn Fn(usize, &Received) -> Says + Send + Sync;
 struct State {
     received: Mutex<Vec<Received>>,
     broken: Mutex<Vec<String>>,
+    /// Connections that were opened.
+    connections: AtomicUsize,
     /// Clients that went away while they were answered.
     left: Mutex<usize>,
     says: Box<Saying>,
@@ -92,6 +97,7 @@ impl Upstream {
         let state = Arc::new(State {
             received: Mutex::default(),
             broken: Mutex::default(),
+            connections: AtomicUsize::new(0),
             left: Mutex::default(),
             says: Box::new(says),
         });
@@ -99,6 +105,7 @@ impl Upstream {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let state = Arc::clone(&shared);
+                state.connections.fetch_add(1, Ordering::SeqCst);
                 std::thread::spawn(move || serve(stream, &state));
             }
         });
@@ -114,6 +121,11 @@ impl Upstream {
         let broken = self.state.broken.lock().unwrap();
         assert!(broken.is_empty(), "the provider would have refused: {broken:?}");
         self.state.received.lock().unwrap().clone()
+    }
+
+    /// How many connections were opened, whatever came over them.
+    pub(crate) fn connections(&self) -> usize {
+        self.state.connections.load(Ordering::SeqCst)
     }
 
     /// How many clients went away while they were answered.
@@ -173,6 +185,11 @@ fn answer(stream: &mut TcpStream, says: Says, state: &State) -> bool {
                 body.len()
             );
             stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).is_ok()
+        }
+        Says::Elsewhere(status, place) => {
+            let head =
+                format!("HTTP/1.1 {status} Elsewhere\r\nlocation: {place}\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(head.as_bytes()).is_ok()
         }
         Says::Nothing => {
             wait_for_the_end(stream);

@@ -63,6 +63,12 @@ pub fn check(text: &str) -> Result<Raw<'_>, JsonError> {
     }
 }
 
+/// Whether a JSON text has so few brackets that it cannot be nested too deeply, not even a few levels down in another.
+pub(crate) fn is_shallow(text: &str) -> bool {
+    let most = MAX_DEPTH - 4;
+    memchr::memchr2_iter(b'[', b'{', text.as_bytes()).take(most + 1).count() <= most
+}
+
 fn located(text: &str, offset: usize, problem: String, path: String) -> JsonError {
     let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
     let line_start = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);

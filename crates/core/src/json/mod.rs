@@ -12,6 +12,7 @@ mod string;
 
 use std::borrow::Cow;
 
+pub(crate) use check::is_shallow;
 pub use check::{JsonError, MAX_DEPTH, check, check_bytes};
 pub(crate) use edit::{Edit, Edits, edit};
 pub use pieces::one_line;

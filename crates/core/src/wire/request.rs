@@ -77,7 +77,12 @@ impl Rendered {
     fn mended(mut self, wire: Wire, options: RenderOptions<'_>, around: Option<&Body>) -> Self {
         let text = self.body(wire, around);
         // Its parts are JSON; together they may be nested deeper than anybody reads.
-        let Ok(body) = json::check(&text) else { return self };
+        let body = if self.is_shallow(around) {
+            Raw::trusted(&text)
+        } else {
+            let Ok(body) = json::check(&text) else { return self };
+            body
+        };
         let options = CheckOptions { model: options.model, ..CheckOptions::default() };
         let list = format!("/{}", list_key(wire));
         let matters = |violation: &Violation| {
@@ -106,6 +111,17 @@ impl Rendered {
             self.whole = beyond.then(|| mended.body.clone());
         }
         self
+    }
+
+    /// Whether it is plain without reading it that nothing in a request is nested too deeply.
+    fn is_shallow(&self, around: Option<&Body>) -> bool {
+        // What stands around the messages is somebody else's: they may not have looked at it.
+        let around = match around {
+            Some(Body::Object { raw, .. }) => json::is_shallow(raw) && json::check(raw).is_ok(),
+            _ => true,
+        };
+        let own = [&self.system, &self.tools].into_iter().flatten().chain(&self.messages);
+        around && self.whole.is_none() && own.map(String::as_str).all(json::is_shallow)
     }
 
     /// Notes the entries whose messages are not what they were before the repair, and those that have none any more.

@@ -238,14 +238,15 @@ impl Curating<'_> {
             record: Some(record),
         };
         let wire = self.asked.wire();
-        let rendered = wire.request(items, options, Some(&around));
+        let mut rendered = wire.request(items, options, Some(&around));
         if !rendered.repairs.is_empty() {
             let broken: Vec<(String, String)> =
                 rendered.repairs.iter().map(|repair| (repair.rule.into(), repair.path.clone())).collect();
             self.mended(&broken)?;
         }
         let prefix_hash = chain(rendered.system.as_deref(), rendered.messages.iter().map(String::as_str));
-        let body = Bytes::from(rendered.body(wire, Some(&around)));
+        let checked = rendered.take_checked().map(|checked| checked.body);
+        let body = Bytes::from(checked.unwrap_or_else(|| rendered.body(wire, Some(&around))));
         Ok(Outgoing { body, said, told, epoch: epoch(&view), prefix_hash, managers, tokens })
     }
 

@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Server, catalog, redactor};
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// A server on a port of this machine.
-async fn start(store: Arc<dyn Store>) -> (App, String) {
+pub(crate) async fn start(store: Arc<dyn Store>) -> (App, String) {
     let listening = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listening.address);
     let app = App::new(store, ServerSettings::default(), catalog(), redactor(), listening.address);
@@ -51,7 +51,7 @@ impl Runs for Going {
     }
 }
 
-fn hostile() -> Vec<String> {
+pub(crate) fn hostile() -> Vec<String> {
     std::fs::read_to_string(root().join("tests/browser/hostile.txt"))
         .unwrap()
         .lines()

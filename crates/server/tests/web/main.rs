@@ -3,6 +3,7 @@
 
 mod api;
 mod browser;
+mod inert;
 mod lens;
 mod random;
 mod summaries;

@@ -1,0 +1,211 @@
+//! Where requests go is configuration: nothing that a client sends chooses another place. Somebody else listens on a port of
+//! their own, every attempt names them, and nobody may ever call.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::client::{request, send};
+use crate::process::Server;
+use crate::upstream::{Says, Upstream, completion, completion_body};
+
+/// Spellings of a place, from the plain one to those that one reader takes for another.
+fn spellings(place: SocketAddr) -> Vec<String> {
+    let (ip, port) = (place.ip(), place.port());
+    let coded: String = ip.to_string().bytes().map(|byte| format!("%{byte:02x}")).collect();
+    vec![
+        format!("http://{place}/v1"),
+        format!("https://{place}/v1"),
+        format!("HTTP://{place}"),
+        format!("//{place}/v1"),
+        format!("\\\\{place}\\v1"),
+        format!("http:\\\\{place}"),
+        format!("{place}"),
+        format!("http://configured.example@{place}/v1"),
+        format!("http://{place}#@configured.example/"),
+        format!("http://{place}?.configured.example/"),
+        format!("http://127.1:{port}/v1"),
+        format!("http://2130706433:{port}/v1"),
+        format!("http://0x7f.0.0.1:{port}/v1"),
+        format!("http://localhost.:{port}/v1"),
+        format!("http://[::ffff:127.0.0.1]:{port}/v1"),
+        format!("http://{coded}:{port}/v1"),
+        format!("http://１２７。０。０。１:{port}/v1"),
+    ]
+}
+
+/// Headers by which proxies, frameworks and other gateways let themselves be told where to go.
+const HEADERS: [&str; 24] = [
+    "x-forwarded-host",
+    "x-forwarded-server",
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-forwarded-port",
+    "x-forwarded-prefix",
+    "forwarded",
+    "via",
+    "x-host",
+    "x-original-host",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-http-host-override",
+    "x-real-ip",
+    "x-base-url",
+    "x-api-base",
+    "x-upstream",
+    "x-target-url",
+    "x-scrollback-upstream",
+    "x-scrollback-base-url",
+    "openai-base-url",
+    "proxy",
+    "referer",
+    "alt-used",
+];
+
+/// Members of a request by which clients of other gateways choose a place.
+const MEMBERS: [&str; 16] = [
+    "api_base",
+    "base_url",
+    "baseURL",
+    "api_url",
+    "endpoint",
+    "host",
+    "url",
+    "server",
+    "upstream",
+    "proxy",
+    "azure_endpoint",
+    "custom_llm_provider",
+    "provider",
+    "litellm_params",
+    "extra_body",
+    "user",
+];
+
+fn hello(extra: &[(&str, Value)]) -> String {
+    let mut body =
+        json!({ "model": "gpt-4o", "messages": [{ "role": "user", "content": "Where does this go?" }] });
+    for (name, value) in extra {
+        body[*name] = value.clone();
+    }
+    body.to_string()
+}
+
+/// One request, as bytes: nothing on the way makes it nicer than it is.
+fn attempt(path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
+    request("POST", path, headers, body.as_bytes())
+}
+
+/// Every way that is tried to have somebody else asked.
+fn attempts(evil: SocketAddr, own: SocketAddr) -> Vec<Vec<u8>> {
+    let chat = "/v1/chat/completions";
+    let mut all = Vec::new();
+    for place in spellings(evil) {
+        for name in HEADERS {
+            // Letters of other scripts cannot stand in a header; their bytes can be sent all the same.
+            all.push(attempt(chat, &[(name, &place)], &hello(&[])));
+        }
+        for name in MEMBERS {
+            let nested = json!({ "api_base": place, "base_url": place });
+            let value = if matches!(name, "litellm_params" | "extra_body" | "provider") {
+                nested
+            } else {
+                json!(place)
+            };
+            all.push(attempt(chat, &[], &hello(&[(name, value)])));
+        }
+        // The model's name is looked up, and never a place.
+        for model in [
+            place.clone(),
+            format!("openai/{place}"),
+            format!("openai-compatible:{place}"),
+            format!("gpt-4o@{place}"),
+        ] {
+            all.push(attempt(chat, &[], &hello(&[("model", json!(model))])));
+        }
+        let coded: String = place.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        for query in ["api_base", "base_url", "url", "host", "upstream", "redirect"] {
+            all.push(attempt(&format!("{chat}?{query}={coded}"), &[], &hello(&[])));
+        }
+        let plain = place.is_ascii().then(|| place.replace([' ', '#'], ""));
+        for path in plain.iter().flat_map(|place| {
+            [
+                place.clone(),
+                format!("/{place}"),
+                format!("/v1/{place}"),
+                format!("/v1/@{place}"),
+                format!("/v1/..;/{place}"),
+                format!("/v1/files/../../{place}"),
+                format!("/v1/files/%2e%2e/%2e%2e/{place}"),
+                format!("/v1/\\{place}"),
+                format!("/v1/x:y@{place}/files"),
+                format!("/v1/%0d%0ahost:%20{place}"),
+            ]
+        }) {
+            all.push(attempt(&path, &[], &hello(&[])));
+        }
+        all.push(attempt(&format!("/v1/{coded}"), &[], &hello(&[])));
+        // The host that is asked for, alone and beside the right one, and lines that end where they should not.
+        let right = own.to_string();
+        all.push(attempt(chat, &[("host", &place)], &hello(&[])));
+        all.push(attempt(chat, &[("host", &right), ("host", &place)], &hello(&[])));
+        all.push(attempt(chat, &[("x-note", &format!("a\r\nhost: {place}"))], &hello(&[])));
+        all.push(attempt(chat, &[("x-note", &format!("a\nhost: {place}"))], &hello(&[])));
+        all.push(attempt(chat, &[(&format!("host: {place}\r\nx-note"), "a")], &hello(&[])));
+        all.push(attempt(&format!("http://{evil}/v1/chat/completions"), &[("host", &right)], &hello(&[])));
+        all.push(
+            format!("CONNECT {place} HTTP/1.1\r\nhost: {place}\r\nconnection: close\r\n\r\n").into_bytes(),
+        );
+    }
+    all
+}
+
+#[test]
+fn nothing_a_client_sends_chooses_who_is_asked() {
+    let upstream = Upstream::saying(completion("Here."));
+    let evil = Upstream::saying(completion("Thank you for the key."));
+    let server = Server::before("destination", upstream.address, "");
+    let all = attempts(evil.address, server.address);
+    assert!(all.len() >= 300, "{}", all.len());
+    let mut served = 0;
+    for bytes in &all {
+        let answer = send(server.address, bytes);
+        let said = String::from_utf8_lossy(bytes);
+        assert!(!answer.text().contains("Thank you"), "{said}");
+        assert!(answer.header("location").is_none(), "{said}");
+        assert!(answer.status < 500, "{}: {said}", answer.status);
+        served += usize::from(answer.status == 200);
+    }
+    assert!(evil.received().is_empty(), "{:?}", evil.received().first());
+    assert_eq!(evil.connections(), 0, "nobody else was even called");
+    let received = upstream.received();
+    assert_eq!(received.len(), served, "what was answered came from the provider");
+    assert!(served > all.len() / 2, "{served} of {}: most are requests like any other", all.len());
+    for one in received {
+        assert_eq!(one.header("host"), Some(upstream.address.to_string().as_str()), "{one:?}");
+        assert!(one.path.starts_with("/v1/") && !one.path.contains(".."), "{one:?}");
+    }
+    server.verified();
+    // They would have been seen.
+    send(evil.address, &attempt("/v1/chat/completions", &[], &hello(&[])));
+    assert_eq!((evil.connections(), evil.received().len()), (1, 1));
+    println!("{} attempts, {served} answered by the provider that is configured", all.len());
+}
+
+#[test]
+fn a_provider_that_points_elsewhere_is_not_followed() {
+    let evil = Upstream::saying(completion("Thank you for the key."));
+    let place = format!("http://{}/v1/chat/completions", evil.address);
+    for status in [301, 302, 303, 307, 308] {
+        let said = Says::Elsewhere(status, place.clone());
+        let upstream =
+            Upstream::start(move |number, _| if number == 0 { said.clone() } else { completion("Here.") });
+        let server = Server::before(&format!("elsewhere-{status}"), upstream.address, "");
+        let first = server.post("/v1/chat/completions", &hello(&[]));
+        assert!(!first.text().contains("Thank you"), "{status}");
+        let second = server.post("/v1/chat/completions", &hello(&[]));
+        assert_eq!((second.status, second.text()), (200, completion_body("Here.")), "{status}");
+        assert_eq!(upstream.received().len(), 2, "{status}");
+    }
+    assert_eq!(evil.connections(), 0);
+}

@@ -1,11 +1,12 @@
 //! Where requests go is configuration: nothing that a client sends chooses another place. Somebody else listens on a port of
 //! their own, every attempt names them, and nobody may ever call.
 
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::client::{request, send};
+use crate::client::{connect, request, send};
 use crate::process::Server;
 use crate::upstream::{Says, Upstream, completion, completion_body};
 
@@ -187,7 +188,9 @@ fn nothing_a_client_sends_chooses_who_is_asked() {
     }
     server.verified();
     // They would have been seen.
-    send(evil.address, &attempt("/v1/chat/completions", &[], &hello(&[])));
+    let mut stream = connect(evil.address);
+    stream.write_all(&attempt("/v1/chat/completions", &[], &hello(&[]))).unwrap();
+    stream.read_exact(&mut [0; 8]).unwrap();
     assert_eq!((evil.connections(), evil.received().len()), (1, 1));
     println!("{} attempts, {served} answered by the provider that is configured", all.len());
 }

@@ -56,12 +56,13 @@ impl Wire {
         let sent = |items: Vec<Item>, edited: Option<u64>| {
             render::render(self, items, options, Own::Mended { edited }).mended(self, options, around)
         };
-        let rendered = sent(items.clone(), None);
+        let again = render::binds(self, options).then(|| items.clone());
+        let rendered = sent(items, None);
         // What was mended is an edit too: reasoning bound to it goes, as it does behind any other.
         let mended = rendered.left_out.iter().find(|left| left.reason == Reason::Mended);
-        match mended.filter(|_| !rendered.repairs.is_empty() && render::binds(self, options)) {
-            Some(first) => sent(items, Some(first.position)),
-            None => rendered,
+        match (mended.filter(|_| !rendered.repairs.is_empty()), again) {
+            (Some(first), Some(items)) => sent(items, Some(first.position)),
+            _ => rendered,
         }
     }
 }

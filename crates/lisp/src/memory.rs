@@ -91,7 +91,7 @@ impl Memory {
         if self.is_empty() {
             // All at once, where nothing has to be searched.
             made.sort_unstable_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
-            self.definitions = made.into_iter().collect();
+            self.definitions = made.into();
         } else {
             for (name, definition) in made {
                 self.put(name, definition);

@@ -91,7 +91,7 @@ impl Machine {
         };
         let branch = branches.next;
         branches.next += 1;
-        let mut child = Fiber::new(globals, depth);
+        let mut child = Box::new(Fiber::new(globals, depth));
         child.parent = Some((parent, branch));
         let id = self.free_fiber();
         if let Some(Some(fiber)) = self.fibers.get_mut(parent)

@@ -59,7 +59,7 @@ impl Machine {
             count.seen
         });
         let mut count = Count { granted: Some(granted), ..Count::default() };
-        let fibers = self.fibers.iter().flatten().chain([running]);
+        let fibers = self.fibers.iter().flatten().map(AsRef::as_ref).chain([running]);
         for fiber in fibers {
             count.fiber(fiber);
         }

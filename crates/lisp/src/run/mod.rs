@@ -98,7 +98,8 @@ pub(crate) struct Machine {
     /// Whether a definition has the name of an arithmetic builtin.
     pub(crate) shadowed: bool,
     pub(crate) records: Records,
-    pub(crate) fibers: Vec<Option<Fiber>>,
+    /// In boxes: the running one is taken out and put back.
+    pub(crate) fibers: Vec<Option<Box<Fiber>>>,
     /// Fibers that can go on.
     ready: Vec<usize>,
     /// Fibers whose tool call was not handed out yet.
@@ -157,7 +158,7 @@ impl Machine {
         let unit = &closure.unit;
         self.link_program(unit);
         let globals = std::iter::repeat_with(|| None).take(unit.globals.len()).collect();
-        let mut fiber = Fiber::new(globals, 0);
+        let mut fiber = Box::new(Fiber::new(globals, 0));
         fiber.stack.reserve(32);
         fiber.frames.reserve(8);
         self.fibers = Vec::with_capacity(1);
@@ -221,14 +222,14 @@ impl Machine {
     }
 
     /// What a fiber and its branches printed and called, in order.
-    fn collect_log(&mut self, fiber: Fiber) -> (Prints, Vec<ToolRecord>) {
+    fn collect_log(&mut self, fiber: Box<Fiber>) -> (Prints, Vec<ToolRecord>) {
         if !matches!(fiber.frames.last(), Some(Frame::Branches(_))) {
             return (fiber.prints, fiber.calls);
         }
         let limits = self.context.meter.limits().clone();
         let (mut prints, mut calls) = (Prints::default(), Vec::new());
         // The first piece is the last of the list.
-        let mut pieces = vec![Piece::Fiber(Box::new(fiber))];
+        let mut pieces = vec![Piece::Fiber(fiber)];
         while let Some(piece) = pieces.pop() {
             match piece {
                 Piece::Log(more, made) => {
@@ -245,7 +246,7 @@ impl Machine {
                             } else if let Some((_, id)) = running
                                 && let Some(child) = self.fibers.get_mut(*id).and_then(Option::take)
                             {
-                                inner.push(Piece::Fiber(Box::new(child)));
+                                inner.push(Piece::Fiber(child));
                             }
                         }
                         pieces.extend(inner.into_iter().rev());
@@ -265,7 +266,8 @@ impl Machine {
         if let (Ok(_), Some(fiber)) = (&result, &mut root) {
             memory.last_id = self.context.next_id;
             let (globals, run) = (Arc::make_mut(&mut fiber.globals), memory.runs);
-            let mut made = Vec::with_capacity(globals.len());
+            // Room for just as many: where there were none before, this becomes the memory.
+            let mut made = Vec::with_capacity(globals.iter().flatten().count());
             for (index, name) in self.numbers.all() {
                 let returns = fiber.returns.get(index as usize).and_then(Option::as_ref);
                 let returns = returns.map(fiber::Shape::label);

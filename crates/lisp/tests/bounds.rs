@@ -78,7 +78,15 @@ fn every_program_that_takes_all_it_can_ends_with_a_typed_error_within_its_limits
 }
 
 /// Small programs of every kind.
-const SWEPT: [&str; 50] = [
+const SWEPT: [&str; 58] = [
+    "(map (fn [x] (+ x 1)) [1 2.5 3])",
+    "(map (fn [x] (let [y (* x x)] (if (> y 3) [y] y))) (range 4))",
+    "(map (fn [a b] (+ a b)) [1 2] [3 4])",
+    "(filter (fn [x] (odd? x)) (range 9))",
+    "(reduce (fn [a x] (if (> a 3) (reduced a) (+ a x))) 0 (range 9))",
+    "(reduce (fn [a b] (str a b)) \"\" [1 2 3])",
+    "(update-vals {:a 1 :b 2} (fn [x] (* x 2)))",
+    "(sort-by (fn [x] (- 0 x)) [1 3 2])",
     "(+ 1 2)",
     "(reduce + (range 20))",
     "(map inc [1 2 3])",

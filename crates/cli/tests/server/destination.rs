@@ -7,8 +7,11 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use crate::client::{connect, request, send};
-use crate::process::Server;
-use crate::upstream::{Says, Upstream, completion, completion_body};
+use crate::process::{Server, Setup};
+use crate::upstream::{Says, Upstream, completion, completion_body, message, response};
+
+/// The provider's key, which somebody else would like to have.
+const KEY: &str = "sk-configured-0123456789abcdef";
 
 /// Spellings of a place, from the plain one to those that one reader takes for another.
 fn spellings(place: SocketAddr) -> Vec<String> {
@@ -83,9 +86,21 @@ const MEMBERS: [&str; 16] = [
     "user",
 ];
 
+/// Where models are asked.
+const ENDPOINTS: [&str; 3] = ["/v1/chat/completions", "/v1/messages", "/v1/responses"];
+
 fn hello(extra: &[(&str, Value)]) -> String {
-    let mut body =
-        json!({ "model": "gpt-4o", "messages": [{ "role": "user", "content": "Where does this go?" }] });
+    asking(ENDPOINTS[0], extra)
+}
+
+/// A request that an endpoint takes, with something more.
+fn asking(path: &str, extra: &[(&str, Value)]) -> String {
+    let said = json!([{ "role": "user", "content": "Where does this go?" }]);
+    let mut body = match path {
+        "/v1/messages" => json!({ "model": "claude-opus-4-8", "max_tokens": 9, "messages": said }),
+        "/v1/responses" => json!({ "model": "gpt-5", "input": said }),
+        _ => json!({ "model": "gpt-4o", "messages": said }),
+    };
     for (name, value) in extra {
         body[*name] = value.clone();
     }
@@ -102,18 +117,15 @@ fn attempts(evil: SocketAddr, own: SocketAddr) -> Vec<Vec<u8>> {
     let chat = "/v1/chat/completions";
     let mut all = Vec::new();
     for place in spellings(evil) {
-        for name in HEADERS {
+        for (name, path) in HEADERS.iter().zip(ENDPOINTS.iter().cycle()) {
             // Letters of other scripts cannot stand in a header; their bytes can be sent all the same.
-            all.push(attempt(chat, &[(name, &place)], &hello(&[])));
+            all.push(attempt(path, &[(name, &place)], &asking(path, &[])));
         }
-        for name in MEMBERS {
+        for (name, path) in MEMBERS.into_iter().zip(ENDPOINTS.iter().cycle()) {
             let nested = json!({ "api_base": place, "base_url": place });
-            let value = if matches!(name, "litellm_params" | "extra_body" | "provider") {
-                nested
-            } else {
-                json!(place)
-            };
-            all.push(attempt(chat, &[], &hello(&[(name, value)])));
+            let groups = matches!(name, "litellm_params" | "extra_body" | "provider");
+            let value = if groups { nested } else { json!(place) };
+            all.push(attempt(path, &[], &asking(path, &[(name, value)])));
         }
         // The model's name is looked up, and never a place.
         for model in [
@@ -163,18 +175,35 @@ fn attempts(evil: SocketAddr, own: SocketAddr) -> Vec<Vec<u8>> {
 
 #[test]
 fn nothing_a_client_sends_chooses_who_is_asked() {
-    let upstream = Upstream::saying(completion("Here."));
+    let upstream = Upstream::start(|_, asked| match asked.path.as_str() {
+        "/v1/messages" => message("Here."),
+        "/v1/responses" => response("resp_1", "Here."),
+        _ => completion("Here."),
+    });
     let evil = Upstream::saying(completion("Thank you for the key."));
-    let server = Server::before("destination", upstream.address, "");
-    let all = attempts(evil.address, server.address);
-    assert!(all.len() >= 300, "{}", all.len());
+    let base = upstream.address;
+    let variables = vec![
+        ("OPENAI_BASE_URL", format!("http://{base}/v1")),
+        ("ANTHROPIC_BASE_URL", format!("http://{base}")),
+        ("OPENAI_API_KEY", KEY.into()),
+        ("ANTHROPIC_API_KEY", KEY.into()),
+    ];
+    let server = Server::with("destination", &Setup { variables, ..Setup::default() });
+    let mut all = attempts(evil.address, server.address);
+    // The same without a body: pages are asked for the same way.
+    for place in spellings(evil.address).iter().filter(|place| place.is_ascii()) {
+        for path in [format!("/v1/files?url={place}"), format!("/v1/{place}"), place.clone()] {
+            all.push(request("GET", &path.replace([' ', '#'], ""), &[("x-forwarded-host", place)], b""));
+        }
+    }
+    assert!(all.len() >= 1_000, "{}", all.len());
     let mut served = 0;
     for bytes in &all {
         let answer = send(server.address, bytes);
         let said = String::from_utf8_lossy(bytes);
         assert!(!answer.text().contains("Thank you"), "{said}");
         assert!(answer.header("location").is_none(), "{said}");
-        assert!(answer.status < 500, "{}: {said}", answer.status);
+        assert!((200..500).contains(&answer.status), "{}: {said}", answer.status);
         served += usize::from(answer.status == 200);
     }
     assert!(evil.received().is_empty(), "{:?}", evil.received().first());
@@ -185,6 +214,8 @@ fn nothing_a_client_sends_chooses_who_is_asked() {
     for one in received {
         assert_eq!(one.header("host"), Some(upstream.address.to_string().as_str()), "{one:?}");
         assert!(one.path.starts_with("/v1/") && !one.path.contains(".."), "{one:?}");
+        let key = one.header("authorization").or(one.header("x-api-key"));
+        assert!(key.is_some_and(|key| key.ends_with(KEY)), "the configured key goes with it: {one:?}");
     }
     server.verified();
     // They would have been seen.
@@ -206,6 +237,7 @@ fn a_provider_that_points_elsewhere_is_not_followed() {
         let server = Server::before(&format!("elsewhere-{status}"), upstream.address, "");
         let first = server.post("/v1/chat/completions", &hello(&[]));
         assert!(!first.text().contains("Thank you"), "{status}");
+        assert_eq!(first.header("location"), None, "{status}: nor is the client sent there with its key");
         let second = server.post("/v1/chat/completions", &hello(&[]));
         assert_eq!((second.status, second.text()), (200, completion_body("Here.")), "{status}");
         assert_eq!(upstream.received().len(), 2, "{status}");

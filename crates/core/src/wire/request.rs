@@ -78,7 +78,7 @@ impl Rendered {
     fn mended(mut self, wire: Wire, options: RenderOptions<'_>, around: Option<&Body>) -> Self {
         let text = self.body(wire, around);
         // Its parts are JSON; together they may be nested deeper than anybody reads.
-        let body = if self.is_shallow(around) {
+        let body = if self.is_shallow() {
             Raw::trusted(&text)
         } else {
             let Ok(body) = json::check(&text) else { return self };
@@ -114,15 +114,14 @@ impl Rendered {
         self
     }
 
-    /// Whether it is plain without reading it that nothing in a request is nested too deeply.
-    fn is_shallow(&self, around: Option<&Body>) -> bool {
-        // What stands around the messages is somebody else's: they may not have looked at it.
-        let around = match around {
-            Some(Body::Object { raw, .. }) => json::is_shallow(raw) && json::check(raw).is_ok(),
-            _ => true,
-        };
-        let own = [&self.system, &self.tools].into_iter().flatten().chain(&self.messages);
-        around && self.whole.is_none() && own.map(String::as_str).all(json::is_shallow)
+    /// Whether it is plain without reading it that no message in a request is nested too deeply. What stands around them
+    /// was read when they were put into it.
+    fn is_shallow(&self) -> bool {
+        // Tools are somebody else's: they may not have looked at them.
+        let tools =
+            self.tools.as_deref().is_none_or(|tools| json::is_shallow(tools) && json::check(tools).is_ok());
+        let own = self.system.iter().chain(&self.messages);
+        tools && self.whole.is_none() && own.map(String::as_str).all(json::is_shallow)
     }
 
     /// Notes the entries whose messages are not what they were before the repair, and those that have none any more.
@@ -183,6 +182,38 @@ mod tests {
     use super::*;
     use crate::context::Unfinished;
     use crate::manager::Passthrough;
+
+    #[test]
+    fn what_is_too_deep_or_no_json_is_never_taken_for_checked() {
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        let checked = |message: String, raw: String| {
+            let list = format!("[{message}]");
+            let parsed = Wire::OpenaiChat.parse(json::check(&list).ok()?, &ParseOptions::default()).ok()?;
+            let record = parsed.into_record().ok()?;
+            let cx = CurationContext::default();
+            let items: Vec<Item> = record.view(&cx, &Passthrough).ok()?.items().collect();
+            let around = Body::Object { raw: raw.into(), key: "messages" };
+            let options = RenderOptions { record: Some(&record), ..RenderOptions::default() };
+            let found = Wire::OpenaiChat.request(items, options, Some(&around)).take_checked()?;
+            assert!(json::check(&found.body).is_ok(), "{}", found.body);
+            Some((found.body.contains("said"), found.body.contains("extra")))
+        };
+        let plain = || r#"{"role":"user","content":"said"}"#.to_string();
+        let body = |rest: &str| format!(r#"{{"model":"gpt-4o","messages":[]{rest}}}"#);
+        assert_eq!(checked(plain(), body("")), Some((true, false)));
+        for depth in 110..=json::MAX_DEPTH + 4 {
+            let deep = nested(depth);
+            let message = format!(r#"{{"role":"user","content":"said","x":{deep}}}"#);
+            let inside = checked(message, body("")).is_some();
+            assert_eq!(inside, depth + 3 <= json::MAX_DEPTH, "a message {depth} deep");
+            let around = checked(plain(), body(&format!(r#","extra":{deep}"#)));
+            assert_eq!(around, Some((true, depth < json::MAX_DEPTH)), "a body {depth} deep");
+        }
+        // What is no JSON cannot stand around the messages.
+        for broken in [r#","extra":"#, r#","extra":tru"#, r#","extra":"\ud800""#, "}{"] {
+            assert_eq!(checked(plain(), body(broken)), Some((true, false)), "{broken}");
+        }
+    }
 
     #[test]
     fn calls_of_one_id_are_told_apart_with_their_results() {

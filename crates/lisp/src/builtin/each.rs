@@ -58,7 +58,7 @@ impl Cursor {
     }
 }
 
-/// Whether a function is a closure, which cannot be called but in a frame of its own.
+/// Whether a function is a closure, which may need a frame of its own: the caller knows.
 #[inline]
 pub(super) fn needs_frame(f: &Value) -> bool {
     matches!(f, Value::Function(function) if function.as_closure().is_some())

@@ -31,7 +31,7 @@ pub(super) fn compute(
 }
 
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "its only caller is a loop over elements")]
+#[expect(clippy::inline_always, reason = "fuel stays in a register only where it is inlined")]
 fn execute(
     fuel: &mut u64,
     stack: &mut Vec<Value>,
@@ -170,7 +170,7 @@ fn execute(
 }
 
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "it only is out of memory where it is known")]
+#[expect(clippy::inline_always, reason = "the topmost value stays out of memory only where this is inlined")]
 fn push(stack: &mut Vec<Value>, top: &mut Option<Value>, value: Value) {
     if let Some(below) = top.replace(value) {
         stack.push(below);

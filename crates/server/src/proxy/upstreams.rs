@@ -162,6 +162,9 @@ pub(crate) fn passed_on(headers: &HeaderMap) -> HeaderMap {
     passed
 }
 
+/// Headers by which a provider would send the client to somebody else, with what it has to say and its key.
+const ELSEWHERE: [&str; 3] = ["location", "refresh", "alt-svc"];
+
 /// The headers of a reply that go back to the client.
 pub(crate) fn passed_back(headers: &HeaderMap) -> HeaderMap {
     let mut passed = HeaderMap::with_capacity(headers.len() + 4);
@@ -178,7 +181,8 @@ pub(crate) fn passed_back(headers: &HeaderMap) -> HeaderMap {
                 | header::PROXY_AUTHENTICATE
                 | header::SET_COOKIE
         );
-        if !hop && text != "keep-alive" && !named.contains(&text.to_string()) {
+        let stays = hop || text == "keep-alive" || ELSEWHERE.contains(&text);
+        if !stays && !named.contains(&text.to_string()) {
             passed.append(name.clone(), value.clone());
         }
     }
@@ -249,8 +253,13 @@ mod tests {
         ]);
         let names: Vec<String> = passed_on(&given).keys().map(ToString::to_string).collect();
         assert_eq!(names, ["x-api-key", "anthropic-beta", "user-agent"]);
-        let back =
-            headers(&[("content-type", "a/b"), ("transfer-encoding", "chunked"), ("x-request-id", "r")]);
+        let back = headers(&[
+            ("content-type", "a/b"),
+            ("transfer-encoding", "chunked"),
+            ("x-request-id", "r"),
+            ("location", "https://evil.example"),
+            ("alt-svc", "h2=\"evil.example:443\""),
+        ]);
         assert_eq!(passed_back(&back).len(), 2);
     }
 }

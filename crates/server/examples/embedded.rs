@@ -24,6 +24,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let app = App::new(store, ServerSettings::default(), catalog, redactor, listening.address);
 
     println!("http://{}/lens", listening.address);
-    serve(app, listening, Stop::default()).await;
-    Ok(())
+    Ok(serve(app, listening, Stop::default()).await?)
 }

@@ -7,25 +7,25 @@
 //!
 //! `ask` sends requests at a steady rate, whatever the answers take, over kept connections, and prints one JSON line: times to
 //! the first and to the last byte in milliseconds, counted from when a request was due.
+//!
+//! Each connection has a thread that only waits for it: what is measured shall not share its cores with the machinery of
+//! those who measure, and a thread wakes within microseconds of a moment where timers of a runtime take milliseconds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep_until};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const REPLY: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"Fine, thank you."},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}"#;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
-        Some("upstream") => runtime.block_on(upstream()),
-        Some("ask") => runtime.block_on(ask(&args[1..])),
+        Some("upstream") => upstream(),
+        Some("ask") => ask(&args[1..]),
         _ => {
             eprintln!(
                 "load upstream | load ask URL [--bytes N] [--stream] [--rate R] [--count N] [--connections N]"
@@ -36,18 +36,22 @@ fn main() {
 }
 
 /// Answers every request at once: whole, or as a stream of twenty events.
-async fn upstream() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+fn upstream() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     println!("{}", listener.local_addr().unwrap());
-    loop {
-        let (mut stream, _) = listener.accept().await.unwrap();
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
         stream.set_nodelay(true).unwrap();
-        tokio::spawn(async move {
+        thread::spawn(move || {
             let mut buffer = Vec::new();
-            while let Some(body) = request(&mut stream, &mut buffer).await {
-                let streams =
-                    body.windows(13).any(|part| part == b"\"stream\":true" || part == b"\"stream\": tru");
-                if answer(&mut stream, streams).await.is_err() {
+            while let Some(body) = request(&mut stream, &mut buffer) {
+                // At one end or the other, whoever wrote it.
+                let (start, end) = (&body[..body.len().min(300)], &body[body.len().saturating_sub(300)..]);
+                let asks = |part: &[u8]| {
+                    find(part, b"\"stream\":true").or(find(part, b"\"stream\": true")).is_some()
+                };
+                let streams = asks(start) || asks(end);
+                if answer(&mut stream, streams).is_err() {
                     return;
                 }
             }
@@ -55,16 +59,16 @@ async fn upstream() {
     }
 }
 
-async fn answer(stream: &mut TcpStream, streams: bool) -> std::io::Result<()> {
+fn answer(stream: &mut TcpStream, streams: bool) -> std::io::Result<()> {
     if !streams {
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             REPLY.len()
         );
-        return stream.write_all(format!("{head}{REPLY}").as_bytes()).await;
+        return stream.write_all(format!("{head}{REPLY}").as_bytes());
     }
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(head.as_bytes())?;
     let event = |delta: &str, reason: &str| {
         let event = format!(
             "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"gpt-4o\",\"choices\":[{{\"index\":0,\"delta\":{{{delta}}},\"finish_reason\":{reason}}}]}}\n\n"
@@ -72,18 +76,15 @@ async fn answer(stream: &mut TcpStream, streams: bool) -> std::io::Result<()> {
         format!("{:x}\r\n{event}\r\n", event.len())
     };
     for number in 0..20 {
-        stream
-            .write_all(
-                event(&format!("\"role\":\"assistant\",\"content\":\"word {number} \""), "null").as_bytes(),
-            )
-            .await?;
+        let delta = format!("\"role\":\"assistant\",\"content\":\"word {number} \"");
+        stream.write_all(event(&delta, "null").as_bytes())?;
     }
-    stream.write_all(event("", "\"stop\"").as_bytes()).await?;
-    stream.write_all(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n").await
+    stream.write_all(event("", "\"stop\"").as_bytes())?;
+    stream.write_all(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
 }
 
 /// Reads a message up to the end of its body; none when the connection is closed.
-async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
+fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
     loop {
         if let Some(end) = find(buffer, b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&buffer[..end]).to_ascii_lowercase();
@@ -97,10 +98,18 @@ async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Vec<u8>
                 return Some(body);
             }
         }
-        if stream.read_buf(buffer).await.ok()? == 0 {
+        if more(stream, buffer).ok()? == 0 {
             return None;
         }
     }
+}
+
+/// Reads what has come; how many bytes that was.
+fn more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
+    let mut piece = [0; 64 << 10];
+    let read = stream.read(&mut piece)?;
+    buffer.extend_from_slice(&piece[..read]);
+    Ok(read)
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
@@ -151,39 +160,17 @@ fn body(plan: &Plan, number: usize) -> String {
     format!("{{\"model\":\"gpt-4o\",{stream}\"messages\":[{{\"role\":\"user\",\"content\":\"{text}\"}}]}}")
 }
 
-async fn ask(args: &[String]) {
+fn ask(args: &[String]) {
     let plan = plan(args);
-    let (next, times) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let next = Arc::new(AtomicUsize::new(0));
     let began = Instant::now() + Duration::from_millis(100);
     let lanes: Vec<_> = (0..plan.connections)
         .map(|_| {
-            let (plan, next, times) = (plan.clone(), Arc::clone(&next), Arc::clone(&times));
-            tokio::spawn(async move {
-                let mut stream = TcpStream::connect(&plan.host).await.unwrap();
-                stream.set_nodelay(true).unwrap();
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= plan.count {
-                        return;
-                    }
-                    let body = body(&plan, number);
-                    let head = format!(
-                        "POST {} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-                        plan.path, plan.host, plan.key, body.len()
-                    );
-                    let due = began + Duration::from_secs_f64(number as f64 / plan.rate);
-                    sleep_until(due).await;
-                    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
-                    let (first, last) = reply(&mut stream).await;
-                    times.lock().await.push((first.duration_since(due), last.duration_since(due)));
-                }
-            })
+            let (plan, next) = (plan.clone(), Arc::clone(&next));
+            thread::spawn(move || lane(&plan, &next, began))
         })
         .collect();
-    for lane in lanes {
-        lane.await.unwrap();
-    }
-    let times = times.lock().await;
+    let times: Vec<_> = lanes.into_iter().flat_map(|lane| lane.join().unwrap()).collect();
     let milliseconds = |part: fn(&(Duration, Duration)) -> Duration, share: f64| {
         let mut all: Vec<f64> = times.iter().map(|one| part(one).as_secs_f64() * 1000.0).collect();
         all.sort_by(f64::total_cmp);
@@ -200,13 +187,39 @@ async fn ask(args: &[String]) {
     );
 }
 
+/// Sends one request after the other on a connection; how long each took to its first and to its last byte.
+fn lane(plan: &Plan, next: &AtomicUsize, began: Instant) -> Vec<(Duration, Duration)> {
+    let mut stream = TcpStream::connect(&plan.host).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let mut times = Vec::new();
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= plan.count {
+            return times;
+        }
+        let body = body(plan, number);
+        let head = format!(
+            "POST {} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            plan.path,
+            plan.host,
+            plan.key,
+            body.len()
+        );
+        let due = began + Duration::from_secs_f64(number as f64 / plan.rate);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let (first, last) = reply(&mut stream);
+        times.push((first.duration_since(due), last.duration_since(due)));
+    }
+}
+
 /// Reads a reply; when its first byte and its last came.
-async fn reply(stream: &mut TcpStream) -> (Instant, Instant) {
+fn reply(stream: &mut TcpStream) -> (Instant, Instant) {
     let mut buffer = Vec::with_capacity(16 << 10);
     let (mut first, mut head_end) = (None, None);
     loop {
         assert!(
-            stream.read_buf(&mut buffer).await.unwrap() > 0,
+            more(stream, &mut buffer).unwrap() > 0,
             "the connection was closed: {}",
             String::from_utf8_lossy(&buffer)
         );

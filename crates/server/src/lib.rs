@@ -34,6 +34,7 @@ mod tasks;
 mod transfer;
 pub mod usage;
 mod waiting;
+mod workers;
 
 pub use app::{Answerers, App};
 pub use auth::{Caller, Scope};

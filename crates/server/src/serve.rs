@@ -5,11 +5,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
+use hyper_util::rt::TokioTimer;
 use scrollback_agent::Stop;
 use scrollback_core::tokens::Tokenizer;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,6 +15,7 @@ use tokio::sync::Semaphore;
 use crate::App;
 use crate::router;
 use crate::seats::Seats;
+use crate::workers::{Accepted, Workers};
 
 /// A port that is taken, before anything is answered on it.
 #[derive(Debug)]
@@ -34,8 +32,9 @@ pub async fn bind(address: SocketAddr) -> io::Result<Listening> {
     Ok(Listening { listener, address })
 }
 
-/// Answers on a port until `stop` is asked for. Requests under way then have some time to finish.
-pub async fn serve(app: App, listening: Listening, stop: Stop) {
+/// Answers on a port until `stop` is asked for. Requests under way then have some time to finish. Connections are served on
+/// threads of their own, one for every core; an error if they cannot be started.
+pub async fn serve(app: App, listening: Listening, stop: Stop) -> io::Result<()> {
     let limits = app.settings.limits;
     let mut connection = http1::Builder::new();
     connection
@@ -46,10 +45,9 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) {
         .keep_alive(true);
     // The vocabulary takes a moment to load; the first request shall not wait for it.
     tokio::task::spawn_blocking(|| Tokenizer::O200kBase.count("ready"));
-    let service: Router = router(app.clone());
+    let mut workers = Workers::start(&connection, &router(app.clone()))?;
     let room = Arc::new(Semaphore::new(limits.connections));
     let neighbours = Seats::default();
-    let graceful = GracefulShutdown::new();
     loop {
         // A connection that finds no room waits in the kernel, as it would on a busy machine.
         let next = async { (Arc::clone(&room).acquire_owned().await, listening.listener.accept().await) };
@@ -73,24 +71,23 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) {
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(service.clone());
-        let served = graceful.watch(connection.serve_connection(TokioIo::new(stream), service));
-        tokio::spawn(async move {
-            let _places = (place, seat);
-            if let Err(error) = served.await {
-                tracing::debug!(%error, "a connection ended");
-            }
-        });
+        match (place, stream.into_std()) {
+            (Ok(place), Ok(stream)) => workers.serve(Accepted { stream, places: (place, seat) }),
+            (_, Err(error)) => tracing::warn!(%error, "a connection could not be handed on"),
+            // The semaphore is never closed.
+            (Err(_), _) => break,
+        }
     }
     drop(listening);
     let ending = async {
-        graceful.shutdown().await;
+        workers.drain().await;
         // Replies whose client left are still being written down.
         app.tasks.ended().await;
     };
     if tokio::time::timeout(limits.shutdown, ending).await.is_err() {
         tracing::warn!("requests were still under way when time was up");
     }
+    Ok(())
 }
 
 /// Whose address it is. A house with IPv6 has a whole network of addresses, which count as one.

@@ -60,10 +60,10 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         app.send_spans_to(telemetry.clone());
         stop_on_signal(&stop)?;
         announce(&app, &kept, json)?;
-        serve(app, listening, stop).await;
+        let served = serve(app, listening, stop).await;
         flows.end().await;
         telemetry::end(&telemetry).await;
-        Ok(())
+        served.map_err(|error| Failure::io("threads to serve connections", &error))
     })
 }
 

@@ -12,6 +12,7 @@ use scrollback_flow::Limits;
 use scrollback_flow::driver::{self, Engine, RefusedKind, Report, Resume};
 use scrollback_server::runs::{Answer, Answering, Refused, Runs};
 use scrollback_store::{Store, Tenant};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 /// How often the store is asked whether an answer is written.
@@ -26,13 +27,23 @@ pub(super) struct Flows {
     /// Who is sent spans of what they do.
     pub(super) telemetry: Telemetry,
     under_way: Mutex<Vec<JoinHandle<()>>>,
+    /// Where they run: not on the threads that serve connections, which a flow would keep from doing so.
+    runtime: Handle,
 }
 
 impl Flows {
+    /// Made on the runtime that is to run them.
     pub(super) fn new(store: Arc<dyn Store>, config: &Config, redactor: Redactor, stop: &Stop) -> Self {
         let (catalog, redactor) = (Arc::new(config.catalog()), Arc::new(redactor));
-        let telemetry = Telemetry::default();
-        Flows { store, catalog, redactor, stop: stop.clone(), telemetry, under_way: Mutex::default() }
+        Flows {
+            store,
+            catalog,
+            redactor,
+            stop: stop.clone(),
+            telemetry: Telemetry::default(),
+            under_way: Mutex::default(),
+            runtime: Handle::current(),
+        }
     }
 
     /// Waits for the runs that were going on when the server was asked to stop; they end at the next safe point.
@@ -62,7 +73,7 @@ impl Flows {
         let answered = driver::Answer { step: answer.step, text: answer.text };
         let resume = Resume { run: answer.run, answer: Some(answered), limits: Limits::default() };
         let (told, mut ended) = tokio::sync::oneshot::channel();
-        let task = tokio::spawn(async move {
+        let task = self.runtime.spawn(async move {
             // Nobody may be listening any more; how it ended is in the store.
             let _ = told.send(engine.resume(resume).await);
         });

@@ -13,10 +13,15 @@ use crate::upstream::{Says, Upstream, completion, completion_body, message, resp
 /// The provider's key, which somebody else would like to have.
 const KEY: &str = "sk-configured-0123456789abcdef";
 
+/// Every byte of a text as addresses write what may not stand in them.
+fn percent_coded(text: &str) -> String {
+    text.bytes().fold(String::new(), |coded, byte| coded + &format!("%{byte:02X}"))
+}
+
 /// Spellings of a place, from the plain one to those that one reader takes for another.
 fn spellings(place: SocketAddr) -> Vec<String> {
     let (ip, port) = (place.ip(), place.port());
-    let coded: String = ip.to_string().bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let coded = percent_coded(&ip.to_string());
     vec![
         format!("http://{place}/v1"),
         format!("https://{place}/v1"),
@@ -136,7 +141,7 @@ fn attempts(evil: SocketAddr, own: SocketAddr) -> Vec<Vec<u8>> {
         ] {
             all.push(attempt(chat, &[], &hello(&[("model", json!(model))])));
         }
-        let coded: String = place.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let coded = percent_coded(&place);
         for query in ["api_base", "base_url", "url", "host", "upstream", "redirect"] {
             all.push(attempt(&format!("{chat}?{query}={coded}"), &[], &hello(&[])));
         }
@@ -197,20 +202,20 @@ fn nothing_a_client_sends_chooses_who_is_asked() {
         }
     }
     assert!(all.len() >= 1_000, "{}", all.len());
-    let mut served = 0;
+    let mut answered = 0;
     for bytes in &all {
         let answer = send(server.address, bytes);
         let said = String::from_utf8_lossy(bytes);
         assert!(!answer.text().contains("Thank you"), "{said}");
         assert!(answer.header("location").is_none(), "{said}");
         assert!((200..500).contains(&answer.status), "{}: {said}", answer.status);
-        served += usize::from(answer.status == 200);
+        answered += usize::from(answer.status == 200);
     }
     assert!(evil.received().is_empty(), "{:?}", evil.received().first());
     assert_eq!(evil.connections(), 0, "nobody else was even called");
     let received = upstream.received();
-    assert_eq!(received.len(), served, "what was answered came from the provider");
-    assert!(served > all.len() / 2, "{served} of {}: most are requests like any other", all.len());
+    assert_eq!(received.len(), answered, "what was answered came from the provider");
+    assert!(answered > all.len() / 2, "{answered} of {}: most are requests like any other", all.len());
     for one in received {
         assert_eq!(one.header("host"), Some(upstream.address.to_string().as_str()), "{one:?}");
         assert!(one.path.starts_with("/v1/") && !one.path.contains(".."), "{one:?}");
@@ -223,7 +228,7 @@ fn nothing_a_client_sends_chooses_who_is_asked() {
     stream.write_all(&attempt("/v1/chat/completions", &[], &hello(&[]))).unwrap();
     stream.read_exact(&mut [0; 8]).unwrap();
     assert_eq!((evil.connections(), evil.received().len()), (1, 1));
-    println!("{} attempts, {served} answered by the provider that is configured", all.len());
+    println!("{} attempts, {answered} answered by the provider that is configured", all.len());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use axum::http::header::{self, HeaderMap, HeaderName};
@@ -22,10 +23,11 @@ pub(crate) enum Answerer {
     Upstream(Upstream, Credential),
 }
 
-/// The providers that were asked so far: their connections are kept.
+/// The providers that were asked so far: their connections are kept, each on the thread that opened it and for requests that
+/// are served there.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
-    known: Mutex<HashMap<(&'static str, String), Upstream>>,
+    known: Mutex<HashMap<(ThreadId, &'static str, String), Upstream>>,
     /// How long a connection may take to open.
     connect: Duration,
 }
@@ -44,7 +46,7 @@ impl Upstreams {
     ) -> Result<Upstream, NoProvider> {
         let own = format!("{}:{model}", model::Provider::OpenAiCompatible.name());
         let model = if catalog.has_place(&own) { model } else { "" };
-        let key = (provider.name(), model.to_string());
+        let key = (thread::current().id(), provider.name(), model.to_string());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(upstream) = known.get(&key) {
             return Ok(upstream.clone());

@@ -187,7 +187,7 @@ async fn hostile_texts_do_nothing_in_any_place() {
     let lines = all.len() / AROUND.len();
     let every = all.len().div_ceil(wanted.clamp(1, all.len()));
     // Each way out of a place meets other lines of the list.
-    let every = (every..).find(|step| gcd(*step, lines) == 1).unwrap_or(1);
+    let every = (every..=every + lines).find(|step| gcd(*step, lines) == 1).unwrap_or(1);
     let plain = shown(&harmless()).await;
     let tried = shown(&all.into_iter().step_by(every).collect::<Vec<_>>()).await;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("inert");

@@ -17,7 +17,7 @@ use crate::memory::finish;
 pub(super) struct Limits {
     /// Jobs, most of which append one entry or a few.
     pub(super) jobs: usize,
-    /// Time spent waiting for others to join.
+    /// Time spent waiting for others to join; less where the disk is quick.
     pub(super) collecting: Duration,
     /// Jobs that may wait; beyond, whoever asks is told to come back.
     pub(super) queue: usize,
@@ -81,7 +81,7 @@ pub(super) fn start(connection: Connection, limits: Limits) -> Result<(Queue, Jo
         .name("scrollback-writer".into())
         .spawn(move || {
             let session = Session::new(connection);
-            Writer { session, waiting, limits, together: 1, poisoned: None }.run();
+            Writer { session, waiting, limits, together: 1, synced_in: Duration::ZERO, poisoned: None }.run();
         })
         .map_err(|error| {
             StoreError::new(ErrorKind::OpenFailed, format!("no thread for the writer: {error}"))
@@ -95,6 +95,9 @@ struct Writer {
     limits: Limits,
     /// Jobs of the last commit. Those who waited for it together are likely to come back together.
     together: usize,
+    /// What making the last commit durable took. Waiting for company pays only while it is short beside the sync that is
+    /// shared.
+    synced_in: Duration,
     /// Set when a sync failed: the system may have thrown away what it could not write, so nothing may be acknowledged
     /// through this connection any more.
     poisoned: Option<StoreError>,
@@ -109,7 +112,7 @@ impl Writer {
 
     /// Commits the first job and everything that waits with it.
     fn commit(&mut self, first: Box<dyn Waiting>) {
-        let patience = Instant::now() + self.limits.collecting;
+        let patience = Instant::now() + self.limits.collecting.min(self.synced_in / 2);
         let mut done: Vec<Box<dyn Waiting>> = Vec::new();
         let mut next = Some(first);
         let mut outcome = match &self.poisoned {
@@ -138,8 +141,10 @@ impl Writer {
 
     /// Makes everything durable.
     fn end(&mut self) -> Result<(), StoreError> {
+        let began = Instant::now();
         let commit =
             self.session.connection.prepare_cached("commit").and_then(|mut commit| commit.execute([]));
+        self.synced_in = began.elapsed();
         commit.map(|_| ()).map_err(|error| self.lost(&error))
     }
 

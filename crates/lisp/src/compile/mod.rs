@@ -22,7 +22,7 @@ pub(crate) use op::{Op, Quick};
 use scope::{Body, Captures, FnContext, Resolved, resolve};
 pub(crate) use special::{is_special, special_forms};
 use unit::Code;
-pub(crate) use unit::{Arity, Definition, Name, Proto, Source, Space, Unit, Written};
+pub(crate) use unit::{Arity, Definition, Name, Part, Proto, Source, Space, Unit, Written};
 
 use crate::builtin;
 use crate::error::{Error, Fault, Reason};
@@ -35,8 +35,8 @@ pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
     let mut compiler = Compiler {
         source,
         forms,
-        tasks: Vec::with_capacity(64),
-        function: FnContext::default(),
+        tasks: Vec::with_capacity(16),
+        function: FnContext::with_room(),
         outer: Vec::new(),
         spare: Vec::new(),
         captures: vec![Captures::default()],
@@ -44,20 +44,24 @@ pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
         protos: vec![None],
         names: Vec::with_capacity(16),
         known: Vec::with_capacity(32),
-        globals: Vec::new(),
-        defs: Vec::new(),
+        globals: Vec::with_capacity(8),
+        defs: Vec::with_capacity(8),
         lambda: None,
         temporaries: 0,
     };
     compiler.program()?;
     let protos = compiler.protos.into_iter().flatten().collect();
+    let globals = compiler.globals;
+    let mut sorted: Vec<u32> = (0..globals.len() as u32).collect();
+    sorted.sort_unstable_by_key(|number| globals.get(*number as usize).map(Text::as_str));
     Ok(Arc::new(Unit {
         source: source.into(),
         code: compiler.code,
         protos,
         consts: compiler.forms.constants,
         names: compiler.names,
-        globals: compiler.globals,
+        globals,
+        sorted,
         defs: compiler.defs,
         main: 0,
     }))

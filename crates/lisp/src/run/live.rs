@@ -75,7 +75,7 @@ impl Count<'_> {
     fn fiber(&mut self, fiber: &Fiber) {
         self.bytes += fiber.stack.len() * VALUE_BYTES + fiber.frames.len() * 128 + fiber.prints.bytes();
         fiber.stack.iter().chain(&fiber.answer).for_each(|value| self.value(value));
-        for global in fiber.globals.iter().flatten() {
+        for global in fiber.globals.iter() {
             self.bytes += 128;
             global.value.iter().for_each(|value| self.value(value));
         }

@@ -125,12 +125,8 @@ impl Machine {
                     }
                 }
                 Op::Unary(quick, name) => {
-                    if self.shadowed {
-                        save(fiber, *pc);
-                        call!(self.call_global(fiber, links, name, 1, false));
-                    }
                     let result = match fiber.stack.last() {
-                        Some(Value::Int(n)) => integer(quick, *n),
+                        Some(Value::Int(n)) if !self.shadowed => integer(quick, *n),
                         _ => None,
                     };
                     if let (Some(result), Some(top)) = (result, fiber.stack.last_mut()) {

@@ -32,6 +32,10 @@ use crate::value::{Text, Value};
 /// Compiles a program.
 pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
     let forms = read(source)?;
+    // The program itself comes first; most programs have a few functions.
+    let (mut captures, mut protos) = (Vec::with_capacity(4), Vec::with_capacity(4));
+    captures.push(Captures::default());
+    protos.push(None);
     let mut compiler = Compiler {
         source,
         forms,
@@ -39,9 +43,9 @@ pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
         function: FnContext::with_room(),
         outer: Vec::new(),
         spare: Vec::new(),
-        captures: vec![Captures::default()],
+        captures,
         code: Code::for_source(source.len()),
-        protos: vec![None],
+        protos,
         names: Vec::with_capacity(16),
         known: Vec::with_capacity(32),
         globals: Vec::with_capacity(8),
@@ -430,6 +434,7 @@ fn split(written: &str) -> (&str, Space) {
         "*1" => return (written, Space::History(0)),
         "*2" => return (written, Space::History(1)),
         "*3" => return (written, Space::History(2)),
+        _ if !written.as_bytes().contains(&b'/') => return (written, Space::Bare),
         _ => {}
     }
     match written.split_once('/').filter(|(space, name)| !space.is_empty() && !name.is_empty()) {

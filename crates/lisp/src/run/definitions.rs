@@ -52,14 +52,6 @@ impl Definitions {
         }
     }
 
-    /// Forgets all of them.
-    pub(crate) fn clear(&mut self) {
-        match self {
-            Definitions::Own(all) => all.fill_with(|| None),
-            Definitions::Shared(all) => *self = Definitions::with_room(all.len()),
-        }
-    }
-
     /// The same for a branch.
     pub(crate) fn share(&mut self) -> Definitions {
         let all = match self {

@@ -38,7 +38,8 @@ impl Run {
 }
 
 impl Fiber {
-    /// Lets go of every value, keeping room for the next run, and gives what was printed and called.
+    /// Lets go of every value that the memory has not taken, keeping room for the next run, and gives what was printed
+    /// and called.
     pub(super) fn clear(&mut self) -> (Prints, Vec<ToolRecord>) {
         self.stack.clear();
         self.stack.shrink_to(KEPT_ROOM);
@@ -46,7 +47,6 @@ impl Fiber {
         self.frames.shrink_to(KEPT_ROOM);
         self.returns.clear();
         self.answer = None;
-        self.globals.clear();
         (std::mem::take(&mut self.prints), std::mem::take(&mut self.calls))
     }
 }

@@ -49,7 +49,11 @@ fn a_definition_in_place_of_a_builtin_is_what_is_called() {
     for (definition, call, wanted) in table {
         assert_eq!(text(&run(&format!("{definition} {call}"), &mut Env::new())), wanted, "{definition}");
         let before = run(definition, &mut Env::new()).memory;
-        assert_eq!(text(&run(call, &mut Env::new().memory(&before))), wanted, "{definition} in an earlier program");
+        assert_eq!(
+            text(&run(call, &mut Env::new().memory(&before))),
+            wanted,
+            "{definition} in an earlier program"
+        );
     }
 }
 

@@ -67,6 +67,20 @@ fn lisp(source: &str) -> impl FnMut() {
     }
 }
 
+/// The same with fuel not counted.
+fn unmetered(source: &str) -> impl FnMut() {
+    use scrollback_lisp_unmetered::{Env, Limits, Program};
+    let start = Instant::now();
+    let limits = Limits { time: Duration::from_secs(60), ..Limits::default() };
+    let mut env = Env::new().limits(limits).clock(Arc::new(move || start.elapsed()));
+    let program = Program::compile(source).expect("compiles");
+    move || {
+        let outcome = program.run(&mut env);
+        assert!(outcome.result.is_ok() && outcome.usage.fuel == 0, "{:?}", outcome.result.err());
+        black_box(outcome);
+    }
+}
+
 fn rhai_engine() -> rhai::Engine {
     let mut engine = rhai::Engine::new();
     engine.set_max_operations(1_000_000_000);
@@ -102,15 +116,18 @@ fn five_forms() {
     line("five-form program, from source", Duration::from_micros(20), cold, Some((rhai_cold, 0.5)), Some((steel_cold, 0.2)));
 }
 
+const FIB: &str = "(defn fib [n] (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2))))) (fib 25)";
+const MILLION: &str = "(reduce (fn [a b] (+ a b)) 0 (map (fn [x] (* x 2)) (filter (fn [x] (odd? x)) (range 1000000))))";
+
 fn fib() {
-    let ours = median(9, lisp("(defn fib [n] (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2))))) (fib 25)"));
+    let ours = median(9, lisp(FIB));
     let rhai = median(5, rhai("fn fib(n) { if n < 2 { n } else { fib(n-1) + fib(n-2) } } fib(25)"));
     let steel = median(5, steel("(define (fib n) (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2))))) (fib 25)"));
     line("(fib 25)", Duration::from_millis(40), ours, Some((rhai, 1.0)), Some((steel, 2.0)));
 }
 
 fn million() {
-    let ours = median(7, lisp("(reduce (fn [a b] (+ a b)) 0 (map (fn [x] (* x 2)) (filter (fn [x] (odd? x)) (range 1000000))))"));
+    let ours = median(7, lisp(MILLION));
     let rhai = median(3, rhai("let v = []; for i in 0..1000000 { v.push(i); } v.filter(|x| x % 2 == 1).map(|x| x * 2).reduce(|a, b| a + b, 0)"));
     let steel = median(3, steel("(transduce (range 0 1000000) (filtering (lambda (x) (odd? x))) (mapping (lambda (x) (* x 2))) (into-reducer (lambda (a b) (+ a b)) 0))"));
     line("filter, map, reduce over 1M", Duration::from_millis(150), ours, Some((rhai, 0.6)), Some((steel, 1.0)));
@@ -156,6 +173,29 @@ fn volume() {
     line("snapshot of 10k definitions", Duration::from_nanos(100), snapshot, None, None);
 }
 
+/// How much longer the same work takes with fuel counted than in a build where it is not: the middle of many pairs.
+fn fuel() {
+    for (work, source, pairs) in [("(fib 25)", FIB, 31), ("filter, map, reduce over 1M", MILLION, 15)] {
+        let (mut counted, mut uncounted) = (lisp(source), unmetered(source));
+        let time = |work: &mut dyn FnMut()| {
+            let start = Instant::now();
+            work();
+            start.elapsed().as_secs_f64()
+        };
+        let mut ratios: Vec<f64> = (0..pairs)
+            .map(|pair| {
+                // In turns, so that neither is always the one that finds the caches warm.
+                let first = (pair % 2 == 0).then(|| time(&mut counted));
+                let without = time(&mut uncounted);
+                first.unwrap_or_else(|| time(&mut counted)) / without
+            })
+            .collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        let more = (ratios[ratios.len() / 2] - 1.0) * 100.0;
+        println!("| counting fuel, {work} | {more:+.1} % (< 5 % {}) | – | – |", if more < 5.0 { '✓' } else { '✗' });
+    }
+}
+
 fn start_up() {
     let Some(binary) = std::env::args().nth(1) else { return };
     let time = |command: &str, args: &[&str]| {
@@ -174,5 +214,6 @@ fn main() {
     million();
     rows();
     volume();
+    fuel();
     start_up();
 }

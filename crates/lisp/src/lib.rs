@@ -51,6 +51,7 @@ pub mod reference;
 mod run;
 mod saved;
 mod signature;
+mod spread;
 mod value;
 
 pub use builtin::{Arity, Builtin, Family};

@@ -90,7 +90,9 @@ impl Memory {
     pub(crate) fn put_all(&mut self, mut made: Vec<(Text, Definition)>) {
         if self.is_empty() {
             // All at once, where nothing has to be searched.
-            made.sort_unstable_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+            if !made.is_sorted_by(|(a, _), (b, _)| a.as_str() <= b.as_str()) {
+                made.sort_unstable_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+            }
             self.definitions = made.into();
         } else {
             for (name, definition) in made {

@@ -31,7 +31,7 @@ impl Program {
     /// Reads and analyses a source. What its names stand for is decided when it runs.
     pub fn compile(source: &str) -> Result<Program, Error> {
         let unit = compile::compile(source).map_err(|error| *error)?;
-        let closure = Closure { unit: Arc::clone(&unit), proto: unit.main, captures: Arc::default() };
+        let closure = Closure { unit: Arc::clone(&unit), proto: unit.main, captures: None };
         Ok(Program { unit, main: Arc::new(Function::closure(0, closure)) })
     }
 
@@ -67,14 +67,14 @@ impl Program {
             }
             None => Box::new(Run::start(&self.unit, &self.main, Arc::clone(&env.granted))),
         };
-        let mut answers: Vec<Answer> = Vec::new();
+        let mut step = run.go_on([]);
         loop {
-            match run.go_on(std::mem::take(&mut answers)) {
+            match step {
                 Ok(outcome) => {
                     env.spare = Some(run).filter(|_| outcome.result.is_ok());
                     return outcome;
                 }
-                Err(calls) => answers = answer(&env.granted, calls),
+                Err(calls) => step = run.go_on(answer(&env.granted, calls)),
             }
         }
     }

@@ -35,6 +35,29 @@ fn an_error_leaves_the_memory_as_it_was() {
 }
 
 #[test]
+fn a_definition_in_place_of_a_builtin_is_what_is_called() {
+    // Each of these has an instruction of its own while it means what it usually means.
+    let table = [
+        ("(def inc dec)", "(inc 5)", "4"),
+        ("(def even? odd?)", "(even? 3)", "true"),
+        ("(defn zero? [n] (str n))", "(zero? 0)", "\"0\""),
+        ("(def + -)", "(+ 5 3)", "2"),
+        ("(def < >)", "(< 5 3)", "true"),
+        ("(def inc dec)", "(map (fn [x] (inc x)) [5 6])", "[4 5]"),
+        ("(def * +)", "(reduce (fn [a b] (* a b)) 0 [1 2 3])", "6"),
+    ];
+    for (definition, call, wanted) in table {
+        assert_eq!(text(&run(&format!("{definition} {call}"), &mut Env::new())), wanted, "{definition}");
+        let before = run(definition, &mut Env::new()).memory;
+        assert_eq!(
+            text(&run(call, &mut Env::new().memory(&before))),
+            wanted,
+            "{definition} in an earlier program"
+        );
+    }
+}
+
+#[test]
 fn definitions_keep_docs_parameters_and_what_calls_returned() {
     let source = "(defn double \"Doubles.\" [x] (* 2 x)) (defn pair ([a] [a a]) ([a b] [a b])) (double 4) (pair 1) (def k \"A key.\" :k)";
     let memory = run(source, &mut Env::new()).memory;

@@ -10,6 +10,7 @@ use super::{
 use crate::error::{Error, Fault, Reason};
 use crate::run::Context;
 use crate::run::work::Next;
+use crate::spread::BuildSpread;
 use crate::value::{Text, Value};
 
 /// Which builtin.
@@ -189,7 +190,7 @@ static FAMILIES: &[(Family, &[Builtin])] = &[
 
 struct Index {
     rows: Vec<(Family, &'static Builtin)>,
-    by_name: HashMap<&'static str, BuiltinId>,
+    by_name: HashMap<&'static str, BuiltinId, BuildSpread>,
 }
 
 static INDEX: LazyLock<Index> = LazyLock::new(|| {

@@ -117,7 +117,7 @@ impl Compiler<'_> {
         match self.forms.get(pattern) {
             Form::Symbol(symbol) => {
                 let name = self.forms.symbols.text(symbol);
-                if name.contains('/') && name != "/" {
+                if name.as_bytes().contains(&b'/') && name != "/" {
                     let message = format!("{name} has a namespace and cannot be bound");
                     return self.fail(pattern, Reason::UnsupportedPattern, message);
                 }

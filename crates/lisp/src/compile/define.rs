@@ -17,7 +17,7 @@ impl Compiler<'_> {
             return self.fail(name, Reason::InvalidForm, shape);
         };
         let text = self.forms.symbols.text(symbol);
-        if text.contains('/') && text != "/" {
+        if text.as_bytes().contains(&b'/') && text != "/" {
             let message = format!("{text} cannot be defined: definitions have no namespace");
             return self.fail(name, Reason::InvalidForm, message);
         }

@@ -1,6 +1,6 @@
 //! `fn`, `letfn` and `#()`: functions and their arities.
 
-use super::scope::{Captures, LoopTarget};
+use super::scope::{Captures, FnContext, LoopTarget};
 use super::unit::{Arity, Capture, Part, Proto, Written};
 use super::{Compiler, Op, Place, Task, then};
 use crate::error::{Error, Fault, Reason};
@@ -157,7 +157,7 @@ impl Compiler<'_> {
 
     /// Goes into a function.
     pub(super) fn open_function(&mut self, opened: Opened, siblings: Vec<(Symbol, u32)>) {
-        let mut inner = self.spare.pop().unwrap_or_default();
+        let mut inner = self.spare.pop().unwrap_or_else(FnContext::with_room);
         (inner.proto, inner.group, inner.self_name) = (opened.proto, opened.group, opened.self_name);
         inner.siblings = siblings;
         self.outer.push(std::mem::replace(&mut self.function, inner));

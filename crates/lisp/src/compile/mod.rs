@@ -22,7 +22,7 @@ pub(crate) use op::{Op, Quick};
 use scope::{Body, Captures, FnContext, Resolved, resolve};
 pub(crate) use special::{is_special, special_forms};
 use unit::Code;
-pub(crate) use unit::{Arity, Definition, Name, Proto, Source, Space, Unit, Written};
+pub(crate) use unit::{Arity, Definition, Name, Part, Proto, Source, Space, Unit, Written};
 
 use crate::builtin;
 use crate::error::{Error, Fault, Reason};
@@ -32,32 +32,40 @@ use crate::value::{Text, Value};
 /// Compiles a program.
 pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
     let forms = read(source)?;
+    // The program itself comes first; most programs have a few functions.
+    let (mut captures, mut protos) = (Vec::with_capacity(4), Vec::with_capacity(4));
+    captures.push(Captures::default());
+    protos.push(None);
     let mut compiler = Compiler {
         source,
         forms,
-        tasks: Vec::with_capacity(64),
-        function: FnContext::default(),
+        tasks: Vec::with_capacity(16),
+        function: FnContext::with_room(),
         outer: Vec::new(),
         spare: Vec::new(),
-        captures: vec![Captures::default()],
+        captures,
         code: Code::for_source(source.len()),
-        protos: vec![None],
+        protos,
         names: Vec::with_capacity(16),
         known: Vec::with_capacity(32),
-        globals: Vec::new(),
-        defs: Vec::new(),
+        globals: Vec::with_capacity(8),
+        defs: Vec::with_capacity(8),
         lambda: None,
         temporaries: 0,
     };
     compiler.program()?;
     let protos = compiler.protos.into_iter().flatten().collect();
+    let globals = compiler.globals;
+    let mut sorted: Vec<u32> = (0..globals.len() as u32).collect();
+    sorted.sort_unstable_by_key(|number| globals.get(*number as usize).map(Text::as_str));
     Ok(Arc::new(Unit {
         source: source.into(),
         code: compiler.code,
         protos,
         consts: compiler.forms.constants,
         names: compiler.names,
-        globals: compiler.globals,
+        globals,
+        sorted,
         defs: compiler.defs,
         main: 0,
     }))
@@ -426,6 +434,7 @@ fn split(written: &str) -> (&str, Space) {
         "*1" => return (written, Space::History(0)),
         "*2" => return (written, Space::History(1)),
         "*3" => return (written, Space::History(2)),
+        _ if !written.as_bytes().contains(&b'/') => return (written, Space::Bare),
         _ => {}
     }
     match written.split_once('/').filter(|(space, name)| !space.is_empty() && !name.is_empty()) {

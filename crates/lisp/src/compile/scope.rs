@@ -19,6 +19,19 @@ pub(super) struct FnContext {
     pub(super) current: Body,
 }
 
+impl FnContext {
+    /// One with room for most functions.
+    pub(super) fn with_room() -> Self {
+        let mut function = FnContext::default();
+        function.current.code.reserve(ROOM);
+        function.current.spans.reserve(ROOM);
+        function
+    }
+}
+
+/// Instructions of most functions.
+const ROOM: usize = 32;
+
 /// The arity that is being compiled.
 #[derive(Default)]
 pub(super) struct Body {

@@ -70,9 +70,31 @@ const ABSENT: &[(&str, &str)] = &[
     ("set!", "values never change: use let, loop or reduce"),
 ];
 
+/// How long the special forms are that begin with a byte, one bit for each length: it tells most names from them.
+const LENGTHS: [u32; 256] = {
+    let mut lengths = [0; 256];
+    let mut at = 0;
+    while at < SPECIAL.len() {
+        let name = SPECIAL[at].0.as_bytes();
+        lengths[name[0] as usize] |= 1 << name.len();
+        at += 1;
+    }
+    lengths
+};
+
+/// The special form of a name.
+fn find(name: &str) -> Option<&'static str> {
+    let first = name.as_bytes().first().copied().unwrap_or_default();
+    let lengths = LENGTHS[usize::from(first)];
+    if name.len() >= 32 || lengths & (1 << name.len()) == 0 {
+        return None;
+    }
+    SPECIAL.iter().map(|(special, _)| *special).find(|special| *special == name)
+}
+
 /// Whether a name belongs to a special form.
 pub(crate) fn is_special(name: &str) -> bool {
-    SPECIAL.iter().any(|(special, _)| *special == name)
+    find(name).is_some()
 }
 
 /// The special forms and their shapes, in the order of the reference.
@@ -91,14 +113,14 @@ impl Compiler<'_> {
     ) -> Option<Result<(), Fault>> {
         let span = self.forms.span(id);
         let written = self.forms.symbols.text(symbol);
-        let Some((name, _)) = SPECIAL.iter().find(|(name, _)| *name == written) else {
+        let Some(name) = find(written) else {
             let (name, hint) = ABSENT.iter().find(|(name, _)| *name == written)?;
             let error = Error::new(Reason::InvalidForm, format!("{name} is not supported")).hint(*hint);
             return Some(Err(self.fault(id, error)));
         };
         // For the rarer forms, a copy of the list is no matter.
         let forms = || self.forms.items(arguments).to_vec();
-        Some(match *name {
+        Some(match name {
             "def" | "defonce" => self.def(id, name, arguments),
             "defn" | "defn-" => self.defn(id, arguments),
             "let" => self.let_form(id, arguments, place),
@@ -152,14 +174,14 @@ impl Compiler<'_> {
             "return" | "fail" if arguments.len() == 1 => {
                 self.queue_values(
                     arguments,
-                    if *name == "return" { Op::EndReturn } else { Op::EndFail },
+                    if name == "return" { Op::EndReturn } else { Op::EndFail },
                     span,
                 );
                 Ok(())
             }
-            "pmap" | "pcalls" if *name == "pcalls" || arguments.len() > 1 => {
+            "pmap" | "pcalls" if name == "pcalls" || arguments.len() > 1 => {
                 self.count(id, arguments.len()).map(|count| {
-                    let op = if *name == "pmap" { Op::Pmap(count) } else { Op::Pcalls(count) };
+                    let op = if name == "pmap" { Op::Pmap(count) } else { Op::Pcalls(count) };
                     self.queue_values(arguments, op, span);
                 })
             }

@@ -16,6 +16,8 @@ pub(crate) struct Unit {
     pub(crate) names: Vec<Name>,
     /// The names that definitions can have; a name's number among them is its number in a run.
     pub(crate) globals: Vec<Text>,
+    /// Their numbers, sorted by name.
+    pub(crate) sorted: Vec<u32>,
     pub(crate) defs: Vec<Definition>,
     /// The prototype of the program itself.
     pub(crate) main: u32,
@@ -150,7 +152,8 @@ pub(crate) struct Arity {
     pub(crate) variadic: bool,
     /// Slots for parameters and locals.
     pub(crate) slots: u16,
-    pub(super) code: Part,
+    /// Its instructions, among those of all functions.
+    pub(crate) code: Part,
     /// The parameters as written, brackets included.
     pub(super) parameters: Span,
 }
@@ -183,26 +186,26 @@ impl Unit {
         proto.captures.of(&self.code.captures)
     }
 
+    /// The instructions of an arity.
     #[inline]
-    pub(crate) fn code(&self, arity: &Arity) -> &[Op] {
-        arity.code.of(&self.code.ops)
+    pub(crate) fn ops(&self, code: Part) -> &[Op] {
+        code.of(&self.code.ops)
     }
 
-    /// The form that an instruction of an arity comes from.
-    pub(crate) fn span(&self, arity: &Arity, pc: usize) -> Span {
-        arity.code.of(&self.code.spans).get(pc).copied().unwrap_or_default()
+    /// The form that one of them comes from.
+    pub(crate) fn span(&self, code: Part, pc: usize) -> Span {
+        code.of(&self.code.spans).get(pc).copied().unwrap_or_default()
     }
 
-    /// The arity of a function that takes so many arguments, and which it is.
+    /// The arity of a function that takes so many arguments.
     #[inline]
-    pub(crate) fn arity_for(&self, proto: &Proto, arguments: usize) -> Option<(usize, &Arity)> {
+    pub(crate) fn arity_for(&self, proto: &Proto, arguments: usize) -> Option<&Arity> {
         let arities = self.arities(proto);
         if let [only] = arities {
-            return only.takes(arguments).then_some((0, only));
+            return only.takes(arguments).then_some(only);
         }
-        let exact = |(_, arity): &(usize, &Arity)| !arity.variadic && arity.takes(arguments);
-        let arities = || arities.iter().enumerate();
-        arities().find(exact).or_else(|| arities().find(|(_, arity)| arity.takes(arguments)))
+        let exact = arities.iter().find(|arity| !arity.variadic && arity.takes(arguments));
+        exact.or_else(|| arities.iter().find(|arity| arity.takes(arguments)))
     }
 
     /// All parameter lists of a function, as written.

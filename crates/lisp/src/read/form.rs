@@ -186,8 +186,9 @@ impl Forms<'_> {
         if let Some(value) = self.literal(id) {
             return Ok(value.clone());
         }
-        let mut steps = vec![Step::Enter(id)];
-        let mut values: Vec<Value> = Vec::new();
+        let mut steps = Vec::with_capacity(16);
+        steps.push(Step::Enter(id));
+        let mut values: Vec<Value> = Vec::with_capacity(16);
         while let Some(step) = steps.pop() {
             match step {
                 Step::Enter(id) => match self.get(id) {

@@ -177,24 +177,18 @@ impl<'s> Reader<'s> {
     /// A form has been read; it belongs to whatever is open.
     fn complete(&mut self, id: FormId) {
         let mut id = id;
-        loop {
-            let end = self.forms.span(id).end as usize;
-            match self.open.last_mut() {
-                Some(open) if open.kind.close().is_none() => {
-                    let (kind, at) = (open.kind, open.at);
-                    self.open.pop();
-                    id = match kind {
-                        Opener::Quote => self.forms.add(Form::Quote(id), Span::new(at, end)),
-                        Opener::VarQuote => self.forms.add(Form::VarQuote(id), Span::new(at, end)),
-                        _ => return, // discarded
-                    };
-                }
-                _ => {
-                    self.waiting.push(id);
-                    return;
-                }
-            }
+        while let Some(&Open { kind, at, .. }) = self.open.last()
+            && kind.close().is_none()
+        {
+            self.open.pop();
+            let span = Span::new(at, self.forms.span(id).end as usize);
+            id = match kind {
+                Opener::Quote => self.forms.add(Form::Quote(id), span),
+                Opener::VarQuote => self.forms.add(Form::VarQuote(id), span),
+                _ => return, // discarded
+            };
         }
+        self.waiting.push(id);
     }
 
     fn close(&mut self, close: char, at: usize, end: usize) -> Result<(), Fault> {

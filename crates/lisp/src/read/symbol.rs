@@ -15,6 +15,9 @@ impl Symbol {
     }
 }
 
+/// No name.
+const NONE: Symbol = Symbol(u32::MAX);
+
 /// Names met lately, by a few of their bytes.
 const RECENT: usize = 128;
 
@@ -26,7 +29,7 @@ pub(crate) struct Symbols<'s> {
     names: Vec<Name<'s>>,
     numbers: HashMap<Cow<'s, str>, Symbol>,
     /// Where a name probably is. Most names are written many times, and this finds them without a real hash.
-    recent: [Option<Symbol>; RECENT],
+    recent: [Symbol; RECENT],
 }
 
 struct Name<'s> {
@@ -37,15 +40,16 @@ struct Name<'s> {
 
 impl Default for Symbols<'_> {
     fn default() -> Self {
-        Symbols { names: Vec::new(), numbers: HashMap::new(), recent: [None; RECENT] }
+        Symbols { names: Vec::with_capacity(FEW), numbers: HashMap::new(), recent: [NONE; RECENT] }
     }
 }
 
 impl<'s> Symbols<'s> {
     pub(crate) fn intern(&mut self, name: Cow<'s, str>) -> Symbol {
         let place = probable(name.as_bytes());
-        if let Some(Some(symbol)) = self.recent.get(place)
-            && self.text(*symbol) == name
+        if let Some(symbol) = self.recent.get(place)
+            && let Some(known) = self.names.get(symbol.index())
+            && known.text == name
         {
             return *symbol;
         }
@@ -60,7 +64,7 @@ impl<'s> Symbols<'s> {
             symbol
         };
         if let Some(recent) = self.recent.get_mut(place) {
-            *recent = Some(symbol);
+            *recent = symbol;
         }
         symbol
     }
@@ -92,7 +96,11 @@ impl<'s> Symbols<'s> {
 
 /// Where among the recent ones a name would be.
 fn probable(name: &[u8]) -> usize {
-    let byte = |at: usize| usize::from(name.get(at).copied().unwrap_or_default());
-    let last = name.len().saturating_sub(1);
-    (name.len() ^ byte(0) ^ (byte(1) << 3) ^ (byte(last) << 5) ^ (byte(last / 2) << 2)) % RECENT
+    let (first, middle, last) = match name {
+        [] => (0, 0, 0),
+        [first, .., last] => (*first, name.get(name.len() / 2).copied().unwrap_or_default(), *last),
+        [only] => (*only, *only, *only),
+    };
+    let spread = usize::from(first) ^ (usize::from(middle) << 2) ^ (usize::from(last) << 4);
+    (name.len() ^ spread) % RECENT
 }

@@ -55,23 +55,27 @@ fn is_word(c: char) -> bool {
     }
 }
 
-/// What a byte of ASCII is, for reading without looking at characters.
+/// What a byte is, for reading without looking at characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Word,
     Space,
     Other,
+    /// A part of a character beyond ASCII.
+    Wide,
 }
 
-const CLASSES: [Class; 128] = {
-    let mut classes = [Class::Other; 128];
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Wide; 256];
     let mut byte = 0;
     while byte < 128 {
-        if is_ascii_word(byte as u8) {
-            classes[byte] = Class::Word;
+        classes[byte] = if is_ascii_word(byte as u8) {
+            Class::Word
         } else if matches!(byte as u8, b' ' | b',' | b'\t'..=b'\r') {
-            classes[byte] = Class::Space;
-        }
+            Class::Space
+        } else {
+            Class::Other
+        };
         byte += 1;
     }
     classes
@@ -83,18 +87,22 @@ const fn is_ascii_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || special
 }
 
-/// How many bytes at the start of a text are of a class; `wider` tells it of a character beyond ASCII.
-fn span_of(text: &str, class: Class, wider: fn(char) -> bool) -> usize {
+/// Where what starts at a byte and is of a class ends; `wider` tells it of a character beyond ASCII.
+#[inline]
+fn end_of(text: &str, start: usize, class: Class, wider: fn(char) -> bool) -> usize {
     let bytes = text.as_bytes();
-    let mut at = 0;
+    let mut at = start;
     while let Some(&byte) = bytes.get(at) {
-        match CLASSES.get(usize::from(byte)) {
-            Some(found) if *found == class => at += 1,
-            Some(_) => break,
-            None => match text.get(at..).and_then(|rest| rest.chars().next()) {
-                Some(c) if wider(c) => at += c.len_utf8(),
-                _ => break,
-            },
+        let found = CLASSES[usize::from(byte)];
+        if found == class {
+            at += 1;
+        } else if found == Class::Wide
+            && let Some(c) = text.get(at..).and_then(|rest| rest.chars().next())
+            && wider(c)
+        {
+            at += c.len_utf8();
+        } else {
+            break;
         }
     }
     at
@@ -133,31 +141,41 @@ impl<'s> Tokens<'s> {
 
     /// The next token and where it starts.
     pub(super) fn next(&mut self) -> Result<Option<(Token<'s>, usize)>, Fault> {
-        loop {
-            self.at += span_of(self.rest(), Class::Space, is_space);
-            if !self.rest().starts_with(';') {
-                break;
+        let first = loop {
+            self.at = end_of(self.source, self.at, Class::Space, is_space);
+            match self.source.as_bytes().get(self.at) {
+                None => return Ok(None),
+                Some(b';') => self.skip_line(),
+                Some(first) => break *first,
             }
-            self.skip_line();
-        }
+        };
         let start = self.at;
-        let Some(first) = self.rest().chars().next() else { return Ok(None) };
         let token = match first {
-            '(' => self.bracket(Token::Open(Bracket::Round)),
-            '[' => self.bracket(Token::Open(Bracket::Square)),
-            '{' => self.bracket(Token::Open(Bracket::Curly)),
-            ')' | ']' | '}' => self.bracket(Token::Close(first)),
-            '\'' => self.bracket(Token::Quote),
-            '"' | '\u{201c}' | '\u{201d}' => Token::Literal(Value::str(&*self.string()?)),
+            b'(' => self.bracket(Token::Open(Bracket::Round)),
+            b'[' => self.bracket(Token::Open(Bracket::Square)),
+            b'{' => self.bracket(Token::Open(Bracket::Curly)),
+            b')' | b']' | b'}' => self.bracket(Token::Close(char::from(first))),
+            b'\'' => self.bracket(Token::Quote),
+            b'"' => Token::Literal(Value::str(&*self.string()?)),
+            b':' => self.keyword()?,
+            _ if CLASSES[usize::from(first)] == Class::Word => self.word()?,
+            _ => self.rare()?,
+        };
+        Ok(Some((token, start)))
+    }
+
+    /// A token that begins with none of the usual characters.
+    fn rare(&mut self) -> Result<Token<'s>, Fault> {
+        let start = self.at;
+        Ok(match self.rest().chars().next().unwrap_or_default() {
+            '\u{201c}' | '\u{201d}' => Token::Literal(Value::str(&*self.string()?)),
             '\\' => Token::Literal(self.character()?),
-            ':' => self.keyword()?,
             '#' => self.dispatch()?,
-            '`' | '~' | '@' | '^' => return Err(self.absent(first)),
+            c @ ('`' | '~' | '@' | '^') => return Err(self.absent(c)),
             c if c.is_control() => return self.fail(start, "a control character outside a string"),
             c if is_word(c) => self.word()?,
             c => return self.fail(start, &format!("{c} has no meaning here")),
-        };
-        Ok(Some((token, start)))
+        })
     }
 
     fn bracket(&mut self, token: Token<'s>) -> Token<'s> {
@@ -180,17 +198,16 @@ impl<'s> Tokens<'s> {
 
     /// The longest run of word characters from here.
     fn run(&mut self) -> &'s str {
-        let rest = self.rest();
-        let length = span_of(rest, Class::Word, is_word);
-        self.at += length;
-        rest.get(..length).unwrap_or_default()
+        let start = self.at;
+        self.at = end_of(self.source, start, Class::Word, is_word);
+        self.source.get(start..self.at).unwrap_or_default()
     }
 
     fn word(&mut self) -> Result<Token<'s>, Fault> {
         let start = self.at;
         let text = self.run();
-        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-        if digits.starts_with(|c: char| c.is_ascii_digit()) {
+        if let [b'0'..=b'9', ..] | [b'+' | b'-', b'0'..=b'9', ..] = text.as_bytes() {
+            let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
             return self.number(text, digits, start).map(Token::Literal);
         }
         Ok(match text {
@@ -361,7 +378,7 @@ impl<'s> Tokens<'s> {
             "keyword" => |text| Some(Value::keyword(text)),
             _ => return self.fail(start, &format!("#{tag} is not supported")),
         };
-        self.at += span_of(self.rest(), Class::Space, is_space);
+        self.at = end_of(self.source, self.at, Class::Space, is_space);
         if !self.rest().starts_with('"') {
             return self.fail(start, &format!("#{tag} needs a string after it"));
         }

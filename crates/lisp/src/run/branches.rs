@@ -3,8 +3,6 @@
 //! A branch starts when the one before it has ended or waits for a tool, so the calls of all branches can be out at
 //! once. Results, prints and calls are joined in the order of the branches, whatever ran first.
 
-use std::sync::Arc;
-
 use super::Machine;
 use super::context::describe;
 use super::fiber::{Branches, Fiber, Finished, Frame};
@@ -82,7 +80,7 @@ impl Machine {
     pub(super) fn next_branch(&mut self, parent: usize) -> Result<(), Fault> {
         let Some(fiber) = self.fibers.get_mut(parent).and_then(Option::as_mut) else { return Ok(()) };
         let depth = fiber.depth + fiber.frames.len();
-        let globals = Arc::clone(&fiber.globals);
+        let globals = fiber.globals.share();
         let Some(Frame::Branches(branches)) = fiber.frames.last_mut() else { return Ok(()) };
         let Some((function, arguments)) =
             branches.calls.get_mut(branches.next).filter(|_| branches.failed.is_none()).map(std::mem::take)

@@ -109,7 +109,7 @@ impl Machine {
             let (mut floor, mut record) = (floor, record);
             if tail && let Some(Frame::Code(frame)) = fiber.frames.last() {
                 // The frame that ends with this call makes room for it.
-                let (base, old) = (frame.floor, frame.record);
+                let (base, old) = (frame.floor as usize, frame.record);
                 let from = fiber.stack.len() - count;
                 fiber.stack.drain(base..from);
                 fiber.frames.pop();

@@ -84,8 +84,7 @@ impl<'a> Caller<'a> {
 impl<'a> Known<'a> {
     fn of(kept: &'a Kept, shadowed: bool) -> Option<Self> {
         let closure = kept.function.as_closure().filter(|_| !kept.entry.variadic)?;
-        let arity = closure.unit.arities(closure.proto()).get(kept.entry.arity as usize)?;
-        let code = closure.unit.code(arity);
-        Some(Known { closure, code, count: kept.count, slots: kept.entry.slots, shadowed })
+        let code = closure.unit.ops(kept.entry.code);
+        Some(Known { closure, code, count: kept.count, slots: usize::from(kept.entry.slots), shadowed })
     }
 }

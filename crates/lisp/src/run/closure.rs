@@ -28,24 +28,20 @@ impl Machine {
         let sources = closure.unit.captures(closure.unit.proto(proto));
         self.context.meter.reserve(super::context::FUNCTION_BYTES + 16 * sources.len())?;
         if sources.is_empty() {
-            return Ok(self.closure(Closure {
-                unit: Arc::clone(&closure.unit),
-                proto,
-                captures: Arc::default(),
-            }));
+            return Ok(self.closure(Closure { unit: Arc::clone(&closure.unit), proto, captures: None }));
         }
         let mut captures = Vec::with_capacity(sources.len());
         for capture in sources {
             captures.push(match capture.source {
                 Source::Local(slot) => local(fiber, base, slot).clone(),
                 Source::Capture(index) => {
-                    closure.captures.get(usize::from(index)).cloned().unwrap_or_default()
+                    closure.captures().get(usize::from(index)).cloned().unwrap_or_default()
                 }
                 Source::SelfFn => Value::Function(Arc::clone(function)),
                 Source::Sibling(proto) => self.sibling(closure, proto)?,
             });
         }
-        let captures = captures.into();
+        let captures = Some(captures.into());
         Ok(self.closure(Closure { unit: Arc::clone(&closure.unit), proto, captures }))
     }
 
@@ -56,14 +52,14 @@ impl Machine {
     /// Another member of the `letfn` that a closure belongs to: same captures, other code.
     pub(super) fn sibling(&mut self, closure: &Closure, proto: u32) -> Result<Value, Fault> {
         self.context.meter.reserve(super::context::FUNCTION_BYTES)?;
-        let (unit, captures) = (Arc::clone(&closure.unit), Arc::clone(&closure.captures));
+        let (unit, captures) = (Arc::clone(&closure.unit), closure.captures.clone());
         Ok(self.closure(Closure { unit, proto, captures }))
     }
 
     /// How a closure is entered with so many arguments.
     #[inline]
     fn entry(&mut self, fiber: &Fiber, closure: &Closure, count: usize) -> Result<Entry, Fault> {
-        let Some((which, arity)) = closure.arity_for(count) else {
+        let Some(arity) = closure.arity_for(count) else {
             return fault(Reason::ArityMismatch, format!("{}, got {count}", closure.expects()));
         };
         let links = match fiber.frames.last() {
@@ -71,18 +67,18 @@ impl Machine {
             Some(Frame::Code(frame))
                 if self
                     .links
-                    .get(frame.links)
+                    .get(frame.links as usize)
                     .is_some_and(|links| Arc::ptr_eq(&links.unit, &closure.unit)) =>
             {
                 frame.links
             }
-            _ => self.links_of(&closure.unit),
+            _ => self.links_of(&closure.unit) as u32,
         };
         Ok(Entry {
-            arity: which as u32,
-            required: usize::from(arity.required),
+            code: arity.code,
+            required: arity.required,
             variadic: arity.variadic,
-            slots: usize::from(arity.slots),
+            slots: arity.slots,
             links,
         })
     }
@@ -115,8 +111,7 @@ impl Machine {
         let base = self.make_room(fiber, entry, count)?;
         let Some(Frame::Work(_, Some(kept))) = fiber.frames.last() else { return not_a_closure() };
         let Some(closure) = kept.function.as_closure() else { return not_a_closure() };
-        let code = closure.unit.arities(closure.proto()).get(entry.arity as usize);
-        let code = code.map(|arity| closure.unit.code(arity)).unwrap_or_default();
+        let code = closure.unit.ops(entry.code);
         match compute(&mut self.context.meter, &mut fiber.stack, closure, code, base, self.shadowed) {
             Short::Value(value) => {
                 fiber.stack.truncate(floor);
@@ -149,8 +144,9 @@ impl Machine {
         record: Record,
     ) -> Result<(), Fault> {
         let base = self.make_room(fiber, entry, count)?;
-        let (arity, links, function) = (entry.arity, entry.links, Some(function));
-        fiber.frames.push(Frame::Code(CodeFrame { function, arity, pc: 0, base, floor, links, record }));
+        let (code, links, function) = (entry.code, entry.links, Some(function));
+        let (base, floor) = (base as u32, floor as u32);
+        fiber.frames.push(Frame::Code(CodeFrame { function, code, pc: 0, base, floor, links, record }));
         Ok(())
     }
 
@@ -159,12 +155,13 @@ impl Machine {
     fn make_room(&mut self, fiber: &mut Fiber, entry: Entry, count: usize) -> Result<usize, Fault> {
         self.check_depth(fiber)?;
         if entry.variadic {
-            let rest = fiber.stack.split_off(fiber.stack.len().saturating_sub(count - entry.required));
+            let rest =
+                fiber.stack.split_off(fiber.stack.len().saturating_sub(count - usize::from(entry.required)));
             let rest = if rest.is_empty() { Value::Nil } else { self.context.vector(rest)? };
             fiber.stack.push(rest);
         }
-        let base = fiber.stack.len() - entry.required - usize::from(entry.variadic);
-        let height = base + entry.slots;
+        let base = fiber.stack.len() - usize::from(entry.required) - usize::from(entry.variadic);
+        let height = base + usize::from(entry.slots);
         if height > MAX_STACK {
             return fault(Reason::DepthExceeded, "the calls hold too many locals");
         }
@@ -179,9 +176,10 @@ impl Machine {
 pub(super) fn give_frame(fiber: &mut Fiber, at: Stopped, floor: usize) -> Result<Entered, Fault> {
     let Some(Frame::Work(_, place)) = fiber.frames.last_mut() else { return not_a_closure() };
     let Some(kept) = place.take() else { return not_a_closure() };
-    let Entry { arity, links, .. } = kept.entry;
-    let (Stopped { pc, base }, function, record) = (at, None, Record::None);
-    fiber.frames.push(Frame::Code(CodeFrame { function, arity, pc, base, floor, links, record }));
+    let Entry { code, links, .. } = kept.entry;
+    let (function, record) = (None, Record::None);
+    let (pc, base, floor) = (at.pc as u32, at.base as u32, floor as u32);
+    fiber.frames.push(Frame::Code(CodeFrame { function, code, pc, base, floor, links, record }));
     Ok(Entered::Frame(kept))
 }
 

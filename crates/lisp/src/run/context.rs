@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::meter::Meter;
 use super::prints::Prints;
+use crate::env::Granted;
 use crate::error::{Error, Fault, Reason, fault};
-use crate::value::{Derived, Function, Map, Value, Vector, number, order, print};
+use crate::value::{Derived, Function, Map, Value, Vector, function, number, order, print};
 
 /// The part of a run that builtins work with.
 pub(crate) struct Context {
@@ -38,6 +39,27 @@ pub(crate) fn sequence_bytes(length: usize) -> usize {
 }
 
 impl Context {
+    /// What builtins see of a run that has not begun.
+    pub(crate) fn new(env: &Arc<Granted>) -> Self {
+        Context {
+            meter: Meter::new(env),
+            prints: Prints::default(),
+            warnings: Vec::new(),
+            now: env.now,
+            next_id: env.memory.last_id.max(function::FIRST_ID),
+            missing: None,
+            missing_in_list: None,
+        }
+    }
+
+    /// The same for another run in the environment of one that has ended, and taken its prints and warnings along.
+    pub(crate) fn renew(&mut self, env: &Granted) {
+        self.meter.renew();
+        self.next_id = env.memory.last_id.max(function::FIRST_ID);
+        self.missing = None;
+        self.missing_in_list = None;
+    }
+
     /// Fuel and memory for a sequence of so many values that is about to be made.
     pub(crate) fn sequence(&mut self, length: usize) -> Result<(), Fault> {
         self.meter.reserve(sequence_bytes(length))?;

@@ -3,19 +3,21 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::definitions::Definitions;
 use super::prints::Prints;
 use super::records::Record;
 use super::work::Work;
+use crate::compile::Part;
 use crate::error::{Fault, Reason};
 use crate::outcome::ToolRecord;
-use crate::value::{Function, Text, Value};
+use crate::value::{Function, Value};
 
 /// A running program or branch of `pmap`.
 pub(crate) struct Fiber {
     pub(crate) stack: Vec<Value>,
     pub(crate) frames: Vec<Frame>,
-    /// The definitions this run made, by global; shared with branches until one of them defines something.
-    pub(crate) globals: Arc<[Option<Global>]>,
+    /// The definitions this run made.
+    pub(crate) globals: Definitions,
     /// What functions called by name returned last, by global.
     pub(crate) returns: Vec<Option<Shape>>,
     /// What the call that a work frame asked for answered.
@@ -26,13 +28,6 @@ pub(crate) struct Fiber {
     pub(crate) parent: Option<(usize, usize)>,
     /// Frames below the first of this fiber.
     pub(crate) depth: usize,
-}
-
-/// A definition during a run.
-#[derive(Clone, Default)]
-pub(crate) struct Global {
-    pub(crate) value: Option<Value>,
-    pub(crate) doc: Option<Text>,
 }
 
 /// What is being done, innermost last.
@@ -48,14 +43,14 @@ pub(crate) enum Frame {
 pub(crate) struct CodeFrame {
     /// Taken out while the code runs, so that a call needs no copy of it.
     pub(crate) function: Option<Arc<Function>>,
-    pub(crate) arity: u32,
-    pub(crate) pc: usize,
+    pub(crate) code: Part,
+    pub(crate) pc: u32,
     /// Where its slots start on the stack.
-    pub(crate) base: usize,
+    pub(crate) base: u32,
     /// How high the stack is when it is gone.
-    pub(crate) floor: usize,
+    pub(crate) floor: u32,
     /// The names of its unit, as this run resolved them.
-    pub(crate) links: usize,
+    pub(crate) links: u32,
     /// Which definitions remember what it returns.
     pub(crate) record: Record,
 }
@@ -63,14 +58,14 @@ pub(crate) struct CodeFrame {
 /// How a closure is entered with a certain number of arguments.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    pub(crate) arity: u32,
+    pub(crate) code: Part,
     /// Parameters before `&`.
-    pub(crate) required: usize,
+    pub(crate) required: u16,
     pub(crate) variadic: bool,
     /// Slots for parameters and locals.
-    pub(crate) slots: usize,
+    pub(crate) slots: u16,
     /// The names of its unit, as this run resolved them.
-    pub(crate) links: usize,
+    pub(crate) links: u32,
 }
 
 /// A closure that is called for one element after the other.
@@ -131,7 +126,7 @@ impl Shape {
 }
 
 impl Fiber {
-    pub(crate) fn new(globals: Arc<[Option<Global>]>, depth: usize) -> Self {
+    pub(crate) fn new(globals: Definitions, depth: usize) -> Self {
         Fiber {
             stack: Vec::new(),
             frames: Vec::new(),
@@ -150,24 +145,6 @@ impl Fiber {
         match self.frames.last() {
             Some(Frame::Code(_)) => self.stack.push(value),
             _ => self.answer = Some(value),
-        }
-    }
-
-    /// The definition this run made under a number.
-    #[inline]
-    pub(crate) fn global(&self, index: u32) -> Option<&Global> {
-        self.globals.get(index as usize)?.as_ref()
-    }
-
-    /// Defines something.
-    pub(crate) fn define(&mut self, index: u32, global: Global) {
-        let index = index as usize;
-        if self.globals.len() <= index {
-            let known = self.globals.iter().cloned();
-            self.globals = known.chain(std::iter::repeat_with(|| None)).take(index + 8).collect();
-        }
-        if let Some(slot) = Arc::make_mut(&mut self.globals).get_mut(index) {
-            *slot = Some(global);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Machine;
-use super::fiber::Global;
+use super::definitions::Global;
 use crate::builtin::{self, Builtin, BuiltinId};
 use crate::compile::{Name, Space, Unit};
 use crate::error::{Error, Fault, Reason};

@@ -1,39 +1,18 @@
 //! Counting what is alive: everything that can still be reached, each thing once, granted data excepted.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::Machine;
 use super::context::{FUNCTION_BYTES, NODE_BYTES, TEXT_BYTES, VALUE_BYTES};
 use super::fiber::{Fiber, Frame};
 use crate::error::Fault;
+use crate::spread::BuildSpread;
 use crate::value::tree::Node;
 use crate::value::{Function, Map, Set, Value, Vector, number};
 
 /// Addresses of things in memory.
-pub(crate) type Addresses = HashSet<usize, BuildHasherDefault<AddressHasher>>;
-
-/// Spreads addresses. Nobody chooses them, so nothing stronger is needed.
-#[derive(Default)]
-pub(crate) struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_usize(usize::from(*byte));
-        }
-    }
-
-    fn write_usize(&mut self, address: usize) {
-        let mixed = (self.0 ^ address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
+pub(crate) type Addresses = HashSet<usize, BuildSpread>;
 
 /// What has been counted, and what is still to be looked into.
 #[derive(Default)]
@@ -75,7 +54,7 @@ impl Count<'_> {
     fn fiber(&mut self, fiber: &Fiber) {
         self.bytes += fiber.stack.len() * VALUE_BYTES + fiber.frames.len() * 128 + fiber.prints.bytes();
         fiber.stack.iter().chain(&fiber.answer).for_each(|value| self.value(value));
-        for global in fiber.globals.iter().flatten() {
+        for global in fiber.globals.iter() {
             self.bytes += 128;
             global.value.iter().for_each(|value| self.value(value));
         }

@@ -7,7 +7,6 @@ use super::call::Called;
 use super::caller::Caller;
 use super::closure::{Entered, give_frame};
 use super::fiber::{Fiber, Frame, Kept, Shape};
-use super::records::Record;
 use super::work::Next;
 use crate::error::{Fault, Reason, fault};
 use crate::value::{Function, Value};
@@ -22,15 +21,6 @@ pub(super) enum Stop {
     Branching,
     /// `(return value)`: the whole program is over.
     Returned(Value),
-}
-
-/// What an instruction means for the loop.
-pub(super) enum Flow {
-    Next,
-    Jump(u32),
-    /// Frames have changed.
-    Frames,
-    Stop(Box<Stop>),
 }
 
 impl Machine {
@@ -120,54 +110,26 @@ impl Machine {
     /// Executes the code of the topmost frame until frames change.
     fn run_code(&mut self, fiber: &mut Fiber, function: &Arc<Function>) -> Result<Option<Box<Stop>>, Fault> {
         let Some(Frame::Code(frame)) = fiber.frames.last() else { return Ok(None) };
-        let (mut pc, base, links, arity) = (frame.pc, frame.base, frame.links, frame.arity);
+        let (mut pc, base) = (frame.pc as usize, frame.base as usize);
+        let (links, code) = (frame.links as usize, frame.code);
         let Some(closure) = function.as_closure() else { return Ok(None) };
         let unit = &*closure.unit;
-        let Some(arity) = unit.arities(closure.proto()).get(arity as usize) else { return Ok(None) };
-        let code = unit.code(arity);
-        loop {
-            let Some(&op) = code.get(pc) else {
-                return fault(Reason::RuntimeError, "the program ran past its end");
-            };
-            pc += 1;
-            let flow = match self.context.meter.tick() {
-                Ok(()) => self.execute(fiber, function, closure, links, base, pc, op),
-                Err(error) => Err(error),
-            };
-            match flow {
-                Ok(Flow::Next) => {}
-                Ok(Flow::Jump(target)) => pc = target as usize,
-                Ok(Flow::Frames) => return Ok(None),
-                Ok(Flow::Stop(stop)) => return Ok(Some(stop)),
-                Err(error) => {
-                    return Err(unit.locate(error, unit.span(arity, pc - 1)));
-                }
-            }
-        }
+        self.execute(fiber, function, closure, unit.ops(code), links, base, &mut pc)
+            .map_err(|error| unit.locate(error, unit.span(code, pc.saturating_sub(1))))
     }
 
     /// Ends the topmost function with the value on top of the stack.
-    pub(super) fn leave(&mut self, fiber: &mut Fiber) -> Flow {
+    pub(super) fn leave(&mut self, fiber: &mut Fiber) {
         let value = fiber.stack.pop().unwrap_or_default();
-        if let Some(Frame::Code(frame)) = fiber.frames.pop() {
-            fiber.stack.truncate(frame.floor);
-            if frame.record != Record::None {
-                let shape = Shape::of(&value);
-                for index in self.records.members(&frame.record) {
-                    fiber.returned(*index, shape.clone());
-                }
+        if let Some(Frame::Code(frame)) = fiber.frames.last() {
+            let (floor, record) = (frame.floor as usize, frame.record);
+            fiber.frames.truncate(fiber.frames.len() - 1);
+            fiber.stack.truncate(floor);
+            for index in self.records.members(&record) {
+                fiber.returned(*index, Shape::of(&value));
             }
         }
         fiber.deliver(value);
-        Flow::Frames
-    }
-}
-
-pub(super) fn flow(called: Called) -> Flow {
-    match called {
-        Called::Done => Flow::Next,
-        Called::Frames => Flow::Frames,
-        Called::Waiting => Flow::Stop(Box::new(Stop::Waiting)),
     }
 }
 
@@ -179,9 +141,8 @@ pub(super) fn at_frame(fiber: &Fiber, error: Fault) -> Fault {
     });
     match code.and_then(|frame| Some((frame, frame.function.as_ref()?.as_closure()?))) {
         Some((frame, closure)) => {
-            let arity = closure.unit.arities(closure.proto()).get(frame.arity as usize);
-            let span = arity.map(|arity| closure.unit.span(arity, frame.pc.saturating_sub(1)));
-            closure.unit.locate(error, span.unwrap_or_default())
+            let span = closure.unit.span(frame.code, (frame.pc as usize).saturating_sub(1));
+            closure.unit.locate(error, span)
         }
         None => error,
     }
@@ -191,6 +152,6 @@ pub(super) fn at_frame(fiber: &Fiber, error: Fault) -> Fault {
 #[inline]
 pub(super) fn save(fiber: &mut Fiber, pc: usize) {
     if let Some(Frame::Code(frame)) = fiber.frames.last_mut() {
-        frame.pc = pc;
+        frame.pc = pc as u32;
     }
 }

@@ -5,6 +5,7 @@ mod call;
 pub(crate) mod caller;
 mod closure;
 pub(crate) mod context;
+mod definitions;
 mod execute;
 mod fiber;
 mod link;
@@ -26,10 +27,10 @@ use std::time::Duration;
 pub(crate) use call::apply_data;
 pub(crate) use caller::Caller;
 pub(crate) use context::Context;
-use fiber::{CodeFrame, Fiber, Frame, Global};
+use definitions::{Definitions, Global};
+use fiber::{CodeFrame, Fiber, Frame};
 use link::Links;
 use machine::Stop;
-use meter::Meter;
 use numbers::Numbers;
 use prints::Prints;
 use records::{Record, Records};
@@ -39,7 +40,7 @@ use crate::env::Granted;
 use crate::error::{Error, Fault, Reason};
 use crate::memory::{Definition, Memory};
 use crate::outcome::{End, Outcome, ToolRecord, Usage};
-use crate::value::{Function, Map, Value, function};
+use crate::value::{Function, Map, Value};
 
 /// A tool call that waits for its answer.
 #[derive(Clone, Debug)]
@@ -110,19 +111,6 @@ pub(crate) struct Machine {
     running: Option<usize>,
 }
 
-/// What builtins see of a run that has not begun.
-fn fresh_context(env: &Arc<Granted>) -> Context {
-    Context {
-        meter: Meter::new(env),
-        prints: Prints::default(),
-        warnings: Vec::new(),
-        now: env.now,
-        next_id: env.memory.last_id.max(function::FIRST_ID),
-        missing: None,
-        missing_in_list: None,
-    }
-}
-
 /// Whether an earlier definition has the name of an arithmetic builtin.
 fn shadows(memory: &Memory) -> bool {
     !memory.is_empty() && Quick::NAMES.iter().any(|name| memory.get(name).is_some())
@@ -137,7 +125,7 @@ enum Piece {
 impl Machine {
     fn new(env: Arc<Granted>, program: &Arc<Unit>) -> Self {
         Machine {
-            context: fresh_context(&env),
+            context: Context::new(&env),
             links: Vec::new(),
             numbers: Numbers::new(Arc::clone(program)),
             base: Vec::new(),
@@ -157,8 +145,7 @@ impl Machine {
         let Some(closure) = main.as_closure() else { return };
         let unit = &closure.unit;
         self.link_program(unit);
-        let globals = std::iter::repeat_with(|| None).take(unit.globals.len()).collect();
-        let mut fiber = Box::new(Fiber::new(globals, 0));
+        let mut fiber = Box::new(Fiber::new(Definitions::with_room(unit.globals.len()), 0));
         fiber.stack.reserve(32);
         fiber.frames.reserve(8);
         self.fibers = Vec::with_capacity(1);
@@ -170,11 +157,11 @@ impl Machine {
     fn begin_program(&mut self, main: &Arc<Function>) {
         let Some(closure) = main.as_closure() else { return };
         let Some(Some(fiber)) = self.fibers.first_mut() else { return };
-        let slots = closure.unit.arities(closure.proto()).first().map_or(0, |arity| arity.slots);
-        fiber.stack.resize_with(usize::from(slots), Value::default);
+        let Some(arity) = closure.arity_for(0) else { return };
+        fiber.stack.resize_with(usize::from(arity.slots), Value::default);
         fiber.frames.push(Frame::Code(CodeFrame {
             function: Some(Arc::clone(main)),
-            arity: 0,
+            code: arity.code,
             pc: 0,
             base: 0,
             floor: 0,
@@ -259,31 +246,38 @@ impl Machine {
         (prints, calls)
     }
 
-    fn outcome(&mut self, result: Result<End, Fault>) -> Outcome {
+    /// The memory with what a run defined, and what it learnt of functions it called.
+    fn memory_after(&self, fiber: &mut Fiber) -> Memory {
         let mut memory = self.env.memory.clone();
         memory.runs += 1;
-        let mut root = self.fibers.first_mut().and_then(Option::take);
-        if let (Ok(_), Some(fiber)) = (&result, &mut root) {
-            memory.last_id = self.context.next_id;
-            let (globals, run) = (Arc::make_mut(&mut fiber.globals), memory.runs);
-            // Room for just as many: where there were none before, this becomes the memory.
-            let mut made = Vec::with_capacity(globals.iter().flatten().count());
-            for (index, name) in self.numbers.all() {
-                let returns = fiber.returns.get(index as usize).and_then(Option::as_ref);
+        memory.last_id = self.context.next_id;
+        let run = memory.runs;
+        // Room for just as many: where there were none before, this becomes the memory.
+        let mut made = Vec::with_capacity(fiber.globals.iter().count());
+        let globals = fiber.globals.own();
+        for (index, name) in self.numbers.sorted() {
+            let returns = fiber.returns.get(index as usize).and_then(Option::as_ref);
+            let global = globals.get_mut(index as usize).and_then(Option::take);
+            if let Some(Global { value, doc }) = global {
                 let returns = returns.map(fiber::Shape::label);
-                let global = globals.get_mut(index as usize).and_then(Option::take);
-                if let Some(Global { value, doc }) = global {
-                    made.push((name.clone(), Definition { value, doc, returns, run }));
-                } else if returns.is_some()
-                    && let Some(old) = self.env.memory.get(name.as_str())
-                {
-                    made.push((name.clone(), Definition { returns, ..old.clone() }));
-                }
+                made.push((name.clone(), Definition { value, doc, returns, run }));
+            } else if returns.is_some()
+                && let Some(old) = self.env.memory.get(name.as_str())
+            {
+                let returns = returns.map(fiber::Shape::label);
+                made.push((name.clone(), Definition { returns, ..old.clone() }));
             }
-            memory.put_all(made);
-        } else {
-            memory = self.env.memory.clone();
         }
+        memory.put_all(made);
+        memory
+    }
+
+    fn outcome(&mut self, result: Result<End, Fault>) -> Outcome {
+        let mut root = self.fibers.first_mut().and_then(Option::take);
+        let memory = match (&result, &mut root) {
+            (Ok(_), Some(fiber)) => self.memory_after(fiber),
+            _ => self.env.memory.clone(),
+        };
         let (prints, tool_calls) = match root {
             // Where no branches are left, the fiber is kept for the next run.
             Some(mut root) if !matches!(root.frames.last(), Some(Frame::Branches(_))) => {

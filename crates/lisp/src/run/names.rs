@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Machine;
-use super::fiber::{Fiber, Global};
+use super::definitions::Global;
+use super::fiber::Fiber;
 use super::link::Meaning;
 use crate::builtin::Documentation;
 use crate::error::{Error, Fault, Reason};
@@ -13,10 +14,22 @@ impl Machine {
     /// The value a definition has now.
     #[inline]
     pub(super) fn definition<'f>(&'f self, fiber: &'f Fiber, index: u32) -> Option<&'f Value> {
-        match fiber.global(index) {
+        match fiber.globals.get(index) {
             Some(global) => global.value.as_ref(),
             None => self.base.get(index as usize)?.value.as_ref(),
         }
+    }
+
+    /// The value of the definition that a free name stands for now.
+    #[inline]
+    pub(super) fn named_definition<'f>(
+        &'f self,
+        fiber: &'f Fiber,
+        links: usize,
+        name: u32,
+    ) -> Option<&'f Value> {
+        let link = self.links.get(links)?.names.get(name as usize)?;
+        self.definition(fiber, link.global?)
     }
 
     /// What a free name stands for now.
@@ -76,7 +89,7 @@ impl Machine {
             Some(Value::Function(function)) => function.parameters(),
             _ => None,
         };
-        let own = self.numbers.find(name).and_then(|index| fiber.global(index));
+        let own = self.numbers.find(name).and_then(|index| fiber.globals.get(index));
         if let Some(global) = own {
             return Some((global.doc.clone(), parameters(global.value.as_ref())));
         }
@@ -93,7 +106,6 @@ impl Machine {
         index: u32,
     ) -> Result<Option<&'c Text>, Fault> {
         let Some(definition) = closure.unit.defs.get(index as usize) else { return Ok(None) };
-        let value = definition.has_value.then(|| fiber.stack.pop().unwrap_or_default());
         let Some(name) = closure.unit.names.get(definition.name as usize) else { return Ok(None) };
         let link = self.links.get(links).and_then(|links| links.names.get(definition.name as usize));
         let global = match link.and_then(|link| link.global) {
@@ -102,11 +114,12 @@ impl Machine {
         };
         self.context.meter.reserve(128)?;
         self.shadowed |= definition.shadows;
-        let keep = value.is_none().then(|| self.definition(fiber, global).cloned()).flatten();
+        let value =
+            if definition.has_value { fiber.stack.pop() } else { self.definition(fiber, global).cloned() };
         if let Some(slot) = fiber.returns.get_mut(global as usize) {
             *slot = None;
         }
-        fiber.define(global, Global { value: value.or(keep), doc: definition.doc.clone() });
+        fiber.globals.put(global, Global { value, doc: definition.doc.clone() });
         Ok(Some(&name.text))
     }
 }

@@ -28,7 +28,9 @@ impl Numbers {
     /// Goes back to the names of the program.
     pub(crate) fn forget_others(&mut self) {
         self.others.clear();
-        self.by_name.clear();
+        if !self.by_name.is_empty() {
+            self.by_name.clear();
+        }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -38,6 +40,14 @@ impl Numbers {
     /// All names with their numbers.
     pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &Text)> {
         (0..).zip(self.program.globals.iter().chain(&self.others))
+    }
+
+    /// The same, those of the program sorted by name.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = (u32, &Text)> {
+        let program = &self.program;
+        let name = |number: &u32| Some((*number, program.globals.get(*number as usize)?));
+        let others = (program.globals.len() as u32..).zip(&self.others);
+        program.sorted.iter().filter_map(name).chain(others)
     }
 
     /// The number of a name that has one.

@@ -22,6 +22,13 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// Forgets all sets.
+    pub(crate) fn clear(&mut self) {
+        if !self.sets.is_empty() {
+            *self = Records::default();
+        }
+    }
+
     /// The set of all members of two sets.
     pub(crate) fn both(&mut self, a: Record, b: Record) -> Record {
         if a == b || b == Record::None {

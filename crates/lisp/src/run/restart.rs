@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::fiber::Fiber;
 use super::prints::Prints;
-use super::records::Records;
-use super::{Run, fresh_context, shadows};
+use super::{Run, shadows};
 use crate::compile::Unit;
 use crate::outcome::ToolRecord;
 use crate::value::Function;
@@ -23,10 +22,10 @@ impl Run {
     pub(crate) fn restart(&mut self, main: &Arc<Function>) {
         self.over = false;
         let machine = &mut self.machine;
-        machine.context = fresh_context(&machine.env);
-        machine.context.warnings.clone_from(&self.noticed);
+        machine.context.renew(&machine.env);
+        machine.context.warnings.extend_from_slice(&self.noticed);
         machine.shadowed = shadows(&machine.env.memory);
-        machine.records = Records::default();
+        machine.records.clear();
         // What functions of earlier programs brought in stays in their run.
         machine.links.truncate(1);
         machine.numbers.forget_others();
@@ -39,7 +38,8 @@ impl Run {
 }
 
 impl Fiber {
-    /// Lets go of every value, keeping room for the next run, and gives what was printed and called.
+    /// Lets go of every value that the memory has not taken, keeping room for the next run, and gives what was printed
+    /// and called.
     pub(super) fn clear(&mut self) -> (Prints, Vec<ToolRecord>) {
         self.stack.clear();
         self.stack.shrink_to(KEPT_ROOM);
@@ -47,10 +47,6 @@ impl Fiber {
         self.frames.shrink_to(KEPT_ROOM);
         self.returns.clear();
         self.answer = None;
-        match Arc::get_mut(&mut self.globals) {
-            Some(globals) => globals.fill_with(|| None),
-            None => self.globals = self.globals.iter().map(|_| None).collect(),
-        }
         (std::mem::take(&mut self.prints), std::mem::take(&mut self.calls))
     }
 }

@@ -1,7 +1,7 @@
 //! Closures that only compute: what `map` and its relatives call for every element needs no frame until it calls something.
 
 use super::execute::{integer, integers};
-use super::meter::Meter;
+use super::meter::{Meter, UNMETERED};
 use crate::compile::Op;
 use crate::value::{Closure, Value};
 
@@ -78,7 +78,7 @@ fn execute(
                 Some(next)
             }
             Op::Capture(index) => {
-                let value = closure.captures.get(usize::from(index)).cloned().unwrap_or_default();
+                let value = closure.captures().get(usize::from(index)).cloned().unwrap_or_default();
                 push(stack, &mut top, value);
                 Some(next)
             }
@@ -187,6 +187,7 @@ fn pop(stack: &mut Vec<Value>, top: &mut Option<Value>) -> Value {
 #[inline]
 fn cost(op: Op) -> u64 {
     match op {
+        _ if UNMETERED => 0,
         // They stand for three instructions.
         Op::BinaryOfLocals { .. } | Op::BinaryWithInt { .. } => 3,
         _ => 1,

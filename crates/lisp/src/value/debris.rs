@@ -19,7 +19,14 @@ pub(crate) enum Debris {
 }
 
 /// Drops everything on the heap, and everything below it.
-pub(crate) fn clear(mut heap: Vec<Debris>) {
+#[inline]
+pub(crate) fn clear(heap: Vec<Debris>) {
+    if !heap.is_empty() {
+        take_apart(heap);
+    }
+}
+
+fn take_apart(mut heap: Vec<Debris>) {
     while let Some(debris) = heap.pop() {
         match debris {
             Debris::Values(node) => {
@@ -59,7 +66,7 @@ impl Item for Value {
             Value::Map(Map(tree)) => heap.extend(tree.take_root().map(Debris::Entries)),
             // One that holds nothing leads nowhere.
             Value::Function(function)
-                if function.as_closure().is_some_and(|closure| closure.captures.is_empty()) => {}
+                if function.as_closure().is_some_and(|closure| closure.captures.is_none()) => {}
             Value::Function(_) => {
                 if let Value::Function(function) = std::mem::replace(self, Value::Nil) {
                     heap.push(Debris::Function(function));

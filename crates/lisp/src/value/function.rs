@@ -23,18 +23,25 @@ enum Body {
 pub(crate) struct Closure {
     pub(crate) unit: Arc<Unit>,
     pub(crate) proto: u32,
-    pub(crate) captures: Arc<[Value]>,
+    /// What it closes over, if that is anything.
+    pub(crate) captures: Option<Arc<[Value]>>,
 }
 
 impl Closure {
+    /// The values it closes over.
+    #[inline]
+    pub(crate) fn captures(&self) -> &[Value] {
+        self.captures.as_deref().unwrap_or_default()
+    }
+
     /// The code, with its parameters and slots.
     pub(crate) fn proto(&self) -> &Proto {
         self.unit.proto(self.proto)
     }
 
-    /// The arity that takes so many arguments, and which it is.
+    /// The arity that takes so many arguments.
     #[inline]
-    pub(crate) fn arity_for(&self, arguments: usize) -> Option<(usize, &Arity)> {
+    pub(crate) fn arity_for(&self, arguments: usize) -> Option<&Arity> {
         self.unit.arity_for(self.proto(), arguments)
     }
 
@@ -153,7 +160,7 @@ impl Function {
     pub fn captures(&self) -> impl Iterator<Item = (&str, &Value)> {
         let closure = self.as_closure();
         let names = closure.into_iter().flat_map(|closure| closure.unit.captures(closure.proto()));
-        let values = closure.into_iter().flat_map(|closure| closure.captures.iter());
+        let values = closure.into_iter().flat_map(Closure::captures);
         names.map(|capture| capture.name.as_str()).zip(values)
     }
 
@@ -172,7 +179,7 @@ impl Function {
     /// The values this function holds.
     pub(crate) fn values(&self) -> Vec<&Value> {
         match &self.body {
-            Body::Closure(closure) => closure.captures.iter().collect(),
+            Body::Closure(closure) => closure.captures().iter().collect(),
             Body::Builtin(_) | Body::Tool(_) => Vec::new(),
             Body::Derived(derived) => match derived {
                 Derived::Composed(values)
@@ -198,7 +205,7 @@ impl Function {
         match &mut self.body {
             // Captures that siblings share are taken apart by the last of them.
             Body::Closure(closure) => {
-                if let Some(captures) = Arc::get_mut(&mut closure.captures) {
+                if let Some(captures) = closure.captures.as_mut().and_then(Arc::get_mut) {
                     captures.iter_mut().for_each(take);
                 }
             }

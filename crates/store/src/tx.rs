@@ -45,6 +45,13 @@ pub(crate) enum Target {
     Current(Recipient, ConversationId),
 }
 
+impl Target {
+    /// Whether it is named by this id.
+    pub(crate) fn is(&self, conversation: &ConversationId) -> bool {
+        matches!(self, Target::Conversation(id) if id == conversation)
+    }
+}
+
 /// What came of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {

@@ -67,7 +67,7 @@ pub(crate) async fn create<R: Rows>(
 }
 
 /// The conversation entries go to, locked; begun if the recipient has none.
-async fn target<R: Rows>(
+pub(crate) async fn target<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     at: Time,
@@ -95,54 +95,65 @@ async fn target<R: Rows>(
     found.ok_or_else(|| StoreError::not_found(format!("conversation {id}")))
 }
 
-/// Appends entries, all or none.
-pub(crate) async fn append<R: Rows>(
-    rows: &mut R,
-    tenant: &Tenant,
-    at: Time,
-    to: &Target,
-    expected: Expected,
-    entries: Vec<NewEntry>,
-    packed: &mut Packed,
-) -> Result<Appended, StoreError> {
+/// The places that entries become, if they can be stored.
+pub(crate) fn places(entries: Vec<NewEntry>, at: Time) -> Result<Vec<Slot>, StoreError> {
     if entries.is_empty() {
         return Err(StoreError::new(ErrorKind::BadArgument, "there is nothing to append"));
     }
-    let mut words = packed.words(entries.len());
     let slots: Vec<Slot> = entries.into_iter().map(|entry| entry.into_slot(at)).collect();
-    for entry in slots.iter().filter_map(message) {
-        check::storable(entry)?;
-    }
-    let before = target(rows, tenant, at, to).await?;
+    slots.iter().filter_map(message).try_for_each(check::storable)?;
+    Ok(slots)
+}
+
+/// Appends entries, all or none, to a conversation that is locked. It is given back as it is then.
+pub(crate) async fn append<R: Rows>(
+    rows: &mut R,
+    at: Time,
+    before: Conversation,
+    expected: Expected,
+    slots: &[Slot],
+    packed: &mut Packed,
+) -> Result<(Appended, Conversation), StoreError> {
+    let mut words = packed.words(slots.len());
     let mut conversation = before.clone();
     let lineage = Lineage::of(rows, &conversation).await?;
-    if let Some(repeat) = repeated(rows, tenant, &conversation, &lineage, &slots).await? {
-        return Ok(repeat);
+    let next = next_number(rows, &lineage, slots).await?;
+    if let Some(repeat) = repeated(rows, &conversation, &lineage, slots, next).await? {
+        return Ok((repeat, conversation));
     }
     if let Expected::At(position) = expected
         && position != conversation.head
     {
         return Err(StoreError::conflict(position, conversation.head));
     }
-    let judged = check::follows(rows, tenant, &lineage, conversation.head, &slots).await?;
-    count_turns(rows, &mut conversation, &lineage, &slots).await?;
+    let judged = check::follows(rows, &before.tenant, &lineage, conversation.head, slots, next).await?;
+    count_turns(rows, &mut conversation, &lineage, slots).await?;
     if let Some(record) = judged {
         conversation.uncovered_turns = uncovered(&record, conversation.turns);
     }
     let first = conversation.head;
-    write(rows, &mut conversation, at, &slots, packed).await?;
+    write(rows, &mut conversation, at, slots, packed).await?;
     let lineage = Lineage::of(rows, &conversation).await?;
-    for (position, slot) in (first..).zip(&slots) {
+    for (position, slot) in (first..).zip(slots) {
         derive(rows, &conversation, &lineage, position, slot, words.pop_front()).await?;
     }
-    note_evaluations(rows, first, &slots).await?;
+    note_evaluations(rows, first, slots).await?;
     rows.change(&before, &conversation).await?;
-    Ok(Appended {
+    let appended = Appended {
         first,
         last: conversation.head - 1,
         link: conversation.head_link,
-        conversation: conversation.id,
-    })
+        conversation: conversation.id.clone(),
+    };
+    Ok((appended, conversation))
+}
+
+/// The next number of the evaluation that the first message belongs to; 0 where there is none.
+async fn next_number<R: Rows>(rows: &mut R, lineage: &Lineage, slots: &[Slot]) -> Result<u64, StoreError> {
+    match slots.iter().find_map(message) {
+        Some(first) => lineage.next_sequence(rows, first.evaluation_id.as_bytes()).await,
+        None => Ok(0),
+    }
 }
 
 /// Moves the evaluations that are known forward to what was appended of them.
@@ -166,18 +177,22 @@ async fn note_evaluations<R: Rows>(rows: &mut R, first: u64, slots: &[Slot]) -> 
     Ok(())
 }
 
-/// Where the same block stands already, if it was appended before: its answer was lost, and is given again.
+/// Where the same block stands already, if it was appended before: its answer was lost, and is given again. Only numbers
+/// below the next one of the evaluation are taken.
 async fn repeated<R: Rows>(
     rows: &mut R,
-    tenant: &Tenant,
     conversation: &Conversation,
     lineage: &Lineage,
     slots: &[Slot],
+    next: u64,
 ) -> Result<Option<Appended>, StoreError> {
     let Some((place, entry)) = (0..).zip(slots).find_map(|(place, slot)| Some((place, message(slot)?)))
     else {
         return Ok(None);
     };
+    if entry.sequence >= next {
+        return Ok(None);
+    }
     let evaluation = entry.evaluation_id.as_bytes();
     let Some(row) = lineage.numbered(rows, evaluation, entry.sequence).await? else { return Ok(None) };
     let conflict = |at: u64| {
@@ -189,7 +204,7 @@ async fn repeated<R: Rows>(
     if below > conversation.head {
         return conflict(row.position);
     }
-    let stored = read::range(rows, tenant, lineage, first, below).await?;
+    let stored = read::range(rows, &conversation.tenant, lineage, first, below).await?;
     for (placed, slot) in stored.iter().zip(slots) {
         if !body::says_the_same(&placed.slot, slot) {
             return conflict(placed.position);
@@ -207,10 +222,11 @@ async fn count_turns<R: Rows>(
     lineage: &Lineage,
     slots: &[Slot],
 ) -> Result<(), StoreError> {
-    // Only the first turn may have begun without a user.
+    // Only the first turn may have begun without a user, and only another user asks about it.
+    let asks =
+        conversation.turns == 1 && slots.iter().filter_map(message).any(|entry| entry.role == Role::User);
     let mut user_spoke = conversation.turns > 1
-        || conversation.turns == 1
-            && !lineage.newest(rows, 1, |scan| scan.is("role", "user")).await?.is_empty();
+        || asks && !lineage.newest(rows, 1, |scan| scan.is("role", "user")).await?.is_empty();
     for entry in slots.iter().filter_map(message) {
         let begins = match entry.role {
             Role::User => {

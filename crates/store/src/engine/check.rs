@@ -57,13 +57,15 @@ pub(crate) fn message(slot: &Slot) -> Option<&Entry> {
     }
 }
 
-/// Checks that a block of entries may follow: sequences without gaps, decisions about what is there.
+/// Checks that a block of entries may follow: sequences without gaps, decisions about what is there. The next number of the
+/// first message's evaluation is known.
 pub(crate) async fn follows<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     lineage: &Lineage,
     head: u64,
     slots: &[Slot],
+    first: u64,
 ) -> Result<Option<Record>, StoreError> {
     let needs_groups = |slot: &Slot| match slot {
         Slot::Decision(decision, _) => matches!(
@@ -87,11 +89,8 @@ pub(crate) async fn follows<R: Rows>(
         }
         return Ok(Some(record));
     }
-    let mut next: HashMap<Uuid, u64> = HashMap::new();
-    // Whoever appends has seen that the first message is no repeat; without number 0 its evaluation has no others.
-    if let Some(first) = slots.iter().find_map(message).filter(|first| first.sequence == 0) {
-        next.insert(first.evaluation_id, 0);
-    }
+    let known = slots.iter().find_map(message).map(|entry| (entry.evaluation_id, first));
+    let mut next: HashMap<Uuid, u64> = known.into_iter().collect();
     for (position, slot) in (head..).zip(slots) {
         match slot {
             Slot::Message(entry) => {

@@ -25,19 +25,26 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                     return Err(StoreError::new(ErrorKind::Conflict, "these messages are known already"));
                 }
             }
-            Op::Create(new) => append::create(rows, &tenant, at, new).await.map(|_| ())?,
+            Op::Create(new) => ours.conversation = Some(append::create(rows, &tenant, at, new).await?),
             Op::Fork { parent, at: place, id } => {
-                fork::fork(rows, &tenant, &parent, place, id, at).await.map(|_| ())?;
+                ours.conversation = Some(fork::fork(rows, &tenant, &parent, place, id, at).await?);
             }
             Op::Append { to, expected, entries } => {
-                let appended = append::append(rows, &tenant, at, &to, expected, entries, &mut packed).await?;
+                let slots = append::places(entries, at)?;
+                let before = match ours.conversation.take().filter(|ours| to.is(&ours.id)) {
+                    Some(before) => before,
+                    None => append::target(rows, &tenant, at, &to).await?,
+                };
+                let (appended, after) =
+                    append::append(rows, at, before, expected, &slots, &mut packed).await?;
                 committed.appended.push(appended);
+                ours.conversation = Some(after);
             }
             Op::Status(id, status) => {
-                let mut conversation = locked(rows, &tenant, &id).await?;
+                let conversation = ours.conversation(rows, &tenant, &id).await?;
                 conversation.status = Some(status);
                 conversation.status_at = Some(at);
-                rows.put(&conversation).await?;
+                rows.put(&*conversation).await?;
             }
             Op::Alias(alias) => {
                 own(&tenant, &alias.tenant)?;
@@ -110,7 +117,8 @@ fn own(tenant: &Tenant, of: &Tenant) -> Result<(), StoreError> {
 #[derive(Default)]
 struct Ours {
     run: Option<String>,
-    conversation: Option<ConversationId>,
+    /// As it is after what was written so far; nobody else can write to it.
+    conversation: Option<Conversation>,
 }
 
 impl Ours {
@@ -132,12 +140,12 @@ impl Ours {
         rows: &mut R,
         tenant: &Tenant,
         id: &ConversationId,
-    ) -> Result<(), StoreError> {
-        if self.conversation.as_ref() != Some(id) {
-            locked(rows, tenant, id).await?;
-            self.conversation = Some(id.clone());
-        }
-        Ok(())
+    ) -> Result<&mut Conversation, StoreError> {
+        let known = match self.conversation.take().filter(|known| known.id == *id) {
+            Some(known) => known,
+            None => locked(rows, tenant, id).await?,
+        };
+        Ok(self.conversation.insert(known))
     }
 }
 

@@ -133,6 +133,11 @@ impl Lineage {
         Ok(count)
     }
 
+    /// The segments that hold something, newest first.
+    fn filled(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().rev().filter(|segment| segment.from < segment.below)
+    }
+
     /// The entry of an evaluation with that number.
     pub(crate) async fn numbered<R: Rows>(
         &self,
@@ -140,7 +145,7 @@ impl Lineage {
         evaluation: &[u8],
         sequence: u64,
     ) -> Result<Option<EntryRow>, StoreError> {
-        for segment in self.segments.iter().rev() {
+        for segment in self.filled() {
             // Nothing but the columns of the unique index, so that nothing else is looked at.
             let scan = Scan::new()
                 .equal("conversation_id", segment.conversation.as_str())
@@ -160,7 +165,7 @@ impl Lineage {
         rows: &mut R,
         evaluation: &[u8],
     ) -> Result<u64, StoreError> {
-        for segment in self.segments.iter().rev() {
+        for segment in self.filled() {
             // Nothing but the columns of the unique index. What a parent said after the fork does not count here, so all
             // of an evaluation is looked at there; here the last is enough.
             let mut scan = Scan::new()

@@ -106,10 +106,15 @@ fn name(sql: &mut String, column: &str) {
     sql.push('"');
 }
 
-/// The place of a bound value.
+/// The place of a bound value. Nearly all have one or two digits.
 fn mark<S: Sql>(sql: &mut String, number: usize) {
     sql.push(S::MARK);
-    let _ = write!(sql, "{number}");
+    let digit = |digit: usize| char::from(b'0' + digit as u8);
+    match number {
+        0..10 => sql.push(digit(number)),
+        10..100 => sql.extend([digit(number / 10), digit(number % 10)]),
+        _ => _ = write!(sql, "{number}"),
+    }
 }
 
 fn list(sql: &mut String, columns: &[&str]) {

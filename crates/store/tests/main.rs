@@ -1,6 +1,7 @@
 //! The tests of the store, in one program: building and starting many takes longer than running them.
 #![allow(missing_docs)]
 
+mod behind;
 mod conformance;
 mod crash;
 mod opening;

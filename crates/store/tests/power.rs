@@ -140,7 +140,7 @@ fn a_sync_that_fails_ends_the_acknowledgements() {
 
 #[test]
 fn a_disk_that_is_full_refuses_and_goes_on_when_there_is_room() {
-    for write in [300, 401, 502] {
+    for write in [250, 321, 392] {
         let fault = format!("inject=pwrite64:error=ENOSPC:when={write}..{}", write + 5);
         let Some(trace) = Trace::record("failing", &["-e", &fault]) else { return };
         let (mut acked, mut disk, mut refused, mut after) = (HashMap::new(), Disk::default(), 0, 0);

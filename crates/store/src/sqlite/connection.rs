@@ -22,7 +22,12 @@ pub(crate) struct Session {
     words: BTreeMap<i64, Words>,
     /// The same of the jobs before it in this transaction.
     kept: BTreeMap<i64, Words>,
+    /// How many entries were left waiting for the index since it was last brought up to date.
+    waiting: usize,
 }
+
+/// Entries whose words wait before they are put into the index together. Each search looks through them one by one.
+const TOGETHER: usize = 32;
 
 /// What becomes of the words of an entry.
 #[derive(Clone, Debug)]
@@ -35,7 +40,7 @@ struct Words {
 
 impl Session {
     pub(super) fn new(connection: Connection) -> Self {
-        Session { connection, known: None, words: BTreeMap::new(), kept: BTreeMap::new() }
+        Session { connection, known: None, words: BTreeMap::new(), kept: BTreeMap::new(), waiting: 0 }
     }
 
     /// Keeps or forgets what the job at work did to words.
@@ -49,19 +54,36 @@ impl Session {
         }
     }
 
-    /// Writes what the jobs of a transaction did to words, in order of place: the index takes words of one ascending run
-    /// together, and every savepoint would end the run.
+    /// Writes what the jobs of a transaction did to words. New ones wait for the index: what it writes for one entry is
+    /// little less than what it writes for many.
     pub(super) fn write_words(&mut self) -> Result<(), StoreError> {
         for (place, words) in std::mem::take(&mut self.kept) {
             if words.there {
-                run(&self.connection, "delete from entries_fts where rowid = $1", &[Value::Int(place)])?;
+                let place = [Value::Int(place)];
+                run(&self.connection, "delete from entries_fts where rowid = $1", &place)?;
+                run(&self.connection, "delete from waiting_words where place = $1", &place)?;
             }
             if let Some(words) = words.new {
-                let sql = "insert into entries_fts (rowid, words) values ($1, $2)";
+                let sql = "insert into waiting_words (place, words) values ($1, $2)";
                 run(&self.connection, sql, &[Value::Int(place), words.into()])?;
+                self.waiting += 1;
             }
         }
         Ok(())
+    }
+
+    /// Whether so many words wait that they should be put into the index.
+    pub(super) fn wants_indexing(&self) -> bool {
+        self.waiting >= TOGETHER
+    }
+
+    /// Puts all words that wait into the index, in order of place: it takes words of one ascending run together.
+    pub(super) fn index_waiting(&mut self) -> Result<(), StoreError> {
+        self.waiting = 0;
+        let sql =
+            "insert into entries_fts (rowid, words) select place, words from waiting_words order by place";
+        run(&self.connection, sql, &[])?;
+        run(&self.connection, "delete from waiting_words", &[]).map(|_| ())
     }
 
     /// Forgets everything of a transaction that was undone.
@@ -191,14 +213,44 @@ impl Sql for Session {
              where entries_fts match $1 and {demands} order by entries_fts.rowid desc limit {}",
             wanted.limit
         );
-        let mut candidates = Vec::new();
-        for cells in ask(&self.connection, &sql, &values)? {
-            if let [Value::Int(place)] = cells.as_slice() {
-                let (conversation, position) = self.whereabouts(*place)?;
-                candidates.push(Candidate { conversation, position });
+        let place = |cells: Vec<Value>| match cells.as_slice() {
+            [Value::Int(place), ..] => Some(*place),
+            _ => None,
+        };
+        let mut places: Vec<i64> =
+            ask(&self.connection, &sql, &values)?.into_iter().filter_map(place).collect();
+        places.extend(self.find_waiting(wanted)?);
+        places.sort_unstable_by(|a, b| b.cmp(a));
+        places.truncate(wanted.limit);
+        let found = places.into_iter().map(|place| self.whereabouts(place));
+        found
+            .map(|found| found.map(|(conversation, position)| Candidate { conversation, position }))
+            .collect()
+    }
+}
+
+impl Session {
+    /// The places of entries that have all the words wanted, among those that wait for the index.
+    fn find_waiting(&self, wanted: &Wanted) -> Result<Vec<i64>, StoreError> {
+        let (demands, values) = conversation_demands(wanted, 1);
+        let sql = format!(
+            "select w.place, w.words from waiting_words w join conversations c on c.number = w.place >> 32 where {demands}"
+        );
+        let has = |words: &[&str], (word, prefix): &(String, bool)| {
+            words
+                .iter()
+                .any(|candidate| *candidate == word || *prefix && candidate.starts_with(word.as_str()))
+        };
+        let fits = |cells: Vec<Value>| match cells.as_slice() {
+            [Value::Int(place), Value::Text(text)] => {
+                let words: Vec<&str> = text.split(' ').collect();
+                let fits = wanted.all.iter().all(|word| has(&words, word))
+                    && !wanted.none.iter().any(|word| has(&words, word));
+                fits.then_some(*place)
             }
-        }
-        Ok(candidates)
+            _ => None,
+        };
+        Ok(ask(&self.connection, &sql, &values)?.into_iter().filter_map(fits).collect())
     }
 }
 

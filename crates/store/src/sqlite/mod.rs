@@ -4,6 +4,7 @@
 //! processes may use one file on a local disk: every write takes the file's lock before it reads.
 
 mod backup;
+mod checkpoints;
 mod connection;
 mod goose;
 mod open;
@@ -21,6 +22,7 @@ use scrollback_core::Time;
 use crate::backend::{Backend, Job, Whose};
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Answer;
+use checkpoints::{Checkpoints, Counted};
 use connection::Session;
 use open::Location;
 use writer::{Asked, Limits, Queue};
@@ -41,6 +43,8 @@ pub struct Sqlite {
     readers: Option<Queue>,
     /// Those that read, then the one that writes.
     threads: Vec<JoinHandle<()>>,
+    /// None for a database in memory, or one that is only read, and once the store is closing.
+    checkpoints: Option<Checkpoints>,
 }
 
 impl Sqlite {
@@ -53,20 +57,28 @@ impl Sqlite {
     pub fn open_with(path: &Path, options: &Options, now: Time) -> Result<Self, StoreError> {
         let location = Location::File(path.to_path_buf());
         let connection = open::writer(&location, options, now)?;
-        let (writer, thread) = writer::start(connection, Limits::default())?;
+        let checkpoints = match options.access {
+            Access::Write => Some(Checkpoints::start(open::log(path, options)?)?),
+            Access::Read => None,
+        };
+        let counted = checkpoints.as_ref().map_or_else(Counted::nowhere, Checkpoints::counted);
+        let (writer, thread) = writer::start(connection, options.durability, counted, Limits::default())?;
         let (readers, mut threads) = readers(path)?;
         threads.push(thread);
         let place = format!("sqlite:{}", path.display());
-        Ok(Sqlite { place, location, writer: Some(writer), readers: Some(readers), threads })
+        Ok(Sqlite { place, location, writer: Some(writer), readers: Some(readers), threads, checkpoints })
     }
 
     /// A database that lives as long as the value.
     pub fn in_memory(now: Time) -> Result<Self, StoreError> {
         let location = Location::Memory;
-        let connection = open::writer(&location, &Options::default(), now)?;
-        let (writer, thread) = writer::start(connection, Limits::default())?;
+        let options = Options::default();
+        let connection = open::writer(&location, &options, now)?;
+        let (writer, thread) =
+            writer::start(connection, options.durability, Counted::nowhere(), Limits::default())?;
         let place = "sqlite::memory:".into();
-        Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads: vec![thread] })
+        let threads = vec![thread];
+        Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads, checkpoints: None })
     }
 
     fn send<T: Send + 'static>(queue: Option<&Queue>, job: Job<Session, T>) -> Answer<'static, T> {
@@ -92,8 +104,9 @@ impl Sqlite {
 impl Drop for Sqlite {
     /// Waits for what is under way, then closes the file.
     fn drop(&mut self) {
-        // The writer ends last: only whoever may write can put the log away.
+        // The writer ends last, and finds the log where it can put it away.
         let writer = self.threads.pop();
+        self.checkpoints = None;
         self.readers = None;
         for reader in self.threads.drain(..) {
             let _ = reader.join();

@@ -20,14 +20,16 @@ const OLDEST_LIBRARY: i32 = 3_051_003;
 /// Bytes of a page of a new file. An append writes about ten pages to the log, so larger ones cost time, and save no room.
 const PAGE: u32 = 4096;
 
-/// Pages in the log before it is put away: every time costs two syncs.
-const LOG_PAGES: u32 = 8192;
+/// Pages in the log before whoever commits puts it away: only where so much is written that `checkpoints.rs` never reaches the
+/// end of it.
+const LOG_PAGES: u32 = 32_768;
 
 /// How long a writer waits for another process.
 const BUSY: Duration = Duration::from_secs(30);
 
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const STEPS: [&str; 3] =
+    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// The version of the schema this program writes.
 pub const SCHEMA: usize = STEPS.len();
@@ -61,6 +63,17 @@ pub enum Access {
     Write,
     /// Only read, never migrated.
     Read,
+}
+
+impl Durability {
+    /// Makes it hold for the commits that follow.
+    pub(super) fn hold(self, connection: &Connection) -> rusqlite::Result<()> {
+        let synchronous = match self {
+            Durability::Full => "full",
+            Durability::Lazy => "normal",
+        };
+        connection.pragma_update(None, "synchronous", synchronous)
+    }
 }
 
 /// Where a store lives.
@@ -105,6 +118,14 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(path, flags).map_err(|error| at(path, &failed(&error)))?;
     common(&connection).map_err(|error| failed(&error))?;
     connection.pragma_update(None, "query_only", true).map_err(|error| failed(&error))?;
+    Ok(connection)
+}
+
+/// Opens a connection that puts the log away, beside one that writes and has made the file what it must be.
+pub(super) fn log(path: &Path, options: &Options) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| at(path, &failed(&error)))?;
+    settle(&connection, options).map_err(|error| failed(&error))?;
     Ok(connection)
 }
 
@@ -196,11 +217,7 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
         connection.pragma_update(None, "synchronous", "extra")?;
         connection.query_row("pragma journal_mode = wal", [], |_| Ok(()))?;
     }
-    let synchronous = match options.durability {
-        Durability::Full => "full",
-        Durability::Lazy => "normal",
-    };
-    connection.pragma_update(None, "synchronous", synchronous)?;
+    options.durability.hold(connection)?;
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;

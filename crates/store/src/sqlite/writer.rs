@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::checkpoints::Counted;
 use super::connection::{Session, failed};
+use super::open::Durability;
 use crate::backend::Job;
 use crate::error::{ErrorKind, StoreError};
 use crate::memory::finish;
@@ -75,13 +77,19 @@ impl<T: Send + 'static> Waiting for Asked<T> {
 pub(super) type Queue = SyncSender<Box<dyn Waiting>>;
 
 /// Starts the writer on a connection of its own.
-pub(super) fn start(connection: Connection, limits: Limits) -> Result<(Queue, JoinHandle<()>), StoreError> {
+pub(super) fn start(
+    connection: Connection,
+    durability: Durability,
+    counted: Counted,
+    limits: Limits,
+) -> Result<(Queue, JoinHandle<()>), StoreError> {
     let (queue, waiting) = sync_channel(limits.queue);
     let thread = std::thread::Builder::new()
         .name("scrollback-writer".into())
         .spawn(move || {
             let session = Session::new(connection);
-            Writer { session, waiting, limits, together: 1, synced_in: Duration::ZERO, poisoned: None }.run();
+            let (together, synced_in, poisoned) = (1, Duration::ZERO, None);
+            Writer { session, waiting, limits, durability, counted, together, synced_in, poisoned }.run();
         })
         .map_err(|error| {
             StoreError::new(ErrorKind::OpenFailed, format!("no thread for the writer: {error}"))
@@ -93,6 +101,9 @@ struct Writer {
     session: Session,
     waiting: Receiver<Box<dyn Waiting>>,
     limits: Limits,
+    durability: Durability,
+    /// Commits, for whoever puts the log away.
+    counted: Counted,
     /// Jobs of the last commit. Those who waited for it together are likely to come back together.
     together: usize,
     /// What making the last commit durable took. Waiting for company pays only while it is short beside the sync that is
@@ -107,7 +118,27 @@ impl Writer {
     fn run(mut self) {
         while let Ok(first) = self.waiting.recv() {
             self.commit(first);
+            if self.poisoned.is_none() && self.session.wants_indexing() {
+                self.index();
+            }
         }
+    }
+
+    /// Puts words that wait into the index. Nobody waits for this, not even for the disk: what a power loss takes of it waits
+    /// again, and is found as it is.
+    fn index(&mut self) {
+        let indexed = self.hold(Durability::Lazy).and_then(|()| self.run_sql("begin immediate"));
+        let indexed = indexed.and_then(|()| self.session.index_waiting()).and_then(|()| self.end());
+        if indexed.is_err() {
+            let _ = self.run_sql("rollback");
+        }
+        if let Err(error) = self.hold(self.durability) {
+            self.poisoned = Some(error);
+        }
+    }
+
+    fn hold(&self, durability: Durability) -> Result<(), StoreError> {
+        durability.hold(&self.session.connection).map_err(|error| failed(&error))
     }
 
     /// Commits the first job and everything that waits with it.
@@ -145,6 +176,7 @@ impl Writer {
         let commit =
             self.session.connection.prepare_cached("commit").and_then(|mut commit| commit.execute([]));
         self.synced_in = began.elapsed();
+        self.counted.add();
         commit.map(|_| ()).map_err(|error| self.lost(&error))
     }
 

@@ -207,7 +207,8 @@ fn nothing_a_client_sends_chooses_who_is_asked() {
         let answer = send(server.address, bytes);
         let said = String::from_utf8_lossy(bytes);
         assert!(!answer.text().contains("Thank you"), "{said}");
-        assert!(answer.header("location").is_none(), "{said}");
+        // The address alone is the first page of the lens, which is not far.
+        assert!(answer.header("location").is_none_or(|place| place == "/lens"), "{said}");
         assert!((200..500).contains(&answer.status), "{}: {said}", answer.status);
         answered += usize::from(answer.status == 200);
     }

@@ -87,6 +87,8 @@ async fn places(store: &dyn Store, number: i64, text: &str) -> Value {
     let mut prompt = call.clone();
     (prompt.id, prompt.run, prompt.step) =
         (new_evaluation().to_string(), Some(run.clone()), Some("ask".into()));
+    // The one before it, so that the page of the other always shows what differs.
+    prompt.started_at = Time(now.0 - 1);
     let (shown, flow) = (call.id.clone(), flow(&run, &id, text));
     let step = |key: &str, status: &str| Step {
         run: run.clone(),

@@ -43,6 +43,7 @@ pub(crate) use call::spoken;
 pub(crate) use ledger::name_of;
 use ledger::{Batch, Ledger};
 pub use refused::{Refused, RefusedKind};
+pub(crate) use report::questions_of;
 pub use report::{PauseReport, Report, Status, pauses_of};
 pub(crate) use start::resumes;
 pub use start::{Answer, Created, Resume, Start};

@@ -5,7 +5,8 @@
 //! `long`; all of it if none is given.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
-use std::path::{Path, PathBuf};
+use std::fmt::Write;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -200,7 +201,7 @@ fn script() -> String {
             text.push(' ');
         }
         text.truncate(199);
-        lines.push_str(&format!("- {{reply: \"{text}.\", usage: {{input: 5000, output: 50}}}}\n"));
+        let _ = writeln!(lines, "- {{reply: \"{text}.\", usage: {{input: 5000, output: 50}}}}");
     }
     lines
 }

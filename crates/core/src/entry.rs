@@ -394,9 +394,7 @@ impl Entry {
 
     /// Whether the entry says nothing at all.
     pub(crate) fn is_silent(&self) -> bool {
-        self.blocks
-            .iter()
-            .all(|block| matches!(&block.kind, BlockKind::Text(text) if text.as_str().is_empty()))
+        self.blocks.iter().all(|block| matches!(&block.kind, BlockKind::Text(text) if text.is_empty()))
     }
 
     /// Steps of a trajectory: one for text or reasoning, one per call, at least one.
@@ -405,10 +403,9 @@ impl Entry {
             return 1;
         }
         let speaks = self.blocks.iter().any(|block| match &block.kind {
-            BlockKind::Text(text) => !text.as_str().is_empty(),
+            BlockKind::Text(text) => !text.is_empty(),
             BlockKind::Reasoning(reasoning) => {
-                let readable =
-                    reasoning.text.iter().chain(&reasoning.summaries).any(|text| !text.as_str().is_empty());
+                let readable = reasoning.text.iter().chain(&reasoning.summaries).any(|text| !text.is_empty());
                 readable || reasoning.signature.is_some() || reasoning.encrypted.is_some()
             }
             _ => false,

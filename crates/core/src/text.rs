@@ -72,6 +72,16 @@ impl Text {
         }
     }
 
+    /// Whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            // No escape stands for nothing.
+            Text::Raw(raw) => raw.as_str().len() <= 2,
+            Text::Json(raw) => raw.as_str().is_empty(),
+            Text::Own(text) => text.is_empty(),
+        }
+    }
+
     /// Whether there is nothing but white space in it.
     pub fn is_blank(&self) -> bool {
         if let Text::Raw(raw) = self {

@@ -1,14 +1,16 @@
 //! What a conversational loop costs beside its models: preparing a history and putting it into a request, in memory and
 //! with a durable store; and whether the ten-thousandth iteration costs more than the hundredth.
 //!
-//! `./dev bench flow`. Fails when a target is missed by more than twice.
+//! `./dev bench flow`. Fails when a target is missed by more than twice. Words choose what is measured: `prepare`, `loop`,
+//! `long`; all of it if none is given.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt::Write;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rusqlite::Connection;
 use scrollback_agent::provider::Catalog;
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::tokens::Tokenizer;
@@ -20,7 +22,7 @@ use scrollback_flow::inject::{Parts, sheet};
 use scrollback_flow::passed::EntryId;
 use scrollback_flow::turns::{Scope, Turn};
 use scrollback_flow::{Bounds, Flow, Mode, Prompts, Settings, Source, Strategy, TurnRole};
-use scrollback_store::{ConversationId, Expected, Memory, NewConversation, NewEntry, Store, Tenant, Tx};
+use scrollback_store::{Memory, Store, Tenant};
 use uuid::Uuid;
 
 /// A measure, its target, and whether it was missed by more than twice.
@@ -102,8 +104,8 @@ fn usual(times: usize, mut work: impl FnMut()) -> f64 {
     median(all)
 }
 
-/// Measures a history in memory; how long it takes to prepare and inject it, in microseconds.
-fn in_memory(measured: &mut Measured) -> f64 {
+/// Measures a history in memory.
+fn in_memory(measured: &mut Measured) {
     let bounds = Bounds {
         strategy: Strategy::TruncateTokens,
         max_tokens: Some(16_384),
@@ -119,11 +121,12 @@ fn in_memory(measured: &mut Measured) -> f64 {
     let at_10_000 = usual(2_000, || assert!(prepare(&long, &bounds, &cx, &system) > 20_000));
     measured.told("history prepared and injected, 100 turns of 200 characters", at_100, 50.0, "µs");
     measured.told("the same in a history of 10,000 turns, as a ratio", at_10_000 / at_100, 1.5, "×");
-    at_100
 }
 
+/// The input has a number, so that no two requests are the same.
 const FLOW: &str = r#"
 version: "1"
+agents: { default: { model: "MODEL" } }
 steps:
   - kind: loop
     name: chat
@@ -131,11 +134,80 @@ steps:
       conversation: true
       max_loops: LOOPS
       history_management: { max_turns: 100 }
-      body: [{ name: talk, input: "INPUT" }]
+      body: [{ name: talk, input: "{{ loop.iteration }}: INPUT" }]
 "#;
 
-/// Runs a loop of echoes; when each reply came.
-async fn looped(store: Arc<dyn Store>, loops: u32) -> Vec<Instant> {
+/// Who replies.
+#[derive(Clone, Copy)]
+enum Model {
+    /// Says something new each time, and does not read what it is sent.
+    Script,
+    /// Says the input again, and reads and counts all it is sent.
+    Echo,
+}
+
+/// Replies of the script: more than a history holds.
+const REPLIES: usize = 997;
+
+/// Where stores lie, a commit with nothing around it is measured, and the script is.
+struct Place {
+    folder: tempfile::TempDir,
+    bare: Connection,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let bare = Connection::open(folder.path().join("bare.db")).unwrap();
+        bare.pragma_update(None, "page_size", 4096).unwrap();
+        bare.query_row("pragma journal_mode = wal", [], |_| Ok(())).unwrap();
+        bare.pragma_update(None, "synchronous", "full").unwrap();
+        bare.execute_batch("create table t (id integer primary key, body text)").unwrap();
+        std::fs::write(folder.path().join("talk.yaml"), script()).unwrap();
+        Place { folder, bare }
+    }
+
+    /// The disk's own time for a commit: one row, and nothing of ours.
+    fn bare_commit(&self) -> Duration {
+        let began = Instant::now();
+        let mut insert = self.bare.prepare_cached("insert into t (body) values (?1)").unwrap();
+        insert.execute(["hello"]).unwrap();
+        began.elapsed()
+    }
+
+    async fn store(&self, name: &str) -> Arc<dyn Store> {
+        scrollback_store::open(&format!("sqlite:{}", self.file(name).display()), Time(0)).await.unwrap()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// Replies of 200 characters of words that seldom follow each other twice.
+fn script() -> String {
+    const WORDS: [&str; 24] = [
+        "history", "of", "the", "agent", "was", "sent", "again", "because", "nobody", "had", "counted",
+        "tokens", "before", "a", "window", "moved", "and", "every", "prefix", "changed", "with", "it", "so",
+        "twice",
+    ];
+    let mut number = 1_u64;
+    let mut lines = String::from("- loop: true\n");
+    for _ in 0..REPLIES {
+        let mut text = String::new();
+        while text.len() < 200 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            text.push_str(WORDS[(number >> 33) as usize % WORDS.len()]);
+            text.push(' ');
+        }
+        text.truncate(199);
+        let _ = writeln!(lines, "- {{reply: \"{text}.\", usage: {{input: 5000, output: 50}}}}");
+    }
+    lines
+}
+
+/// Runs a loop; when each reply came.
+async fn looped(place: &Place, store: Arc<dyn Store>, model: Model, loops: u32) -> Vec<Instant> {
     let times: Arc<Mutex<Vec<Instant>>> = Arc::default();
     let redactor = Arc::new(Redactor::new(&Options::default()).unwrap());
     let mut engine = Engine::new(store, Tenant::default(), Arc::new(Catalog::default()), redactor);
@@ -145,12 +217,19 @@ async fn looped(store: Arc<dyn Store>, loops: u32) -> Vec<Instant> {
             seen.lock().unwrap().push(Instant::now());
         }
     }));
-    let text =
-        FLOW.replace("LOOPS", &loops.to_string()).replace("INPUT", &"words that people say ".repeat(9));
+    let model = match model {
+        Model::Script => "offline:script=talk.yaml",
+        Model::Echo => "offline:echo",
+    };
+    let text = FLOW
+        .replace("MODEL", model)
+        .replace("LOOPS", &loops.to_string())
+        .replace("INPUT", &"words that people say ".repeat(9));
     let settings = Settings::default();
+    let folder = place.folder.path();
     let source = Source {
         stem: "bench",
-        folder: Path::new("."),
+        folder,
         prompts: Prompts::Disk,
         settings: &settings,
         catalog: &engine.catalog,
@@ -161,7 +240,7 @@ async fn looped(store: Arc<dyn Store>, loops: u32) -> Vec<Instant> {
         flow,
         text,
         stem: "bench".into(),
-        folder: PathBuf::from("."),
+        folder: folder.into(),
         settings,
         warnings: Vec::new(),
         input: Some("go".into()),
@@ -175,24 +254,7 @@ async fn looped(store: Arc<dyn Store>, loops: u32) -> Vec<Instant> {
         .map_or_else(|held| held.lock().unwrap().clone(), Result::unwrap)
 }
 
-/// The disk's own time for a commit of one small entry, in microseconds.
-async fn commit_time(store: &Arc<dyn Store>) -> f64 {
-    let (tenant, id) = (Tenant::default(), ConversationId::new(Time(0)));
-    let mut tx = Tx::new(&tenant, Time(0));
-    tx.create(NewConversation::new(id.clone()));
-    store.commit(tx).await.unwrap();
-    let mut all = Vec::new();
-    for _ in 0..100 {
-        let began = Instant::now();
-        let mut tx = Tx::new(&tenant, Time(0));
-        tx.append(&id, Expected::Any, NewEntry::evaluation([Entry::text(Role::User, "hello")], Time(0)));
-        store.commit(tx).await.unwrap();
-        all.push(began.elapsed());
-    }
-    median(all)
-}
-
-/// How long an iteration takes between two of them: the mean without the quickest and the slowest tenth.
+/// How long an iteration takes between two of them, in microseconds: the mean without the quickest and the slowest tenth.
 fn between(times: &[Instant], from: usize, to: usize) -> f64 {
     let pairs = times[from..=to].windows(2);
     let mut all: Vec<f64> = pairs.map(|pair| pair[1].duration_since(pair[0]).as_secs_f64() * 1e6).collect();
@@ -201,48 +263,78 @@ fn between(times: &[Instant], from: usize, to: usize) -> f64 {
     kept.iter().sum::<f64>() / kept.len() as f64
 }
 
-async fn on_disk(measured: &mut Measured, prepared: f64) {
-    let memory = looped(Arc::new(Memory::new()), 100).await;
-    let memory = between(&memory, 0, memory.len() - 2);
-    let folder = tempfile::tempdir().unwrap();
-    let number = AtomicU64::new(0);
-    let path = || folder.path().join(format!("{}.db", number.fetch_add(1, Ordering::Relaxed)));
-    let opened = async |path: &Path| {
-        scrollback_store::open(&format!("sqlite:{}", path.display()), Time(0)).await.unwrap()
+/// How often the short loops are run, in turns with commits of nothing but a row: the disk has slow and fast minutes.
+const ROUNDS: usize = 15;
+
+/// What one round found, in microseconds.
+#[derive(Clone, Copy)]
+struct Round {
+    bare: f64,
+    memory: f64,
+    durable: f64,
+    echo: f64,
+}
+
+async fn short(measured: &mut Measured, place: &Place) {
+    let mut rounds = Vec::new();
+    for round in 0..ROUNDS {
+        let mut bare: Vec<Duration> = (0..50).map(|_| place.bare_commit()).collect();
+        let whole = |times: Vec<Instant>| between(&times, 0, times.len() - 2);
+        let durable =
+            whole(looped(place, place.store(&format!("{round}.db")).await, Model::Script, 100).await);
+        bare.extend((0..50).map(|_| place.bare_commit()));
+        let memory = whole(looped(place, Arc::new(Memory::new()), Model::Script, 100).await);
+        let echo =
+            whole(looped(place, place.store(&format!("{round}-echo.db")).await, Model::Echo, 100).await);
+        rounds.push(Round { bare: median(bare), memory, durable, echo });
+    }
+    let middle = |what: fn(&Round) -> f64| {
+        let mut all: Vec<f64> = rounds.iter().map(what).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        all[all.len() / 2]
     };
-    let bare = opened(&path()).await;
-    let own = commit_time(&bare).await;
-    let times = looped(opened(&path()).await, 100).await;
-    let iteration = between(&times, 0, times.len() - 2);
-    println!("{:<58} {own:>10.2} µs", "the disk's own commit");
-    println!("{:<58} {memory:>10.2} µs", "an iteration in memory, runner and model included");
-    println!("{:<58} {iteration:>10.2} µs", "the same with durable SQLite");
-    measured.told("all of it, above the disk's own commit", (iteration - own) / 1000.0, 1.0, "ms");
-    // The history's share: preparing it, and all that the store adds to the iteration.
-    let share = prepared + iteration - memory - own;
-    measured.told("the history's share of that", share / 1000.0, 1.0, "ms");
-    let file = path();
-    let times = looped(opened(&file).await, 10_000).await;
+    println!("{:<58} {:>10.2} µs", "the disk's own commit of one row", middle(|round| round.bare));
+    println!("{:<58} {:>10.2} µs", "an iteration in memory", middle(|round| round.memory));
+    println!("{:<58} {:>10.2} µs", "the same with durable SQLite", middle(|round| round.durable));
+    let above = middle(|round| round.durable - round.bare);
+    measured.told("which is above the disk's own commit", above / 1000.0, 1.0, "ms");
+    let above = middle(|round| round.echo - round.bare);
+    measured.told("the same with a model that reads and counts the request", above / 1000.0, 1.0, "ms");
+}
+
+/// Iterations at either end of what is compared.
+const WINDOW: usize = 500;
+
+async fn long(measured: &mut Measured, place: &Place) {
+    let times = looped(place, place.store("long.db").await, Model::Script, 10_000).await;
     let count = times.len();
-    measured.told(
-        "iterations 9,900 to 10,000 against 100 to 200, as a ratio",
-        between(&times, count - 110, count - 10) / between(&times, 100, 200),
-        1.5,
-        "×",
-    );
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len()) as f64;
-    let whole = size(&file);
-    let half = path();
-    looped(opened(&half).await, 5_000).await;
-    let (first, second) = (size(&half) / 5_000.0, (whole - size(&half)) / 5_000.0);
-    println!("{:<58} {:>10.0} B", "bytes of the database a turn", whole / 10_000.0);
+    let late = between(&times, count - 10 - WINDOW, count - 10);
+    // Of another run right after it, so that both are of the same minute.
+    let times = looped(place, place.store("half.db").await, Model::Script, 5_000).await;
+    let early = between(&times, 100, 100 + WINDOW);
+    println!("{:<58} {late:>10.2} µs", "iterations up to the ten-thousandth");
+    println!("{:<58} {early:>10.2} µs", "iterations from the hundredth on, of a run right after it");
+    measured.told("the first of these against the second, as a ratio", late / early, 1.5, "×");
+    let size = |name: &str| std::fs::metadata(place.file(name)).map_or(0, |meta| meta.len()) as f64;
+    let (first, second) = (size("half.db") / 5_000.0, (size("long.db") - size("half.db")) / 5_000.0);
+    println!("{:<58} {:>10.0} B", "bytes of the database a turn", size("long.db") / 10_000.0);
     measured.told("the second five thousand against the first, as a ratio", second / first, 1.2, "×");
 }
 
 fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let wanted = |word: &str| words.is_empty() || words.iter().any(|given| given == word);
     let mut measured = Measured { missed: false };
-    let prepared = in_memory(&mut measured);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(on_disk(&mut measured, prepared));
+    let place = Place::new();
+    if wanted("prepare") {
+        in_memory(&mut measured);
+    }
+    if wanted("loop") {
+        runtime.block_on(short(&mut measured, &place));
+    }
+    if wanted("long") {
+        runtime.block_on(long(&mut measured, &place));
+    }
     std::process::exit(i32::from(measured.missed));
 }

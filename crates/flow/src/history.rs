@@ -17,6 +17,9 @@ const SHORTEST: u64 = 64;
 /// The ceiling where no number of tokens is given.
 const USUAL_CEILING: u64 = 512;
 
+/// Turns that room is made for at once where nobody says how many are sent at most.
+const USUAL_TURNS: usize = 64;
+
 /// The turns a call may be sent: those of its loop, and those of its branch.
 #[derive(Clone, Copy)]
 pub struct Told<'s> {
@@ -136,7 +139,9 @@ impl<'s> Told<'s> {
         let written = self.summary().filter(|_| !self.fits_whole(bounds, tokenizer));
         let first = written.map_or(self.scope.cut, |_| self.first());
         let summary = written.filter(|summary| room.take(summary.spoken().tokens(tokenizer)));
-        let mut turns = Vec::new();
+        let there = self.count(first);
+        let most = bounds.max_turns.and_then(|most| usize::try_from(most).ok());
+        let mut turns = Vec::with_capacity(there.min(most.unwrap_or(USUAL_TURNS)));
         let mut newest_too_large = false;
         for (_, turn) in self.newest_from(first) {
             if !room.take(turn.spoken().tokens(tokenizer)) {
@@ -146,7 +151,7 @@ impl<'s> Told<'s> {
             turns.push(Arc::clone(turn));
         }
         turns.reverse();
-        let left_out = self.count(first) - turns.len();
+        let left_out = there - turns.len();
         Kept { summary: summary.cloned(), turns, left_out, newest_too_large }
     }
 

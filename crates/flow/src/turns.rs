@@ -146,6 +146,21 @@ impl Scope {
         self.marked.get(&entry).copied()
     }
 
+    /// The numbers of entries among the turns, from 0; an entry that is no turn has none. What is sent are mostly turns in a
+    /// row, and the next in a row is found without a search.
+    pub fn numbers<'s>(
+        &'s self,
+        entries: impl Iterator<Item = EntryId> + 's,
+    ) -> impl Iterator<Item = usize> + 's {
+        let mut next = 0;
+        entries.filter_map(move |entry| {
+            let follows = self.turns.get(next).is_some_and(|turn| turn.entry == entry);
+            let number = if follows { next } else { self.number(entry)? };
+            next = number + 1;
+            Some(number)
+        })
+    }
+
     /// Marks an entry; nothing happens if it is a turn already.
     pub fn mark(&mut self, turn: Arc<Turn>) {
         if let Slot::Vacant(place) = self.marked.entry(turn.entry) {

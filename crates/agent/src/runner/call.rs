@@ -285,11 +285,12 @@ impl Evaluation<'_> {
 
     /// Adds what a request used to what the evaluation used.
     fn spend(&mut self, provider: &dyn Provider, outgoing: &Outgoing, reply: Option<&Reply>) -> Spent {
-        let guess = reply.and_then(|reply| reply.raw.as_deref()).map_or(0, |raw| {
+        let usage = reply.and_then(|reply| reply.meta.usage.as_ref());
+        let reported = usage.is_some_and(|usage| usage.output.is_some());
+        let guess = reply.and_then(|reply| reply.raw.as_deref()).filter(|_| !reported).map_or(0, |raw| {
             // What nobody reported is estimated by the text, its JSON included.
             self.cx.counter.tokenizer.count(raw)
         });
-        let usage = reply.and_then(|reply| reply.meta.usage.as_ref());
         let prices = self.runner.prices_of(&provider.describe().model);
         let spent = Spent::reported(usage, (outgoing.tokens, guess), prices);
         self.spent.add(&spent);

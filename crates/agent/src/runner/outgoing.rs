@@ -55,7 +55,7 @@ impl Evaluation<'_> {
             body: body.into(),
             original: record.message_count(),
             curated: view.len(),
-            tokens: view.count(&self.cx).total,
+            tokens: view.tokens(&self.cx),
             epoch: view.epoch(),
             view: shown,
             left_out,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
+use super::string::SHORT;
 use super::{is_space, unescape};
 
 /// What kind of JSON value a [`Raw`] is.
@@ -196,6 +197,18 @@ fn value_end(bytes: &[u8]) -> usize {
 /// Length of the string literal at the start of `bytes`, both quotes included.
 pub(super) fn string_end(bytes: &[u8]) -> usize {
     let mut at = 1;
+    // Most literals are keys and other words, which end soon.
+    for &byte in bytes.iter().skip(1).take(SHORT) {
+        at += 1;
+        match byte {
+            b'"' => return at,
+            b'\\' => {
+                at -= 1;
+                break;
+            }
+            _ => {}
+        }
+    }
     while let Some(stop) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         at += stop;
         if bytes.get(at) == Some(&b'"') {

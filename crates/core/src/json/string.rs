@@ -7,7 +7,7 @@ use memchr::memchr;
 /// What a string literal (with its quotes) stands for; borrowed when it has no escapes.
 pub fn unescape(literal: &str) -> Cow<'_, str> {
     let inner = literal.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(literal);
-    let Some(first) = memchr(b'\\', inner.as_bytes()) else { return Cow::Borrowed(inner) };
+    let Some(first) = first_backslash(inner) else { return Cow::Borrowed(inner) };
     let mut out = String::with_capacity(inner.len());
     let (head, mut rest) = inner.split_at(first);
     out.push_str(head);
@@ -35,6 +35,18 @@ pub fn unescape(literal: &str) -> Cow<'_, str> {
     }
     Cow::Owned(out)
 }
+
+/// Where the first escape begins. Keys and other words are so short that a search made for long texts costs more than it
+/// saves.
+fn first_backslash(text: &str) -> Option<usize> {
+    if text.len() <= SHORT {
+        return text.bytes().position(|byte| byte == b'\\');
+    }
+    memchr(b'\\', text.as_bytes())
+}
+
+/// Bytes that are looked at one by one before a search for long texts begins.
+pub(super) const SHORT: usize = 16;
 
 /// The character of an escape by number (or of a surrogate pair) and how many bytes of `escape` it took.
 fn unescape_unicode(escape: &[u8]) -> (char, usize) {

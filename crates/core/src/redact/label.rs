@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use memchr::memmem;
+use memchr::{memchr, memmem};
 
 use super::Kind;
 
@@ -23,6 +23,10 @@ pub(super) struct Labels(Vec<Range<usize>>);
 
 impl Labels {
     pub(super) fn of(text: &str) -> Labels {
+        // Most texts have none, and preparing to look for one costs more than this.
+        if memchr(b'[', text.as_bytes()).is_none() {
+            return Labels(Vec::new());
+        }
         let label_at = |start: usize| {
             let name = text.get(start + OPENING.len()..)?;
             let kind = Kind::ALL

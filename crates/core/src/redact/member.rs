@@ -1,8 +1,11 @@
 //! Redaction of JSON values, for showing them to people.
 
+use std::fmt::Write;
+
 use serde_json::Value;
 
 use super::{Redactor, label};
+use crate::json;
 
 impl Redactor {
     /// A copy of the value without its secrets. A text may be known as one by the name it stands under.
@@ -39,8 +42,13 @@ impl Redactor {
         if shown != *value {
             return shown;
         }
-        let whole = format!("{}: {value}", Value::from(name));
-        let value_at = whole.len() - value.to_string().len();
+        let mut whole = json::quote(name);
+        whole.push_str(": ");
+        let value_at = whole.len();
+        match value {
+            Value::String(text) => json::write_string(&mut whole, text),
+            other => _ = write!(whole, "{other}"),
+        }
         let found = self.text(&whole).spans.into_iter().find(|span| span.end > value_at);
         found.map_or(shown, |span| {
             let mut hidden = String::new();

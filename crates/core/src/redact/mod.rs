@@ -142,9 +142,10 @@ impl Redactor {
 
     fn find_by_rule(&self, text: &str, labels: &Labels, hits: &mut Vec<Span>) {
         // Where each rule may look again: behind its last hit.
-        let mut next = vec![0; self.rules.len()];
+        let mut next = Vec::new();
         for keyword in self.keywords.find_overlapping_iter(text) {
             let Some(&(spelling, place)) = self.owners.get(keyword.pattern().as_usize()) else { continue };
+            next.resize(self.rules.len(), 0);
             let (Some(rule), Some(next)) = (self.rules.get(place), next.get_mut(place)) else { continue };
             if keyword.start() < *next {
                 continue;

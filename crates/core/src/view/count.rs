@@ -77,7 +77,12 @@ impl View<'_> {
         Count { total: per_entry.iter().sum::<usize>() + overhead, per_entry, overhead, counter }
     }
 
-    /// Tokens of the whole view, without listing entries.
+    /// Tokens of the whole view, for whoever does not ask about each entry: the total of [`View::count`].
+    pub fn tokens(&self, cx: &CurationContext) -> usize {
+        self.total_tokens(cx.counter, cx)
+    }
+
+    /// Tokens of the whole view by a given counter, without listing entries.
     pub(crate) fn total_tokens(&self, counter: Counter, cx: &CurationContext) -> usize {
         let body: usize = self.body.iter().map(|index| self.group_tokens(counter, index)).sum();
         cx.overhead(counter) + self.anchored_tokens(counter) + body

@@ -116,7 +116,7 @@ impl View<'_> {
 
     /// Whether the view holds nothing.
     pub fn is_empty(&self) -> bool {
-        self.items().next().is_none()
+        self.len() == 0
     }
 
     /// What the reader should know about the view.

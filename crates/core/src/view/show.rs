@@ -25,22 +25,31 @@ pub(super) enum Result<'r> {
 
 impl<'r> View<'r> {
     /// The entries of the view, in order.
-    pub fn items(&self) -> impl Iterator<Item = Item> + '_ {
-        let shown = self.summary.as_ref();
-        let anchored = shown.filter(|shown| shown.before.is_none());
-        let mut placed = shown.filter(|shown| shown.before.is_some());
-        let lead = self.lead.iter().flat_map(|&index| self.group_items(index));
-        let body = self.body.iter().map(Some).chain(std::iter::once(None)).flat_map(move |index| {
-            let due = index.is_none_or(|index| placed.is_some_and(|shown| shown.before <= Some(index)));
-            let summary = if due { placed.take().map(summary_item) } else { None };
-            summary.into_iter().chain(index.into_iter().flat_map(|index| self.group_items(index)))
-        });
-        lead.chain(anchored.map(summary_item)).chain(body)
+    pub fn items(&self) -> impl Iterator<Item = Item> + use<> {
+        let mut items = Vec::with_capacity(self.len());
+        for &index in &self.lead {
+            self.add_group(index, &mut items);
+        }
+        // A summary stands at the end of the lead, or before the group it names.
+        let mut waiting = self.summary.as_ref();
+        items.extend(waiting.take_if(|shown| shown.before.is_none()).map(summary_item));
+        for index in self.body.iter() {
+            items.extend(waiting.take_if(|shown| shown.before <= Some(index)).map(summary_item));
+            self.add_group(index, &mut items);
+        }
+        items.extend(waiting.map(summary_item));
+        items.into_iter()
     }
 
     pub(crate) fn group_items(&self, index: u32) -> Vec<Item> {
-        let Some(group) = self.group(index) else { return Vec::new() };
-        let mut items = Vec::with_capacity(group.len());
+        let mut items = Vec::new();
+        self.add_group(index, &mut items);
+        items
+    }
+
+    /// Adds what is shown of a group. Most groups are one entry, for which nothing is allocated.
+    fn add_group(&self, index: u32, items: &mut Vec<Item>) {
+        let Some(group) = self.group(index) else { return };
         if let Some(entry) = self.record.entry(group.first.into()) {
             let left = entry.without_cut_parts();
             let fidelity = if left.is_some() { Fidelity::Rewritten } else { Fidelity::AsSaid };
@@ -50,7 +59,6 @@ impl<'r> View<'r> {
         for place in self.places(index, group) {
             items.extend(self.result_item(&place));
         }
-        items
     }
 
     /// The places of a group's results, in the order in which they are shown.

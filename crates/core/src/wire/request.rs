@@ -133,7 +133,7 @@ impl Rendered {
         }
         let said: HashSet<&str> = before.iter().map(String::as_str).collect();
         let mut explained = Vec::new();
-        for (message, sources) in before.iter().zip(&self.sources) {
+        for (message, sources) in before.iter().zip(self.sources.iter()) {
             if let Some(left @ 1..) = kept.get_mut(message.as_str()) {
                 *left -= 1;
                 after.by_ref().find(|other| *other == message);

@@ -220,7 +220,7 @@ impl StepKeeper {
         let Some(key) = &shown.scope else { return };
         let runs = self.shared.with_state(|state| {
             let scope = state.scopes().get(key);
-            runs_of(turns.iter().filter_map(|entry| scope?.number(*entry)))
+            scope.map(|scope| runs_of(scope.numbers(turns.iter().copied()))).unwrap_or_default()
         });
         let numbered: usize = runs.iter().map(|(first, last)| last + 1 - first).sum();
         (shown.turns, shown.branch) = (runs, turns.len() - numbered);
@@ -282,8 +282,8 @@ fn parent(key: &str) -> String {
 }
 
 /// Which turns of a scope are sent, as runs of numbers from 1.
-pub(super) fn numbers(kept: &Kept, scope: Option<&Scope>) -> Vec<(usize, usize)> {
-    runs_of(kept.turns.iter().filter_map(|turn| scope?.number(turn.entry)))
+pub(super) fn numbers(kept: &Kept, scope: &Scope) -> Vec<(usize, usize)> {
+    runs_of(scope.numbers(kept.turns.iter().map(|turn| turn.entry)))
 }
 
 /// Numbers from 0 as runs of numbers from 1.

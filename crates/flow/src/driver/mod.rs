@@ -43,6 +43,7 @@ pub(crate) use call::spoken;
 pub(crate) use ledger::name_of;
 use ledger::{Batch, Ledger};
 pub use refused::{Refused, RefusedKind};
+pub(crate) use report::questions_of;
 pub use report::{PauseReport, Report, Status, pauses_of};
 pub(crate) use start::resumes;
 pub use start::{Answer, Created, Resume, Start};
@@ -254,7 +255,8 @@ async fn drive(
         }
         for call in next.calls {
             let used = before.remove(&call.key).unwrap_or_default();
-            tasks.spawn(call::execute(Arc::clone(shared), call, used));
+            // In a box: the future of a whole call is large, and would be copied on its way to whoever polls it.
+            tasks.spawn(Box::pin(call::execute(Arc::clone(shared), call, used)));
         }
         ready.extend(next.ready);
         if !ready.is_empty() {

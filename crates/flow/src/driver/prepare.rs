@@ -168,7 +168,7 @@ impl Execution<'_> {
             if let Some(room) = self.room(beside).filter(|_| mode == Mode::Prompt) {
                 kept = kept.within(room, tokenizer);
             }
-            let turns = numbers(&kept, Some(scope));
+            let turns = numbers(&kept, scope);
             let mut left_out = Vec::new();
             let covered = kept.summary.as_ref().map_or(0, |summary| summary.covers);
             if covered > 0 {

@@ -120,6 +120,15 @@ pub(crate) fn usage_of(steps: &[Step]) -> Usage {
 
 /// The questions that wait, from the rows of a run's steps.
 pub fn pauses_of(steps: &[Step], flow: Option<&Arc<Flow>>, redactor: &Redactor) -> Vec<PauseReport> {
+    let mut open = questions_of(steps, flow);
+    for pause in &mut open {
+        pause.message = redactor.text(&pause.message).text.into_owned();
+    }
+    open
+}
+
+/// The same as they were asked, secrets and all.
+pub(crate) fn questions_of(steps: &[Step], flow: Option<&Arc<Flow>>) -> Vec<PauseReport> {
     let open = steps.iter().filter(|step| step.status == "paused");
     open.map(|step| {
         let name = name_of(&step.key);
@@ -132,7 +141,7 @@ pub fn pauses_of(steps: &[Step], flow: Option<&Arc<Flow>>, redactor: &Redactor) 
         PauseReport {
             step: step.key.clone(),
             name: name.into(),
-            message: redactor.text(message.as_str().unwrap_or_default()).text.into_owned(),
+            message: message.as_str().unwrap_or_default().into(),
             input_schema: asked.unwrap_or_else(|| json!({ "type": "string", "minLength": 1 })),
         }
     })

@@ -106,8 +106,49 @@ fn unharmed(watcher: &Watcher, told: &Telling) {
 }
 
 /// The span of a key: the same however often a run is resumed. The run's own has the empty key.
+///
+/// It begins with the iterations the key is in, so that what is written together lies together: a loop adds its spans at one
+/// place of the table, which moves on with it, and a commit writes one page of them and not one for each.
 pub(crate) fn span_id(run: &str, key: &str) -> String {
     let mut hash = blake3::Hasher::new();
     hash.update(run.as_bytes()).update(b"\n").update(key.as_bytes());
-    hash.finalize().to_hex().chars().take(16).collect()
+    let mut id = format!("{:05x}", iterations(key).min(LAST));
+    id.extend(hash.finalize().to_hex().chars().take(ID_LENGTH - id.len()));
+    id
+}
+
+/// Hexadecimal digits of a span's id, as traces want them.
+const ID_LENGTH: usize = 16;
+/// The largest number of iterations that an id can begin with: ten times what a loop may have.
+const LAST: u64 = 0xF_FFFF;
+
+/// The sum of all iterations in a key: it changes by little from one step to the next, in loops inside loops too.
+fn iterations(key: &str) -> u64 {
+    let numbers = key.split('[').skip(1).filter_map(|rest| rest.split_once(']')?.0.parse::<u64>().ok());
+    numbers.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_a_loop_are_told_apart_and_come_in_its_order() {
+        let keys: Vec<String> = (1..300)
+            .flat_map(|number| ["", "/talk", "/talk#1"].map(|end| format!("chat[{number}]{end}")))
+            .collect();
+        let ids: Vec<String> = keys.iter().map(|key| span_id("run", key)).collect();
+        let mut apart = ids.clone();
+        apart.sort_unstable();
+        apart.dedup();
+        assert_eq!(apart.len(), keys.len());
+        assert!(ids.iter().all(|id| id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
+        let first = |id: &String| id.get(..5).map(String::from);
+        assert!(ids.iter().map(first).is_sorted());
+        assert_eq!(span_id("run", "a[2]/b[3]/c"), span_id("run", "a[2]/b[3]/c"));
+        assert_ne!(span_id("run", "a[2]/b[3]/c"), span_id("other", "a[2]/b[3]/c"));
+        assert_eq!((iterations("a[2]/b[3]/c"), iterations("plain"), iterations("")), (5, 0, 0));
+        let huge = format!("a[{}]/b[{}]", u64::MAX, u64::MAX);
+        assert_eq!(span_id("run", &huge).get(..5), Some("fffff"));
+    }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use scrollback_store::Run;
 use serde_json::{Value, json};
 
-use super::{Lens, in_order, read, talks, updated};
-use crate::driver::{Refused, Report, name_of, resumes};
+use super::{Lens, Reveal, in_order, read, talks, updated};
+use crate::driver::{Refused, Report, Status, name_of, questions_of, resumes};
 use crate::usage::Usage;
 use crate::{Flow, Kind};
 
@@ -17,7 +17,10 @@ impl Lens<'_> {
         let steps = self.store.steps(self.tenant, &run.id).await?;
         let events = self.store.events(self.tenant, &run.id, 0).await?;
         let record = self.record(run).await?;
-        let report = Report::of(run, &steps, flow, self.redactor, self.now);
+        let mut report = Report::of(run, &steps, flow, self.redactor, self.now);
+        if self.reveal == Reveal::Everything && report.status == Status::Paused {
+            report.pauses = questions_of(&steps, flow);
+        }
         let mut document = json!(report);
         let injected: HashSet<&str> = events
             .iter()

@@ -190,3 +190,27 @@ async fn no_secret_is_shown_anywhere_and_every_one_is_sent() {
         }
     }
 }
+
+#[tokio::test]
+async fn whoever_asks_to_see_everything_sees_the_question_that_waits_as_it_was_asked() {
+    let secret = format!("sk-proj-{}", Dice(7).mixed(60));
+    let bench = Bench::echo();
+    let flow = "{version: '1', steps: [{name: ask, kind: hitl, message: 'Use {{ input }}?'}]}";
+    let report = bench.run(flow, &secret).await;
+    assert_eq!(report.status, Status::Paused);
+    assert_eq!(report.pauses[0].message, "Use [redacted:openai]?");
+    let run = bench.engine.find(&report.run).await.unwrap();
+    let flow = bench.engine.flow_of(&run).ok();
+    for (reveal, shown) in [(Reveal::Redacted, "[redacted:openai]"), (Reveal::Everything, secret.as_str())] {
+        let lens = Lens {
+            store: &bench.engine.store,
+            tenant: &bench.engine.tenant,
+            redactor: &bench.engine.redactor,
+            reveal,
+            now: bench.engine.clock.now(),
+        };
+        let document = lens.show(&run, flow.as_ref()).await.unwrap();
+        assert_eq!(document["pauses"][0]["message"], format!("Use {shown}?"));
+        assert_eq!(document["input"], shown);
+    }
+}

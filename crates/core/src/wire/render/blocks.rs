@@ -107,7 +107,9 @@ pub(super) fn render(
         drafts.insert(0, Draft::ours(Role::User, (style.text)(&Text::from(OPENING))));
         rendered.opened = true;
     }
-    rendered.sources = drafts.iter().map(|draft| draft.sources.clone()).collect();
+    for draft in &drafts {
+        rendered.sources.add(draft.sources.iter().copied());
+    }
     rendered.messages = drafts.into_iter().map(|draft| print(style, draft, cx)).collect();
 }
 

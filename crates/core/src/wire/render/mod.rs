@@ -81,12 +81,44 @@ pub struct Rendered {
     pub opened: bool,
     /// What had to be mended before it could be sent.
     pub repairs: Vec<Repair>,
-    /// The entries each message is made of, by position; messages of our own have none.
-    pub(super) sources: Vec<Vec<u64>>,
+    /// The entries each message is made of; messages of our own have none.
+    pub(super) sources: Sources,
     /// The request, where mending it changed more than the fields above.
     pub(super) whole: Option<String>,
     /// The request as it was checked, if nothing had to be mended.
     pub(super) checked: Option<Checked>,
+}
+
+/// The entries that messages are made of, by position: one list for all messages, and where in it each of them ends.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sources {
+    positions: Vec<u64>,
+    ends: Vec<usize>,
+}
+
+impl Sources {
+    fn with_room(messages: usize) -> Self {
+        Sources { positions: Vec::with_capacity(messages), ends: Vec::with_capacity(messages) }
+    }
+
+    /// Notes what the next message is made of.
+    fn add(&mut self, positions: impl IntoIterator<Item = u64>) {
+        self.positions.extend(positions);
+        self.ends.push(self.positions.len());
+    }
+
+    /// Notes that all further messages, up to so many, are made of one entry or of none.
+    fn fill(&mut self, messages: usize, position: Option<u64>) {
+        while self.ends.len() < messages {
+            self.add(position);
+        }
+    }
+
+    /// What each message is made of, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u64]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts.zip(&self.ends).map(|(start, end)| self.positions.get(*start..*end).unwrap_or_default())
+    }
 }
 
 /// A request that was checked and needed no mending.

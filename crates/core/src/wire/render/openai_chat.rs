@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{Cx, error_text, media, quote, tools};
+use super::{Cx, Sources, error_text, media, quote, tools};
 use crate::block::{Block, BlockKind, CallStyle, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
 use crate::json::{self, Edit, Edits, Raw};
@@ -11,9 +11,9 @@ use crate::text::Text;
 use crate::view::{Fidelity, Item, Reason};
 
 /// Prints entries as messages.
-pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u64>>) {
+pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Sources) {
     let mut messages = Vec::with_capacity(items.len());
-    let mut sources: Vec<Vec<u64>> = Vec::with_capacity(items.len());
+    let mut sources = Sources::with_room(items.len());
     // Media of results, which wait until the group is over.
     let mut waiting: Vec<String> = Vec::new();
     for item in items {
@@ -21,7 +21,7 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u
         let entry = &item.entry;
         if entry.role != Role::Tool {
             messages.extend(carried(&mut waiting));
-            sources.resize(messages.len(), Vec::new());
+            sources.fill(messages.len(), None);
         }
         if cx.is_own(entry) {
             messages.push(render_own(item, cx));
@@ -32,10 +32,10 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u
                 None => cx.explain(entry, Reason::Unsupported, 0, true),
             }
         }
-        sources.resize(messages.len(), cx.position.into_iter().collect());
+        sources.fill(messages.len(), cx.position);
     }
     messages.extend(carried(&mut waiting));
-    sources.resize(messages.len(), Vec::new());
+    sources.fill(messages.len(), None);
     (messages, sources)
 }
 
@@ -214,13 +214,12 @@ fn other_ids(entry: &Entry, cx: &mut Cx<'_>) -> Edits {
     let mut number = 0;
     // Calls of the old form have no JSON of their own, and no ids.
     for block in entry.blocks.iter().filter(|block| block.raw.is_some() || entry.role == Role::Tool) {
-        let id = cx.other_id(block).map(|id| Edit::Put(quote(&id)));
-        let place = match &block.kind {
-            BlockKind::ToolCall(_) => format!("/tool_calls/{number}/id"),
-            _ => "/tool_call_id".into(),
-        };
-        number += usize::from(matches!(block.kind, BlockKind::ToolCall(_)));
-        edits.extend(id.map(|id| (place, id)));
+        let is_call = matches!(block.kind, BlockKind::ToolCall(_));
+        if let Some(id) = cx.other_id(block) {
+            let place = if is_call { format!("/tool_calls/{number}/id") } else { "/tool_call_id".into() };
+            edits.insert(place, Edit::Put(quote(&id)));
+        }
+        number += usize::from(is_call);
     }
     edits
 }

@@ -1,7 +1,7 @@
 //! `OpenAI` Responses: a flat list of items, several per entry where the model gave several.
 
 use super::blocks::changed_parts;
-use super::{Cx, Own, error_text, media, quote, tools};
+use super::{Cx, Own, Sources, error_text, media, quote, tools};
 use crate::block::{Block, BlockKind, CallStyle, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
 use crate::json::{self, Edit, Edits, Raw};
@@ -10,9 +10,9 @@ use crate::view::{Fidelity, Item, Reason};
 use crate::wire::parse::openai_responses::items as raw_items;
 
 /// Prints entries as items.
-pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u64>>) {
+pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Sources) {
     let mut out = Vec::with_capacity(items.len());
-    let mut sources: Vec<Vec<u64>> = Vec::with_capacity(items.len());
+    let mut sources = Sources::with_room(items.len());
     for item in items {
         cx.enter(item);
         let entry = &item.entry;
@@ -38,7 +38,7 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Vec<Vec<u
         if cx.is_own(entry) {
             give_ids(entry, out.get_mut(before..).unwrap_or_default(), cx);
         }
-        sources.resize(out.len(), cx.position.into_iter().collect());
+        sources.fill(out.len(), cx.position);
     }
     (out, sources)
 }

@@ -25,7 +25,7 @@ use super::room::Seat;
 use super::spans::Tried;
 use super::tee::{Patience, Source, Tee, pipe};
 use super::upstreams::{Answerer, answerer, passed_back, passed_on};
-use super::view::{Curating, Outgoing, PASSTHROUGH, Told, context, policy};
+use super::view::{Curating, Outgoing, context, policy};
 use crate::auth::{Caller, unknown};
 use crate::problem::Problem;
 use crate::{App, body, quota};
@@ -87,7 +87,8 @@ impl Call {
         let curating = Curating { app: &app, asked: &asked, carries, manager, cx };
         let outgoing = match &mut recorded {
             Some(recorded) => curating.outgoing(recorded).await,
-            None => Ok(untouched(&asked)),
+            // Nothing is known about it but what it says.
+            None => Ok(Outgoing::untouched(&asked, "\"passthrough\"".into())),
         };
         let mut outgoing = match outgoing {
             Ok(outgoing) => outgoing,
@@ -96,7 +97,8 @@ impl Call {
                 return;
             }
         };
-        let mut answered = self.attempt_for(&mut client, &asked, recorded.as_ref(), &outgoing).await;
+        let mut answered =
+            self.attempt_counting(&mut client, &curating, recorded.as_ref(), &mut outgoing).await;
         if let (Attempt::Refused(refused), Some(recorded)) = (&answered, &mut recorded)
             && let Some(overflow) = refused.overflow()
         {
@@ -115,7 +117,8 @@ impl Call {
                     self.tell_tightened(recorded, overflow, &outgoing, &tightened);
                     self.id = new_evaluation().to_string();
                     outgoing = tightened;
-                    answered = self.attempt_for(&mut client, &asked, Some(recorded), &outgoing).await;
+                    answered =
+                        self.attempt_counting(&mut client, &curating, Some(recorded), &mut outgoing).await;
                 }
             }
         }
@@ -129,15 +132,29 @@ impl Call {
         }
     }
 
-    /// Asks once, unless the client goes away first and nobody else wants the reply.
-    async fn attempt_for(
+    /// Asks once, and counts the request while it is on its way, unless that was necessary before.
+    async fn attempt_counting(
         &self,
         client: &mut Client,
-        asked: &Asked,
+        curating: &Curating<'_>,
         recorded: Option<&Recorded>,
-        outgoing: &Outgoing,
+        outgoing: &mut Outgoing,
     ) -> Attempt {
+        let count = || recorded.map(|recorded| curating.counted(recorded.record()));
+        if outgoing.told.tokens.is_none() && self.app.events.are_heard() {
+            outgoing.told.tokens = count();
+        }
         self.tell_sent(recorded, outgoing);
+        if outgoing.told.tokens.is_some() {
+            return self.attempt_for(client, curating.asked, outgoing).await;
+        }
+        let (answered, tokens) = meanwhile(self.attempt_for(client, curating.asked, outgoing), count).await;
+        outgoing.told.tokens = tokens;
+        answered
+    }
+
+    /// Asks once, unless the client goes away first and nobody else wants the reply.
+    async fn attempt_for(&self, client: &mut Client, asked: &Asked, outgoing: &Outgoing) -> Attempt {
         let cancels = self.app.settings.abandoned == Abandoned::Cancel;
         tokio::select! {
             answered = self.attempt(asked, outgoing) => answered,
@@ -146,19 +163,14 @@ impl Call {
     }
 }
 
-/// A request that nothing is known about but what it says.
-fn untouched(asked: &Asked) -> Outgoing {
-    let told =
-        Told { entries: (asked.entries.len(), asked.entries.len()), tokens: (0, 0), by: PASSTHROUGH.into() };
-    Outgoing {
-        body: asked.body.clone(),
-        said: asked.entries.clone(),
-        told,
-        epoch: None,
-        prefix_hash: [0; 32],
-        managers: "\"passthrough\"".into(),
-        tokens: 0,
-    }
+/// Waits for something, and does work of its own once everybody who was woken by the asking has had a turn: whoever writes
+/// the request to its connection is one of them.
+async fn meanwhile<T, W>(waiting: impl Future<Output = T>, work: impl FnOnce() -> W) -> (T, W) {
+    let working = async {
+        tokio::task::yield_now().await;
+        work()
+    };
+    tokio::join!(waiting, working)
 }
 
 /// What came of asking.
@@ -341,7 +353,7 @@ impl Call {
             model: &asked.named,
             id: &self.id,
             at: self.app.now().0 / 1000,
-            said: &outgoing.said,
+            said: outgoing.said(asked),
         };
         let pieces = match asked.endpoint {
             Endpoint::Compact => vec![super::responses::compacted(&echo)],
@@ -478,4 +490,43 @@ fn echo_headers(shape: Shape) -> HeaderMap {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     headers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A request is written by a task of its own, which runs when whoever asks lets it.
+    #[tokio::test]
+    async fn counting_starts_when_the_request_was_written() {
+        static ORDER: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+        let note = |what| {
+            if let Ok(mut order) = ORDER.lock() {
+                order.push(what);
+            }
+        };
+        let (hand_over, handed) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
+        tokio::spawn(async move {
+            let _ = handed.await;
+            note("written");
+            tokio::task::yield_now().await;
+            let _ = answer.send(());
+        });
+        // The task waits for the request.
+        tokio::task::yield_now().await;
+        let asking = async {
+            note("asked");
+            let _ = hand_over.send(());
+            let _ = answered.await;
+            note("answered");
+        };
+        meanwhile(asking, || note("counted")).await;
+        assert_eq!(
+            ORDER.lock().map(|order| order.clone()).unwrap_or_default(),
+            ["asked", "written", "counted", "answered"]
+        );
+    }
 }

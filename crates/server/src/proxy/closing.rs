@@ -134,7 +134,7 @@ impl Call {
             (None, Some(raw)) => Tokenizer::O200kBase.count(raw),
             _ => 0,
         };
-        Spent::reported(usage, (outgoing.tokens, guess), prices)
+        Spent::reported(usage, (outgoing.tokens(), guess), prices)
     }
 
     pub(super) fn count(&self, asked: &Asked, word: &str) {
@@ -182,7 +182,7 @@ impl Call {
 
     /// Tells whoever listens that a request goes out, and what it shows.
     pub(super) fn tell_sent(&self, recorded: Option<&Recorded>, outgoing: &Outgoing) {
-        let ((shown, all), (tokens, of)) = (outgoing.told.entries, outgoing.told.tokens);
+        let ((shown, all), (tokens, of)) = (outgoing.told.entries, outgoing.told.tokens.unwrap_or_default());
         self.tell("HistoryCurated", recorded, || {
             json!({
                 "original_count": all, "curated_count": shown, "original_tokens": of, "curated_tokens": tokens,
@@ -191,7 +191,7 @@ impl Call {
         });
         self.tell("RequestSent", recorded, || {
             json!({
-                "attempt": self.ended.len() + 1, "tokens": outgoing.tokens,
+                "attempt": self.ended.len() + 1, "tokens": outgoing.tokens(),
                 "prefix_hash": hex(&outgoing.prefix_hash), "epoch": outgoing.epoch,
             })
         });
@@ -206,7 +206,7 @@ impl Call {
         after: &Outgoing,
     ) {
         self.tell("ContextTightened", Some(recorded), || {
-            json!({ "step": "cut", "limit": overflow.limit, "before": before.tokens, "after": after.tokens })
+            json!({ "step": "cut", "limit": overflow.limit, "before": before.tokens(), "after": after.tokens() })
         });
     }
 

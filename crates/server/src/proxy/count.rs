@@ -24,7 +24,8 @@ pub(super) async fn answer(app: &App, request: Request) -> Result<Response, Prob
     let manager = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
     let record = as_if_recorded(&call, &asked, carries).await?;
     let curating = Curating { app, asked: &asked, carries, manager, cx: context(&app.catalog, &asked) };
-    let outgoing = curating.rendered(&record)?;
+    let mut outgoing = curating.rendered(&record)?;
+    outgoing.told.tokens.get_or_insert_with(|| curating.counted(&record));
     let told = call.told(&asked, None, &outgoing);
     match &call.answerer {
         Answerer::Echo => Ok(counted(&outgoing, told)),
@@ -45,7 +46,7 @@ pub(super) async fn answer(app: &App, request: Request) -> Result<Response, Prob
 }
 
 fn counted(outgoing: &Outgoing, told: HeaderMap) -> Response {
-    let body = json!({ "input_tokens": outgoing.tokens }).to_string();
+    let body = json!({ "input_tokens": outgoing.tokens() }).to_string();
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().extend(told);

@@ -40,15 +40,34 @@ const HELD: [&str; 2] = ["previous_response_id", "conversation"];
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) body: Bytes,
-    /// What the model is shown, for answers of our own.
-    pub(crate) said: Vec<Entry>,
+    /// What the model is shown where that is not what the client said.
+    said: Option<Vec<Entry>>,
     pub(crate) told: Told,
     pub(crate) epoch: Option<u64>,
     /// Chain over the bytes of the messages.
     pub(crate) prefix_hash: [u8; 32],
     /// The managers as canonical JSON.
     pub(crate) managers: String,
-    pub(crate) tokens: usize,
+}
+
+impl Outgoing {
+    /// A request that goes on as it came, and is not counted yet.
+    pub(crate) fn untouched(asked: &Asked, managers: String) -> Self {
+        let count = asked.entries.len();
+        let told = Told { entries: (count, count), tokens: None, by: PASSTHROUGH.into() };
+        let body = asked.body.clone();
+        Outgoing { body, said: None, told, epoch: None, prefix_hash: [0; 32], managers }
+    }
+
+    /// What the model is shown, for answers of our own.
+    pub(crate) fn said<'a>(&'a self, asked: &'a Asked) -> &'a [Entry] {
+        self.said.as_ref().unwrap_or(&asked.entries)
+    }
+
+    /// Tokens of it; 0 where nobody counted them.
+    pub(crate) fn tokens(&self) -> usize {
+        self.told.tokens.map_or(0, |(shown, _)| shown)
+    }
 }
 
 /// What the client is told about the view.
@@ -56,15 +75,15 @@ pub(crate) struct Outgoing {
 pub(crate) struct Told {
     /// Entries shown and recorded.
     pub(crate) entries: (usize, usize),
-    /// Tokens shown and recorded.
-    pub(crate) tokens: (usize, usize),
+    /// Tokens shown and recorded; none while they are not counted.
+    pub(crate) tokens: Option<(usize, usize)>,
     /// The managers that left something out or changed it.
     pub(crate) by: String,
 }
 
 impl Told {
     pub(crate) fn header(&self) -> String {
-        let ((shown, all), (tokens, of)) = (self.entries, self.tokens);
+        let ((shown, all), (tokens, of)) = (self.entries, self.tokens.unwrap_or_default());
         format!("entries={shown}/{all}; tokens={tokens}/{of}; by={}", self.by)
     }
 }
@@ -113,6 +132,9 @@ pub(crate) struct Curating<'a> {
 impl Curating<'_> {
     /// The request as it is sent on. Decisions that follow are recorded first.
     pub(crate) async fn outgoing(&self, recorded: &mut Recorded) -> Result<Outgoing, Problem> {
+        if self.goes_untouched(recorded.record()) {
+            return self.rendered(recorded.record());
+        }
         self.serve_summaries(recorded).await?;
         if let Some(cut) = self.new_cut(recorded.record()) {
             self.app.metrics.add("scrollback_cuts_total", &[("by", self.manager.name())], 1.0);
@@ -129,7 +151,7 @@ impl Curating<'_> {
         before: &Outgoing,
     ) -> Result<Option<Outgoing>, Problem> {
         let Some(model) = &self.asked.model else { return Ok(None) };
-        let room = room_after(overflow, model, before.tokens);
+        let room = room_after(overflow, model, before.tokens());
         let cut = {
             let view = View::of(recorded.record(), &self.cx);
             cut_to_fit(&view, &self.cx, room).map_err(|error| curation(&error))?
@@ -196,9 +218,46 @@ impl Curating<'_> {
         self.cx.windows.get(&model.to_string()).copied().or_else(known)
     }
 
+    /// Whether the client's own bytes go on without a look at the record.
+    fn goes_untouched(&self, record: &Record) -> bool {
+        !self.is_held_here() && self.needs_no_view(record)
+    }
+
+    /// Whether the request goes on from a response that only this server has.
+    fn is_held_here(&self) -> bool {
+        self.asked.previous.as_ref().is_some_and(|id| id.contains(OWN_ID))
+    }
+
+    /// Whether the request goes on from something that is not in it.
+    fn refers(&self) -> bool {
+        self.asked.previous.is_some() || self.asked.thread.is_some()
+    }
+
+    /// The request as it came, with a look at the view only where it goes on from something that is not in it. Its tokens
+    /// are not counted: that can be done while it is on its way.
+    fn untouched<'r>(&self, view: impl FnOnce() -> View<'r>) -> Result<Outgoing, Problem> {
+        let mut outgoing = Outgoing::untouched(self.asked, self.manager.config().to_string());
+        if self.refers() {
+            let said: Vec<Entry> = view().items().map(|item| Entry::clone(&item.entry)).collect();
+            outgoing.told.entries = (said.len(), said.len());
+            outgoing.said = Some(said);
+        }
+        (outgoing.body, outgoing.prefix_hash) = self.as_it_came()?;
+        Ok(outgoing)
+    }
+
+    /// Tokens of a request that goes on as it came, shown and recorded.
+    pub(super) fn counted(&self, record: &Record) -> (usize, usize) {
+        let tokens = View::of(record, &self.cx).count(&self.cx).total;
+        (tokens, tokens)
+    }
+
     /// The request that shows what is to be shown of a record.
     pub(super) fn rendered(&self, record: &Record) -> Result<Outgoing, Problem> {
         let everything = || View::of(record, &self.cx);
+        if self.goes_untouched(record) {
+            return self.untouched(everything);
+        }
         let (view, (is_whole, by)) = if self.needs_no_view(record) {
             (everything(), (true, String::new()))
         } else {
@@ -208,28 +267,20 @@ impl Curating<'_> {
             (view, changes)
         };
         let tokens = view.count(&self.cx).total;
-        let held_here = self.asked.previous.as_ref().is_some_and(|id| id.contains(OWN_ID));
-        let refers = self.asked.previous.is_some() || self.asked.thread.is_some();
-        let managers = self.manager.config().to_string();
-        if is_whole && self.carries == Carries::History && !held_here {
-            let said = if refers {
-                view.items().map(|item| Entry::clone(&item.entry)).collect()
-            } else {
-                self.asked.entries.clone()
-            };
-            let (body, prefix_hash) = self.as_it_came()?;
-            let count = said.len();
-            let told = Told { entries: (count, count), tokens: (tokens, tokens), by: PASSTHROUGH.into() };
-            return Ok(Outgoing { body, said, told, epoch: epoch(&view), prefix_hash, managers, tokens });
+        if is_whole && self.carries == Carries::History && !self.is_held_here() {
+            let epoch = epoch(&view);
+            let mut outgoing = self.untouched(|| view)?;
+            outgoing.told.tokens = Some((tokens, tokens));
+            return Ok(Outgoing { epoch, ..outgoing });
         }
         let items: Vec<Item> = view.items().collect();
         let told = Told {
             entries: (items.len(), shown_of(record)),
-            tokens: (tokens, self.recorded_tokens(record, &items, tokens)),
+            tokens: Some((tokens, self.recorded_tokens(record, &items, tokens))),
             by: if by.is_empty() { PASSTHROUGH.into() } else { by },
         };
-        let said = items.iter().map(|item| Entry::clone(&item.entry)).collect();
-        let around = if refers { self.asked.around.without(&HELD) } else { self.asked.around.clone() };
+        let said = Some(items.iter().map(|item| Entry::clone(&item.entry)).collect());
+        let around = if self.refers() { self.asked.around.without(&HELD) } else { self.asked.around.clone() };
         let options = RenderOptions {
             purpose: Purpose::Send,
             model: self.asked.model.as_ref(),
@@ -247,7 +298,8 @@ impl Curating<'_> {
         let prefix_hash = chain(rendered.system.as_deref(), rendered.messages.iter().map(String::as_str));
         let checked = rendered.take_checked().map(|checked| checked.body);
         let body = Bytes::from(checked.unwrap_or_else(|| rendered.body(wire, Some(&around))));
-        Ok(Outgoing { body, said, told, epoch: epoch(&view), prefix_hash, managers, tokens })
+        let managers = self.manager.config().to_string();
+        Ok(Outgoing { body, said, told, epoch: epoch(&view), prefix_hash, managers })
     }
 
     /// The client's own bytes, unless its provider would refuse them.
@@ -264,7 +316,7 @@ impl Curating<'_> {
             size: Size::NotJudged,
             ..CheckOptions::default()
         };
-        let refers = self.asked.previous.is_some() || self.asked.thread.is_some();
+        let refers = self.refers();
         let matters = |violation: &Violation| {
             // What the provider holds is not in the list, and pairs with what is.
             let held = refers && ["OR-1", "OR-2", "OR-4", "OR-5"].contains(&violation.rule);

@@ -271,6 +271,27 @@ mod tests {
         );
     }
 
+    /// Others on the thread have their turn while a large body is read, and only then.
+    #[tokio::test]
+    async fn a_large_body_keeps_nobody_waiting() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicBool, Ordering};
+        for (size, waits) in [(1000, true), (LARGE, false)] {
+            let served = Arc::new(AtomicBool::new(false));
+            tokio::spawn({
+                let served = Arc::clone(&served);
+                async move { served.store(true, Ordering::Relaxed) }
+            });
+            let said = "x".repeat(size);
+            let body = format!(r#"{{"model":"gpt-5","messages":[{{"role":"user","content":"{said}"}}]}}"#);
+            let read =
+                Asked::taken(Endpoint::Chat, body.into(), None, ServerLimits::default()).await.unwrap();
+            assert_eq!(read.entries.len(), 1);
+            assert_eq!(served.load(Ordering::Relaxed), !waits, "{size}");
+            tokio::task::yield_now().await;
+        }
+    }
+
     #[test]
     fn what_cannot_be_read_is_refused() {
         let cases = [

@@ -7,9 +7,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use scrollback_agent::config::ServerLimits;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::problem::Problem;
+use crate::proxy::came_of;
 
 /// Reads a body: not more than the limit, not slower than the pace.
 pub(crate) async fn read(body: Body, headers: &HeaderMap, limits: &ServerLimits) -> Result<Bytes, Problem> {
@@ -22,7 +24,11 @@ pub(crate) async fn read(body: Body, headers: &HeaderMap, limits: &ServerLimits)
     let packed = collect(body, limits).await?;
     match packing {
         Packing::None => Ok(packed),
-        Packing::Gzip => unpack(&packed, limits),
+        Packing::Gzip => {
+            let limits = *limits;
+            // Few bytes may become many.
+            came_of(spawn_blocking(move || unpack(&packed, &limits))).await?
+        }
     }
 }
 

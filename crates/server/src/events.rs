@@ -29,9 +29,14 @@ impl Default for Events {
 }
 
 impl Events {
+    /// Whether anybody listens.
+    pub fn are_heard(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
     /// Tells everybody who listens.
     pub fn tell(&self, tenant: &Tenant, event: &'static str, data: impl FnOnce() -> Value) {
-        if self.0.receiver_count() > 0 {
+        if self.are_heard() {
             // Nobody listening any more is no failure.
             let _ = self.0.send(Live { tenant: tenant.clone(), event, data: data() });
         }

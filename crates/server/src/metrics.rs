@@ -14,9 +14,14 @@ pub struct Metrics(Mutex<Counted>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    counters: BTreeMap<(&'static str, String), f64>,
-    times: BTreeMap<(&'static str, String), Times>,
+    counters: By<f64>,
+    times: By<Times>,
+    /// Room for the labels that are looked for: most are there already, and nothing is kept of them.
+    written: String,
 }
+
+/// Something for every name and its labels as they are written.
+type By<T> = BTreeMap<&'static str, BTreeMap<String, T>>;
 
 #[derive(Clone, Debug, Default)]
 struct Times {
@@ -44,24 +49,28 @@ impl Metrics {
     /// Adds to a counter.
     pub fn add(&self, name: &'static str, labels: &[(&str, &str)], amount: f64) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counted.counters.entry((name, written(labels))).or_default() += amount;
+        let Counted { counters, written, .. } = &mut *counted;
+        change(counters, written, name, labels, |total| *total += amount);
     }
 
     /// Says where a counter stands that somebody else keeps.
     pub fn set(&self, name: &'static str, labels: &[(&str, &str)], total: f64) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counted.counters.insert((name, written(labels)), total);
+        let Counted { counters, written, .. } = &mut *counted;
+        change(counters, written, name, labels, |before| *before = total);
     }
 
     /// Notes a time, in seconds.
     pub fn time(&self, name: &'static str, labels: &[(&str, &str)], seconds: f64) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = counted.times.entry((name, written(labels))).or_default();
-        for (count, end) in times.buckets.iter_mut().zip(BUCKETS) {
-            *count += u64::from(seconds <= end);
-        }
-        times.sum += seconds;
-        times.count += 1;
+        let Counted { times, written, .. } = &mut *counted;
+        change(times, written, name, labels, |times| {
+            for (count, end) in times.buckets.iter_mut().zip(BUCKETS) {
+                *count += u64::from(seconds <= end);
+            }
+            times.sum += seconds;
+            times.count += 1;
+        });
     }
 
     /// All of it in Prometheus' text format.
@@ -69,11 +78,11 @@ impl Metrics {
         let counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();
         let mut last = "";
-        for ((name, labels), value) in &counted.counters {
+        for (name, labels, value) in all(&counted.counters) {
             head(&mut out, &mut last, name, "counter");
             let _ = writeln!(out, "{name}{} {value}", braced(labels));
         }
-        for ((name, labels), times) in &counted.times {
+        for (name, labels, times) in all(&counted.times) {
             head(&mut out, &mut last, name, "histogram");
             let comma = if labels.is_empty() { "" } else { "," };
             for (count, end) in times.buckets.iter().zip(BUCKETS) {
@@ -101,11 +110,44 @@ fn braced(labels: &str) -> String {
     if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
 }
 
-fn written(labels: &[(&str, &str)]) -> String {
-    let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    let pairs: Vec<String> =
-        labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-    pairs.join(",")
+/// Changes what is counted under a name and labels. Its room is given along to write the labels in.
+fn change<T: Default>(
+    counted: &mut By<T>,
+    written: &mut String,
+    name: &'static str,
+    labels: &[(&str, &str)],
+    change: impl FnOnce(&mut T),
+) {
+    write_labels(written, labels);
+    let counted = counted.entry(name).or_default();
+    match counted.get_mut(written.as_str()) {
+        Some(known) => change(known),
+        None => change(counted.entry(written.clone()).or_default()),
+    }
+}
+
+fn all<T>(counted: &By<T>) -> impl Iterator<Item = (&'static str, &str, &T)> {
+    counted
+        .iter()
+        .flat_map(|(name, by)| by.iter().map(move |(labels, value)| (*name, labels.as_str(), value)))
+}
+
+/// The labels as Prometheus reads them, in place of what was written before.
+fn write_labels(out: &mut String, labels: &[(&str, &str)]) {
+    out.clear();
+    for (name, value) in labels {
+        if !out.is_empty() {
+            out.push(',');
+        }
+        out.push_str(name);
+        out.push_str("=\"");
+        if value.contains(['\\', '"', '\n']) {
+            out.push_str(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
+        } else {
+            out.push_str(value);
+        }
+        out.push('"');
+    }
 }
 
 #[cfg(test)]

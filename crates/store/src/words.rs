@@ -3,8 +3,6 @@
 //! Databases disagree about what a word is. So texts and queries are cut into words here, and a database only ever sees
 //! plain ASCII: any other letter is spelled as its number between underscores, which keeps beginnings beginnings.
 
-use std::collections::HashSet;
-
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -29,13 +27,21 @@ pub(crate) fn words(text: &str) -> Vec<Word> {
 /// Shows the words of a text one after the other, with where they stand in it.
 fn each(text: &str, mut see: impl FnMut(&str, usize, usize)) {
     let mut current = Current::default();
-    for (at, letter) in text.char_indices() {
-        let end = at + letter.len_utf8();
-        if letter.is_ascii_alphanumeric() {
+    let mut rest = text;
+    loop {
+        let at = text.len() - rest.len();
+        // Most letters are plain ones, and are taken by the run.
+        let run = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        if let Some((plain, after)) = rest.split_at_checked(run).filter(|_| run > 0) {
             current.begin(at);
-            current.push(letter.to_ascii_lowercase(), end);
+            current.push_plain(plain, at + run);
+            rest = after;
             continue;
         }
+        let mut letters = rest.chars();
+        let Some(letter) = letters.next() else { break };
+        rest = letters.as_str();
+        let end = at + letter.len_utf8();
         // A mark belongs to the letter before it and is folded away.
         if !letter.is_ascii() && is_combining_mark(letter) {
             current.end = current.end.max(end);
@@ -86,6 +92,16 @@ impl Current {
         }
     }
 
+    /// Letters and digits of ASCII.
+    fn push_plain(&mut self, letters: &str, end: usize) {
+        self.end = end;
+        let room = letters.len().min(MAX_WORD - self.letters);
+        let before = self.text.len();
+        self.text.push_str(letters.get(..room).unwrap_or_default());
+        self.text.get_mut(before..).unwrap_or_default().make_ascii_lowercase();
+        self.letters += room;
+    }
+
     fn finish(&mut self, see: &mut impl FnMut(&str, usize, usize)) {
         if let Some(start) = self.start.take() {
             see(&self.text, start, self.end);
@@ -129,17 +145,42 @@ pub(crate) fn spelled(word: &str) -> String {
 
 /// The distinct words of a text as databases see them.
 pub(crate) fn index_words(text: &str) -> Vec<String> {
-    // Most words of a long text stand in it many times, and are copied once.
-    let mut distinct: HashSet<String> = HashSet::new();
+    if text.is_ascii() {
+        let folded = text.to_ascii_lowercase();
+        let words = folded.split(|letter: char| !letter.is_ascii_alphanumeric());
+        let words = words.filter(|word| !word.is_empty());
+        return distinct(words.map(|word| word.get(..MAX_WORD).unwrap_or(word)));
+    }
+    let (mut letters, mut ends) = (String::with_capacity(text.len()), Vec::with_capacity(text.len() / 5));
     each(text, |word, _, _| {
-        if !distinct.contains(word) {
-            distinct.insert(word.into());
-        }
+        letters.push_str(word);
+        ends.push(letters.len());
     });
-    let mut all: Vec<String> = distinct.into_iter().collect();
+    let mut start = 0;
+    distinct(ends.into_iter().map(|end| {
+        let word = letters.get(start..end).unwrap_or_default();
+        start = end;
+        word
+    }))
+}
+
+/// Each word once, in order. Most stand in a text many times, and only distinct ones get room of their own.
+fn distinct<'w>(words: impl Iterator<Item = &'w str>) -> Vec<String> {
+    let mut all: Vec<(u64, &str)> = words.map(|word| (beginning(word), word)).collect();
     all.sort_unstable();
-    all.iter_mut().filter(|word| !word.is_ascii()).for_each(|word| *word = spelled(word));
-    all
+    all.dedup();
+    let own = |(_, word): (u64, &str)| if word.is_ascii() { word.to_string() } else { spelled(word) };
+    all.into_iter().map(own).collect()
+}
+
+/// The first eight bytes of a word as a number, which sorts as they do: no word has a byte that is zero.
+fn beginning(word: &str) -> u64 {
+    let first = word.as_bytes().first_chunk().copied().unwrap_or_else(|| {
+        let mut short = [0; 8];
+        short.iter_mut().zip(word.bytes()).for_each(|(place, byte)| *place = byte);
+        short
+    });
+    u64::from_be_bytes(first)
 }
 
 #[cfg(test)]
@@ -166,6 +207,32 @@ mod tests {
             assert!(text.get(word.start..word.end).is_some(), "{word:?}");
         }
         assert_eq!(&text[words(text)[1].start..words(text)[1].end], "café");
+    }
+
+    #[test]
+    fn long_words_are_cut_however_they_are_spelled() {
+        let long = "Ab1".repeat(40);
+        assert_eq!(texts(&long), [&long.to_lowercase()[..MAX_WORD]]);
+        let mixed = format!("é{long}é{long}");
+        assert_eq!(texts(&mixed), [format!("e{}", &long.to_lowercase()[..MAX_WORD - 1])]);
+        assert_eq!(words(&mixed)[0].end, mixed.len());
+    }
+
+    #[test]
+    fn distinct_words_are_indexed_in_order() {
+        let text = "Banana apple, banana! Apples; bananasplitter bananasplit Мир мир 東 zebra APPLE 9 10";
+        let mut expected: Vec<String> = texts(text);
+        expected.sort();
+        expected.dedup();
+        let expected: Vec<String> = expected.iter().map(|word| spelled(word)).collect();
+        assert_eq!(index_words(text), expected);
+        assert_eq!(index_words(" - "), Vec::<String>::new());
+        let plain = "Banana apple banana-Split a A bananasplitter1 bananasplitter2 12345678 123456789 z_y";
+        let mut expected = texts(plain);
+        expected.sort();
+        expected.dedup();
+        assert_eq!(index_words(plain), expected);
+        assert_eq!(index_words(&"Ab1".repeat(40)), texts(&"Ab1".repeat(40)));
     }
 
     #[test]

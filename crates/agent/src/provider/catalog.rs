@@ -245,9 +245,15 @@ impl Catalog {
         self.models.keys().cloned().collect()
     }
 
-    /// Whether the configuration says where a model is.
+    /// Whether the configuration says where a model of somebody else's with `OpenAI`'s interface is.
     pub fn has_place(&self, model: &str) -> bool {
-        self.models.get(model).is_some_and(|model| model.base_url.is_some())
+        let name = || format!("{}:{model}", model::Provider::OpenAiCompatible.name());
+        !self.models.is_empty() && self.models.get(&name()).is_some_and(|model| model.base_url.is_some())
+    }
+
+    /// What the configuration says about a model. Most have none, and are not written out to be looked for.
+    fn settings_of(&self, model: &ModelName) -> Option<&ModelSettings> {
+        if self.models.is_empty() { None } else { self.models.get(&model.to_string()) }
     }
 
     /// The provider that requests for a model are passed on to. It has a key only if one is set here.
@@ -297,13 +303,13 @@ impl Catalog {
 
     /// What a model costs: as configured, else as in the built-in table.
     pub fn prices(&self, model: &ModelName) -> Prices {
-        let own = self.models.get(&model.to_string()).map(|settings| settings.prices).unwrap_or_default();
+        let own = self.settings_of(model).map(|settings| settings.prices).unwrap_or_default();
         own.or(Prices::of(model))
     }
 
     /// What the host of a model does differently; the model's own setting before its provider's.
     pub fn dialect(&self, model: &ModelName) -> Option<String> {
-        let own = self.models.get(&model.to_string()).and_then(|model| model.dialect.clone());
+        let own = self.settings_of(model).and_then(|settings| settings.dialect.clone());
         own.or_else(|| self.providers.get(model.provider().name())?.dialect.clone())
     }
 }

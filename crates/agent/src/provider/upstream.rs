@@ -2,11 +2,12 @@
 //! handed on as they are.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use reqwest::{Client, Method, Request, Response, StatusCode, Url};
 use scrollback_core::model;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -15,8 +16,12 @@ use super::http::{Phase, base_url, of_transport};
 use crate::net::client_within;
 
 /// A provider that requests are passed on to. Where it is comes from the configuration, never from a request.
+/// Cheap to clone; clones share their connections.
 #[derive(Clone)]
-pub struct Upstream {
+pub struct Upstream(Arc<Known>);
+
+/// What is known about a provider.
+struct Known {
     client: Client,
     provider: model::Provider,
     base: Url,
@@ -81,33 +86,33 @@ impl Upstream {
         let base = base_url(base, key.is_some())?;
         let client = client_within(connect, reqwest::redirect::Policy::none())
             .map_err(|error| ProviderError::new(ErrorKind::Network, error.to_string()))?;
-        Ok(Upstream { client, provider, base, stated, key })
+        Ok(Upstream(Arc::new(Known { client, provider, base, stated, key })))
     }
 
     /// Whether a key for it is configured.
     pub fn has_key(&self) -> bool {
-        self.key.is_some()
+        self.0.key.is_some()
     }
 
     /// Whether somebody said where it is, as opposed to where everybody finds it.
     pub fn is_stated(&self) -> bool {
-        self.stated
+        self.0.stated
     }
 
     /// Who it is.
     pub fn provider(&self) -> model::Provider {
-        self.provider
+        self.0.provider
     }
 
     /// The host and port it is at.
-    pub fn place(&self) -> (String, u16) {
-        let host = self.base.host_str().unwrap_or_default().to_string();
-        (host, self.base.port_or_known_default().unwrap_or(0))
+    pub fn place(&self) -> (&str, u16) {
+        let base = &self.0.base;
+        (base.host_str().unwrap_or_default(), base.port_or_known_default().unwrap_or(0))
     }
 
     /// The configured key taken out of a text that came back.
     pub fn without_key(&self, text: Bytes) -> Bytes {
-        let Some(key) = &self.key else { return text };
+        let Some(key) = &self.0.key else { return text };
         without_secret(text, key.expose_secret())
     }
 
@@ -120,8 +125,8 @@ impl Upstream {
         if request.credential == Credential::Ours {
             headers.remove(AUTHORIZATION);
             headers.remove("x-api-key");
-            if let Some(key) = &self.key {
-                let (name, text) = match self.provider {
+            if let Some(key) = &self.0.key {
+                let (name, text) = match self.0.provider {
                     model::Provider::Anthropic => {
                         (HeaderName::from_static("x-api-key"), key.expose_secret().to_string())
                     }
@@ -134,8 +139,10 @@ impl Upstream {
                 headers.insert(name, value);
             }
         }
-        let sending = self.client.request(request.method, url).headers(headers).body(request.body).send();
-        let sent = tokio::time::timeout(request.timeout, sending)
+        let mut passed = Request::new(request.method, url);
+        *passed.headers_mut() = headers;
+        *passed.body_mut() = Some(request.body.into());
+        let sent = tokio::time::timeout(request.timeout, self.0.client.execute(passed))
             .await
             .map_err(|_| ProviderError::new(ErrorKind::Timeout, "the provider took too long to answer"))?;
         let mut response = sent.map_err(|error| of_transport(&error, Phase::Before))?;
@@ -153,9 +160,10 @@ impl Upstream {
         if !path.split('/').all(fine) {
             return Err(ProviderError::new(ErrorKind::InvalidRequest, "the path is none a provider has"));
         }
-        let version = if self.provider == model::Provider::Anthropic { "v1/" } else { "" };
-        let mut url = self.base.clone();
-        url.set_path(&format!("{}{version}{path}", self.base.path()));
+        let Known { provider, base, .. } = &*self.0;
+        let version = if *provider == model::Provider::Anthropic { "v1/" } else { "" };
+        let mut url = base.clone();
+        url.set_path(&format!("{}{version}{path}", base.path()));
         url.set_query(query);
         Ok(url)
     }
@@ -164,8 +172,8 @@ impl Upstream {
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upstream")
-            .field("provider", &self.provider.name())
-            .field("base", &self.base.as_str())
+            .field("provider", &self.0.provider.name())
+            .field("base", &self.0.base.as_str())
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,6 @@
-//! The built-in table of windows and prices: sorted text, searched in place, nothing to load.
+//! The built-in table of windows and prices: text, and its lines sorted the first time somebody asks.
+
+use std::sync::LazyLock;
 
 use super::{ModelName, Provider};
 
@@ -38,7 +40,7 @@ pub struct ModelFacts {
 /// ```
 pub fn facts(model: &ModelName) -> Option<ModelFacts> {
     let (provider, name) = (model.provider(), model.model());
-    let listed = |name: &str| ModelFacts::parse(row(TABLE, &format!("{provider}:{name}"))?);
+    let listed = |name: &str| ModelFacts::parse(row(&ROWS, provider.name(), name)?);
     let spellings = [
         Some(name),
         fine_tune_base(name),
@@ -99,25 +101,26 @@ fn undated(name: &str) -> Option<&str> {
     })
 }
 
-/// What follows `key` and a comma on its line of a table whose lines are sorted by the text before the first
-/// comma.
-///
-/// Comment lines begin with `#`, which sorts before every letter, so they need no care as long as they come
-/// first.
-fn row<'a>(table: &'a str, key: &str) -> Option<&'a str> {
-    let mut lines = table;
-    while !lines.is_empty() {
-        let start = lines.get(..lines.len() / 2)?.rfind('\n').map_or(0, |newline| newline + 1);
-        let (before, rest) = lines.split_at_checked(start)?;
-        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
-        let (name, facts) = line.split_once(',').unwrap_or((line, ""));
-        match name.cmp(key) {
-            std::cmp::Ordering::Less => lines = after,
-            std::cmp::Ordering::Greater => lines = before,
-            std::cmp::Ordering::Equal => return Some(facts),
-        }
-    }
-    None
+/// Provider and model of each line, and what follows them.
+type Rows = Vec<((&'static str, &'static str), &'static str)>;
+
+static ROWS: LazyLock<Rows> = LazyLock::new(|| rows_of(TABLE));
+
+/// The lines of a table, sorted by whose model it is and its name. Lines that begin with `#` are comments.
+fn rows_of(table: &'static str) -> Rows {
+    let lines = table.lines().filter(|line| !line.starts_with('#'));
+    let row = |line: &'static str| {
+        let (name, facts) = line.split_once(',')?;
+        Some((name.split_once(':')?, facts))
+    };
+    let mut rows: Rows = lines.filter_map(row).collect();
+    rows.sort_unstable();
+    rows
+}
+
+fn row(rows: &Rows, provider: &str, model: &str) -> Option<&'static str> {
+    let at = rows.binary_search_by(|(name, _)| name.cmp(&(provider, model))).ok()?;
+    rows.get(at).map(|(_, facts)| *facts)
 }
 
 #[cfg(test)]
@@ -140,7 +143,8 @@ mod tests {
         assert!(names.is_sorted_by(|a, b| a < b));
         for line in rows() {
             let (name, rest) = line.split_once(',').unwrap_or_default();
-            assert_eq!(row(TABLE, name), Some(rest), "{name}");
+            let (provider, model) = name.split_once(':').unwrap_or_default();
+            assert_eq!(row(&ROWS, provider, model), Some(rest), "{name}");
             let cells: Vec<&str> = rest.split(',').collect();
             assert_eq!(cells.len(), 6, "{name}");
             assert!(
@@ -206,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn a_search_ends_on_any_table() {
-        for table in ["", "\n", "\n\n", "a", "a,1", "a,1\n", "# b\na,1\nb,2", "é,1\nb"] {
-            for key in ["", "a", "b", "zz", "é"] {
-                let _ = row(table, key);
+    fn any_text_is_a_table() {
+        for table in ["", "\n", "\n\n", "a", "a,1", "a:,1\n", "# b\na,1\nb:é,2", "é,1\n:,"] {
+            for (provider, model) in [("", ""), ("a", ""), ("b", "é"), ("zz", "z")] {
+                let _ = row(&rows_of(table), provider, model);
             }
         }
-        assert_eq!(row("# b\na,1\nb,2", "b"), Some("2"));
+        assert_eq!(row(&rows_of("# b\nb:x-y,2\na:x,1\na-b:x,3"), "a", "x"), Some("1"));
     }
 }

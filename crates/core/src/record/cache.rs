@@ -39,6 +39,13 @@ impl Cache {
         }
     }
 
+    /// Whether the entry at `position` was counted.
+    pub(crate) fn is_counted(&self, tokenizer: Tokenizer, position: u32) -> bool {
+        let column = self.columns.get(tokenizer.index());
+        let slot = column.and_then(|column| column.get(position as usize));
+        slot.is_some_and(|slot| slot.load(Ordering::Relaxed) > 0)
+    }
+
     /// Tokens of the entry at `position`, counted once.
     pub(crate) fn entry_tokens(
         &self,

@@ -1,7 +1,9 @@
 //! Tokens of a record, and the factor that makes estimates honest.
 
+use std::sync::Arc;
+
 use super::{Record, Slot};
-use crate::entry::Role;
+use crate::entry::{Entry, Role};
 use crate::tokens::{Counter, Method, Tokenizer, entry_tokens};
 
 /// Replies whose reported usage calibrates estimates.
@@ -19,6 +21,22 @@ impl Record {
             return (0..self.slots.len() as u32).map(|at| self.entry_tokens(counter, at) as u64).sum();
         }
         self.sum(counter.tokenizer, self.slots.len())
+    }
+
+    /// The entries that nobody has counted by this tokenizer, with their positions, so that somebody else may.
+    pub fn uncounted(&self, tokenizer: Tokenizer) -> impl Iterator<Item = (u64, &Arc<Entry>)> {
+        let uncounted = (0..).zip(&self.slots).filter(move |(at, _)| !self.cache.is_counted(tokenizer, *at));
+        uncounted.filter_map(|(at, slot)| match slot {
+            Slot::Message(entry) => Some((u64::from(at), entry)),
+            _ => None,
+        })
+    }
+
+    /// Takes over what [`entry_tokens`](crate::tokens::entry_tokens) says of the entry at `position`.
+    pub fn note_tokens(&self, tokenizer: Tokenizer, position: u64, tokens: usize) {
+        if let Ok(position) = u32::try_from(position) {
+            self.cache.entry_tokens(tokenizer, position, || tokens);
+        }
     }
 
     /// Tokens of the entry at `position` as recorded, calibrated; 0 for decisions and tombstones.

@@ -47,10 +47,12 @@ impl Reply {
             return events.reply(Status::TruncatedUpstream);
         }
         let mut told = Told { ended: true, ..Told::default() };
-        if let Some(error) = reported(body.get("error")) {
+        let object = body.object();
+        let error = object.as_ref().map_or_else(|_| body.get("error"), |object| object.get("error"));
+        if let Some(error) = reported(error) {
             told.fail(error);
         }
-        let raw = body.object().ok().and_then(|body| match wire {
+        let raw = object.ok().and_then(|body| match wire {
             Wire::OpenaiChat => openai_chat::body(&body, &mut told),
             Wire::OpenaiResponses => openai_responses::body(&body, &mut told),
             Wire::Anthropic => anthropic::body(&body, &mut told),

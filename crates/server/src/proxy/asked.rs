@@ -1,13 +1,16 @@
 //! What a client asks for: its body, read once and kept as it came.
 
+use std::sync::OnceLock;
+
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use scrollback_agent::config::ServerLimits;
 use scrollback_core::json::{self, Kind, Raw};
 use scrollback_core::model::{ModelName, Provider};
 use scrollback_core::wire::{Body, ParseOptions, Wire, WireError};
-use scrollback_core::{Entry, Role, Tools};
+use scrollback_core::{Entry, Link, Role, Tools, prefixes};
 
+use super::aside::{LARGE, aside};
 use crate::problem::Problem;
 
 /// One of the three interfaces that are understood.
@@ -38,18 +41,18 @@ impl Endpoint {
 
     /// The path below the version.
     pub(crate) fn path(self) -> &'static str {
-        match self {
-            Endpoint::Chat => "chat/completions",
-            Endpoint::Responses => "responses",
-            Endpoint::Compact => "responses/compact",
-            Endpoint::Messages => "messages",
-            Endpoint::CountTokens => "messages/count_tokens",
-        }
+        self.route().trim_start_matches("/v1/")
     }
 
     /// The path as policies name it.
-    pub(crate) fn route(self) -> String {
-        format!("/v1/{}", self.path())
+    pub(crate) fn route(self) -> &'static str {
+        match self {
+            Endpoint::Chat => "/v1/chat/completions",
+            Endpoint::Responses => "/v1/responses",
+            Endpoint::Compact => "/v1/responses/compact",
+            Endpoint::Messages => "/v1/messages",
+            Endpoint::CountTokens => "/v1/messages/count_tokens",
+        }
     }
 }
 
@@ -86,9 +89,28 @@ pub(crate) struct Asked {
     pub(crate) thread: Option<String>,
     /// The session that Anthropic's `metadata.user_id` names.
     pub(crate) session: Option<String>,
+    prefixes: OnceLock<Vec<Link>>,
 }
 
 impl Asked {
+    /// Reads a body; a large one on another thread, and with it all that is needed of every byte.
+    pub(crate) async fn taken(
+        endpoint: Endpoint,
+        body: Bytes,
+        query: Option<String>,
+        limits: ServerLimits,
+    ) -> Result<Self, Problem> {
+        let bytes = body.len();
+        let read = move || {
+            let asked = Asked::read(endpoint, body, query, &limits)?;
+            if bytes >= LARGE {
+                asked.prefixes();
+            }
+            Ok(asked)
+        };
+        aside(bytes, read).await?
+    }
+
     /// Reads a body.
     pub(crate) fn read(
         endpoint: Endpoint,
@@ -140,8 +162,14 @@ impl Asked {
             previous: previous.filter(|_| endpoint.wire() == Wire::OpenaiResponses),
             thread: thread.filter(|_| endpoint.wire() == Wire::OpenaiResponses),
             session,
+            prefixes: OnceLock::new(),
             body,
         })
+    }
+
+    /// The chain's value after each entry.
+    pub(crate) fn prefixes(&self) -> &[Link] {
+        self.prefixes.get_or_init(|| prefixes(&self.entries))
     }
 
     pub(crate) fn wire(&self) -> Wire {
@@ -164,7 +192,8 @@ impl Asked {
 
 /// The model a client means.
 fn model(provider: Provider, named: &str) -> Option<ModelName> {
-    let whole = ModelName::parse(named).ok();
+    // Most clients name no provider, and why such a name is none need not be found out.
+    let whole = named.contains(':').then(|| ModelName::parse(named).ok()).flatten();
     whole.or_else(|| ModelName::parse(&format!("{}:{named}", provider.name())).ok())
 }
 
@@ -240,6 +269,27 @@ mod tests {
                 .to_string(),
             "offline:echo"
         );
+    }
+
+    /// Others on the thread have their turn while a large body is read, and only then.
+    #[tokio::test]
+    async fn a_large_body_keeps_nobody_waiting() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicBool, Ordering};
+        for (size, waits) in [(1000, true), (LARGE, false)] {
+            let served = Arc::new(AtomicBool::new(false));
+            tokio::spawn({
+                let served = Arc::clone(&served);
+                async move { served.store(true, Ordering::Relaxed) }
+            });
+            let said = "x".repeat(size);
+            let body = format!(r#"{{"model":"gpt-5","messages":[{{"role":"user","content":"{said}"}}]}}"#);
+            let read =
+                Asked::taken(Endpoint::Chat, body.into(), None, ServerLimits::default()).await.unwrap();
+            assert_eq!(read.entries.len(), 1);
+            assert_eq!(served.load(Ordering::Relaxed), !waits, "{size}");
+            tokio::task::yield_now().await;
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One call from beginning to end.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -11,11 +12,12 @@ use scrollback_agent::config::{Abandoned, Recording};
 use scrollback_agent::provider::{
     Credential, ErrorKind, Overflow, Passed, PassedRequest, ProviderError, Upstream,
 };
-use scrollback_core::manager::SharedManager;
 use scrollback_store::{Sent, new_evaluation};
 use serde_json::json;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
+use super::aside::{came_of, unfinished};
 use super::asked::{Asked, Endpoint, Shape, header as text_of};
 use super::closing::{Outcome, TRUNCATED_CLIENT};
 use super::echo::Echo;
@@ -25,7 +27,7 @@ use super::room::Seat;
 use super::spans::Tried;
 use super::tee::{Patience, Source, Tee, pipe};
 use super::upstreams::{Answerer, answerer, passed_back, passed_on};
-use super::view::{Curating, Outgoing, PASSTHROUGH, Told, context, policy};
+use super::view::{Curating, Outgoing, policy};
 use crate::auth::{Caller, unknown};
 use crate::problem::Problem;
 use crate::{App, body, quota};
@@ -56,17 +58,18 @@ pub(super) struct Call {
 pub(super) async fn answer(app: &App, endpoint: Endpoint, request: Request) -> Result<Response, Problem> {
     let (call, asked) = Call::begin(app, endpoint, request).await?;
     let carries = identity::carries(&call.headers, &asked)?;
-    let manager = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
-    let recorded = call.record(&asked, carries).await?;
+    let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
+    let curating = Arc::new(Curating::new(app, asked, carries, policy));
+    let checking = curating.begin_check();
+    let recorded = call.record(&curating).await?;
     let (client, response) = oneshot::channel();
     let task = app.tasks.enter();
-    tokio::spawn(async move {
+    // Boxed, because it is large and moved several times before it runs.
+    tokio::spawn(Box::pin(async move {
         let _task = task;
-        call.run(asked, carries, manager, recorded, client).await;
-    });
-    response.await.unwrap_or_else(|_| {
-        Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the request could not be finished"))
-    })
+        call.run(curating, checking, recorded, client).await;
+    }));
+    response.await.unwrap_or_else(|_| Err(unfinished()))
 }
 
 /// Whoever waits for the response.
@@ -75,69 +78,96 @@ type Client = oneshot::Sender<Result<Response, Problem>>;
 impl Call {
     /// Makes the request, asks, and gives the client what came.
     async fn run(
-        mut self,
-        asked: Asked,
-        carries: Carries,
-        manager: SharedManager,
-        mut recorded: Option<Recorded>,
+        mut self: Box<Self>,
+        curating: Arc<Curating>,
+        checking: Option<JoinHandle<()>>,
+        recorded: Option<Box<Recorded>>,
         mut client: Client,
     ) {
-        let app = self.app.clone();
-        let cx = context(&app.catalog, &asked);
-        let curating = Curating { app: &app, asked: &asked, carries, manager, cx };
-        let outgoing = match &mut recorded {
-            Some(recorded) => curating.outgoing(recorded).await,
-            None => Ok(untouched(&asked)),
-        };
-        let mut outgoing = match outgoing {
-            Ok(outgoing) => outgoing,
+        let (mut recorded, mut outgoing) = match made_ready(&curating, checking, recorded).await {
+            Ok(ready) => ready,
             Err(problem) => {
                 let _ = client.send(Err(problem));
                 return;
             }
         };
-        let mut answered = self.attempt_for(&mut client, &asked, recorded.as_ref(), &outgoing).await;
-        if let (Attempt::Refused(refused), Some(recorded)) = (&answered, &mut recorded)
-            && let Some(overflow) = refused.overflow()
-        {
-            match curating.tightened(recorded, overflow, &outgoing).await {
+        let mut answered =
+            self.attempt_counting(&mut client, &curating, recorded.as_deref_mut(), &mut outgoing).await;
+        if let Attempt::Refused(refused) = answered {
+            let retried = self.retried(&mut client, &curating, (recorded, outgoing), refused);
+            // Most are not refused, and need no room for it.
+            (recorded, outgoing, answered) = match Box::pin(retried).await {
+                Ok(retried) => retried,
                 Err(problem) => {
                     let _ = client.send(Err(problem));
                     return;
                 }
-                Ok(None) => {}
-                Ok(Some(tightened)) => {
-                    let tried = Tried { word: refused.status_word(), ..Tried::default() };
-                    self.tell_span(&asked, Some(recorded), &outgoing, &tried);
-                    let outcome = Outcome::failed(refused.status_word(), Some(refused.body.clone()));
-                    let row = self.sent(&asked, recorded, &outgoing, outcome);
-                    self.ended.push(row);
-                    self.tell_tightened(recorded, overflow, &outgoing, &tightened);
-                    self.id = new_evaluation().to_string();
-                    outgoing = tightened;
-                    answered = self.attempt_for(&mut client, &asked, Some(recorded), &outgoing).await;
-                }
-            }
+            };
         }
+        let asked = &curating.asked;
         match answered {
-            Attempt::Left => self.left(&asked, recorded, &outgoing).await,
-            Attempt::Begun(begun) => self.pass_back(&asked, recorded, &outgoing, begun, client).await,
+            Attempt::Left => Box::pin(self.left(asked, recorded, &outgoing)).await,
+            Attempt::Begun(begun) => self.pass_back(asked, recorded, &outgoing, begun, client).await,
             Attempt::Refused(refused) => {
-                let response = self.pass_refusal(&asked, recorded, &outgoing, refused).await;
+                let response = Box::pin(self.pass_refusal(asked, recorded, &outgoing, refused)).await;
                 let _ = client.send(response);
             }
         }
     }
 
-    /// Asks once, unless the client goes away first and nobody else wants the reply.
-    async fn attempt_for(
+    /// Asks again with less, if what was asked was too much and is recorded.
+    async fn retried(
+        &mut self,
+        client: &mut Client,
+        curating: &Arc<Curating>,
+        (recorded, outgoing): (Option<Box<Recorded>>, Outgoing),
+        refused: Refused,
+    ) -> Result<(Option<Box<Recorded>>, Outgoing, Attempt), Problem> {
+        let Some(overflow) = refused.overflow() else {
+            return Ok((recorded, outgoing, Attempt::Refused(refused)));
+        };
+        let Some(recorded) = recorded else { return Ok((None, outgoing, Attempt::Refused(refused))) };
+        let (mut recorded, tightened) = curating.tightened(recorded, overflow, &outgoing).await?;
+        let Some(mut tightened) = tightened else {
+            return Ok((Some(recorded), outgoing, Attempt::Refused(refused)));
+        };
+        let asked = &curating.asked;
+        let tried = Tried { word: refused.status_word(), ..Tried::default() };
+        self.tell_span(asked, Some(&recorded), &outgoing, &tried);
+        let outcome = Outcome::failed(refused.status_word(), Some(refused.body.clone()));
+        let row = self.sent(asked, &recorded, &outgoing, outcome);
+        self.ended.push(row);
+        self.tell_tightened(&recorded, overflow, &outgoing, &tightened);
+        self.id = new_evaluation().to_string();
+        let answered = self.attempt_counting(client, curating, Some(&mut recorded), &mut tightened).await;
+        Ok((Some(recorded), tightened, answered))
+    }
+
+    /// Asks once, and counts the request while it is on its way, unless that was necessary before.
+    async fn attempt_counting(
         &self,
         client: &mut Client,
-        asked: &Asked,
-        recorded: Option<&Recorded>,
-        outgoing: &Outgoing,
+        curating: &Curating,
+        mut recorded: Option<&mut Recorded>,
+        outgoing: &mut Outgoing,
     ) -> Attempt {
-        self.tell_sent(recorded, outgoing);
+        let asked = &curating.asked;
+        if let Some(recorded) = &mut recorded
+            && outgoing.told.tokens.is_none()
+            && self.app.events.are_heard()
+        {
+            outgoing.told.tokens = Some(counted(curating, recorded).await);
+        }
+        self.tell_sent(recorded.as_deref(), outgoing);
+        let asking = self.attempt_for(client, asked, outgoing);
+        let Some(recorded) = recorded.filter(|_| outgoing.told.tokens.is_none()) else { return asking.await };
+        let (answered, tokens) = meanwhile(asking, counted(curating, recorded)).await;
+        outgoing.told.tokens = Some(tokens);
+        answered
+    }
+
+    /// Asks once, unless the client goes away first and nobody else wants the reply.
+    async fn attempt_for(&self, client: &mut Client, asked: &Asked, outgoing: &Outgoing) -> Attempt {
         let cancels = self.app.settings.abandoned == Abandoned::Cancel;
         tokio::select! {
             answered = self.attempt(asked, outgoing) => answered,
@@ -146,19 +176,37 @@ impl Call {
     }
 }
 
-/// A request that nothing is known about but what it says.
-fn untouched(asked: &Asked) -> Outgoing {
-    let told =
-        Told { entries: (asked.entries.len(), asked.entries.len()), tokens: (0, 0), by: PASSTHROUGH.into() };
-    Outgoing {
-        body: asked.body.clone(),
-        said: asked.entries.clone(),
-        told,
-        epoch: None,
-        prefix_hash: [0; 32],
-        managers: "\"passthrough\"".into(),
-        tokens: 0,
+/// What is sent on, of a record or as it came.
+async fn made_ready(
+    curating: &Arc<Curating>,
+    checking: Option<JoinHandle<()>>,
+    recorded: Option<Box<Recorded>>,
+) -> Result<(Option<Box<Recorded>>, Outgoing), Problem> {
+    if let Some(checking) = checking {
+        came_of(checking).await?;
     }
+    let Some(recorded) = recorded else {
+        // Nothing is known about it but what it says.
+        return Ok((None, Outgoing::untouched(&curating.asked, "\"passthrough\"".into())));
+    };
+    let (recorded, outgoing) = curating.outgoing(recorded).await?;
+    Ok((Some(recorded), outgoing))
+}
+
+/// Tokens of a request that goes on as it came.
+async fn counted(curating: &Curating, recorded: &mut Recorded) -> (usize, usize) {
+    recorded.take_counts().await;
+    curating.counted(recorded.record())
+}
+
+/// Waits for something, and does work of its own once everybody who was woken by the asking has had a turn: whoever writes
+/// the request to its connection is one of them.
+async fn meanwhile<T, W>(waiting: impl Future<Output = T>, work: impl Future<Output = W>) -> (T, W) {
+    let working = async {
+        tokio::task::yield_now().await;
+        work.await
+    };
+    tokio::join!(waiting, working)
 }
 
 /// What came of asking.
@@ -207,7 +255,7 @@ impl Call {
         app: &App,
         endpoint: Endpoint,
         request: Request,
-    ) -> Result<(Call, Asked), Problem> {
+    ) -> Result<(Box<Call>, Asked), Problem> {
         let (parts, body) = request.into_parts();
         let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(unknown)?;
         caller.may_call()?;
@@ -217,12 +265,12 @@ impl Call {
         let query = parts.uri.query().map(String::from);
         let bytes = body::read(body, &parts.headers, limits).await?;
         let began = Instant::now();
-        let asked = Asked::read(endpoint, bytes, query, limits)?;
+        let asked = Asked::taken(endpoint, bytes, query, *limits).await?;
         let upstream = app.upstreams.get(&app.catalog, endpoint.provider(), &asked.named);
         let upstream = upstream
             .map_err(|error| Problem::new(StatusCode::BAD_GATEWAY, error.code(), error.to_string()))?;
         let answerer = answerer(upstream, asked.model.as_ref(), &parts.headers, app.address);
-        let call = Call {
+        let call = Box::new(Call {
             app: app.clone(),
             caller,
             headers: parts.headers,
@@ -231,14 +279,15 @@ impl Call {
             began,
             ended: Vec::new(),
             _seat: seat,
-        };
+        });
         Ok((call, asked))
     }
 
     /// Writes down what is new; none where that failed and is not required.
-    async fn record(&self, asked: &Asked, carries: Carries) -> Result<Option<Recorded>, Problem> {
-        self.owns_what_it_goes_on_from(asked).await?;
-        let recording = record_first(&self.app, &self.caller.tenant, &self.headers, asked, carries);
+    async fn record(&self, curating: &Arc<Curating>) -> Result<Option<Box<Recorded>>, Problem> {
+        let carries = curating.carries;
+        self.owns_what_it_goes_on_from(&curating.asked).await?;
+        let recording = record_first(&self.app, &self.caller.tenant, &self.headers, curating);
         let recorded = match tokio::time::timeout(STORE, recording).await {
             Ok(recorded) => recorded,
             Err(_) => Err(store_is_slow()),
@@ -283,7 +332,9 @@ impl Call {
                     Ok(passed) if passed.status.is_success() => {
                         (passed.status, passed.headers.clone(), Source::Passed(Box::new(passed)))
                     }
-                    Ok(passed) => return Attempt::Refused(self.refused(asked, passed, patience).await),
+                    Ok(passed) => {
+                        return Attempt::Refused(Box::pin(self.refused(asked, passed, patience)).await);
+                    }
                     Err(error) => return Attempt::Refused(unreachable(&error)),
                 }
             }
@@ -341,7 +392,7 @@ impl Call {
             model: &asked.named,
             id: &self.id,
             at: self.app.now().0 / 1000,
-            said: &outgoing.said,
+            said: outgoing.said(asked),
         };
         let pieces = match asked.endpoint {
             Endpoint::Compact => vec![super::responses::compacted(&echo)],
@@ -367,16 +418,16 @@ impl Call {
 
     /// Hands on what came instead of a reply, as it came, and writes down that it did.
     async fn pass_refusal(
-        mut self,
+        mut self: Box<Self>,
         asked: &Asked,
-        recorded: Option<Recorded>,
+        recorded: Option<Box<Recorded>>,
         outgoing: &Outgoing,
         refused: Refused,
     ) -> Result<Response, Problem> {
-        let told = self.told(asked, recorded.as_ref(), outgoing);
+        let told = self.told(asked, recorded.as_deref(), outgoing);
         self.count(asked, refused.status_word());
         let tried = Tried { word: refused.status_word(), ..Tried::default() };
-        self.tell_span(asked, recorded.as_ref(), outgoing, &tried);
+        self.tell_span(asked, recorded.as_deref(), outgoing, &tried);
         if let Some(recorded) = recorded {
             let kept = self.without_keys(refused.body.clone());
             let outcome = Outcome::failed(refused.status_word(), Some(kept));
@@ -391,10 +442,10 @@ impl Call {
     }
 
     /// Writes down that the client went away before anything came back.
-    async fn left(mut self, asked: &Asked, recorded: Option<Recorded>, outgoing: &Outgoing) {
+    async fn left(mut self: Box<Self>, asked: &Asked, recorded: Option<Box<Recorded>>, outgoing: &Outgoing) {
         self.count(asked, TRUNCATED_CLIENT);
         let tried = Tried { word: TRUNCATED_CLIENT, ..Tried::default() };
-        self.tell_span(asked, recorded.as_ref(), outgoing, &tried);
+        self.tell_span(asked, recorded.as_deref(), outgoing, &tried);
         if let Some(recorded) = recorded {
             // Nobody is there to be told that it failed.
             let _ = self
@@ -405,9 +456,9 @@ impl Call {
 
     /// Hands the reply on while it comes, and ends it once it is durable.
     async fn pass_back(
-        self,
+        self: Box<Self>,
         asked: &Asked,
-        recorded: Option<Recorded>,
+        recorded: Option<Box<Recorded>>,
         outgoing: &Outgoing,
         begun: Begun,
         client: Client,
@@ -416,7 +467,7 @@ impl Call {
         let mut response = Response::new(Body::new(piped));
         *response.status_mut() = begun.status;
         *response.headers_mut() = passed_back(&begun.headers);
-        response.headers_mut().extend(self.told(asked, recorded.as_ref(), outgoing));
+        response.headers_mut().extend(self.told(asked, recorded.as_deref(), outgoing));
         let request_id = ["x-request-id", "request-id"].iter().find_map(|name| text_of(&begun.headers, name));
         let request_id = request_id.map(String::from);
         // A client that is gone has dropped the other end of the pipe too.
@@ -478,4 +529,43 @@ fn echo_headers(shape: Shape) -> HeaderMap {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     headers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A request is written by a task of its own, which runs when whoever asks lets it.
+    #[tokio::test]
+    async fn counting_starts_when_the_request_was_written() {
+        static ORDER: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+        let note = |what| {
+            if let Ok(mut order) = ORDER.lock() {
+                order.push(what);
+            }
+        };
+        let (hand_over, handed) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
+        tokio::spawn(async move {
+            let _ = handed.await;
+            note("written");
+            tokio::task::yield_now().await;
+            let _ = answer.send(());
+        });
+        // The task waits for the request.
+        tokio::task::yield_now().await;
+        let asking = async {
+            note("asked");
+            let _ = hand_over.send(());
+            let _ = answered.await;
+            note("answered");
+        };
+        meanwhile(asking, async { note("counted") }).await;
+        assert_eq!(
+            ORDER.lock().map(|order| order.clone()).unwrap_or_default(),
+            ["asked", "written", "counted", "answered"]
+        );
+    }
 }

@@ -44,9 +44,9 @@ impl<'a> Outcome<'a> {
 impl Call {
     /// Writes the reply down, and what is known about the call.
     pub(super) async fn finish(
-        mut self,
+        mut self: Box<Self>,
         asked: &Asked,
-        recorded: Option<Recorded>,
+        recorded: Option<Box<Recorded>>,
         outgoing: &Outgoing,
         ended: &Ended,
         request_id: Option<String>,
@@ -60,9 +60,9 @@ impl Call {
             (None, _) => "truncated_upstream",
         };
         self.count(asked, word);
-        self.log(asked, recorded.as_ref(), ended, word, &spent);
+        self.log(asked, recorded.as_deref(), ended, word, &spent);
         let tried = Tried { word, reply: Some(reply), spent: Some(&spent) };
-        self.tell_span(asked, recorded.as_ref(), outgoing, &tried);
+        self.tell_span(asked, recorded.as_deref(), outgoing, &tried);
         quota::charge(&self.app, &self.caller, spent.total(), spent.cost_usd).await;
         let Some(recorded) = recorded else { return Ok(()) };
         // A history made shorter is the client's; nobody said it.
@@ -84,7 +84,7 @@ impl Call {
     pub(super) async fn close(
         &mut self,
         asked: &Asked,
-        recorded: Recorded,
+        recorded: Box<Recorded>,
         outgoing: &Outgoing,
         outcome: Outcome<'_>,
         reply: Option<Entry>,
@@ -134,7 +134,7 @@ impl Call {
             (None, Some(raw)) => Tokenizer::O200kBase.count(raw),
             _ => 0,
         };
-        Spent::reported(usage, (outgoing.tokens, guess), prices)
+        Spent::reported(usage, (outgoing.tokens(), guess), prices)
     }
 
     pub(super) fn count(&self, asked: &Asked, word: &str) {
@@ -182,7 +182,7 @@ impl Call {
 
     /// Tells whoever listens that a request goes out, and what it shows.
     pub(super) fn tell_sent(&self, recorded: Option<&Recorded>, outgoing: &Outgoing) {
-        let ((shown, all), (tokens, of)) = (outgoing.told.entries, outgoing.told.tokens);
+        let ((shown, all), (tokens, of)) = (outgoing.told.entries, outgoing.told.tokens.unwrap_or_default());
         self.tell("HistoryCurated", recorded, || {
             json!({
                 "original_count": all, "curated_count": shown, "original_tokens": of, "curated_tokens": tokens,
@@ -191,7 +191,7 @@ impl Call {
         });
         self.tell("RequestSent", recorded, || {
             json!({
-                "attempt": self.ended.len() + 1, "tokens": outgoing.tokens,
+                "attempt": self.ended.len() + 1, "tokens": outgoing.tokens(),
                 "prefix_hash": hex(&outgoing.prefix_hash), "epoch": outgoing.epoch,
             })
         });
@@ -206,7 +206,7 @@ impl Call {
         after: &Outgoing,
     ) {
         self.tell("ContextTightened", Some(recorded), || {
-            json!({ "step": "cut", "limit": overflow.limit, "before": before.tokens, "after": after.tokens })
+            json!({ "step": "cut", "limit": overflow.limit, "before": before.tokens(), "after": after.tokens() })
         });
     }
 
@@ -253,7 +253,7 @@ impl Call {
             step: None,
             evaluation: Some(recorded.evaluation),
             upto: recorded.record().len() as u64,
-            managers: outgoing.managers.clone(),
+            managers: outgoing.managers.to_string(),
             wire: asked.wire().name().into(),
             model: self.model(asked),
             epoch: outgoing.epoch,

@@ -1,5 +1,7 @@
 //! How many tokens a request would have: those of the view that would be sent. Nothing is recorded.
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
@@ -7,13 +9,15 @@ use scrollback_agent::provider::PassedRequest;
 use scrollback_core::Record;
 use serde_json::json;
 
+use super::aside::aside;
 use super::asked::{Asked, Endpoint};
 use super::call::Call;
 use super::identity::{self, Carries};
+use super::known::size;
 use super::other::hand_on;
 use super::record::{news, slots};
 use super::upstreams::{Answerer, passed_on};
-use super::view::{Curating, Outgoing, context, policy};
+use super::view::{Curating, Outgoing, policy};
 use crate::App;
 use crate::problem::Problem;
 
@@ -21,11 +25,20 @@ use crate::problem::Problem;
 pub(super) async fn answer(app: &App, request: Request) -> Result<Response, Problem> {
     let (call, asked) = Call::begin(app, Endpoint::CountTokens, request).await?;
     let carries = identity::carries(&call.headers, &asked)?;
-    let manager = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
+    let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
     let record = as_if_recorded(&call, &asked, carries).await?;
-    let curating = Curating { app, asked: &asked, carries, manager, cx: context(&app.catalog, &asked) };
-    let outgoing = curating.rendered(&record)?;
-    let told = call.told(&asked, None, &outgoing);
+    let curating = Arc::new(Curating::new(app, asked, carries, policy));
+    let bytes = record.slots().iter().map(size).sum();
+    let shown = {
+        let curating = Arc::clone(&curating);
+        move || {
+            let mut outgoing = curating.rendered(&record)?;
+            outgoing.told.tokens.get_or_insert_with(|| curating.counted(&record));
+            Ok::<_, Problem>(outgoing)
+        }
+    };
+    let (asked, outgoing) = (&curating.asked, aside(bytes, shown).await??);
+    let told = call.told(asked, None, &outgoing);
     match &call.answerer {
         Answerer::Echo => Ok(counted(&outgoing, told)),
         Answerer::Upstream(upstream, credential) => {
@@ -45,7 +58,7 @@ pub(super) async fn answer(app: &App, request: Request) -> Result<Response, Prob
 }
 
 fn counted(outgoing: &Outgoing, told: HeaderMap) -> Response {
-    let body = json!({ "input_tokens": outgoing.tokens }).to_string();
+    let body = json!({ "input_tokens": outgoing.tokens() }).to_string();
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().extend(told);

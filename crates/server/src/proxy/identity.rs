@@ -5,7 +5,7 @@
 //! their list. Where the list goes on differently from the record, the record is forked there.
 
 use axum::http::HeaderMap;
-use scrollback_core::{Link, Role, Slot, first_link, prefixes};
+use scrollback_core::{Link, Role, Slot, first_link};
 use scrollback_store::{Continued, Conversation, ConversationId, Tenant};
 
 use super::asked::{Asked, header};
@@ -129,31 +129,30 @@ pub(crate) fn guess(
     }
     let Said { first, wanted } = Said::of(asked);
     let Some(last) = wanted.last().copied() else { return Ok(None) };
-    let place = match app.lately.take_saying(tenant, &wanted, MAX_GUESSED) {
+    let place = match app.lately.take_saying(tenant, wanted, MAX_GUESSED) {
         Some((at, conversation, known)) => {
             let (covered, unless) = (first + at + 1, wanted.get(at + 1..).unwrap_or_default().to_vec());
             Place { conversation, start: Start::Append, known, covered, prefix: Some(last), unless }
         }
-        None => Place { prefix: Some(last), unless: wanted, ..new(app, Vec::new()) },
+        None => Place { prefix: Some(last), unless: wanted.to_vec(), ..new(app, Vec::new()) },
     };
     Ok(Some(place).filter(|place| place.unless.len() <= MAX_GUESSED))
 }
 
 /// The lists that a request could continue.
-struct Said {
+struct Said<'a> {
     /// The entry that the first of them ends with.
     first: usize,
     /// The chain's value over each.
-    wanted: Vec<Link>,
+    wanted: &'a [Link],
 }
 
-impl Said {
+impl<'a> Said<'a> {
     /// What is shared must reach into what the user said: instructions alone are many conversations'.
-    fn of(asked: &Asked) -> Self {
-        let mut wanted = prefixes(&asked.entries);
+    fn of(asked: &'a Asked) -> Self {
         let user = asked.entries.iter().position(|entry| entry.role == Role::User);
-        let first = user.unwrap_or(wanted.len());
-        Said { first, wanted: wanted.split_off(first) }
+        let first = user.unwrap_or(asked.entries.len());
+        Said { first, wanted: asked.prefixes().get(first..).unwrap_or_default() }
     }
 }
 
@@ -170,9 +169,9 @@ pub(crate) async fn find(
     }
     let Said { first, wanted } = Said::of(asked);
     let Some(named) = named(headers, asked)? else {
-        let found = app.store.find_prefix(tenant, wanted.clone(), None).await?;
+        let found = app.store.find_prefix(tenant, wanted.to_vec(), None).await?;
         return match found {
-            Some(found) => follow(app, tenant, &found, &wanted, first).await,
+            Some(found) => follow(app, tenant, &found, wanted, first).await,
             None => Ok(Place { prefix: wanted.last().copied(), ..new(app, thread(asked)) }),
         };
     };
@@ -182,8 +181,8 @@ pub(crate) async fn find(
     if carries == Carries::News {
         return at_end(app, tenant, newest_fork(app, tenant, root).await?).await;
     }
-    match app.store.find_prefix(tenant, wanted.clone(), Some(&root.id)).await? {
-        Some(found) => follow(app, tenant, &found, &wanted, first).await,
+    match app.store.find_prefix(tenant, wanted.to_vec(), Some(&root.id)).await? {
+        Some(found) => follow(app, tenant, &found, wanted, first).await,
         None if root.head == 0 => at_end(app, tenant, root).await,
         None => fork(app, tenant, &root, 0, 0).await,
     }

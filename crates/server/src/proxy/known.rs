@@ -35,6 +35,11 @@ impl Known {
         Known { record, link, at, prefix: None, bytes }
     }
 
+    /// About how many bytes of messages it has.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes in what was appended at a moment.
     pub(crate) fn take(&mut self, slots: Vec<Slot>, link: Link, at: Time) -> Result<(), AppendError> {
         for slot in slots {
@@ -49,7 +54,8 @@ impl Known {
     }
 }
 
-fn size(slot: &Slot) -> usize {
+/// About how many bytes of messages something in a record has.
+pub(super) fn size(slot: &Slot) -> usize {
     match slot {
         Slot::Message(entry) => entry.origin.raw.len() + 256,
         _ => 256,

@@ -5,6 +5,7 @@
 //! copy is read for the record (`tee`). `call` puts these in order and `closing`
 //! writes down how it ended. `other` has what is passed on without being understood.
 
+mod aside;
 mod asked;
 mod call;
 mod closing;
@@ -33,6 +34,7 @@ use crate::App;
 use crate::problem::Problem;
 use asked::Endpoint;
 
+pub(crate) use aside::came_of;
 pub(crate) use known::Lately;
 pub(crate) use record::CallsUnderWay;
 pub(crate) use room::Room;
@@ -60,7 +62,7 @@ async fn call(State(app): State<App>, endpoint: Endpoint, request: Request) -> R
         Endpoint::CountTokens => count::answer(&app, request).await,
         _ => call::answer(&app, endpoint, request).await,
     };
-    told(&app, &endpoint.route(), began, answer)
+    told(&app, endpoint.route(), began, answer)
 }
 
 async fn response(State(app): State<App>, Path(id): Path<String>, request: Request) -> Response {
@@ -84,8 +86,8 @@ fn told(app: &App, route: &str, began: Instant, answer: Result<Response, Problem
         tracing::info!(route, code = problem.code, status = problem.status.as_u16(), "refused");
         refusal::response(&problem)
     });
-    let status = response.status().as_u16().to_string();
-    app.metrics.add("scrollback_requests_total", &[("route", route), ("status", &status)], 1.0);
+    let status = response.status();
+    app.metrics.add("scrollback_requests_total", &[("route", route), ("status", status.as_str())], 1.0);
     app.metrics.time(
         "scrollback_seconds",
         &[("part", "head"), ("route", route)],

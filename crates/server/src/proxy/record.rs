@@ -4,17 +4,21 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, StatusCode};
+use scrollback_core::tokens::{Tokenizer, entry_tokens};
 use scrollback_core::{Decision, Entry, Record, Role, Slot};
 use scrollback_store::{
     Alias, Appended, ConversationId, ErrorKind, Expected, NewConversation, NewEntry, Sent, StoreError,
     Tenant, Tx, new_evaluation,
 };
 use serde_json::json;
+use tokio::task::{JoinHandle, spawn_blocking};
 use uuid::Uuid;
 
+use super::aside::LARGE;
 use super::asked::Asked;
-use super::identity::{self, BY_RESPONSE, Carries, Place, Start};
+use super::identity::{self, BY_RESPONSE, Place, Start};
 use super::known::Known;
+use super::view::Curating;
 use crate::App;
 use crate::problem::Problem;
 
@@ -31,6 +35,8 @@ pub(crate) struct Recorded {
     pub(crate) evaluation: Uuid,
     /// The number the reply has in it.
     sequence: u64,
+    /// Tokens of it that are being counted.
+    counting: Option<Counting>,
     /// Kept while the reply is on its way.
     _under_way: Option<UnderWay>,
 }
@@ -39,6 +45,48 @@ impl Recorded {
     pub(crate) fn record(&self) -> &Record {
         &self.known.record
     }
+
+    /// Waits for what is being counted, and takes it in.
+    pub(crate) async fn take_counts(&mut self) {
+        let Some(Counting { tokenizer, begun }) = self.counting.take() else { return };
+        // What could not be counted there is counted when it is asked for.
+        for (position, tokens) in begun.await.unwrap_or_default() {
+            self.known.record.note_tokens(tokenizer, position, tokens);
+        }
+    }
+}
+
+/// Tokens that another thread counts while something else is waited for.
+#[derive(Debug)]
+struct Counting {
+    tokenizer: Tokenizer,
+    /// Positions, and the tokens of what stands there.
+    begun: JoinHandle<Vec<(u64, usize)>>,
+}
+
+impl Counting {
+    /// Begins to count what nobody has counted of a record and of what is to follow in it, if that is much.
+    fn begin(curating: &Arc<Curating>, record: &Record, new: &[Slot]) -> Option<Self> {
+        let tokenizer = curating.cx.counter.tokenizer;
+        let new = (record.len() as u64..).zip(new).filter_map(|(at, slot)| match slot {
+            Slot::Message(entry) => Some((at, entry)),
+            _ => None,
+        });
+        let uncounted = || record.uncounted(tokenizer).chain(new.clone());
+        let bytes: usize = uncounted().map(|(_, entry)| entry.origin.raw.len()).sum();
+        if bytes.max(curating.asked.body.len()) < LARGE {
+            return None;
+        }
+        let entries: Vec<(u64, Arc<Entry>)> =
+            uncounted().map(|(at, entry)| (at, Arc::clone(entry))).collect();
+        let curating = Arc::clone(curating);
+        let begun = spawn_blocking(move || {
+            // The tools are counted with it, once.
+            curating.cx.overhead(curating.cx.counter);
+            entries.iter().map(|(at, entry)| (*at, entry_tokens(tokenizer, entry))).collect()
+        });
+        Some(Counting { tokenizer, begun })
+    }
 }
 
 /// Records what is new in a request, wherever it belongs.
@@ -46,20 +94,20 @@ pub(crate) async fn record_first(
     app: &App,
     tenant: &Tenant,
     headers: &HeaderMap,
-    asked: &Asked,
-    carries: Carries,
-) -> Result<Recorded, Problem> {
+    curating: &Arc<Curating>,
+) -> Result<Box<Recorded>, Problem> {
+    let asked = &curating.asked;
     let mut last = None;
     for tried in 0..TRIES {
         let guessed = if tried == 0 { identity::guess(app, tenant, headers, asked)? } else { None };
         let place = match guessed {
             Some(place) => place,
-            None => identity::find(app, tenant, headers, asked, carries).await?,
+            None => Box::pin(identity::find(app, tenant, headers, asked, curating.carries)).await?,
         };
-        match append(app, tenant, place, asked).await {
+        match append(app, tenant, place, curating).await {
             // Somebody was quicker, or nobody knows whether we were: the list is looked for again, and found so far.
             Err(error) if is_settled_by_looking(error.kind()) => last = Some(error),
-            other => return Ok(other?),
+            other => return Ok(Box::new(other?)),
         }
     }
     Err(last.map_or_else(|| Problem::not_found("conversation"), Problem::from))
@@ -69,10 +117,15 @@ fn is_settled_by_looking(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::Unknown)
 }
 
-async fn append(app: &App, tenant: &Tenant, place: Place, asked: &Asked) -> Result<Recorded, StoreError> {
+async fn append(
+    app: &App,
+    tenant: &Tenant,
+    place: Place,
+    curating: &Arc<Curating>,
+) -> Result<Recorded, StoreError> {
     let evaluation = new_evaluation();
     let now = app.now();
-    let new = news(&place.known.record, asked, place.covered, evaluation, now);
+    let new = news(&place.known.record, &curating.asked, place.covered, evaluation, now);
     let head = place.known.record.len() as u64;
     let (place, under_way) = apart(app, place, head, new.len() as u64);
     let Place { conversation, start, mut known, prefix, unless, .. } = place;
@@ -103,6 +156,7 @@ async fn append(app: &App, tenant: &Tenant, place: Place, asked: &Asked) -> Resu
     if !new.is_empty() {
         tx.append(&conversation, Expected::At(head), new);
     }
+    let counting = Counting::begin(curating, &known.record, &slots);
     // Known for the whole list already, and not hashed once more.
     known.prefix = None;
     if writes {
@@ -114,7 +168,8 @@ async fn append(app: &App, tenant: &Tenant, place: Place, asked: &Asked) -> Resu
         }
     }
     known.prefix = prefix;
-    Ok(Recorded { tenant: tenant.clone(), conversation, known, evaluation, sequence, _under_way: under_way })
+    let tenant = tenant.clone();
+    Ok(Recorded { tenant, conversation, known, evaluation, sequence, counting, _under_way: under_way })
 }
 
 /// Keeps two calls that say the same apart: the second goes its own way from where both begin.
@@ -220,7 +275,7 @@ impl Recorded {
     /// Records the reply and what is known about the call. Somebody who spoke meanwhile is no obstacle: the reply then goes
     /// its own way from what it answers.
     pub(crate) async fn finish(
-        mut self,
+        mut self: Box<Self>,
         app: &App,
         reply: Option<Entry>,
         calls: Vec<Sent>,
@@ -243,7 +298,7 @@ impl Recorded {
                 Err(error) if error.kind() == ErrorKind::Exists && end.fork.is_some() => end.fork = None,
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     let actual = error.heads().map_or(end.at, |(_, actual)| actual);
-                    self.meet(app, &mut end, actual).await?;
+                    Box::pin(self.meet(app, &mut end, actual)).await?;
                 }
                 Err(error) => return Err(error),
             }

@@ -57,7 +57,7 @@ impl Call {
         if !telemetry.wants_content() {
             return telemetry.tell(|_| span);
         }
-        let (telemetry, said) = (telemetry.clone(), outgoing.said.clone());
+        let (telemetry, said) = (telemetry.clone(), outgoing.said(asked).to_vec());
         let answered = tried.reply.and_then(|reply| reply.entry().ok());
         tokio::task::spawn_blocking(move || {
             telemetry.tell(|content| match content {

@@ -44,8 +44,7 @@ impl Upstreams {
         provider: model::Provider,
         model: &str,
     ) -> Result<Upstream, NoProvider> {
-        let own = format!("{}:{model}", model::Provider::OpenAiCompatible.name());
-        let model = if catalog.has_place(&own) { model } else { "" };
+        let model = if catalog.has_place(model) { model } else { "" };
         let key = (thread::current().id(), provider.name(), model.to_string());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(upstream) = known.get(&key) {
@@ -88,7 +87,7 @@ pub(crate) fn who_answers(app: &App, provider: model::Provider) -> String {
         Ok(upstream) => upstream,
         Err(error) => return format!("nobody: {error}"),
     };
-    let place = upstream.place().0;
+    let place = upstream.place().0.to_string();
     match answerer(upstream, None, &HeaderMap::new(), app.address) {
         Answerer::Echo => "offline:echo".into(),
         Answerer::Upstream(..) => place,
@@ -147,7 +146,7 @@ pub(crate) fn passed_on(headers: &HeaderMap) -> HeaderMap {
             || text.starts_with("x-forwarded-")
             || text.starts_with("sec-")
             || text.starts_with("proxy-")
-            || named.contains(&text.to_string());
+            || named.iter().any(|option| option == text);
         if stays {
             continue;
         }
@@ -184,7 +183,7 @@ pub(crate) fn passed_back(headers: &HeaderMap) -> HeaderMap {
                 | header::SET_COOKIE
         );
         let stays = hop || text == "keep-alive" || ELSEWHERE.contains(&text);
-        if !stays && !named.contains(&text.to_string()) {
+        if !stays && !named.iter().any(|option| option == text) {
             passed.append(name.clone(), value.clone());
         }
     }

@@ -3,13 +3,13 @@
 //! As long as nothing has to be left out, that is the client's own bytes. Above the high mark one cut is decided, recorded and
 //! held, and the view is put into the body the client sent.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use scrollback_agent::ModelSummarizer;
 use scrollback_agent::config::ServerSettings;
-use scrollback_agent::provider::{Catalog, Overflow};
+use scrollback_agent::provider::Overflow;
 use scrollback_agent::runner::{Repair, cut_to_fit, room_after};
 use scrollback_core::json::{self, Raw};
 use scrollback_core::manager::{self, Ask, Fit, SharedManager};
@@ -18,12 +18,14 @@ use scrollback_core::wire::check::{CheckOptions, Size, Strictness, Violation, ch
 use scrollback_core::wire::repair::mend;
 use scrollback_core::wire::{Purpose, RenderOptions, list_key, system_key};
 use scrollback_core::{
-    CurationContext, CurationError, Decision, Entry, HistoryManager, Item, Reason, Record, Slot, Source,
-    View, summarize_offline,
+    CurationContext, CurationError, Decision, Entry, Item, Reason, Record, Slot, Source, View,
+    summarize_offline,
 };
 use scrollback_store::{Summarizer, Tenant};
 use serde_json::json;
+use tokio::task::{JoinHandle, spawn_blocking};
 
+use super::aside::{LARGE, aside};
 use super::asked::{Asked, header};
 use super::echo::OWN_ID;
 use super::identity::Carries;
@@ -40,15 +42,34 @@ const HELD: [&str; 2] = ["previous_response_id", "conversation"];
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) body: Bytes,
-    /// What the model is shown, for answers of our own.
-    pub(crate) said: Vec<Entry>,
+    /// What the model is shown where that is not what the client said.
+    said: Option<Vec<Entry>>,
     pub(crate) told: Told,
     pub(crate) epoch: Option<u64>,
     /// Chain over the bytes of the messages.
     pub(crate) prefix_hash: [u8; 32],
     /// The managers as canonical JSON.
-    pub(crate) managers: String,
-    pub(crate) tokens: usize,
+    pub(crate) managers: Arc<str>,
+}
+
+impl Outgoing {
+    /// A request that goes on as it came, and is not counted yet.
+    pub(crate) fn untouched(asked: &Asked, managers: Arc<str>) -> Self {
+        let count = asked.entries.len();
+        let told = Told { entries: (count, count), tokens: None, by: PASSTHROUGH.into() };
+        let body = asked.body.clone();
+        Outgoing { body, said: None, told, epoch: None, prefix_hash: [0; 32], managers }
+    }
+
+    /// What the model is shown, for answers of our own.
+    pub(crate) fn said<'a>(&'a self, asked: &'a Asked) -> &'a [Entry] {
+        self.said.as_ref().unwrap_or(&asked.entries)
+    }
+
+    /// Tokens of it; 0 where nobody counted them.
+    pub(crate) fn tokens(&self) -> usize {
+        self.told.tokens.map_or(0, |(shown, _)| shown)
+    }
 }
 
 /// What the client is told about the view.
@@ -56,16 +77,38 @@ pub(crate) struct Outgoing {
 pub(crate) struct Told {
     /// Entries shown and recorded.
     pub(crate) entries: (usize, usize),
-    /// Tokens shown and recorded.
-    pub(crate) tokens: (usize, usize),
+    /// Tokens shown and recorded; none while they are not counted.
+    pub(crate) tokens: Option<(usize, usize)>,
     /// The managers that left something out or changed it.
     pub(crate) by: String,
 }
 
 impl Told {
     pub(crate) fn header(&self) -> String {
-        let ((shown, all), (tokens, of)) = (self.entries, self.tokens);
+        let ((shown, all), (tokens, of)) = (self.entries, self.tokens.unwrap_or_default());
         format!("entries={shown}/{all}; tokens={tokens}/{of}; by={}", self.by)
+    }
+}
+
+/// Managers, and how they are written.
+#[derive(Clone)]
+pub(crate) struct Policy {
+    manager: SharedManager,
+    /// The managers as canonical JSON.
+    written: Arc<str>,
+}
+
+/// What fits the model.
+static USUAL: LazyLock<Policy> = LazyLock::new(|| Policy::of(Arc::new(Fit::default())));
+
+impl Policy {
+    fn of(manager: SharedManager) -> Self {
+        let written = manager.config().to_string().into();
+        Policy { manager, written }
+    }
+
+    fn is_usual(&self) -> bool {
+        self.written == USUAL.written
     }
 }
 
@@ -75,9 +118,9 @@ pub(crate) fn policy(
     tenant: &Tenant,
     headers: &HeaderMap,
     asked: &Asked,
-) -> Result<SharedManager, Problem> {
+) -> Result<Policy, Problem> {
     if let Some(text) = header(headers, "x-scrollback-managers") {
-        return manager::parse(text).map_err(|error| {
+        return manager::parse(text).map(Policy::of).map_err(|error| {
             Problem::bad_request("bad_managers", format!("x-scrollback-managers: {error}"))
                 .with("path", error.path())
         });
@@ -85,69 +128,111 @@ pub(crate) fn policy(
     let route = asked.endpoint.route();
     let fits = settings.policies.iter().find(|policy| {
         let qualified = asked.model.as_ref().map(ToString::to_string);
-        policy.fits(tenant, &asked.named, &route)
-            || qualified.is_some_and(|name| policy.fits(tenant, &name, &route))
+        policy.fits(tenant, &asked.named, route)
+            || qualified.is_some_and(|name| policy.fits(tenant, &name, route))
     });
     let configured = fits.map(|policy| &policy.managers).or(settings.managers.as_ref());
-    Ok(configured.map_or_else(|| Arc::new(Fit::default()) as SharedManager, Arc::clone))
-}
-
-/// What a view depends on beside the record.
-pub(crate) fn context(catalog: &Catalog, asked: &Asked) -> CurationContext {
-    let mut cx = CurationContext::for_model(asked.model.clone());
-    cx.tools.clone_from(&asked.tools);
-    cx.wire = Some(asked.wire());
-    cx.windows = catalog.windows();
-    cx
+    Ok(configured.map_or_else(|| USUAL.clone(), |manager| Policy::of(Arc::clone(manager))))
 }
 
 /// A request that is being made ready.
-pub(crate) struct Curating<'a> {
-    pub(crate) app: &'a App,
-    pub(crate) asked: &'a Asked,
+pub(crate) struct Curating {
+    app: App,
+    pub(crate) asked: Asked,
     pub(crate) carries: Carries,
-    pub(crate) manager: SharedManager,
+    policy: Policy,
+    /// What a view depends on beside the record.
     pub(crate) cx: CurationContext,
+    as_it_came: OnceLock<AsItCame>,
 }
 
-impl Curating<'_> {
+/// A record, and what was found out about it.
+type Looked<T> = (Box<Recorded>, T);
+
+impl Curating {
+    pub(crate) fn new(app: &App, mut asked: Asked, carries: Carries, policy: Policy) -> Self {
+        let mut cx = CurationContext::for_model(asked.model.clone());
+        cx.tools = asked.tools.take();
+        cx.wire = Some(asked.wire());
+        cx.windows = app.catalog.windows();
+        Curating { app: app.clone(), asked, carries, policy, cx, as_it_came: OnceLock::new() }
+    }
+
+    /// Begins to look at the client's own bytes on another thread, if they are many.
+    pub(crate) fn begin_check(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+        let curating = (self.asked.body.len() >= LARGE).then(|| Arc::clone(self))?;
+        Some(spawn_blocking(move || _ = curating.checked()))
+    }
+
     /// The request as it is sent on. Decisions that follow are recorded first.
-    pub(crate) async fn outgoing(&self, recorded: &mut Recorded) -> Result<Outgoing, Problem> {
-        self.serve_summaries(recorded).await?;
-        if let Some(cut) = self.new_cut(recorded.record()) {
-            self.app.metrics.add("scrollback_cuts_total", &[("by", self.manager.name())], 1.0);
-            recorded.decide(self.app, cut).await?;
+    pub(crate) async fn outgoing(
+        self: &Arc<Self>,
+        recorded: Box<Recorded>,
+    ) -> Result<Looked<Outgoing>, Problem> {
+        if self.goes_untouched(recorded.record()) {
+            let outgoing = self.untouched(|| View::of(recorded.record(), &self.cx))?;
+            return Ok((recorded, outgoing));
         }
-        self.rendered(recorded.record())
+        // Few requests come this far, and all of them would have to have room for it.
+        Box::pin(self.curated(recorded)).await
+    }
+
+    async fn curated(self: &Arc<Self>, mut recorded: Box<Recorded>) -> Result<Looked<Outgoing>, Problem> {
+        recorded.take_counts().await;
+        let recorded = self.serve_summaries(recorded).await?;
+        let (mut recorded, cut) = self.look(recorded, Self::new_cut).await?;
+        if let Some(cut) = cut {
+            self.app.metrics.add("scrollback_cuts_total", &[("by", self.policy.manager.name())], 1.0);
+            recorded.decide(&self.app, cut).await?;
+        }
+        let (recorded, outgoing) = self.look(recorded, Self::rendered).await?;
+        Ok((recorded, outgoing?))
+    }
+
+    /// Looks at a record, on another thread if it is a long one.
+    async fn look<T: Send + 'static>(
+        self: &Arc<Self>,
+        recorded: Box<Recorded>,
+        look: impl FnOnce(&Self, &Record) -> T + Send + 'static,
+    ) -> Result<Looked<T>, Problem> {
+        let bytes = recorded.known.bytes().max(self.asked.body.len());
+        let curating = Arc::clone(self);
+        let looking = move || {
+            let found = look(&curating, recorded.record());
+            (recorded, found)
+        };
+        aside(bytes, looking).await
     }
 
     /// The same after the provider said that a request was too large; none if nothing can go.
     pub(crate) async fn tightened(
-        &self,
-        recorded: &mut Recorded,
+        self: &Arc<Self>,
+        recorded: Box<Recorded>,
         overflow: Overflow,
         before: &Outgoing,
-    ) -> Result<Option<Outgoing>, Problem> {
-        let Some(model) = &self.asked.model else { return Ok(None) };
-        let room = room_after(overflow, model, before.tokens);
-        let cut = {
-            let view = View::of(recorded.record(), &self.cx);
-            cut_to_fit(&view, &self.cx, room).map_err(|error| curation(&error))?
+    ) -> Result<Looked<Option<Outgoing>>, Problem> {
+        let Some(model) = &self.asked.model else { return Ok((recorded, None)) };
+        let room = room_after(overflow, model, before.tokens());
+        let cut = move |curating: &Self, record: &Record| {
+            cut_to_fit(&View::of(record, &curating.cx), &curating.cx, room).map_err(|error| curation(&error))
         };
-        let Some(cut) = cut else { return Ok(None) };
+        let (mut recorded, cut) = self.look(recorded, cut).await?;
+        let Some(cut) = cut? else { return Ok((recorded, None)) };
         self.app.metrics.add("scrollback_cuts_total", &[("by", "overflow")], 1.0);
-        recorded.decide(self.app, cut).await?;
-        let mut tightened = self.rendered(recorded.record())?;
+        recorded.decide(&self.app, cut).await?;
+        let (recorded, tightened) = self.look(recorded, Self::rendered).await?;
+        let mut tightened = tightened?;
         if tightened.told.by == PASSTHROUGH {
             tightened.told.by = "token_budget".into();
         }
-        Ok(Some(tightened))
+        Ok((recorded, Some(tightened)))
     }
 
     /// Writes the summaries that the manager asks for. One that fails leaves everything as it was.
-    async fn serve_summaries(&self, recorded: &mut Recorded) -> Result<(), Problem> {
-        let asks = recorded.record().plan(&self.cx, &*self.manager);
-        let Some(Ask::Summary(ask)) = asks.into_iter().next() else { return Ok(()) };
+    async fn serve_summaries(self: &Arc<Self>, recorded: Box<Recorded>) -> Result<Box<Recorded>, Problem> {
+        let plan = |curating: &Self, record: &Record| record.plan(&curating.cx, &*curating.policy.manager);
+        let (mut recorded, asks) = self.look(recorded, plan).await?;
+        let Some(Ask::Summary(ask)) = asks.into_iter().next() else { return Ok(recorded) };
         let decision = if ask.summarizer == "offline" {
             summarize_offline(recorded.record(), &ask)
         } else {
@@ -159,7 +244,8 @@ impl Curating<'_> {
                 Err(error) => ask.failed(&error.to_string()),
             }
         };
-        Ok(recorded.decide(self.app, decision).await?)
+        recorded.decide(&self.app, decision).await?;
+        Ok(recorded)
     }
 
     /// The cut that the manager made and the record does not have yet.
@@ -167,7 +253,7 @@ impl Curating<'_> {
         if self.needs_no_view(record) {
             return None;
         }
-        let view = record.view(&self.cx, &*self.manager).ok()?;
+        let view = record.view(&self.cx, &*self.policy.manager).ok()?;
         let cut = view.cut().filter(|_| view.epoch().is_some_and(|epoch| epoch.id > 0))?;
         let last = record.slots().iter().rev().find_map(|slot| match slot {
             Slot::Decision(decision, _) if matches!(decision.as_ref(), Decision::Cut { .. }) => {
@@ -185,7 +271,7 @@ impl Curating<'_> {
     /// Whether it is plain without looking that everything is shown: nothing was ever decided, and there are fewer bytes
     /// than the model takes tokens.
     fn needs_no_view(&self, record: &Record) -> bool {
-        let fits = self.manager.config() == Fit::default().config()
+        let fits = self.policy.is_usual()
             && self.window().is_some_and(|window| (self.asked.body.len() as u64) < window / 8 * 7);
         fits && self.carries == Carries::History && !is_decided(record)
     }
@@ -193,47 +279,80 @@ impl Curating<'_> {
     fn window(&self) -> Option<u64> {
         let model = self.asked.model.as_ref()?;
         let known = || scrollback_core::model::facts(model).map(|facts| facts.context_window);
-        self.cx.windows.get(&model.to_string()).copied().or_else(known)
+        let windows = &self.cx.windows;
+        // Mostly there are none, and nothing is written out to be looked for.
+        let stated = if windows.is_empty() { None } else { windows.get(&model.to_string()).copied() };
+        stated.or_else(known)
+    }
+
+    /// Whether the client's own bytes go on without a look at the record.
+    fn goes_untouched(&self, record: &Record) -> bool {
+        !self.is_held_here() && self.needs_no_view(record)
+    }
+
+    /// Whether the request goes on from a response that only this server has.
+    fn is_held_here(&self) -> bool {
+        self.asked.previous.as_ref().is_some_and(|id| id.contains(OWN_ID))
+    }
+
+    /// Whether the request goes on from something that is not in it.
+    fn refers(&self) -> bool {
+        self.asked.previous.is_some() || self.asked.thread.is_some()
+    }
+
+    /// The request as it came, with a look at the view only where it goes on from something that is not in it. Its tokens
+    /// are not counted: that can be done while it is on its way.
+    fn untouched<'r>(&self, view: impl FnOnce() -> View<'r>) -> Result<Outgoing, Problem> {
+        let mut outgoing = Outgoing::untouched(&self.asked, Arc::clone(&self.policy.written));
+        if self.refers() {
+            let said: Vec<Entry> = view().items().map(|item| Entry::clone(&item.entry)).collect();
+            outgoing.told.entries = (said.len(), said.len());
+            outgoing.said = Some(said);
+        }
+        (outgoing.body, outgoing.prefix_hash) = self.as_it_came()?;
+        Ok(outgoing)
+    }
+
+    /// Tokens of a request that goes on as it came, shown and recorded.
+    pub(super) fn counted(&self, record: &Record) -> (usize, usize) {
+        let tokens = View::of(record, &self.cx).count(&self.cx).total;
+        (tokens, tokens)
     }
 
     /// The request that shows what is to be shown of a record.
     pub(super) fn rendered(&self, record: &Record) -> Result<Outgoing, Problem> {
         let everything = || View::of(record, &self.cx);
+        if self.goes_untouched(record) {
+            return self.untouched(everything);
+        }
         let (view, (is_whole, by)) = if self.needs_no_view(record) {
             (everything(), (true, String::new()))
         } else {
             // Nobody knows how much the model takes, or it is too little for what must stay: its provider shall say.
-            let view = record.view(&self.cx, &*self.manager).unwrap_or_else(|_: CurationError| everything());
+            let view =
+                record.view(&self.cx, &*self.policy.manager).unwrap_or_else(|_: CurationError| everything());
             let changes = changes(&view);
             (view, changes)
         };
         let tokens = view.count(&self.cx).total;
-        let held_here = self.asked.previous.as_ref().is_some_and(|id| id.contains(OWN_ID));
-        let refers = self.asked.previous.is_some() || self.asked.thread.is_some();
-        let managers = self.manager.config().to_string();
-        if is_whole && self.carries == Carries::History && !held_here {
-            let said = if refers {
-                view.items().map(|item| Entry::clone(&item.entry)).collect()
-            } else {
-                self.asked.entries.clone()
-            };
-            let (body, prefix_hash) = self.as_it_came()?;
-            let count = said.len();
-            let told = Told { entries: (count, count), tokens: (tokens, tokens), by: PASSTHROUGH.into() };
-            return Ok(Outgoing { body, said, told, epoch: epoch(&view), prefix_hash, managers, tokens });
+        if is_whole && self.carries == Carries::History && !self.is_held_here() {
+            let epoch = epoch(&view);
+            let mut outgoing = self.untouched(|| view)?;
+            outgoing.told.tokens = Some((tokens, tokens));
+            return Ok(Outgoing { epoch, ..outgoing });
         }
         let items: Vec<Item> = view.items().collect();
         let told = Told {
             entries: (items.len(), shown_of(record)),
-            tokens: (tokens, self.recorded_tokens(record, &items, tokens)),
+            tokens: Some((tokens, self.recorded_tokens(record, &items, tokens))),
             by: if by.is_empty() { PASSTHROUGH.into() } else { by },
         };
-        let said = items.iter().map(|item| Entry::clone(&item.entry)).collect();
-        let around = if refers { self.asked.around.without(&HELD) } else { self.asked.around.clone() };
+        let said = Some(items.iter().map(|item| Entry::clone(&item.entry)).collect());
+        let around = if self.refers() { self.asked.around.without(&HELD) } else { self.asked.around.clone() };
         let options = RenderOptions {
             purpose: Purpose::Send,
             model: self.asked.model.as_ref(),
-            tools: self.asked.tools.as_ref(),
+            tools: self.cx.tools.as_ref(),
             manual_thinking: self.asked.around.asks_for_manual_thinking(),
             record: Some(record),
         };
@@ -247,15 +366,30 @@ impl Curating<'_> {
         let prefix_hash = chain(rendered.system.as_deref(), rendered.messages.iter().map(String::as_str));
         let checked = rendered.take_checked().map(|checked| checked.body);
         let body = Bytes::from(checked.unwrap_or_else(|| rendered.body(wire, Some(&around))));
-        Ok(Outgoing { body, said, told, epoch: epoch(&view), prefix_hash, managers, tokens })
+        let managers = Arc::clone(&self.policy.written);
+        Ok(Outgoing { body, said, told, epoch: epoch(&view), prefix_hash, managers })
     }
 
     /// The client's own bytes, unless its provider would refuse them.
     fn as_it_came(&self) -> Result<(Bytes, [u8; 32]), Problem> {
+        let AsItCame { body, prefix_hash, broken } = self.checked();
+        if !broken.is_empty() {
+            self.mended(broken)?;
+        }
+        Ok((body.clone(), *prefix_hash))
+    }
+
+    /// What the rules of its wire make of the client's own bytes.
+    fn checked(&self) -> &AsItCame {
+        self.as_it_came.get_or_init(|| self.check())
+    }
+
+    fn check(&self) -> AsItCame {
         let wire = self.asked.wire();
         let body = self.asked.body.clone();
+        let as_it_is = |prefix_hash| AsItCame { body: body.clone(), prefix_hash, broken: Vec::new() };
         let text = std::str::from_utf8(&body).unwrap_or_default();
-        let Ok(raw) = json::check(text) else { return Ok((body.clone(), [0; 32])) };
+        let Ok(raw) = json::check(text) else { return as_it_is([0; 32]) };
         let dialect = self.asked.model.as_ref().and_then(|model| self.app.catalog.dialect(model));
         // Whether it is too large is for the manager and the provider to say.
         let options = CheckOptions {
@@ -264,7 +398,7 @@ impl Curating<'_> {
             size: Size::NotJudged,
             ..CheckOptions::default()
         };
-        let refers = self.asked.previous.is_some() || self.asked.thread.is_some();
+        let refers = self.refers();
         let matters = |violation: &Violation| {
             // What the provider holds is not in the list, and pairs with what is.
             let held = refers && ["OR-1", "OR-2", "OR-4", "OR-5"].contains(&violation.rule);
@@ -272,14 +406,12 @@ impl Curating<'_> {
         };
         let broken: Vec<Violation> = check(wire, raw, options).into_iter().filter(matters).collect();
         if broken.is_empty() {
-            return Ok((body.clone(), chain_of(wire, raw)));
+            return as_it_is(chain_of(wire, raw));
         }
-        let places: Vec<(String, String)> =
-            broken.iter().map(|violation| (violation.rule.into(), violation.path.clone())).collect();
-        self.mended(&places)?;
+        let broken = broken.iter().map(|violation| (violation.rule.into(), violation.path.clone())).collect();
         let mended = mend(wire, raw, options, &matters);
-        let hash = json::check(&mended.body).map_or([0; 32], |raw| chain_of(wire, raw));
-        Ok((mended.body.into(), hash))
+        let prefix_hash = json::check(&mended.body).map_or([0; 32], |raw| chain_of(wire, raw));
+        AsItCame { body: mended.body.into(), prefix_hash, broken }
     }
 
     /// Notes that a list had to be mended; an error where it may not be.
@@ -307,6 +439,15 @@ impl Curating<'_> {
         let view = overhead + items.iter().map(|item| entry_tokens(tokenizer, &item.entry)).sum::<usize>();
         (shown as f64 * all as f64 / view.max(1) as f64).round() as usize
     }
+}
+
+/// The client's own bytes, mended where their provider would refuse them.
+struct AsItCame {
+    body: Bytes,
+    /// Chain over the bytes of the messages.
+    prefix_hash: [u8; 32],
+    /// Rules that were broken, and where.
+    broken: Vec<(String, String)>,
 }
 
 /// What is said about a view that nobody changed.

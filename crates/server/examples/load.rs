@@ -106,7 +106,7 @@ fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
 
 /// Reads what has come; how many bytes that was.
 fn more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
-    let mut piece = [0; 64 << 10];
+    let mut piece = [0; 16 << 10];
     let read = stream.read(&mut piece)?;
     buffer.extend_from_slice(&piece[..read]);
     Ok(read)

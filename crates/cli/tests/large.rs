@@ -14,8 +14,9 @@ fn megabytes() -> usize {
     std::env::var("SCROLLBACK_TRIAL_MEGABYTES").ok().and_then(|text| text.parse().ok()).unwrap_or(30)
 }
 
-/// What an import may take, whatever the size of its file: the program, its caches, and a few pieces of 4 MB on their way.
-const MEMORY: usize = 50;
+/// What an import may take, whatever the size of its file: the program as the tests build it, its caches, and a few pieces of 4 MB
+/// on their way.
+const MEMORY: usize = 60;
 
 /// A file of lines that are made one after the other.
 fn file(path: &Path, mut line: impl FnMut(usize) -> String) -> usize {

@@ -29,6 +29,9 @@ pub(crate) struct Session {
 /// Entries whose words wait before they are put into the index together. Each search looks through them one by one.
 const TOGETHER: usize = 32;
 
+/// Most entries that are put into the index in one transaction, so that an import needs no more memory than anybody else.
+const AT_ONCE: usize = 256;
+
 /// What becomes of the words of an entry.
 #[derive(Clone, Debug)]
 struct Words {
@@ -77,13 +80,15 @@ impl Session {
         self.waiting >= TOGETHER
     }
 
-    /// Puts all words that wait into the index, in order of place: it takes words of one ascending run together.
+    /// Puts the first of the words that wait into the index, in order of place: it takes words of one ascending run together.
     pub(super) fn index_waiting(&mut self) -> Result<(), StoreError> {
-        self.waiting = 0;
-        let sql =
-            "insert into entries_fts (rowid, words) select place, words from waiting_words order by place";
-        run(&self.connection, sql, &[])?;
-        run(&self.connection, "delete from waiting_words", &[]).map(|_| ())
+        self.waiting = self.waiting.saturating_sub(AT_ONCE);
+        let first = "select max(place) from (select place from waiting_words order by place limit $1)";
+        let upto = ask(&self.connection, first, &[Value::from(AT_ONCE as u64)])?.pop().unwrap_or_default();
+        let sql = "insert into entries_fts (rowid, words) \
+                   select place, words from waiting_words where place <= $1 order by place";
+        run(&self.connection, sql, &upto)?;
+        run(&self.connection, "delete from waiting_words where place <= $1", &upto).map(|_| ())
     }
 
     /// Forgets everything of a transaction that was undone.

@@ -118,7 +118,7 @@ impl Writer {
     fn run(mut self) {
         while let Ok(first) = self.waiting.recv() {
             self.commit(first);
-            if self.poisoned.is_none() && self.session.wants_indexing() {
+            while self.poisoned.is_none() && self.session.wants_indexing() {
                 self.index();
             }
         }

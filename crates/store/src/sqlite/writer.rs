@@ -118,15 +118,14 @@ impl Writer {
     fn run(mut self) {
         while let Ok(first) = self.waiting.recv() {
             self.commit(first);
-            while self.poisoned.is_none() && self.session.wants_indexing() {
-                self.index();
-            }
+            // What fails is tried again after another commit, not at once: others may hold the file.
+            while self.poisoned.is_none() && self.session.wants_indexing() && self.index().is_ok() {}
         }
     }
 
     /// Puts words that wait into the index. Nobody waits for this, not even for the disk: what a power loss takes of it waits
     /// again, and is found as it is.
-    fn index(&mut self) {
+    fn index(&mut self) -> Result<(), StoreError> {
         let indexed = self.hold(Durability::Lazy).and_then(|()| self.run_sql("begin immediate"));
         let indexed = indexed.and_then(|()| self.session.index_waiting()).and_then(|()| self.end());
         if indexed.is_err() {
@@ -135,6 +134,7 @@ impl Writer {
         if let Err(error) = self.hold(self.durability) {
             self.poisoned = Some(error);
         }
+        indexed
     }
 
     fn hold(&self, durability: Durability) -> Result<(), StoreError> {
@@ -159,7 +159,10 @@ impl Writer {
             let full = done.len() >= self.limits.jobs;
             next = if full || outcome.is_err() { None } else { self.more(done.len(), patience) };
         }
-        outcome = outcome.and_then(|()| self.session.write_words()).and_then(|()| self.end());
+        outcome = outcome.and_then(|()| self.session.write_words());
+        let began = Instant::now();
+        outcome = outcome.and_then(|()| self.end());
+        self.synced_in = began.elapsed();
         if outcome.is_err() {
             let _ = self.run_sql("rollback");
             self.session.forget();
@@ -172,10 +175,8 @@ impl Writer {
 
     /// Makes everything durable.
     fn end(&mut self) -> Result<(), StoreError> {
-        let began = Instant::now();
         let commit =
             self.session.connection.prepare_cached("commit").and_then(|mut commit| commit.execute([]));
-        self.synced_in = began.elapsed();
         self.counted.add();
         commit.map(|_| ()).map_err(|error| self.lost(&error))
     }

@@ -52,7 +52,7 @@ impl Memory {
 #[derive(Clone, Default)]
 pub(crate) struct Tables {
     rows: OrdMap<(&'static str, Vec<Value>), Vec<Value>>,
-    words: OrdMap<(String, u64), Vec<String>>,
+    words: OrdMap<(String, u64), String>,
 }
 
 /// Runs a future that never waits.
@@ -214,9 +214,9 @@ impl Rows for Tables {
         &mut self,
         conversation: &ConversationId,
         position: u64,
-        words: &[String],
+        words: &str,
     ) -> Result<(), StoreError> {
-        self.words.insert((conversation.to_string(), position), words.to_vec());
+        self.words.insert((conversation.to_string(), position), words.into());
         Ok(())
     }
 
@@ -226,16 +226,14 @@ impl Rows for Tables {
     }
 
     async fn find(&mut self, wanted: &Wanted) -> Result<Vec<Candidate>, StoreError> {
-        let has = |words: &[String], (word, prefix): &(String, bool)| {
-            words.iter().any(|own| if *prefix { own.starts_with(word.as_str()) } else { own == word })
-        };
-        let fits = |words: &[String]| {
-            wanted.all.iter().all(|word| has(words, word)) && !wanted.none.iter().any(|word| has(words, word))
-        };
         let mut conversations: BTreeMap<String, Option<Conversation>> = BTreeMap::new();
         let mut found = Vec::new();
-        let matching: Vec<(String, u64)> =
-            self.words.iter().filter(|(_, words)| fits(words)).map(|(place, _)| place.clone()).collect();
+        let matching: Vec<(String, u64)> = self
+            .words
+            .iter()
+            .filter(|(_, words)| wanted.is_in(words))
+            .map(|(place, _)| place.clone())
+            .collect();
         for (id, position) in matching {
             if !conversations.contains_key(&id) {
                 let row: Option<Conversation> = self.get(vec![id.as_str().into()]).await?;
@@ -248,7 +246,7 @@ impl Rows for Tables {
                 conversations.insert(id.clone(), row);
             }
             if let Some(Some(row)) = conversations.get(&id) {
-                found.push(Candidate { conversation: row.id.clone(), position });
+                found.push(Candidate { conversation: row.id.clone(), position, indexed: true });
             }
         }
         found.reverse();

@@ -28,7 +28,7 @@ pub(crate) struct Packed {
     /// Compressed bytes by the hash of what they were.
     blobs: HashMap<Link, Vec<u8>>,
     /// The words of each entry that is appended, in order.
-    words: VecDeque<Vec<String>>,
+    words: VecDeque<String>,
 }
 
 impl Packed {
@@ -40,7 +40,7 @@ impl Packed {
     }
 
     /// The words of the next entries that are appended; of fewer, if nobody has looked for them.
-    pub(crate) fn words(&mut self, entries: usize) -> VecDeque<Vec<String>> {
+    pub(crate) fn words(&mut self, entries: usize) -> VecDeque<String> {
         let later = self.words.split_off(entries.min(self.words.len()));
         std::mem::replace(&mut self.words, later)
     }

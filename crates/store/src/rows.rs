@@ -68,7 +68,7 @@ pub(crate) trait Rows: Send {
         &mut self,
         conversation: &ConversationId,
         position: u64,
-        words: &[String],
+        words: &str,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Undoes that.

@@ -153,11 +153,23 @@ pub(crate) struct Wanted {
     pub(crate) limit: usize,
 }
 
-/// An entry that has the words.
+impl Wanted {
+    /// Whether the words of an entry, with a space between them, are all that is wanted and nothing that is not.
+    pub(crate) fn is_in(&self, words: &str) -> bool {
+        let has = |(word, prefix): &Demanded| {
+            words.split(' ').any(|own| own == word || *prefix && own.starts_with(word.as_str()))
+        };
+        self.all.iter().all(has) && !self.none.iter().any(has)
+    }
+}
+
+/// An entry that has the words, or may have them because it waits for the index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Candidate {
     pub(crate) conversation: ConversationId,
     pub(crate) position: u64,
+    /// Whether an index says so.
+    pub(crate) indexed: bool,
 }
 
 impl Query {

@@ -143,13 +143,13 @@ pub(crate) fn spelled(word: &str) -> String {
     out
 }
 
-/// The distinct words of a text as databases see them.
-pub(crate) fn index_words(text: &str) -> Vec<String> {
+/// The words of a text as databases see them, with a space between them.
+pub(crate) fn index_words(text: &str) -> String {
     if text.is_ascii() {
         let folded = text.to_ascii_lowercase();
-        let words = folded.split(|letter: char| !letter.is_ascii_alphanumeric());
+        let words = folded.as_bytes().split(|letter| !letter.is_ascii_alphanumeric());
         let words = words.filter(|word| !word.is_empty());
-        return distinct(words.map(|word| word.get(..MAX_WORD).unwrap_or(word)));
+        return spaced(words.map(|word| word.get(..MAX_WORD).unwrap_or(word)), text.len());
     }
     let (mut letters, mut ends) = (String::with_capacity(text.len()), Vec::with_capacity(text.len() / 5));
     each(text, |word, _, _| {
@@ -157,34 +157,57 @@ pub(crate) fn index_words(text: &str) -> Vec<String> {
         ends.push(letters.len());
     });
     let mut start = 0;
-    distinct(ends.into_iter().map(|end| {
-        let word = letters.get(start..end).unwrap_or_default();
+    let words = ends.into_iter().map(|end| {
+        let word = letters.as_bytes().get(start..end).unwrap_or_default();
         start = end;
         word
-    }))
-}
-
-/// Each word once, in order. Most stand in a text many times, and only distinct ones get room of their own.
-fn distinct<'w>(words: impl Iterator<Item = &'w str>) -> Vec<String> {
-    let mut all: Vec<(u64, &str)> = words.map(|word| (beginning(word), word)).collect();
-    all.sort_unstable();
-    all.dedup();
-    let own = |(_, word): (u64, &str)| if word.is_ascii() { word.to_string() } else { spelled(word) };
-    all.into_iter().map(own).collect()
-}
-
-/// The first eight bytes of a word as a number, which sorts as they do: no word has a byte that is zero.
-fn beginning(word: &str) -> u64 {
-    let first = word.as_bytes().first_chunk().copied().unwrap_or_else(|| {
-        let mut short = [0; 8];
-        short.iter_mut().zip(word.bytes()).for_each(|(place, byte)| *place = byte);
-        short
     });
-    u64::from_be_bytes(first)
+    spaced(words, text.len())
+}
+
+/// Words with a space between them. A word that was seen before is left out, nearly always: an index knows a word it has seen,
+/// and only takes longer.
+fn spaced<'w>(words: impl Iterator<Item = &'w [u8]>, bytes: usize) -> String {
+    let mut out = Vec::with_capacity(bytes + 1);
+    let mut seen = Seen::new(bytes);
+    for word in words.filter(|word| seen.is_new(word)) {
+        if !out.is_empty() {
+            out.push(b' ');
+        }
+        match std::str::from_utf8(word) {
+            Ok(letters) if !word.is_ascii() => out.extend_from_slice(spelled(letters).as_bytes()),
+            _ => out.extend_from_slice(word),
+        }
+    }
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// The last word of each kind that was seen. Two kinds that change places are forgotten in turn, which costs less than to
+/// remember both.
+struct Seen<'w> {
+    words: Vec<&'w [u8]>,
+}
+
+impl<'w> Seen<'w> {
+    /// For the words of a text of so many bytes.
+    fn new(bytes: usize) -> Self {
+        Seen { words: vec![b""; (bytes / 8).next_power_of_two().clamp(16, 1 << 16)] }
+    }
+
+    fn is_new(&mut self, word: &'w [u8]) -> bool {
+        let mixed = word.iter().fold(word.len() as u64, |mixed, byte| {
+            (mixed ^ u64::from(*byte)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_right(29)
+        });
+        let kind = mixed as usize & (self.words.len() - 1);
+        let Some(last) = self.words.get_mut(kind) else { return true };
+        std::mem::replace(last, word) != word
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn texts(text: &str) -> Vec<String> {
@@ -219,20 +242,25 @@ mod tests {
     }
 
     #[test]
-    fn distinct_words_are_indexed_in_order() {
-        let text = "Banana apple, banana! Apples; bananasplitter bananasplit Мир мир 東 zebra APPLE 9 10";
-        let mut expected: Vec<String> = texts(text);
-        expected.sort();
-        expected.dedup();
-        let expected: Vec<String> = expected.iter().map(|word| spelled(word)).collect();
-        assert_eq!(index_words(text), expected);
-        assert_eq!(index_words(" - "), Vec::<String>::new());
-        let plain = "Banana apple banana-Split a A bananasplitter1 bananasplitter2 12345678 123456789 z_y";
-        let mut expected = texts(plain);
-        expected.sort();
-        expected.dedup();
-        assert_eq!(index_words(plain), expected);
-        assert_eq!(index_words(&"Ab1".repeat(40)), texts(&"Ab1".repeat(40)));
+    fn each_word_is_indexed_and_most_only_once() {
+        let long = "Ab1".repeat(40);
+        let many: Vec<String> = (0..5_000).map(|number| format!("w{}", number % 1_000)).collect();
+        let many = many.join(", ");
+        for text in [
+            "Banana apple, banana! Apples; bananasplitter Мир мир 東 zebra APPLE 9 10",
+            "Banana apple banana-Split a A bananasplitter1 12345678 z_y",
+            long.as_str(),
+            many.as_str(),
+            " - ",
+            "",
+        ] {
+            let distinct = |words: &mut dyn Iterator<Item = String>| words.collect::<BTreeSet<_>>();
+            let indexed = index_words(text);
+            let indexed = || indexed.split(' ').filter(|word| !word.is_empty()).map(String::from);
+            let expected = distinct(&mut texts(text).iter().map(|word| spelled(word)));
+            assert_eq!(distinct(&mut indexed()), expected);
+            assert!(indexed().count() <= 2 * expected.len(), "{}", indexed().count());
+        }
     }
 
     #[test]

@@ -58,13 +58,47 @@ fn words_are_found_while_they_wait_for_the_index_and_after() {
         assert_eq!(found(&store, "everywhere").await.len(), 38);
         assert!(found(&store, "number38").await.is_empty() && found(&store, "number2").await.is_empty());
     });
-    let waiting = count(&path, "waiting_words");
+    let waiting = count(&path, "waiting");
     assert!((1..32).contains(&waiting), "{waiting} wait");
     // Whoever may only read finds both, too.
     let read = Options { access: Access::Read, ..Options::default() };
     let store = Sqlite::open_with(&path, &read, Time(0)).unwrap();
     assert_eq!(block_on(found(&store, "everywhere")).len(), 38);
-    assert_eq!(count(&path, "waiting_words"), waiting);
+    assert_eq!(count(&path, "waiting"), waiting);
+}
+
+#[test]
+fn words_that_another_process_left_waiting_are_put_into_the_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let (first, second) = (0..20, 20..60);
+    let id = block_on(async {
+        let store = Sqlite::open(&path, Time(0)).unwrap();
+        let id = begin(&store).await;
+        for number in first {
+            say(&store, &id, &format!("everywhere number{number}")).await;
+        }
+        id
+    });
+    assert_eq!(count(&path, "waiting"), 20);
+    // Schema 3 kept the words of those that wait.
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch(
+        "create table waiting_words (place integer primary key, words text not null);
+         insert into waiting_words select place, 'stale' from waiting;
+         drop table waiting; pragma user_version = 3;",
+    )
+    .unwrap();
+    drop(raw);
+    block_on(async {
+        let store = Sqlite::open(&path, Time(0)).unwrap();
+        for number in second {
+            say(&store, &id, &format!("everywhere number{number}")).await;
+        }
+        assert_eq!(found(&store, "everywhere").await, (0..60).collect::<Vec<_>>());
+        assert_eq!(found(&store, "number1*").await.len(), 11);
+    });
+    assert!(count(&path, "waiting") < 20, "those of the other process still wait");
 }
 
 #[test]

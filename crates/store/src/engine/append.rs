@@ -117,7 +117,7 @@ pub(crate) async fn append<R: Rows>(
     let mut words = packed.words(slots.len());
     let mut conversation = before.clone();
     let lineage = Lineage::of(rows, &conversation).await?;
-    let next = next_number(rows, &lineage, slots).await?;
+    let next = next_number(rows, &conversation, &lineage, slots).await?;
     if let Some(repeat) = repeated(rows, &conversation, &lineage, slots, next).await? {
         return Ok((repeat, conversation));
     }
@@ -149,10 +149,17 @@ pub(crate) async fn append<R: Rows>(
 }
 
 /// The next number of the evaluation that the first message belongs to; 0 where there is none.
-async fn next_number<R: Rows>(rows: &mut R, lineage: &Lineage, slots: &[Slot]) -> Result<u64, StoreError> {
+async fn next_number<R: Rows>(
+    rows: &mut R,
+    conversation: &Conversation,
+    lineage: &Lineage,
+    slots: &[Slot],
+) -> Result<u64, StoreError> {
     match slots.iter().find_map(message) {
-        Some(first) => lineage.next_sequence(rows, first.evaluation_id.as_bytes()).await,
-        None => Ok(0),
+        Some(first) if conversation.head > 0 => {
+            lineage.next_sequence(rows, first.evaluation_id.as_bytes()).await
+        }
+        _ => Ok(0),
     }
 }
 
@@ -352,7 +359,7 @@ pub(crate) async fn derive<R: Rows>(
     lineage: &Lineage,
     position: u64,
     slot: &Slot,
-    words: Option<Vec<String>>,
+    words: Option<String>,
 ) -> Result<(), StoreError> {
     match slot {
         Slot::Message(entry) => calls::note(rows, lineage, &conversation.id, position, entry).await?,

@@ -7,10 +7,13 @@ use scrollback_core::{Decision, Link, Record, Role, Slot, body_hash, first_link,
 
 use super::lineage::Lineage;
 use crate::body;
+use crate::conversation::Conversation;
 use crate::entry::{NewEntry, Placed};
 use crate::error::StoreError;
-use crate::id::Tenant;
+use crate::id::{ConversationId, Tenant};
 use crate::rows::{Blob, EntryRow, Rows};
+use crate::table::Value;
+use crate::words::index_words;
 
 /// The blobs that rows refer to, by name.
 pub(crate) async fn blobs_of<R: Rows>(
@@ -98,6 +101,21 @@ pub(crate) async fn record<R: Rows>(
     let places = range(rows, tenant, lineage, 0, below).await?;
     Record::restore(places.into_iter().map(|placed| placed.slot))
         .map_err(|error| StoreError::damaged(format!("the record does not hold together: {error}")))
+}
+
+/// The words of an entry as the index has them; none where nothing is said.
+pub(crate) async fn words_at<R: Rows>(
+    rows: &mut R,
+    conversation: &ConversationId,
+    position: u64,
+) -> Result<String, StoreError> {
+    let id = Value::from(conversation.as_str());
+    let row: Option<EntryRow> = rows.get(vec![id.clone(), position.into()]).await?;
+    let of: Option<Conversation> = rows.get(vec![id]).await?;
+    let (Some(row), Some(of)) = (row, of) else { return Ok(String::new()) };
+    let placed = places(rows, &of.tenant, &[row]).await?;
+    let text = placed.first().and_then(|placed| searchable(&placed.slot));
+    Ok(text.map(|text| index_words(&text)).unwrap_or_default())
 }
 
 /// The texts of a place that search finds: what people, models and tools said, and summaries.

@@ -8,7 +8,7 @@ use scrollback_core::{Role, Slot, Time};
 use super::lineage::Lineage;
 use super::read;
 use crate::conversation::Conversation;
-use crate::error::StoreError;
+use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{EntryRow, MESSAGE, Rows};
 use crate::run::Run;
@@ -133,7 +133,11 @@ async fn matches<R: Rows>(
         if !passes(&row, filter) {
             continue;
         }
-        let placed = read::places(rows, tenant, std::slice::from_ref(&row)).await?;
+        let placed = match read::places(rows, tenant, std::slice::from_ref(&row)).await {
+            // Nothing says that it would be found.
+            Err(error) if error.kind() == ErrorKind::Damaged && !candidate.indexed => continue,
+            placed => placed?,
+        };
         let Some(slot) = placed.first().map(|placed| &placed.slot) else { continue };
         if let Some(tool) = &filter.tool
             && !tools.used(rows, tenant, &row, slot, tool).await?

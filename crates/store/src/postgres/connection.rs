@@ -170,9 +170,9 @@ impl Sql for Lent {
         &mut self,
         conversation: &ConversationId,
         position: u64,
-        words: &[String],
+        words: &str,
     ) -> Result<(), StoreError> {
-        let values = vec![conversation.as_str().into(), position.into(), words.join(" ").into()];
+        let values = vec![conversation.as_str().into(), position.into(), words.into()];
         let sql = "update entries set words = array_to_tsvector(string_to_array($3, ' ')) \
                    where conversation_id = $1 and position = $2";
         self.run(sql, values).await.map(|_| ())
@@ -201,7 +201,7 @@ impl Sql for Lent {
         let candidate = |cells: Vec<Value>| match cells.as_slice() {
             [Value::Text(conversation), Value::Int(position)] => {
                 let conversation = ConversationId::stored(conversation.clone());
-                Some(Candidate { conversation, position: *position as u64 })
+                Some(Candidate { conversation, position: *position as u64, indexed: true })
             }
             _ => None,
         };

@@ -3,8 +3,11 @@
 //! Statements are made from the columns a table has; what the databases do differently (locks, full text) is asked of
 //! [`Sql`]. Values are always bound, never spelled; the words that are spelled were known when the program was written.
 
+use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::future::Future;
+use std::sync::{PoisonError, RwLock};
 
 use scrollback_core::Link;
 
@@ -72,7 +75,7 @@ pub(crate) trait Sql: Send {
         &mut self,
         conversation: &ConversationId,
         position: u64,
-        words: &[String],
+        words: &str,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     fn unindex(
@@ -84,7 +87,47 @@ pub(crate) trait Sql: Send {
     fn find(&mut self, wanted: &Wanted) -> impl Future<Output = Result<Vec<Candidate>, StoreError>> + Send;
 }
 
-/// Adds items to a statement with something between them. Statements are made for every row, so pieces of them are not.
+/// A statement that is the same for every row of a table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// All rows, to be followed by conditions.
+    Select,
+    /// One row, by its key.
+    Get,
+    /// The same, which nobody else may then write.
+    Lock,
+    Insert,
+    Upsert,
+    /// A row that is referred to once more if it is there.
+    Refer,
+    Remove,
+}
+
+/// The text of a statement. Spelling one takes as long as running it, so each is spelled once in the life of the program.
+fn text<S: Sql + 'static, T: Table>(kind: Kind) -> &'static str {
+    type Texts = BTreeMap<(Kind, &'static str, TypeId), &'static str>;
+    static TEXTS: RwLock<Texts> = RwLock::new(Texts::new());
+    let of = (kind, T::NAME, TypeId::of::<S>());
+    let known = TEXTS.read().unwrap_or_else(PoisonError::into_inner).get(&of).copied();
+    known.unwrap_or_else(|| {
+        let made = match kind {
+            Kind::Select => select::<S, T>(),
+            Kind::Get => select::<S, T>() + &where_key::<S, T>(),
+            Kind::Lock => select::<S, T>() + &where_key::<S, T>() + S::LOCKING,
+            Kind::Insert => insert::<S, T>(),
+            Kind::Upsert => upsert::<S, T>(),
+            Kind::Refer => {
+                insert::<S, T>()
+                    + " on conflict (\"tenant\", \"hash\") do update set \"refs\" = blobs.\"refs\" + 1"
+            }
+            Kind::Remove => format!("delete from {}{}", T::NAME, where_key::<S, T>()),
+        };
+        let mut texts = TEXTS.write().unwrap_or_else(PoisonError::into_inner);
+        texts.entry(of).or_insert_with(|| made.leak())
+    })
+}
+
+/// Adds items to a statement with something between them.
 fn join<T>(
     sql: &mut String,
     between: &str,
@@ -106,34 +149,28 @@ fn name(sql: &mut String, column: &str) {
     sql.push('"');
 }
 
-/// The place of a bound value. Nearly all have one or two digits.
+/// The place of a bound value.
 fn mark<S: Sql>(sql: &mut String, number: usize) {
-    sql.push(S::MARK);
-    let digit = |digit: usize| char::from(b'0' + digit as u8);
-    match number {
-        0..10 => sql.push(digit(number)),
-        10..100 => sql.extend([digit(number / 10), digit(number % 10)]),
-        _ => _ = write!(sql, "{number}"),
-    }
+    let _ = write!(sql, "{}{number}", S::MARK);
 }
 
 fn list(sql: &mut String, columns: &[&str]) {
     join(sql, ", ", columns, |sql, column| name(sql, column));
 }
 
-fn where_key<S: Sql, T: Table>(sql: &mut String) {
+fn where_key<S: Sql, T: Table>() -> String {
     let (columns, key) = S::kept::<T>();
-    sql.push_str(" where ");
-    join(sql, " and ", columns.iter().take(key).zip(1..), |sql, (column, number)| {
+    let mut sql = String::from(" where ");
+    join(&mut sql, " and ", columns.iter().take(key).zip(1..), |sql, (column, number)| {
         name(sql, column);
         sql.push_str(" = ");
         mark::<S>(sql, number);
     });
+    sql
 }
 
 fn select<S: Sql, T: Table>() -> String {
-    let mut sql = String::with_capacity(512);
-    sql.push_str("select ");
+    let mut sql = String::from("select ");
     list(&mut sql, S::kept::<T>().0);
     sql.push_str(" from ");
     sql.push_str(T::NAME);
@@ -142,10 +179,7 @@ fn select<S: Sql, T: Table>() -> String {
 
 fn insert<S: Sql, T: Table>() -> String {
     let columns = S::kept::<T>().0;
-    let mut sql = String::with_capacity(1024);
-    sql.push_str("insert into ");
-    sql.push_str(T::NAME);
-    sql.push_str(" (");
+    let mut sql = format!("insert into {} (", T::NAME);
     list(&mut sql, columns);
     sql.push_str(") values (");
     join(&mut sql, ", ", 1..=columns.len(), mark::<S>);
@@ -214,19 +248,17 @@ fn conditions<S: Sql>(sql: &mut String, scan: &Scan) -> Vec<Value> {
     values
 }
 
-impl<S: Sql> Rows for S {
+impl<S: Sql + 'static> Rows for S {
     async fn get<T: Table>(&mut self, key: Vec<Value>) -> Result<Option<T>, StoreError> {
-        let mut sql = select::<S, T>();
-        where_key::<S, T>(&mut sql);
         let key = one(self.pack::<T>(vec![key]).await?);
-        let found = self.ask(&sql, key).await?;
+        let found = self.ask(text::<S, T>(Kind::Get), key).await?;
         let found = self.unpack::<T>(found).await?.pop();
         found.map(|cells| T::read(Cells::new(T::NAME, cells))).transpose()
     }
 
     async fn put<T: Table + Sync>(&mut self, row: &T) -> Result<(), StoreError> {
         let cells = one(self.pack::<T>(vec![row.cells()]).await?);
-        self.run(&upsert::<S, T>(), cells).await.map(|_| ())
+        self.run(text::<S, T>(Kind::Upsert), cells).await.map(|_| ())
     }
 
     async fn change<T: Table + Sync>(&mut self, before: &T, after: &T) -> Result<(), StoreError> {
@@ -248,25 +280,23 @@ impl<S: Sql> Rows for S {
             sql.push_str(" = ");
             mark::<S>(sql, values.len());
         });
-        where_key::<S, T>(&mut sql);
+        sql.push_str(&where_key::<S, T>());
         self.run(&sql, values).await.map(|_| ())
     }
 
     async fn add<T: Table + Sync>(&mut self, rows: &[T]) -> Result<(), StoreError> {
         let rows = self.pack::<T>(rows.iter().map(Table::cells).collect()).await?;
-        self.run_each(&insert::<S, T>(), rows).await
+        self.run_each(text::<S, T>(Kind::Insert), rows).await
     }
 
     async fn remove<T: Table>(&mut self, key: Vec<Value>) -> Result<(), StoreError> {
-        let mut sql = format!("delete from {}", T::NAME);
-        where_key::<S, T>(&mut sql);
         let key = one(self.pack::<T>(vec![key]).await?);
-        self.run(&sql, key).await.map(|_| ())
+        self.run(text::<S, T>(Kind::Remove), key).await.map(|_| ())
     }
 
     async fn scan<T: Table>(&mut self, scan: Scan) -> Result<Vec<T>, StoreError> {
         let scan = self.narrow::<T>(scan).await?;
-        let mut sql = select::<S, T>();
+        let mut sql = String::from(text::<S, T>(Kind::Select));
         let values = conditions::<S>(&mut sql, &scan);
         if !scan.order.is_empty() {
             sql.push_str(" order by ");
@@ -292,13 +322,8 @@ impl<S: Sql> Rows for S {
     }
 
     async fn lock(&mut self, conversation: &ConversationId) -> Result<Option<Conversation>, StoreError> {
-        let mut sql = String::with_capacity(512);
-        sql.push_str("select ");
-        list(&mut sql, Conversation::COLUMNS);
-        sql.push_str(" from conversations where \"id\" = ");
-        mark::<S>(&mut sql, 1);
-        sql.push_str(S::LOCKING);
-        let found = self.ask(&sql, vec![conversation.as_str().into()]).await?.pop();
+        let key = vec![conversation.as_str().into()];
+        let found = self.ask(text::<S, Conversation>(Kind::Lock), key).await?.pop();
         found.map(|cells| Conversation::read(Cells::new(Conversation::NAME, cells))).transpose()
     }
 
@@ -307,9 +332,8 @@ impl<S: Sql> Rows for S {
     }
 
     async fn refer(&mut self, blob: &Blob) -> Result<(), StoreError> {
-        let mut sql = insert::<S, Blob>();
-        sql.push_str(" on conflict (\"tenant\", \"hash\") do update set \"refs\" = blobs.\"refs\" + 1");
-        self.run(&sql, Blob { refs: 1, ..blob.clone() }.cells()).await.map(|_| ())
+        let refer = text::<S, Blob>(Kind::Refer);
+        self.run(refer, Blob { refs: 1, ..blob.clone() }.cells()).await.map(|_| ())
     }
 
     async fn release(&mut self, tenant: &Tenant, hash: &Link) -> Result<(), StoreError> {
@@ -322,7 +346,7 @@ impl<S: Sql> Rows for S {
         &mut self,
         conversation: &ConversationId,
         position: u64,
-        words: &[String],
+        words: &str,
     ) -> Result<(), StoreError> {
         Sql::index(self, conversation, position, words).await
     }

@@ -7,8 +7,10 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, ToSql, params_from_iter};
 
 use super::places;
+use crate::engine::read;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::ConversationId;
+use crate::memory::finish;
 use crate::search::{Candidate, Wanted};
 use crate::sql::{Sql, conversation_demands};
 use crate::table::{Scan, Table, Value};
@@ -24,9 +26,11 @@ pub(crate) struct Session {
     kept: BTreeMap<i64, Words>,
     /// How many entries were left waiting for the index since it was last brought up to date.
     waiting: usize,
+    /// The words of those that wait, by place, as far as they were seen here.
+    unindexed: BTreeMap<i64, String>,
 }
 
-/// Entries whose words wait before they are put into the index together. Each search looks through them one by one.
+/// Entries that wait before their words are put into the index together. Each search reads all of them.
 const TOGETHER: usize = 32;
 
 /// Most entries that are put into the index in one transaction, so that an import needs no more memory than anybody else.
@@ -43,7 +47,8 @@ struct Words {
 
 impl Session {
     pub(super) fn new(connection: Connection) -> Self {
-        Session { connection, known: None, words: BTreeMap::new(), kept: BTreeMap::new(), waiting: 0 }
+        let (words, kept, unindexed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Session { connection, known: None, words, kept, waiting: 0, unindexed }
     }
 
     /// Keeps or forgets what the job at work did to words.
@@ -58,17 +63,18 @@ impl Session {
     }
 
     /// Writes what the jobs of a transaction did to words. New ones wait for the index: what it writes for one entry is
-    /// little less than what it writes for many.
+    /// little less than what it writes for many. Only that they wait is written; they follow from the entry.
     pub(super) fn write_words(&mut self) -> Result<(), StoreError> {
         for (place, words) in std::mem::take(&mut self.kept) {
+            let key = [Value::Int(place)];
             if words.there {
-                let place = [Value::Int(place)];
-                run(&self.connection, "delete from entries_fts where rowid = $1", &place)?;
-                run(&self.connection, "delete from waiting_words where place = $1", &place)?;
+                run(&self.connection, "delete from entries_fts where rowid = $1", &key)?;
+                run(&self.connection, "delete from waiting where place = $1", &key)?;
+                self.unindexed.remove(&place);
             }
             if let Some(words) = words.new {
-                let sql = "insert into waiting_words (place, words) values ($1, $2)";
-                run(&self.connection, sql, &[Value::Int(place), words.into()])?;
+                run(&self.connection, "insert into waiting (place) values ($1)", &key)?;
+                self.unindexed.insert(place, words);
                 self.waiting += 1;
             }
         }
@@ -80,21 +86,42 @@ impl Session {
         self.waiting >= TOGETHER
     }
 
-    /// Puts the first of the words that wait into the index, in order of place: it takes words of one ascending run together.
+    /// Puts the words of the first entries that wait into the index, in order of place: it takes words of one ascending run
+    /// together.
     pub(super) fn index_waiting(&mut self) -> Result<(), StoreError> {
         self.waiting = self.waiting.saturating_sub(AT_ONCE);
-        let first = "select max(place) from (select place from waiting_words order by place limit $1)";
-        let upto = ask(&self.connection, first, &[Value::from(AT_ONCE as u64)])?.pop().unwrap_or_default();
-        let sql = "insert into entries_fts (rowid, words) \
-                   select place, words from waiting_words where place <= $1 order by place";
-        run(&self.connection, sql, &upto)?;
-        run(&self.connection, "delete from waiting_words where place <= $1", &upto).map(|_| ())
+        let first = "select place from waiting order by place limit $1";
+        let places = ask(&self.connection, first, &[Value::from(AT_ONCE as u64)])?;
+        let places: Vec<i64> = places.iter().filter_map(|cells| number(cells)).collect();
+        let Some(last) = places.last().copied() else { return Ok(()) };
+        for place in places {
+            let words = match self.unindexed.remove(&place) {
+                Some(words) => words,
+                None => self.words_at(place)?,
+            };
+            let sql = "insert into entries_fts (rowid, words) values ($1, $2)";
+            run(&self.connection, sql, &[Value::Int(place), words.into()])?;
+        }
+        // Some were put into the index by another process.
+        self.unindexed = self.unindexed.split_off(&(last + 1));
+        run(&self.connection, "delete from waiting where place <= $1", &[Value::Int(last)]).map(|_| ())
+    }
+
+    /// The words of an entry that somebody else appended.
+    fn words_at(&mut self, place: i64) -> Result<String, StoreError> {
+        let (conversation, position) = self.whereabouts(place)?;
+        match finish(Box::pin(read::words_at(self, &conversation, position))) {
+            // Nobody can say what it said; whoever mends it makes it findable again.
+            Err(error) if error.kind() == ErrorKind::Damaged => Ok(String::new()),
+            words => words,
+        }
     }
 
     /// Forgets everything of a transaction that was undone.
     pub(super) fn forget(&mut self) {
         self.words.clear();
         self.kept.clear();
+        self.unindexed.clear();
         self.known = None;
     }
 }
@@ -115,8 +142,11 @@ fn value(found: ValueRef<'_>) -> Value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Int(number),
         ValueRef::Real(number) => Value::Text(number.to_string()),
-        // A text that is none was changed behind our back; its hash will tell.
-        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Text(text) => Value::Text(match std::str::from_utf8(text) {
+            Ok(text) => text.into(),
+            // It was changed behind our back; its hash will tell.
+            Err(_) => String::from_utf8_lossy(text).into_owned(),
+        }),
         ValueRef::Blob(bytes) => Value::Bytes(bytes.into()),
     }
 }
@@ -190,11 +220,11 @@ impl Sql for Session {
         &mut self,
         conversation: &ConversationId,
         position: u64,
-        words: &[String],
+        words: &str,
     ) -> Result<(), StoreError> {
         let place = self.place(conversation.as_str(), position)?;
         let there = self.words.get(&place).is_some_and(|words| words.there);
-        self.words.insert(place, Words { there, new: Some(words.join(" ")) });
+        self.words.insert(place, Words { there, new: Some(words.into()) });
         Ok(())
     }
 
@@ -218,44 +248,29 @@ impl Sql for Session {
              where entries_fts match $1 and {demands} order by entries_fts.rowid desc limit {}",
             wanted.limit
         );
-        let place = |cells: Vec<Value>| match cells.as_slice() {
-            [Value::Int(place), ..] => Some(*place),
-            _ => None,
-        };
-        let mut places: Vec<i64> =
-            ask(&self.connection, &sql, &values)?.into_iter().filter_map(place).collect();
-        places.extend(self.find_waiting(wanted)?);
+        let indexed = ask(&self.connection, &sql, &values)?;
+        let (demands, values) = conversation_demands(wanted, 1);
+        let sql = format!(
+            "select w.place from waiting w join conversations c on c.number = w.place >> 32 where {demands}"
+        );
+        let waiting = ask(&self.connection, &sql, &values)?;
+        let mut places: Vec<(i64, bool)> =
+            indexed.iter().filter_map(|cells| Some((number(cells)?, true))).collect();
+        places.extend(waiting.iter().filter_map(|cells| Some((number(cells)?, false))));
         places.sort_unstable_by(|a, b| b.cmp(a));
-        places.truncate(wanted.limit);
-        let found = places.into_iter().map(|place| self.whereabouts(place));
-        found
-            .map(|found| found.map(|(conversation, position)| Candidate { conversation, position }))
-            .collect()
+        let found = places.into_iter().map(|(place, indexed)| {
+            let (conversation, position) = self.whereabouts(place)?;
+            Ok(Candidate { conversation, position, indexed })
+        });
+        found.collect()
     }
 }
 
-impl Session {
-    /// The places of entries that have all the words wanted, among those that wait for the index.
-    fn find_waiting(&self, wanted: &Wanted) -> Result<Vec<i64>, StoreError> {
-        let (demands, values) = conversation_demands(wanted, 1);
-        let sql = format!(
-            "select w.place, w.words from waiting_words w join conversations c on c.number = w.place >> 32 where {demands}"
-        );
-        let has = |words: &[&str], (word, prefix): &(String, bool)| {
-            words
-                .iter()
-                .any(|candidate| *candidate == word || *prefix && candidate.starts_with(word.as_str()))
-        };
-        let fits = |cells: Vec<Value>| match cells.as_slice() {
-            [Value::Int(place), Value::Text(text)] => {
-                let words: Vec<&str> = text.split(' ').collect();
-                let fits = wanted.all.iter().all(|word| has(&words, word))
-                    && !wanted.none.iter().any(|word| has(&words, word));
-                fits.then_some(*place)
-            }
-            _ => None,
-        };
-        Ok(ask(&self.connection, &sql, &values)?.into_iter().filter_map(fits).collect())
+/// The number that a row consists of.
+fn number(cells: &[Value]) -> Option<i64> {
+    match cells {
+        [Value::Int(number)] => Some(*number),
+        _ => None,
     }
 }
 

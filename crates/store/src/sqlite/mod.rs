@@ -25,7 +25,7 @@ use crate::store::Answer;
 use checkpoints::{Checkpoints, Counted};
 use connection::Session;
 use open::Location;
-use writer::{Asked, Limits, Queue};
+use writer::{Asked, Limits, Log, Queue};
 
 pub use goose::{GooseSession, read_goose};
 pub use open::{Access, Durability, Options, SCHEMA};
@@ -62,7 +62,8 @@ impl Sqlite {
             Access::Read => None,
         };
         let counted = checkpoints.as_ref().map_or_else(Counted::nowhere, Checkpoints::counted);
-        let (writer, thread) = writer::start(connection, options.durability, counted, Limits::default())?;
+        let (writer, thread) =
+            writer::start(connection, open::synced(path, options)?, counted, Limits::default())?;
         let (readers, mut threads) = readers(path)?;
         threads.push(thread);
         let place = format!("sqlite:{}", path.display());
@@ -72,10 +73,9 @@ impl Sqlite {
     /// A database that lives as long as the value.
     pub fn in_memory(now: Time) -> Result<Self, StoreError> {
         let location = Location::Memory;
-        let options = Options::default();
-        let connection = open::writer(&location, &options, now)?;
+        let connection = open::writer(&location, &Options::default(), now)?;
         let (writer, thread) =
-            writer::start(connection, options.durability, Counted::nowhere(), Limits::default())?;
+            writer::start(connection, Log::Nowhere, Counted::nowhere(), Limits::default())?;
         let place = "sqlite::memory:".into();
         let threads = vec![thread];
         Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads, checkpoints: None })

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 use scrollback_core::Time;
 
 use super::connection::failed;
+use super::writer::Log;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::new_evaluation;
 
@@ -28,8 +29,12 @@ const LOG_PAGES: u32 = 32_768;
 const BUSY: Duration = Duration::from_secs(30);
 
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 3] =
-    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const STEPS: [&str; 4] = [
+    include_str!("schema_1.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
 /// The version of the schema this program writes.
 pub const SCHEMA: usize = STEPS.len();
@@ -65,17 +70,6 @@ pub enum Access {
     Read,
 }
 
-impl Durability {
-    /// Makes it hold for the commits that follow.
-    pub(super) fn hold(self, connection: &Connection) -> rusqlite::Result<()> {
-        let synchronous = match self {
-            Durability::Full => "full",
-            Durability::Lazy => "normal",
-        };
-        connection.pragma_update(None, "synchronous", synchronous)
-    }
-}
-
 /// Where a store lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Location {
@@ -98,6 +92,8 @@ pub(super) fn writer(location: &Location, options: &Options, now: Time) -> Resul
         Access::Write => migrate(&connection, location, options, now)?,
         Access::Read => current(&connection, options).map_err(|error| beside(location, error))?,
     }
+    // From now on whoever commits syncs the log.
+    connection.pragma_update(None, "synchronous", "normal").map_err(|error| failed(&error))?;
     Ok(connection)
 }
 
@@ -127,6 +123,16 @@ pub(super) fn log(path: &Path, options: &Options) -> Result<Connection, StoreErr
     let connection = Connection::open_with_flags(path, flags).map_err(|error| at(path, &failed(&error)))?;
     settle(&connection, options).map_err(|error| failed(&error))?;
     Ok(connection)
+}
+
+/// How the commits to a file that was opened become durable.
+pub(super) fn synced(path: &Path, options: &Options) -> Result<Log, StoreError> {
+    if options.access == Access::Read || options.durability == Durability::Lazy {
+        return Ok(Log::Nowhere);
+    }
+    let log = beside_it(path, "-wal");
+    let opened = std::fs::OpenOptions::new().write(true).open(&log).map(Log::File);
+    opened.map_err(|error| at(&log, &StoreError::new(ErrorKind::OpenFailed, error.to_string())))
 }
 
 /// An error with the file it is about.
@@ -217,7 +223,11 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
         connection.pragma_update(None, "synchronous", "extra")?;
         connection.query_row("pragma journal_mode = wal", [], |_| Ok(()))?;
     }
-    options.durability.hold(connection)?;
+    let synchronous = match options.durability {
+        Durability::Full => "full",
+        Durability::Lazy => "normal",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;

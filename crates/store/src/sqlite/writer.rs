@@ -1,5 +1,9 @@
 //! The one writer of a process: takes what waits, commits it together, then answers each.
+//!
+//! SQLite writes a commit to the log, and the writer syncs the log itself: SQLite would sync the time of the file with it,
+//! which nobody needs and which takes longer, and it would sync what nobody waits for.
 
+use std::fs::File;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -10,7 +14,6 @@ use tokio::sync::oneshot;
 
 use super::checkpoints::Counted;
 use super::connection::{Session, failed};
-use super::open::Durability;
 use crate::backend::Job;
 use crate::error::{ErrorKind, StoreError};
 use crate::memory::finish;
@@ -73,13 +76,30 @@ impl<T: Send + 'static> Waiting for Asked<T> {
     }
 }
 
+/// How commits become durable.
+pub(super) enum Log {
+    /// By syncing what they were written to.
+    File(File),
+    /// Not at all: there is no disk, or nobody waits for it.
+    Nowhere,
+}
+
+impl Log {
+    fn sync(&self) -> std::io::Result<()> {
+        match self {
+            Log::File(file) => file.sync_data(),
+            Log::Nowhere => Ok(()),
+        }
+    }
+}
+
 /// The way to the writer. It ends when the last one is dropped.
 pub(super) type Queue = SyncSender<Box<dyn Waiting>>;
 
 /// Starts the writer on a connection of its own.
 pub(super) fn start(
     connection: Connection,
-    durability: Durability,
+    log: Log,
     counted: Counted,
     limits: Limits,
 ) -> Result<(Queue, JoinHandle<()>), StoreError> {
@@ -89,7 +109,7 @@ pub(super) fn start(
         .spawn(move || {
             let session = Session::new(connection);
             let (together, synced_in, poisoned) = (1, Duration::ZERO, None);
-            Writer { session, waiting, limits, durability, counted, together, synced_in, poisoned }.run();
+            Writer { session, waiting, limits, log, counted, together, synced_in, poisoned }.run();
         })
         .map_err(|error| {
             StoreError::new(ErrorKind::OpenFailed, format!("no thread for the writer: {error}"))
@@ -101,7 +121,7 @@ struct Writer {
     session: Session,
     waiting: Receiver<Box<dyn Waiting>>,
     limits: Limits,
-    durability: Durability,
+    log: Log,
     /// Commits, for whoever puts the log away.
     counted: Counted,
     /// Jobs of the last commit. Those who waited for it together are likely to come back together.
@@ -126,19 +146,12 @@ impl Writer {
     /// Puts words that wait into the index. Nobody waits for this, not even for the disk: what a power loss takes of it waits
     /// again, and is found as it is.
     fn index(&mut self) -> Result<(), StoreError> {
-        let indexed = self.hold(Durability::Lazy).and_then(|()| self.run_sql("begin immediate"));
+        let indexed = self.run_sql("begin immediate");
         let indexed = indexed.and_then(|()| self.session.index_waiting()).and_then(|()| self.end());
         if indexed.is_err() {
             let _ = self.run_sql("rollback");
         }
-        if let Err(error) = self.hold(self.durability) {
-            self.poisoned = Some(error);
-        }
         indexed
-    }
-
-    fn hold(&self, durability: Durability) -> Result<(), StoreError> {
-        durability.hold(&self.session.connection).map_err(|error| failed(&error))
     }
 
     /// Commits the first job and everything that waits with it.
@@ -159,21 +172,21 @@ impl Writer {
             let full = done.len() >= self.limits.jobs;
             next = if full || outcome.is_err() { None } else { self.more(done.len(), patience) };
         }
-        outcome = outcome.and_then(|()| self.session.write_words());
-        let began = Instant::now();
-        outcome = outcome.and_then(|()| self.end());
-        self.synced_in = began.elapsed();
+        outcome = outcome.and_then(|()| self.session.write_words()).and_then(|()| self.end());
         if outcome.is_err() {
             let _ = self.run_sql("rollback");
             self.session.forget();
         }
+        let began = Instant::now();
+        outcome = outcome.and_then(|()| self.log.sync().map_err(|error| self.lost_for_good(&error)));
+        self.synced_in = began.elapsed();
         self.together = done.len();
         for job in done {
             job.answer(outcome.clone());
         }
     }
 
-    /// Makes everything durable.
+    /// Writes the transaction to the log.
     fn end(&mut self) -> Result<(), StoreError> {
         let commit =
             self.session.connection.prepare_cached("commit").and_then(|mut commit| commit.execute([]));
@@ -225,11 +238,14 @@ impl Writer {
         if full || busy {
             return failed(error);
         }
-        self.poisoned = Some(StoreError::new(
-            ErrorKind::Io,
-            format!("the disk failed ({}); open the store again to go on", failed(error)),
-        ));
-        StoreError::new(ErrorKind::Unknown, format!("the disk failed while writing: {}", failed(error)))
+        self.lost_for_good(&failed(error))
+    }
+
+    /// A disk that failed: nothing is acknowledged any more.
+    fn lost_for_good(&mut self, error: &dyn std::fmt::Display) -> StoreError {
+        let message = format!("the disk failed ({error}); open the store again to go on");
+        self.poisoned = Some(StoreError::new(ErrorKind::Io, message));
+        StoreError::new(ErrorKind::Unknown, format!("the disk failed while writing: {error}"))
     }
 }
 

@@ -228,7 +228,7 @@ impl Compiler<'_> {
         let arities = Part::since(start, &self.code.arities);
         // The members of a letfn close over the same values, known when all of them are compiled.
         let captures = if done.siblings.is_empty() { self.captured(done.group) } else { Part::default() };
-        let name = closed.shown.map(|symbol| self.forms.symbols.shared(symbol));
+        let name = closed.shown.map(|symbol| self.forms.symbols.word(symbol));
         if let Some(proto) = self.protos.get_mut(done.proto as usize) {
             let (written, span) = (closed.written, closed.span);
             *proto = Some(Proto { name, arities, captures, unwritten: None, written, span });
@@ -241,7 +241,7 @@ impl Compiler<'_> {
         let start = self.code.captures.len();
         let captures = self.captures.get_mut(group).map(std::mem::take).unwrap_or_default();
         for (name, source) in captures.all {
-            let name = self.forms.symbols.shared(name);
+            let name = self.forms.symbols.word(name);
             self.code.captures.push(Capture { name, source });
         }
         Part::since(start, &self.code.captures)

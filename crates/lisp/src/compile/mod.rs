@@ -15,7 +15,7 @@ mod special;
 mod thread;
 mod unit;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use function::{Closed, Opened, Rest, Signature};
 pub(crate) use op::{Op, Quick};
@@ -27,7 +27,7 @@ pub(crate) use unit::{Arity, Definition, Name, Part, Proto, Source, Space, Unit,
 use crate::builtin;
 use crate::error::{Error, Fault, Reason};
 use crate::read::{Form, FormId, Forms, Items, Span, Symbol, read};
-use crate::value::{Text, Value};
+use crate::value::{Value, Word};
 
 /// Compiles a program.
 pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
@@ -57,7 +57,7 @@ pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
     let protos = compiler.protos.into_iter().flatten().collect();
     let globals = compiler.globals;
     let mut sorted: Vec<u32> = (0..globals.len() as u32).collect();
-    sorted.sort_unstable_by_key(|number| globals.get(*number as usize).map(Text::as_str));
+    sorted.sort_unstable_by_key(|number| globals.get(*number as usize).map(Word::as_bytes));
     Ok(Arc::new(Unit {
         source: source.into(),
         code: compiler.code,
@@ -126,7 +126,7 @@ struct Compiler<'s> {
     /// What is known of symbols, by symbol.
     known: Vec<Known>,
     /// The names that definitions of the program or of its memory can have.
-    globals: Vec<Text>,
+    globals: Vec<Word>,
     defs: Vec<Definition>,
     /// The `#()` around the current place.
     lambda: Option<FormId>,
@@ -376,7 +376,7 @@ impl Compiler<'_> {
                 let functions = self.outer.iter().chain([&self.function]);
                 let locals = functions.flat_map(|function| function.current.local_names());
                 let texts = locals.map(|local| self.forms.symbols.text(local));
-                name.locals = texts.filter(|text| !text.starts_with('\0')).map(Box::from).take(50).collect();
+                name.locals = texts.filter(|text| !text.starts_with('\0')).map(Word::from).take(50).collect();
             }
         }
         index
@@ -397,9 +397,18 @@ impl Compiler<'_> {
             }
         };
         let global = matches!(space, Space::Bare | Space::User).then(|| self.global(shown));
-        let text = self.forms.symbols.shared(shown);
+        let text = self.forms.symbols.word(shown);
         let locals = Vec::new();
-        self.names.push(Name { text, space, builtin, global, used: None, defined: false, locals });
+        self.names.push(Name {
+            text,
+            var: OnceLock::new(),
+            space,
+            builtin,
+            global,
+            used: None,
+            defined: false,
+            locals,
+        });
         let index = (self.names.len() - 1) as u32;
         self.learn(symbol, |known| known.name = Some(index));
         index
@@ -410,7 +419,7 @@ impl Compiler<'_> {
         if let Some(global) = self.known(bare).global {
             return global;
         }
-        let text = self.forms.symbols.shared(bare);
+        let text = self.forms.symbols.word(bare);
         self.globals.push(text);
         let global = (self.globals.len() - 1) as u32;
         self.learn(bare, |known| known.global = Some(global));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::value::Text;
+use crate::value::Word;
 
 /// A name of one program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,8 +34,8 @@ pub(crate) struct Symbols<'s> {
 
 struct Name<'s> {
     text: Cow<'s, str>,
-    /// The same, as what is left of the program shares it.
-    shared: Option<Text>,
+    /// The same, as what is left of the program keeps it.
+    word: Option<Word>,
 }
 
 impl Default for Symbols<'_> {
@@ -60,7 +60,7 @@ impl<'s> Symbols<'s> {
             if self.names.len() >= FEW {
                 self.numbers.insert(name.clone(), symbol);
             }
-            self.names.push(Name { text: name, shared: None });
+            self.names.push(Name { text: name, word: None });
             symbol
         };
         if let Some(recent) = self.recent.get_mut(place) {
@@ -85,11 +85,11 @@ impl<'s> Symbols<'s> {
         self.names.get(symbol.index()).map_or("", |name| &name.text)
     }
 
-    /// The text of a name, one copy for all who keep it.
-    pub(crate) fn shared(&mut self, symbol: Symbol) -> Text {
+    /// A name to keep; of a long one all share one copy.
+    pub(crate) fn word(&mut self, symbol: Symbol) -> Word {
         match self.names.get_mut(symbol.index()) {
-            Some(name) => name.shared.get_or_insert_with(|| Text::from(&*name.text)).clone(),
-            None => Text::from(""),
+            Some(name) => name.word.get_or_insert_with(|| Word::from(&*name.text)).clone(),
+            None => Word::from(""),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::builtin::{self, Builtin, BuiltinId};
 use crate::compile::{Name, Space, Unit};
 use crate::error::{Error, Fault, Reason};
 use crate::hint;
-use crate::value::{Function, Text, Value};
+use crate::value::{Function, Value, Word};
 
 /// The names of one unit.
 pub(crate) struct Links {
@@ -90,7 +90,7 @@ impl Machine {
     }
 
     /// The number a definition has in this run.
-    pub(crate) fn global_index(&mut self, name: &Text) -> u32 {
+    pub(crate) fn global_index(&mut self, name: &Word) -> u32 {
         let index = self.numbers.number(name);
         if self.base.len() <= index as usize && !self.env.memory.is_empty() {
             self.base.push(self.before(name));
@@ -99,7 +99,7 @@ impl Machine {
     }
 
     /// What a name stood for before the run.
-    fn before(&self, name: &Text) -> Global {
+    fn before(&self, name: &Word) -> Global {
         let definition = self.env.memory.get(name.as_str());
         let value = definition.and_then(|definition| definition.value.clone());
         Global { value, doc: definition.and_then(|definition| definition.doc.clone()) }
@@ -184,7 +184,7 @@ impl Machine {
         if let Some(hint) = hint::absent(text) {
             return Some(hint.to_string());
         }
-        let mut known: Vec<&str> = name.locals.iter().map(|local| &**local).collect();
+        let mut known: Vec<&str> = name.locals.iter().map(Word::as_str).collect();
         known.extend(self.links.iter().flat_map(|links| links.unit.defined()));
         known.extend(self.env.memory.iter().map(|(name, _)| name));
         known.extend(self.env.tools.keys().map(|tool| &**tool));

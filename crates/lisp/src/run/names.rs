@@ -7,8 +7,9 @@ use super::definitions::Global;
 use super::fiber::Fiber;
 use super::link::Meaning;
 use crate::builtin::Documentation;
+use crate::compile::Name;
 use crate::error::{Error, Fault, Reason};
-use crate::value::{Closure, Function, Text, Value};
+use crate::value::{Closure, Function, Value};
 
 impl Machine {
     /// The value a definition has now.
@@ -97,14 +98,14 @@ impl Machine {
         Some((definition.doc.clone(), definition.parameters()))
     }
 
-    /// Makes a definition, and says of what name.
+    /// Makes a definition, and says under what name.
     pub(super) fn define<'c>(
         &mut self,
         fiber: &mut Fiber,
         closure: &'c Closure,
         links: usize,
         index: u32,
-    ) -> Result<Option<&'c Text>, Fault> {
+    ) -> Result<Option<&'c Name>, Fault> {
         let Some(definition) = closure.unit.defs.get(index as usize) else { return Ok(None) };
         let Some(name) = closure.unit.names.get(definition.name as usize) else { return Ok(None) };
         let link = self.links.get(links).and_then(|links| links.names.get(definition.name as usize));
@@ -120,6 +121,6 @@ impl Machine {
             *slot = None;
         }
         fiber.globals.put(global, Global { value, doc: definition.doc.clone() });
-        Ok(Some(&name.text))
+        Ok(Some(name))
     }
 }

@@ -41,11 +41,14 @@ impl Machine {
                     };
                     let at = fiber.frames.len() - 1;
                     let stop = self.run_code(fiber, &function);
-                    // Unless it has ended, or gave its place to what it called last.
-                    if let Some(Frame::Code(frame)) = fiber.frames.get_mut(at)
-                        && frame.function.is_none()
-                    {
-                        frame.function = Some(function);
+                    match fiber.frames.get_mut(at) {
+                        Some(Frame::Code(frame)) if frame.function.is_none() => {
+                            frame.function = Some(function)
+                        }
+                        // It gave its place to what it called last.
+                        Some(_) => {}
+                        None if at == 0 => fiber.ended = Some(function),
+                        None => {}
                     }
                     if let Some(stop) = stop? {
                         return Ok(*stop);

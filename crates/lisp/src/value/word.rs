@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::Text;
 
 /// Bytes of a name that is kept in place.
-const SHORT: usize = 14;
+const SHORT: usize = 15;
 
 /// A name as a program writes it. Most are short and kept in place: they need no memory of their own, and a copy of one
 /// counts no references.
@@ -13,16 +13,25 @@ const SHORT: usize = 14;
 pub(crate) struct Word(Kept);
 
 #[derive(Clone)]
+// Whole words, whatever the variant, as in a value: a copy of odd bytes stalls whoever reads them next.
+#[repr(u64)]
 enum Kept {
-    Short { length: u8, bytes: [u8; SHORT] },
+    Short(Short),
     Long(Text),
+}
+
+#[derive(Clone, Copy)]
+#[repr(align(8))]
+struct Short {
+    bytes: [u8; SHORT],
+    length: u8,
 }
 
 impl Word {
     /// The name itself.
     pub(crate) fn as_str(&self) -> &str {
         match &self.0 {
-            Kept::Short { .. } => std::str::from_utf8(self.as_bytes()).unwrap_or_default(),
+            Kept::Short(_) => std::str::from_utf8(self.as_bytes()).unwrap_or_default(),
             Kept::Long(text) => text.as_str(),
         }
     }
@@ -31,7 +40,7 @@ impl Word {
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            Kept::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Kept::Short(short) => short.bytes.get(..usize::from(short.length)).unwrap_or_default(),
             Kept::Long(text) => text.as_str().as_bytes(),
         }
     }
@@ -43,7 +52,7 @@ impl From<&str> for Word {
         Word(match bytes.get_mut(..name.len()) {
             Some(place) => {
                 place.copy_from_slice(name.as_bytes());
-                Kept::Short { length: name.len() as u8, bytes }
+                Kept::Short(Short { bytes, length: name.len() as u8 })
             }
             None => Kept::Long(name.into()),
         })

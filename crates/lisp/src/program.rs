@@ -65,15 +65,13 @@ impl Program {
                 run.restart(&self.main);
                 run
             }
-            None => Box::new(Run::start(&self.unit, &self.main, Arc::clone(&env.granted))),
+            None => Run::start(&self.unit, &self.main, Arc::clone(&env.granted)),
         };
         let mut waiting = run.go_on([]);
         while let Some(calls) = waiting {
             waiting = run.go_on(answer(&env.granted, calls));
         }
-        let outcome = run.outcome();
-        env.spare = Some(run).filter(|_| outcome.result.is_ok());
-        outcome
+        if run.ended_well() { env.spare.insert(run).outcome() } else { run.outcome() }
     }
 
     /// Runs it although names in it may stand for nothing yet: a function may be restored before what it calls.
@@ -85,7 +83,7 @@ impl Program {
 
     /// Starts it, for a host that answers tool calls in its own time.
     pub fn start(&self, env: Env) -> Run {
-        Run::start(&self.unit, &self.main, env.granted)
+        *Run::start(&self.unit, &self.main, env.granted)
     }
 }
 

@@ -118,6 +118,7 @@ impl Part {
 }
 
 /// A function as written: what closures are made from.
+#[derive(Default)]
 pub(crate) struct Proto {
     /// What errors call it.
     pub(crate) name: Option<Word>,
@@ -137,9 +138,10 @@ pub(crate) struct Capture {
 }
 
 /// How the source of a function can be written again as one expression.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) enum Written {
     /// The form itself is the expression.
+    #[default]
     Whole,
     /// `(fn` and what stands in this span.
     Body(Span),
@@ -187,6 +189,11 @@ impl Unit {
             span: Span { start: 0, end: 0 },
         };
         self.protos.get(index as usize).unwrap_or(NONE)
+    }
+
+    /// The name that a definition is for.
+    pub(crate) fn defined_name(&self, index: u32) -> Option<&Name> {
+        self.names.get(self.defs.get(index as usize)?.name as usize)
     }
 
     pub(crate) fn arities(&self, proto: &Proto) -> &[Arity] {

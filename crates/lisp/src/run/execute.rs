@@ -237,8 +237,8 @@ impl Machine {
                     fiber.stack.push(value);
                 }
                 Op::Define(index) => {
-                    let name = self.define(fiber, closure, links, index)?;
-                    fiber.stack.extend(name.map(Name::var));
+                    self.define(fiber, closure, links, index)?;
+                    fiber.stack.extend(closure.unit.defined_name(index).map(Name::var));
                 }
                 Op::DefineOnly(index) => {
                     // It stands for two instructions, and costs as much.

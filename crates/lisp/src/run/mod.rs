@@ -312,25 +312,25 @@ impl Machine {
 
 impl Run {
     /// A run that is refused unless every name stands for something.
-    pub(crate) fn start(unit: &Arc<Unit>, main: &Arc<Function>, env: Arc<Granted>) -> Run {
+    pub(crate) fn start(unit: &Arc<Unit>, main: &Arc<Function>, env: Arc<Granted>) -> Box<Run> {
         let mut run = Run::start_unchecked(unit, main, env);
         run.refused = run.machine.check_names(unit).err();
         run.noticed.clone_from(&run.machine.context.warnings);
         run
     }
 
-    pub(crate) fn start_unchecked(unit: &Arc<Unit>, main: &Arc<Function>, env: Arc<Granted>) -> Run {
-        let mut machine = Machine::new(env, unit);
-        machine.load(main);
-        Run {
-            machine,
+    pub(crate) fn start_unchecked(unit: &Arc<Unit>, main: &Arc<Function>, env: Arc<Granted>) -> Box<Run> {
+        let mut run = Box::new(Run {
+            machine: Machine::new(env, unit),
             out: Vec::new(),
             handed_out: None,
             refused: None,
             noticed: Vec::new(),
             over: false,
             result: None,
-        }
+        });
+        run.machine.load(main);
+        run
     }
 
     /// Goes on with the answers of the calls handed out last, in their order. Too few answers are errors of the tools
@@ -358,6 +358,11 @@ impl Run {
         };
         self.over = true;
         None
+    }
+
+    /// Whether it is over and gave a value.
+    pub(crate) fn ended_well(&self) -> bool {
+        matches!(self.result, Some(Ok(_)))
     }
 
     /// What came of it, once it is over.

@@ -86,13 +86,10 @@ impl Memory {
         }
     }
 
-    /// Puts definitions, each of another name.
-    pub(crate) fn put_all(&mut self, mut made: Vec<(Word, Definition)>) {
+    /// Puts definitions that are sorted by name, each of another.
+    pub(crate) fn put_sorted(&mut self, made: Vec<(Word, Definition)>) {
         if self.is_empty() {
             // All at once, where nothing has to be searched.
-            if !made.is_sorted_by(|(a, _), (b, _)| a <= b) {
-                made.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-            }
             self.definitions = made.into();
         } else {
             for (name, definition) in made {

@@ -271,7 +271,10 @@ impl Machine {
                 made.push((name.clone(), Definition { returns, ..old.clone() }));
             }
         }
-        memory.put_all(made);
+        if self.numbers.has_others() {
+            made.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        memory.put_sorted(made);
         memory
     }
 
@@ -281,32 +284,36 @@ impl Machine {
             (Ok(_), Some(fiber)) => self.memory_after(fiber),
             _ => self.env.memory.clone(),
         };
-        let (prints, tool_calls) = match root {
-            // Where no branches are left, the fiber is kept for the next run.
-            Some(mut root) if !matches!(root.frames.last(), Some(Frame::Branches(_))) => {
-                let log = root.clear();
-                if let Some(slot) = self.fibers.first_mut() {
-                    *slot = Some(root);
-                }
-                log
-            }
-            Some(root) => self.collect_log(root),
-            None => Default::default(),
-        };
         let meter = &self.context.meter;
-        Outcome {
+        let mut outcome = Outcome {
             result: result.map_err(|error| *error),
             memory,
-            prints: prints.entries,
-            prints_dropped: prints.dropped,
-            tool_calls,
+            prints: Vec::new(),
+            prints_dropped: 0,
+            tool_calls: Vec::new(),
             warnings: std::mem::take(&mut self.context.warnings),
             usage: Usage {
                 fuel: meter.fuel_used(),
                 memory_bytes: meter.peak(),
                 tool_calls: meter.tool_calls(),
             },
+        };
+        let Some(mut root) = root else { return outcome };
+        let prints;
+        if matches!(root.frames.last(), Some(Frame::Branches(_))) {
+            (prints, outcome.tool_calls) = self.collect_log(root);
+        } else {
+            // Where no branches are left, the fiber is kept for the next run.
+            root.clear();
+            prints = std::mem::take(&mut root.prints);
+            outcome.tool_calls = std::mem::take(&mut root.calls);
+            if let Some(slot) = self.fibers.first_mut() {
+                *slot = Some(root);
+            }
         }
+        outcome.prints = prints.entries;
+        outcome.prints_dropped = prints.dropped;
+        outcome
     }
 }
 

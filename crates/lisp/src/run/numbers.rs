@@ -42,7 +42,12 @@ impl Numbers {
         (0..).zip(self.program.globals.iter().chain(&self.others))
     }
 
-    /// The same, those of the program sorted by name.
+    /// Whether there are others than those of the program.
+    pub(crate) fn has_others(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// All names with their numbers, those of the program first and sorted by name.
     pub(crate) fn sorted(&self) -> impl Iterator<Item = (u32, &Word)> {
         let program = &self.program;
         let name = |number: &u32| Some((*number, program.globals.get(*number as usize)?));

@@ -43,12 +43,11 @@ impl Machine {
                     let stop = self.run_code(fiber, &function);
                     match fiber.frames.get_mut(at) {
                         Some(Frame::Code(frame)) if frame.function.is_none() => {
-                            frame.function = Some(function)
+                            frame.function = Some(function);
                         }
-                        // It gave its place to what it called last.
-                        Some(_) => {}
                         None if at == 0 => fiber.ended = Some(function),
-                        None => {}
+                        // It has ended, or gave its place to what it called last.
+                        _ => {}
                     }
                     if let Some(stop) = stop? {
                         return Ok(*stop);

@@ -71,9 +71,7 @@ impl Clone for Env {
 /// What an environment grants.
 #[derive(Clone, Default)]
 pub(crate) struct Granted {
-    pub(crate) data: Arc<BTreeMap<Box<str>, Value>>,
-    /// Where the data lies, once a run had to know; the runs of one environment share it.
-    pub(crate) addresses: Arc<OnceLock<Addresses>>,
+    pub(crate) data: Arc<Data>,
     pub(crate) tools: Arc<BTreeMap<Box<str>, Tool>>,
     pub(crate) memory: Memory,
     pub(crate) history: Vec<Value>,
@@ -81,8 +79,23 @@ pub(crate) struct Granted {
     pub(crate) clock: Option<Clock>,
     pub(crate) executor: Option<Executor>,
     pub(crate) limits: Limits,
-    pub(crate) cancel: CancelToken,
+    pub(crate) cancel: Option<CancelToken>,
     pub(crate) validation: Validation,
+}
+
+/// The data of an environment, by name.
+#[derive(Default)]
+pub(crate) struct Data {
+    pub(crate) values: BTreeMap<Box<str>, Value>,
+    /// Where it lies, once a run had to know; all runs with this data share it.
+    pub(crate) addresses: OnceLock<Addresses>,
+}
+
+impl Clone for Data {
+    /// A copy is made to be changed, so where it lies is not copied.
+    fn clone(&self) -> Self {
+        Data { values: self.values.clone(), addresses: OnceLock::new() }
+    }
 }
 
 impl Env {
@@ -100,9 +113,9 @@ impl Env {
     /// Grants a value as `data/name`. It is shared, never copied.
     #[must_use]
     pub fn data(mut self, name: &str, value: Value) -> Self {
-        let granted = self.change();
-        Arc::make_mut(&mut granted.data).insert(name.into(), value);
-        granted.addresses = Arc::default();
+        let data = Arc::make_mut(&mut self.change().data);
+        data.values.insert(name.into(), value);
+        data.addresses = OnceLock::new();
         self
     }
 
@@ -173,7 +186,7 @@ impl Env {
     /// A token that can end the run.
     #[must_use]
     pub fn cancel(mut self, token: &CancelToken) -> Self {
-        self.change().cancel = token.clone();
+        self.change().cancel = Some(token.clone());
         self
     }
 
@@ -191,6 +204,6 @@ impl Env {
 
     /// How data is written in programs: `data/name`, for every name.
     pub fn data_names(&self) -> Vec<String> {
-        self.granted.data.keys().map(|name| format!("data/{name}")).collect()
+        self.granted.data.values.keys().map(|name| format!("data/{name}")).collect()
     }
 }

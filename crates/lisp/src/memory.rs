@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::value::tree::{Item, Node, Tree};
-use crate::value::{Debris, Text, Value};
+use crate::value::{Debris, Text, Value, Word};
 
 /// One definition.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ impl Definition {
 /// ```
 #[derive(Clone, Default)]
 pub struct Memory {
-    definitions: Tree<(Text, Definition)>,
+    definitions: Tree<(Word, Definition)>,
     /// The highest id a function in here has.
     pub(crate) last_id: u64,
     /// How many programs have run on this memory.
@@ -61,7 +61,7 @@ impl Memory {
 
     /// The definition of a name.
     pub fn get(&self, name: &str) -> Option<&Definition> {
-        self.definitions.get(self.find(name).ok()?).map(|(_, definition)| definition)
+        self.definitions.get(self.find(name.as_bytes()).ok()?).map(|(_, definition)| definition)
     }
 
     /// All definitions, sorted by name.
@@ -71,12 +71,12 @@ impl Memory {
 
     /// Puts a definition, replacing one of that name.
     pub fn insert(&mut self, name: &str, definition: Definition) {
-        self.put(Text::from(name), definition);
+        self.put(name.into(), definition);
     }
 
     /// The same with a name that need not be copied.
-    pub(crate) fn put(&mut self, name: Text, definition: Definition) {
-        match self.find(name.as_str()) {
+    pub(crate) fn put(&mut self, name: Word, definition: Definition) {
+        match self.find(name.as_bytes()) {
             Ok(at) => {
                 if let Some(entry) = self.definitions.get_mut(at) {
                     entry.1 = definition;
@@ -86,13 +86,10 @@ impl Memory {
         }
     }
 
-    /// Puts definitions, each of another name.
-    pub(crate) fn put_all(&mut self, mut made: Vec<(Text, Definition)>) {
+    /// Puts definitions that are sorted by name, each of another.
+    pub(crate) fn put_sorted(&mut self, made: Vec<(Word, Definition)>) {
         if self.is_empty() {
             // All at once, where nothing has to be searched.
-            if !made.is_sorted_by(|(a, _), (b, _)| a.as_str() <= b.as_str()) {
-                made.sort_unstable_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
-            }
             self.definitions = made.into();
         } else {
             for (name, definition) in made {
@@ -101,12 +98,12 @@ impl Memory {
         }
     }
 
-    fn find(&self, name: &str) -> Result<usize, usize> {
-        self.definitions.search(|(candidate, _)| candidate.as_str().cmp(name))
+    fn find(&self, name: &[u8]) -> Result<usize, usize> {
+        self.definitions.search(|(candidate, _)| candidate.as_bytes().cmp(name))
     }
 }
 
-impl Item for (Text, Definition) {
+impl Item for (Word, Definition) {
     fn dismantle(&mut self, heap: &mut Vec<Debris>) {
         if let Some(value) = &mut self.1.value {
             value.dismantle(heap);

@@ -65,33 +65,25 @@ impl Program {
                 run.restart(&self.main);
                 run
             }
-            None => Box::new(Run::start(&self.unit, &self.main, Arc::clone(&env.granted))),
+            None => Run::start(&self.unit, &self.main, Arc::clone(&env.granted)),
         };
-        let mut step = run.go_on([]);
-        loop {
-            match step {
-                Ok(outcome) => {
-                    env.spare = Some(run).filter(|_| outcome.result.is_ok());
-                    return outcome;
-                }
-                Err(calls) => step = run.go_on(answer(&env.granted, calls)),
-            }
+        let mut waiting = run.go_on([]);
+        while let Some(calls) = waiting {
+            waiting = run.go_on(answer(&env.granted, calls));
         }
+        if run.ended_well() { env.spare.insert(run).outcome() } else { run.outcome() }
     }
 
     /// Runs it although names in it may stand for nothing yet: a function may be restored before what it calls.
     pub(crate) fn run_unchecked(&self, env: &mut Env) -> Outcome {
         let mut run = Run::start_unchecked(&self.unit, &self.main, Arc::clone(&env.granted));
-        loop {
-            if let Ok(outcome) = run.go_on([]) {
-                return outcome;
-            }
-        }
+        while run.go_on([]).is_some() {}
+        run.outcome()
     }
 
     /// Starts it, for a host that answers tool calls in its own time.
     pub fn start(&self, env: Env) -> Run {
-        Run::start(&self.unit, &self.main, env.granted)
+        *Run::start(&self.unit, &self.main, env.granted)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `fn`, `letfn` and `#()`: functions and their arities.
 
-use super::scope::{Captures, FnContext, LoopTarget};
+use super::scope::{Captures, Function, LoopTarget};
 use super::unit::{Arity, Capture, Part, Proto, Written};
 use super::{Compiler, Op, Place, Task, then};
 use crate::error::{Error, Fault, Reason};
@@ -115,7 +115,7 @@ impl Compiler<'_> {
     }
 
     fn reserve_proto(&mut self) -> u32 {
-        self.protos.push(None);
+        self.protos.push(Proto::default());
         (self.protos.len() - 1) as u32
     }
 
@@ -157,10 +157,10 @@ impl Compiler<'_> {
 
     /// Goes into a function.
     pub(super) fn open_function(&mut self, opened: Opened, siblings: Vec<(Symbol, u32)>) {
-        let mut inner = self.spare.pop().unwrap_or_else(FnContext::with_room);
-        (inner.proto, inner.group, inner.self_name) = (opened.proto, opened.group, opened.self_name);
-        inner.siblings = siblings;
-        self.outer.push(std::mem::replace(&mut self.function, inner));
+        let mut function = Function::default();
+        (function.proto, function.group, function.self_name) = (opened.proto, opened.group, opened.self_name);
+        function.siblings = siblings;
+        self.functions.enter(function);
     }
 
     /// The required parameters, and the one after `&`.
@@ -209,8 +209,8 @@ impl Compiler<'_> {
     /// Finishes the arity that is being compiled.
     pub(super) fn end_arity(&mut self, signature: Signature) {
         let start = self.code.ops.len();
-        let slots = self.function.current.finish(&mut self.code.ops, &mut self.code.spans);
-        self.function.done.push(Arity {
+        let slots = self.functions.finish(&mut self.code.ops, &mut self.code.spans);
+        self.functions.done.push(Arity {
             required: signature.required,
             variadic: signature.rest == Rest::Vector,
             slots,
@@ -221,19 +221,16 @@ impl Compiler<'_> {
 
     /// Finishes the function that is being compiled, and goes on with the one around it.
     pub(super) fn end_function(&mut self, closed: Closed) {
-        let outer = self.outer.pop().unwrap_or_default();
-        let mut done = std::mem::replace(&mut self.function, outer);
         let start = self.code.arities.len();
-        self.code.arities.append(&mut done.done);
+        let done = self.functions.leave(&mut self.code.arities);
         let arities = Part::since(start, &self.code.arities);
         // The members of a letfn close over the same values, known when all of them are compiled.
         let captures = if done.siblings.is_empty() { self.captured(done.group) } else { Part::default() };
-        let name = closed.shown.map(|symbol| self.forms.symbols.shared(symbol));
+        let name = closed.shown.map(|symbol| self.forms.symbols.word(symbol));
         if let Some(proto) = self.protos.get_mut(done.proto as usize) {
             let (written, span) = (closed.written, closed.span);
-            *proto = Some(Proto { name, arities, captures, unwritten: None, written, span });
+            *proto = Proto { name, arities, captures, unwritten: None, written, span };
         }
-        self.spare.push(done);
     }
 
     /// What the functions of a group hold, as part of the unit.
@@ -241,7 +238,7 @@ impl Compiler<'_> {
         let start = self.code.captures.len();
         let captures = self.captures.get_mut(group).map(std::mem::take).unwrap_or_default();
         for (name, source) in captures.all {
-            let name = self.forms.symbols.shared(name);
+            let name = self.forms.symbols.word(name);
             self.code.captures.push(Capture { name, source });
         }
         Part::since(start, &self.code.captures)
@@ -280,7 +277,7 @@ impl Compiler<'_> {
         self.tasks.push(then(move |c| {
             let captures = c.captured(group);
             for (name, proto) in siblings {
-                if let Some(Some(proto)) = c.protos.get_mut(proto as usize) {
+                if let Some(proto) = c.protos.get_mut(proto as usize) {
                     proto.captures = captures;
                 }
                 let slot = c.slot(id)?;
@@ -332,7 +329,7 @@ impl Compiler<'_> {
         self.add_member(&parts, proto, group, Vec::new())?;
         self.tasks.push(then(move |c| {
             c.lambda = None;
-            if let Some(Some(proto)) = c.protos.get_mut(proto as usize) {
+            if let Some(proto) = c.protos.get_mut(proto as usize) {
                 proto.unwritten = Some(text);
             }
             c.emit(Op::Closure(proto), span);

@@ -15,11 +15,11 @@ mod special;
 mod thread;
 mod unit;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use function::{Closed, Opened, Rest, Signature};
 pub(crate) use op::{Op, Quick};
-use scope::{Body, Captures, FnContext, Resolved, resolve};
+use scope::{Captures, Functions, Resolved};
 pub(crate) use special::{is_special, special_forms};
 use unit::Code;
 pub(crate) use unit::{Arity, Definition, Name, Part, Proto, Source, Space, Unit, Written};
@@ -27,7 +27,7 @@ pub(crate) use unit::{Arity, Definition, Name, Part, Proto, Source, Space, Unit,
 use crate::builtin;
 use crate::error::{Error, Fault, Reason};
 use crate::read::{Form, FormId, Forms, Items, Span, Symbol, read};
-use crate::value::{Text, Value};
+use crate::value::{Value, Word};
 
 /// Compiles a program.
 pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
@@ -35,33 +35,30 @@ pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
     // The program itself comes first; most programs have a few functions.
     let (mut captures, mut protos) = (Vec::with_capacity(4), Vec::with_capacity(4));
     captures.push(Captures::default());
-    protos.push(None);
+    protos.push(Proto::default());
     let mut compiler = Compiler {
         source,
         forms,
         tasks: Vec::with_capacity(16),
-        function: FnContext::with_room(),
-        outer: Vec::new(),
-        spare: Vec::new(),
+        functions: Functions::new(),
         captures,
         code: Code::for_source(source.len()),
         protos,
-        names: Vec::with_capacity(16),
-        known: Vec::with_capacity(32),
+        names: Vec::with_capacity(8),
+        known: Vec::with_capacity(24),
         globals: Vec::with_capacity(8),
         defs: Vec::with_capacity(8),
         lambda: None,
         temporaries: 0,
     };
     compiler.program()?;
-    let protos = compiler.protos.into_iter().flatten().collect();
     let globals = compiler.globals;
     let mut sorted: Vec<u32> = (0..globals.len() as u32).collect();
-    sorted.sort_unstable_by_key(|number| globals.get(*number as usize).map(Text::as_str));
+    sorted.sort_unstable_by_key(|number| globals.get(*number as usize).map(Word::as_bytes));
     Ok(Arc::new(Unit {
         source: source.into(),
         code: compiler.code,
-        protos,
+        protos: compiler.protos,
         consts: compiler.forms.constants,
         names: compiler.names,
         globals,
@@ -113,20 +110,16 @@ struct Compiler<'s> {
     forms: Forms<'s>,
     /// What is left to do, the next last.
     tasks: Vec<Task>,
-    /// The function around the current place.
-    function: FnContext,
-    /// The functions around that, outermost first.
-    outer: Vec<FnContext>,
-    /// Functions that are done, for their memory.
-    spare: Vec<FnContext>,
+    /// The functions around the current place.
+    functions: Functions,
     captures: Vec<Captures>,
     code: Code,
-    protos: Vec<Option<Proto>>,
+    protos: Vec<Proto>,
     names: Vec<Name>,
     /// What is known of symbols, by symbol.
     known: Vec<Known>,
     /// The names that definitions of the program or of its memory can have.
-    globals: Vec<Text>,
+    globals: Vec<Word>,
     defs: Vec<Definition>,
     /// The `#()` around the current place.
     lambda: Option<FormId>,
@@ -211,9 +204,9 @@ impl Compiler<'_> {
         self.turn(from);
     }
 
-    /// The body that is being compiled.
-    fn here(&mut self) -> &mut Body {
-        &mut self.function.current
+    /// The function that is being compiled, with those around it.
+    fn here(&mut self) -> &mut Functions {
+        &mut self.functions
     }
 
     fn emit(&mut self, op: Op, span: Span) {
@@ -373,10 +366,8 @@ impl Compiler<'_> {
         {
             name.used = used;
             if name.builtin.is_none() {
-                let functions = self.outer.iter().chain([&self.function]);
-                let locals = functions.flat_map(|function| function.current.local_names());
-                let texts = locals.map(|local| self.forms.symbols.text(local));
-                name.locals = texts.filter(|text| !text.starts_with('\0')).map(Box::from).take(50).collect();
+                let texts = self.functions.local_names().map(|local| self.forms.symbols.text(local));
+                name.locals = texts.filter(|text| !text.starts_with('\0')).map(Word::from).take(50).collect();
             }
         }
         index
@@ -397,9 +388,18 @@ impl Compiler<'_> {
             }
         };
         let global = matches!(space, Space::Bare | Space::User).then(|| self.global(shown));
-        let text = self.forms.symbols.shared(shown);
+        let text = self.forms.symbols.word(shown);
         let locals = Vec::new();
-        self.names.push(Name { text, space, builtin, global, used: None, defined: false, locals });
+        self.names.push(Name {
+            text,
+            var: OnceLock::new(),
+            space,
+            builtin,
+            global,
+            used: None,
+            defined: false,
+            locals,
+        });
         let index = (self.names.len() - 1) as u32;
         self.learn(symbol, |known| known.name = Some(index));
         index
@@ -410,7 +410,7 @@ impl Compiler<'_> {
         if let Some(global) = self.known(bare).global {
             return global;
         }
-        let text = self.forms.symbols.shared(bare);
+        let text = self.forms.symbols.word(bare);
         self.globals.push(text);
         let global = (self.globals.len() - 1) as u32;
         self.learn(bare, |known| known.global = Some(global));
@@ -418,7 +418,7 @@ impl Compiler<'_> {
     }
 
     fn resolve(&mut self, name: Symbol) -> Resolved {
-        resolve(&self.outer, &self.function, &mut self.captures, name)
+        self.functions.resolve(&mut self.captures, name)
     }
 
     /// A name no program can write.

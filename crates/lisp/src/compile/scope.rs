@@ -1,12 +1,34 @@
 //! Which name means which slot, and what closures have to hold.
 
-use super::op::{Op, Target};
+use super::op::{Op, Quick, Target};
 use super::unit::{Arity, Source};
 use crate::read::{Span, Symbol};
 
+/// The functions around the current place, with what is known of them so far.
+///
+/// What belongs to the arity that is being compiled is at the end of lists that all of them share: a function inside a
+/// function adds to them, and takes what it added away when it is done. So they are allocated once for a program.
+pub(super) struct Functions {
+    /// The innermost one.
+    pub(super) current: Function,
+    /// The others, outermost first.
+    pub(super) outer: Vec<Function>,
+    /// Instructions, with the forms they come from.
+    code: Vec<(Op, Span)>,
+    /// The place in the arity's code that each label stands for.
+    labels: Vec<u32>,
+    locals: Vec<(Symbol, u16)>,
+    /// For each open scope: how many locals and slots there were before it.
+    scopes: Vec<(usize, u16)>,
+    /// What `recur` can jump to, innermost last.
+    pub(super) loops: Vec<LoopTarget>,
+    /// The arities that are compiled, of functions that are not.
+    pub(super) done: Vec<Arity>,
+}
+
 /// A function that is being compiled.
 #[derive(Default)]
-pub(super) struct FnContext {
+pub(super) struct Function {
     /// Its prototype in the unit.
     pub(super) proto: u32,
     /// Its list of captures; the members of a `letfn` share one.
@@ -15,39 +37,26 @@ pub(super) struct FnContext {
     pub(super) self_name: Option<Symbol>,
     /// The other functions of its `letfn`, and itself.
     pub(super) siblings: Vec<(Symbol, u32)>,
-    pub(super) done: Vec<Arity>,
-    pub(super) current: Body,
-}
-
-impl FnContext {
-    /// One with room for most functions.
-    pub(super) fn with_room() -> Self {
-        let mut function = FnContext::default();
-        function.current.code.reserve(ROOM);
-        function.current.spans.reserve(ROOM);
-        function
-    }
-}
-
-/// Instructions of most functions.
-const ROOM: usize = 32;
-
-/// The arity that is being compiled.
-#[derive(Default)]
-pub(super) struct Body {
-    pub(super) code: Vec<Op>,
-    pub(super) spans: Vec<Span>,
-    labels: Vec<u32>,
-    /// The last place that a label stands for.
+    start: Start,
+    /// The last place in the code that a label stands for.
     last_place: usize,
-    locals: Vec<(Symbol, u16)>,
-    /// For each open scope: how many locals and slots there were before it.
-    scopes: Vec<(usize, u16)>,
     next_slot: u16,
-    pub(super) slots: u16,
-    /// What `recur` can jump to, innermost last.
-    pub(super) loops: Vec<LoopTarget>,
+    slots: u16,
 }
+
+/// Where in the lists a function begins.
+#[derive(Default, Clone, Copy)]
+struct Start {
+    code: usize,
+    labels: usize,
+    locals: usize,
+    scopes: usize,
+    loops: usize,
+    done: usize,
+}
+
+/// Instructions of most programs before they are put in their place.
+const ROOM: usize = 48;
 
 #[derive(Clone, Copy)]
 pub(super) struct LoopTarget {
@@ -83,91 +92,139 @@ impl Captures {
     }
 }
 
-impl Body {
-    pub(super) fn emit(&mut self, op: Op, span: Span) {
-        let op = self.joined(op);
-        self.code.push(op);
-        self.spans.push(span);
+impl Functions {
+    /// Only the program itself.
+    pub(super) fn new() -> Self {
+        Functions {
+            current: Function::default(),
+            outer: Vec::new(),
+            code: Vec::with_capacity(ROOM),
+            labels: Vec::with_capacity(16),
+            locals: Vec::with_capacity(16),
+            scopes: Vec::new(),
+            loops: Vec::new(),
+            done: Vec::new(),
+        }
     }
 
-    /// One instruction instead of two or three, where nothing jumps between them.
-    fn joined(&mut self, op: Op) -> Op {
-        if let (Op::Pop, Some(Op::Define(definition))) = (op, self.code.last().copied())
-            && self.last_place < self.code.len()
-        {
-            self.code.pop();
-            self.spans.pop();
-            return Op::DefineOnly(definition);
+    /// Goes into a function.
+    pub(super) fn enter(&mut self, mut function: Function) {
+        function.start = Start {
+            code: self.code.len(),
+            labels: self.labels.len(),
+            locals: self.locals.len(),
+            scopes: self.scopes.len(),
+            loops: self.loops.len(),
+            done: self.done.len(),
+        };
+        function.last_place = self.code.len();
+        self.outer.push(std::mem::replace(&mut self.current, function));
+    }
+
+    /// Goes back to the function around the current one, which is compiled; its arities go to a list.
+    pub(super) fn leave(&mut self, arities: &mut Vec<Arity>) -> Function {
+        arities.extend(self.done.drain(self.current.start.done..));
+        let outer = self.outer.pop().unwrap_or_default();
+        std::mem::replace(&mut self.current, outer)
+    }
+
+    pub(super) fn emit(&mut self, op: Op, span: Span) {
+        let op = match op {
+            Op::Pop => self.without_var(op),
+            Op::Binary(quick, name) => self.with_operands(quick, name),
+            _ => op,
+        };
+        self.code.push((op, span));
+    }
+
+    /// A definition whose var is popped is one instruction, unless something jumps between.
+    fn without_var(&mut self, pop: Op) -> Op {
+        match self.code.last() {
+            Some((Op::Define(definition), _)) if self.current.last_place < self.code.len() => {
+                let joined = Op::DefineOnly(*definition);
+                self.code.pop();
+                joined
+            }
+            _ => pop,
         }
-        let Op::Binary(quick, name) = op else { return op };
+    }
+
+    /// Arithmetic on a local and a small integer or another local is one instruction, unless something jumps between.
+    fn with_operands(&mut self, quick: Quick, name: u32) -> Op {
         let start = self.code.len().saturating_sub(2);
         let joined = match self.code.as_slice() {
-            _ if self.last_place > start => return op,
-            [.., Op::Local(slot), Op::Int(number)] => {
+            _ if self.current.last_place > start => return Op::Binary(quick, name),
+            [.., (Op::Local(slot), _), (Op::Int(number), _)] => {
                 Op::BinaryWithInt { quick, slot: *slot, number: *number, name }
             }
-            [.., Op::Local(left), Op::Local(right)] => {
+            [.., (Op::Local(left), _), (Op::Local(right), _)] => {
                 Op::BinaryOfLocals { quick, left: *left, right: *right, name }
             }
-            _ => return op,
+            _ => return Op::Binary(quick, name),
         };
         self.code.truncate(start);
-        self.spans.truncate(start);
         joined
     }
 
-    /// Gives the code away, and is ready for the next arity.
+    /// Gives the code of an arity away, and is ready for the next; how many slots it has.
     pub(super) fn finish(&mut self, code: &mut Vec<Op>, spans: &mut Vec<Span>) -> u16 {
+        let start = self.current.start;
         self.link();
-        code.append(&mut self.code);
-        spans.append(&mut self.spans);
-        self.labels.clear();
-        self.locals.clear();
-        self.scopes.clear();
-        self.loops.clear();
-        self.last_place = 0;
-        self.next_slot = 0;
-        std::mem::take(&mut self.slots)
+        let own = self.code.get(start.code..).unwrap_or_default();
+        code.extend(own.iter().map(|(op, _)| *op));
+        spans.extend(own.iter().map(|(_, span)| *span));
+        self.code.truncate(start.code);
+        self.labels.truncate(start.labels);
+        self.locals.truncate(start.locals);
+        self.scopes.truncate(start.scopes);
+        self.loops.truncate(start.loops);
+        self.current.last_place = start.code;
+        self.current.next_slot = 0;
+        std::mem::take(&mut self.current.slots)
     }
 
     pub(super) fn label(&mut self) -> Target {
         self.labels.push(0);
-        (self.labels.len() - 1) as Target
+        (self.labels.len() - self.current.start.labels - 1) as Target
     }
 
     /// The label stands for the next instruction.
     pub(super) fn place(&mut self, label: Target) {
-        if let Some(place) = self.labels.get_mut(label as usize) {
-            *place = self.code.len() as u32;
-            self.last_place = self.code.len();
+        let Start { code, labels, .. } = self.current.start;
+        if let Some(place) = self.labels.get_mut(labels + label as usize) {
+            *place = (self.code.len() - code) as u32;
+            self.current.last_place = self.code.len();
         }
     }
 
     /// Puts places where instructions have labels.
     fn link(&mut self) {
-        for op in &mut self.code {
+        let Start { code, labels, .. } = self.current.start;
+        let places = self.labels.get(labels..).unwrap_or_default();
+        for (op, _) in self.code.get_mut(code..).unwrap_or_default() {
             if let Some(target) = op.target_mut() {
-                *target = self.labels.get(*target as usize).copied().unwrap_or_default();
+                *target = places.get(*target as usize).copied().unwrap_or_default();
             }
         }
     }
 
     pub(super) fn open(&mut self) {
-        self.scopes.push((self.locals.len(), self.next_slot));
+        self.scopes.push((self.locals.len(), self.current.next_slot));
     }
 
     pub(super) fn close(&mut self) {
         if let Some((locals, slot)) = self.scopes.pop() {
             self.locals.truncate(locals);
-            self.next_slot = slot;
+            self.current.next_slot = slot;
         }
     }
 
     /// So many fresh slots in a row; `None` if there are too many.
     pub(super) fn slots(&mut self, count: u16) -> Option<u16> {
-        let first = self.next_slot;
-        self.next_slot = first.checked_add(count)?;
-        self.slots = self.slots.max(self.next_slot);
+        let function = &mut self.current;
+        let first = function.next_slot;
+        function.next_slot = first.checked_add(count)?;
+        function.slots = function.slots.max(function.next_slot);
         Some(first)
     }
 
@@ -175,45 +232,40 @@ impl Body {
         self.locals.push((name, slot));
     }
 
-    fn lookup(&self, name: Symbol) -> Option<u16> {
-        self.locals.iter().rev().find(|(local, _)| *local == name).map(|(_, slot)| *slot)
-    }
-
+    /// The locals in reach, those of the outermost function first.
     pub(super) fn local_names(&self) -> impl Iterator<Item = Symbol> {
         self.locals.iter().map(|(name, _)| *name)
     }
-}
 
-/// Finds a name, and makes every function between its home and its use hold it.
-pub(super) fn resolve(
-    outer: &[FnContext],
-    innermost: &FnContext,
-    captures: &mut [Captures],
-    name: Symbol,
-) -> Resolved {
-    for level in (0..=outer.len()).rev() {
-        let function = outer.get(level).unwrap_or(innermost);
-        let found = if let Some(slot) = function.current.lookup(name) {
-            Source::Local(slot)
-        } else if let Some((_, proto)) = function.siblings.iter().find(|(sibling, _)| *sibling == name) {
-            Source::Sibling(*proto)
-        } else if function.self_name == Some(name) {
-            Source::SelfFn
-        } else {
-            continue;
-        };
-        let mut source = found;
-        for inner in outer.iter().chain([innermost]).skip(level + 1) {
-            if let Some(list) = captures.get_mut(inner.group) {
-                source = Source::Capture(list.add(name, source));
+    /// Finds a name, and makes every function between its home and its use hold it.
+    pub(super) fn resolve(&self, captures: &mut [Captures], name: Symbol) -> Resolved {
+        let mut locals = self.locals.as_slice();
+        for level in (0..=self.outer.len()).rev() {
+            let function = self.outer.get(level).unwrap_or(&self.current);
+            let (before, own) = locals.split_at_checked(function.start.locals).unwrap_or_default();
+            locals = before;
+            let found = if let Some((_, slot)) = own.iter().rev().find(|(local, _)| *local == name) {
+                Source::Local(*slot)
+            } else if let Some((_, proto)) = function.siblings.iter().find(|(sibling, _)| *sibling == name) {
+                Source::Sibling(*proto)
+            } else if function.self_name == Some(name) {
+                Source::SelfFn
+            } else {
+                continue;
+            };
+            let mut source = found;
+            for inner in self.outer.iter().chain([&self.current]).skip(level + 1) {
+                if let Some(list) = captures.get_mut(inner.group) {
+                    source = Source::Capture(list.add(name, source));
+                }
             }
+            return match source {
+                Source::Local(slot) => Resolved::Local(slot),
+                Source::Capture(at) => Resolved::Capture(at),
+                Source::SelfFn => Resolved::SelfFn,
+                Source::Sibling(proto) => Resolved::Sibling(proto),
+            };
         }
-        return match source {
-            Source::Local(slot) => Resolved::Local(slot),
-            Source::Capture(at) => Resolved::Capture(at),
-            Source::SelfFn => Resolved::SelfFn,
-            Source::Sibling(proto) => Resolved::Sibling(proto),
-        };
+        Resolved::Free
     }
-    Resolved::Free
 }

@@ -1,11 +1,13 @@
 //! What the compiler makes: the code of a program with everything it refers to.
 
+use std::sync::OnceLock;
+
 use super::op::Op;
 use crate::builtin::BuiltinId;
 use crate::error::{Error, Fault};
 use crate::read::{Span, position};
 use crate::value::text::shorten;
-use crate::value::{Text, Value};
+use crate::value::{Text, Value, Word};
 
 /// A compiled program. Nothing in it changes while it runs.
 pub(crate) struct Unit {
@@ -15,7 +17,7 @@ pub(crate) struct Unit {
     pub(crate) consts: Vec<Value>,
     pub(crate) names: Vec<Name>,
     /// The names that definitions can have; a name's number among them is its number in a run.
-    pub(crate) globals: Vec<Text>,
+    pub(crate) globals: Vec<Word>,
     /// Their numbers, sorted by name.
     pub(crate) sorted: Vec<u32>,
     pub(crate) defs: Vec<Definition>,
@@ -26,7 +28,9 @@ pub(crate) struct Unit {
 /// A name that is no local.
 pub(crate) struct Name {
     /// As it is written, without its namespace.
-    pub(crate) text: Text,
+    pub(crate) text: Word,
+    /// The same as the value of its var, once a run has made it.
+    pub(super) var: OnceLock<Text>,
     pub(crate) space: Space,
     /// The builtin of this name.
     pub(crate) builtin: Option<BuiltinId>,
@@ -37,7 +41,14 @@ pub(crate) struct Name {
     /// Whether the program defines it.
     pub(crate) defined: bool,
     /// Locals in reach at its first use, for a hint.
-    pub(crate) locals: Vec<Box<str>>,
+    pub(crate) locals: Vec<Word>,
+}
+
+impl Name {
+    /// The var of this name: all of them share one text.
+    pub(crate) fn var(&self) -> Value {
+        Value::Var(self.var.get_or_init(|| self.text.as_str().into()).clone())
+    }
 }
 
 /// Where a name is looked for.
@@ -107,9 +118,10 @@ impl Part {
 }
 
 /// A function as written: what closures are made from.
+#[derive(Default)]
 pub(crate) struct Proto {
     /// What errors call it.
-    pub(crate) name: Option<Text>,
+    pub(crate) name: Option<Word>,
     pub(super) arities: Part,
     pub(super) captures: Part,
     /// The parameters of a `#()`, which are not written.
@@ -121,14 +133,15 @@ pub(crate) struct Proto {
 
 /// A value a closure holds.
 pub(crate) struct Capture {
-    pub(crate) name: Text,
+    pub(crate) name: Word,
     pub(crate) source: Source,
 }
 
 /// How the source of a function can be written again as one expression.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) enum Written {
     /// The form itself is the expression.
+    #[default]
     Whole,
     /// `(fn` and what stands in this span.
     Body(Span),
@@ -176,6 +189,11 @@ impl Unit {
             span: Span { start: 0, end: 0 },
         };
         self.protos.get(index as usize).unwrap_or(NONE)
+    }
+
+    /// The name that a definition is for.
+    pub(crate) fn defined_name(&self, index: u32) -> Option<&Name> {
+        self.names.get(self.defs.get(index as usize)?.name as usize)
     }
 
     pub(crate) fn arities(&self, proto: &Proto) -> &[Arity] {

@@ -79,7 +79,7 @@ impl Forms<'_> {
     /// With room for the forms of a source of so many bytes.
     pub(super) fn for_source(bytes: usize) -> Self {
         Forms {
-            all: Vec::with_capacity(bytes / 2 + 8),
+            all: Vec::with_capacity(bytes / 3 + 8),
             items: Vec::with_capacity(bytes / 2 + 8),
             constants: Vec::with_capacity(bytes / 16 + 8),
             symbols: Symbols::default(),

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 pub(crate) use form::{Form, FormId, Forms, Items, Span};
 pub(crate) use position::position;
+use symbol::Recent;
 pub(crate) use symbol::Symbol;
 pub(crate) use token::is_keyword;
 use token::{Bracket, Token, Tokens};
@@ -80,13 +81,14 @@ pub(crate) fn read(source: &str) -> Result<Forms<'_>, Fault> {
         forms: Forms::for_source(source.len()),
         open: Vec::with_capacity(16),
         waiting: Vec::with_capacity(64),
-        keywords: Vec::new(),
+        recent: Recent::default(),
     };
     let mut tokens = Tokens::new(source);
     while let Some((token, at)) = tokens.next()? {
         reader.take(token, at, tokens.at())?;
     }
-    reader.finish()
+    reader.finish()?;
+    Ok(reader.forms)
 }
 
 /// Whether a text ends in the middle of a form, so that more lines could complete it.
@@ -116,8 +118,7 @@ struct Reader<'s> {
     open: Vec<Open>,
     /// The forms inside open brackets, those of the innermost last.
     waiting: Vec<FormId>,
-    /// The constants of the keywords met so far, by the symbol of their text.
-    keywords: Vec<Option<u32>>,
+    recent: Recent,
 }
 
 impl<'s> Reader<'s> {
@@ -139,7 +140,7 @@ impl<'s> Reader<'s> {
             Token::Close(close) => return self.close(close, at, end),
             Token::Literal(value) => Form::Literal(self.forms.constant(value)),
             Token::Keyword(text) => Form::Literal(self.keyword(text)),
-            Token::Symbol(name) => Form::Symbol(self.forms.symbols.intern(name.into())),
+            Token::Symbol(name) => Form::Symbol(self.forms.symbols.read(name, &mut self.recent)),
         };
         let id = self.forms.add(form, Span::new(at, end));
         self.complete(id);
@@ -148,15 +149,12 @@ impl<'s> Reader<'s> {
 
     /// The constant of a keyword, the same wherever it is written.
     fn keyword(&mut self, text: &'s str) -> u32 {
-        let at = self.forms.symbols.intern(text.into()).index();
-        if let Some(Some(constant)) = self.keywords.get(at) {
+        let symbol = self.forms.symbols.read(text, &mut self.recent);
+        if let Some(Some(constant)) = self.forms.symbols.keyword(symbol) {
             return *constant;
         }
         let constant = self.forms.constant(Value::keyword(text));
-        if self.keywords.len() <= at {
-            self.keywords.resize(at + 1, None);
-        }
-        if let Some(known) = self.keywords.get_mut(at) {
+        if let Some(known) = self.forms.symbols.keyword(symbol) {
             *known = Some(constant);
         }
         constant
@@ -261,11 +259,11 @@ impl<'s> Reader<'s> {
         trouble(self.source, open.at, &format!("{} needs a form after it", open.kind.text()))
     }
 
-    fn finish(mut self) -> Result<Forms<'s>, Fault> {
+    fn finish(&mut self) -> Result<(), Fault> {
         match self.open.pop() {
             None => {
                 self.forms.top = self.forms.add_items(&self.waiting);
-                Ok(self.forms)
+                Ok(())
             }
             Some(open) if open.kind.close().is_none() => Err(self.lonely(&open)),
             Some(open) => {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::value::Text;
+use crate::value::Word;
 
 /// A name of one program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,44 +28,59 @@ const FEW: usize = 24;
 pub(crate) struct Symbols<'s> {
     names: Vec<Name<'s>>,
     numbers: HashMap<Cow<'s, str>, Symbol>,
-    /// Where a name probably is. Most names are written many times, and this finds them without a real hash.
-    recent: [Symbol; RECENT],
+}
+
+/// Where a name probably is. Most names are written many times, and this finds them without a real hash.
+pub(super) struct Recent([Symbol; RECENT]);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Recent([NONE; RECENT])
+    }
 }
 
 struct Name<'s> {
     text: Cow<'s, str>,
-    /// The same, as what is left of the program shares it.
-    shared: Option<Text>,
+    /// The same, as what is left of the program keeps it.
+    word: Option<Word>,
+    /// The constant that is the keyword of this text.
+    keyword: Option<u32>,
 }
 
 impl Default for Symbols<'_> {
     fn default() -> Self {
-        Symbols { names: Vec::with_capacity(FEW), numbers: HashMap::new(), recent: [NONE; RECENT] }
+        Symbols { names: Vec::with_capacity(16), numbers: HashMap::new() }
     }
 }
 
 impl<'s> Symbols<'s> {
+    /// The symbol of a name in the source.
+    pub(super) fn read(&mut self, name: &'s str, recent: &mut Recent) -> Symbol {
+        let Some(recent) = recent.0.get_mut(probable(name.as_bytes())) else { return NONE };
+        match self.names.get(recent.index()) {
+            Some(known) if known.text == name => {}
+            Some(_) => *recent = self.intern(name.into()),
+            // Every name that was read has left a trace in its place.
+            None => *recent = self.add(name.into()),
+        }
+        *recent
+    }
+
+    /// The symbol of a name that is met for the first time in a while.
     pub(crate) fn intern(&mut self, name: Cow<'s, str>) -> Symbol {
-        let place = probable(name.as_bytes());
-        if let Some(symbol) = self.recent.get(place)
-            && let Some(known) = self.names.get(symbol.index())
-            && known.text == name
-        {
-            return *symbol;
+        match self.find(&name) {
+            Some(symbol) => symbol,
+            None => self.add(name),
         }
-        let symbol = if let Some(symbol) = self.find(&name) {
-            symbol
-        } else {
-            let symbol = Symbol(self.names.len() as u32);
-            if self.names.len() >= FEW {
-                self.numbers.insert(name.clone(), symbol);
-            }
-            self.names.push(Name { text: name, shared: None });
-            symbol
-        };
-        if let Some(recent) = self.recent.get_mut(place) {
-            *recent = symbol;
+    }
+
+    /// The symbol of a name that is new.
+    fn add(&mut self, name: Cow<'s, str>) -> Symbol {
+        let symbol = Symbol(self.names.len() as u32);
+        if self.names.len() >= FEW {
+            self.numbers.insert(name.clone(), symbol);
         }
+        self.names.push(Name { text: name, word: None, keyword: None });
         symbol
     }
 
@@ -81,15 +96,20 @@ impl<'s> Symbols<'s> {
         self.numbers.get(name).copied()
     }
 
+    /// The constant that is the keyword of a name, to be looked up or set.
+    pub(super) fn keyword(&mut self, symbol: Symbol) -> Option<&mut Option<u32>> {
+        self.names.get_mut(symbol.index()).map(|name| &mut name.keyword)
+    }
+
     pub(crate) fn text(&self, symbol: Symbol) -> &str {
         self.names.get(symbol.index()).map_or("", |name| &name.text)
     }
 
-    /// The text of a name, one copy for all who keep it.
-    pub(crate) fn shared(&mut self, symbol: Symbol) -> Text {
+    /// A name to keep; of a long one all share one copy.
+    pub(crate) fn word(&mut self, symbol: Symbol) -> Word {
         match self.names.get_mut(symbol.index()) {
-            Some(name) => name.shared.get_or_insert_with(|| Text::from(&*name.text)).clone(),
-            None => Text::from(""),
+            Some(name) => name.word.get_or_insert_with(|| Word::from(&*name.text)).clone(),
+            None => Word::from(""),
         }
     }
 }

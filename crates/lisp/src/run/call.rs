@@ -244,7 +244,7 @@ impl Machine {
         floor: usize,
     ) -> Result<Called, Fault> {
         if let Value::Var(name) = callee {
-            let index = self.global_index(name);
+            let index = self.global_index(&name.as_str().into());
             let target = self.definition(fiber, index).cloned();
             let target = target.or_else(|| {
                 builtin::find(name.as_str()).map(|id| Value::Function(Arc::new(Function::builtin(id))))

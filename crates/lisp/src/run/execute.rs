@@ -7,7 +7,7 @@ use super::call::Called;
 use super::fiber::Fiber;
 use super::machine::{Stop, save};
 use crate::builtin;
-use crate::compile::{Op, Quick};
+use crate::compile::{Name, Op, Quick};
 use crate::error::{Error, Fault, Reason, fault};
 use crate::value::{Closure, Function, Map, Value, Vector};
 
@@ -75,12 +75,13 @@ impl Machine {
                     fiber.stack.push(value);
                 }
                 Op::Var(name) => {
-                    let text = closure.unit.names.get(name as usize).map(|name| name.text.clone());
-                    if self.global(fiber, links, name).is_err() {
-                        let text = text.as_ref().map_or("", |text| text.as_str());
+                    let defined = self.global(fiber, links, name).is_ok();
+                    let name = closure.unit.names.get(name as usize);
+                    if !defined {
+                        let text = name.map_or("", |name| name.text.as_str());
                         return fault(Reason::UnboundVar, format!("undefined variable: {text}"));
                     }
-                    fiber.stack.push(text.map_or(Value::Nil, Value::Var));
+                    fiber.stack.push(name.map(Name::var).unwrap_or_default());
                 }
                 Op::Pop => drop(fiber.stack.pop()),
                 Op::Jump(target) => *pc = target as usize,
@@ -236,8 +237,8 @@ impl Machine {
                     fiber.stack.push(value);
                 }
                 Op::Define(index) => {
-                    let var = self.define(fiber, closure, links, index)?;
-                    fiber.stack.extend(var.cloned().map(Value::Var));
+                    self.define(fiber, closure, links, index)?;
+                    fiber.stack.extend(closure.unit.defined_name(index).map(Name::var));
                 }
                 Op::DefineOnly(index) => {
                     // It stands for two instructions, and costs as much.

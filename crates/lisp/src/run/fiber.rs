@@ -20,6 +20,8 @@ pub(crate) struct Fiber {
     pub(crate) globals: Definitions,
     /// What functions called by name returned last, by global.
     pub(crate) returns: Vec<Option<Shape>>,
+    /// The first function, when it has ended: another run of the program begins with it.
+    pub(crate) ended: Option<Arc<Function>>,
     /// What the call that a work frame asked for answered.
     pub(crate) answer: Option<Value>,
     pub(crate) prints: Prints,
@@ -132,6 +134,7 @@ impl Fiber {
             frames: Vec::new(),
             globals,
             returns: Vec::new(),
+            ended: None,
             answer: None,
             prints: Prints::default(),
             calls: Vec::new(),

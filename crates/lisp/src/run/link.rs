@@ -8,7 +8,7 @@ use crate::builtin::{self, Builtin, BuiltinId};
 use crate::compile::{Name, Space, Unit};
 use crate::error::{Error, Fault, Reason};
 use crate::hint;
-use crate::value::{Function, Text, Value};
+use crate::value::{Function, Value, Word};
 
 /// The names of one unit.
 pub(crate) struct Links {
@@ -55,23 +55,22 @@ impl Machine {
     }
 
     fn link(&mut self, name: &Name, number: Option<u32>) -> Link {
-        let text = name.text.as_str();
         let otherwise = match name.space {
             Space::Bare | Space::Builtin => match name.builtin {
                 Some(id) => builtin_meaning(id),
                 None if name.space == Space::Builtin => Meaning::Unbound,
-                None => match (self.tool_value(text), self.env.data.get(text)) {
+                None => match (self.tool_value(&name.text), self.data_value(&name.text)) {
                     (Some(_), Some(_)) => Meaning::Ambiguous,
                     (Some(tool), None) => Meaning::Tool(tool),
                     (None, Some(value)) => Meaning::Value(value.clone()),
                     (None, None) => Meaning::Unbound,
                 },
             },
-            Space::Data => match self.env.data.get(text) {
+            Space::Data => match self.data_value(&name.text) {
                 Some(value) => Meaning::Value(value.clone()),
                 None => Meaning::NoData,
             },
-            Space::Tool => self.tool_value(text).map_or(Meaning::Unbound, Meaning::Tool),
+            Space::Tool => self.tool_value(&name.text).map_or(Meaning::Unbound, Meaning::Tool),
             Space::History(at) => {
                 Meaning::Value(self.env.history.get(usize::from(at)).cloned().unwrap_or_default())
             }
@@ -84,13 +83,19 @@ impl Machine {
         Link { global, otherwise }
     }
 
-    fn tool_value(&self, name: &str) -> Option<Value> {
-        let position = self.env.tools.keys().position(|tool| **tool == *name)?;
-        Some(Value::Function(Arc::new(Function::tool(name.into(), position))))
+    fn tool_value(&self, name: &Word) -> Option<Value> {
+        let position = self.env.tools.keys().position(|tool| tool.as_bytes() == name.as_bytes())?;
+        Some(Value::Function(Arc::new(Function::tool(name.as_str().into(), position))))
+    }
+
+    fn data_value(&self, name: &Word) -> Option<&Value> {
+        let data = &self.env.data.values;
+        // Most programs have no data, and need no name to look for.
+        if data.is_empty() { None } else { data.get(name.as_str()) }
     }
 
     /// The number a definition has in this run.
-    pub(crate) fn global_index(&mut self, name: &Text) -> u32 {
+    pub(crate) fn global_index(&mut self, name: &Word) -> u32 {
         let index = self.numbers.number(name);
         if self.base.len() <= index as usize && !self.env.memory.is_empty() {
             self.base.push(self.before(name));
@@ -99,7 +104,7 @@ impl Machine {
     }
 
     /// What a name stood for before the run.
-    fn before(&self, name: &Text) -> Global {
+    fn before(&self, name: &Word) -> Global {
         let definition = self.env.memory.get(name.as_str());
         let value = definition.and_then(|definition| definition.value.clone());
         Global { value, doc: definition.and_then(|definition| definition.doc.clone()) }
@@ -114,15 +119,15 @@ impl Machine {
             if name.space == Space::Bare
                 && name.used.is_some()
                 && name.builtin.is_some()
-                && self.env.data.contains_key(name.text.as_str())
+                && self.data_value(&name.text).is_some()
             {
                 shadowed.push(name.text.as_str().to_string());
             }
             let Some(used) = name.used else { continue };
-            let text = name.text.as_str();
             let defined = || {
-                let here = name.defined || (name.space == Space::User && unit.defines(text));
-                link.global.is_some() && (here || self.env.memory.get(text).is_some())
+                let text = || name.text.as_str();
+                let here = name.defined || (name.space == Space::User && unit.defines(text()));
+                link.global.is_some() && (here || self.env.memory.get(text()).is_some())
             };
             if !matches!(link.otherwise, Meaning::Unbound) || defined() {
                 continue;
@@ -184,11 +189,11 @@ impl Machine {
         if let Some(hint) = hint::absent(text) {
             return Some(hint.to_string());
         }
-        let mut known: Vec<&str> = name.locals.iter().map(|local| &**local).collect();
+        let mut known: Vec<&str> = name.locals.iter().map(Word::as_str).collect();
         known.extend(self.links.iter().flat_map(|links| links.unit.defined()));
         known.extend(self.env.memory.iter().map(|(name, _)| name));
         known.extend(self.env.tools.keys().map(|tool| &**tool));
-        known.extend(self.env.data.keys().map(|key| &**key));
+        known.extend(self.env.data.values.keys().map(|key| &**key));
         for builtin in builtin::names() {
             known.push(builtin);
         }

@@ -31,9 +31,9 @@ struct Count<'g> {
 impl Machine {
     /// Counts what is alive and tells the meter.
     pub(super) fn count_memory(&mut self, running: &Fiber) -> Result<(), Fault> {
-        let granted = self.env.addresses.get_or_init(|| {
+        let granted = self.env.data.addresses.get_or_init(|| {
             let mut count = Count { remember: true, ..Count::default() };
-            self.env.data.values().for_each(|value| count.value(value));
+            self.env.data.values.values().for_each(|value| count.value(value));
             count.finish();
             count.seen
         });

@@ -41,11 +41,13 @@ impl Machine {
                     };
                     let at = fiber.frames.len() - 1;
                     let stop = self.run_code(fiber, &function);
-                    // Unless it has ended, or gave its place to what it called last.
-                    if let Some(Frame::Code(frame)) = fiber.frames.get_mut(at)
-                        && frame.function.is_none()
-                    {
-                        frame.function = Some(function);
+                    match fiber.frames.get_mut(at) {
+                        Some(Frame::Code(frame)) if frame.function.is_none() => {
+                            frame.function = Some(function);
+                        }
+                        None if at == 0 => fiber.ended = Some(function),
+                        // It has ended, or gave its place to what it called last.
+                        _ => {}
                     }
                     if let Some(stop) = stop? {
                         return Ok(*stop);

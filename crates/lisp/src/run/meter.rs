@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::env::Granted;
 use crate::error::{Fault, Reason, fault};
-use crate::limits::Limits;
+use crate::limits::{CancelToken, Limits};
 
 /// Units of fuel between two looks at the clock and the host's wish to end.
 const SLICE: u64 = 1024;
@@ -154,7 +154,7 @@ impl Meter {
 
     /// Whether the host wants it to end.
     pub(crate) fn listen(&self) -> Result<(), Fault> {
-        if self.granted.cancel.is_cancelled() {
+        if self.granted.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
             return fault(Reason::Cancelled, "execution was cancelled");
         }
         Ok(())

@@ -28,7 +28,7 @@ pub(crate) use call::apply_data;
 pub(crate) use caller::Caller;
 pub(crate) use context::Context;
 use definitions::{Definitions, Global};
-use fiber::{CodeFrame, Fiber, Frame};
+use fiber::{CodeFrame, Fiber, Frame, Shape};
 use link::Links;
 use machine::Stop;
 use numbers::Numbers;
@@ -86,6 +86,8 @@ pub struct Run {
     /// Warnings about the names of the program.
     noticed: Vec<String>,
     over: bool,
+    /// How it ended, until the outcome takes it along.
+    result: Option<Result<End, Fault>>,
 }
 
 /// Everything a run consists of.
@@ -159,8 +161,9 @@ impl Machine {
         let Some(Some(fiber)) = self.fibers.first_mut() else { return };
         let Some(arity) = closure.arity_for(0) else { return };
         fiber.stack.resize_with(usize::from(arity.slots), Value::default);
+        let kept = fiber.ended.take().filter(|ended| Arc::ptr_eq(ended, main));
         fiber.frames.push(Frame::Code(CodeFrame {
-            function: Some(Arc::clone(main)),
+            function: Some(kept.unwrap_or_else(|| Arc::clone(main))),
             code: arity.code,
             pc: 0,
             base: 0,
@@ -259,16 +262,19 @@ impl Machine {
             let returns = fiber.returns.get(index as usize).and_then(Option::as_ref);
             let global = globals.get_mut(index as usize).and_then(Option::take);
             if let Some(Global { value, doc }) = global {
-                let returns = returns.map(fiber::Shape::label);
+                let returns = returns.map(Shape::label);
                 made.push((name.clone(), Definition { value, doc, returns, run }));
             } else if returns.is_some()
                 && let Some(old) = self.env.memory.get(name.as_str())
             {
-                let returns = returns.map(fiber::Shape::label);
+                let returns = returns.map(Shape::label);
                 made.push((name.clone(), Definition { returns, ..old.clone() }));
             }
         }
-        memory.put_all(made);
+        if self.numbers.has_others() {
+            made.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        memory.put_sorted(made);
         memory
     }
 
@@ -278,79 +284,101 @@ impl Machine {
             (Ok(_), Some(fiber)) => self.memory_after(fiber),
             _ => self.env.memory.clone(),
         };
-        let (prints, tool_calls) = match root {
-            // Where no branches are left, the fiber is kept for the next run.
-            Some(mut root) if !matches!(root.frames.last(), Some(Frame::Branches(_))) => {
-                let log = root.clear();
-                if let Some(slot) = self.fibers.first_mut() {
-                    *slot = Some(root);
-                }
-                log
-            }
-            Some(root) => self.collect_log(root),
-            None => Default::default(),
-        };
         let meter = &self.context.meter;
-        Outcome {
+        let mut outcome = Outcome {
             result: result.map_err(|error| *error),
             memory,
-            prints: prints.entries,
-            prints_dropped: prints.dropped,
-            tool_calls,
+            prints: Vec::new(),
+            prints_dropped: 0,
+            tool_calls: Vec::new(),
             warnings: std::mem::take(&mut self.context.warnings),
             usage: Usage {
                 fuel: meter.fuel_used(),
                 memory_bytes: meter.peak(),
                 tool_calls: meter.tool_calls(),
             },
+        };
+        let Some(mut root) = root else { return outcome };
+        let prints;
+        if matches!(root.frames.last(), Some(Frame::Branches(_))) {
+            (prints, outcome.tool_calls) = self.collect_log(root);
+        } else {
+            // Where no branches are left, the fiber is kept for the next run.
+            root.clear();
+            prints = std::mem::take(&mut root.prints);
+            outcome.tool_calls = std::mem::take(&mut root.calls);
+            if let Some(slot) = self.fibers.first_mut() {
+                *slot = Some(root);
+            }
         }
+        outcome.prints = prints.entries;
+        outcome.prints_dropped = prints.dropped;
+        outcome
     }
 }
 
 impl Run {
     /// A run that is refused unless every name stands for something.
-    pub(crate) fn start(unit: &Arc<Unit>, main: &Arc<Function>, env: Arc<Granted>) -> Run {
+    pub(crate) fn start(unit: &Arc<Unit>, main: &Arc<Function>, env: Arc<Granted>) -> Box<Run> {
         let mut run = Run::start_unchecked(unit, main, env);
         run.refused = run.machine.check_names(unit).err();
         run.noticed.clone_from(&run.machine.context.warnings);
         run
     }
 
-    pub(crate) fn start_unchecked(unit: &Arc<Unit>, main: &Arc<Function>, env: Arc<Granted>) -> Run {
-        let mut machine = Machine::new(env, unit);
-        machine.load(main);
-        Run { machine, out: Vec::new(), handed_out: None, refused: None, noticed: Vec::new(), over: false }
+    pub(crate) fn start_unchecked(unit: &Arc<Unit>, main: &Arc<Function>, env: Arc<Granted>) -> Box<Run> {
+        let mut run = Box::new(Run {
+            machine: Machine::new(env, unit),
+            out: Vec::new(),
+            handed_out: None,
+            refused: None,
+            noticed: Vec::new(),
+            over: false,
+            result: None,
+        });
+        run.machine.load(main);
+        run
     }
 
     /// Goes on with the answers of the calls handed out last, in their order. Too few answers are errors of the tools
     /// that got none. A run that is over has nothing more to say: an error says so.
     pub fn resume(&mut self, answers: impl IntoIterator<Item = Answer>) -> Step {
         match self.go_on(answers) {
-            Ok(outcome) => Step::Done(Box::new(outcome)),
-            Err(calls) => Step::Call(calls),
+            Some(calls) => Step::Call(calls),
+            None => Step::Done(Box::new(self.outcome())),
         }
     }
 
-    /// The outcome, or the calls that have to be answered first.
-    pub(crate) fn go_on(
-        &mut self,
-        answers: impl IntoIterator<Item = Answer>,
-    ) -> Result<Outcome, Vec<PendingCall>> {
+    /// The calls that have to be answered first, unless it is over.
+    pub(crate) fn go_on(&mut self, answers: impl IntoIterator<Item = Answer>) -> Option<Vec<PendingCall>> {
         if self.over {
-            let error = Error::new(Reason::RuntimeError, "the run is over");
-            return Ok(self.machine.outcome(Err(Box::new(error))));
+            return None;
         }
         let result = match self.refused.take() {
             Some(error) => Err(error),
             None => self.take(answers).and_then(|()| self.machine.advance()),
         };
-        let result = match result {
-            Ok(None) => return Err(self.hand_out()),
-            Ok(Some(end)) => Ok(end),
-            Err(error) => Err(error),
+        self.result = match result {
+            Ok(None) => return Some(self.hand_out()),
+            Ok(Some(end)) => Some(Ok(end)),
+            Err(error) => Some(Err(error)),
         };
         self.over = true;
-        Ok(self.machine.outcome(result))
+        None
+    }
+
+    /// Whether it is over and gave a value.
+    pub(crate) fn ended_well(&self) -> bool {
+        matches!(self.result, Some(Ok(_)))
+    }
+
+    /// What came of it, once it is over.
+    pub(crate) fn outcome(&mut self) -> Outcome {
+        let result = self.result.take().unwrap_or_else(|| {
+            let error = Error::new(Reason::RuntimeError, "the run is over");
+            Err(Box::new(error))
+        });
+        self.machine.outcome(result)
     }
 
     fn hand_out(&mut self) -> Vec<PendingCall> {

@@ -8,7 +8,7 @@ use super::fiber::Fiber;
 use super::link::Meaning;
 use crate::builtin::Documentation;
 use crate::error::{Error, Fault, Reason};
-use crate::value::{Closure, Function, Text, Value};
+use crate::value::{Closure, Function, Value};
 
 impl Machine {
     /// The value a definition has now.
@@ -61,7 +61,7 @@ impl Machine {
 
     fn warn_no_data(&mut self, links: usize, name: u32) {
         let text = self.name_text(links, name);
-        let known: Vec<&str> = self.env.data.keys().map(|key| &**key).collect();
+        let known: Vec<&str> = self.env.data.values.keys().map(|key| &**key).collect();
         let known = if known.is_empty() {
             "there is no data".into()
         } else {
@@ -97,20 +97,22 @@ impl Machine {
         Some((definition.doc.clone(), definition.parameters()))
     }
 
-    /// Makes a definition, and says of what name.
-    pub(super) fn define<'c>(
+    /// Makes a definition.
+    pub(super) fn define(
         &mut self,
         fiber: &mut Fiber,
-        closure: &'c Closure,
+        closure: &Closure,
         links: usize,
         index: u32,
-    ) -> Result<Option<&'c Text>, Fault> {
-        let Some(definition) = closure.unit.defs.get(index as usize) else { return Ok(None) };
-        let Some(name) = closure.unit.names.get(definition.name as usize) else { return Ok(None) };
+    ) -> Result<(), Fault> {
+        let Some(definition) = closure.unit.defs.get(index as usize) else { return Ok(()) };
         let link = self.links.get(links).and_then(|links| links.names.get(definition.name as usize));
         let global = match link.and_then(|link| link.global) {
             Some(global) => global,
-            None => self.global_index(&name.text),
+            None => match closure.unit.names.get(definition.name as usize) {
+                Some(name) => self.global_index(&name.text),
+                None => return Ok(()),
+            },
         };
         self.context.meter.reserve(128)?;
         self.shadowed |= definition.shadows;
@@ -120,6 +122,6 @@ impl Machine {
             *slot = None;
         }
         fiber.globals.put(global, Global { value, doc: definition.doc.clone() });
-        Ok(Some(&name.text))
+        Ok(())
     }
 }

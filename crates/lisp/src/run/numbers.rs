@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::compile::Unit;
-use crate::value::Text;
+use crate::value::Word;
 
 /// Names of definitions by number and numbers by name. Those of the program are numbered since it was compiled.
 pub(crate) struct Numbers {
     program: Arc<Unit>,
     /// Names of functions from earlier programs, numbered as they are met, after those of the program.
-    others: Vec<Text>,
+    others: Vec<Word>,
     /// All of them by name, once somebody asks by name.
-    by_name: BTreeMap<Text, u32>,
+    by_name: BTreeMap<Word, u32>,
 }
 
 impl Numbers {
@@ -38,12 +38,17 @@ impl Numbers {
     }
 
     /// All names with their numbers.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &Text)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &Word)> {
         (0..).zip(self.program.globals.iter().chain(&self.others))
     }
 
-    /// The same, those of the program sorted by name.
-    pub(crate) fn sorted(&self) -> impl Iterator<Item = (u32, &Text)> {
+    /// Whether there are others than those of the program.
+    pub(crate) fn has_others(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// All names with their numbers, those of the program first and sorted by name.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = (u32, &Word)> {
         let program = &self.program;
         let name = |number: &u32| Some((*number, program.globals.get(*number as usize)?));
         let others = (program.globals.len() as u32..).zip(&self.others);
@@ -52,11 +57,11 @@ impl Numbers {
 
     /// The number of a name that has one.
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
-        self.all().find(|(_, known)| known.as_str() == name).map(|(number, _)| number)
+        self.all().find(|(_, known)| known.as_bytes() == name.as_bytes()).map(|(number, _)| number)
     }
 
     /// The number of a name, a new one if it has none.
-    pub(crate) fn number(&mut self, name: &Text) -> u32 {
+    pub(crate) fn number(&mut self, name: &Word) -> u32 {
         if self.by_name.is_empty() {
             self.by_name = self.all().map(|(number, name)| (name.clone(), number)).collect();
         }

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use super::fiber::Fiber;
-use super::prints::Prints;
 use super::{Run, shadows};
 use crate::compile::Unit;
-use crate::outcome::ToolRecord;
 use crate::value::Function;
 
 /// The most values and frames that a stack keeps room for between two runs.
@@ -38,15 +36,13 @@ impl Run {
 }
 
 impl Fiber {
-    /// Lets go of every value that the memory has not taken, keeping room for the next run, and gives what was printed
-    /// and called.
-    pub(super) fn clear(&mut self) -> (Prints, Vec<ToolRecord>) {
+    /// Lets go of every value that the memory has not taken, keeping room for the next run.
+    pub(super) fn clear(&mut self) {
         self.stack.clear();
         self.stack.shrink_to(KEPT_ROOM);
         self.frames.clear();
         self.frames.shrink_to(KEPT_ROOM);
         self.returns.clear();
         self.answer = None;
-        (std::mem::take(&mut self.prints), std::mem::take(&mut self.calls))
     }
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use super::function::Function;
 use super::tree::{Item, Node};
-use super::{Map, Set, Text, Value, Vector};
+use super::{Map, Set, Value, Vector, Word};
 use crate::memory::Definition;
 
 /// Something whose last owner may be gone.
 pub(crate) enum Debris {
     Values(Arc<Node<Value>>),
     Entries(Arc<Node<(Value, Value)>>),
-    Definitions(Arc<Node<(Text, Definition)>>),
+    Definitions(Arc<Node<(Word, Definition)>>),
     Function(Arc<Function>),
 }
 

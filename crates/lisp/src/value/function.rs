@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Debris, Text, Value, clear_debris};
+use super::{Debris, Text, Value, Word, clear_debris};
 use crate::builtin::BuiltinId;
 use crate::compile::{Arity, Proto, Unit, Written};
 
@@ -48,7 +48,7 @@ impl Closure {
     /// Its name and how many arguments it takes, in words: `f expects 1 argument`.
     pub(crate) fn expects(&self) -> String {
         let proto = self.proto();
-        let name = proto.name.as_ref().map_or("the function", Text::as_str);
+        let name = proto.name.as_ref().map_or("the function", Word::as_str);
         format!("{name} expects {}", self.unit.expected(proto))
     }
 }
@@ -150,7 +150,7 @@ impl Function {
                 format!(
                     "(letfn {} {})",
                     closure.unit.text(*span),
-                    proto.name.as_ref().map_or("", Text::as_str)
+                    proto.name.as_ref().map_or("", Word::as_str)
                 )
             }
         })

@@ -14,6 +14,7 @@ mod set;
 pub(crate) mod text;
 pub(crate) mod tree;
 mod vector;
+mod word;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -30,6 +31,7 @@ pub use pattern::Pattern;
 pub use set::Set;
 pub use text::{Keyword, Text};
 pub use vector::Vector;
+pub(crate) use word::Word;
 
 /// Any value of the language.
 ///

@@ -29,10 +29,6 @@ use clap::{CommandFactory, Parser};
 use args::{Args, Command};
 use failure::Failure;
 
-/// A server makes and drops some hundred small values for each request, many on another thread than they were made on.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let json = std::env::args_os().any(|arg| arg == "--json");
     let args = match Args::try_parse_from(arguments()) {

@@ -310,6 +310,17 @@ fn names_are_resolved_in_their_order() {
     ] {
         assert_eq!(text(&run(source, &mut env())), wanted, "{source}");
     }
+    // However many other names there are.
+    let letters: Vec<String> = ('a'..='z').map(|letter| format!("{letter}{letter} 0")).collect();
+    let letters = letters.join(" ");
+    for (source, wanted) in [
+        (format!("(let [{{:keys [count]}} {{:count 7}} {letters}] count)"), "7"),
+        (format!("(def x 1) (let [{letters}] (def x 2) [x user/x])"), "[2 2]"),
+        (format!("(let [% 1 {letters}] (#(+ % %1) 4))"), "8"),
+        (format!("(let [{letters}] [rows data/rows])"), "[1 1]"),
+    ] {
+        assert_eq!(text(&run(&source, &mut env())), wanted, "{source}");
+    }
     let outcome = run("[data/missing (count [1])]", &mut env());
     assert_eq!(
         outcome.warnings,

@@ -51,6 +51,23 @@ fn foreign_and_newer_files_are_refused_unaltered() {
     assert!(error.contains('7') && error.contains('4'), "both versions are named: {error}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_leads_to_the_store_and_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let (real, link) = (folder.path().join("real.db"), folder.path().join("link.db"));
+    drop(Sqlite::open(&real, Time(0)).unwrap());
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    // What lies beside the link is somebody else's.
+    std::fs::write(folder.path().join("link.db-wal"), "").unwrap();
+    let store = Sqlite::open(&link, Time(0)).unwrap();
+    block_on(say(&store, "hello")).unwrap();
+    std::fs::remove_file(folder.path().join("real.db-wal")).unwrap();
+    let lost = block_on(say(&store, "into nowhere")).unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Unknown, "{lost}");
+    assert!(lost.to_string().contains("removed"), "{lost}");
+}
+
 #[test]
 fn missing_folders_are_not_made() {
     let folder = tempfile::tempdir().unwrap();

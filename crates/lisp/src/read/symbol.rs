@@ -77,7 +77,8 @@ impl<'s> Symbols<'s> {
     /// The symbol of a name that is new.
     fn add(&mut self, name: Cow<'s, str>) -> Symbol {
         let symbol = Symbol(self.names.len() as u32);
-        if self.names.len() >= FEW {
+        // They are all hashed when the first of them is looked for, and from then on each as it comes.
+        if !self.numbers.is_empty() {
             self.numbers.insert(name.clone(), symbol);
         }
         self.names.push(Name { text: name, word: None, keyword: None });
@@ -123,4 +124,32 @@ fn probable(name: &[u8]) -> usize {
     };
     let spread = usize::from(first) ^ (usize::from(middle) << 2) ^ (usize::from(last) << 4);
     (name.len() ^ spread) % RECENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_same_however_many_there_are_and_wherever_it_is_met() {
+        let names: Vec<String> = (0..200).map(|number| format!("name{number}")).collect();
+        let (mut symbols, mut recent) = (Symbols::default(), Recent::default());
+        for (met, name) in names.iter().enumerate() {
+            let new = symbols.read(name, &mut recent);
+            assert_eq!(new.index(), met, "{name}");
+            for (at, known) in names.iter().enumerate().take(met + 1) {
+                assert_eq!(symbols.read(known, &mut recent).index(), at, "{known} after {name}");
+                assert_eq!(symbols.intern(known.as_str().into()).index(), at, "{known} after {name}");
+            }
+        }
+        // Nothing is looked for before the last is read.
+        let (mut symbols, mut recent) = (Symbols::default(), Recent::default());
+        let letters: Vec<String> = ('a'..='z').map(String::from).collect();
+        for name in &letters {
+            symbols.read(name, &mut recent);
+        }
+        for (at, name) in letters.iter().enumerate() {
+            assert_eq!(symbols.intern(name.as_str().into()).index(), at, "{name}");
+        }
+    }
 }

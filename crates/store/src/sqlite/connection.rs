@@ -81,6 +81,12 @@ impl Session {
         Ok(())
     }
 
+    /// Looks how many entries wait that were left by others.
+    pub(super) fn count_waiting(&mut self) {
+        let found = ask(&self.connection, "select count(*) from waiting", &[]).unwrap_or_default();
+        self.waiting = found.first().and_then(|cells| number(cells)).map_or(0, |waiting| waiting as usize);
+    }
+
     /// Whether so many words wait that they should be put into the index.
     pub(super) fn wants_indexing(&self) -> bool {
         self.waiting >= TOGETHER
@@ -89,10 +95,12 @@ impl Session {
     /// Puts the words of the first entries that wait into the index, in order of place: it takes words of one ascending run
     /// together.
     pub(super) fn index_waiting(&mut self) -> Result<(), StoreError> {
-        self.waiting = self.waiting.saturating_sub(AT_ONCE);
         let first = "select place from waiting order by place limit $1";
         let places = ask(&self.connection, first, &[Value::from(AT_ONCE as u64)])?;
         let places: Vec<i64> = places.iter().filter_map(|cells| number(cells)).collect();
+        // More may wait than were counted: other processes leave theirs.
+        self.waiting =
+            if places.len() < AT_ONCE { 0 } else { self.waiting.max(AT_ONCE + TOGETHER) - AT_ONCE };
         let Some(last) = places.last().copied() else { return Ok(()) };
         for place in places {
             let words = match self.unindexed.remove(&place) {
@@ -103,15 +111,18 @@ impl Session {
             run(&self.connection, sql, &[Value::Int(place), words.into()])?;
         }
         // Some were put into the index by another process.
-        self.unindexed = self.unindexed.split_off(&(last + 1));
+        self.unindexed =
+            if self.waiting == 0 { BTreeMap::new() } else { self.unindexed.split_off(&(last + 1)) };
         run(&self.connection, "delete from waiting where place <= $1", &[Value::Int(last)]).map(|_| ())
     }
 
     /// The words of an entry that somebody else appended.
     fn words_at(&mut self, place: i64) -> Result<String, StoreError> {
-        let (conversation, position) = self.whereabouts(place)?;
-        match finish(Box::pin(read::words_at(self, &conversation, position))) {
-            // Nobody can say what it said; whoever mends it makes it findable again.
+        let words = self.whereabouts(place).and_then(|(conversation, position)| {
+            finish(Box::pin(read::words_at(self, &conversation, position)))
+        });
+        match words {
+            // Nobody can say what it said. Whoever mends it has to write its words anew (`verify --reindex`).
             Err(error) if error.kind() == ErrorKind::Damaged => Ok(String::new()),
             words => words,
         }
@@ -251,7 +262,9 @@ impl Sql for Session {
         let indexed = ask(&self.connection, &sql, &values)?;
         let (demands, values) = conversation_demands(wanted, 1);
         let sql = format!(
-            "select w.place from waiting w join conversations c on c.number = w.place >> 32 where {demands}"
+            "select w.place from waiting w join conversations c on c.number = w.place >> 32 \
+             where {demands} order by w.place desc limit {}",
+            wanted.limit
         );
         let waiting = ask(&self.connection, &sql, &values)?;
         let mut places: Vec<(i64, bool)> =

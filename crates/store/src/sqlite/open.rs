@@ -92,6 +92,13 @@ pub(super) fn writer(location: &Location, options: &Options, now: Time) -> Resul
         Access::Write => migrate(&connection, location, options, now)?,
         Access::Read => current(&connection, options).map_err(|error| beside(location, error))?,
     }
+    let journal: String = connection
+        .pragma_query_value(None, "journal_mode", |row| row.get(0))
+        .map_err(|error| failed(&error))?;
+    if let (Location::File(path), Access::Write, false) = (location, options.access, journal == "wal") {
+        let message = format!("the file has a journal of kind {journal} and cannot be given a log");
+        return Err(at(path, &StoreError::new(ErrorKind::OpenFailed, message)));
+    }
     // From now on whoever commits syncs the log.
     connection.pragma_update(None, "synchronous", "normal").map_err(|error| failed(&error))?;
     Ok(connection)
@@ -130,9 +137,10 @@ pub(super) fn synced(path: &Path, options: &Options) -> Result<Log, StoreError> 
     if options.access == Access::Read || options.durability == Durability::Lazy {
         return Ok(Log::Nowhere);
     }
-    let log = beside_it(path, "-wal");
-    let opened = std::fs::OpenOptions::new().write(true).open(&log).map(Log::File);
-    opened.map_err(|error| at(&log, &StoreError::new(ErrorKind::OpenFailed, error.to_string())))
+    let io = |error: std::io::Error| at(path, &StoreError::new(ErrorKind::OpenFailed, error.to_string()));
+    // Where a link leads to, there SQLite keeps the log.
+    let log = beside_it(&path.canonicalize().map_err(io)?, "-wal");
+    std::fs::OpenOptions::new().write(true).open(log).map(Log::File).map_err(io)
 }
 
 /// An error with the file it is about.

@@ -1,7 +1,8 @@
 //! The one writer of a process: takes what waits, commits it together, then answers each.
 //!
 //! SQLite writes a commit to the log, and the writer syncs the log itself: SQLite would sync the time of the file with it,
-//! which nobody needs and which takes longer, and it would sync what nobody waits for.
+//! which nobody needs and which takes longer, and it would sync what nobody waits for. So others can read a commit for the
+//! moment in which it is synced; nobody was told of it then, and what is written after it is not durable without it.
 
 use std::fs::File;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -87,10 +88,25 @@ pub(super) enum Log {
 impl Log {
     fn sync(&self) -> std::io::Result<()> {
         match self {
-            Log::File(file) => file.sync_data(),
+            Log::File(file) => file.sync_data().and_then(|()| still_there(file)),
             Log::Nowhere => Ok(()),
         }
     }
+}
+
+/// An error if a file has no name any more: whoever opens the store next will not find what was written to it.
+#[cfg(unix)]
+fn still_there(file: &File) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    match file.metadata()?.nlink() {
+        0 => Err(std::io::Error::other("the log was removed while it was written")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn still_there(_: &File) -> std::io::Result<()> {
+    Ok(())
 }
 
 /// The way to the writer. It ends when the last one is dropped.
@@ -107,7 +123,8 @@ pub(super) fn start(
     let thread = std::thread::Builder::new()
         .name("scrollback-writer".into())
         .spawn(move || {
-            let session = Session::new(connection);
+            let mut session = Session::new(connection);
+            session.count_waiting();
             let (together, synced_in, poisoned) = (1, Duration::ZERO, None);
             Writer { session, waiting, limits, log, counted, together, synced_in, poisoned }.run();
         })
@@ -150,6 +167,7 @@ impl Writer {
         let indexed = indexed.and_then(|()| self.session.index_waiting()).and_then(|()| self.end());
         if indexed.is_err() {
             let _ = self.run_sql("rollback");
+            self.session.forget();
         }
         indexed
     }

@@ -155,7 +155,7 @@ impl Writer {
     fn run(mut self) {
         while let Ok(first) = self.waiting.recv() {
             self.commit(first);
-            // What fails is tried again after another commit, not at once: others may hold the file.
+            // What fails is tried again when more wait, not at once: others may hold the file.
             while self.poisoned.is_none() && self.session.wants_indexing() && self.index().is_ok() {}
         }
     }

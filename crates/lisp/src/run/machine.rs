@@ -45,12 +45,7 @@ impl Machine {
                         Some(Frame::Code(frame)) if frame.function.is_none() => {
                             frame.function = Some(function);
                         }
-                        // One that closes over something is not the program's, and keeps what nobody needs any more.
-                        None if at == 0
-                            && function.as_closure().is_some_and(|own| own.captures.is_none()) =>
-                        {
-                            fiber.ended = Some(function);
-                        }
+                        None if at == 0 => fiber.ended = Some(function),
                         // It has ended, or gave its place to what it called last.
                         _ => {}
                     }

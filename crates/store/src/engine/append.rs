@@ -17,7 +17,6 @@ use crate::pack::Packed;
 use crate::rows::{DECISION, EntryRow, MESSAGE, Rows, SummaryRow};
 use crate::run::Evaluation;
 use crate::tx::Target;
-use crate::words::index_words;
 use uuid::Uuid;
 
 /// Begins a conversation.
@@ -117,7 +116,7 @@ pub(crate) async fn append<R: Rows>(
     let mut words = packed.words(slots.len());
     let mut conversation = before.clone();
     let lineage = Lineage::of(rows, &conversation).await?;
-    let next = next_number(rows, &conversation, &lineage, slots).await?;
+    let next = next_number(rows, &lineage, slots).await?;
     if let Some(repeat) = repeated(rows, &conversation, &lineage, slots, next).await? {
         return Ok((repeat, conversation));
     }
@@ -149,17 +148,10 @@ pub(crate) async fn append<R: Rows>(
 }
 
 /// The next number of the evaluation that the first message belongs to; 0 where there is none.
-async fn next_number<R: Rows>(
-    rows: &mut R,
-    conversation: &Conversation,
-    lineage: &Lineage,
-    slots: &[Slot],
-) -> Result<u64, StoreError> {
+async fn next_number<R: Rows>(rows: &mut R, lineage: &Lineage, slots: &[Slot]) -> Result<u64, StoreError> {
     match slots.iter().find_map(message) {
-        Some(first) if conversation.head > 0 => {
-            lineage.next_sequence(rows, first.evaluation_id.as_bytes()).await
-        }
-        _ => Ok(0),
+        Some(first) => lineage.next_sequence(rows, first.evaluation_id.as_bytes()).await,
+        None => Ok(0),
     }
 }
 
@@ -370,8 +362,7 @@ pub(crate) async fn derive<R: Rows>(
         }
         Slot::Erased(_) => {}
     }
-    let words =
-        words.unwrap_or_else(|| read::searchable(slot).map(|text| index_words(&text)).unwrap_or_default());
+    let words = words.unwrap_or_else(|| read::words(slot));
     if !words.is_empty() {
         rows.index(&conversation.id, position, &words).await?;
     }

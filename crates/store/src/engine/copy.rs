@@ -13,7 +13,6 @@ use crate::rows::{Blob, CallRow, EntryRow, Rows, SentRow, SummaryRow};
 use crate::run::{Alias, Evaluation, Event, Key, Run, Span, Step};
 use crate::sqlite::Sqlite;
 use crate::table::Scan;
-use crate::words::index_words;
 
 /// Every row of a store at one moment.
 pub(crate) struct Everything {
@@ -77,7 +76,7 @@ async fn write<R: Rows>(rows: &mut R, all: Everything) -> Result<(), StoreError>
         let lineage = Lineage::of(rows, conversation).await?;
         let from = conversation.fork_position.unwrap_or(0);
         for placed in places::range(rows, &conversation.tenant, &lineage, from, conversation.head).await? {
-            let words = places::searchable(&placed.slot).map(|text| index_words(&text)).unwrap_or_default();
+            let words = places::words(&placed.slot);
             if !words.is_empty() {
                 rows.index(&conversation.id, placed.position, &words).await?;
             }

@@ -12,7 +12,6 @@ use crate::entry::{NewEntry, Placed};
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{Blob, EntryRow, Rows};
-use crate::table::Value;
 use crate::words::index_words;
 
 /// The blobs that rows refer to, by name.
@@ -103,19 +102,34 @@ pub(crate) async fn record<R: Rows>(
         .map_err(|error| StoreError::damaged(format!("the record does not hold together: {error}")))
 }
 
-/// The words of an entry as the index has them; none where nothing is said.
+/// What stands at a position that a conversation holds itself, if there is something.
+pub(crate) async fn at<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    conversation: &ConversationId,
+    position: u64,
+) -> Result<Option<(EntryRow, Slot)>, StoreError> {
+    let row: Option<EntryRow> = rows.get(vec![conversation.as_str().into(), position.into()]).await?;
+    let Some(row) = row else { return Ok(None) };
+    let placed = places(rows, tenant, std::slice::from_ref(&row)).await?.pop();
+    Ok(placed.map(|placed| (row, placed.slot)))
+}
+
+/// The words of what stands at a position, whosever it is.
 pub(crate) async fn words_at<R: Rows>(
     rows: &mut R,
     conversation: &ConversationId,
     position: u64,
 ) -> Result<String, StoreError> {
-    let id = Value::from(conversation.as_str());
-    let row: Option<EntryRow> = rows.get(vec![id.clone(), position.into()]).await?;
-    let of: Option<Conversation> = rows.get(vec![id]).await?;
-    let (Some(row), Some(of)) = (row, of) else { return Ok(String::new()) };
-    let placed = places(rows, &of.tenant, &[row]).await?;
-    let text = placed.first().and_then(|placed| searchable(&placed.slot));
-    Ok(text.map(|text| index_words(&text)).unwrap_or_default())
+    let of: Option<Conversation> = rows.get(vec![conversation.as_str().into()]).await?;
+    let Some(of) = of else { return Ok(String::new()) };
+    let found = at(rows, &of.tenant, conversation, position).await?;
+    Ok(found.map(|(_, slot)| words(&slot)).unwrap_or_default())
+}
+
+/// The words of a place as the index has them; none where nothing is said.
+pub(crate) fn words(slot: &Slot) -> String {
+    searchable(slot).map(|text| index_words(&text)).unwrap_or_default()
 }
 
 /// The texts of a place that search finds: what people, models and tools said, and summaries.

@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{EntryRow, MESSAGE, Rows};
 use crate::run::Run;
-use crate::search::{Candidate, Cursor, Filter, Hit, Hits, Query, Term, Wanted};
+use crate::search::{Cursor, Filter, Hit, Hits, Query, Term, Wanted};
 use crate::table::Scan;
 use crate::words::{Word, words};
 
@@ -128,8 +128,8 @@ async fn matches<R: Rows>(
     let mut tools = Tools::default();
     let mut found = Vec::new();
     for candidate in rows.find(&wanted).await? {
-        let (row, slot) = match said(rows, tenant, &candidate).await {
-            Ok(Some(said)) => said,
+        let (row, slot) = match read::at(rows, tenant, &candidate.conversation, candidate.position).await {
+            Ok(Some(found)) => found,
             Ok(None) => continue,
             // Nothing says that it would be found.
             Err(error) if error.kind() == ErrorKind::Damaged && !candidate.indexed => continue,
@@ -153,18 +153,6 @@ async fn matches<R: Rows>(
         found.push(Match { score, created_at: slot.created_at(), conversation, position, role, text });
     }
     Ok(found)
-}
-
-/// What stands at a place, if there is something.
-async fn said<R: Rows>(
-    rows: &mut R,
-    tenant: &Tenant,
-    candidate: &Candidate,
-) -> Result<Option<(EntryRow, Slot)>, StoreError> {
-    let key = vec![candidate.conversation.as_str().into(), candidate.position.into()];
-    let Some(row) = rows.get::<EntryRow>(key).await? else { return Ok(None) };
-    let placed = read::places(rows, tenant, std::slice::from_ref(&row)).await?.pop();
-    Ok(placed.map(|placed| (row, placed.slot)))
 }
 
 /// The demands on the entry's own columns.

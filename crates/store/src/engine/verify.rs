@@ -439,11 +439,9 @@ pub(crate) async fn reindex<R: Rows>(
     }
     for (position, slot) in own() {
         rows.unindex(id, *position).await?;
-        if let Some(text) = super::read::searchable(slot) {
-            let words = crate::words::index_words(&text);
-            if !words.is_empty() {
-                rows.index(id, *position, &words).await?;
-            }
+        let words = super::read::words(slot);
+        if !words.is_empty() {
+            rows.index(id, *position, &words).await?;
         }
     }
     Ok(changed)

@@ -170,7 +170,8 @@ impl From<CurationError> for Failure {
     fn from(error: CurationError) -> Self {
         let failure = Failure::new(FAILED, error.code(), error.to_string());
         match error {
-            CurationError::BudgetTooSmall { needed, budget } => {
+            CurationError::BudgetTooSmall { needed, budget }
+            | CurationError::WindowTooSmall { needed, window: budget } => {
                 failure.with("needed", needed).with("budget", budget)
             }
             CurationError::UnknownModel { model } => failure.with("model", model),

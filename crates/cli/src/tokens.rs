@@ -48,7 +48,7 @@ pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
 /// Counts every message as it is: nothing is left out, coherent or not. Instructions that stand in a field of their
 /// own count as overhead.
 pub(crate) fn count(loaded: Loaded, model: Option<ModelName>) -> Answer {
-    let Counter { tokenizer, method } = Counter::for_model(model.as_ref());
+    let Counter { tokenizer, method, .. } = Counter::for_model(model.as_ref());
     let last = loaded.indexes.iter().copied().flatten().max();
     let mut messages = vec![0; last.map_or(0, |last| last + 1)];
     let mut around = 0;

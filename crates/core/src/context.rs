@@ -126,6 +126,8 @@ pub struct CurationContext {
     pub scope: Option<String>,
     /// Where summaries come from.
     pub summaries: Summaries,
+    /// Tokens the request allows the reply, where it says so: `fit` leaves that much of the window free.
+    pub output: Option<u64>,
     /// The wire the view will be sent on, where it is known: budgets leave room for what some wires put in front.
     pub wire: Option<Wire>,
     /// State of the caller's that managers of its own read, such as an agent's session.
@@ -145,6 +147,7 @@ impl Default for CurationContext {
             windows: BTreeMap::new(),
             scope: None,
             summaries: Summaries::Recorded,
+            output: None,
             wire: None,
             session: None,
         }
@@ -165,11 +168,24 @@ impl CurationContext {
     /// Tokens of the message that the wire may put in front of the first one.
     pub(crate) fn opening(&self, counter: Counter) -> usize {
         let opens = self.wire.is_some_and(Wire::starts_with_user);
-        if opens { crate::wire::opening_tokens(counter.tokenizer) } else { 0 }
+        if opens { counter.factor.apply(crate::wire::opening_tokens(counter.tokenizer)) } else { 0 }
     }
 
-    /// Tokens a request has beside its messages.
+    /// Tokens a request has beside its messages: the definitions of its tools, and the start of the reply.
     pub fn overhead(&self, counter: Counter) -> usize {
-        OVERHEAD + self.tools.as_ref().map_or(0, |tools| tools.tokens(counter.tokenizer))
+        counter.factor.apply(OVERHEAD) + self.tool_tokens(counter)
+    }
+
+    /// Tokens of the definitions of the tools on offer.
+    pub fn tool_tokens(&self, counter: Counter) -> usize {
+        counter.factor.apply(self.tools.as_ref().map_or(0, |tools| tools.tokens(counter.tokenizer)))
+    }
+
+    /// The window of a model in tokens: as configured, else from the built-in table.
+    pub fn window_of(&self, model: &ModelName) -> Option<u64> {
+        // Mostly nothing is configured, and no name is written out to be looked for.
+        let stated =
+            if self.windows.is_empty() { None } else { self.windows.get(&model.to_string()).copied() };
+        stated.or_else(|| crate::model::facts(model).map(|facts| facts.context_window))
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::Usage;
 use crate::manager::truncate::Keep;
+use crate::tokens::Factor;
 
 /// A run of positions, both ends included; printed as `[first, last]`.
 pub type Span = (u64, u64);
@@ -31,6 +32,9 @@ pub enum Decision {
         /// The scope the cut holds for; everywhere if none.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         scope: Option<String>,
+        /// What estimates were multiplied by when the cut was made; none where tokens were counted exactly or not at all.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        factor: Option<Factor>,
     },
     /// The results at these positions show a placeholder.
     Clear {

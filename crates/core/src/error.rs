@@ -12,6 +12,13 @@ pub enum CurationError {
         /// Tokens there are.
         budget: usize,
     },
+    /// What must stay is larger than the window of the model, however much of it is shortened.
+    WindowTooSmall {
+        /// Tokens that must stay.
+        needed: usize,
+        /// Tokens a request may have.
+        window: usize,
+    },
     /// The window of the model is not known.
     UnknownModel {
         /// The model asked about; none if no model was named.
@@ -23,7 +30,7 @@ impl CurationError {
     /// The code programs act on.
     pub fn code(&self) -> &'static str {
         match self {
-            CurationError::BudgetTooSmall { .. } => "budget_too_small",
+            CurationError::BudgetTooSmall { .. } | CurationError::WindowTooSmall { .. } => "budget_too_small",
             CurationError::UnknownModel { .. } => "unknown_model",
         }
     }
@@ -32,10 +39,15 @@ impl CurationError {
 impl fmt::Display for CurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            CurationError::WindowTooSmall { needed, window } => write!(
+                f,
+                "what must stay needs {needed} tokens and the model takes {window}: shorten the system entry or the task, \
+                 offer fewer tools, or use a model with a larger window"
+            ),
             CurationError::BudgetTooSmall { needed, budget } => write!(
                 f,
-                "what must stay needs {needed} tokens and the budget is {budget}: raise the budget, shorten the system \
-                 entry or the task, or protect less"
+                "what must stay needs {needed} tokens and the budget is {budget}: raise the budget, shorten long tool \
+                 results with `tool_result_truncator`, or shorten the system entry or the task"
             ),
             CurationError::UnknownModel { model: Some(model) } => write!(
                 f,

@@ -350,19 +350,17 @@ fn observed() {
 }
 
 #[test]
-fn estimates_are_calibrated_by_what_replies_reported() {
-    use scrollback_core::{Entry, Meta, Role, Time, Usage};
-    let model = Some(ModelName::parse("anthropic:claude-sonnet-4-5").unwrap());
-    let cx = CurationContext::for_model(model);
+fn a_factor_scales_estimates_and_leaves_exact_counts_alone() {
+    use scrollback_core::tokens::Factor;
+    use scrollback_core::{Entry, Role};
     let mut record = Record::new();
-    record
-        .append(Entry::text(Role::User, &"word ".repeat(100)).stamped(uuid::Uuid::nil(), 0, Time::default()))
-        .unwrap();
-    let before = record.tokens(cx.counter);
-    let mut reply = Entry::text(Role::Assistant, "ok").stamped(uuid::Uuid::nil(), 1, Time::default());
-    let usage = Usage { input_uncached: Some(before * 2), ..Usage::default() };
-    reply.meta = Some(Box::new(Meta { usage: Some(usage), ..Meta::default() }));
-    record.append(reply).unwrap();
-    let view = record.view(&cx, &manager::Passthrough).unwrap();
-    assert_eq!(view.count(&cx).per_entry[0] as u64, before * 2, "twice the estimate was reported");
+    record.append(Entry::text(Role::User, &"word ".repeat(100))).unwrap();
+    let total = |model: &str, factor: f64| {
+        let mut cx = CurationContext::for_model(Some(ModelName::parse(model).unwrap()));
+        cx.counter = cx.counter.with_factor(Factor::of(factor));
+        record.view(&cx, &manager::Passthrough).unwrap().count(&cx).per_entry[0]
+    };
+    let estimate = total("anthropic:claude-sonnet-4-5", 1.0);
+    assert_eq!(total("anthropic:claude-sonnet-4-5", 2.0), estimate * 2);
+    assert_eq!(total("openai:gpt-4o", 2.0), total("openai:gpt-4o", 1.0));
 }

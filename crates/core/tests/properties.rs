@@ -48,7 +48,10 @@ proptest! {
         let settled = settle_offline(&mut record, &cx, &*manager, Time::default()).unwrap();
         let view = match record.view(&cx, &*manager) {
             Ok(view) => view,
-            Err(CurationError::BudgetTooSmall { needed, budget }) => {
+            Err(
+                CurationError::BudgetTooSmall { needed, budget }
+                | CurationError::WindowTooSmall { needed, window: budget },
+            ) => {
                 prop_assert!(needed > budget);
                 return Ok(());
             }

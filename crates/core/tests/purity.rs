@@ -22,9 +22,10 @@ const DOORS: [&str; 14] = [
     "unsafe ",
 ];
 /// Everything the crate may depend on.
-const DEPENDENCIES: [&str; 10] = [
+const DEPENDENCIES: [&str; 11] = [
     "aho-corasick",
     "blake3",
+    "bytes",
     "granit-parser",
     "jiff",
     "memchr",

@@ -115,7 +115,13 @@ impl Plan<'_> {
                 let (first, second) = (self.dice.roll(8) as u64, self.dice.roll(8) as u64);
                 let decision = match self.dice.roll(5) {
                     0 => Decision::Pin { positions: vec![first, second] },
-                    1 => Decision::Cut { before: first, held: None, by: "plan".into(), scope: None },
+                    1 => Decision::Cut {
+                        before: first,
+                        held: None,
+                        by: "plan".into(),
+                        scope: None,
+                        factor: None,
+                    },
                     2 => Decision::Lead { positions: vec![first] },
                     3 => Decision::Clear { positions: vec![first], placeholder: "-".into() },
                     _ => Decision::Interrupted { call_ids: vec!["a".into()] },

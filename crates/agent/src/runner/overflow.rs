@@ -147,7 +147,7 @@ pub fn cut_to_fit(
     let task = view.items().filter(newest).filter_map(|item| position(&item)).last();
     let before = kept.iter().copied().find(|at| *at > last_gone).unwrap_or(last_gone + 1);
     let held = task.filter(|task| *task < before);
-    Ok(Some(Decision::Cut { before, held, by: "token_budget".into(), scope: None }))
+    Ok(Some(Decision::Cut { before, held, by: "token_budget".into(), scope: None, factor: None }))
 }
 
 fn position(item: &Item) -> Option<u64> {

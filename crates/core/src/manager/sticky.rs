@@ -12,7 +12,7 @@ use crate::error::CurationError;
 use crate::ranges::Ranges;
 use crate::record::decided::Cut;
 use crate::record::groups::UNSETTLED;
-use crate::tokens::Counter;
+use crate::tokens::{Counter, Method};
 use crate::view::edit::{Mark, signature};
 use crate::view::{Epoch, Reason, View};
 
@@ -79,7 +79,14 @@ impl HistoryManager for Sticky {
     }
 
     fn curate<'r>(&self, view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError> {
-        self.curate_as(self.name(), cx.counter, view, cx)
+        let view = self.cut_view(self.name(), cx.counter, view, cx);
+        if matches!(self.inner, StickyInner::TokenBudget(_)) {
+            let needed = view.total_tokens(cx.counter, cx);
+            if needed > self.high {
+                return Err(CurationError::BudgetTooSmall { needed, budget: self.high });
+            }
+        }
+        Ok(view)
     }
 
     fn config(&self) -> Value {
@@ -91,19 +98,19 @@ impl HistoryManager for Sticky {
 }
 
 impl Sticky {
-    /// Curates under another manager's name and tokenizer; `fit` is this with numbers of its own.
-    pub(crate) fn curate_as<'r>(
+    /// The view after the cut, under another manager's name and tokenizer. What must stay may be larger than the high mark.
+    pub(crate) fn cut_view<'r>(
         &self,
         name: &str,
         counter: Counter,
         mut view: View<'r>,
         cx: &CurationContext,
-    ) -> Result<View<'r>, CurationError> {
+    ) -> View<'r> {
         if let StickyInner::ClearToolResults(inner) = &self.inner {
             let fold = self.fold(&view, cx, &ClearGauge { inner });
             inner.clear_before(&mut view, fold.mark);
             view.set_epoch(Epoch { id: fold.epoch, cut: None });
-            return Ok(view);
+            return view;
         }
         let gauge = CutGauge::new(&self.inner, counter, &view, cx);
         let fold = self.fold(&view, cx, &gauge);
@@ -113,15 +120,12 @@ impl Sticky {
         view.set_epoch(Epoch { id: fold.epoch, cut });
         let held = fold.held.and_then(|held| view.group(held)).map(|group| group.first.into());
         let before = cut.unwrap_or(view.record().len() as u64);
-        view.set_cut(Decision::Cut { before, held, by: name.into(), scope: cx.scope.clone() });
+        let estimated =
+            counter.method == Method::Estimate && matches!(self.inner, StickyInner::TokenBudget(_));
+        let factor = estimated.then_some(counter.factor);
+        view.set_cut(Decision::Cut { before, held, by: name.into(), scope: cx.scope.clone(), factor });
         view.keep(&keep, name, Reason::BeforeCut);
-        if matches!(self.inner, StickyInner::TokenBudget(_)) {
-            let needed = view.total_tokens(counter, cx);
-            if needed > self.high {
-                return Err(CurationError::BudgetTooSmall { needed, budget: self.high });
-            }
-        }
-        Ok(view)
+        view
     }
 
     /// The cut after the last group, going on from where an earlier call on this record left off.
@@ -195,8 +199,6 @@ trait Gauge {
 struct CutGauge<'i> {
     inner: &'i StickyInner,
     counter: Counter,
-    /// What estimates are multiplied by; another factor is another measure.
-    factor: f64,
     /// Tokens of overhead, lead and summary.
     fixed: usize,
     /// The recorded cut the fold starts from.
@@ -218,7 +220,7 @@ impl<'i> CutGauge<'i> {
             _ => Ranges::default(),
         };
         let recorded = view.record().decided.cut(cx.scope.as_deref()).cloned();
-        CutGauge { inner, counter, factor: view.record().factor(counter), fixed, recorded, first }
+        CutGauge { inner, counter, fixed, recorded, first }
     }
 
     /// The task a cut before group `cut` holds, seen from group `newest`.
@@ -253,7 +255,7 @@ impl<'i> CutGauge<'i> {
 
 impl Gauge for CutGauge<'_> {
     fn key(&self) -> u64 {
-        signature(&(self.counter, self.factor.to_bits(), self.fixed, &self.first))
+        signature(&(self.counter, self.fixed, &self.first))
     }
 
     fn start(&self, view: &View<'_>, _: &CurationContext) -> Fold {

@@ -19,8 +19,6 @@ pub(crate) struct Cache {
     columns: [Vec<AtomicU32>; Tokenizer::ALL.len()],
     /// Sums over the first 0, 1, 2, … positions of each column, as far as anyone has asked.
     sums: Mutex<[Vec<u64>; Tokenizer::ALL.len()]>,
-    /// The factor for estimates by a tokenizer, at a length of the record.
-    calibration: Mutex<Option<(usize, Tokenizer, f64)>>,
     rewrites: Mutex<HashMap<(Tokenizer, u32, u64), u32>>,
     folds: Mutex<HashMap<u64, Fold>>,
 }
@@ -102,19 +100,6 @@ impl Cache {
         sums.get(end).copied().unwrap_or_default()
     }
 
-    /// The calibration factor of a record of `len` places, computed once per length.
-    pub(crate) fn calibration(&self, len: usize, tokenizer: Tokenizer, compute: impl FnOnce() -> f64) -> f64 {
-        let known = *locked(&self.calibration);
-        if let Some((at, counted, factor)) = known
-            && (at, counted) == (len, tokenizer)
-        {
-            return factor;
-        }
-        let factor = compute();
-        *locked(&self.calibration) = Some((len, tokenizer, factor));
-        factor
-    }
-
     pub(crate) fn fold(&self, key: u64) -> Option<Fold> {
         locked(&self.folds).get(&key).cloned()
     }
@@ -139,7 +124,6 @@ impl Cache {
             }
         }
         *locked(&self.sums) = Default::default();
-        *locked(&self.calibration) = None;
         locked(&self.rewrites).clear();
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::decision::{Decision, Place};
-use crate::manager::truncate::DEFAULT_SUFFIX;
 use crate::ranges::Ranges;
 use crate::record::groups::Groups;
 use crate::view::edit::{Edit, Rewrite};
@@ -75,7 +74,7 @@ impl Decided {
                     self.former_leads = self.former_leads.union(&Ranges::of(former));
                 }
             }
-            Decision::Cut { before, held, by, scope } => {
+            Decision::Cut { before, held, by, scope, .. } => {
                 let earlier = self.cut(scope.as_deref()).map_or(0, |cut| cut.epoch);
                 self.cuts.push(Cut {
                     before: groups.at_or_after(*before),
@@ -91,8 +90,7 @@ impl Decided {
                 self.rewrite(positions, &Edit::decided(rewrite, "clear_tool_results", at));
             }
             Decision::Truncate { positions, max_length, keep } => {
-                let suffix = DEFAULT_SUFFIX.into();
-                let rewrite = Rewrite::Truncate { max_length: *max_length, suffix, keep: *keep };
+                let rewrite = Rewrite::truncate_to(*max_length, *keep);
                 self.rewrite(positions, &Edit::decided(rewrite, "tool_result_truncator", at));
             }
             Decision::Pin { positions } => self.pinned = self.pinned.union(&groups_of(groups, positions)),

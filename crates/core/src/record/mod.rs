@@ -88,8 +88,6 @@ pub struct Record {
     pub(crate) groups: Groups,
     pub(crate) decided: Decided,
     pub(crate) cache: Cache,
-    /// Replies that say what their input cost, for calibration.
-    reported: Vec<(u32, u64)>,
     /// Counts what changes views other than by adding at their end; part of every fold's key.
     pub(crate) version: u64,
 }
@@ -160,9 +158,6 @@ impl Record {
         if self.groups.push(position, &entry) == Reach::Old {
             self.views_changed();
         }
-        if let Some(input) = entry.meta.as_ref().and_then(|meta| meta.usage.as_ref()?.input()) {
-            self.reported.push((position, input));
-        }
         self.cache.push();
         self.messages += 1;
         self.slots.push(Slot::Message(entry));
@@ -216,7 +211,6 @@ impl Record {
         };
         *slot = Slot::Erased(Box::new(tombstone));
         self.groups.erase(position as u32);
-        self.reported.retain(|(at, _)| u64::from(*at) != position);
         self.cache.forget_counts(position as u32);
         self.views_changed();
         true

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Factor;
 use crate::model::{ModelName, Provider};
 
 /// A way to count the tokens of a text.
@@ -89,13 +90,16 @@ pub struct Counter {
     pub tokenizer: Tokenizer,
     /// Whether that is what the model itself uses.
     pub method: Method,
+    /// What estimates are multiplied by, learnt from what the provider reported; 1 for exact counts.
+    #[serde(skip)]
+    pub factor: Factor,
 }
 
 impl Counter {
     /// Chooses by the model's name alone; without a model it is `o200k_base`, exact.
     pub fn for_model(model: Option<&ModelName>) -> Counter {
-        let exact = |tokenizer| Counter { tokenizer, method: Method::Exact };
-        let estimate = |tokenizer| Counter { tokenizer, method: Method::Estimate };
+        let exact = |tokenizer| Counter { tokenizer, method: Method::Exact, factor: Factor::ONE };
+        let estimate = |tokenizer| Counter { tokenizer, method: Method::Estimate, factor: Factor::ONE };
         let Some(model) = model else { return exact(Tokenizer::O200kBase) };
         match model.provider() {
             Provider::OpenAi => {
@@ -105,6 +109,17 @@ impl Counter {
             Provider::Anthropic | Provider::Gemini | Provider::Bedrock | Provider::OpenAiCompatible => {
                 estimate(Tokenizer::Characters)
             }
+        }
+    }
+}
+
+impl Counter {
+    /// The same, with estimates multiplied by a factor; exact counts stay exact.
+    #[must_use]
+    pub fn with_factor(self, factor: Factor) -> Self {
+        match self.method {
+            Method::Exact => self,
+            Method::Estimate => Counter { factor, ..self },
         }
     }
 }
@@ -194,9 +209,12 @@ mod tests {
             ("offline:echo", O200kBase, Exact),
         ] {
             let counter = ModelName::parse(name).map(|model| Counter::for_model(Some(&model)));
-            assert_eq!(counter, Ok(Counter { tokenizer, method }), "{name}");
+            assert_eq!(counter, Ok(Counter { tokenizer, method, factor: Factor::ONE }), "{name}");
         }
-        assert_eq!(Counter::for_model(None), Counter { tokenizer: O200kBase, method: Exact });
+        assert_eq!(
+            Counter::for_model(None),
+            Counter { tokenizer: O200kBase, method: Exact, factor: Factor::ONE }
+        );
     }
 
     #[test]
@@ -204,7 +222,7 @@ mod tests {
         for tokenizer in [Tokenizer::O200kBase, Tokenizer::Cl100kBase, Tokenizer::Characters] {
             for method in [Method::Exact, Method::Estimate] {
                 assert_eq!(
-                    serde_json::to_value(Counter { tokenizer, method }).ok(),
+                    serde_json::to_value(Counter { tokenizer, method, factor: Factor::of(1.5) }).ok(),
                     Some(serde_json::json!({"tokenizer": tokenizer.name(), "method": method.name()}))
                 );
             }

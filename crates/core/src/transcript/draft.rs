@@ -157,7 +157,7 @@ fn settle(conversation: &mut Conversation, places: &[usize], after: usize, what:
             if before == 0 {
                 return;
             }
-            Decision::Cut { before: before as u64, held: None, by: by.into(), scope: None }
+            Decision::Cut { before: before as u64, held: None, by: by.into(), scope: None, factor: None }
         }
     };
     conversation.decisions.push(Decided { after, decision });

@@ -20,17 +20,17 @@ impl View<'_> {
 
     fn opening_tokens(&self, counter: Counter, position: u32) -> usize {
         let whole = || self.record.entry_tokens(counter, position);
-        match self.record.entry(position.into()).and_then(|entry| entry.without_cut_parts()) {
-            Some(left) => self.record.calibrated(counter, entry_tokens(counter.tokenizer, &left)),
+        match self.record.entry(position.into()).and_then(|entry| self.rewritten_opening(position, entry)) {
+            Some(left) => counter.factor.apply(entry_tokens(counter.tokenizer, &left)),
             None => whole(),
         }
     }
 
-    fn result_tokens(&self, counter: Counter, place: &Place<'_>) -> usize {
+    pub(super) fn result_tokens(&self, counter: Counter, place: &Place<'_>) -> usize {
         let Result::Came(position) = place.result else {
             let stands_in = Arc::new(Entry::result("", INTERRUPTED));
             let entry = self.rewritten(place, &stands_in).0;
-            return self.record.calibrated(counter, entry_tokens(counter.tokenizer, &entry));
+            return counter.factor.apply(entry_tokens(counter.tokenizer, &entry));
         };
         let edits: Vec<u64> = self.edits_on(place).map(|edit| edit.signature).collect();
         if edits.is_empty() {
@@ -45,7 +45,7 @@ impl View<'_> {
                 (rewritten, Fidelity::Rewritten) => entry_tokens(counter.tokenizer, &rewritten),
             }
         });
-        self.record.calibrated(counter, tokens)
+        counter.factor.apply(tokens)
     }
 
     /// Tokens of lead and summary.
@@ -54,7 +54,7 @@ impl View<'_> {
         lead + self
             .summary
             .as_ref()
-            .map_or(0, |shown| self.record.calibrated(counter, entry_tokens(counter.tokenizer, &shown.entry)))
+            .map_or(0, |shown| counter.factor.apply(entry_tokens(counter.tokenizer, &shown.entry)))
     }
 
     /// Tokens of the whole view, entry by entry.
@@ -70,7 +70,7 @@ impl View<'_> {
                 Source::Entry(position) if item.fidelity != Fidelity::Rewritten => {
                     self.record.entry_tokens(counter, position as u32)
                 }
-                _ => self.record.calibrated(counter, entry_tokens(counter.tokenizer, &item.entry)),
+                _ => counter.factor.apply(entry_tokens(counter.tokenizer, &item.entry)),
             })
             .collect();
         let overhead = cx.overhead(counter);
@@ -84,7 +84,11 @@ impl View<'_> {
 
     /// Tokens of the whole view by a given counter, without listing entries.
     pub(crate) fn total_tokens(&self, counter: Counter, cx: &CurationContext) -> usize {
-        let body: usize = self.body.iter().map(|index| self.group_tokens(counter, index)).sum();
-        cx.overhead(counter) + self.anchored_tokens(counter) + body
+        cx.overhead(counter) + self.anchored_tokens(counter) + self.body_tokens(counter)
+    }
+
+    /// Tokens of everything that is neither lead nor summary.
+    pub(crate) fn body_tokens(&self, counter: Counter) -> usize {
+        self.body.iter().map(|index| self.group_tokens(counter, index)).sum()
     }
 }

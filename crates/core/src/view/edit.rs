@@ -3,9 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use crate::block::{Block, BlockKind};
-use crate::entry::{ContentState, Entry};
-use crate::manager::truncate::{Keep, truncate};
+use crate::block::{Block, BlockKind, Media, MediaSource};
+use crate::entry::{ContentState, Entry, Role};
+use crate::manager::truncate::{DEFAULT_SUFFIX, Keep, truncate};
 use crate::ranges::Ranges;
 use crate::text::Text;
 
@@ -19,8 +19,16 @@ pub(crate) enum Rewrite {
 }
 
 impl Rewrite {
+    /// What a recorded `truncate` does to a text.
+    pub(crate) fn truncate_to(max_length: usize, keep: Keep) -> Self {
+        Rewrite::Truncate { max_length, suffix: DEFAULT_SUFFIX.into(), keep }
+    }
+
     /// The rewritten entry; none when it stays as it is.
     pub(crate) fn apply(&self, entry: &Entry) -> Option<Entry> {
+        if entry.role == Role::User {
+            return self.apply_to_user(entry);
+        }
         let result = entry.tool_result()?;
         let (content, state): (Box<[Block]>, _) = match self {
             Rewrite::Clear { placeholder } => {
@@ -31,25 +39,8 @@ impl Rewrite {
                 (Box::from([Block::text(placeholder)]), ContentState::Text)
             }
             Rewrite::Truncate { max_length, suffix, keep } => {
-                let mut changed = false;
-                let content = result
-                    .content
-                    .iter()
-                    .map(|block| {
-                        let BlockKind::Text(text) = &block.kind else { return block.clone() };
-                        match truncate(&text.as_str(), *max_length, suffix, *keep) {
-                            Some(short) => {
-                                changed = true;
-                                Block { kind: BlockKind::Text(Text::from(short.as_str())), ..block.clone() }
-                            }
-                            None => block.clone(),
-                        }
-                    })
-                    .collect();
-                if !changed {
-                    return None;
-                }
-                (content, entry.content_state)
+                let shorten = |text: &str| truncate(text, *max_length, suffix, *keep);
+                (shortened_texts(&result.content, shorten)?, entry.content_state)
             }
         };
         let mut rewritten = entry.clone();
@@ -63,6 +54,13 @@ impl Rewrite {
         Some(rewritten)
     }
 
+    /// The same for what a user said: long texts, documents among them, are shortened. Nothing of it is ever cleared.
+    fn apply_to_user(&self, entry: &Entry) -> Option<Entry> {
+        let Rewrite::Truncate { max_length, suffix, keep } = self else { return None };
+        let blocks = shortened_texts(&entry.blocks, |text| truncate(text, *max_length, suffix, *keep))?;
+        Some(Entry { blocks, ..entry.clone() })
+    }
+
     pub(crate) fn reason(&self) -> super::Reason {
         match self {
             Rewrite::Truncate { .. } => super::Reason::Truncated,
@@ -71,7 +69,31 @@ impl Rewrite {
     }
 }
 
-/// Which results an edit reaches.
+/// Blocks with their long texts shortened; none if all of them stay as they are.
+fn shortened_texts(blocks: &[Block], shorten: impl Fn(&str) -> Option<String>) -> Option<Box<[Block]>> {
+    let mut changed = false;
+    let mut rewrite = |block: &Block| {
+        let kind = match &block.kind {
+            BlockKind::Text(text) => {
+                shorten(&text.as_str()).map(|short| BlockKind::Text(Text::from(short.as_str())))
+            }
+            BlockKind::Media(media) => match &media.source {
+                Some(MediaSource::Text(text)) => shorten(&text.as_str()).map(|short| {
+                    let source = Some(MediaSource::Text(Text::from(short.as_str())));
+                    BlockKind::Media(Box::new(Media { source, ..Media::clone(media) }))
+                }),
+                _ => None,
+            },
+            _ => None,
+        };
+        changed |= kind.is_some();
+        kind.map_or_else(|| block.clone(), |kind| Block { kind, ..block.clone() })
+    };
+    let blocks: Box<[Block]> = blocks.iter().map(&mut rewrite).collect();
+    changed.then_some(blocks)
+}
+
+/// Which entries an edit reaches.
 #[derive(Clone, Debug)]
 pub(crate) enum Reach {
     /// All results of groups outside `exempt`.
@@ -80,6 +102,8 @@ pub(crate) enum Reach {
     Before { mark: Mark, exclude_tools: Arc<[String]>, exempt: Ranges },
     /// The result it is recorded for.
     Decided,
+    /// The entries at these positions: results, or what a user said.
+    Listed(Ranges),
 }
 
 /// A place among the results of a view: result number `result` of `group`.

@@ -1,11 +1,14 @@
 //! The explanation of a view: for every entry left out or changed, who did it and why.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::edit::Edit;
 use super::show::Result;
 use super::{Reason, View};
+use crate::entry::{Entry, Role};
 use crate::record::groups::{Group, Stray};
 
 /// An entry that is not in the view.
@@ -110,10 +113,12 @@ impl View<'_> {
                 by: None,
             });
         }
+        if let Some(entry) = self.record.entry(group.first.into()).filter(|entry| entry.role == Role::User) {
+            explain_edits(group.first, entry, self.edits_on_opening(group.first), changed);
+        }
         for place in self.places(index, group) {
             let Result::Came(position) = place.result else { continue };
             let Some(entry) = self.record.entry(position.into()) else { continue };
-            let mut current = std::borrow::Cow::Borrowed(entry.as_ref());
             if self.record.groups.is_moved(position) {
                 let chars = entry.chars();
                 changed.push(Changed {
@@ -125,20 +130,30 @@ impl View<'_> {
                     by: None,
                 });
             }
-            for edit in self.edits_on(&place) {
-                if let Some(next) = edit.rewrite.apply(&current) {
-                    changed.push(Changed {
-                        index: position.into(),
-                        manager: edit.manager,
-                        reason: edit.rewrite.reason(),
-                        from_chars: current.chars(),
-                        to_chars: next.chars(),
-                        by: edit.by,
-                    });
-                    current = std::borrow::Cow::Owned(next);
-                }
-            }
+            explain_edits(position, entry, self.edits_on(&place), changed);
         }
+    }
+}
+
+/// Notes every edit that changes an entry, with how much each leaves of it.
+fn explain_edits<'e>(
+    position: u32,
+    entry: &Entry,
+    edits: impl Iterator<Item = &'e Edit>,
+    changed: &mut Vec<Changed>,
+) {
+    let mut current = Cow::Borrowed(entry);
+    for edit in edits {
+        let Some(next) = edit.rewrite.apply(&current) else { continue };
+        changed.push(Changed {
+            index: position.into(),
+            manager: edit.manager,
+            reason: edit.rewrite.reason(),
+            from_chars: current.chars(),
+            to_chars: next.chars(),
+            by: edit.by,
+        });
+        current = Cow::Owned(next);
     }
 }
 

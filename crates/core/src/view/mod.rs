@@ -6,6 +6,7 @@ pub(crate) mod edit;
 mod explain;
 mod item;
 mod reason;
+pub(crate) mod shorten;
 mod show;
 mod work;
 

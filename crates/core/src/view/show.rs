@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::edit::{Edit, Mark, Reach};
 use super::{Fidelity, INTERRUPTED, Item, Shown, Source, View};
 use crate::block::ToolCall;
-use crate::entry::Entry;
+use crate::entry::{Entry, Role};
 use crate::record::groups::Group;
 
 /// Where a result stands in a view.
@@ -51,7 +51,7 @@ impl<'r> View<'r> {
     fn add_group(&self, index: u32, items: &mut Vec<Item>) {
         let Some(group) = self.group(index) else { return };
         if let Some(entry) = self.record.entry(group.first.into()) {
-            let left = entry.without_cut_parts();
+            let left = self.rewritten_opening(group.first, entry);
             let fidelity = if left.is_some() { Fidelity::Rewritten } else { Fidelity::AsSaid };
             let entry = left.map_or_else(|| Arc::clone(entry), Arc::new);
             items.push(Item { source: Source::Entry(group.first.into()), entry, fidelity });
@@ -118,8 +118,32 @@ impl<'r> View<'r> {
                     && !exempt.contains(place.mark.group)
                     && !place.tool.as_ref().is_some_and(|tool| exclude_tools.contains(tool))
             }
+            Reach::Listed(positions) => {
+                matches!(place.result, Result::Came(position) if positions.contains(position))
+            }
             Reach::Decided => false,
         }))
+    }
+
+    /// The entry that opens a group as it is shown; none if that is as it was said.
+    pub(super) fn rewritten_opening(&self, position: u32, entry: &Entry) -> Option<Entry> {
+        if entry.role != Role::User {
+            return entry.without_cut_parts();
+        }
+        let mut current = None;
+        for edit in self.edits_on_opening(position) {
+            current = edit.rewrite.apply(current.as_ref().unwrap_or(entry)).or(current);
+        }
+        current
+    }
+
+    /// The edits that reach the entry that opens a group, in order: what was decided about it first.
+    pub(super) fn edits_on_opening(&self, position: u32) -> impl Iterator<Item = &Edit> {
+        let decided = self.record.decided.rewrites.get(&position);
+        let listed = self.edits.iter().filter(
+            move |edit| matches!(&edit.reach, Reach::Listed(positions) if positions.contains(position)),
+        );
+        decided.into_iter().chain(listed)
     }
 
     /// The entry as the edits leave it.

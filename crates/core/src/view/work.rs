@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::edit::{Edit, Reach, signature};
+use super::edit::{Edit, Reach, Rewrite, signature};
 use super::{Drop, Epoch, Item, Reason, View, Warning};
 use crate::decision::Decision;
 use crate::event::HistoryCurated;
@@ -138,6 +138,15 @@ impl<'r> View<'r> {
         }
     }
 
+    /// Shortens what a `truncate` decision names, before the decision is recorded; it comes out with the view's decisions.
+    pub(crate) fn truncate(&mut self, decision: Decision) {
+        let Decision::Truncate { positions, max_length, keep } = &decision else { return };
+        let listed = Ranges::of(positions.iter().filter_map(|position| u32::try_from(*position).ok()));
+        let rewrite = Rewrite::truncate_to(*max_length, *keep);
+        self.edit(Edit::new(rewrite, Reach::Listed(listed), "tool_result_truncator"));
+        self.decisions.push(decision);
+    }
+
     pub(super) fn keep_as(&mut self, keep: &Ranges, manager: &Arc<str>, reason: Reason, by: Option<u64>) {
         let kept = self.body.intersect(keep).union(&self.protected());
         let dropped = self.body.minus(&kept);
@@ -160,6 +169,7 @@ impl<'r> View<'r> {
         self.lineage = self.lineage.map(|lineage| match &edit.reach {
             // The exempt groups are the pinned ones, which the lineage knows.
             Reach::All { .. } | Reach::Decided => signature(&(lineage, edit.signature)),
+            Reach::Listed(positions) => signature(&(lineage, edit.signature, positions)),
             Reach::Before { mark, exclude_tools, exempt } => {
                 let exempt = exempt.intersect(&Ranges::one(0..mark.group + 1));
                 signature(&(lineage, edit.signature, mark, exclude_tools, exempt))

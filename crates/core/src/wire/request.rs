@@ -51,10 +51,22 @@ impl Wire {
         options: RenderOptions<'_>,
         around: Option<&Body>,
     ) -> Rendered {
-        let items: Vec<Item> = items.into_iter().collect();
+        self.request_with(items.into_iter().collect(), options, around, |_| {})
+    }
+
+    /// The same, with something done to the messages before they are checked.
+    pub(crate) fn request_with(
+        self,
+        items: Vec<Item>,
+        options: RenderOptions<'_>,
+        around: Option<&Body>,
+        dress: impl Fn(&mut [String]),
+    ) -> Rendered {
         let options = RenderOptions { purpose: Purpose::Send, ..options };
         let sent = |items: Vec<Item>, edited: Option<u64>| {
-            render::render(self, items, options, Own::Mended { edited }).mended(self, options, around)
+            let mut rendered = render::render(self, items, options, Own::Mended { edited });
+            dress(&mut rendered.messages);
+            rendered.mended(self, options, around)
         };
         let again = render::binds(self, options).then(|| items.clone());
         let rendered = sent(items, None);

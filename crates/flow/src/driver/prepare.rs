@@ -330,8 +330,13 @@ impl Execution<'_> {
         let mut ledger = self.shared.ledger.lock().await;
         let before =
             first.and_then(|entry| ledger.position(entry)).unwrap_or_else(|| ledger.record().len() as u64);
-        let decision =
-            Decision::Cut { before, held: None, by: "overflow".into(), scope: Some(key.to_string()) };
+        let decision = Decision::Cut {
+            before,
+            held: None,
+            by: "overflow".into(),
+            scope: Some(key.to_string()),
+            factor: None,
+        };
         let mut batch = Batch { items: vec![Item::Decision(Box::new(decision))], ..Batch::default() };
         let data = json!({ "scope": &**key, "turns": keep, "before": sent, "cut": cut });
         batch.events.push(self.shared.tell(Some(&self.call.key), "history.overflow", data));

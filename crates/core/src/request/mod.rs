@@ -1,0 +1,25 @@
+//! From a record to the exact bytes of one request, and why they are what they are.
+//!
+//! [`prepare`] is the one function that makes requests: for the runner, the proxy, flows, sub-agents, summaries and
+//! simulations. It is pure. What must last is returned as [decisions](Prepared::decisions), which the caller records before
+//! it sends the body; after that every later view repeats them.
+//!
+//! - [`Asked`] is what the caller wants to send besides the record: a client's own body, or settings and tools of ours.
+//! - [`Policy`] says which manager curates, and what happens to a request that breaks its provider's rules.
+//! - [`Ladder`] makes a request smaller, step by step, when it is too large for its model.
+//! - [`news`] is what has to be appended before, so that the record says what the caller says.
+
+mod asked;
+mod ladder;
+pub(crate) mod marks;
+mod news;
+mod prepare;
+mod tokens;
+
+pub use asked::{Asked, Carries, ClientBody};
+pub use ladder::{Ladder, Stated, Step, too_large};
+pub use news::{Stamp, lead_of, news};
+pub use prepare::{
+    Fidelity, Invalid, Policy, PrepareError, Prepared, Shown, UnknownWindow, prepare, prepare_items,
+};
+pub use tokens::RequestTokens;

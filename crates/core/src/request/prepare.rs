@@ -1,0 +1,576 @@
+//! One request, made ready: curated, rendered, checked, counted.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::asked::{Asked, Carries, chain};
+use super::ladder::Stated;
+use super::marks;
+use super::news::standing;
+use super::tokens::RequestTokens;
+use crate::chain::Link;
+use crate::context::CurationContext;
+use crate::decision::Decision;
+use crate::entry::{Entry, Role};
+use crate::error::CurationError;
+use crate::event::HistoryCurated;
+use crate::json;
+use crate::manager::{Fit, HistoryManager, SharedManager};
+use crate::record::{Record, Slot};
+use crate::view::{Dropped, Epoch, Item, Reason, Source, View};
+use crate::wire::check::{Size, Strictness, Violation, check};
+use crate::wire::repair::Repair;
+use crate::wire::{Checked, Purpose, RenderOptions, Rendered, Wire};
+
+/// Keys by which a request refers to what its provider holds.
+const HELD: [&str; 2] = ["previous_response_id", "conversation"];
+/// Share of the promised error of estimates: a size finding that an estimate may be wrong about is left to the provider.
+const DOUBT: usize = 10;
+
+/// How requests of one caller are made.
+#[derive(Clone)]
+pub struct Policy {
+    /// Which manager curates.
+    pub manager: SharedManager,
+    /// Its configuration as JSON, as it is written down with every call.
+    pub written: Arc<str>,
+    /// What happens to a request that breaks its provider's rules.
+    pub invalid: Invalid,
+    /// What happens where `fit` does not know the window of the model.
+    pub unknown_window: UnknownWindow,
+    /// Whether what was left out is listed entry by entry, which takes time in proportion to the record.
+    pub explains: bool,
+}
+
+/// What happens to a request that breaks its provider's rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Invalid {
+    /// It is repaired; what cannot be repaired is an error, before anything is sent.
+    #[default]
+    Repaired,
+    /// It is repaired; what cannot be repaired is sent, and its provider answers for itself. For other people's requests.
+    RepairedOrSent,
+    /// It is an error.
+    Refused,
+    /// It is an error, but only what a repair would change; the rest is sent.
+    RefusedOrSent,
+}
+
+impl Invalid {
+    fn repairs(self) -> bool {
+        matches!(self, Invalid::Repaired | Invalid::RepairedOrSent)
+    }
+
+    /// Whether the request is somebody else's: its provider judges it, and its size.
+    fn is_passed_on(self) -> bool {
+        matches!(self, Invalid::RepairedOrSent | Invalid::RefusedOrSent)
+    }
+}
+
+/// What happens where the window of a model is not known, or what must stay is larger than a budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownWindow {
+    /// An error: the manager was asked for.
+    #[default]
+    Fails,
+    /// Everything is sent, and the provider says what is too much.
+    SendsAll,
+}
+
+impl Policy {
+    /// A policy for requests of our own.
+    pub fn new(manager: SharedManager) -> Self {
+        let written = manager.config().to_string().into();
+        Policy {
+            manager,
+            written,
+            invalid: Invalid::default(),
+            unknown_window: UnknownWindow::default(),
+            explains: false,
+        }
+    }
+
+    /// A policy for requests that are passed on for a client.
+    pub fn for_client(manager: SharedManager, invalid: Invalid) -> Self {
+        Policy { invalid, unknown_window: UnknownWindow::SendsAll, ..Policy::new(manager) }
+    }
+
+    /// Whether the manager does nothing below the window of the model.
+    fn only_fits(&self) -> bool {
+        &*self.written == "\"fit\"" || *self.written == *Fit::default().config().to_string()
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("manager", &self.written)
+            .field("invalid", &self.invalid)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How far a body is from what the caller had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fidelity {
+    /// The client's own bytes.
+    Untouched,
+    /// The client's own bytes, but for what its provider would have refused.
+    Repaired,
+    /// Another list of messages in the client's request.
+    Spliced,
+    /// A request of our own.
+    Rendered,
+}
+
+/// One message of a request, as traces show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Shown {
+    /// An entry of the record.
+    Entry {
+        /// Its position.
+        index: u64,
+        /// Whether it is sent otherwise than it was said.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        changed: bool,
+    },
+    /// One message that stands for turns of a sub-agent.
+    Coalesced {
+        /// The entries it stands for.
+        coalesced: Vec<u64>,
+        /// The strategy that left them out.
+        strategy: &'static str,
+    },
+    /// Something that was never said.
+    Synthetic {
+        /// What it is: `summary`, `interrupted`, `prompt`.
+        synthetic: &'static str,
+    },
+}
+
+impl Shown {
+    fn of(item: &Item) -> Self {
+        match item.source {
+            Source::Entry(index) => Shown::Entry { index, changed: item.is_changed() },
+            Source::Interrupted { .. } => Shown::Synthetic { synthetic: "interrupted" },
+            Source::Summary { .. } => Shown::Synthetic { synthetic: "summary" },
+        }
+    }
+}
+
+/// Everything one provider call will send, and why.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The exact bytes to send.
+    pub body: Bytes,
+    /// How far they are from what the caller had.
+    pub fidelity: Fidelity,
+    /// What is to be recorded before they are sent: cuts, shortened results.
+    pub decisions: Vec<Decision>,
+    /// What had to be repaired; empty for a request that broke no rule.
+    pub repairs: Vec<Repair>,
+    /// Its tokens; none while nobody counted them, which only requests that are sent as they came leave for later.
+    pub tokens: Option<RequestTokens>,
+    /// Tokens of everything recorded, corrected like those of the request.
+    pub tokens_recorded: Option<usize>,
+    /// The messages of the view, in order; empty where the client's own list is sent.
+    pub shown: Vec<Shown>,
+    /// What the view leaves out, where the policy asks for it.
+    pub left_out: Vec<Dropped>,
+    /// How many entries are shown, and how many are recorded.
+    pub entries: (usize, usize),
+    /// Who left something out or changed it: managers, `repair`, `overflow`. Empty where nobody did.
+    pub by: Vec<String>,
+    /// The epoch, where a sticky manager is at work.
+    pub epoch: Option<Epoch>,
+    /// Chain over the bytes of the messages; equal prefixes have equal values.
+    pub prefix_hash: Link,
+    /// What observed managers reported.
+    pub events: Vec<HistoryCurated>,
+    /// What the model is shown, where that is not what the client said; kept for answers without a provider and for spans.
+    pub said: Option<Vec<Entry>>,
+}
+
+/// Why no request was made.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PrepareError {
+    /// The manager cannot do what it was asked for.
+    Curation(CurationError),
+    /// The request breaks rules of its provider, and may or can not be repaired.
+    Invalid {
+        /// The rules, and where they are broken.
+        broken: Vec<(&'static str, String)>,
+        /// In words.
+        message: String,
+    },
+    /// It is larger than its model takes: there are steps that make it smaller.
+    TooLarge {
+        /// What is known about its size.
+        stated: Stated,
+        /// Its tokens.
+        tokens: RequestTokens,
+    },
+}
+
+impl PrepareError {
+    /// The code programs act on.
+    pub fn code(&self) -> &'static str {
+        match self {
+            PrepareError::Curation(error) => error.code(),
+            PrepareError::Invalid { .. } => "invalid_request",
+            PrepareError::TooLarge { .. } => "context_overflow",
+        }
+    }
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PrepareError::Curation(error) => error.fmt(f),
+            PrepareError::Invalid { message, .. } => f.write_str(message),
+            PrepareError::TooLarge { stated, tokens } => f.write_str(&super::too_large(*stated, tokens)),
+        }
+    }
+}
+
+impl std::error::Error for PrepareError {}
+
+/// Makes the next request: what the manager shows of the record, in the provider's format, within its rules.
+///
+/// Pure: the same record, request, policy and context give the same bytes.
+pub fn prepare(
+    record: &Record,
+    asked: &Asked,
+    policy: &Policy,
+    cx: &CurationContext,
+) -> Result<Prepared, PrepareError> {
+    let everything = || View::of(record, cx);
+    let whole = asked.client.as_ref().is_some_and(|client| client.carries == Carries::History);
+    if whole && needs_no_view(record, asked, policy, cx) {
+        return untouched(asked, policy, || everything());
+    }
+    let view = match record.view(cx, &*policy.manager) {
+        Ok(view) => view,
+        Err(CurationError::WindowTooSmall { needed, window }) if !policy.invalid.is_passed_on() => {
+            return Err(too_large_for(&everything(), cx, needed, window));
+        }
+        // Nobody knows how much the model takes, or it is too little for what must stay: its provider says.
+        Err(_) if policy.unknown_window == UnknownWindow::SendsAll => everything(),
+        Err(error) => return Err(PrepareError::Curation(error)),
+    };
+    let decisions = decisions(record, &view, cx);
+    let (is_whole, by) = changes(&view);
+    if is_whole && whole {
+        let (epoch, tokens) = (view.epoch(), RequestTokens::of(&view, cx));
+        let prepared = untouched(asked, policy, || view)?;
+        return Ok(Prepared {
+            epoch,
+            tokens: Some(tokens),
+            tokens_recorded: Some(tokens.total),
+            decisions,
+            ..prepared
+        });
+    }
+    let tokens = RequestTokens::of(&view, cx);
+    let mut items: Vec<Item> = view.items().collect();
+    let shown = items.iter().map(Shown::of).collect();
+    let said = asked.client.is_some().then(|| items.iter().map(|item| Entry::clone(&item.entry)).collect());
+    let recorded = recorded_tokens(record, &items, &tokens, cx);
+    let left_out = if policy.explains && view.len() < record.message_count() {
+        view.explain().dropped
+    } else {
+        Vec::new()
+    };
+    speak_as_the_client(&mut items, asked);
+    let rendered = render(items, Some(record), asked, cx);
+    let made = finish(rendered, asked, policy, &tokens, cx)?;
+    Ok(Prepared {
+        fidelity: if asked.client.is_some() { Fidelity::Spliced } else { Fidelity::Rendered },
+        decisions,
+        tokens: Some(tokens),
+        tokens_recorded: Some(recorded),
+        shown,
+        left_out,
+        entries: (view.len(), standing(record).count()),
+        by: stages(by, &made.repairs),
+        epoch: view.epoch(),
+        events: view.events().to_vec(),
+        said,
+        body: made.body,
+        repairs: made.repairs,
+        prefix_hash: made.prefix_hash,
+    })
+}
+
+/// Makes a request of entries that the caller chose itself: turns of a sub-agent, a text to be summarised.
+pub fn prepare_items(
+    items: Vec<Item>,
+    shown: Vec<Shown>,
+    recorded: usize,
+    asked: &Asked,
+    policy: &Policy,
+    cx: &CurationContext,
+) -> Result<Prepared, PrepareError> {
+    let tokens = RequestTokens::of_items(&items, cx);
+    let count = items.len();
+    let rendered = render(items, None, asked, cx);
+    let made = finish(rendered, asked, policy, &tokens, cx)?;
+    Ok(Prepared {
+        fidelity: Fidelity::Rendered,
+        decisions: Vec::new(),
+        tokens: Some(tokens),
+        tokens_recorded: None,
+        shown,
+        left_out: Vec::new(),
+        entries: (count, recorded),
+        by: stages(Vec::new(), &made.repairs),
+        epoch: None,
+        events: Vec::new(),
+        said: None,
+        body: made.body,
+        repairs: made.repairs,
+        prefix_hash: made.prefix_hash,
+    })
+}
+
+/// Whether it is plain without looking that everything is shown: nothing was ever decided, and the body has fewer bytes than
+/// the model takes tokens.
+fn needs_no_view(record: &Record, asked: &Asked, policy: &Policy, cx: &CurationContext) -> bool {
+    let Some(client) = asked.client.as_ref().filter(|_| policy.only_fits()) else { return false };
+    let limit = Fit::default().limit(cx).ok();
+    limit.is_some_and(|limit| client.bytes.len() < limit) && !is_decided(record)
+}
+
+/// Whether anything was decided beyond which instructions stand first.
+fn is_decided(record: &Record) -> bool {
+    record.slots().iter().any(|slot| match slot {
+        Slot::Decision(decision, _) => !matches!(decision.as_ref(), Decision::Lead { .. }),
+        Slot::Message(_) => false,
+        Slot::Erased(_) => true,
+    })
+}
+
+/// The client's own request. Its tokens are not counted: that can be done while it is on its way.
+fn untouched<'r>(
+    asked: &Asked,
+    policy: &Policy,
+    view: impl FnOnce() -> View<'r>,
+) -> Result<Prepared, PrepareError> {
+    let (Some(client), Some(came)) = (&asked.client, asked.as_it_came()) else {
+        return Err(PrepareError::Invalid {
+            broken: Vec::new(),
+            message: "there is no request to send".into(),
+        });
+    };
+    if !came.repairs.is_empty() && !policy.invalid.repairs() {
+        return Err(refused(&came.repairs));
+    }
+    let view = view();
+    let count = view.len();
+    // What goes on from elsewhere is not in the list that came.
+    let said = client.refers.then(|| view.items().map(|item| Entry::clone(&item.entry)).collect());
+    let fidelity = if came.repairs.is_empty() { Fidelity::Untouched } else { Fidelity::Repaired };
+    Ok(Prepared {
+        body: came.body.clone(),
+        fidelity,
+        decisions: Vec::new(),
+        repairs: came.repairs.clone(),
+        tokens: None,
+        tokens_recorded: None,
+        shown: Vec::new(),
+        left_out: Vec::new(),
+        entries: (count, count),
+        by: stages(Vec::new(), &came.repairs),
+        epoch: None,
+        prefix_hash: came.prefix_hash,
+        events: Vec::new(),
+        said,
+    })
+}
+
+/// The instructions as the client spells them now, with its own cache marks: those of the record are from another call.
+fn speak_as_the_client(items: &mut [Item], asked: &Asked) {
+    let lead = items.iter().take_while(|item| item.entry.role == Role::System).count();
+    let Some(lead) = items.get_mut(..lead) else { return };
+    let said = lead.iter().filter(|item| matches!(item.source, Source::Entry(_))).count();
+    if said != asked.instructions.len() {
+        return;
+    }
+    let entries = lead.iter_mut().filter(|item| matches!(item.source, Source::Entry(_)));
+    for (item, own) in entries.zip(&asked.instructions) {
+        item.entry = Arc::new(own.clone());
+    }
+}
+
+fn render(items: Vec<Item>, record: Option<&Record>, asked: &Asked, cx: &CurationContext) -> Rendered {
+    let options = RenderOptions {
+        purpose: Purpose::Send,
+        model: asked.model.as_ref(),
+        tools: cx.tools.as_ref(),
+        manual_thinking: asked.around.asks_for_manual_thinking(),
+        record,
+    };
+    asked.wire.request_marked(items, options, Some(&around(asked)), &asked.marks())
+}
+
+/// What stands around the messages: without references to what the provider holds, where the whole list is sent.
+fn around(asked: &Asked) -> crate::wire::Body {
+    match &asked.client {
+        Some(client) if client.refers => asked.around.without(&HELD),
+        _ => asked.around.clone(),
+    }
+}
+
+/// A body that may be sent.
+struct Made {
+    body: Bytes,
+    repairs: Vec<Repair>,
+    prefix_hash: Link,
+}
+
+fn finish(
+    mut rendered: Rendered,
+    asked: &Asked,
+    policy: &Policy,
+    tokens: &RequestTokens,
+    cx: &CurationContext,
+) -> Result<Made, PrepareError> {
+    if !rendered.repairs.is_empty() && !policy.invalid.repairs() {
+        return Err(refused(&rendered.repairs));
+    }
+    if !policy.invalid.is_passed_on()
+        && let Some(error) = judged_too_large(asked.wire, tokens, cx)
+    {
+        return Err(error);
+    }
+    let prefix_hash = chain(rendered.system.as_deref(), rendered.messages.iter().map(String::as_str));
+    // It was checked when it was rendered, but for what a host of its own kind wants.
+    let checked = rendered.take_checked().filter(|_| asked.dialect.is_none());
+    let Checked { body, violations } = match checked {
+        Some(checked) => checked,
+        None => {
+            let body = rendered.body(asked.wire, Some(&around(asked)));
+            let violations = json::check(&body)
+                .map(|raw| check(asked.wire, raw, asked.check_options(Size::NotJudged)))
+                .map_err(|error| invalid(Vec::new(), error.to_string()))?;
+            Checked { body, violations }
+        }
+    };
+    let fatal = |violation: &&Violation| violation.is_fatal(Strictness::Lenient);
+    if !policy.invalid.is_passed_on()
+        && let Some(broken) = violations.iter().find(fatal)
+    {
+        let message = format!("{} at {}: {}", broken.rule, broken.path, broken.message);
+        return Err(invalid(vec![(broken.rule, broken.path.clone())], message));
+    }
+    Ok(Made { body: body.into(), repairs: rendered.repairs, prefix_hash })
+}
+
+/// Whether the provider would surely refuse a request of so many tokens.
+fn judged_too_large(wire: Wire, tokens: &RequestTokens, cx: &CurationContext) -> Option<PrepareError> {
+    let window = cx.window_of(cx.model.as_ref()?)?;
+    let reply = if wire == Wire::Anthropic { cx.output.unwrap_or(0).min(window / 2) } else { 0 };
+    let limit = (window - reply) as usize;
+    let sure = if tokens.exact { limit } else { limit + limit / DOUBT };
+    (tokens.total > sure).then(|| PrepareError::TooLarge {
+        stated: Stated { limit: Some(limit as u64), size: Some(tokens.total as u64) },
+        tokens: *tokens,
+    })
+}
+
+/// What must stay does not fit the window.
+fn too_large_for(view: &View<'_>, cx: &CurationContext, needed: usize, window: usize) -> PrepareError {
+    let stated = Stated { limit: Some(window as u64), size: Some(needed as u64) };
+    PrepareError::TooLarge { stated, tokens: RequestTokens::of(view, cx) }
+}
+
+fn invalid(broken: Vec<(&'static str, String)>, message: String) -> PrepareError {
+    PrepareError::Invalid { broken, message }
+}
+
+/// Repairs would be needed, and are not wanted.
+fn refused(repairs: &[Repair]) -> PrepareError {
+    let broken: Vec<(&'static str, String)> =
+        repairs.iter().map(|repair| (repair.rule, repair.path.clone())).collect();
+    let list: Vec<String> = broken.iter().map(|(rule, path)| format!("{rule} {path}")).collect();
+    invalid(broken, format!("the request breaks its provider's rules: {}", list.join(", ")))
+}
+
+/// What the managers decided and the record does not have yet: a cut that moved, results that were shortened.
+fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Decision> {
+    let mut new = Vec::new();
+    if let Some(cut @ Decision::Cut { before, .. }) =
+        view.cut().filter(|_| view.epoch().is_some_and(|epoch| epoch.id > 0))
+    {
+        let known = record.decided.cut(cx.scope.as_deref());
+        let before = record.groups.at_or_after(*before);
+        if known.is_none_or(|known| known.before != before) {
+            new.push(cut.clone());
+        }
+    }
+    let summaries = |decision: &&Decision| !matches!(decision, Decision::Summary { .. });
+    new.extend(view.decisions().iter().filter(summaries).cloned());
+    new
+}
+
+/// Whether a view shows everything as it was said, and otherwise who did what. What is incoherent is not a manager's doing:
+/// the check finds it in the client's own list.
+fn changes(view: &View<'_>) -> (bool, Vec<String>) {
+    let explained = view.explain();
+    let incoherent = |reason: Reason| {
+        matches!(
+            reason,
+            Reason::OrphanResult
+                | Reason::DuplicateResult
+                | Reason::UnfinishedGroup
+                | Reason::Moved
+                | Reason::ReplacedLead
+        )
+    };
+    let dropped = explained.dropped.iter().filter(|dropped| !incoherent(dropped.reason));
+    let changed = explained.changed.iter().filter(|changed| !incoherent(changed.reason));
+    let names =
+        dropped.map(|dropped| dropped.manager.clone()).chain(changed.map(|changed| changed.manager.into()));
+    let mut seen = HashSet::new();
+    let by: Vec<String> = names.filter(|name: &String| seen.insert(name.clone())).collect();
+    let synthetic = view.items().any(|item| matches!(item.source, Source::Summary { .. }));
+    (by.is_empty() && !synthetic, by)
+}
+
+/// The managers that did something, and the repair if there was one.
+fn stages(mut by: Vec<String>, repairs: &[Repair]) -> Vec<String> {
+    if !repairs.is_empty() {
+        by.push("repair".into());
+    }
+    by
+}
+
+/// Tokens of everything that was said, instructions that were replaced aside: as many more than the view's as a plain count
+/// of both says, so that an estimate is corrected on both sides alike.
+fn recorded_tokens(record: &Record, items: &[Item], tokens: &RequestTokens, cx: &CurationContext) -> usize {
+    let count = |entry: &Entry| crate::tokens::entry_tokens(cx.counter.tokenizer, entry);
+    let shown: usize = items.iter().map(|item| count(&item.entry)).sum();
+    let all: usize = standing(record).map(count).sum();
+    let around = tokens.total - (tokens.instructions + tokens.messages).min(tokens.total);
+    let factor = cx.counter.factor;
+    around + (tokens.instructions + tokens.messages) + factor.apply(all.saturating_sub(shown))
+}
+
+impl Wire {
+    /// As [`Wire::request`], with cache marks where the client's request had them.
+    pub(crate) fn request_marked(
+        self,
+        items: Vec<Item>,
+        options: RenderOptions<'_>,
+        around: Option<&crate::wire::Body>,
+        client: &marks::ClientMarks,
+    ) -> Rendered {
+        self.request_with(items, options, around, |messages| marks::place(self, messages, client))
+    }
+}

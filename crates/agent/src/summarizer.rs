@@ -8,7 +8,8 @@ use scrollback_store::{Summarizer, Writing, summary_input};
 
 use crate::journal::Journal;
 use crate::provider::Provider;
-use crate::runner::{Ended, Prompt, Runner, summary_instructions};
+use crate::exchange::summary_instructions;
+use crate::runner::{Ended, Prompt, Runner};
 
 /// Writes summaries by asking a model.
 pub struct ModelSummarizer {

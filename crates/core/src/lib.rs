@@ -50,6 +50,7 @@ mod prefix;
 mod ranges;
 mod record;
 pub mod redact;
+pub mod request;
 pub mod stream;
 mod summary;
 mod text;

@@ -360,6 +360,9 @@ impl Evaluation<'_> {
             usage: None,
             started_at: self.now(),
             ended_at: None,
+            tokens: None,
+            factor: None,
+            holder: None,
         };
         let view = self.journal.is_elsewhere().then(|| Viewed {
             shown: outgoing.view.clone(),

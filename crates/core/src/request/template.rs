@@ -96,6 +96,11 @@ impl Template {
         &self.pieces
     }
 
+    /// The same, for a caller that has no other use for the template.
+    pub fn into_pieces(self) -> Vec<Piece> {
+        self.pieces
+    }
+
     /// The body again, from the raw texts of the messages. None if a message is missing, or if what comes out is not
     /// what was sent.
     pub fn body(&self, raw: impl Fn(u64) -> Option<Arc<str>>) -> Option<Vec<u8>> {

@@ -7,6 +7,7 @@ mod crash;
 mod opening;
 mod plans;
 mod power;
+mod requests;
 mod support;
 mod tamper;
 mod writers;

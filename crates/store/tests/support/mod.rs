@@ -1,6 +1,8 @@
 //! What the tests of the store share: a PostgreSQL server of their own, and a generator of plans.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
+pub mod session;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -1,5 +1,5 @@
 //! A request that was taken apart comes back byte for byte, and shares with the record what it can.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_types)]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

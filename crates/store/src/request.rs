@@ -50,22 +50,22 @@ pub(crate) struct Layout {
     pub(crate) parts: HashMap<Link, String>,
     /// The texts of all of them that are blobs.
     pub(crate) blobs: HashMap<Link, Vec<u8>>,
-    /// The last position that something is copied from.
-    pub(crate) last: Option<u64>,
+    /// The highest position that something is copied from.
+    pub(crate) highest: Option<u64>,
 }
 
 impl Layout {
     pub(crate) fn of(template: Template) -> Self {
         let hash = *template.hash();
         let mut blobs = HashMap::new();
-        let mut last = None;
+        let mut highest = None;
         let mut item = |piece: Piece| match piece {
-            Piece::Run { first, last: end } => {
-                last = last.max(Some(end));
-                Item::Run(first, end)
+            Piece::Run { first, last } => {
+                highest = highest.max(Some(last));
+                Item::Run(first, last)
             }
             Piece::Copy { position, start, end } => {
-                last = last.max(Some(position));
+                highest = highest.max(Some(position));
                 Item::Copy(position, start, end)
             }
             Piece::Text(bytes) => match std::str::from_utf8(&bytes) {
@@ -80,7 +80,7 @@ impl Layout {
         let items: Vec<String> =
             template.into_pieces().into_iter().map(|piece| written(&item(piece))).collect();
         let (list, parts) = cut(items);
-        Layout { hash, list, parts, blobs, last }
+        Layout { hash, list, parts, blobs, highest }
     }
 }
 
@@ -167,19 +167,19 @@ mod tests {
             let found = flat(&layout);
             assert_eq!(found.len() as u64, 2 + 2 * positions);
             assert!(layout.list.len() < 3_000, "{} bytes are left", layout.list.len());
-            assert_eq!((layout.blobs.len(), layout.last), (1, positions.checked_sub(1)));
+            assert_eq!((layout.blobs.len(), layout.highest), (1, positions.checked_sub(1)));
         }
     }
 
     #[test]
     fn the_next_call_has_nearly_all_parts_in_common() {
-        let mut known = HashMap::new();
+        let mut known = std::collections::HashSet::new();
         let mut added = 0;
         for call in 1..=1_000 {
             let layout = Layout::of(template(2 * call, &format!("call {call}")));
             added += layout.list.len();
             for (hash, text) in layout.parts {
-                added += known.insert(hash, ()).map_or(text.len(), |()| 0);
+                added += if known.insert(hash) { text.len() } else { 0 };
             }
         }
         // A list of 4,002 items is about 70 KB long; a thousand of them would be 35 MB.

@@ -8,6 +8,7 @@ mod opening;
 mod plans;
 mod power;
 mod requests;
+mod session;
 mod support;
 mod tamper;
 mod writers;

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use crate::support::session::{self, Calls, Session, call, run};
-use crate::support::{Server, block_on};
+use crate::session::{self, Calls, Session, call, run};
+use crate::support::{Server, before_parts, block_on};
 use rusqlite::Connection;
 use scrollback_core::request::Template;
 use scrollback_core::wire::Wire;
@@ -215,19 +215,6 @@ fn damage_to_a_request_is_refused_and_named() {
     }
 }
 
-/// What takes a store back to how it was before requests were kept in parts.
-fn back(schema: &str, version: usize) -> String {
-    let mut sql = String::new();
-    for index in ["sent_model", "sent_open"] {
-        sql += &format!("drop index {schema}{index};");
-    }
-    sql += &format!("drop table {schema}sent_parts;");
-    for column in ["tenant", "template", "request_hash", "tokens", "factor", "holder"] {
-        sql += &format!("alter table {schema}sent drop column {column};");
-    }
-    sql + &format!("update {schema}meta set value = '{version}' where key = 'schema_version';")
-}
-
 async fn write_whole(store: &dyn Store, tenant: &Tenant) -> Sent {
     store.write(tenant, Time(0), |tx| _ = tx.create(NewConversation::new(id()))).await.unwrap();
     let said = NewEntry::evaluation([Entry::text(Role::User, "hello")], Time(0));
@@ -246,7 +233,7 @@ async fn write_whole(store: &dyn Store, tenant: &Tenant) -> Sent {
 async fn reads_old(store: &dyn Store, tenant: &Tenant, old: &Sent) {
     assert_eq!(store.call(tenant, &old.id).await.unwrap(), *old);
     let listed = Sent { request: None, response: None, ..old.clone() };
-    assert_eq!(store.recent_calls(tenant, &old.model, 9).await.unwrap(), [listed.clone()]);
+    assert_eq!(store.recent_calls(tenant, &old.model, 9).await.unwrap(), std::slice::from_ref(&listed));
     assert_eq!(store.recent_calls(&Tenant::parse("other").unwrap(), &old.model, 9).await.unwrap(), []);
     let again = Sent { status: "ok".into(), holder: Some("process".into()), ..listed };
     store.write(tenant, Time(0), |tx| _ = tx.sent(again.clone())).await.unwrap();
@@ -262,7 +249,7 @@ fn a_file_of_the_version_before_is_brought_up_to_date() {
     let tenant = Tenant::parse("mine").unwrap();
     let old = block_on(write_whole(&Sqlite::open(&path, Time(0)).unwrap(), &tenant));
     let connection = Connection::open(&path).unwrap();
-    connection.execute_batch(&back("", 4)).unwrap();
+    connection.execute_batch(&before_parts("", 4)).unwrap();
     connection.pragma_update(None, "user_version", 4).unwrap();
     drop(connection);
     block_on(reads_old(&Sqlite::open(&path, Time(0)).unwrap(), &tenant, &old));
@@ -278,7 +265,7 @@ fn a_database_of_the_version_before_is_brought_up_to_date() {
         let (client, connection) =
             tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await.unwrap();
         let driving = tokio::spawn(connection);
-        client.batch_execute(&back("scrollback.", 2)).await.unwrap();
+        client.batch_execute(&before_parts("scrollback.", 2)).await.unwrap();
         drop(client);
         driving.await.unwrap().unwrap();
         reads_old(&Postgres::open(&server.url(), Time(0)).await.unwrap(), &tenant, &old).await;

@@ -192,13 +192,13 @@ impl<'t> Requests<'t> {
     async fn request<R: Rows>(
         &mut self,
         rows: &mut R,
-        list: &str,
+        template: &str,
         hash: Option<&[u8]>,
     ) -> Result<Vec<u8>, Unreadable> {
         let changed = |why: &str| Unreadable::Damaged(ProblemKind::RequestChanged, why.into());
         let hash =
             hash.and_then(|hash| hash.try_into().ok()).ok_or_else(|| changed("its hash is missing"))?;
-        let items = self.items(rows, list).await?;
+        let items = self.items(rows, template).await?;
         let positions = self.positions_in(rows, &items).await?;
         self.read_messages(rows, &positions).await?;
         let mut pieces = Vec::new();
@@ -209,13 +209,12 @@ impl<'t> Requests<'t> {
                 Item::Copy(position, start, end) => Piece::Copy { position, start, end },
                 Item::Blob { blob } => {
                     let hash = unhex(&blob).ok_or_else(|| changed("it names a blob by no hash"))?;
-                    Piece::Text(self.blob(rows, &hash).await?.clone())
+                    Piece::Text(self.text(rows, &hash).await?)
                 }
                 Item::Part { .. } => continue,
             });
         }
-        let template = Template::from_pieces(hash, pieces);
-        let body = template.body(|position| self.messages.get(&position).cloned());
+        let body = Template::from_pieces(hash, pieces).body(|position| self.messages.get(&position).cloned());
         body.ok_or_else(|| changed("its request is not what its hash was made of"))
     }
 
@@ -249,12 +248,11 @@ impl<'t> Requests<'t> {
     }
 
     async fn lineage<R: Rows>(&mut self, rows: &mut R) -> Result<&Lineage, StoreError> {
-        let lineage = match self.lineage.take() {
-            Some(lineage) => lineage,
-            None => {
-                let conversation = lineage::conversation(rows, self.tenant, &self.conversation).await?;
-                Lineage::of(rows, &conversation).await?
-            }
+        let lineage = if let Some(lineage) = self.lineage.take() {
+            lineage
+        } else {
+            let conversation = lineage::conversation(rows, self.tenant, &self.conversation).await?;
+            Lineage::of(rows, &conversation).await?
         };
         Ok(self.lineage.insert(lineage))
     }
@@ -284,30 +282,30 @@ impl<'t> Requests<'t> {
         }
     }
 
-    async fn whole<R: Rows>(&mut self, rows: &mut R, hash: &[u8]) -> Result<Vec<u8>, Unreadable> {
+    /// All of a request or response that is one blob.
+    async fn whole<R: Rows>(&self, rows: &mut R, hash: &[u8]) -> Result<Vec<u8>, Unreadable> {
         let named = || Unreadable::Damaged(ProblemKind::BlobMissing, "it names a blob by no hash".into());
-        let hash = hash.try_into().map_err(|_| named())?;
-        let bytes = self.blob(rows, &hash).await?.clone();
-        // Nothing else names it.
-        self.blobs.remove(&hash);
+        self.fetch(rows, &hash.try_into().map_err(|_| named())?).await
+    }
+
+    /// A text that other requests may name, too.
+    async fn text<R: Rows>(&mut self, rows: &mut R, hash: &Link) -> Result<Vec<u8>, Unreadable> {
+        if let Some(bytes) = self.blobs.get(hash) {
+            return Ok(bytes.clone());
+        }
+        let bytes = self.fetch(rows, hash).await?;
+        self.blobs.insert(*hash, bytes.clone());
         Ok(bytes)
     }
 
-    async fn blob<R: Rows>(&mut self, rows: &mut R, hash: &Link) -> Result<&Vec<u8>, Unreadable> {
-        let bytes = match self.blobs.remove(hash) {
-            Some(bytes) => bytes,
-            None => {
-                let blob: Option<Blob> = rows.get(vec![self.tenant.as_str().into(), hash.into()]).await?;
-                let missing = || {
-                    let why = format!("the blob {} is not there", body::hex(hash));
-                    Unreadable::Damaged(ProblemKind::BlobMissing, why)
-                };
-                let changed =
-                    |error: StoreError| Unreadable::Damaged(ProblemKind::BlobChanged, error.to_string());
-                body::unpack(&blob.ok_or_else(missing)?).map_err(changed)?
-            }
+    async fn fetch<R: Rows>(&self, rows: &mut R, hash: &Link) -> Result<Vec<u8>, Unreadable> {
+        let blob: Option<Blob> = rows.get(vec![self.tenant.as_str().into(), hash.into()]).await?;
+        let missing = || {
+            let why = format!("the blob {} is not there", body::hex(hash));
+            Unreadable::Damaged(ProblemKind::BlobMissing, why)
         };
-        Ok(self.blobs.entry(*hash).or_insert(bytes))
+        let changed = |error: StoreError| Unreadable::Damaged(ProblemKind::BlobChanged, error.to_string());
+        body::unpack(&blob.ok_or_else(missing)?).map_err(changed)
     }
 }
 

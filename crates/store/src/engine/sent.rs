@@ -43,7 +43,7 @@ pub(crate) async fn put<R: Rows>(
     };
     let before: Option<SentRow> = rows.get(row.key()).await?;
     if let Some(layout) = layout {
-        if let Some(last) = layout.last.filter(|last| *last >= conversation.head) {
+        if let Some(last) = layout.highest.filter(|highest| *highest >= conversation.head) {
             let head = conversation.head;
             let message = format!("a request copies position {last}, and the conversation ends at {head}");
             return Err(StoreError::new(ErrorKind::BadArgument, message));

@@ -1,8 +1,6 @@
 //! What the tests of the store share: a PostgreSQL server of their own, and a generator of plans.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
-pub mod session;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -148,6 +146,17 @@ impl Dice {
         self.0 ^= self.0 << 17;
         (self.0 % sides.max(1) as u64) as usize
     }
+}
+
+/// What takes a store back to how it was before requests were kept in parts.
+pub fn before_parts(schema: &str, version: usize) -> String {
+    let columns = ["tenant", "template", "request_hash", "tokens", "factor", "holder"];
+    let drop_columns =
+        columns.map(|column| format!("alter table {schema}sent drop column {column};")).concat();
+    format!(
+        "drop index {schema}sent_model; drop index {schema}sent_open; drop table {schema}sent_parts; {drop_columns}
+         update {schema}meta set value = '{version}' where key = 'schema_version';"
+    )
 }
 
 /// Runs async code in a test.

@@ -1,11 +1,14 @@
 //! A session of a coding agent as its client sends it: in Anthropic's form, each request with everything that was said.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+use std::fmt::Write;
 
 use scrollback_core::request::Template;
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Entry, Time, json};
 use scrollback_store::{ConversationId, Expected, NewConversation, NewEntry, Sent, Store, Tenant};
 
-use super::Dice;
+use crate::support::Dice;
 
 const WORDS: [&str; 24] = [
     "the",
@@ -39,12 +42,9 @@ pub fn prose(dice: &mut Dice, length: usize) -> String {
     let mut text = String::new();
     while text.len() < length {
         match dice.roll(12) {
-            0 => text.push_str(&format!("\\n{:>4} | ", dice.roll(2_000))),
-            1 => text.push_str(&format!("0x{:08x} ", dice.roll(usize::MAX))),
-            roll => {
-                text.push_str(WORDS[(roll + dice.roll(20)) % WORDS.len()]);
-                text.push(' ');
-            }
+            0 => write!(text, "\\n{:>4} | ", dice.roll(2_000)).unwrap(),
+            1 => write!(text, "0x{:08x} ", dice.roll(usize::MAX)).unwrap(),
+            roll => write!(text, "{} ", WORDS[(roll + dice.roll(20)) % WORDS.len()]).unwrap(),
         }
     }
     text
@@ -151,8 +151,9 @@ impl Session {
         let (mut recorded, mut echoed) = (String::new(), String::new());
         for number in 0..calls {
             let (id, input) = (format!("toolu_{call:04}_{number}"), r#"{"path":"src/main.rs","limit":200}"#);
-            recorded += &format!(r#",{{"type":"tool_use","id":"{id}","name":"tool_1","input":{input}}}"#);
-            echoed += &format!(r#",{{"input":{input},"name":"tool_1","id":"{id}","type":"tool_use"}}"#);
+            write!(recorded, r#",{{"type":"tool_use","id":"{id}","name":"tool_1","input":{input}}}"#)
+                .unwrap();
+            write!(echoed, r#",{{"input":{input},"name":"tool_1","id":"{id}","type":"tool_use"}}"#).unwrap();
         }
         let recorded = format!(
             r#"{{"id":"msg_{call}","type":"message","role":"assistant","content":[{{"type":"text","text":"{text}"}}{recorded}],"stop_reason":"tool_use"}}"#
@@ -190,7 +191,7 @@ pub fn call(conversation: &ConversationId, number: usize, upto: usize) -> Sent {
         status: "sent".into(),
         attempt: 1,
         usage: None,
-        started_at: Time(1_000 * number as i64),
+        started_at: Time(i64::try_from(1_000 * number).unwrap()),
         ended_at: None,
         tokens: None,
         factor: None,

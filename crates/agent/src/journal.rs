@@ -10,7 +10,7 @@ use scrollback_store::{
 
 use crate::effects::Pending;
 use crate::exchange::Recorder;
-use scrollback_core::request::{RequestTokens, Shown};
+use scrollback_core::request::{RequestTokens, Shown, Template};
 
 /// A record that is being written.
 ///
@@ -87,6 +87,8 @@ pub struct Rows {
     pub run: Option<Box<Run>>,
     /// Calls, in place of what was written about them before.
     pub sent: Vec<Sent>,
+    /// The body of the last of them, as what it shares with the record.
+    pub template: Option<Template>,
     /// What the request that goes out now shows; only for a record that is kept elsewhere.
     pub view: Option<Viewed>,
 }
@@ -173,7 +175,7 @@ impl Journal {
         let places: Vec<Slot> = entries.iter().map(|entry| entry.slot(at)).collect();
         if let Place::Elsewhere(keeper) = &self.kept {
             // Whoever keeps it has a run of its own.
-            let Rows { evaluation, sent, view, run: _ } = rows;
+            let Rows { evaluation, sent, view, run: _, template: _ } = rows;
             keeper.keep(Written { entries, evaluation, sent, view, at }).await?;
         } else if let Place::Store(kept) = &mut self.kept {
             let appends = !entries.is_empty();
@@ -249,9 +251,7 @@ impl Kept {
         if !entries.is_empty() {
             tx.append(&self.id, Expected::Any, entries);
         }
-        for sent in rows.sent {
-            tx.sent(sent);
-        }
+        tx.calls(rows.sent, rows.template);
         let again = tx.clone();
         match self.store.commit(self.begun(tx, self.create.clone())).await {
             Err(error) if error.kind() == ErrorKind::Unknown => {

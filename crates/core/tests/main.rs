@@ -16,6 +16,7 @@ mod real_data;
 mod redaction;
 mod streams;
 mod support;
+mod templates;
 mod tokenizer;
 mod transcript_formats;
 mod transcripts;

@@ -431,9 +431,10 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
             attempt,
             at: began,
         });
-        let rows = Rows { sent: vec![row.clone()], view, ..Rows::default() };
+        let template = prepared.template.clone().filter(|_| row.request.is_none());
+        let rows = Rows { sent: vec![row.clone()], template, view, ..Rows::default() };
         self.recorder.write(decisions, rows, began).await?;
-        Ok(OpenCall { id, row: Some(row), attempt, began })
+        Ok(OpenCall { id, row: Some(Sent { request: None, ..row }), attempt, began })
     }
 
     /// Writes down how an attempt ended that no reply came of.

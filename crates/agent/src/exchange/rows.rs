@@ -1,7 +1,7 @@
 //! The row about a call: written before the provider is asked, completed when it is known how that ended.
 
 use scrollback_core::Time;
-use scrollback_core::request::{Prepared, RequestTokens};
+use scrollback_core::request::Prepared;
 use scrollback_store::{ConversationId, Sent};
 
 use super::{Ended, PartOf};
@@ -26,6 +26,7 @@ pub(super) struct Opening<'a> {
 /// The row of a call that is about to be made.
 pub(super) fn opened(opening: Opening<'_>) -> Sent {
     let Opening { id, conversation, part_of, upto, managers, wire, model, prepared, attempt, at } = opening;
+    let keeps_bytes = part_of.wants_view || prepared.template.is_none();
     Sent {
         id,
         conversation,
@@ -38,11 +39,15 @@ pub(super) fn opened(opening: Opening<'_>) -> Sent {
         model,
         epoch: prepared.epoch.map(|epoch| epoch.id),
         prefix_hash: Some(prepared.prefix_hash.to_vec()),
-        request: Some(prepared.body.to_vec()),
+        // Whoever keeps the record elsewhere has other positions in it, and is given the bytes.
+        request: keeps_bytes.then(|| prepared.body.to_vec()),
         response: None,
         status: ASKED.into(),
         attempt: attempt.into(),
         usage: None,
+        tokens: prepared.tokens.and_then(|tokens| serde_json::to_string(&tokens).ok()),
+        factor: prepared.tokens.map(|tokens| tokens.factor.value()),
+        holder: part_of.holder,
         started_at: at,
         ended_at: None,
     }
@@ -63,6 +68,10 @@ pub(super) fn closed(
     row.ended_at = Some(now);
     // The store has the bytes already.
     row.request = None;
-    let _: Option<RequestTokens> = prepared.tokens;
+    if let Some(tokens) = &prepared.tokens {
+        // Of a request that was sent as it came they were counted while it was on its way.
+        row.tokens = serde_json::to_string(tokens).ok();
+        row.factor = Some(tokens.factor.value());
+    }
     row
 }

@@ -265,6 +265,9 @@ impl Call {
             usage: outcome.spent.and_then(|spent| serde_json::to_string(spent).ok()),
             started_at: Time(now.0 - took),
             ended_at: Some(now),
+            tokens: None,
+            factor: None,
+            holder: None,
         }
     }
 }

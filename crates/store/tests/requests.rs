@@ -40,7 +40,7 @@ fn number(path: &Path, sql: &str) -> i64 {
 #[test]
 fn forty_calls_take_little_more_room_than_the_last_request() {
     let folder = tempfile::tempdir().unwrap();
-    let (with, without) = (folder.path().join("with.db"), folder.path().join("without.db"));
+    let [with, without, whole] = ["with", "without", "whole"].map(|name| folder.path().join(name));
     let sent = block_on(async {
         let store = Sqlite::open(&with, Time(0)).unwrap();
         let sent = run(&store, &id(), forty(), 40, Calls::Written).await;
@@ -50,16 +50,19 @@ fn forty_calls_take_little_more_room_than_the_last_request() {
         }
         assert_eq!(store.verify(&Tenant::default(), &id()).await.unwrap().problems, []);
         run(&Sqlite::open(&without, Time(0)).unwrap(), &id(), forty(), 40, Calls::LeftOut).await;
+        run(&Sqlite::open(&whole, Time(0)).unwrap(), &id(), forty(), 40, Calls::Whole).await;
         sent
     });
     let sizes: Vec<u64> = sent.iter().map(|call| call.request.as_ref().unwrap().len() as u64).collect();
     let (last, all) = (*sizes.last().unwrap(), sizes.iter().sum::<u64>());
     let (with_calls, entries) = (vacuumed(&with), vacuumed(&without));
     let added = with_calls - entries;
+    let ratio = |bytes: u64| bytes as f64 / last as f64;
     println!(
         "40 requests of {all} bytes together, the last of {last}: the entries take {entries} bytes, the calls {added}, \
-         which is {:.2} x the last request ({} bytes of rows, {} of parts, {} of new blobs)",
-        added as f64 / last as f64,
+         which is {:.2} x the last request, and {:.2} x if each is a blob of its own ({} bytes of lists, {} of parts, {} of new blobs)",
+        ratio(added),
+        ratio(vacuumed(&whole) - entries),
         number(&with, "select sum(length(template)) from sent"),
         number(&with, "select sum(length(items)) from sent_parts"),
         number(&with, "select sum(length(bytes)) from blobs")

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use scrollback_core::request::Template;
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Entry, Time, json};
-use scrollback_store::{ConversationId, Expected, NewConversation, NewEntry, Sent, Store, Tenant};
+use scrollback_store::{ConversationId, Expected, NewConversation, NewEntry, Sent, Store, Tenant, Tx};
 
 use crate::support::Dice;
 
@@ -199,10 +199,12 @@ pub fn call(conversation: &ConversationId, number: usize, upto: usize) -> Sent {
     }
 }
 
-/// Whether the calls of a session are written.
+/// Whether the calls of a session are written, and how.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Calls {
     Written,
+    /// With each request as a blob of its own.
+    Whole,
     LeftOut,
 }
 
@@ -223,14 +225,18 @@ pub async fn run(
         store.append(&tenant, Time(1), id, Expected::Any, entries).await.unwrap();
         let template = Template::of(Wire::Anthropic, body.as_bytes(), (0..).zip(&session.record));
         let row = call(id, number, session.record.len());
-        if which == Calls::Written {
-            store.write(&tenant, Time(1), |tx| _ = tx.sent_as(row.clone(), template)).await.unwrap();
-        }
+        let whole = Sent { request: Some(body.clone().into_bytes()), ..row.clone() };
+        let sending = |tx: &mut Tx| match which {
+            Calls::Written => _ = tx.sent_as(row.clone(), template),
+            Calls::Whole => _ = tx.sent(whole),
+            Calls::LeftOut => {}
+        };
+        store.write(&tenant, Time(1), sending).await.unwrap();
         let reply = session.reply();
         let entries = NewEntry::continued(reply, uuid::Uuid::from_u128(2 * number as u128 + 2), 0, Time(1));
         store.append(&tenant, Time(1), id, Expected::Any, entries).await.unwrap();
         let done = Sent { status: "ok".into(), ended_at: Some(Time(2)), ..row };
-        if which == Calls::Written {
+        if which != Calls::LeftOut {
             store.write(&tenant, Time(1), |tx| _ = tx.sent(done.clone())).await.unwrap();
         }
         sent.push(Sent { request: Some(body.into_bytes()), ..done });

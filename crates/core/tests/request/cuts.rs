@@ -182,7 +182,9 @@ fn no_two_cuts_in_a_row_in_shared_transcripts() {
             let Ok(text) = std::fs::read_to_string(&path) else { continue };
             let Ok(read) = transcript::read(None, &text) else { continue };
             let file = path.file_name().unwrap().to_string_lossy().into_owned();
-            all.extend(read.conversations.into_iter().map(|conversation| (file.clone(), calls_of(conversation))));
+            all.extend(
+                read.conversations.into_iter().map(|conversation| (file.clone(), calls_of(conversation))),
+            );
         }
         for window in [8_000, 16_000, 60_000] {
             let mut total = Seen::default();

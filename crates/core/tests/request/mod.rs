@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 mod cuts;
+mod fit;
+mod ladder;
 mod marks;
 mod properties;
+mod tokens;
 
 use std::path::{Path, PathBuf};
 
@@ -149,8 +152,10 @@ fn session(steps: &[Step]) -> Vec<Vec<Value>> {
             Step::Work(results) => {
                 let ids: Vec<String> = (calls..).take(results.len()).map(|n| format!("call_{n}")).collect();
                 calls += results.len();
-                let call = |id: &String| json!({ "id": id, "type": "function",
-                    "function": { "name": "read_file", "arguments": "{\"path\":\"a.rs\"}" } });
+                let call = |id: &String| {
+                    json!({ "id": id, "type": "function",
+                    "function": { "name": "read_file", "arguments": "{\"path\":\"a.rs\"}" } })
+                };
                 new.push(json!({ "role": "assistant", "content": "I look.",
                     "tool_calls": ids.iter().map(call).collect::<Vec<_>>() }));
                 let result = |(id, length): (&String, &usize)| json!({ "role": "tool", "tool_call_id": id, "content": text(*length) });

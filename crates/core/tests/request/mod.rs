@@ -7,6 +7,7 @@ mod ladder;
 mod marks;
 mod properties;
 mod tokens;
+mod usage;
 
 use std::path::{Path, PathBuf};
 

@@ -102,8 +102,9 @@ mod tests {
 
     #[test]
     fn totals_follow_the_newest_reply_and_lie_between_both_after_a_cut() {
+        type Case = (&'static str, &'static [(u64, u64)], usize, usize);
         let half = Factor::of(1.5);
-        let cases: &[(&str, &[(u64, u64)], usize, usize)] = &[
+        let cases: &[Case] = &[
             ("nothing heard", &[], 100, 150),
             ("the same request", &[(100, 1000)], 100, 1000),
             ("it grew", &[(100, 1000)], 200, 1150),

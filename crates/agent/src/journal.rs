@@ -9,7 +9,8 @@ use scrollback_store::{
 };
 
 use crate::effects::Pending;
-use crate::runner::Shown;
+use crate::exchange::Recorder;
+use scrollback_core::request::{RequestTokens, Shown, Template};
 
 /// A record that is being written.
 ///
@@ -47,8 +48,8 @@ pub struct Viewed {
     pub shown: Vec<Shown>,
     /// What is left out, by whom and why.
     pub left_out: Vec<Dropped>,
-    /// Tokens of all of it.
-    pub tokens: usize,
+    /// Tokens of all of it, by part.
+    pub tokens: RequestTokens,
 }
 
 /// What a journal writes at once.
@@ -79,12 +80,17 @@ struct Kept {
 
 /// What is written with the entries, where there is a store.
 #[derive(Default)]
-pub(crate) struct Rows {
-    pub(crate) evaluation: Option<Evaluation>,
-    pub(crate) run: Option<Box<Run>>,
-    pub(crate) sent: Vec<Sent>,
-    /// For whoever keeps it elsewhere.
-    pub(crate) view: Option<Viewed>,
+pub struct Rows {
+    /// What is known about the evaluation.
+    pub evaluation: Option<Evaluation>,
+    /// The run it is part of.
+    pub run: Option<Box<Run>>,
+    /// Calls, in place of what was written about them before.
+    pub sent: Vec<Sent>,
+    /// The body of the last of them, as what it shares with the record.
+    pub template: Option<Template>,
+    /// What the request that goes out now shows; only for a record that is kept elsewhere.
+    pub view: Option<Viewed>,
 }
 
 impl Journal {
@@ -166,10 +172,10 @@ impl Journal {
         rows: Rows,
         at: Time,
     ) -> Result<Vec<u64>, StoreError> {
-        let places: Vec<Slot> = entries.iter().map(|entry| slot(entry, at)).collect();
+        let places: Vec<Slot> = entries.iter().map(|entry| entry.slot(at)).collect();
         if let Place::Elsewhere(keeper) = &self.kept {
             // Whoever keeps it has a run of its own.
-            let Rows { evaluation, sent, view, run: _ } = rows;
+            let Rows { evaluation, sent, view, run: _, template: _ } = rows;
             keeper.keep(Written { entries, evaluation, sent, view, at }).await?;
         } else if let Place::Store(kept) = &mut self.kept {
             let appends = !entries.is_empty();
@@ -202,6 +208,39 @@ impl Journal {
     }
 }
 
+impl Recorder for Journal {
+    fn record(&self) -> &Record {
+        &self.record
+    }
+
+    fn conversation(&self) -> Option<&ConversationId> {
+        Journal::conversation(self)
+    }
+
+    fn tenant(&self) -> Tenant {
+        match &self.kept {
+            Place::Store(kept) => kept.tenant.clone(),
+            Place::Nowhere | Place::Elsewhere(_) => Tenant::default(),
+        }
+    }
+
+    fn look<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&Record) -> T + Send + 'static,
+    ) -> Pending<'_, Result<T, StoreError>> {
+        Box::pin(std::future::ready(Ok(work(&self.record))))
+    }
+
+    fn write(
+        &mut self,
+        entries: Vec<NewEntry>,
+        rows: Rows,
+        at: Time,
+    ) -> Pending<'_, Result<Vec<u64>, StoreError>> {
+        Box::pin(Journal::write(self, entries, rows, at))
+    }
+}
+
 impl Kept {
     /// Commits; one whose answer was lost is repeated once, which settles it.
     async fn commit(
@@ -217,9 +256,7 @@ impl Kept {
         if !entries.is_empty() {
             tx.append(&self.id, Expected::Any, entries);
         }
-        for sent in rows.sent {
-            tx.sent(sent);
-        }
+        tx.calls(rows.sent, rows.template);
         let again = tx.clone();
         match self.store.commit(self.begun(tx, self.create.clone())).await {
             Err(error) if error.kind() == ErrorKind::Unknown => {
@@ -236,13 +273,6 @@ impl Kept {
         let mut first = Tx::new(&self.tenant, tx.at());
         first.create(create);
         first.then(tx)
-    }
-}
-
-fn slot(entry: &NewEntry, at: Time) -> Slot {
-    match entry {
-        NewEntry::Message(entry) => Slot::Message(Arc::new(Entry::clone(entry))),
-        NewEntry::Decision(decision) => Slot::Decision(Arc::from(decision.clone()), at),
     }
 }
 

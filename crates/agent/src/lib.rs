@@ -4,6 +4,7 @@
 //! - A [`provider::Provider`] answers requests: over HTTP, or offline for tests and first steps.
 //! - A [`tool::Tool`] does what a model asks for: a Rust function, a command, an HTTP request, a tool of an MCP server,
 //!   a person.
+//! - An [`exchange`] is the one path from a record to a provider and back; everyone here who asks a model goes through it.
 //! - A [`runner::Runner`] asks a model, runs what it calls, and records every word in a [`journal::Journal`] before the
 //!   next effect; each request is a curated view of that record.
 //! - A [`lease`] is the right to work on something, which ends with its holder.
@@ -19,6 +20,7 @@ pub mod config;
 pub mod document;
 mod effects;
 pub mod event;
+pub mod exchange;
 pub mod journal;
 pub mod lease;
 mod net;

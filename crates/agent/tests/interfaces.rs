@@ -268,7 +268,7 @@ async fn a_provider_that_refuses_long_bodies_is_sent_shorter_ones() {
     let done = runner.run(&mut journal, &prompt()).await;
     assert!(matches!(done.ended, Ended::Replied { .. }), "{:?} {steps:?}", done.ended);
     let steps = steps.lock().unwrap();
-    assert!(steps.len() >= 2 && steps[0] == "clear", "{steps:?}");
+    assert!(steps.len() >= 2 && steps[0] == "cut", "{steps:?}");
     let refused = server.seen().iter().filter(|seen| seen.body.len() > LIMIT).count();
     assert!(refused > 0 && refused <= steps.len(), "{refused} refused, {steps:?}");
     assert_eq!(journal.record().message_count(), 2 + 8 * 2 + 1, "the record is whole");

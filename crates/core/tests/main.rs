@@ -17,6 +17,7 @@ mod redaction;
 mod request;
 mod streams;
 mod support;
+mod templates;
 mod tokenizer;
 mod transcript_formats;
 mod transcripts;

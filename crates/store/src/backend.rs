@@ -281,17 +281,30 @@ impl<B: Backend> Store for B {
 
     fn sent(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Sent>> {
         let (tenant, id) = (tenant.clone(), id.clone());
-        self.read((&tenant).into(), job!(|rows| engine::list::sent(rows, &tenant, &id)))
+        self.read((&tenant).into(), job!(|rows| engine::sent::sent(rows, &tenant, &id)))
     }
 
     fn calls(&self, tenant: &Tenant, what: CallListing) -> Answer<'_, CallPage> {
         let tenant = tenant.clone();
-        self.read((&tenant).into(), job!(|rows| engine::list::calls(rows, &tenant, &what)))
+        self.read((&tenant).into(), job!(|rows| engine::sent::calls(rows, &tenant, &what)))
     }
 
     fn call(&self, tenant: &Tenant, id: &str) -> Answer<'_, Sent> {
         let (tenant, id) = (tenant.clone(), id.to_string());
-        self.read((&tenant).into(), job!(|rows| engine::list::call(rows, &tenant, &id)))
+        self.read((&tenant).into(), job!(|rows| engine::sent::call(rows, &tenant, &id)))
+    }
+
+    fn recent_calls(&self, tenant: &Tenant, model: &str, limit: usize) -> Answer<'_, Vec<Sent>> {
+        let (tenant, model) = (tenant.clone(), model.to_string());
+        self.read((&tenant).into(), job!(|rows| engine::sent::recent(rows, &tenant, &model, limit)))
+    }
+
+    fn call_holders(&self) -> Answer<'_, Vec<String>> {
+        self.read(Whose::All, job!(|rows| engine::sent::holders(rows)))
+    }
+
+    fn lose_calls(&self, holders: Vec<String>, before: Time, now: Time) -> Answer<'_, u64> {
+        self.write(Whose::All, job!(|rows| engine::sent::lose(rows, &holders, before, now)))
     }
 
     fn run_page(&self, tenant: &Tenant, what: RunListing) -> Answer<'_, RunPage> {

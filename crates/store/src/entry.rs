@@ -35,8 +35,22 @@ impl NewEntry {
             .collect()
     }
 
+    /// What a place of a record appends again; none for one that was erased.
+    pub fn of(slot: &Slot) -> Option<NewEntry> {
+        match slot {
+            Slot::Message(entry) => Some(NewEntry::Message(Box::new(Entry::clone(entry)))),
+            Slot::Decision(decision, _) => Some(NewEntry::Decision(Box::new(Decision::clone(decision)))),
+            Slot::Erased(_) => None,
+        }
+    }
+
+    /// The place it becomes when it is decided at `at`, without giving it away.
+    pub fn slot(&self, at: Time) -> Slot {
+        self.clone().into_slot(at)
+    }
+
     /// The place it becomes when it is decided at `at`.
-    pub(crate) fn into_slot(self, at: Time) -> Slot {
+    pub fn into_slot(self, at: Time) -> Slot {
         match self {
             NewEntry::Message(entry) => Slot::Message(Arc::from(entry)),
             NewEntry::Decision(decision) => Slot::Decision(Arc::from(decision), at),

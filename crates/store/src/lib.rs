@@ -43,6 +43,7 @@ pub mod import;
 mod memory;
 mod pack;
 mod postgres;
+mod request;
 mod rows;
 mod run;
 mod run_rows;

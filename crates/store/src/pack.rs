@@ -11,7 +11,9 @@ use crate::body::large_strings;
 use crate::engine::read::searchable_in;
 use crate::entry::NewEntry;
 use crate::id::Tenant;
+use crate::request::Layout;
 use crate::rows::Blob;
+use crate::run::Sent;
 use crate::tx::{Op, Tx};
 use crate::words::index_words;
 
@@ -80,10 +82,16 @@ fn pack(mut tx: Tx) -> Tx {
 fn bulk(tx: &Tx) -> usize {
     let size = |op: &Op| match op {
         Op::Append { entries, .. } => entries.iter().map(raw).map(str::len).sum(),
-        Op::Sent(sent) => [&sent.request, &sent.response].into_iter().flatten().map(Vec::len).sum(),
+        Op::Sent(sent, layout) => bodies(sent, layout.as_deref()).map(Vec::len).sum(),
         _ => 0,
     };
     tx.ops.iter().map(size).sum()
+}
+
+/// What becomes blobs of a model call.
+fn bodies<'s>(sent: &'s Sent, layout: Option<&'s Layout>) -> impl Iterator<Item = &'s Vec<u8>> {
+    let request = sent.request.iter().filter(move |_| layout.is_none());
+    request.chain(&sent.response).chain(layout.into_iter().flat_map(|layout| layout.blobs.values()))
 }
 
 fn raw(entry: &NewEntry) -> &str {
@@ -109,10 +117,8 @@ fn pack_all(tx: &Tx) -> Packed {
                 }
             }
             // Every call has a request and a response, and they are seldom read.
-            Op::Sent(sent) => {
-                for bytes in [&sent.request, &sent.response].into_iter().flatten() {
-                    packed.pack(bytes, QUICK);
-                }
+            Op::Sent(sent, layout) => {
+                bodies(sent, layout.as_deref()).for_each(|bytes| packed.pack(bytes, QUICK));
             }
             _ => {}
         }

@@ -347,12 +347,51 @@ impl Table for Blob {
     }
 }
 
-/// A row of `sent`: requests and responses are blobs, named by their hash.
+/// A stretch of what requests of one conversation are made of, kept once: see `request.rs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartRow {
+    pub(crate) conversation: ConversationId,
+    pub(crate) hash: Link,
+    pub(crate) items: String,
+    /// How many calls and other parts name it.
+    pub(crate) refs: u64,
+}
+
+impl Table for PartRow {
+    const NAME: &'static str = "sent_parts";
+    const COLUMNS: &'static [&'static str] = &["conversation_id", "hash", "items", "refs"];
+    const KEY: usize = 2;
+
+    fn cells(&self) -> Vec<Value> {
+        vec![
+            self.conversation.as_str().into(),
+            (&self.hash).into(),
+            self.items.as_str().into(),
+            self.refs.into(),
+        ]
+    }
+
+    fn read(mut cells: Cells) -> Result<Self, StoreError> {
+        Ok(PartRow {
+            conversation: ConversationId::stored(cells.text()),
+            hash: cells.link()?,
+            items: cells.text(),
+            refs: cells.number()?,
+        })
+    }
+}
+
+/// A row of `sent`. A response is a blob, named by its hash. A request is a list of what it is made of, or a blob where an
+/// older version wrote it or the caller gave nothing but bytes.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SentRow {
+    pub(crate) tenant: Tenant,
     pub(crate) sent: crate::run::Sent,
     pub(crate) request: Option<Vec<u8>>,
     pub(crate) response: Option<Vec<u8>>,
+    pub(crate) template: Option<String>,
+    /// Hash of the whole request, where there is a template.
+    pub(crate) request_hash: Option<Vec<u8>>,
 }
 
 impl Table for SentRow {
@@ -376,6 +415,12 @@ impl Table for SentRow {
         "usage",
         "started_at",
         "ended_at",
+        "tenant",
+        "template",
+        "request_hash",
+        "tokens",
+        "factor",
+        "holder",
     ];
     const KEY: usize = 2;
 
@@ -400,6 +445,13 @@ impl Table for SentRow {
             sent.usage.clone().into(),
             sent.started_at.into(),
             sent.ended_at.into(),
+            self.tenant.as_str().into(),
+            self.template.clone().into(),
+            self.request_hash.as_deref().into(),
+            sent.tokens.clone().into(),
+            // As text: the shortest that reads back as the same number.
+            sent.factor.map(|factor| factor.to_string()).into(),
+            sent.holder.clone().into(),
         ]
     }
 
@@ -411,7 +463,7 @@ impl Table for SentRow {
         let (managers, wire, model) = (cells.text(), cells.text(), cells.text());
         let (epoch, prefix_hash) = (cells.maybe_number(), cells.maybe_bytes());
         let (request, response) = (cells.maybe_bytes(), cells.maybe_bytes());
-        let sent = crate::run::Sent {
+        let mut sent = crate::run::Sent {
             id,
             conversation,
             run,
@@ -430,7 +482,15 @@ impl Table for SentRow {
             usage: cells.maybe_text(),
             started_at: cells.time()?,
             ended_at: cells.maybe_time()?,
+            tokens: None,
+            factor: None,
+            holder: None,
         };
-        Ok(SentRow { sent, request, response })
+        let tenant = Tenant::stored(cells.text());
+        let (template, request_hash) = (cells.maybe_text(), cells.maybe_bytes());
+        sent.tokens = cells.maybe_text();
+        sent.factor = cells.maybe_text().and_then(|text| text.parse().ok());
+        sent.holder = cells.maybe_text();
+        Ok(SentRow { tenant, sent, request, response, template, request_hash })
     }
 }

@@ -150,7 +150,7 @@ pub struct Evaluation {
 }
 
 /// One model call: what it saw, and what came back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sent {
     /// Its id.
     pub id: String,
@@ -174,7 +174,7 @@ pub struct Sent {
     pub epoch: Option<u64>,
     /// Chain over the bytes of the rendered messages.
     pub prefix_hash: Option<Vec<u8>>,
-    /// The request's bytes; kept as a blob.
+    /// The request's bytes. [`Tx::sent_as`](crate::Tx::sent_as) writes them as what they share with the record.
     pub request: Option<Vec<u8>>,
     /// The response's bytes; kept as a blob.
     pub response: Option<Vec<u8>>,
@@ -188,6 +188,12 @@ pub struct Sent {
     pub started_at: Time,
     /// When the answer ended.
     pub ended_at: Option<Time>,
+    /// How many tokens were counted in the request, as JSON.
+    pub tokens: Option<String>,
+    /// What the count was multiplied by, because of what the provider reported about earlier requests.
+    pub factor: Option<f64>,
+    /// Which process asked: text that tells one process from another.
+    pub holder: Option<String>,
 }
 
 /// An API key of the server. The key itself is not kept.

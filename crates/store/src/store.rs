@@ -163,6 +163,16 @@ pub trait Store: Send + Sync {
     /// A model call, with what was sent and what came back.
     fn call(&self, tenant: &Tenant, id: &str) -> Answer<'_, Sent>;
 
+    /// The newest model calls of a tenant that asked this model, newest first, without what was sent and what came back.
+    fn recent_calls(&self, tenant: &Tenant, model: &str, limit: usize) -> Answer<'_, Vec<Sent>>;
+
+    /// The holders of model calls with the status `sent`, of all tenants, each once.
+    fn call_holders(&self) -> Answer<'_, Vec<String>>;
+
+    /// Gives up model calls with the status `sent`, of all tenants: those of these holders, and those that began before
+    /// `before`. Their status becomes `lost`, and they ended at `now`. Answers how many those were.
+    fn lose_calls(&self, holders: Vec<String>, before: Time, now: Time) -> Answer<'_, u64>;
+
     /// Writes a key of the server, in place of one with that name.
     fn put_key(&self, key: Key) -> Answer<'_, ()>;
 

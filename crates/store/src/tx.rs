@@ -1,11 +1,13 @@
 //! What one commit writes, as a value: built first, then written whole or not at all.
 
+use scrollback_core::request::Template;
 use scrollback_core::{Link, Time};
 
 use crate::conversation::{NewConversation, Status};
 use crate::entry::{Appended, Expected, NewEntry};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::pack::Packed;
+use crate::request::Layout;
 use crate::run::{Alias, Evaluation, Event, Run, Sent, Span, Step};
 
 /// Everything one commit writes.
@@ -25,8 +27,16 @@ pub struct Tx {
 pub(crate) enum Op {
     Unless(Vec<Link>),
     Create(NewConversation),
-    Fork { parent: ConversationId, at: u64, id: ConversationId },
-    Append { to: Target, expected: Expected, entries: Vec<NewEntry> },
+    Fork {
+        parent: ConversationId,
+        at: u64,
+        id: ConversationId,
+    },
+    Append {
+        to: Target,
+        expected: Expected,
+        entries: Vec<NewEntry>,
+    },
     Status(ConversationId, Status),
     Alias(Alias),
     Evaluation(Evaluation),
@@ -34,7 +44,8 @@ pub(crate) enum Op {
     Step(Box<Step>),
     Span(Span),
     Event(Event),
-    Sent(Box<Sent>),
+    /// A call, and how its request is laid out if it was given as a template.
+    Sent(Box<Sent>, Option<Box<Layout>>),
 }
 
 /// Where entries go.
@@ -159,6 +170,27 @@ impl Tx {
     /// Writes what a model call saw, in place of what was written about it before. A request or response that is not given
     /// again stays.
     pub fn sent(&mut self, sent: Sent) -> &mut Self {
-        self.with(Op::Sent(Box::new(sent)))
+        self.with(Op::Sent(Box::new(sent), None))
+    }
+
+    /// Writes what a model call saw, as [`sent`](Tx::sent) does, with a request that is kept as what it shares with the
+    /// record. `sent.request` is not looked at.
+    ///
+    /// The positions in the template are those of the call's conversation, and must be there when this is written:
+    /// entries may be appended before it in the same commit.
+    pub fn sent_as(&mut self, sent: Sent, template: Template) -> &mut Self {
+        self.with(Op::Sent(Box::new(sent), Some(Box::new(Layout::of(template)))))
+    }
+
+    /// Writes calls; the last of them with its request as a template, where there is one.
+    pub fn calls(&mut self, mut calls: Vec<Sent>, template: Option<Template>) -> &mut Self {
+        let last = template.and_then(|template| Some((template, calls.pop()?)));
+        for call in calls {
+            self.sent(call);
+        }
+        match last {
+            Some((template, call)) => self.sent_as(call, template),
+            None => self,
+        }
     }
 }

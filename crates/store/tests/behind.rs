@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::support::block_on;
+use crate::support::{before_parts, block_on};
 use rusqlite::Connection;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
@@ -83,6 +83,7 @@ fn words_that_another_process_left_waiting_are_put_into_the_index() {
     assert_eq!(count(&path, "waiting"), 20);
     // Schema 3 kept the words of those that wait.
     let raw = Connection::open(&path).unwrap();
+    raw.execute_batch(&before_parts("", 3)).unwrap();
     raw.execute_batch(
         "create table waiting_words (place integer primary key, words text not null);
          insert into waiting_words select place, 'stale' from waiting;

@@ -66,6 +66,8 @@ async fn walls(url: &str) {
     let driving = tokio::spawn(connection);
     let count = async |sql: &str| client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0);
     assert_eq!(count("select count(*) from scrollback.entries").await, 0, "no tenant, no rows");
+    assert_eq!(count("select count(*) from scrollback.sent").await, 0, "nor what was sent");
+    assert_eq!(count("select count(*) from scrollback.sent_parts").await, 0, "nor parts of it");
     client.batch_execute("select set_config('scrollback.tenant', 'walled', false)").await.unwrap();
     assert_eq!(count("select count(*) from scrollback.entries").await, 1);
     assert_eq!(count("select count(distinct tenant) from scrollback.conversations").await, 1);
@@ -101,5 +103,5 @@ async fn refusals(server: &Server) {
     driving.await.unwrap().unwrap();
     let (found, message) = kind(other).await.unwrap();
     assert_eq!(found, ErrorKind::SchemaNewer);
-    assert!(message.contains('9') && message.contains('2'), "{message}");
+    assert!(message.contains('9') && message.contains('3'), "{message}");
 }

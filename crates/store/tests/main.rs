@@ -7,6 +7,8 @@ mod crash;
 mod opening;
 mod plans;
 mod power;
+mod requests;
+mod session;
 mod support;
 mod tamper;
 mod writers;

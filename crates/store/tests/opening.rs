@@ -48,7 +48,7 @@ fn foreign_and_newer_files_are_refused_unaltered() {
         );
     }
     let error = Sqlite::open(&at("newer.db"), Time(0)).err().unwrap().to_string();
-    assert!(error.contains('7') && error.contains('4'), "both versions are named: {error}");
+    assert!(error.contains('7') && error.contains('5'), "both versions are named: {error}");
 }
 
 #[cfg(unix)]
@@ -111,11 +111,11 @@ fn a_migration_keeps_a_copy_of_the_old_file() {
     let broken =
         Options { further_steps: vec!["create table x (y); select nonsense".into()], ..Options::default() };
     assert!(Sqlite::open_with(&path, &broken, Time(0)).is_err());
-    assert_eq!(block_on(say(&Sqlite::open(&path, Time(0)).unwrap(), "still v4")).unwrap(), 1);
-    let _ = std::fs::remove_file(folder.path().join("store.db.v4.bak"));
+    assert_eq!(block_on(say(&Sqlite::open(&path, Time(0)).unwrap(), "still v5")).unwrap(), 1);
+    let _ = std::fs::remove_file(folder.path().join("store.db.v5.bak"));
     let later = Options { further_steps: vec!["create table x (y)".into()], ..Options::default() };
-    assert_eq!(block_on(say(&Sqlite::open_with(&path, &later, Time(0)).unwrap(), "v5")).unwrap(), 2);
-    let copy = Sqlite::open(&folder.path().join("store.db.v4.bak"), Time(0)).unwrap();
+    assert_eq!(block_on(say(&Sqlite::open_with(&path, &later, Time(0)).unwrap(), "v6")).unwrap(), 2);
+    let copy = Sqlite::open(&folder.path().join("store.db.v5.bak"), Time(0)).unwrap();
     assert_eq!(block_on(say(&copy, "the copy goes on by itself")).unwrap(), 2);
     assert_eq!(kind(&path), Some(ErrorKind::SchemaNewer));
 }

@@ -5,11 +5,12 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::support::{Dice, Server, block_on};
+use scrollback_core::request::Template;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Role, Slot, Time, prefixes};
 use scrollback_store::{
     ConversationId, Erase, Expected, Filter, Listing, Memory, NewConversation, NewEntry, Offline, Postgres,
-    Query, Recipient, Settings, Sqlite, Status, Store, StoreError, Tenant, compact, hex, history,
+    Query, Recipient, Sent, Settings, Sqlite, Status, Store, StoreError, Tenant, compact, hex, history,
 };
 use uuid::Uuid;
 
@@ -80,7 +81,7 @@ impl Plan<'_> {
         let at = Time(1_700_000_000_000 + i64::try_from(number).unwrap() * 1_000);
         let (store, tenant) = (self.store, self.tenant.clone());
         let id = self.id();
-        match self.dice.roll(16) {
+        match self.dice.roll(18) {
             0 => {
                 let id = self.fresh();
                 self.ids.push(id.clone());
@@ -184,11 +185,39 @@ impl Plan<'_> {
                 let result = store.find_prefix(&tenant, prefixes(&entries), None).await;
                 self.note("prefix", result, |found| format!("{found:?}"));
             }
+            15 | 16 => self.send(&id, number, at).await,
             _ => {
                 let result = store.pending_calls(&tenant, &id).await;
                 self.note("pending", result, |calls| format!("{calls:?}"));
             }
         }
+    }
+
+    /// Writes a call that shows some of a conversation, or one that was written before again.
+    async fn send(&mut self, id: &ConversationId, number: usize, at: Time) {
+        let (store, tenant) = (self.store, self.tenant.clone());
+        let places = store.entries(&tenant, id, 0, u64::MAX).await.unwrap_or_default();
+        let mut shown = Vec::new();
+        for placed in &places {
+            if let (Slot::Message(entry), true) = (&placed.slot, self.dice.roll(5) > 0) {
+                shown.push((placed.position, entry.as_ref()));
+            }
+        }
+        let messages: Vec<&str> = shown.iter().map(|(_, entry)| entry.origin.raw.as_ref()).collect();
+        let around = self.text().replace(['"', '\\', '\t', '\n'], "");
+        let body = format!(r#"{{"messages":[{}],"around":"{around}"}}"#, messages.join(","));
+        let template = Template::of(Wire::OpenaiChat, body.as_bytes(), shown);
+        let upto = places.len();
+        let row = crate::session::call(id, self.dice.roll(number + 1), upto);
+        let result = match self.dice.roll(6) {
+            0 => store.write(&tenant, at, |tx| _ = tx.sent(row)).await,
+            1 => {
+                let whole = Sent { request: Some(body.into_bytes()), ..row };
+                store.write(&tenant, at, |tx| _ = tx.sent(whole)).await
+            }
+            _ => store.write(&tenant, at, |tx| _ = tx.sent_as(row, template)).await,
+        };
+        self.note("send", result, |_| String::new());
     }
 
     /// Everything that is there at the end, and that it is as written.
@@ -209,6 +238,10 @@ impl Plan<'_> {
                 })
                 .collect();
             let _ = writeln!(self.log, "{kinds} {:?}", scrollback_core::wire::neutral(&record));
+            for call in store.sent(&tenant, &row.id).await.unwrap() {
+                let request = call.request.map(|body| String::from_utf8(body).unwrap());
+                let _ = writeln!(self.log, "{} {request:?}", call.id);
+            }
             let found = store.verify(&tenant, &row.id).await.unwrap();
             assert!(found.problems.is_empty(), "{:?}\n{}", found.problems, self.log);
         }

@@ -65,6 +65,15 @@ pub(crate) fn tools(wire: Wire, specs: &[&Spec]) -> Tools {
     Tools::defined(wire, names, definitions)
 }
 
+/// Tokens a request allows its reply; none where it says nothing about it.
+pub(crate) fn output_limit(model: &ModelInfo, sampling: Sampling) -> Option<u64> {
+    let usual = || {
+        let most = facts(&model.model).and_then(|facts| facts.max_output);
+        most.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT)
+    };
+    sampling.max_output_tokens.or_else(|| (model.wire == Wire::Anthropic).then(usual))
+}
+
 /// A request without messages; they are put at its end, so that one request begins as the one before.
 pub(crate) fn around(model: &ModelInfo, wishes: &Wishes<'_>) -> Body {
     let wire = model.wire;
@@ -74,9 +83,7 @@ pub(crate) fn around(model: &ModelInfo, wishes: &Wishes<'_>) -> Body {
     }
     match wire {
         Wire::Anthropic => {
-            let most = facts(&model.model).and_then(|facts| facts.max_output);
-            let usual = most.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
-            members.push(("max_tokens", json!(wishes.sampling.max_output_tokens.unwrap_or(usual))));
+            members.push(("max_tokens", json!(output_limit(model, wishes.sampling))));
         }
         Wire::OpenaiResponses => {
             // The record is ours; what the provider would keep is asked for instead.

@@ -28,10 +28,9 @@ pub(super) async fn extract(
     };
     let entries = vec![Entry::text(Role::System, &instructions), Entry::text(Role::User, &recent)];
     let provider = std::sync::Arc::clone(&evaluation.runner.provider);
-    let outgoing = evaluation.outgoing_of(&*provider, entries, output)?;
-    let answered = match evaluation.ask(&*provider, &outgoing).await {
+    let answered = match evaluation.ask_with(&provider, entries, output).await {
         Ok(answered) => answered,
-        Err(unanswered) => return Err(evaluation.keep_partial(unanswered).await),
+        Err(none) => return Err(evaluation.keep_partial(none).await),
     };
     let mut entry = answered.reply.entry().map_err(|error| EvaluationError::unreadable(&error))?;
     let text = entry.content().unwrap_or_default();

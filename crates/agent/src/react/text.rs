@@ -70,10 +70,9 @@ async fn ask(
 ) -> Result<Option<(Next, Meta, Option<scrollback_store::Sent>)>, EvaluationError> {
     let provider = Arc::clone(&evaluation.runner.provider);
     for attempt in 0..2 {
-        let outgoing = evaluation.outgoing_of(&*provider, entries.clone(), None)?;
-        let answered = match evaluation.ask(&*provider, &outgoing).await {
+        let answered = match evaluation.ask_with(&provider, entries.clone(), None).await {
             Ok(answered) => answered,
-            Err(unanswered) => return Err(evaluation.keep_partial(unanswered).await),
+            Err(none) => return Err(evaluation.keep_partial(none).await),
         };
         let entry = answered.reply.entry().map_err(|error| EvaluationError::unreadable(&error))?;
         let text = entry.content().unwrap_or_default();

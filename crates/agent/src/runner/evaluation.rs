@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use scrollback_core::manager::Observed;
-use scrollback_core::stream::Reply;
-use scrollback_core::{CurationContext, Decision, Entry, Record, Role, Time, View};
+use scrollback_core::request::{Policy, Stamp, news};
+use scrollback_core::{CurationContext, Decision, Entry, Role, Slot, Time};
 use scrollback_store::{Evaluation as Row, Leased, NewEntry, Run, Sent, new_evaluation};
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::call::{Answered, Outgoing, Unanswered};
+use super::asking::{NoReply, Replied, policy};
 use super::error::{EvaluationError, Phase};
-use super::spend::Spent;
-use super::{Ended, Evaluated, OnOverflow, Prompt, Question, Runner};
+use super::{Ended, Evaluated, Prompt, Question, Runner};
 use crate::bus::Event;
 use crate::event::{ConversationRecorded, EvaluationCompleted, EvaluationFailed, PromptRendered, Recorded};
+use crate::exchange::Spent;
 use crate::journal::{Journal, Rows};
 use crate::lease::{Held, holder, lease};
 use crate::provider::{ToolChoice, body};
@@ -34,8 +33,14 @@ pub struct CallReport {
     pub original: usize,
     /// Messages it was sent.
     pub curated: usize,
-    /// Tokens it was sent.
+    /// Tokens it was sent: instructions, tools and messages together.
     pub tokens: usize,
+    /// Those of the instructions.
+    pub instructions: usize,
+    /// Those of the tool definitions.
+    pub tools: usize,
+    /// Those of everything else that was said.
+    pub messages: usize,
     /// The epoch's number, where a sticky manager is at work.
     pub epoch: Option<u64>,
 }
@@ -65,9 +70,9 @@ pub(crate) struct Evaluation<'r> {
     pub(crate) journal: &'r mut Journal,
     pub(crate) prompt: &'r Prompt,
     pub(crate) id: Uuid,
-    pub(crate) cx: CurationContext,
-    /// The runner's manager, which says what it did.
-    pub(super) manager: Observed,
+    pub(crate) cx: Arc<CurationContext>,
+    /// The runner's manager, which says what it did, and how requests are checked.
+    pub(crate) policy: Arc<Policy>,
     /// Which of the tools the model may or must call now.
     pub(super) choice: ToolChoice,
     /// The next number of the evaluation's entries.
@@ -102,11 +107,12 @@ impl<'r> Evaluation<'r> {
         cx.windows = runner.catalog.windows();
         cx.session =
             runner.session.clone().map(|session| -> Arc<dyn std::any::Any + Send + Sync> { session });
-        let manager = Observed { inner: Arc::clone(&runner.manager), prompt_name: Some(prompt.name.clone()) };
+        cx.output = body::output_limit(&info, runner.sampling);
+        let policy = policy(runner, &prompt.name, journal.is_elsewhere());
         Evaluation {
             id: new_evaluation(),
-            cx,
-            manager,
+            cx: Arc::new(cx),
+            policy: Arc::new(policy),
             choice: runner.tool_choice.clone(),
             sequence: 0,
             first_position: None,
@@ -133,8 +139,7 @@ impl<'r> Evaluation<'r> {
     }
 
     pub(crate) fn tell<E: Event>(&self, event: &E) {
-        // Whoever fails to listen does not stop the run.
-        let _ = self.runner.bus.publish(self.runner.session_id(), event);
+        self.runner.tell(event);
     }
 
     /// What tells this prompt from others: its instructions and its tools.
@@ -161,17 +166,16 @@ impl<'r> Evaluation<'r> {
             tools: self.runner.tools.specs().iter().map(|spec| spec.name.clone()).collect(),
             prompt_identity: self.identity(),
         });
-        let shown = shown_system(self.journal.record(), &self.cx);
-        if let Some(system) = self.prompt.system.as_deref().filter(|system| shown.as_deref() != Some(*system))
-        {
-            let replaces = !self.journal.record().is_empty();
-            let position = self.record(Entry::text(Role::System, system), None).await?;
-            if replaces {
-                // What stood first before is left out from now on.
-                self.decide(Decision::Lead { positions: vec![position] }).await?;
+        let instructions: Vec<Entry> =
+            self.prompt.system.iter().map(|system| Entry::text(Role::System, system)).collect();
+        let stamp = Stamp { evaluation: self.id, sequence: self.sequence, at: self.now() };
+        for slot in news(self.journal.record(), &instructions, &[task], stamp) {
+            match slot {
+                Slot::Message(entry) => _ = self.record(Arc::unwrap_or_clone(entry), None).await?,
+                Slot::Decision(decision, _) => _ = self.decide(Arc::unwrap_or_clone(decision)).await?,
+                Slot::Erased(_) => {}
             }
         }
-        self.record(task, None).await?;
         Ok(())
     }
 
@@ -199,23 +203,13 @@ impl<'r> Evaluation<'r> {
     /// Asks the model once and runs what it calls.
     pub(crate) async fn round(&mut self) -> Result<Round, EvaluationError> {
         self.rounds += 1;
-        let provider = Arc::clone(&self.runner.provider);
-        let mut steps = super::overflow::STEPS.iter();
-        let answered = loop {
-            self.check_halt()?;
-            self.serve_summaries().await?;
-            let outgoing = self.outgoing()?;
-            match self.ask(&*provider, &outgoing).await {
-                Ok(answered) => break answered,
-                Err(unanswered) => {
-                    match unanswered.overflow().filter(|_| self.runner.overflow == OnOverflow::Tighten) {
-                        Some(overflow) => self.tighten(&mut steps, overflow, &outgoing).await?,
-                        None => return Err(self.keep_partial(unanswered).await),
-                    }
-                }
-            }
+        self.check_halt()?;
+        self.serve_summaries().await?;
+        let replied = match self.ask_next().await {
+            Ok(replied) => replied,
+            Err(none) => return Err(self.keep_partial(none).await),
         };
-        let position = self.take_reply(answered).await?;
+        let position = self.take_reply(replied).await?;
         let Some(entry) = self.journal.entry(position).cloned() else {
             return Err(EvaluationError::new(Phase::Response, "no_reply", "the reply was not recorded"));
         };
@@ -231,8 +225,8 @@ impl<'r> Evaluation<'r> {
     }
 
     /// Records a reply, and checks what it cost before anything else is done.
-    pub(crate) async fn take_reply(&mut self, answered: Answered) -> Result<u64, EvaluationError> {
-        let Answered { reply, sent } = answered;
+    pub(crate) async fn take_reply(&mut self, replied: Replied) -> Result<u64, EvaluationError> {
+        let Replied { reply, sent } = replied;
         let mut entry = reply.entry().map_err(|error| EvaluationError::unreadable(&error))?;
         if let Some(format) = &self.prompt.response_format
             && entry.open_calls().next().is_none()
@@ -258,9 +252,9 @@ impl<'r> Evaluation<'r> {
     }
 
     /// Records what came of a reply that broke off for good.
-    pub(crate) async fn keep_partial(&mut self, unanswered: Unanswered) -> EvaluationError {
-        let Unanswered { error, partial, .. } = unanswered;
-        let entry = partial.and_then(|partial: Reply| partial.entry().ok());
+    pub(crate) async fn keep_partial(&mut self, none: NoReply) -> EvaluationError {
+        let NoReply { error, partial } = none;
+        let entry = partial.and_then(|partial| partial.entry().ok());
         match entry {
             Some(entry) => match self.record_reply(entry, None).await {
                 Ok(_) => error,
@@ -328,57 +322,28 @@ impl<'r> Evaluation<'r> {
         })
     }
 
-    /// Notes that a request was made.
-    pub(super) fn reported(&mut self, attempts: u32, outgoing: &Outgoing) {
-        self.calls.push(CallReport {
-            n: self.asked,
-            attempts,
-            original: outgoing.original,
-            curated: outgoing.curated,
-            tokens: outgoing.tokens,
-            epoch: outgoing.epoch.map(|epoch| epoch.id),
-        });
+    /// Takes over what was learnt about the model, so that the next estimates are corrected by it.
+    pub(super) fn calibrate(&mut self, tenant: &scrollback_store::Tenant) {
+        if let Some(cx) = Arc::get_mut(&mut self.cx) {
+            self.runner.calibrations.apply(tenant, cx);
+        }
     }
 
-    /// An error if the time is up or somebody asked to stop.
+    /// An error if the time is up or the run was asked to stop.
     pub(crate) fn check_halt(&self) -> Result<(), EvaluationError> {
-        if self.runner.stop.is_asked() {
-            return Err(EvaluationError::interrupted());
-        }
-        self.check_deadline()
-    }
-
-    /// An error if the time is up.
-    fn check_deadline(&self) -> Result<(), EvaluationError> {
-        match self.runner.deadline {
-            Some(deadline) if deadline.remaining(self.now()).is_zero() => Err(EvaluationError::deadline()),
-            _ => Ok(()),
-        }
+        self.runner.check_halt()
     }
 
     /// An error if it took longer, or used more, than it may.
     pub(super) fn check_budget(&self) -> Result<(), EvaluationError> {
-        self.check_deadline()?;
+        self.runner.check_deadline()?;
         let over = self.runner.budget.and_then(|budget| budget.exceeded(&self.spent));
         over.map_or(Ok(()), |why| Err(EvaluationError::new(Phase::Budget, "budget", why)))
     }
 
-    /// Work that is dropped when the time is up or somebody asks to stop.
+    /// Work that is dropped when the time is up or the run is asked to stop.
     pub(crate) async fn unless_halted<T>(&self, work: impl Future<Output = T>) -> Result<T, EvaluationError> {
-        let clock = &self.runner.clock;
-        let late = async {
-            match self.runner.deadline {
-                Some(deadline) => clock.reached(deadline.time()).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            // What is done is taken before anything is given up.
-            biased;
-            done = work => Ok(done),
-            () = late => Err(EvaluationError::deadline()),
-            () = self.runner.stop.asked() => Err(EvaluationError::interrupted()),
-        }
+        self.runner.unless_halted(work).await
     }
 
     /// Ends the evaluation: writes down how, and tells it.
@@ -393,7 +358,7 @@ impl<'r> Evaluation<'r> {
     ) -> (Evaluated, &'r mut Journal) {
         let mut ended = ended.unwrap_or_else(Ended::Failed);
         // Work that ended in time may still have been recorded too late.
-        if let (Ended::Replied { .. }, Err(late)) = (&ended, self.check_deadline()) {
+        if let (Ended::Replied { .. }, Err(late)) = (&ended, self.runner.check_deadline()) {
             ended = Ended::Failed(late);
         }
         let status = match &ended {
@@ -438,15 +403,6 @@ impl<'r> Evaluation<'r> {
         };
         (evaluated, self.journal)
     }
-}
-
-/// The instructions that views of the record begin with.
-fn shown_system(record: &Record, cx: &CurationContext) -> Option<String> {
-    let view = View::of(record, cx);
-    let lead = view.items().take_while(|item| item.entry.role == Role::System);
-    let said = lead.filter(|item| matches!(item.source, scrollback_core::Source::Entry(_)));
-    let texts: Vec<String> = said.filter_map(|item| item.entry.content()).collect();
-    (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 /// A reply as the JSON that was asked for: the first object in it, which must fit the schema.

@@ -1,22 +1,18 @@
 //! The runner: an agent on one input, every word of it recorded, every request a curated view.
 //!
 //! ```text
-//! deadline, budget, rounds → summaries → view → check → sent → model → reply recorded → tools → results recorded ↺
+//! deadline, budget, rounds → summaries → exchange (view, check, ask) → reply recorded → tools → results recorded ↺
 //! ```
 //!
 //! What is appended is durable before the next effect. A failed or interrupted evaluation leaves a record from which
 //! [`Runner::resume`] goes on: results that are there are kept, calls that wait are run again.
 
-mod call;
+mod asking;
 mod error;
 mod evaluation;
 mod limits;
-mod outgoing;
-mod overflow;
 mod resume;
 mod spans;
-mod spend;
-mod summaries;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -29,22 +25,23 @@ use scrollback_core::model::ModelName;
 use scrollback_core::stream::Delta;
 use uuid::Uuid;
 
+use crate::bus::Event;
 use crate::bus::EventBus;
 use crate::effects::{Clock, Random, Seeded, Stop, SystemClock};
+use crate::exchange::Calibrations;
+pub use crate::exchange::{OnOverflow, Prices, Spent, Throttle};
 use crate::journal::Journal;
 use crate::provider::{Catalog, Delivery, Provider, ResponseFormat, Sampling, ToolChoice};
 use crate::session::Session;
 use crate::telemetry::Telemetry;
 use crate::tool::Toolbox;
-pub use call::{Attempt, Shown};
+pub use asking::Attempt;
 pub use error::{EvaluationError, Phase};
 pub use evaluation::{CallReport, ToolReport};
 pub(crate) use evaluation::{Evaluation, Round, first_object, structured};
-pub use limits::{BadLimit, Budget, Deadline, Throttle};
-pub use overflow::{cut_to_fit, room_after};
+pub use limits::{BadLimit, Budget, Deadline};
 pub use resume::{CannotResume, CannotResumeKind};
-pub use spend::{Prices, Spent};
-pub(crate) use summaries::summary_instructions;
+pub use scrollback_core::request::Shown;
 
 /// Who is given the pieces of a reply as they come. What was given cannot be taken back, so a reply that breaks off
 /// after that is not asked for again.
@@ -60,16 +57,6 @@ pub enum Repair {
     Auto,
     /// The evaluation fails before it is sent.
     Never,
-}
-
-/// What is done when a provider says that a request is larger than its model takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnOverflow {
-    /// The view is made smaller, step by step, and asked for again.
-    #[default]
-    Tighten,
-    /// The evaluation fails: whoever prepared the record makes it smaller.
-    Fail,
 }
 
 /// Who is asked before every attempt at a request, and told what it used: a quota that several evaluations share.
@@ -134,6 +121,8 @@ pub struct Runner {
     pub trace: Option<Trace>,
     /// Asks the run to stop.
     pub stop: Stop,
+    /// What was learnt about models from what their providers reported; shared by runners of one process.
+    pub calibrations: Arc<Calibrations>,
     /// Other models, for summaries; also what the configuration says about models.
     pub catalog: Arc<Catalog>,
     /// Who is sent spans of what is done.
@@ -227,6 +216,7 @@ impl Runner {
             preview: None,
             trace: None,
             stop: Stop::default(),
+            calibrations: Arc::default(),
             catalog: Arc::new(Catalog::default()),
             telemetry: Telemetry::default(),
         }
@@ -289,6 +279,47 @@ impl Runner {
     /// The session whose state events change.
     pub(crate) fn session_id(&self) -> &str {
         self.session.as_ref().map_or("", |session| session.id())
+    }
+
+    /// Tells what happened, to everyone who listens.
+    pub(crate) fn tell<E: Event>(&self, event: &E) {
+        // A listener that fails does not stop the run.
+        let _ = self.bus.publish(self.session_id(), event);
+    }
+
+    /// An error if the time is up or the run was asked to stop.
+    pub(crate) fn check_halt(&self) -> Result<(), EvaluationError> {
+        if self.stop.is_asked() {
+            return Err(EvaluationError::interrupted());
+        }
+        self.check_deadline()
+    }
+
+    /// An error if the time is up.
+    pub(crate) fn check_deadline(&self) -> Result<(), EvaluationError> {
+        match self.deadline {
+            Some(deadline) if deadline.remaining(self.clock.now()).is_zero() => {
+                Err(EvaluationError::deadline())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Work that is dropped when the time is up or the run is asked to stop.
+    pub(crate) async fn unless_halted<T>(&self, work: impl Future<Output = T>) -> Result<T, EvaluationError> {
+        let late = async {
+            match self.deadline {
+                Some(deadline) => self.clock.reached(deadline.time()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // What is done is taken before anything is given up.
+            biased;
+            done = work => Ok(done),
+            () = late => Err(EvaluationError::deadline()),
+            () = self.stop.asked() => Err(EvaluationError::interrupted()),
+        }
     }
 
     pub(crate) fn prices_of(&self, model: &ModelName) -> Prices {

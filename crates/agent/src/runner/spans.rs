@@ -1,25 +1,12 @@
-//! What a collector is told about an evaluation: the agent, and within it every attempt at its model and every tool.
+//! What a collector is told about an evaluation: the agent, and within it every tool. Attempts at its model are told by the
+//! exchange.
 
-use scrollback_core::stream::Reply;
-use scrollback_core::wire::ParseOptions;
-use scrollback_core::{Entry, Time, json};
+use scrollback_core::Time;
 
 use super::Ended;
-use super::call::Outgoing;
 use super::evaluation::Evaluation;
-use super::spend::Spent;
 use crate::event::ToolInvoked;
-use crate::provider::Provider;
-use crate::telemetry::{Chat, Invoked, Place, Telemetry, ToolUse};
-
-/// What an attempt at a request came to.
-pub(super) struct Tried<'a> {
-    pub(super) began: Time,
-    pub(super) reply: Option<&'a Reply>,
-    pub(super) spent: &'a Spent,
-    /// How it failed, as one word.
-    pub(super) error: Option<&'a str>,
-}
+use crate::telemetry::{Invoked, Place, Telemetry, ToolUse};
 
 impl Evaluation<'_> {
     /// Where the span of this evaluation stands.
@@ -35,32 +22,6 @@ impl Evaluation<'_> {
     /// The conversation; a record that is nowhere has none, and then the evaluation stands for it.
     pub(crate) fn conversation_id(&self) -> String {
         self.journal.conversation().map_or_else(|| self.id.to_string(), ToString::to_string)
-    }
-
-    /// Tells of an attempt at a request.
-    pub(super) fn tell_chat(&self, provider: &dyn Provider, outgoing: &Outgoing, tried: &Tried<'_>) {
-        self.runner.telemetry.tell(|content| {
-            let info = provider.describe();
-            let conversation = self.conversation_id();
-            let chat = Chat {
-                place: self.place().inside(),
-                time: (tried.began, self.now()),
-                provider: info.model.provider().name(),
-                model: info.model.model(),
-                conversation: &conversation,
-                reply: tried.reply.map(|reply| &reply.meta),
-                spent: Some(tried.spent),
-                error: tried.error,
-            };
-            let Some(content) = content else { return chat.span() };
-            let said: Vec<Entry> = json::check(&outgoing.body)
-                .ok()
-                .and_then(|body| info.wire.parse(body, &ParseOptions::default()).ok())
-                .map(|parsed| parsed.entries)
-                .unwrap_or_default();
-            let answered = tried.reply.and_then(|reply| reply.entry().ok());
-            chat.span().with_messages(content, said.iter(), answered.as_ref())
-        });
     }
 
     /// Tells of a tool that ended.

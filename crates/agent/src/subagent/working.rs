@@ -192,17 +192,14 @@ impl<'r> Working<'r> {
         let rendered = self.render();
         let provider = Arc::clone(&self.evaluation.runner.provider);
         let (items, view) = self.items(&rendered);
-        let outgoing = self
-            .evaluation
-            .outgoing_items(&*provider, items, view.clone(), None)
-            .map_err(|error| failed(&error))?;
         let hash = rendered.hash();
+        let shown = view.clone();
         self.calls.push(SentCall { turns: self.turns.len(), hash, stats: rendered.stats, view });
         let before = self.evaluation.spent.clone();
         self.evaluation.rounds += 1;
-        let answered = match self.evaluation.ask(&*provider, &outgoing).await {
+        let answered = match self.evaluation.ask_items(&provider, items, shown, None).await {
             Ok(answered) => answered,
-            Err(unanswered) => return Err(failed(&self.evaluation.keep_partial(unanswered).await)),
+            Err(none) => return Err(failed(&self.evaluation.keep_partial(none).await)),
         };
         let entry = answered.reply.entry().map_err(|error| failed(&EvaluationError::unreadable(&error)))?;
         let recorded = self.evaluation.record_reply(entry, answered.sent).await;

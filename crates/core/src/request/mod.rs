@@ -7,6 +7,7 @@
 //! - [`Asked`] is what the caller wants to send besides the record: a client's own body, or settings and tools of ours.
 //! - [`Policy`] says which manager curates, and what happens to a request that breaks its provider's rules.
 //! - [`Ladder`] makes a request smaller, step by step, when it is too large for its model.
+//! - [`Template`] is a body as what it shares with the record, so that keeping every request takes little.
 //! - [`news`] is what has to be appended before, so that the record says what the caller says.
 
 mod asked;
@@ -14,6 +15,8 @@ mod ladder;
 pub(crate) mod marks;
 mod news;
 mod prepare;
+mod shared;
+mod template;
 mod tokens;
 
 pub use asked::{Asked, Carries, ClientBody};
@@ -22,4 +25,5 @@ pub use news::{Stamp, lead_of, news};
 pub use prepare::{
     Fidelity, Invalid, Policy, PrepareError, Prepared, Shown, UnknownWindow, prepare, prepare_items,
 };
+pub use template::{Piece, Template};
 pub use tokens::RequestTokens;

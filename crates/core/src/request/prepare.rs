@@ -11,6 +11,7 @@ use super::asked::{Asked, Carries, chain};
 use super::ladder::Stated;
 use super::marks;
 use super::news::standing;
+use super::template::Template;
 use super::tokens::RequestTokens;
 use crate::chain::Link;
 use crate::context::CurationContext;
@@ -192,6 +193,8 @@ pub struct Prepared {
     pub prefix_hash: Link,
     /// What observed managers reported.
     pub events: Vec<HistoryCurated>,
+    /// The body as what it shares with the record; none where the caller chose the entries itself.
+    pub template: Option<Template>,
     /// What the model is shown, where that is not what the client said; kept for answers without a provider and for spans.
     pub said: Option<Vec<Entry>>,
 }
@@ -287,10 +290,14 @@ pub fn prepare(
     } else {
         Vec::new()
     };
+    let recorded_as: Vec<(u64, Arc<Entry>)> =
+        items.iter().filter_map(|item| place_of(record, item)).collect();
     speak_as_the_client(&mut items, asked);
     let rendered = render(items, Some(record), asked, cx);
     let made = finish(rendered, asked, policy, &tokens, cx)?;
+    let entries_of = recorded_as.iter().map(|(position, entry)| (*position, entry.as_ref()));
     Ok(Prepared {
+        template: Some(Template::of(asked.wire, &made.body, entries_of)),
         fidelity: if asked.client.is_some() { Fidelity::Spliced } else { Fidelity::Rendered },
         decisions,
         tokens: Some(tokens),
@@ -322,6 +329,7 @@ pub fn prepare_items(
     let rendered = render(items, None, asked, cx);
     let made = finish(rendered, asked, policy, &tokens, cx)?;
     Ok(Prepared {
+        template: None,
         fidelity: Fidelity::Rendered,
         decisions: Vec::new(),
         tokens: Some(tokens),
@@ -372,9 +380,14 @@ fn untouched<'r>(
         return Err(refused(&came.repairs));
     }
     let view = view();
-    let count = view.len();
+    let items: Vec<Item> = view.items().collect();
+    let count = items.len();
+    let recorded_as: Vec<(u64, Arc<Entry>)> =
+        items.iter().filter_map(|item| place_of(view.record(), item)).collect();
+    let entries_of = recorded_as.iter().map(|(position, entry)| (*position, entry.as_ref()));
+    let template = Some(Template::of(asked.wire, &came.body, entries_of));
     // What goes on from elsewhere is not in the list that came.
-    let said = client.refers.then(|| view.items().map(|item| Entry::clone(&item.entry)).collect());
+    let said = client.refers.then(|| items.iter().map(|item| Entry::clone(&item.entry)).collect());
     let fidelity = if came.repairs.is_empty() { Fidelity::Untouched } else { Fidelity::Repaired };
     Ok(Prepared {
         body: came.body.clone(),
@@ -390,8 +403,17 @@ fn untouched<'r>(
         epoch: None,
         prefix_hash: came.prefix_hash,
         events: Vec::new(),
+        template,
         said,
     })
+}
+
+/// The entry an item is made of, as it is recorded.
+fn place_of(record: &Record, item: &Item) -> Option<(u64, Arc<Entry>)> {
+    match item.source {
+        Source::Entry(position) => record.entry(position).map(|entry| (position, Arc::clone(entry))),
+        _ => None,
+    }
 }
 
 /// The instructions as the client spells them now, with its own cache marks: those of the record are from another call.

@@ -171,6 +171,9 @@ pub(crate) async fn filled(server: &Server, tenant: &Tenant) -> (String, String)
         ),
         started_at: Time(2_000),
         ended_at: Some(Time(2_500)),
+        tokens: None,
+        factor: None,
+        holder: None,
     };
     let name = call.id.clone();
     let (run, step, span, event) = run(tenant);

@@ -91,6 +91,9 @@ async fn hostile_talk(store: &dyn Store) -> (ConversationId, String) {
         usage: None,
         started_at: Time(5_000),
         ended_at: Some(Time(6_000)),
+        tokens: None,
+        factor: None,
+        holder: None,
     };
     let mut earlier = call.clone();
     earlier.id = new_evaluation().to_string();
@@ -155,6 +158,9 @@ fn prompt(conversation: &ConversationId, run: &str, step: &str, body: &Value) ->
         usage: None,
         started_at: Time(5_000),
         ended_at: Some(Time(6_000)),
+        tokens: None,
+        factor: None,
+        holder: None,
     }
 }
 

@@ -83,6 +83,9 @@ async fn places(store: &dyn Store, number: i64, text: &str) -> Value {
         usage: Some(json!({ "input_tokens": 9, text: text }).to_string()),
         started_at: now,
         ended_at: Some(Time(now.0 + 500)),
+        tokens: None,
+        factor: None,
+        holder: None,
     };
     let mut prompt = call.clone();
     (prompt.id, prompt.run, prompt.step) =

@@ -63,6 +63,9 @@ async fn what_was_erased_is_not_found_and_not_sent(bench: Bench) -> Outcome {
         usage: None,
         started_at: NOON,
         ended_at: None,
+        tokens: None,
+        factor: None,
+        holder: None,
     };
     store.write(&bench.tenant, NOON, |tx| _ = tx.sent(sent.clone())).await?;
     same!(store.sent(&bench.tenant, &id).await?, [sent]);

@@ -18,6 +18,7 @@ mod appending;
 mod branching;
 mod erasing;
 mod recipients;
+mod requests;
 mod running;
 mod searching;
 
@@ -116,6 +117,7 @@ pub fn cases() -> Vec<Case> {
         branching::suite(),
         erasing::suite(),
         recipients::suite(),
+        requests::suite(),
         running::suite(),
         searching::suite(),
     ]

@@ -244,6 +244,9 @@ fn sent(conversation: &ConversationId, number: i64) -> Sent {
         usage: None,
         started_at: Time(NOON.0 + number),
         ended_at: None,
+        tokens: None,
+        factor: None,
+        holder: None,
     }
 }
 

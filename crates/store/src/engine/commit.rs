@@ -2,13 +2,12 @@
 
 use scrollback_core::Time;
 
-use super::{append, fork, large};
+use super::{append, fork, large, sent};
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
-use crate::pack::Packed;
-use crate::rows::{Rows, SentRow};
-use crate::run::{Evaluation, Event, KeyUse, Lease, Run, Sent};
+use crate::rows::Rows;
+use crate::run::{Evaluation, Event, KeyUse, Lease, Run};
 use crate::table::{Scan, Table};
 use crate::tx::{Committed, Op, Tx};
 
@@ -89,9 +88,9 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 ours.run(rows, &tenant, &event.run).await?;
                 told.take(rows, &tenant, event).await?;
             }
-            Op::Sent(sent) => {
-                ours.conversation(rows, &tenant, &sent.conversation).await?;
-                put_sent(rows, &tenant, *sent, &mut packed).await?;
+            Op::Sent(call, layout) => {
+                let conversation = ours.conversation(rows, &tenant, &call.conversation).await?;
+                sent::put(rows, conversation, *call, layout.as_deref(), &mut packed).await?;
             }
         }
     }
@@ -192,50 +191,6 @@ impl Told {
         }
         rows.add(&std::mem::take(&mut self.events)).await
     }
-}
-
-/// Requests and responses become blobs; those of an earlier write of the same call are let go if others came.
-async fn put_sent<R: Rows>(
-    rows: &mut R,
-    tenant: &Tenant,
-    mut sent: Sent,
-    packed: &mut Packed,
-) -> Result<(), StoreError> {
-    let key = vec![sent.conversation.as_str().into(), sent.id.as_str().into()];
-    let before: Option<SentRow> = rows.get(key).await?;
-    let mut named = [None, None];
-    for (name, bytes) in named.iter_mut().zip([sent.request.take(), sent.response.take()]) {
-        if let Some(bytes) = bytes {
-            let hash = *blake3::hash(&bytes).as_bytes();
-            rows.refer(&packed.blob(tenant, hash, &bytes)).await?;
-            *name = Some(hash.to_vec());
-        }
-    }
-    if let Some(mut before) = before {
-        for (name, kept) in named.iter_mut().zip([&mut before.request, &mut before.response]) {
-            // What is not given again stays, and is not let go.
-            if name.is_none() {
-                *name = kept.take();
-            }
-        }
-        release(rows, tenant, &before).await?;
-    }
-    let [request, response] = named;
-    rows.put(&SentRow { sent, request, response }).await
-}
-
-/// Lets the blobs of a call go.
-pub(crate) async fn release<R: Rows>(
-    rows: &mut R,
-    tenant: &Tenant,
-    sent: &SentRow,
-) -> Result<(), StoreError> {
-    for hash in [&sent.request, &sent.response].into_iter().flatten() {
-        if let Ok(hash) = hash.as_slice().try_into() {
-            rows.release(tenant, &hash).await?;
-        }
-    }
-    Ok(())
 }
 
 /// Adds to what keys were used for. The rows are locked by name, so that nobody's addition is lost.

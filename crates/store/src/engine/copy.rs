@@ -9,7 +9,7 @@ use super::read as places;
 use crate::backend::{Backend, Whose};
 use crate::conversation::Conversation;
 use crate::error::StoreError;
-use crate::rows::{Blob, CallRow, EntryRow, Rows, SentRow, SummaryRow};
+use crate::rows::{Blob, CallRow, EntryRow, PartRow, Rows, SentRow, SummaryRow};
 use crate::run::{Alias, Evaluation, Event, Key, Run, Span, Step};
 use crate::sqlite::Sqlite;
 use crate::table::Scan;
@@ -27,6 +27,7 @@ pub(crate) struct Everything {
     spans: Vec<Span>,
     events: Vec<Event>,
     sent: Vec<SentRow>,
+    parts: Vec<PartRow>,
     aliases: Vec<Alias>,
     keys: Vec<Key>,
 }
@@ -46,6 +47,7 @@ pub(crate) async fn read<R: Rows>(rows: &mut R) -> Result<Everything, StoreError
         spans: rows.scan(Scan::new()).await?,
         events: rows.scan(Scan::new()).await?,
         sent: rows.scan(Scan::new()).await?,
+        parts: rows.scan(Scan::new()).await?,
         aliases: rows.scan(Scan::new()).await?,
         keys: rows.scan(Scan::new()).await?,
     })
@@ -70,6 +72,7 @@ async fn write<R: Rows>(rows: &mut R, all: Everything) -> Result<(), StoreError>
     rows.add(&all.spans).await?;
     rows.add(&all.events).await?;
     rows.add(&all.sent).await?;
+    rows.add(&all.parts).await?;
     rows.add(&all.aliases).await?;
     rows.add(&all.keys).await?;
     for conversation in &all.conversations {

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use scrollback_core::{Decision, Slot, Time};
 
 use super::lineage::{self, Lineage};
-use super::{append, calls, commit, read};
+use super::request::Requests;
+use super::{append, calls, commit, read, sent};
 use crate::body::{self, Grave};
 use crate::conversation::Conversation;
 use crate::error::StoreError;
@@ -70,9 +71,11 @@ pub(crate) async fn erase<R: Rows>(
         sent: 0,
     };
     for reader in &mut readers {
+        // Nothing is appended to it and no call of it written until this is done.
+        *reader = commit::locked(rows, tenant, &reader.id).await?;
         erase_summaries(rows, tenant, reader, &positions, reason, at).await?;
         derive_anew(rows, tenant, reader).await?;
-        count.sent += empty_sent(rows, tenant, reader, first, &evaluations).await?;
+        count.sent += empty_sent(rows, tenant, reader, &positions, &evaluations).await?;
         if *what == Erase::All {
             reader.title = None;
         }
@@ -144,17 +147,22 @@ async fn empty_sent<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     conversation: &Conversation,
-    first: u64,
+    erased: &BTreeSet<u64>,
     evaluations: &BTreeSet<Option<Vec<u8>>>,
 ) -> Result<u64, StoreError> {
+    let Some(first) = erased.first().copied() else { return Ok(0) };
     let scan = Scan::new().equal("conversation_id", conversation.id.as_str());
+    let mut requests = Requests::new(tenant, &conversation.id);
     let mut emptied = 0;
     for row in rows.scan::<SentRow>(scan).await? {
         let evaluation = row.sent.evaluation.map(|id| id.as_bytes().to_vec());
-        let held = row.sent.upto > first || evaluation.is_none() || evaluations.contains(&evaluation);
-        if held && (row.request.is_some() || row.response.is_some()) {
-            commit::release(rows, tenant, &row).await?;
-            rows.put(&SentRow { request: None, response: None, ..row }).await?;
+        let mut held = row.sent.upto > first || evaluation.is_none() || evaluations.contains(&evaluation);
+        if let Some(list) = row.template.as_ref().filter(|_| !held) {
+            // Whatever its row says: a request that copies what was erased held it. So may one that cannot be read.
+            let copied = requests.positions(rows, list).await;
+            held = copied.map_or(true, |copied| !copied.is_disjoint(erased));
+        }
+        if held && sent::empty(rows, row).await? {
             emptied += 1;
         }
     }

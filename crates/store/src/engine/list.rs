@@ -1,7 +1,5 @@
 //! Lists and single rows, inside a tenant.
 
-use std::collections::HashMap;
-
 use scrollback_core::{Record, Time};
 use uuid::Uuid;
 
@@ -12,10 +10,10 @@ use crate::conversation::Conversation;
 use crate::entry::Placed;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
-use crate::rows::{Blob, Rows, SentRow};
-use crate::run::{Evaluation, Run, Sent};
+use crate::rows::Rows;
+use crate::run::{Evaluation, Run};
 use crate::search::Cursor;
-use crate::store::{CallListing, CallPage, Listing, Page, RunListing, RunPage, Which};
+use crate::store::{Listing, Page, RunListing, RunPage, Which};
 use crate::table::{Scan, Table};
 
 /// Most runs whose ids are compared with a prefix.
@@ -165,81 +163,6 @@ pub(crate) async fn of_run<R: Rows, T: Table + large::Values>(
     Ok(found)
 }
 
-pub(crate) async fn sent<R: Rows>(
-    rows: &mut R,
-    tenant: &Tenant,
-    id: &ConversationId,
-) -> Result<Vec<Sent>, StoreError> {
-    lineage::conversation(rows, tenant, id).await?;
-    let scan = Scan::new().equal("conversation_id", id.as_str()).ascending(&["started_at", "id"]);
-    let mut calls = Vec::new();
-    for row in rows.scan::<SentRow>(scan).await? {
-        let mut sent = row.sent;
-        sent.request = bytes(rows, tenant, row.request).await?;
-        sent.response = bytes(rows, tenant, row.response).await?;
-        calls.push(sent);
-    }
-    Ok(calls)
-}
-
-/// A page of model calls, newest first. Rows of other tenants are passed over: a call belongs to whose conversation it is in.
-pub(crate) async fn calls<R: Rows>(
-    rows: &mut R,
-    tenant: &Tenant,
-    what: &CallListing,
-) -> Result<CallPage, StoreError> {
-    let mut scan = Scan::new();
-    if let Some(id) = &what.conversation {
-        lineage::conversation(rows, tenant, id).await?;
-        scan = scan.equal("conversation_id", id.as_str());
-    }
-    let mut owners: HashMap<ConversationId, bool> = HashMap::new();
-    let mut after = what.after.as_ref().map(read_place).transpose()?;
-    let (mut calls, mut more) = (Vec::new(), true);
-    while more && calls.len() <= what.limit {
-        let values = after.as_ref().map(|(at, id)| vec![(*at).into(), id.as_str().into()]);
-        let wanted = what.limit + 1;
-        let page = scan.clone().descending(&["started_at", "id"]).after(values).limit(wanted);
-        let found = rows.scan::<SentRow>(page).await?;
-        more = found.len() == wanted;
-        after = found.last().map(|last| (last.sent.started_at, last.sent.id.clone()));
-        for row in found {
-            let ours = if let Some(ours) = owners.get(&row.sent.conversation) {
-                *ours
-            } else {
-                let ours = belongs(rows, tenant, &row.sent.conversation).await?;
-                owners.insert(row.sent.conversation.clone(), ours);
-                ours
-            };
-            if ours {
-                calls.push(row.sent);
-            }
-        }
-    }
-    let more = calls.len() > what.limit;
-    calls.truncate(what.limit);
-    let next = calls.last().filter(|_| more).map(|last| place_of(last.started_at, &last.id));
-    Ok(CallPage { calls, next })
-}
-
-/// A model call, with what was sent and what came back.
-pub(crate) async fn call<R: Rows>(rows: &mut R, tenant: &Tenant, id: &str) -> Result<Sent, StoreError> {
-    for row in rows.scan::<SentRow>(Scan::new().equal("id", id)).await? {
-        if belongs(rows, tenant, &row.sent.conversation).await? {
-            let mut sent = row.sent;
-            sent.request = bytes(rows, tenant, row.request).await?;
-            sent.response = bytes(rows, tenant, row.response).await?;
-            return Ok(sent);
-        }
-    }
-    Err(StoreError::not_found(format!("call {id}")))
-}
-
-async fn belongs<R: Rows>(rows: &mut R, tenant: &Tenant, id: &ConversationId) -> Result<bool, StoreError> {
-    let owner: Option<Conversation> = rows.get(vec![id.as_str().into()]).await?;
-    Ok(owner.is_some_and(|owner| owner.tenant == *tenant))
-}
-
 /// A page of runs, those that began last first.
 pub(crate) async fn run_page<R: Rows>(
     rows: &mut R,
@@ -262,11 +185,11 @@ pub(crate) async fn run_page<R: Rows>(
 }
 
 /// A place in a list by time: when, and which of that time. Ids are people's words, so they are spelled in digits.
-fn place_of(at: Time, id: &str) -> Cursor {
+pub(crate) fn place_of(at: Time, id: &str) -> Cursor {
     Cursor(format!("{}.{}", at.0, body::hex(id.as_bytes())))
 }
 
-fn read_place(cursor: &Cursor) -> Result<(Time, String), StoreError> {
+pub(crate) fn read_place(cursor: &Cursor) -> Result<(Time, String), StoreError> {
     let parts = cursor.as_str().split_once('.');
     let read = parts.and_then(|(at, id)| Some((Time(at.parse().ok()?), spelled_out(id)?)));
     read.ok_or_else(Cursor::bad)
@@ -277,15 +200,4 @@ fn spelled_out(digits: &str) -> Option<String> {
     let bytes: Option<Vec<u8>> =
         pairs.map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect();
     String::from_utf8(bytes?).ok()
-}
-
-async fn bytes<R: Rows>(
-    rows: &mut R,
-    tenant: &Tenant,
-    hash: Option<Vec<u8>>,
-) -> Result<Option<Vec<u8>>, StoreError> {
-    let Some(hash) = hash else { return Ok(None) };
-    let blob: Option<Blob> = rows.get(vec![tenant.as_str().into(), hash.as_slice().into()]).await?;
-    let blob = blob.ok_or_else(|| StoreError::damaged("a blob of a model call is missing"))?;
-    body::unpack(&blob).map(Some)
 }

@@ -7,11 +7,12 @@ use scrollback_core::{Link, PREFIX_START, Slot, body_hash, first_link, link_over
 use super::append::summary_row;
 use super::calls::{self, Ledger};
 use super::lineage::{self, Lineage};
+use super::request::{Requests, Unreadable};
 use crate::body;
 use crate::conversation::Conversation;
-use crate::error::StoreError;
+use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
-use crate::rows::{Blob, CallRow, EntryRow, Rows, SummaryRow, TOMBSTONE};
+use crate::rows::{Blob, CallRow, EntryRow, Rows, SentRow, SummaryRow, TOMBSTONE};
 use crate::table::Scan;
 
 /// Entries read at a time, so that a conversation of any length takes the same memory.
@@ -52,6 +53,8 @@ pub enum ProblemKind {
     BlobMissing,
     /// A blob is not what it is named after.
     BlobChanged,
+    /// The request of a model call is not what was sent.
+    RequestChanged,
 }
 
 impl ProblemKind {
@@ -66,6 +69,7 @@ impl ProblemKind {
             ProblemKind::IndexStale => "index_stale",
             ProblemKind::BlobMissing => "blob_missing",
             ProblemKind::BlobChanged => "blob_changed",
+            ProblemKind::RequestChanged => "request_changed",
         }
     }
 }
@@ -120,6 +124,7 @@ pub(crate) async fn verify<R: Rows>(
     check.end();
     check.calls(rows, own_from).await?;
     check.summaries(rows).await?;
+    check.model_calls(rows).await?;
     Ok(check.verified)
 }
 
@@ -389,6 +394,26 @@ impl<'c> Check<'c> {
         }
         for position in &only(&wanted, &stored) | &only(&stored, &wanted) {
             self.problem(Some(position), ProblemKind::IndexStale, "the table of calls says something else");
+        }
+        Ok(())
+    }
+
+    /// What model calls were sent and answered can be read, and is what was written.
+    async fn model_calls<R: Rows>(&mut self, rows: &mut R) -> Result<(), StoreError> {
+        let (tenant, id) = (&self.conversation.tenant, &self.conversation.id);
+        let scan = Scan::new().equal("conversation_id", id.as_str()).ascending(&["started_at", "id"]);
+        let mut requests = Requests::new(tenant, id);
+        for row in rows.scan::<SentRow>(scan).await? {
+            let call = row.sent.id.clone();
+            let (problem, why) = match requests.call(rows, row).await {
+                Ok(_) => continue,
+                Err(Unreadable::Damaged(problem, why)) => (problem, why),
+                Err(Unreadable::Failed(error)) if error.kind() == ErrorKind::Damaged => {
+                    (ProblemKind::RequestChanged, error.to_string())
+                }
+                Err(Unreadable::Failed(error)) => return Err(error),
+            };
+            self.problem(None, problem, format!("model call {call}: {why}"));
         }
         Ok(())
     }

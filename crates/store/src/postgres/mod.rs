@@ -25,7 +25,8 @@ const CONNECTIONS: usize = 16;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const STEPS: [&str; 3] =
+    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// The key of the lock under which the schema is made or migrated.
 const MIGRATING: i64 = 0x5343_5242;

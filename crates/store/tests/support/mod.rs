@@ -148,6 +148,17 @@ impl Dice {
     }
 }
 
+/// What takes a store back to how it was before requests were kept in parts.
+pub fn before_parts(schema: &str, version: usize) -> String {
+    let columns = ["tenant", "template", "request_hash", "tokens", "factor", "holder"];
+    let drop_columns =
+        columns.map(|column| format!("alter table {schema}sent drop column {column};")).concat();
+    format!(
+        "drop index {schema}sent_model; drop index {schema}sent_open; drop table {schema}sent_parts; {drop_columns}
+         update {schema}meta set value = '{version}' where key = 'schema_version';"
+    )
+}
+
 /// Runs async code in a test.
 pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work)

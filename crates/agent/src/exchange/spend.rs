@@ -2,6 +2,8 @@
 
 use scrollback_core::Usage;
 use scrollback_core::model::{ModelFacts, ModelName, facts};
+use scrollback_core::stream::Reply;
+use scrollback_core::tokens::Tokenizer;
 use serde::Serialize;
 
 /// Prices in dollars per million tokens, as far as they are known.
@@ -94,6 +96,16 @@ impl Spent {
         };
         spent.cost_usd = prices.cost(&spent);
         spent
+    }
+
+    /// What a request of so many tokens used: as its reply reports, else as counted here.
+    pub fn of_reply(reply: Option<&Reply>, tokens: usize, prices: Prices) -> Self {
+        let usage = reply.and_then(|reply| reply.meta.usage.as_ref());
+        let reported = usage.is_some_and(|usage| usage.output.is_some());
+        let raw = reply.and_then(|reply| reply.raw.as_deref()).filter(|_| !reported);
+        // What was not reported is estimated by the text, its JSON included.
+        let guess = raw.map_or(0, |raw| Tokenizer::Characters.count(raw));
+        Spent::reported(usage, (tokens, guess), prices)
     }
 
     /// Input and output together.

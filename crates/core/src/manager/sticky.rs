@@ -14,7 +14,7 @@ use crate::record::decided::Cut;
 use crate::record::groups::UNSETTLED;
 use crate::tokens::{Counter, Method};
 use crate::view::edit::{Mark, signature};
-use crate::view::{Epoch, Reason, View};
+use crate::view::{Epoch, Purpose, Reason, View};
 
 /// Lets the history grow to a high mark, then cuts it to a low mark at once.
 ///
@@ -113,7 +113,10 @@ impl Sticky {
             return view;
         }
         let gauge = CutGauge::new(&self.inner, counter, &view, cx);
-        let fold = self.fold(&view, cx, &gauge);
+        let mut fold = self.fold(&view, cx, &gauge);
+        if view.purpose() == Purpose::Send {
+            self.cut_for_now(&mut fold, &gauge, &view, cx);
+        }
         let after_cut = view.body().from(fold.cut);
         let keep = after_cut.union(&Ranges::of(fold.held)).union(&gauge.first);
         let cut = view.groups_in(&after_cut).next().map(|(_, group)| u64::from(group.first));
@@ -126,6 +129,24 @@ impl Sticky {
         view.set_cut(Decision::Cut { before, held, by: name.into(), scope: cx.scope.clone(), factor });
         view.keep(&keep, name, Reason::BeforeCut);
         view
+    }
+
+    /// Moves a new cut on, so that at most the low mark is left of the record as it is now.
+    ///
+    /// The fold may find a new cut at a group that earlier calls were sent without one: estimates have become larger since,
+    /// or the record comes from elsewhere. What followed that group takes the room away that the cut made, and the next call
+    /// would cut again.
+    fn cut_for_now(&self, fold: &mut Fold, gauge: &CutGauge<'_>, view: &View<'_>, cx: &CurationContext) {
+        let known = gauge.recorded.as_ref().map_or(0, |recorded| recorded.epoch);
+        let newest = view.groups().next_back().map(|(index, _)| index);
+        if fold.epoch > known
+            && gauge.measure(fold) > self.low
+            && let Some(newest) = newest
+        {
+            let epoch = fold.epoch;
+            gauge.cut(fold, newest, self.low, view, cx);
+            fold.epoch = epoch;
+        }
     }
 
     /// The cut after the last group, going on from where an earlier call on this record left off.

@@ -256,9 +256,9 @@ pub fn prepare(
     let everything = || View::of(record, cx);
     let whole = asked.client.as_ref().is_some_and(|client| client.carries == Carries::History);
     if whole && needs_no_view(record, asked, policy, cx) {
-        return untouched(asked, policy, || everything());
+        return untouched(asked, policy, everything);
     }
-    let view = match record.view(cx, &*policy.manager) {
+    let view = match policy.manager.curate(View::to_send(record, cx), cx) {
         Ok(view) => view,
         Err(CurationError::WindowTooSmall { needed, window }) if !policy.invalid.is_passed_on() => {
             return Err(too_large_for(&everything(), cx, needed, window));
@@ -474,15 +474,14 @@ fn finish(
     let prefix_hash = chain(rendered.system.as_deref(), rendered.messages.iter().map(String::as_str));
     // It was checked when it was rendered, but for what a host of its own kind wants.
     let checked = rendered.take_checked().filter(|_| asked.dialect.is_none());
-    let Checked { body, violations } = match checked {
-        Some(checked) => checked,
-        None => {
-            let body = rendered.body(asked.wire, Some(&around(asked)));
-            let violations = json::check(&body)
-                .map(|raw| check(asked.wire, raw, asked.check_options(Size::NotJudged)))
-                .map_err(|error| invalid(Vec::new(), error.to_string()))?;
-            Checked { body, violations }
-        }
+    let Checked { body, violations } = if let Some(checked) = checked {
+        checked
+    } else {
+        let body = rendered.body(asked.wire, Some(&around(asked)));
+        let violations = json::check(&body)
+            .map(|raw| check(asked.wire, raw, asked.check_options(Size::NotJudged)))
+            .map_err(|error| invalid(Vec::new(), error.to_string()))?;
+        Checked { body, violations }
     };
     let fatal = |violation: &&Violation| violation.is_fatal(Strictness::Lenient);
     if !policy.invalid.is_passed_on()
@@ -500,7 +499,7 @@ fn judged_too_large(wire: Wire, tokens: &RequestTokens, cx: &CurationContext) ->
     let reply = if wire == Wire::Anthropic { cx.output.unwrap_or(0).min(window / 2) } else { 0 };
     let limit = (window - reply) as usize;
     let sure = if tokens.exact { limit } else { limit + limit / DOUBT };
-    (tokens.total > sure).then(|| PrepareError::TooLarge {
+    (tokens.total > sure).then_some(PrepareError::TooLarge {
         stated: Stated { limit: Some(limit as u64), size: Some(tokens.total as u64) },
         tokens: *tokens,
     })
@@ -527,12 +526,13 @@ fn refused(repairs: &[Repair]) -> PrepareError {
 /// What the managers decided and the record does not have yet: a cut that moved, results that were shortened.
 fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Decision> {
     let mut new = Vec::new();
-    if let Some(cut @ Decision::Cut { before, .. }) =
-        view.cut().filter(|_| view.epoch().is_some_and(|epoch| epoch.id > 0))
-    {
+    let epoch = view.epoch().map_or(0, |epoch| epoch.id);
+    if let Some(cut @ Decision::Cut { before, .. }) = view.cut().filter(|_| epoch > 0) {
         let known = record.decided.cut(cx.scope.as_deref());
         let before = record.groups.at_or_after(*before);
-        if known.is_none_or(|known| known.before != before) {
+        // Instructions in the middle that come to stand first after a cut become part of the lead: the first group after
+        // the cut is another one then, and nothing was cut.
+        if known.is_none_or(|known| epoch > known.epoch && known.before != before) {
             new.push(cut.clone());
         }
     }

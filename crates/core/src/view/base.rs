@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::edit::signature;
-use super::{Anchors, Reason, SUMMARY_HEADING, Shown, View};
+use super::{Anchors, Purpose, Reason, SUMMARY_HEADING, Shown, View};
 use crate::context::CurationContext;
 use crate::decision::Place;
 use crate::entry::{Entry, Role};
@@ -38,12 +38,18 @@ impl<'r> View<'r> {
             anchors: Anchors { system: cx.preserve_system, task: cx.preserve_task, last: cx.preserve_last_n },
             decisions: Vec::new(),
             cut: None,
+            purpose: Purpose::Look,
         };
         view.anchor_lead();
         view.choose_lead();
         view.anchor_tail();
         view.apply_decisions(cx);
         view
+    }
+
+    /// The same for a request: what managers decide about it is recorded before it is sent.
+    pub(crate) fn to_send(record: &'r Record, cx: &CurationContext) -> Self {
+        View { purpose: Purpose::Send, ..View::of(record, cx) }
     }
 
     /// The system entries the view starts with are its lead.

@@ -15,6 +15,7 @@
 
 mod attempt;
 mod calibrations;
+mod lost;
 mod passed;
 mod rows;
 mod spans;
@@ -38,6 +39,7 @@ use crate::provider::{ErrorKind, Overflow, ProviderError};
 
 pub(crate) use attempt::{Direct, Watch, direct};
 pub use calibrations::Calibrations;
+pub use lost::mark_lost;
 pub use passed::send_on;
 pub use spans::chat_span;
 pub(crate) use spans::said_in;

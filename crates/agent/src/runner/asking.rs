@@ -384,6 +384,9 @@ impl Evaluation<'_> {
         overflow: OnOverflow,
     ) -> Result<Replied, NoReply> {
         let tenant = self.journal.tenant();
+        if let Some((store, tenant)) = self.journal.store() {
+            self.runner.calibrations.recall(&**store, tenant, &provider.describe().model).await;
+        }
         self.calibrate(&tenant);
         let mut caller = Asking {
             runner: self.runner,

@@ -150,7 +150,7 @@ fn cut_to_fit(view: &View<'_>, cx: &CurationContext, limit: usize) -> Option<Dec
     let before = kept.iter().copied().find(|at| *at > last_gone).unwrap_or(last_gone + 1);
     let held = task.filter(|task| *task < before);
     let factor = (cx.counter.method == Method::Estimate).then_some(cx.counter.factor);
-    Some(Decision::Cut { before, held, by: BY.into(), scope: cx.scope.clone(), factor })
+    Some(Decision::Cut { before, held, by: BY.into(), scope: cx.scope.clone(), kept: Vec::new(), factor })
 }
 
 fn position(item: &Item) -> Option<u64> {

@@ -101,7 +101,7 @@ impl<'r> View<'r> {
         let record = self.record;
         let scope = cx.scope.as_deref();
         if let Some(cut) = record.decided.cut(scope) {
-            let keep = self.body.from(cut.before).union(&Ranges::of(cut.held));
+            let keep = self.body.from(cut.before).union(&Ranges::of(cut.held)).union(&cut.kept);
             self.keep_as(&keep, &cut.by, Reason::BeforeCut, Some(cut.at));
         }
         if let Some(summary) = record.decided.summary(scope) {

@@ -114,11 +114,8 @@ proptest! {
     }
 }
 
-/// A gap: a `cut` decision names one entry that stays although it lies before the cut, the task. Groups that a manager of a
-/// list pinned, the first steps of a trajectory, and instructions in the middle that became part of the lead are not named,
-/// so they are left out from the second call on. It needs a list of such groups in `Decision::Cut`.
+/// What a manager of the list pinned and the first steps of a trajectory lie before the cut and stay: the decision names them.
 #[test]
-#[ignore = "known gap: `Decision::Cut` cannot name what a manager pinned before the cut"]
 fn what_stays_before_a_cut_still_stays_once_the_cut_is_recorded() {
     for text in [
         "compose(pin(first=1), fit(window=400, reserve=0))",

@@ -335,6 +335,7 @@ impl Execution<'_> {
             held: None,
             by: "overflow".into(),
             scope: Some(key.to_string()),
+            kept: Vec::new(),
             factor: None,
         };
         let mut batch = Batch { items: vec![Item::Decision(Box::new(decision))], ..Batch::default() };

@@ -57,6 +57,9 @@ pub(super) async fn answer(app: &App, endpoint: Endpoint, request: Request) -> R
     let (call, asked) = Call::begin(app, endpoint, request).await?;
     let carries = identity::carries(&call.headers, &asked)?;
     let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
+    if let Some(model) = &asked.model {
+        app.calibrations.recall(&*app.store, &call.caller.tenant, model).await;
+    }
     let plan = Arc::new(Plan::new(app, &call.caller.tenant, asked, carries, policy));
     let checking = plan.begin_check();
     call.owns_previous_response(&plan.asked).await?;

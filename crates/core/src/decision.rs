@@ -124,7 +124,9 @@ impl Decision {
             Decision::Cut { before, held, kept, .. } => {
                 *before = place(*before);
                 *held = held.map(&place);
-                kept.iter_mut().for_each(|at| *at = place(*at));
+                for at in kept {
+                    *at = place(*at);
+                }
             }
             Decision::Summary { covers, .. } => {
                 for (first, last) in covers {

@@ -417,8 +417,8 @@ impl Evaluation<'_> {
             Ok(Answered { reply, prepared, call }) => {
                 let spent = exchange.caller.spend(&prepared, Some(&reply), false);
                 let ended = Ended { status: "ok", reply: Some(&reply), spent: &spent };
-                let sent = exchange.finish(&prepared, call, &ended, None);
-                Ok(Replied { reply: *reply, sent })
+                let row = exchange.finish(&prepared, call, &ended, None);
+                Ok(Replied { reply: *reply, sent: row })
             }
             Err(unanswered) => Err(no_reply(unanswered)),
         }
@@ -479,7 +479,7 @@ fn no_reply(unanswered: Unanswered<Asking<'_>>) -> NoReply {
         Unanswered::Prepare(error) => {
             EvaluationError::new(Phase::Request, error.code(), error.to_string()).into()
         }
-        Unanswered::Stopped(error, partial) => NoReply { error, partial },
+        Unanswered::Stopped(error, partial) => NoReply { error, partial: partial.map(|partial| *partial) },
         Unanswered::Refused(refused) => {
             let Refused { refusal, prepared, too_large, because, .. } = *refused;
             let kind = refusal.error().kind;

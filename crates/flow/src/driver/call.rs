@@ -266,7 +266,7 @@ impl<'s> Execution<'s> {
         let failed = |code: &str| RunError::new(code, &self.call.key, error.message.clone());
         Unanswered::Failed(match (error.code.as_str(), error.provider) {
             ("interrupted", _) => return Unanswered::Stopped,
-            ("budget_too_small", _) => failed("context_too_large"),
+            ("budget_too_small", _) | ("context_overflow", None) => failed("context_too_large"),
             ("tool_errors" | "too_many_rounds", _) => failed(&error.code),
             (_, Some(ErrorKind::ContextOverflow(_))) => failed("context_overflow"),
             (_, Some(ErrorKind::Timeout)) => failed("timeout"),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use scrollback_agent::Pending;
 use scrollback_agent::journal::{Keeper, Viewed, Written};
 use scrollback_agent::runner::Shown;
-use scrollback_core::tokens::{Counter, Method, entry_tokens};
+use scrollback_core::tokens::{Counter, entry_tokens};
 use scrollback_core::{Entry, Role, Status};
 use scrollback_store::{ConversationId, NewEntry, Sent, StoreError};
 use serde_json::{Value, json};
@@ -92,8 +92,7 @@ impl StepKeeper {
                 self.prompted(&mut stash, &sent, view);
             }
             self.traced(&mut stash, &sent);
-            stash.batch.sent.retain(|earlier| earlier.id != sent.id);
-            stash.batch.sent.push(sent);
+            stash.batch.take_sent(sent);
         }
         if let Some(mut evaluation) = evaluation.filter(|_| self.row.is_some()) {
             // The store follows what is appended; the run is what somebody holds.
@@ -205,7 +204,8 @@ impl StepKeeper {
             "left_out": left_out,
             "tokens": {
                 "system": tokens[0], "history": tokens[1], "input": tokens[2],
-                "total": view.tokens, "exact": self.counter.method == Method::Exact,
+                "instructions": view.tokens.instructions, "tools": view.tokens.tools,
+                "messages": view.tokens.messages, "total": view.tokens.total, "exact": view.tokens.exact,
             },
             "request_hash": hash,
             "sent": sent.id,

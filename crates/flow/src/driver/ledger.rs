@@ -94,6 +94,15 @@ impl Batch {
         }
     }
 
+    /// Adds a row about a call, in place of an earlier one. A row without a request leaves the request as it was written.
+    pub(super) fn take_sent(&mut self, mut sent: Sent) {
+        if let Some(at) = self.sent.iter().position(|earlier| earlier.id == sent.id) {
+            let earlier = self.sent.remove(at);
+            sent.request = sent.request.or(earlier.request);
+        }
+        self.sent.push(sent);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
             && self.steps.is_empty()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scrollback_agent::journal::{Journal, Keeper};
-use scrollback_agent::runner::{Ended, Prompt};
+use scrollback_agent::runner::{Ended, OnOverflow, Prompt};
 use scrollback_agent::tool::Toolbox;
 use scrollback_core::manager::SummaryAsk;
 use scrollback_core::tokens::Counter;
@@ -89,6 +89,8 @@ impl Execution<'_> {
         }
         let mut runner = self.runner(&short, provider, Toolbox::default());
         runner.manager = Arc::new(scrollback_core::manager::Passthrough);
+        // Half of a text says nothing about the whole: a summary of what is too large has failed.
+        runner.overflow = OnOverflow::Fail;
         runner.meter = Some(Arc::clone(&meter) as Arc<dyn scrollback_agent::runner::Meter>);
         let mut journal = Journal::elsewhere(record, Arc::clone(&keeper) as Arc<dyn Keeper>);
         let prompt = Prompt { name: "summarize".into(), ..Prompt::default() };

@@ -16,6 +16,9 @@ use crate::advance::{StepRow, Write};
 use crate::passed::EntryId;
 use crate::turns::{Listed, role_of};
 
+/// Who cut the history of a loop after an overflow, as views name it.
+pub(super) const OVERFLOW: &str = "overflow";
+
 /// The record of a run, and where it is kept.
 pub(crate) struct Ledger {
     pub(super) store: Arc<dyn Store>,
@@ -53,6 +56,8 @@ pub(crate) enum Item {
     Mark { scope: Arc<str>, entry: EntryId, role: Role, field: Option<String> },
     /// What stands for some turns, once they have places.
     Summary { scope: Arc<str>, summary: Arc<Listed> },
+    /// An overflow left out the turns of a loop before this one, once it has a place; all of them if there is none.
+    Cut { scope: Arc<str>, first: Option<EntryId> },
     /// Anything else decided.
     Decision(Box<Decision>),
 }
@@ -319,6 +324,12 @@ impl Ledger {
                         }),
                         at,
                     )
+                }
+                Item::Cut { scope, first } => {
+                    let before = first.and_then(|entry| self.position(entry)).unwrap_or(position);
+                    let scope = Some(scope.to_string());
+                    let by = OVERFLOW.into();
+                    Slot::Decision(Arc::new(Decision::Cut { before, held: None, by, scope, factor: None }), at)
                 }
                 Item::Mark { scope, entry, role, field } => {
                     let place = new.get(&entry).copied().or_else(|| self.position(entry));

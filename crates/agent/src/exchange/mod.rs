@@ -42,8 +42,7 @@ pub use passed::send_on;
 pub use spans::chat_span;
 pub(crate) use spans::said_in;
 pub use spend::{Prices, Spent};
-pub(crate) use summaries::summary_instructions;
-pub use summaries::{SummaryOutcome, Written, next_summary, serve_summary};
+pub use summaries::{SummaryOutcome, Written, next_summary, serve_summary, summary_instructions};
 pub use throttle::Throttle;
 pub(crate) use throttle::GiveUp;
 

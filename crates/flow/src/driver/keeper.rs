@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use scrollback_agent::Pending;
 use scrollback_agent::journal::{Keeper, Viewed, Written};
 use scrollback_agent::runner::Shown;
-use scrollback_core::tokens::{Counter, entry_tokens};
 use scrollback_core::request::Step;
+use scrollback_core::tokens::{Counter, entry_tokens};
 use scrollback_core::{Decision, Entry, Role, Status};
 use scrollback_store::{ConversationId, NewEntry, Sent, StoreError};
 use serde_json::{Value, json};
@@ -116,7 +116,8 @@ impl StepKeeper {
                 self.prompted(&mut stash, &sent, view);
             }
             self.traced(&mut stash, &sent);
-            stash.batch.take_sent(sent);
+            let shows = view.as_ref().map(|view| entries_of(&stash.places, &view.shown)).unwrap_or_default();
+            stash.batch.take_sent(sent, shows);
         }
         if let Some(mut evaluation) = evaluation.filter(|_| self.row.is_some()) {
             // The store follows what is appended; the run is what somebody holds.
@@ -172,7 +173,11 @@ impl StepKeeper {
             Some(scope) => Some(self.cut(stash, &scope, stay.first().copied(), stay.len())),
             None => {
                 // There was no history: exchanges of the step itself went.
-                let told = self.shared.tell(Some(&self.key), "history.overflow", json!({ "step": Step::Cut.as_str() }));
+                let told = self.shared.tell(
+                    Some(&self.key),
+                    "history.overflow",
+                    json!({ "step": Step::Cut.as_str() }),
+                );
                 stash.batch.events.push(told);
                 None
             }
@@ -357,6 +362,15 @@ fn ends(entry: &Entry) -> bool {
 /// Whether a place is part of what was said before the step.
 fn is_history(place: &Placed) -> bool {
     matches!(place.source, Source::History | Source::Summary)
+}
+
+/// The entries that a request shows, in order.
+fn entries_of(places: &[Placed], shown: &[Shown]) -> Vec<EntryId> {
+    let shown = shown.iter().filter_map(|shown| match shown {
+        Shown::Entry { index, .. } => places.get(*index as usize)?.entry,
+        _ => None,
+    });
+    shown.collect()
 }
 
 /// An entry as traces name it.

@@ -1,5 +1,6 @@
 //! Bounding what is sent: by turns, by tokens, by summaries, by any manager, and by what the provider takes.
 
+use scrollback_core::Time;
 use scrollback_flow::driver::Status;
 use serde_json::{Value, json};
 
@@ -174,6 +175,47 @@ async fn overflows(bench: &Bench, run: &str) -> Vec<Value> {
     let events = bench.engine.store.events(&bench.engine.tenant, run, 0).await.unwrap();
     let events = events.into_iter().filter(|event| event.kind == "history.overflow");
     events.map(|event| serde_json::from_str(&event.data.unwrap()).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn every_request_is_kept_as_it_was_sent() {
+    for mode in ["chat", "prompt"] {
+        let bench = bench();
+        let text = flow(9, "{ strategy: summarize, max_turns: 4, summarizer_agent: sum }");
+        let text =
+            text.replace("agents: {", &format!("agents: {{ talk: {{ mode: {mode}, system_prompt: Talk. }},"));
+        let report = bench.run(&text, "go").await;
+        let run = bench.engine.find(&report.run).await.unwrap();
+        let kept = bench.engine.store.sent(&bench.engine.tenant, &run.conversation.unwrap()).await.unwrap();
+        let body = |request: Option<Vec<u8>>| serde_json::from_slice(&request.unwrap()).unwrap();
+        let mut kept: Vec<Value> = kept.into_iter().map(|sent| body(sent.request)).collect();
+        let mut asked: Vec<Value> = bench.asked().into_iter().map(|asked| asked.body).collect();
+        kept.sort_by_key(Value::to_string);
+        asked.sort_by_key(Value::to_string);
+        assert_eq!(kept, asked, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_a_loop_share_what_they_have_in_common() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let store = scrollback_store::open(&format!("sqlite:{}", path.display()), Time(0)).await.unwrap();
+    // Texts that no compression makes much smaller.
+    let mut seed = 1u64;
+    let mut noise = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("{:016x}", seed ^ (seed >> 29))
+    };
+    let texts: Vec<String> = (0..40).map(|_| (0..128).map(|_| noise()).collect()).collect();
+    let bench = Bench::on(store, move |_, number| json!({ "reply": texts[number - 1] }));
+    bench.done(&flow(40, "{ max_turns: 100 }"), "go").await;
+    let sent: usize = bench.asked().iter().map(|asked| asked.body.to_string().len()).sum();
+    drop(bench);
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    let kept: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    // Whole requests take more than what was sent, and the write-ahead log is counted too.
+    assert!(kept < sent as u64, "{sent} bytes were sent, {kept} are kept");
 }
 
 #[tokio::test]

@@ -231,7 +231,12 @@ impl Recorder for Journal {
         Box::pin(std::future::ready(Ok(work(&self.record))))
     }
 
-    fn write(&mut self, entries: Vec<NewEntry>, rows: Rows, at: Time) -> Pending<'_, Result<Vec<u64>, StoreError>> {
+    fn write(
+        &mut self,
+        entries: Vec<NewEntry>,
+        rows: Rows,
+        at: Time,
+    ) -> Pending<'_, Result<Vec<u64>, StoreError>> {
         Box::pin(Journal::write(self, entries, rows, at))
     }
 }

@@ -6,9 +6,9 @@ use scrollback_core::Record;
 use scrollback_core::manager::SummaryAsk;
 use scrollback_store::{Summarizer, Writing, summary_input};
 
+use crate::exchange::summary_instructions;
 use crate::journal::Journal;
 use crate::provider::Provider;
-use crate::exchange::summary_instructions;
 use crate::runner::{Ended, Prompt, Runner};
 
 /// Writes summaries by asking a model.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use scrollback_agent::config::ServerSettings;
+use scrollback_agent::exchange::Calibrations;
 use scrollback_agent::provider::Catalog;
 use scrollback_agent::telemetry::Telemetry;
 use scrollback_agent::{Clock, SystemClock};
@@ -46,6 +47,8 @@ pub struct Shared {
     runs: OnceLock<Arc<dyn Runs>>,
     /// Who is sent spans of calls.
     telemetry: OnceLock<Telemetry>,
+    /// What was learnt about models from what their providers reported.
+    pub calibrations: Arc<Calibrations>,
     /// Records used lately.
     pub(crate) lately: Lately,
     /// Calls that wait for their reply.
@@ -89,6 +92,7 @@ impl App {
             keyring: Keyring::default(),
             runs: OnceLock::new(),
             telemetry: OnceLock::new(),
+            calibrations: Arc::default(),
             lately: Lately::default(),
             under_way: CallsUnderWay::default(),
             room: Room::default(),

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::problem::Problem;
-use crate::proxy::came_of;
+use crate::proxy::join_result;
 
 /// Reads a body: not more than the limit, not slower than the pace.
 pub(crate) async fn read(body: Body, headers: &HeaderMap, limits: &ServerLimits) -> Result<Bytes, Problem> {
@@ -27,7 +27,7 @@ pub(crate) async fn read(body: Body, headers: &HeaderMap, limits: &ServerLimits)
         Packing::Gzip => {
             let limits = *limits;
             // Few bytes may become many.
-            came_of(spawn_blocking(move || unpack(&packed, &limits))).await?
+            join_result(spawn_blocking(move || unpack(&packed, &limits))).await?
         }
     }
 }

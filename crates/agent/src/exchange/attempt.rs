@@ -39,7 +39,8 @@ pub(crate) trait Watch: Sync {
     fn piece(&self, delta: &Delta) -> bool;
 
     /// Work that is dropped when the caller has to stop.
-    fn unless_stopped<'a, T: Send + 'a>(&'a self, work: Pending<'a, T>) -> Pending<'a, Result<T, Self::Stop>>;
+    fn unless_stopped<'a, T: Send + 'a>(&'a self, work: Pending<'a, T>)
+    -> Pending<'a, Result<T, Self::Stop>>;
 
     /// Hears of a reply, whole or not.
     fn received(&self, event: &ReplyReceived);
@@ -59,7 +60,9 @@ where
     let (began, mut seen, mut first) = (watch.now(), false, None);
     let mut stream = match watch.unless_stopped(provider.call(request)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Attempted::Refused(Direct { broken: Broken { error, partial: None }, seen }),
+        Ok(Err(error)) => {
+            return Attempted::Refused(Direct { broken: Broken { error, partial: None }, seen });
+        }
         Err(stop) => return Attempted::Stopped(stop, None),
     };
     loop {

@@ -25,9 +25,9 @@ mod throttle;
 use std::sync::Arc;
 use std::time::Duration;
 
-use scrollback_core::request::{Ladder, PrepareError, Prepared, Policy, RequestTokens, Stated};
+use scrollback_core::request::{Ladder, Policy, PrepareError, Prepared, RequestTokens, Stated};
 use scrollback_core::stream::Reply;
-use scrollback_core::{CurationContext, Record, Time};
+use scrollback_core::{CurationContext, Record, Time, View};
 use scrollback_store::{ConversationId, NewEntry, Sent, StoreError, Tenant, new_evaluation};
 use uuid::Uuid;
 
@@ -43,8 +43,8 @@ pub use spans::chat_span;
 pub(crate) use spans::said_in;
 pub use spend::{Prices, Spent};
 pub use summaries::{SummaryOutcome, Written, next_summary, serve_summary, summary_instructions};
-pub use throttle::Throttle;
 pub(crate) use throttle::GiveUp;
+pub use throttle::Throttle;
 
 /// Where an exchange writes what it does.
 pub trait Recorder: Send {
@@ -64,7 +64,12 @@ pub trait Recorder: Send {
     ) -> Pending<'_, Result<T, StoreError>>;
 
     /// Writes entries and rows at once, durably where there is a store, and then takes the entries into the record.
-    fn write(&mut self, entries: Vec<NewEntry>, rows: Rows, at: Time) -> Pending<'_, Result<Vec<u64>, StoreError>>;
+    fn write(
+        &mut self,
+        entries: Vec<NewEntry>,
+        rows: Rows,
+        at: Time,
+    ) -> Pending<'_, Result<Vec<u64>, StoreError>>;
 }
 
 /// What is known about one attempt while it is under way.
@@ -149,6 +154,12 @@ pub trait Caller: Send {
     ) -> Pending<'a, Result<Duration, GivesUp<Self::Stop>>> {
         let _ = (refusal, attempt, waited);
         Box::pin(std::future::ready(Err(GivesUp::Refused)))
+    }
+
+    /// Whether the tokens of a request that is sent as it came are wanted before it goes out; otherwise they are counted while
+    /// its provider works.
+    fn wants_tokens(&self) -> bool {
+        true
     }
 
     /// Asks for room for a request of so many tokens; an error if there is none.
@@ -306,6 +317,9 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
 
     /// Asks with a request that is made already: first what it decided and its row are durable.
     pub async fn ask_prepared(&mut self, mut prepared: Prepared) -> Result<Answered<C>, Unanswered<C>> {
+        if prepared.tokens.is_none() && self.caller.wants_tokens() {
+            prepared.tokens = Some(count(self.recorder, self.cx).await?);
+        }
         self.caller.tell(&Told::Prepared(&prepared));
         let (mut attempt, mut waited) = (1, Duration::ZERO);
         loop {
@@ -318,7 +332,15 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
                 prefix_hash: scrollback_store::hex(&prepared.prefix_hash),
                 epoch: prepared.epoch,
             }));
-            let refusal = match self.caller.attempt(&prepared, &call).await {
+            let attempted = if prepared.tokens.is_some() {
+                self.caller.attempt(&prepared, &call).await
+            } else {
+                let asking = self.caller.attempt(&prepared, &call);
+                let (attempted, tokens) = meanwhile(asking, count(self.recorder, self.cx)).await;
+                prepared.tokens = Some(tokens?);
+                attempted
+            };
+            let refusal = match attempted {
                 Attempted::Replied(reply) => return Ok(Answered { reply, prepared, call }),
                 Attempted::Stopped(stop, partial) => {
                     let spent = self.caller.spend(&prepared, partial.as_ref(), false);
@@ -371,7 +393,8 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         if self.overflow == OnOverflow::Fail {
             return Ok(false);
         }
-        let (policy, cx, mut steps, size) = (Arc::clone(self.policy), Arc::clone(self.cx), *ladder, tokens.total);
+        let (policy, cx, mut steps, size) =
+            (Arc::clone(self.policy), Arc::clone(self.cx), *ladder, tokens.total);
         let found = self.recorder.look(move |record| {
             let found = steps.next(record, &*policy.manager, &cx, stated, size);
             (steps, found)
@@ -382,7 +405,8 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         let now = self.caller.now();
         self.recorder.write(vec![decision.into()], Rows::default(), now).await?;
         let (policy, cx) = (Arc::clone(self.policy), Arc::clone(self.cx));
-        let count = move |record: &Record| record.view(&cx, &*policy.manager).map_or(0, |view| view.tokens(&cx));
+        let count =
+            move |record: &Record| record.view(&cx, &*policy.manager).map_or(0, |view| view.tokens(&cx));
         let after = self.recorder.look(count).await?;
         self.caller.tell(&Told::Tightened(&ContextTightened {
             step: step.as_str(),
@@ -395,16 +419,16 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
 
     /// The tokens of a request, counted now if nobody has.
     fn tokens_of(&self, prepared: &Prepared) -> RequestTokens {
-        prepared.tokens.unwrap_or_else(|| {
-            let record = self.recorder.record();
-            RequestTokens::of(&scrollback_core::View::of(record, self.cx), self.cx)
-        })
+        prepared
+            .tokens
+            .unwrap_or_else(|| RequestTokens::of(&View::of(self.recorder.record(), self.cx), self.cx))
     }
 
     /// Makes durable what was decided and that the provider is about to be asked.
     async fn open(&mut self, prepared: &mut Prepared, attempt: u32) -> Result<OpenCall, Unanswered<C>> {
         let (id, began) = (new_evaluation().to_string(), self.caller.now());
-        let decisions: Vec<NewEntry> = std::mem::take(&mut prepared.decisions).into_iter().map(NewEntry::from).collect();
+        let decisions: Vec<NewEntry> =
+            std::mem::take(&mut prepared.decisions).into_iter().map(NewEntry::from).collect();
         let Some(conversation) = self.recorder.conversation().cloned() else {
             if !decisions.is_empty() {
                 self.recorder.write(decisions, Rows::default(), began).await?;
@@ -451,6 +475,25 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         }
         Ok(())
     }
+}
+
+/// Tokens of a request that shows everything.
+async fn count<R: Recorder>(
+    recorder: &mut R,
+    cx: &Arc<CurationContext>,
+) -> Result<RequestTokens, StoreError> {
+    let cx = Arc::clone(cx);
+    recorder.look(move |record| RequestTokens::of(&View::of(record, &cx), &cx)).await
+}
+
+/// Waits for something, and does work of its own once every task that the asking woke has had a turn: the one that writes the
+/// request to its connection is among them.
+async fn meanwhile<T, W>(waiting: impl Future<Output = T>, work: impl Future<Output = W>) -> (T, W) {
+    let working = async {
+        tokio::task::yield_now().await;
+        work.await
+    };
+    tokio::join!(waiting, working)
 }
 
 /// The sizes a provider stated, if a request was too large for it.

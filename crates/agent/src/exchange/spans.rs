@@ -7,7 +7,12 @@ use super::Ended;
 use crate::telemetry::{Chat, Content, Span};
 
 /// The span of an attempt; with what was said in it where that is wanted.
-pub fn chat_span(chat: &Chat<'_>, said: impl FnOnce() -> Vec<Entry>, ended: &Ended<'_>, content: Option<&Content>) -> Span {
+pub fn chat_span(
+    chat: &Chat<'_>,
+    said: impl FnOnce() -> Vec<Entry>,
+    ended: &Ended<'_>,
+    content: Option<&Content>,
+) -> Span {
     let Some(content) = content else { return chat.span() };
     let answered = ended.reply.and_then(|reply| reply.entry().ok());
     chat.span().with_messages(content, said().iter(), answered.as_ref())
@@ -15,6 +20,7 @@ pub fn chat_span(chat: &Chat<'_>, said: impl FnOnce() -> Vec<Entry>, ended: &End
 
 /// What a body says.
 pub(crate) fn said_in(wire: Wire, body: &[u8]) -> Vec<Entry> {
-    let parsed = json::check_bytes(body).ok().and_then(|body| wire.parse(body, &ParseOptions::default()).ok());
+    let parsed =
+        json::check_bytes(body).ok().and_then(|body| wire.parse(body, &ParseOptions::default()).ok());
     parsed.map(|parsed| parsed.entries).unwrap_or_default()
 }

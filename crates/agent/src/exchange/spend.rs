@@ -1,9 +1,9 @@
 //! What an evaluation used: tokens of all its requests, and what they cost.
 
 use scrollback_core::Usage;
+use scrollback_core::model::{ModelFacts, ModelName, facts};
 use scrollback_core::stream::Reply;
 use scrollback_core::tokens::Tokenizer;
-use scrollback_core::model::{ModelFacts, ModelName, facts};
 use serde::Serialize;
 
 /// Prices in dollars per million tokens, as far as they are known.

@@ -16,7 +16,11 @@ pub fn summary_instructions(ask: &SummaryAsk) -> String {
 }
 
 /// What a manager would like recorded before the next view.
-pub fn next_summary(record: &Record, manager: &dyn HistoryManager, cx: &CurationContext) -> Option<SummaryAsk> {
+pub fn next_summary(
+    record: &Record,
+    manager: &dyn HistoryManager,
+    cx: &CurationContext,
+) -> Option<SummaryAsk> {
     let Ask::Summary(ask) = record.plan(cx, manager).into_iter().next()?;
     Some(ask)
 }

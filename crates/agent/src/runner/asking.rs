@@ -18,8 +18,9 @@ use super::{Repair, Runner};
 use crate::effects::Pending;
 use crate::event::{ReplyReceived, Throttled};
 use crate::exchange::{
-    self, Answered, Attempted, Caller, Direct, Ended, Exchange, GiveUp, GivesUp, Make, OnOverflow, OpenCall, PartOf,
-    Recorder, Refusal, Refused, Spent, SummaryOutcome, Told, Unanswered, Watch, serve_summary, summary_instructions,
+    self, Answered, Attempted, Caller, Direct, Ended, Exchange, GiveUp, GivesUp, Make, OnOverflow, OpenCall,
+    PartOf, Recorder, Refusal, Refused, Spent, SummaryOutcome, Told, Unanswered, Watch, serve_summary,
+    summary_instructions,
 };
 use crate::lease::holder;
 use crate::provider::body::{Wishes, around};
@@ -259,7 +260,10 @@ impl Watch for Runner {
         })
     }
 
-    fn unless_stopped<'a, T: Send + 'a>(&'a self, work: Pending<'a, T>) -> Pending<'a, Result<T, EvaluationError>> {
+    fn unless_stopped<'a, T: Send + 'a>(
+        &'a self,
+        work: Pending<'a, T>,
+    ) -> Pending<'a, Result<T, EvaluationError>> {
         Box::pin(self.unless_halted(work))
     }
 
@@ -270,7 +274,12 @@ impl Watch for Runner {
 
 impl Runner {
     /// How long to wait before the next attempt; otherwise why there is none.
-    fn delay(&self, error: &ProviderError, attempt: u32, waited: Duration) -> Result<Duration, EvaluationError> {
+    fn delay(
+        &self,
+        error: &ProviderError,
+        attempt: u32,
+        waited: Duration,
+    ) -> Result<Duration, EvaluationError> {
         let gave_up = |code: &str, why: String| {
             let message = format!("{why}; the last answer: {error}");
             EvaluationError::new(Phase::Request, code, message).because(error.kind)
@@ -281,9 +290,10 @@ impl Runner {
                 let attempts = if count == 1 { "1 attempt".into() } else { format!("{count} attempts") };
                 gave_up("attempts_exhausted", format!("gave up after {attempts}"))
             }
-            GiveUp::Time(delay) => {
-                gave_up("retry_time_exhausted", format!("waiting {} more would take too long", seconds(delay)))
-            }
+            GiveUp::Time(delay) => gave_up(
+                "retry_time_exhausted",
+                format!("waiting {} more would take too long", seconds(delay)),
+            ),
         })?;
         let remaining = self.deadline.map(|deadline| deadline.remaining(self.clock.now()));
         if remaining.is_some_and(|remaining| remaining <= delay) {
@@ -496,8 +506,10 @@ impl Repair {
 
 /// The policy of a runner, under the name of a prompt.
 pub(super) fn policy(runner: &Runner, prompt: &str, explains: bool) -> Policy {
-    let manager =
-        scrollback_core::manager::Observed { inner: Arc::clone(&runner.manager), prompt_name: Some(prompt.into()) };
+    let manager = scrollback_core::manager::Observed {
+        inner: Arc::clone(&runner.manager),
+        prompt_name: Some(prompt.into()),
+    };
     let written = runner.manager.config().to_string().into();
     Policy { written, invalid: runner.repair.policy(), explains, ..Policy::new(Arc::new(manager)) }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use scrollback_core::Time;
 
-use crate::exchange::Spent;
 use crate::effects::{between, later};
+use crate::exchange::Spent;
 
 /// A limit that cannot be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

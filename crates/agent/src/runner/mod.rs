@@ -25,16 +25,16 @@ use scrollback_core::model::ModelName;
 use scrollback_core::stream::Delta;
 use uuid::Uuid;
 
-use crate::bus::EventBus;
 use crate::bus::Event;
+use crate::bus::EventBus;
 use crate::effects::{Clock, Random, Seeded, Stop, SystemClock};
 use crate::exchange::Calibrations;
+pub use crate::exchange::{OnOverflow, Prices, Spent, Throttle};
 use crate::journal::Journal;
 use crate::provider::{Catalog, Delivery, Provider, ResponseFormat, Sampling, ToolChoice};
 use crate::session::Session;
 use crate::telemetry::Telemetry;
 use crate::tool::Toolbox;
-pub use crate::exchange::{OnOverflow, Prices, Spent, Throttle};
 pub use asking::Attempt;
 pub use error::{EvaluationError, Phase};
 pub use evaluation::{CallReport, ToolReport};
@@ -298,7 +298,9 @@ impl Runner {
     /// An error if the time is up.
     pub(crate) fn check_deadline(&self) -> Result<(), EvaluationError> {
         match self.deadline {
-            Some(deadline) if deadline.remaining(self.clock.now()).is_zero() => Err(EvaluationError::deadline()),
+            Some(deadline) if deadline.remaining(self.clock.now()).is_zero() => {
+                Err(EvaluationError::deadline())
+            }
             _ => Ok(()),
         }
     }

@@ -290,7 +290,8 @@ pub fn prepare(
     } else {
         Vec::new()
     };
-    let recorded_as: Vec<(u64, Arc<Entry>)> = items.iter().filter_map(|item| place_of(record, item)).collect();
+    let recorded_as: Vec<(u64, Arc<Entry>)> =
+        items.iter().filter_map(|item| place_of(record, item)).collect();
     speak_as_the_client(&mut items, asked);
     let rendered = render(items, Some(record), asked, cx);
     let made = finish(rendered, asked, policy, &tokens, cx)?;

@@ -14,15 +14,15 @@ pub(crate) async fn aside<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    if bytes < LARGE { Ok(work()) } else { came_of(spawn_blocking(work)).await }
+    if bytes < LARGE { Ok(work()) } else { join_result(spawn_blocking(work)).await }
 }
 
-/// What came of work that was begun beside others.
-pub(crate) async fn came_of<T>(begun: JoinHandle<T>) -> Result<T, Problem> {
+/// The result of a task that ran in parallel.
+pub(crate) async fn join_result<T>(begun: JoinHandle<T>) -> Result<T, Problem> {
     begun.await.map_err(|_| unfinished())
 }
 
-/// Something that never fails did.
+/// A background task panicked.
 pub(crate) fn unfinished() -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the request could not be finished")
 }

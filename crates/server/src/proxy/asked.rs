@@ -83,6 +83,8 @@ pub(crate) struct Asked {
     /// Everything around the messages.
     pub(crate) around: Body,
     pub(crate) tools: Option<Tools>,
+    /// Tokens the client allows the reply, where it says so.
+    pub(crate) output: Option<u64>,
     /// The response this one goes on from.
     pub(crate) previous: Option<String>,
     /// The provider's conversation this one is part of.
@@ -149,6 +151,8 @@ impl Asked {
             thread.map(std::borrow::Cow::into_owned),
             user.as_deref().and_then(session_in).filter(|_| endpoint.wire() == Wire::Anthropic),
         );
+        let most = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
+        let output = most.iter().find_map(|key| object.get(key)?.text().parse().ok());
         let (previous, model) = (text("previous_response_id"), model(endpoint.provider(), &named));
         Ok(Asked {
             endpoint,
@@ -159,6 +163,7 @@ impl Asked {
             entries: parsed.entries,
             around: parsed.body,
             tools: parsed.tools,
+            output,
             previous: previous.filter(|_| endpoint.wire() == Wire::OpenaiResponses),
             thread: thread.filter(|_| endpoint.wire() == Wire::OpenaiResponses),
             session,

@@ -5,35 +5,34 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use bytes::{Bytes, BytesMut};
-use scrollback_agent::config::{Abandoned, Recording};
-use scrollback_agent::provider::{
-    Credential, ErrorKind, Overflow, Passed, PassedRequest, ProviderError, Upstream,
+use scrollback_agent::ModelSummarizer;
+use scrollback_agent::config::Recording;
+use scrollback_agent::exchange::{
+    Answered, Ended, Exchange, OnOverflow, OpenCall, Recorder, Unanswered, next_summary, serve_summary,
 };
-use scrollback_store::{Sent, new_evaluation};
-use serde_json::json;
+use scrollback_agent::journal::Rows;
+use scrollback_agent::provider::{Credential, ProviderError};
+use scrollback_core::request::Prepared;
+use scrollback_core::{Entry, Status};
+use scrollback_store::{Sent, StoreError, Summarizer};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::aside::{came_of, unfinished};
-use super::asked::{Asked, Endpoint, Shape, header as text_of};
-use super::closing::{Outcome, TRUNCATED_CLIENT};
-use super::echo::Echo;
+use super::aside::{join_result, unfinished};
+use super::asked::{Asked, Endpoint, header as text_of};
+use super::asking::{Asking, Begun, Refused, TRUNCATED_CLIENT, told};
 use super::identity::{self, Carries};
-use super::record::{Recorded, record_first, store_is_slow};
+use super::plan::{Plan, not_prepared, policy};
+use super::record::{Recorded, TRIES, can_confirm_by_reading, store_is_slow};
 use super::room::Seat;
-use super::spans::Tried;
-use super::tee::{Patience, Source, Tee, pipe};
-use super::upstreams::{Answerer, answerer, passed_back, passed_on};
-use super::view::{Curating, Outgoing, policy};
+use super::tee::pipe;
+use super::upstreams::{Answerer, answerer, passed_back};
 use crate::auth::{Caller, unknown};
 use crate::problem::Problem;
 use crate::{App, body, quota};
 
-/// Longest error of a provider that is read before it is handed on.
-const MAX_ERROR: usize = 1 << 20;
 /// How long the store may take before a client is told that it does not answer.
 pub(super) const STORE: Duration = Duration::from_secs(30);
 
@@ -43,210 +42,39 @@ pub(super) struct Call {
     pub(super) caller: Caller,
     pub(super) headers: HeaderMap,
     pub(super) answerer: Answerer,
-    /// What it is found by in the lens.
-    pub(super) id: String,
     pub(super) began: Instant,
-    /// Attempts that ended, for the record.
-    pub(super) ended: Vec<Sent>,
     _seat: Seat,
 }
 
+/// Who waits for the response.
+pub(super) type Client = oneshot::Sender<Result<Response, Problem>>;
+
 /// Answers a request that is understood.
 ///
-/// What follows the recording is work of its own, because the client may go away before anything came back: then it is
-/// cancelled and written down as such, or goes on for the record.
+/// It is work of its own, because the client may go away before anything came back: then it is cancelled and written down as
+/// such, or goes on for the record.
 pub(super) async fn answer(app: &App, endpoint: Endpoint, request: Request) -> Result<Response, Problem> {
     let (call, asked) = Call::begin(app, endpoint, request).await?;
     let carries = identity::carries(&call.headers, &asked)?;
     let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
-    let curating = Arc::new(Curating::new(app, asked, carries, policy));
-    let checking = curating.begin_check();
-    let recorded = call.record(&curating).await?;
+    let plan = Arc::new(Plan::new(app, &call.caller.tenant, asked, carries, policy));
+    let checking = plan.begin_check();
+    call.owns_previous_response(&plan.asked).await?;
     let (client, response) = oneshot::channel();
     let task = app.tasks.enter();
     // Boxed, because it is large and moved several times before it runs.
     tokio::spawn(Box::pin(async move {
         let _task = task;
-        call.run(curating, checking, recorded, client).await;
+        call.run(plan, checking, client).await;
     }));
     response.await.unwrap_or_else(|_| Err(unfinished()))
 }
 
-/// Whoever waits for the response.
-type Client = oneshot::Sender<Result<Response, Problem>>;
-
-impl Call {
-    /// Makes the request, asks, and gives the client what came.
-    async fn run(
-        mut self: Box<Self>,
-        curating: Arc<Curating>,
-        checking: Option<JoinHandle<()>>,
-        recorded: Option<Box<Recorded>>,
-        mut client: Client,
-    ) {
-        let (mut recorded, mut outgoing) = match made_ready(&curating, checking, recorded).await {
-            Ok(ready) => ready,
-            Err(problem) => {
-                let _ = client.send(Err(problem));
-                return;
-            }
-        };
-        let mut answered =
-            self.attempt_counting(&mut client, &curating, recorded.as_deref_mut(), &mut outgoing).await;
-        if let Attempt::Refused(refused) = answered {
-            let retried = self.retried(&mut client, &curating, (recorded, outgoing), refused);
-            // Most are not refused, and need no room for it.
-            (recorded, outgoing, answered) = match Box::pin(retried).await {
-                Ok(retried) => retried,
-                Err(problem) => {
-                    let _ = client.send(Err(problem));
-                    return;
-                }
-            };
-        }
-        let asked = &curating.asked;
-        match answered {
-            Attempt::Left => Box::pin(self.left(asked, recorded, &outgoing)).await,
-            Attempt::Begun(begun) => self.pass_back(asked, recorded, &outgoing, begun, client).await,
-            Attempt::Refused(refused) => {
-                let response = Box::pin(self.pass_refusal(asked, recorded, &outgoing, refused)).await;
-                let _ = client.send(response);
-            }
-        }
-    }
-
-    /// Asks again with less, if what was asked was too much and is recorded.
-    async fn retried(
-        &mut self,
-        client: &mut Client,
-        curating: &Arc<Curating>,
-        (recorded, outgoing): (Option<Box<Recorded>>, Outgoing),
-        refused: Refused,
-    ) -> Result<(Option<Box<Recorded>>, Outgoing, Attempt), Problem> {
-        let Some(overflow) = refused.overflow() else {
-            return Ok((recorded, outgoing, Attempt::Refused(refused)));
-        };
-        let Some(recorded) = recorded else { return Ok((None, outgoing, Attempt::Refused(refused))) };
-        let (mut recorded, tightened) = curating.tightened(recorded, overflow, &outgoing).await?;
-        let Some(mut tightened) = tightened else {
-            return Ok((Some(recorded), outgoing, Attempt::Refused(refused)));
-        };
-        let asked = &curating.asked;
-        let tried = Tried { word: refused.status_word(), ..Tried::default() };
-        self.tell_span(asked, Some(&recorded), &outgoing, &tried);
-        let outcome = Outcome::failed(refused.status_word(), Some(refused.body.clone()));
-        let row = self.sent(asked, &recorded, &outgoing, outcome);
-        self.ended.push(row);
-        self.tell_tightened(&recorded, overflow, &outgoing, &tightened);
-        self.id = new_evaluation().to_string();
-        let answered = self.attempt_counting(client, curating, Some(&mut recorded), &mut tightened).await;
-        Ok((Some(recorded), tightened, answered))
-    }
-
-    /// Asks once, and counts the request while it is on its way, unless that was necessary before.
-    async fn attempt_counting(
-        &self,
-        client: &mut Client,
-        curating: &Curating,
-        mut recorded: Option<&mut Recorded>,
-        outgoing: &mut Outgoing,
-    ) -> Attempt {
-        let asked = &curating.asked;
-        if let Some(recorded) = &mut recorded
-            && outgoing.told.tokens.is_none()
-            && self.app.events.are_heard()
-        {
-            outgoing.told.tokens = Some(counted(curating, recorded).await);
-        }
-        self.tell_sent(recorded.as_deref(), outgoing);
-        let asking = self.attempt_for(client, asked, outgoing);
-        let Some(recorded) = recorded.filter(|_| outgoing.told.tokens.is_none()) else { return asking.await };
-        let (answered, tokens) = meanwhile(asking, counted(curating, recorded)).await;
-        outgoing.told.tokens = Some(tokens);
-        answered
-    }
-
-    /// Asks once, unless the client goes away first and nobody else wants the reply.
-    async fn attempt_for(&self, client: &mut Client, asked: &Asked, outgoing: &Outgoing) -> Attempt {
-        let cancels = self.app.settings.abandoned == Abandoned::Cancel;
-        tokio::select! {
-            answered = self.attempt(asked, outgoing) => answered,
-            () = client.closed(), if cancels => Attempt::Left,
-        }
-    }
-}
-
-/// What is sent on, of a record or as it came.
-async fn made_ready(
-    curating: &Arc<Curating>,
-    checking: Option<JoinHandle<()>>,
-    recorded: Option<Box<Recorded>>,
-) -> Result<(Option<Box<Recorded>>, Outgoing), Problem> {
-    if let Some(checking) = checking {
-        came_of(checking).await?;
-    }
-    let Some(recorded) = recorded else {
-        // Nothing is known about it but what it says.
-        return Ok((None, Outgoing::untouched(&curating.asked, "\"passthrough\"".into())));
-    };
-    let (recorded, outgoing) = curating.outgoing(recorded).await?;
-    Ok((Some(recorded), outgoing))
-}
-
-/// Tokens of a request that goes on as it came.
-async fn counted(curating: &Curating, recorded: &mut Recorded) -> (usize, usize) {
-    recorded.take_counts().await;
-    curating.counted(recorded.record())
-}
-
-/// Waits for something, and does work of its own once everybody who was woken by the asking has had a turn: whoever writes
-/// the request to its connection is one of them.
-async fn meanwhile<T, W>(waiting: impl Future<Output = T>, work: impl Future<Output = W>) -> (T, W) {
-    let working = async {
-        tokio::task::yield_now().await;
-        work.await
-    };
-    tokio::join!(waiting, working)
-}
-
-/// What came of asking.
-enum Attempt {
-    /// The client went away.
+/// What came of asking, once the record is no longer needed for it.
+enum Outcome {
+    Begun { begun: Begun, prepared: Prepared, call: OpenCall },
+    Refused { refused: Refused, prepared: Prepared, id: String },
     Left,
-    /// A reply is on its way.
-    Begun(Begun),
-    /// Something else came, or nothing.
-    Refused(Refused),
-}
-
-/// A reply whose beginning was seen.
-struct Begun {
-    status: StatusCode,
-    headers: HeaderMap,
-    tee: Tee,
-}
-
-/// An answer that is no reply.
-struct Refused {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
-    /// What is kept of it: without keys.
-    error: ProviderError,
-}
-
-impl Refused {
-    /// The sizes a provider stated, if that is what is wrong.
-    fn overflow(&self) -> Option<Overflow> {
-        match self.error.kind {
-            ErrorKind::ContextOverflow(overflow) => Some(overflow),
-            _ => None,
-        }
-    }
-
-    fn status_word(&self) -> &'static str {
-        self.error.kind.as_str()
-    }
 }
 
 impl Call {
@@ -270,43 +98,13 @@ impl Call {
         let upstream = upstream
             .map_err(|error| Problem::new(StatusCode::BAD_GATEWAY, error.code(), error.to_string()))?;
         let answerer = answerer(upstream, asked.model.as_ref(), &parts.headers, app.address);
-        let call = Box::new(Call {
-            app: app.clone(),
-            caller,
-            headers: parts.headers,
-            answerer,
-            id: new_evaluation().to_string(),
-            began,
-            ended: Vec::new(),
-            _seat: seat,
-        });
+        let headers = parts.headers;
+        let call = Box::new(Call { app: app.clone(), caller, headers, answerer, began, _seat: seat });
         Ok((call, asked))
     }
 
-    /// Writes down what is new; none where that failed and is not required.
-    async fn record(&self, curating: &Arc<Curating>) -> Result<Option<Box<Recorded>>, Problem> {
-        let carries = curating.carries;
-        self.owns_what_it_goes_on_from(&curating.asked).await?;
-        let recording = record_first(&self.app, &self.caller.tenant, &self.headers, curating);
-        let recorded = match tokio::time::timeout(STORE, recording).await {
-            Ok(recorded) => recorded,
-            Err(_) => Err(store_is_slow()),
-        };
-        match recorded {
-            Ok(recorded) => Ok(Some(recorded)),
-            Err(problem)
-                if self.app.settings.record == Recording::BestEffort && carries == Carries::History =>
-            {
-                self.app.metrics.add("scrollback_record_failures_total", &[("part", "request")], 1.0);
-                tracing::warn!(code = problem.code, "a request was served without a record");
-                Ok(None)
-            }
-            Err(problem) => Err(problem),
-        }
-    }
-
-    /// An error if somebody else's response would be read with our key.
-    async fn owns_what_it_goes_on_from(&self, asked: &Asked) -> Result<(), Problem> {
+    /// An error if another tenant's response would be read with our key.
+    async fn owns_previous_response(&self, asked: &Asked) -> Result<(), Problem> {
         let Some(previous) = &asked.previous else { return Ok(()) };
         let shared =
             self.caller.key.is_some() && !matches!(self.answerer, Answerer::Upstream(_, Credential::Theirs));
@@ -322,144 +120,160 @@ impl Call {
         Err(problem.with("path", "previous_response_id"))
     }
 
-    /// Asks once.
-    async fn attempt(&self, asked: &Asked, outgoing: &Outgoing) -> Attempt {
-        let patience = self.patience(asked.shape);
-        let (status, headers, source) = match &self.answerer {
-            Answerer::Echo => (StatusCode::OK, echo_headers(asked.shape), self.echo(asked, outgoing)),
-            Answerer::Upstream(upstream, credential) => {
-                match self.ask(asked, outgoing, upstream, credential, patience).await {
-                    Ok(passed) if passed.status.is_success() => {
-                        (passed.status, passed.headers.clone(), Source::Passed(Box::new(passed)))
-                    }
-                    Ok(passed) => {
-                        return Attempt::Refused(Box::pin(self.refused(asked, passed, patience)).await);
-                    }
-                    Err(error) => return Attempt::Refused(unreachable(&error)),
-                }
+    /// Records, asks, and gives the client what came.
+    async fn run(self: Box<Self>, plan: Arc<Plan>, checking: Option<JoinHandle<()>>, mut client: Client) {
+        if let Some(checking) = checking
+            && let Err(problem) = join_result(checking).await
+        {
+            let _ = client.send(Err(problem));
+            return;
+        }
+        let (recorded, outcome) = match self.ask(&plan, &mut client).await {
+            Ok(asked) => asked,
+            Err(problem) => {
+                let _ = client.send(Err(problem));
+                return;
             }
         };
-        let events =
-            text_of(&headers, "content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
-        let shape = if events { Shape::Events } else { Shape::Whole };
-        let mut tee = Tee::new(asked.wire(), shape, source, patience);
-        // An error that comes inside a reply is seen before anything was handed on.
-        let problem = tee.peek().await.map(|problem| ProviderError::told(&problem));
-        match problem {
-            Some(error) if matches!(error.kind, ErrorKind::ContextOverflow(_)) => {
-                let body = Bytes::from(tee.kept().concat());
-                Attempt::Refused(Refused { status, headers, body, error })
+        match outcome {
+            Outcome::Left => {}
+            Outcome::Refused { refused, prepared, id } => {
+                let response = self.pass_refusal(&plan.asked, &recorded, &prepared, &id, refused);
+                let _ = client.send(Ok(response));
             }
-            _ => Attempt::Begun(Begun { status, headers, tee }),
+            Outcome::Begun { begun, prepared, call } => {
+                self.pass_back(&plan, recorded, prepared, call, begun, client).await;
+            }
         }
     }
 
-    fn patience(&self, shape: Shape) -> Patience {
-        let limits = &self.app.settings.limits;
-        match shape {
-            Shape::Events => {
-                Patience { first: limits.first_byte, idle: limits.stream_idle, whole: limits.stream }
+    /// Finds the record of a request and asks. The place of a request is looked for again where it was guessed wrong, or
+    /// where another call wrote there first: nothing was asked by then.
+    async fn ask(&self, plan: &Arc<Plan>, client: &mut Client) -> Result<(Box<Recorded>, Outcome), Problem> {
+        let mut last = None;
+        for tried in 0..TRIES {
+            let beginning = Recorded::begin(&self.app, &self.caller.tenant, &self.headers, plan, tried);
+            let mut recorded = match tokio::time::timeout(STORE, beginning).await {
+                Ok(Ok(recorded)) => recorded,
+                Ok(Err(problem)) => self.without_record(plan, problem)?,
+                Err(_) => self.without_record(plan, store_is_slow())?,
+            };
+            match self.ask_within(plan, client, &mut recorded).await {
+                Ok(outcome) => return Ok((recorded, outcome)),
+                // Nothing is durable and nothing was asked.
+                Err(Failed::Store(error))
+                    if !recorded.is_written() && can_confirm_by_reading(error.kind()) =>
+                {
+                    last = Some(error);
+                }
+                Err(Failed::Store(error)) => {
+                    let problem = if recorded.timed_out { store_is_slow() } else { error.into() };
+                    if recorded.is_written() {
+                        return Err(problem);
+                    }
+                    let mut recorded = self.without_record(plan, problem)?;
+                    let outcome = self.ask_within(plan, client, &mut recorded).await;
+                    return Ok((recorded, outcome.map_err(Failed::problem)?));
+                }
+                Err(Failed::Problem(problem)) => return Err(problem),
             }
-            // A reply in one piece says nothing until all of it is written.
-            Shape::Whole => Patience { first: limits.stream, idle: limits.stream, whole: limits.stream },
+        }
+        Err(last.map_or_else(|| Problem::not_found("conversation"), Problem::from))
+    }
+
+    /// A request that is served although it cannot be recorded, where that is allowed.
+    fn without_record(&self, plan: &Plan, problem: Problem) -> Result<Box<Recorded>, Problem> {
+        let best_effort = self.app.settings.record == Recording::BestEffort
+            && plan.carries == Carries::History
+            && problem.status.is_server_error();
+        if !best_effort {
+            return Err(problem);
+        }
+        self.app.metrics.add("scrollback_record_failures_total", &[("part", "request")], 1.0);
+        tracing::warn!(code = problem.code, "a request was served without a record");
+        Ok(Recorded::nowhere(&self.app, &self.caller.tenant, plan))
+    }
+
+    async fn ask_within(
+        &self,
+        plan: &Arc<Plan>,
+        client: &mut Client,
+        recorded: &mut Recorded,
+    ) -> Result<Outcome, Failed> {
+        if plan.summarizes() {
+            Box::pin(self.serve_summary(plan, recorded)).await?;
+        }
+        let mut caller = Asking {
+            call: self,
+            plan,
+            client,
+            evaluation: recorded.evaluation,
+            conversation: recorded.conversation().map(ToString::to_string),
+            id: String::new(),
+            first_byte: None,
+        };
+        let mut exchange = Exchange {
+            recorder: recorded,
+            caller: &mut caller,
+            policy: &plan.policy,
+            cx: &plan.cx,
+            overflow: OnOverflow::Tighten,
+        };
+        match exchange.ask(&plan.make()).await {
+            Ok(Answered { reply, prepared, call }) => Ok(Outcome::Begun { begun: reply, prepared, call }),
+            Err(Unanswered::Refused(refused)) => Ok(Outcome::Refused {
+                refused: refused.refusal,
+                prepared: refused.prepared,
+                id: refused.call.id,
+            }),
+            Err(Unanswered::Stopped(..)) => Ok(Outcome::Left),
+            Err(Unanswered::Store(error)) => Err(Failed::Store(error)),
+            Err(Unanswered::Prepare(error)) => Err(Failed::Problem(not_prepared(&error))),
         }
     }
 
-    async fn ask(
+    /// Writes the summary that the managers ask for. One that fails leaves everything as it was.
+    async fn serve_summary(&self, plan: &Arc<Plan>, recorded: &mut Recorded) -> Result<(), Failed> {
+        let (policy, cx) = (Arc::clone(&plan.policy), Arc::clone(&plan.cx));
+        let wanted = recorded.look(move |record| next_summary(record, &*policy.manager, &cx)).await;
+        let Some(ask) = wanted.map_err(Failed::Store)? else { return Ok(()) };
+        let (app, record) = (&self.app, recorded.record());
+        let write = |ask: scrollback_core::manager::SummaryAsk| async move {
+            let provider = app.catalog.provider_named(&ask.summarizer).map_err(|error| error.to_string())?;
+            let text = ModelSummarizer::new(provider).write(record, &ask).await?;
+            Ok((text, None))
+        };
+        let (decision, _) = serve_summary(record, ask, write).await;
+        let now = app.now();
+        let written = recorded.write(vec![decision.into()], Rows::default(), now).await;
+        written.map(|_| ()).map_err(Failed::Store)
+    }
+
+    /// Hands on what came instead of a reply, as it came.
+    fn pass_refusal(
         &self,
         asked: &Asked,
-        outgoing: &Outgoing,
-        upstream: &Upstream,
-        credential: &Credential,
-        patience: Patience,
-    ) -> Result<Passed, ProviderError> {
-        let mut headers = passed_on(&self.headers);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let request = PassedRequest {
-            method: Method::POST,
-            path: asked.path(),
-            headers,
-            body: outgoing.body.clone(),
-            credential: credential.clone(),
-            timeout: patience.first,
-        };
-        upstream.pass(request).await
-    }
-
-    fn echo(&self, asked: &Asked, outgoing: &Outgoing) -> Source {
-        let echo = Echo {
-            wire: asked.wire(),
-            model: &asked.named,
-            id: &self.id,
-            at: self.app.now().0 / 1000,
-            said: outgoing.said(asked),
-        };
-        let pieces = match asked.endpoint {
-            Endpoint::Compact => vec![super::responses::compacted(&echo)],
-            _ => echo.pieces(asked.shape),
-        };
-        Source::Given(pieces.into())
-    }
-
-    /// Reads what came instead of a reply.
-    async fn refused(&self, asked: &Asked, mut passed: Passed, patience: Patience) -> Refused {
-        let mut body = BytesMut::new();
-        while let Ok(Some(Ok(bytes))) = tokio::time::timeout(patience.idle, passed.next()).await {
-            body.extend_from_slice(&bytes);
-            if body.len() > MAX_ERROR {
-                break;
-            }
-        }
-        let body = body.freeze();
-        let text = String::from_utf8_lossy(&body);
-        let error = ProviderError::of_answer(asked.wire(), passed.status.as_u16(), None, &text);
-        Refused { status: passed.status, headers: passed.headers, body, error }
-    }
-
-    /// Hands on what came instead of a reply, as it came, and writes down that it did.
-    async fn pass_refusal(
-        mut self: Box<Self>,
-        asked: &Asked,
-        recorded: Option<Box<Recorded>>,
-        outgoing: &Outgoing,
+        recorded: &Recorded,
+        prepared: &Prepared,
+        id: &str,
         refused: Refused,
-    ) -> Result<Response, Problem> {
-        let told = self.told(asked, recorded.as_deref(), outgoing);
-        self.count(asked, refused.status_word());
-        let tried = Tried { word: refused.status_word(), ..Tried::default() };
-        self.tell_span(asked, recorded.as_deref(), outgoing, &tried);
-        if let Some(recorded) = recorded {
-            let kept = self.without_keys(refused.body.clone());
-            let outcome = Outcome::failed(refused.status_word(), Some(kept));
-            self.close(asked, recorded, outgoing, outcome, None, None).await?;
-        }
+    ) -> Response {
         let mut response = Response::new(Body::from(refused.body));
         *response.status_mut() = refused.status;
         *response.headers_mut() = passed_back(&refused.headers);
         response.headers_mut().remove(header::CONTENT_LENGTH);
-        response.headers_mut().extend(told);
-        Ok(response)
-    }
-
-    /// Writes down that the client went away before anything came back.
-    async fn left(mut self: Box<Self>, asked: &Asked, recorded: Option<Box<Recorded>>, outgoing: &Outgoing) {
-        self.count(asked, TRUNCATED_CLIENT);
-        let tried = Tried { word: TRUNCATED_CLIENT, ..Tried::default() };
-        self.tell_span(asked, recorded.as_deref(), outgoing, &tried);
-        if let Some(recorded) = recorded {
-            // Nobody is there to be told that it failed.
-            let _ = self
-                .close(asked, recorded, outgoing, Outcome::failed(TRUNCATED_CLIENT, None), None, None)
-                .await;
-        }
+        let conversation = recorded.conversation().map(|conversation| (conversation.as_str(), id));
+        response.headers_mut().extend(told(self, asked, conversation, prepared));
+        response
     }
 
     /// Hands the reply on while it comes, and ends it once it is durable.
     async fn pass_back(
         self: Box<Self>,
-        asked: &Asked,
-        recorded: Option<Box<Recorded>>,
-        outgoing: &Outgoing,
+        plan: &Arc<Plan>,
+        recorded: Box<Recorded>,
+        prepared: Prepared,
+        call: OpenCall,
         begun: Begun,
         client: Client,
     ) {
@@ -467,13 +281,15 @@ impl Call {
         let mut response = Response::new(Body::new(piped));
         *response.status_mut() = begun.status;
         *response.headers_mut() = passed_back(&begun.headers);
-        response.headers_mut().extend(self.told(asked, recorded.as_deref(), outgoing));
+        let conversation =
+            recorded.conversation().map(|conversation| (conversation.as_str(), call.id.as_str()));
+        response.headers_mut().extend(told(&self, &plan.asked, conversation, &prepared));
         let request_id = ["x-request-id", "request-id"].iter().find_map(|name| text_of(&begun.headers, name));
         let request_id = request_id.map(String::from);
         // A client that is gone has dropped the other end of the pipe too.
         let _ = client.send(Ok(response));
         let (ended, rest) = begun.tee.run(&pipe, self.app.settings.abandoned).await;
-        match self.finish(asked, recorded, outgoing, &ended, request_id).await {
+        match self.finish(plan, recorded, &prepared, call, &ended, request_id).await {
             Ok(()) => rest.give(pipe).await,
             Err(problem) => {
                 tracing::error!(
@@ -486,86 +302,95 @@ impl Call {
         }
     }
 
-    /// What the client is told beside the reply.
-    pub(super) fn told(&self, asked: &Asked, recorded: Option<&Recorded>, outgoing: &Outgoing) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        let mut tell = |name: &'static str, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                headers.insert(HeaderName::from_static(name), value);
-            }
+    /// Writes the reply down, and what is known about the call.
+    async fn finish(
+        &self,
+        plan: &Arc<Plan>,
+        mut recorded: Box<Recorded>,
+        prepared: &Prepared,
+        call: OpenCall,
+        ended: &super::tee::Ended,
+        request_id: Option<String>,
+    ) -> Result<(), Problem> {
+        let (asked, reply) = (&plan.asked, &ended.reply);
+        let status = match (&reply.problem, reply.meta.status) {
+            (Some(problem), _) => ProviderError::told(problem).kind.as_str(),
+            (None, Status::Complete) => "ok",
+            (None, Status::TruncatedClient) => TRUNCATED_CLIENT,
+            (None, _) => "truncated_upstream",
         };
-        tell("x-scrollback-model", &self.model(asked));
-        if let Some(recorded) = recorded {
-            tell(identity::CONVERSATION, recorded.conversation.as_str());
-            tell("x-scrollback-call", &self.id);
-        }
-        tell("x-scrollback-view", &outgoing.told.header());
-        headers
-    }
-}
-
-/// What is told when nobody answers.
-fn unreachable(error: &ProviderError) -> Refused {
-    let (status, code) = match error.kind {
-        ErrorKind::Timeout => (StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
-        ErrorKind::InvalidRequest => (StatusCode::BAD_REQUEST, "bad_path"),
-        _ => (StatusCode::BAD_GATEWAY, "upstream_unreachable"),
-    };
-    let response = Problem::new(status, code, error.to_string());
-    let body = json!({ "type": "error", "error": { "type": "api_error", "code": code, "message": response.detail } });
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Refused { status, headers, body: Bytes::from(body.to_string()), error: error.clone() }
-}
-
-fn echo_headers(shape: Shape) -> HeaderMap {
-    let kind = match shape {
-        Shape::Events => "text/event-stream; charset=utf-8",
-        Shape::Whole => "application/json",
-    };
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    if shape == Shape::Events {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    }
-    headers
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use super::*;
-
-    /// A request is written by a task of its own, which runs when whoever asks lets it.
-    #[tokio::test]
-    async fn counting_starts_when_the_request_was_written() {
-        static ORDER: Mutex<Vec<&str>> = Mutex::new(Vec::new());
-        let note = |what| {
-            if let Ok(mut order) = ORDER.lock() {
-                order.push(what);
-            }
+        let (mut gone, _) = oneshot::channel();
+        let first = ended.first.map(|first| first.into_std().saturating_duration_since(self.began));
+        let mut caller = Asking {
+            call: self,
+            plan,
+            client: &mut gone,
+            evaluation: recorded.evaluation,
+            conversation: recorded.conversation().map(ToString::to_string),
+            id: call.id.clone(),
+            first_byte: first.map(|first| first.as_millis() as u64),
         };
-        let (hand_over, handed) = oneshot::channel();
-        let (answer, answered) = oneshot::channel();
-        tokio::spawn(async move {
-            let _ = handed.await;
-            note("written");
-            tokio::task::yield_now().await;
-            let _ = answer.send(());
+        let mut exchange = Exchange {
+            recorder: &mut *recorded,
+            caller: &mut caller,
+            policy: &plan.policy,
+            cx: &plan.cx,
+            overflow: OnOverflow::Tighten,
+        };
+        let spent = scrollback_agent::exchange::Caller::spend(exchange.caller, prepared, Some(reply), false);
+        let response = self.without_keys(ended.bytes.clone()).to_vec();
+        let outcome = Ended { status, reply: Some(reply), spent: &spent };
+        let row = exchange.finish(prepared, call, &outcome, Some(response));
+        quota::charge(&self.app, &self.caller, spent.total(), spent.cost_usd).await;
+        // A history made shorter is the client's; it was not said.
+        let said = asked.endpoint != Endpoint::Compact;
+        let entry = said.then(|| reply.entry().ok()).flatten().map(|mut entry: Entry| {
+            let meta = entry.meta.get_or_insert_default();
+            meta.model_asked = Some(asked.named.clone());
+            meta.provider = Some(self.provider().into());
+            meta.request_id = request_id;
+            entry
         });
-        // The task waits for the request.
-        tokio::task::yield_now().await;
-        let asking = async {
-            note("asked");
-            let _ = hand_over.send(());
-            let _ = answered.await;
-            note("answered");
+        let id = reply.meta.response_id.clone().filter(|_| asked.endpoint == Endpoint::Responses);
+        self.close(recorded, entry, row, id).await
+    }
+
+    /// Records the reply and how the call ended.
+    async fn close(
+        &self,
+        recorded: Box<Recorded>,
+        reply: Option<Entry>,
+        row: Option<Sent>,
+        response: Option<String>,
+    ) -> Result<(), Problem> {
+        let began = Instant::now();
+        let finished = tokio::time::timeout(STORE, recorded.finish(reply, row, response)).await;
+        self.app.metrics.time("scrollback_seconds", &[("part", "commit")], began.elapsed().as_secs_f64());
+        let Err(problem) = finished.map_err(|_| store_is_slow()).and_then(|finished| Ok(finished?)) else {
+            return Ok(());
         };
-        meanwhile(asking, async { note("counted") }).await;
-        assert_eq!(
-            ORDER.lock().map(|order| order.clone()).unwrap_or_default(),
-            ["asked", "written", "counted", "answered"]
-        );
+        self.app.metrics.add("scrollback_record_failures_total", &[("part", "reply")], 1.0);
+        match self.app.settings.record {
+            Recording::Required => Err(problem),
+            Recording::BestEffort => {
+                tracing::warn!(code = problem.code, "a reply was served without a record");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Why nothing was asked.
+enum Failed {
+    Store(StoreError),
+    Problem(Problem),
+}
+
+impl Failed {
+    fn problem(self) -> Problem {
+        match self {
+            Failed::Store(error) => error.into(),
+            Failed::Problem(problem) => problem,
+        }
     }
 }

@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use scrollback_agent::provider::PassedRequest;
-use scrollback_core::Record;
+use scrollback_core::request::{Prepared, RequestTokens};
+use scrollback_core::{Record, View};
 use serde_json::json;
 
 use super::aside::aside;
 use super::asked::{Asked, Endpoint};
+use super::asking::told;
 use super::call::Call;
 use super::identity::{self, Carries};
 use super::known::size;
 use super::other::hand_on;
-use super::record::{news, slots};
-use super::upstreams::{Answerer, passed_on};
-use super::view::{Curating, Outgoing, policy};
+use super::plan::{Plan, not_prepared, policy};
+use super::record::news;
+use super::upstreams::Answerer;
 use crate::App;
 use crate::problem::Problem;
 
@@ -27,38 +28,30 @@ pub(super) async fn answer(app: &App, request: Request) -> Result<Response, Prob
     let carries = identity::carries(&call.headers, &asked)?;
     let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
     let record = as_if_recorded(&call, &asked, carries).await?;
-    let curating = Arc::new(Curating::new(app, asked, carries, policy));
+    let plan = Arc::new(Plan::new(app, &call.caller.tenant, asked, carries, policy));
     let bytes = record.slots().iter().map(size).sum();
-    let shown = {
-        let curating = Arc::clone(&curating);
-        move || {
-            let mut outgoing = curating.rendered(&record)?;
-            outgoing.told.tokens.get_or_insert_with(|| curating.counted(&record));
-            Ok::<_, Problem>(outgoing)
-        }
-    };
-    let (asked, outgoing) = (&curating.asked, aside(bytes, shown).await??);
-    let told = call.told(asked, None, &outgoing);
+    let counting = Arc::clone(&plan);
+    let prepared = aside(bytes, move || {
+        let mut prepared = counting.prepared(&record).map_err(|error| not_prepared(&error))?;
+        let cx = &counting.cx;
+        prepared.tokens.get_or_insert_with(|| RequestTokens::of(&View::of(&record, cx), cx));
+        Ok::<_, Problem>(prepared)
+    });
+    let prepared = prepared.await??;
+    let told = told(&call, &plan.asked, None, &prepared);
     match &call.answerer {
-        Answerer::Echo => Ok(counted(&outgoing, told)),
+        Answerer::Echo => Ok(counted(&prepared, told)),
         Answerer::Upstream(upstream, credential) => {
-            let mut headers = passed_on(&call.headers);
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            let request = PassedRequest {
-                method: Method::POST,
-                path: asked.path(),
-                headers,
-                body: outgoing.body.clone(),
-                credential: credential.clone(),
-                timeout: app.settings.limits.first_byte,
-            };
+            let timeout = app.settings.limits.first_byte;
+            let request = call.passed(&plan.asked, &prepared, credential, timeout);
             hand_on(app, upstream, request, told).await
         }
     }
 }
 
-fn counted(outgoing: &Outgoing, told: HeaderMap) -> Response {
-    let body = json!({ "input_tokens": outgoing.tokens() }).to_string();
+fn counted(prepared: &Prepared, told: HeaderMap) -> Response {
+    let tokens = prepared.tokens.unwrap_or_default();
+    let body = json!({ "input_tokens": tokens.total }).to_string();
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().extend(told);
@@ -73,7 +66,7 @@ async fn as_if_recorded(call: &Call, asked: &Asked, carries: Carries) -> Result<
     let known = &place.known.record;
     let new = news(known, asked, place.covered, scrollback_store::new_evaluation(), now);
     let mut record = Record::new();
-    for slot in known.slots().iter().cloned().chain(slots(&new, now)) {
+    for slot in known.slots().iter().cloned().chain(new) {
         record.take(slot).map_err(|error| Problem::bad_request("bad_input", error.to_string()))?;
     }
     if matches!(place.start, identity::Start::Append) {

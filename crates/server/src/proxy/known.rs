@@ -40,6 +40,22 @@ impl Known {
         self.bytes
     }
 
+    /// Takes in what is about to be appended. Where it is refused, the record is not used any more.
+    pub(crate) fn expect(&mut self, slots: &[Slot]) -> Result<(), AppendError> {
+        for slot in slots {
+            self.bytes += size(slot);
+            self.record.take(slot.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Notes that everything in the record is durable, and takes in the decisions that were appended with it.
+    pub(crate) fn confirm(&mut self, decided: &[Slot], link: Link, at: Time) -> Result<(), AppendError> {
+        self.expect(decided)?;
+        (self.link, self.at) = (link, at);
+        Ok(())
+    }
+
     /// Takes in what was appended at a moment.
     pub(crate) fn take(&mut self, slots: Vec<Slot>, link: Link, at: Time) -> Result<(), AppendError> {
         for slot in slots {

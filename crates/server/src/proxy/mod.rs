@@ -1,27 +1,27 @@
 //! `/v1/*`: what existing clients speak.
 //!
-//! One request: who calls and may they (`auth`, `room`), what do they ask (`asked`), which conversation is it (`identity`),
-//! write it down (`record`), what is sent on (`view`), to whom (`upstreams`, `echo`), and the reply back to the client while a
-//! copy is read for the record (`tee`). `call` puts these in order and `closing`
-//! writes down how it ended. `other` has what is passed on without being understood.
+//! One request: who calls and may they (`auth`, `room`), what do they ask (`asked`), under which policy (`plan`), which
+//! conversation is it (`identity`), where is it written down (`record`), whom to ask (`upstreams`, `echo`), and the reply back
+//! to the client while a copy is read for the record (`tee`). The request itself is made by `scrollback_core::request` and
+//! asked by `scrollback_agent::exchange`, as for everyone else; `asking` is what differs here, and `call` puts it all in
+//! order. `other` has what is passed on without being understood.
 
 mod aside;
 mod asked;
+mod asking;
 mod call;
-mod closing;
 mod count;
 mod echo;
 mod identity;
 mod known;
 mod other;
+mod plan;
 mod record;
 mod refusal;
 mod responses;
 mod room;
-mod spans;
 mod tee;
 mod upstreams;
-mod view;
 
 use std::time::Instant;
 
@@ -34,7 +34,7 @@ use crate::App;
 use crate::problem::Problem;
 use asked::Endpoint;
 
-pub(crate) use aside::came_of;
+pub(crate) use aside::join_result;
 pub(crate) use known::Lately;
 pub(crate) use record::CallsUnderWay;
 pub(crate) use room::Room;

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use scrollback_agent::exchange::send_on;
 use scrollback_agent::provider::{ErrorKind, PassedRequest, Upstream};
 use scrollback_core::model::Provider;
 use serde_json::json;
@@ -66,7 +67,7 @@ pub(super) async fn hand_on(
     request: PassedRequest,
     told: HeaderMap,
 ) -> Result<Response, Problem> {
-    let mut passed = upstream.pass(request).await.map_err(|error| {
+    let mut passed = send_on(upstream, request).await.map_err(|error| {
         let (status, code) = match error.kind {
             ErrorKind::Timeout => (StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
             ErrorKind::InvalidRequest => (StatusCode::BAD_REQUEST, "bad_path"),

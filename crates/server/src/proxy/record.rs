@@ -1,175 +1,240 @@
-//! The record of a call: what the client said is durable before anybody is asked, what came back before the reply ends.
+//! The record of a call: what the client said is durable before the provider is asked, what came back before the reply ends.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, StatusCode};
-use scrollback_core::tokens::{Tokenizer, entry_tokens};
-use scrollback_core::{Decision, Entry, Record, Role, Slot};
+use scrollback_agent::Pending;
+use scrollback_agent::exchange::Recorder;
+use scrollback_agent::journal::Rows;
+use scrollback_core::request::{Stamp, news as said_anew};
+use scrollback_core::{Entry, Record, Slot, Time};
 use scrollback_store::{
     Alias, Appended, ConversationId, ErrorKind, Expected, NewConversation, NewEntry, Sent, StoreError,
     Tenant, Tx, new_evaluation,
 };
 use serde_json::json;
-use tokio::task::{JoinHandle, spawn_blocking};
 use uuid::Uuid;
 
 use super::aside::LARGE;
 use super::asked::Asked;
+use super::call::STORE;
 use super::identity::{self, BY_RESPONSE, Place, Start};
 use super::known::Known;
-use super::view::Curating;
+use super::plan::Plan;
 use crate::App;
 use crate::problem::Problem;
 
 /// How often the place for a request is looked for anew because somebody else wrote there.
-const TRIES: usize = 8;
+pub(super) const TRIES: usize = 8;
 
-/// A request that is recorded.
-#[derive(Debug)]
+/// A request and where it is recorded.
 pub(crate) struct Recorded {
+    app: App,
     pub(crate) tenant: Tenant,
-    pub(crate) conversation: ConversationId,
+    /// Its conversation; none where the store failed and a record is not required.
+    conversation: Option<ConversationId>,
     pub(crate) known: Known,
     /// The call: what the client said in it, and the reply.
     pub(crate) evaluation: Uuid,
     /// The number the reply has in it.
     sequence: u64,
-    /// Tokens of it that are being counted.
-    counting: Option<Counting>,
+    /// What is not written yet: it is in the record here, and becomes durable with the row about the call.
+    first: Option<First>,
+    /// Bytes of the request, by which work on it is large or small.
+    bytes: usize,
+    /// Whether the first commit was acknowledged.
+    written: bool,
+    /// Whether the store took too long.
+    pub(crate) timed_out: bool,
     /// Kept while the reply is on its way.
     _under_way: Option<UnderWay>,
 }
 
+/// The first commit of a call: what is new, and what has to be there before.
+struct First {
+    start: Start,
+    /// Where the new entries begin.
+    head: u64,
+    new: Vec<Slot>,
+    /// Lists that must not be stored when the entries are: the place was guessed.
+    unless: Vec<scrollback_core::Link>,
+}
+
 impl Recorded {
-    pub(crate) fn record(&self) -> &Record {
-        &self.known.record
-    }
-
-    /// Waits for what is being counted, and takes it in.
-    pub(crate) async fn take_counts(&mut self) {
-        let Some(Counting { tokenizer, begun }) = self.counting.take() else { return };
-        // What could not be counted there is counted when it is asked for.
-        for (position, tokens) in begun.await.unwrap_or_default() {
-            self.known.record.note_tokens(tokenizer, position, tokens);
-        }
-    }
-}
-
-/// Tokens that another thread counts while something else is waited for.
-#[derive(Debug)]
-struct Counting {
-    tokenizer: Tokenizer,
-    /// Positions, and the tokens of what stands there.
-    begun: JoinHandle<Vec<(u64, usize)>>,
-}
-
-impl Counting {
-    /// Begins to count what nobody has counted of a record and of what is to follow in it, if that is much.
-    fn begin(curating: &Arc<Curating>, record: &Record, new: &[Slot]) -> Option<Self> {
-        let tokenizer = curating.cx.counter.tokenizer;
-        let new = (record.len() as u64..).zip(new).filter_map(|(at, slot)| match slot {
-            Slot::Message(entry) => Some((at, entry)),
-            _ => None,
-        });
-        let uncounted = || record.uncounted(tokenizer).chain(new.clone());
-        let bytes: usize = uncounted().map(|(_, entry)| entry.origin.raw.len()).sum();
-        if bytes.max(curating.asked.body.len()) < LARGE {
-            return None;
-        }
-        let entries: Vec<(u64, Arc<Entry>)> =
-            uncounted().map(|(at, entry)| (at, Arc::clone(entry))).collect();
-        let curating = Arc::clone(curating);
-        let begun = spawn_blocking(move || {
-            // The tools are counted with it, once.
-            curating.cx.overhead(curating.cx.counter);
-            entries.iter().map(|(at, entry)| (*at, entry_tokens(tokenizer, entry))).collect()
-        });
-        Some(Counting { tokenizer, begun })
-    }
-}
-
-/// Records what is new in a request, wherever it belongs.
-pub(crate) async fn record_first(
-    app: &App,
-    tenant: &Tenant,
-    headers: &HeaderMap,
-    curating: &Arc<Curating>,
-) -> Result<Box<Recorded>, Problem> {
-    let asked = &curating.asked;
-    let mut last = None;
-    for tried in 0..TRIES {
+    /// Finds the place of a request, and takes what is new into the record. Nothing is written yet.
+    pub(crate) async fn begin(
+        app: &App,
+        tenant: &Tenant,
+        headers: &HeaderMap,
+        plan: &Plan,
+        tried: usize,
+    ) -> Result<Box<Self>, Problem> {
+        let asked = &plan.asked;
         let guessed = if tried == 0 { identity::guess(app, tenant, headers, asked)? } else { None };
         let place = match guessed {
             Some(place) => place,
-            None => Box::pin(identity::find(app, tenant, headers, asked, curating.carries)).await?,
+            None => Box::pin(identity::find(app, tenant, headers, asked, plan.carries)).await?,
         };
-        match append(app, tenant, place, curating).await {
-            // Somebody was quicker, or nobody knows whether we were: the list is looked for again, and found so far.
-            Err(error) if is_settled_by_looking(error.kind()) => last = Some(error),
-            other => return Ok(Box::new(other?)),
+        let (evaluation, now) = (new_evaluation(), app.now());
+        let new = news(&place.known.record, asked, place.covered, evaluation, now);
+        let head = place.known.record.len() as u64;
+        let (place, under_way) = apart(app, place, head, new.len() as u64);
+        let Place { conversation, start, mut known, prefix, unless, .. } = place;
+        let sequence = new.iter().filter(|slot| matches!(slot, Slot::Message(_))).count() as u64;
+        known.expect(&new).map_err(|error| Problem::from(disagree(&error)))?;
+        // Known for the whole list already, and not hashed once more.
+        known.prefix = prefix;
+        Ok(Box::new(Recorded {
+            app: app.clone(),
+            tenant: tenant.clone(),
+            conversation: Some(conversation),
+            bytes: known.bytes().max(asked.body.len()),
+            known,
+            evaluation,
+            sequence,
+            first: Some(First { start, head, new, unless }),
+            written: false,
+            timed_out: false,
+            _under_way: under_way,
+        }))
+    }
+
+    /// A request that is served without a record, because the store failed and a record is not required.
+    pub(crate) fn nowhere(app: &App, tenant: &Tenant, plan: &Plan) -> Box<Self> {
+        let known = Known::new(Record::new(), [0; 32], app.now());
+        Box::new(Recorded {
+            app: app.clone(),
+            tenant: tenant.clone(),
+            conversation: None,
+            known,
+            evaluation: Uuid::nil(),
+            sequence: 0,
+            first: None,
+            bytes: plan.asked.body.len(),
+            written: false,
+            timed_out: false,
+            _under_way: None,
+        })
+    }
+
+    /// Whether anything of it is durable already.
+    pub(crate) fn is_written(&self) -> bool {
+        self.written
+    }
+
+    /// The commit that writes entries at the record's end, and before them whatever is not written yet.
+    fn tx(&mut self, conversation: &ConversationId, entries: Vec<NewEntry>, at: Time) -> Tx {
+        let mut tx = Tx::new(&self.tenant, at);
+        let Some(First { start, head, new, unless }) = self.first.take() else {
+            if !entries.is_empty() {
+                tx.append(conversation, Expected::At(self.known.record.len() as u64), entries);
+            }
+            return tx;
+        };
+        if !unless.is_empty() {
+            tx.unless_known(unless);
         }
-    }
-    Err(last.map_or_else(|| Problem::not_found("conversation"), Problem::from))
-}
-
-fn is_settled_by_looking(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::Unknown)
-}
-
-async fn append(
-    app: &App,
-    tenant: &Tenant,
-    place: Place,
-    curating: &Arc<Curating>,
-) -> Result<Recorded, StoreError> {
-    let evaluation = new_evaluation();
-    let now = app.now();
-    let new = news(&place.known.record, &curating.asked, place.covered, evaluation, now);
-    let head = place.known.record.len() as u64;
-    let (place, under_way) = apart(app, place, head, new.len() as u64);
-    let Place { conversation, start, mut known, prefix, unless, .. } = place;
-    let mut tx = Tx::new(tenant, now);
-    if !unless.is_empty() {
-        tx.unless_known(unless);
-    }
-    let writes = !new.is_empty() || !matches!(start, Start::Append);
-    match start {
-        Start::Append => {}
-        Start::Fork { parent, at } => _ = tx.fork(&parent, at, conversation.clone()),
-        Start::New(names) => {
-            let key = names.first().map(identity::Named::key);
-            tx.create(NewConversation { key, ..NewConversation::new(conversation.clone()) });
-            for name in names {
-                tx.alias(Alias {
-                    tenant: tenant.clone(),
-                    source: name.source.into(),
-                    source_id: name.id,
-                    conversation: conversation.clone(),
-                    position: None,
-                });
+        match start {
+            Start::Append => {}
+            Start::Fork { parent, at } => _ = tx.fork(&parent, at, conversation.clone()),
+            Start::New(names) => {
+                let key = names.first().map(identity::Named::key);
+                tx.create(NewConversation { key, ..NewConversation::new(conversation.clone()) });
+                for name in names {
+                    tx.alias(Alias {
+                        tenant: self.tenant.clone(),
+                        source: name.source.into(),
+                        source_id: name.id,
+                        conversation: conversation.clone(),
+                        position: None,
+                    });
+                }
             }
         }
-    }
-    let slots = slots(&new, now);
-    let sequence = slots.iter().filter(|slot| matches!(slot, Slot::Message(_))).count() as u64;
-    if !new.is_empty() {
-        tx.append(&conversation, Expected::At(head), new);
-    }
-    let counting = Counting::begin(curating, &known.record, &slots);
-    // Known for the whole list already, and not hashed once more.
-    known.prefix = None;
-    if writes {
-        let _in_line = app.waiting.enter(slots.len(), app.settings.limits.waiting_entries)?;
-        let committed = app.store.commit(tx).await?;
-        if let Some(Appended { link, .. }) = committed.appended.first() {
-            tell(app, tenant, &conversation, head, &slots);
-            known.take(slots, *link, now).map_err(|error| disagree(&error))?;
+        let all: Vec<NewEntry> = new.iter().filter_map(NewEntry::of).chain(entries).collect();
+        if !all.is_empty() {
+            tx.append(conversation, Expected::At(head), all);
         }
+        tx
     }
-    known.prefix = prefix;
-    let tenant = tenant.clone();
-    Ok(Recorded { tenant, conversation, known, evaluation, sequence, counting, _under_way: under_way })
+
+    /// Commits entries and rows, and takes the entries into the record.
+    async fn commit(&mut self, entries: Vec<NewEntry>, rows: Rows, at: Time) -> Result<Vec<u64>, StoreError> {
+        let Some(conversation) = self.conversation.clone() else { return Ok(Vec::new()) };
+        let unwritten = self.first.as_ref().map(|first| (first.head, first.new.clone()));
+        let (first, slots) = unwritten.unwrap_or((self.known.record.len() as u64, Vec::new()));
+        let position = self.known.record.len() as u64;
+        let decided: Vec<Slot> = entries.iter().map(|entry| entry.slot(at)).collect();
+        let mut tx = self.tx(&conversation, entries, at);
+        tx.calls(rows.sent, rows.template);
+        let waiting = slots.len() + decided.len();
+        let in_line = self.app.waiting.enter(waiting, self.app.settings.limits.waiting_entries)?;
+        let committed = match tokio::time::timeout(STORE, self.app.store.commit(tx)).await {
+            Ok(committed) => committed?,
+            Err(_) => {
+                self.timed_out = true;
+                return Err(StoreError::new(ErrorKind::Io, TOO_SLOW));
+            }
+        };
+        drop(in_line);
+        self.written = true;
+        if let Some(Appended { link, .. }) = committed.appended.first() {
+            tell(&self.app, &self.tenant, &conversation, first, &slots);
+            self.known.confirm(&decided, *link, at).map_err(|error| disagree(&error))?;
+        }
+        Ok((position..position + decided.len() as u64).collect())
+    }
+}
+
+impl Recorder for Recorded {
+    fn record(&self) -> &Record {
+        &self.known.record
+    }
+
+    fn conversation(&self) -> Option<&ConversationId> {
+        self.conversation.as_ref()
+    }
+
+    fn tenant(&self) -> Tenant {
+        self.tenant.clone()
+    }
+
+    /// On another thread if the record is a long one: this thread serves others.
+    fn look<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&Record) -> T + Send + 'static,
+    ) -> Pending<'_, Result<T, StoreError>> {
+        if self.bytes < LARGE {
+            return Box::pin(std::future::ready(Ok(work(&self.known.record))));
+        }
+        // It comes back with the answer; where the answer is not waited for, the whole call is given up.
+        let record = std::mem::take(&mut self.known.record);
+        Box::pin(async move {
+            let looking = tokio::task::spawn_blocking(move || {
+                let found = work(&record);
+                (record, found)
+            });
+            let (record, found) =
+                looking.await.map_err(|_| StoreError::new(ErrorKind::Io, "a background task panicked"))?;
+            self.known.record = record;
+            Ok(found)
+        })
+    }
+
+    fn write(
+        &mut self,
+        entries: Vec<NewEntry>,
+        rows: Rows,
+        at: Time,
+    ) -> Pending<'_, Result<Vec<u64>, StoreError>> {
+        Box::pin(self.commit(entries, rows, at))
+    }
+}
+
+/// Whether looking again tells whether a commit was written, or where it belongs instead.
+pub(super) fn can_confirm_by_reading(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::Unknown)
 }
 
 /// Keeps two calls that say the same apart: the second goes its own way from where both begin.
@@ -186,58 +251,14 @@ fn apart(app: &App, mut place: Place, head: u64, new: u64) -> (Place, Option<Und
 }
 
 /// What a request says that its record does not: instructions that changed, and what follows what is known.
-pub(super) fn news(
-    record: &Record,
-    asked: &Asked,
-    covered: usize,
-    evaluation: Uuid,
-    now: scrollback_core::Time,
-) -> Vec<NewEntry> {
+pub(super) fn news(record: &Record, asked: &Asked, covered: usize, evaluation: Uuid, at: Time) -> Vec<Slot> {
     let lead = asked.lead();
     let (instructions, said) = asked.entries.split_at(lead);
     let said = said.get(covered.saturating_sub(lead)..).unwrap_or_default();
-    let (mut new, mut sequence) = (Vec::new(), 0..);
-    let mut stamped =
-        |entry: Entry| NewEntry::from(entry.stamped(evaluation, sequence.next().unwrap_or(0), now));
-    if record.is_empty() {
-        new.extend(instructions.iter().cloned().map(&mut stamped));
-    } else if lead > 0 && !is_lead(record, instructions) {
-        let first = record.len() as u64;
-        new.extend(instructions.iter().map(|entry| stamped(entry.clone().as_lead())));
-        new.push(Decision::Lead { positions: (first..first + lead as u64).collect() }.into());
-    }
-    new.extend(said.iter().cloned().map(&mut stamped));
-    new
+    said_anew(record, instructions, said, Stamp { evaluation, sequence: 0, at })
 }
 
-/// Whether these instructions are the ones that stand first now.
-fn is_lead(record: &Record, instructions: &[Entry]) -> bool {
-    let decided = record.slots().iter().rev().find_map(|slot| match slot {
-        Slot::Decision(decision, _) => match decision.as_ref() {
-            Decision::Lead { positions } => Some(positions.clone()),
-            _ => None,
-        },
-        _ => None,
-    });
-    let leading = || {
-        let is_system = |slot: &&Slot| matches!(slot, Slot::Message(entry) if entry.role == Role::System);
-        (0..record.slots().iter().take_while(is_system).count() as u64).collect()
-    };
-    let positions: Vec<u64> = decided.unwrap_or_else(leading);
-    let now = positions.iter().filter_map(|position| record.entry(*position)).map(|entry| entry.content());
-    now.eq(instructions.iter().map(Entry::content))
-}
-
-/// The places that new entries become.
-pub(super) fn slots(new: &[NewEntry], at: scrollback_core::Time) -> Vec<Slot> {
-    let slot = |entry: &NewEntry| match entry {
-        NewEntry::Message(entry) => Slot::Message(Arc::new(Entry::clone(entry))),
-        NewEntry::Decision(decision) => Slot::Decision(Arc::from(decision.clone()), at),
-    };
-    new.iter().map(slot).collect()
-}
-
-/// Tells whoever listens what was recorded.
+/// Tells those who listen what was recorded.
 fn tell(app: &App, tenant: &Tenant, conversation: &ConversationId, first: u64, slots: &[Slot]) {
     for (position, slot) in (first..).zip(slots) {
         let Slot::Message(entry) = slot else { continue };
@@ -260,35 +281,24 @@ fn disagree(error: &scrollback_core::AppendError) -> StoreError {
 }
 
 impl Recorded {
-    /// Records a decision about what was said.
-    pub(crate) async fn decide(&mut self, app: &App, decision: Decision) -> Result<(), StoreError> {
-        let (now, head) = (app.now(), self.known.record.len() as u64);
-        let new = vec![NewEntry::from(decision)];
-        let slots = slots(&new, now);
-        let mut tx = Tx::new(&self.tenant, now);
-        tx.append(&self.conversation, Expected::At(head), new);
-        let committed = app.store.commit(tx).await?;
-        let link = committed.appended.first().map_or(self.known.link, |appended| appended.link);
-        self.known.take(slots, link, now).map_err(|error| disagree(&error))
-    }
-
-    /// Records the reply and what is known about the call. Somebody who spoke meanwhile is no obstacle: the reply then goes
-    /// its own way from what it answers.
+    /// Records the reply and how the call ended. An entry that another call appended meanwhile is no obstacle: the reply then
+    /// goes its own way from what it answers.
     pub(crate) async fn finish(
         mut self: Box<Self>,
-        app: &App,
         reply: Option<Entry>,
-        calls: Vec<Sent>,
+        call: Option<Sent>,
         response: Option<String>,
     ) -> Result<(), StoreError> {
+        let Some(conversation) = self.conversation.clone() else { return Ok(()) };
+        let app = self.app.clone();
         let now = app.now();
         let head = self.known.record.len() as u64;
         let reply = reply.map(|entry| entry.stamped(self.evaluation, self.sequence, now));
-        let mut end = End { conversation: self.conversation.clone(), at: head, fork: None };
+        let mut end = End { conversation, at: head, fork: None };
         let mut tries = TRIES;
         let in_line = app.waiting.join(1);
         let committed = loop {
-            let tx = end.tx(&self.tenant, now, reply.as_ref(), &calls, response.as_deref());
+            let tx = end.tx(&self.tenant, now, reply.as_ref(), call.as_ref(), response.as_deref());
             tries -= 1;
             match app.store.commit(tx).await {
                 Ok(committed) => break committed,
@@ -298,7 +308,7 @@ impl Recorded {
                 Err(error) if error.kind() == ErrorKind::Exists && end.fork.is_some() => end.fork = None,
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     let actual = error.heads().map_or(end.at, |(_, actual)| actual);
-                    Box::pin(self.meet(app, &mut end, actual)).await?;
+                    Box::pin(self.meet(&mut end, actual)).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -306,7 +316,7 @@ impl Recorded {
         drop(in_line);
         if let (Some(appended), Some(entry)) = (committed.appended.first(), reply) {
             let slots = vec![Slot::Message(Arc::new(entry))];
-            tell(app, &self.tenant, &end.conversation, appended.first, &slots);
+            tell(&app, &self.tenant, &end.conversation, appended.first, &slots);
             if self.known.take(slots, appended.link, now).is_ok() {
                 app.lately.keep(&self.tenant, &end.conversation, self.known);
             }
@@ -316,18 +326,18 @@ impl Recorded {
         Ok(())
     }
 
-    /// Finds out what somebody else wrote: decisions are taken in, anything said is left on its own branch.
-    async fn meet(&mut self, app: &App, end: &mut End, actual: u64) -> Result<(), StoreError> {
-        let met = app.store.entries(&self.tenant, &end.conversation, end.at, actual).await?;
+    /// Finds out what another call wrote: decisions are taken in, anything said is left on its own branch.
+    async fn meet(&mut self, end: &mut End, actual: u64) -> Result<(), StoreError> {
+        let met = self.app.store.entries(&self.tenant, &end.conversation, end.at, actual).await?;
         let only_decisions = met.iter().all(|placed| matches!(placed.slot, Slot::Decision(..)));
         if only_decisions && !met.is_empty() {
             let link = met.last().map_or(self.known.link, |placed| placed.link);
-            let at = met.last().map_or(app.now(), |placed| placed.slot.created_at());
+            let at = met.last().map_or(self.app.now(), |placed| placed.slot.created_at());
             let slots = met.into_iter().map(|placed| placed.slot).collect();
             self.known.take(slots, link, at).map_err(|error| disagree(&error))?;
             end.at = actual;
         } else {
-            let parent = std::mem::replace(&mut end.conversation, ConversationId::new(app.now()));
+            let parent = std::mem::replace(&mut end.conversation, ConversationId::new(self.app.now()));
             end.fork = Some(parent);
         }
         Ok(())
@@ -346,9 +356,9 @@ impl End {
     fn tx(
         &self,
         tenant: &Tenant,
-        now: scrollback_core::Time,
+        now: Time,
         reply: Option<&Entry>,
-        calls: &[Sent],
+        call: Option<&Sent>,
         response: Option<&str>,
     ) -> Tx {
         let mut tx = Tx::new(tenant, now);
@@ -358,8 +368,9 @@ impl End {
         if let Some(reply) = reply {
             tx.append(&self.conversation, Expected::At(self.at), vec![reply.clone().into()]);
         }
-        for call in calls {
-            tx.sent(Sent { conversation: self.conversation.clone(), ..call.clone() });
+        // The call stays where it was opened, whatever way its reply goes.
+        if let Some(call) = call {
+            tx.sent(call.clone());
         }
         if let (Some(id), Some(_)) = (response, reply) {
             tx.alias(Alias {
@@ -400,8 +411,9 @@ impl Drop for UnderWay {
     }
 }
 
+const TOO_SLOW: &str = "the store did not answer in time";
+
 /// The store did not take it in time.
 pub(crate) fn store_is_slow() -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", "the store did not answer in time")
-        .retry_after(1)
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", TOO_SLOW).retry_after(1)
 }

@@ -57,7 +57,6 @@ pub(crate) struct Ended {
     pub(crate) reply: Reply,
     /// The bytes as they came.
     pub(crate) bytes: Bytes,
-    pub(crate) how: How,
     /// When the first byte came.
     pub(crate) first: Option<Instant>,
 }
@@ -284,7 +283,7 @@ impl Tee {
                 _ => cut_whole(wire, how),
             },
         };
-        let ended = Ended { reply, bytes, how, first: self.first };
+        let ended = Ended { reply, bytes, first: self.first };
         (ended, Rest { held: self.held, how, patience: self.patience.idle })
     }
 }

@@ -1,0 +1,487 @@
+//! How the proxy asks: what differs between it and others who go through the exchange. The reply goes to a client while it
+//! comes, the client may leave, and a failure is the client's to try again.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use bytes::{Bytes, BytesMut};
+use scrollback_agent::Pending;
+use scrollback_agent::config::Abandoned;
+use scrollback_agent::exchange::{
+    Attempted, Caller, Ended, OpenCall, PartOf, Refusal, Spent, Told, chat_span, send_on,
+};
+use scrollback_agent::lease::holder;
+use scrollback_agent::provider::{
+    Credential, ErrorKind, Passed, PassedRequest, ProviderError, Upstream, without_secret,
+};
+use scrollback_agent::telemetry::{Chat, Place, Sampled, SpanId, names};
+use scrollback_core::model::facts;
+use scrollback_core::request::Prepared;
+use scrollback_core::stream::Reply;
+use scrollback_core::{Decision, Entry, Time};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::asked::{Asked, Endpoint, Shape, header as text_of};
+use super::call::{Call, Client};
+use super::echo::Echo;
+use super::plan::Plan;
+use super::tee::{Patience, Source, Tee};
+use super::upstreams::{Answerer, passed_on};
+use crate::problem::Problem;
+
+/// Longest error of a provider that is read before it is handed on.
+const MAX_ERROR: usize = 1 << 20;
+/// Shortest text that is taken for a key in what a provider sends back.
+const SHORTEST_KEY: usize = 12;
+/// The word for a reply whose client went away.
+pub(super) const TRUNCATED_CLIENT: &str = "truncated_client";
+
+/// A call, as the exchange sees it.
+pub(super) struct Asking<'c> {
+    pub(super) call: &'c Call,
+    pub(super) plan: &'c Arc<Plan>,
+    pub(super) client: &'c mut Client,
+    pub(super) evaluation: Uuid,
+    /// Where it is recorded, for those who listen.
+    pub(super) conversation: Option<String>,
+    /// The last attempt's id, by which the call is found.
+    pub(super) id: String,
+    /// When the first byte of the reply came, in milliseconds from the beginning.
+    pub(super) first_byte: Option<u64>,
+}
+
+/// A reply whose beginning was seen.
+pub(super) struct Begun {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) tee: Tee,
+}
+
+/// An answer that is not a reply.
+pub(super) struct Refused {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    /// The body as it came, for the client.
+    pub(super) body: Bytes,
+    /// The same as it is kept: without keys.
+    kept: Bytes,
+    pub(super) error: ProviderError,
+}
+
+impl Refusal for Refused {
+    fn error(&self) -> &ProviderError {
+        &self.error
+    }
+
+    fn partial(&self) -> Option<&Reply> {
+        None
+    }
+
+    fn bytes(&self) -> Option<Vec<u8>> {
+        Some(self.kept.to_vec())
+    }
+}
+
+/// The client went away before anything came back.
+pub(super) struct Left;
+
+impl Caller for Asking<'_> {
+    type Reply = Begun;
+    type Refusal = Refused;
+    type Stop = Left;
+
+    fn now(&self) -> Time {
+        self.call.app.now()
+    }
+
+    fn model(&self) -> String {
+        self.call.model(&self.plan.asked)
+    }
+
+    fn part_of(&self) -> PartOf {
+        PartOf { evaluation: Some(self.evaluation), holder: Some(holder()), ..PartOf::default() }
+    }
+
+    fn check(&self) -> Result<(), Left> {
+        Ok(())
+    }
+
+    /// Asks once, unless the client goes away first and the reply is not wanted without it.
+    fn attempt<'a>(&'a mut self, prepared: &'a Prepared, call: &'a OpenCall) -> Pending<'a, Attempted<Self>> {
+        self.id.clone_from(&call.id);
+        let cancels = self.call.app.settings.abandoned == Abandoned::Cancel;
+        let (asking, asked) = (self.call, &self.plan.asked);
+        let client = &mut *self.client;
+        Box::pin(async move {
+            tokio::select! {
+                attempted = asking.attempt(asked, prepared, &call.id) => match attempted {
+                    Ok(begun) => Attempted::Replied(begun),
+                    Err(refused) => Attempted::Refused(*refused),
+                },
+                () = client.closed(), if cancels => Attempted::Stopped(Left, None),
+            }
+        })
+    }
+
+    fn wants_tokens(&self) -> bool {
+        self.call.app.events.are_heard()
+    }
+
+    fn spend(&mut self, prepared: &Prepared, reply: Option<&Reply>, failed: bool) -> Spent {
+        if failed || reply.is_none() {
+            return Spent::default();
+        }
+        let asked = &self.plan.asked;
+        let asked_of = asked.model.as_ref().filter(|_| !matches!(self.call.answerer, Answerer::Echo));
+        let prices = asked_of.map(|model| self.call.app.catalog.prices(model)).unwrap_or_default();
+        Spent::of_reply(reply, prepared.tokens.unwrap_or_default().total, prices)
+    }
+
+    fn word(&self, _: &Left) -> String {
+        TRUNCATED_CLIENT.into()
+    }
+
+    fn tell(&self, told: &Told<'_>) {
+        let app = &self.call.app;
+        match told {
+            Told::Prepared(prepared) => {
+                for decision in &prepared.decisions {
+                    if let Decision::Cut { by, .. } = decision {
+                        app.metrics.add("scrollback_cuts_total", &[("by", by)], 1.0);
+                    }
+                }
+                if !prepared.repairs.is_empty() {
+                    let wire = self.plan.asked.wire().name();
+                    app.metrics.add("scrollback_repairs_total", &[("wire", wire)], 1.0);
+                }
+                self.say("HistoryCurated", || {
+                    let (shown, all) = prepared.entries;
+                    let tokens = prepared.tokens.unwrap_or_default();
+                    json!({
+                        "original_count": all, "curated_count": shown,
+                        "original_tokens": prepared.tokens_recorded.unwrap_or(tokens.total),
+                        "curated_tokens": tokens.total, "instruction_tokens": tokens.instructions,
+                        "tool_tokens": tokens.tools, "by": by(prepared),
+                    })
+                });
+            }
+            Told::Sent(event) => self.say("RequestSent", || json!(event)),
+            Told::Tightened(event) => {
+                app.metrics.add("scrollback_cuts_total", &[("by", "overflow")], 1.0);
+                self.say("ContextTightened", || json!(event));
+            }
+        }
+    }
+
+    fn ended(&mut self, prepared: &Prepared, call: &OpenCall, ended: &Ended<'_>) {
+        self.call.count(&self.plan.asked, ended.status);
+        let usage = ended.reply.and_then(|reply| reply.meta.usage.as_ref());
+        let tenant = &self.call.caller.tenant;
+        self.call.app.calibrations.hear(tenant, &self.model(), prepared.tokens.as_ref(), usage);
+        self.log(call, ended);
+        self.span(prepared, call, ended);
+    }
+}
+
+/// Who changed something, in one line.
+fn by(prepared: &Prepared) -> String {
+    if prepared.by.is_empty() { super::plan::PASSTHROUGH.into() } else { prepared.by.join(",") }
+}
+
+impl Asking<'_> {
+    /// Tells those who listen what happens to the call.
+    fn say(&self, event: &'static str, more: impl FnOnce() -> Value) {
+        let call = self.call;
+        call.app.events.tell(&call.caller.tenant, event, || {
+            let mut told = json!({
+                "event": event,
+                "conversation": self.conversation,
+                "call": self.id,
+                "created_at": call.app.now().to_string(),
+            });
+            if let (Some(members), Value::Object(more)) = (told.as_object_mut(), more()) {
+                members.extend(more);
+            }
+            told
+        });
+    }
+
+    fn log(&self, call: &OpenCall, ended: &Ended<'_>) {
+        let (app, asked, spent) = (&self.call.app, &self.plan.asked, ended.spent);
+        let model = counted_as(asked);
+        if ended.reply.is_some() {
+            for (kind, tokens) in
+                [("input", spent.input), ("output", spent.output), ("cache_read", spent.cache_read)]
+            {
+                let labels = [("model", model), ("kind", kind)];
+                app.metrics.add("scrollback_tokens_total", &labels, tokens as f64);
+            }
+            if let Some(cost) = spent.cost_usd {
+                app.metrics.add("scrollback_cost_usd_total", &[("model", model)], cost);
+            }
+        }
+        let milliseconds = self.call.began.elapsed().as_millis() as u64;
+        tracing::info!(
+            gen_ai.operation.name = "chat",
+            gen_ai.request.model = asked.named,
+            gen_ai.provider.name = self.call.provider(),
+            gen_ai.conversation.id = self.conversation,
+            gen_ai.usage.input_tokens = spent.input,
+            gen_ai.usage.output_tokens = spent.output,
+            call = call.id,
+            tenant = self.call.caller.tenant.as_str(),
+            status = ended.status,
+            milliseconds,
+            "called"
+        );
+        if let Some(reply) = ended.reply {
+            self.say("ReplyReceived", || {
+                json!({
+                    "status": ended.status, "model": asked.named, "usage": spent, "stop": reply.meta.stop,
+                    "milliseconds": milliseconds, "first_byte_milliseconds": self.first_byte,
+                })
+            });
+        }
+    }
+
+    /// Tells a collector. Nothing waits for it, and what was said is looked through on a thread of its own.
+    fn span(&self, prepared: &Prepared, call: &OpenCall, ended: &Ended<'_>) {
+        let telemetry = self.call.app.telemetry();
+        if !telemetry.is_on() {
+            return;
+        }
+        let place = match text_of(&self.call.headers, "traceparent").and_then(Place::of_traceparent) {
+            Some((_, Sampled::No)) => return,
+            Some((place, Sampled::Yes)) => place,
+            None => telemetry.place(Uuid::parse_str(&call.id).unwrap_or_default(), SpanId::random()),
+        };
+        let chat = Chat {
+            place,
+            time: (call.began, self.now()),
+            provider: self.call.provider(),
+            model: &self.plan.asked.named,
+            conversation: self.conversation.as_deref().unwrap_or(&call.id),
+            reply: ended.reply.map(|reply| &reply.meta),
+            spent: ended.reply.map(|_| ended.spent),
+            error: Some(ended.status).filter(|status| *status != "ok"),
+        };
+        let mut span = chat_span(&chat, Vec::new, ended, None);
+        span.say(names::CALL, &call.id);
+        span.say(names::TENANT, self.call.caller.tenant.as_str());
+        if !telemetry.wants_content() {
+            return telemetry.tell(|_| span);
+        }
+        let (telemetry, said) = (telemetry.clone(), said(prepared, &self.plan.asked).to_vec());
+        let answered = ended.reply.and_then(|reply| reply.entry().ok());
+        tokio::task::spawn_blocking(move || {
+            telemetry.tell(|content| match content {
+                Some(content) => span.with_messages(content, said.iter(), answered.as_ref()),
+                None => span,
+            });
+        });
+    }
+}
+
+/// What the model is shown.
+pub(super) fn said<'a>(prepared: &'a Prepared, asked: &'a Asked) -> &'a [Entry] {
+    prepared.said.as_ref().unwrap_or(&asked.entries)
+}
+
+/// The name a model is counted under: clients may write anything, and every name that is counted is kept.
+fn counted_as(asked: &Asked) -> &str {
+    let known = asked.model.as_ref().is_some_and(|model| facts(model).is_some());
+    if known { &asked.named } else { "other" }
+}
+
+impl Call {
+    /// Asks once.
+    async fn attempt(&self, asked: &Asked, prepared: &Prepared, id: &str) -> Result<Begun, Box<Refused>> {
+        let patience = self.patience(asked.shape);
+        let (status, headers, source) = match &self.answerer {
+            Answerer::Echo => (StatusCode::OK, echo_headers(asked.shape), self.echo(asked, prepared, id)),
+            Answerer::Upstream(upstream, credential) => {
+                match self.send(asked, prepared, upstream, credential, patience).await {
+                    Ok(passed) if passed.status.is_success() => {
+                        (passed.status, passed.headers.clone(), Source::Passed(Box::new(passed)))
+                    }
+                    Ok(passed) => return Err(Box::pin(self.refused(asked, passed, patience)).await),
+                    Err(error) => return Err(unreachable(&error)),
+                }
+            }
+        };
+        let events =
+            text_of(&headers, "content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let shape = if events { Shape::Events } else { Shape::Whole };
+        let mut tee = Tee::new(asked.wire(), shape, source, patience);
+        // An error that comes inside a reply is seen before anything was handed on.
+        let problem = tee.peek().await.map(|problem| ProviderError::told(&problem));
+        match problem {
+            Some(error) if matches!(error.kind, ErrorKind::ContextOverflow(_)) => {
+                let body = Bytes::from(tee.kept().concat());
+                let kept = self.without_keys(body.clone());
+                Err(Box::new(Refused { status, headers, body, kept, error }))
+            }
+            _ => Ok(Begun { status, headers, tee }),
+        }
+    }
+
+    fn patience(&self, shape: Shape) -> Patience {
+        let limits = &self.app.settings.limits;
+        match shape {
+            Shape::Events => {
+                Patience { first: limits.first_byte, idle: limits.stream_idle, whole: limits.stream }
+            }
+            // A reply in one piece says nothing until all of it is written.
+            Shape::Whole => Patience { first: limits.stream, idle: limits.stream, whole: limits.stream },
+        }
+    }
+
+    async fn send(
+        &self,
+        asked: &Asked,
+        prepared: &Prepared,
+        upstream: &Upstream,
+        credential: &Credential,
+        patience: Patience,
+    ) -> Result<Passed, ProviderError> {
+        let request = self.passed(asked, prepared, credential, patience.first);
+        send_on(upstream, request).await
+    }
+
+    /// The request as it is sent on.
+    pub(super) fn passed(
+        &self,
+        asked: &Asked,
+        prepared: &Prepared,
+        credential: &Credential,
+        timeout: std::time::Duration,
+    ) -> PassedRequest {
+        let mut headers = passed_on(&self.headers);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        PassedRequest {
+            method: Method::POST,
+            path: asked.path(),
+            headers,
+            body: prepared.body.clone(),
+            credential: credential.clone(),
+            timeout,
+        }
+    }
+
+    fn echo(&self, asked: &Asked, prepared: &Prepared, id: &str) -> Source {
+        let echo = Echo {
+            wire: asked.wire(),
+            model: &asked.named,
+            id,
+            at: self.app.now().0 / 1000,
+            said: said(prepared, asked),
+        };
+        let pieces = match asked.endpoint {
+            Endpoint::Compact => vec![super::responses::compacted(&echo)],
+            _ => echo.pieces(asked.shape),
+        };
+        Source::Given(pieces.into())
+    }
+
+    /// Reads what came instead of a reply.
+    async fn refused(&self, asked: &Asked, mut passed: Passed, patience: Patience) -> Box<Refused> {
+        let mut body = BytesMut::new();
+        while let Ok(Some(Ok(bytes))) = tokio::time::timeout(patience.idle, passed.next()).await {
+            body.extend_from_slice(&bytes);
+            if body.len() > MAX_ERROR {
+                break;
+            }
+        }
+        let body = body.freeze();
+        let text = String::from_utf8_lossy(&body);
+        let error = ProviderError::of_answer(asked.wire(), passed.status.as_u16(), None, &text);
+        let kept = self.without_keys(body.clone());
+        Box::new(Refused { status: passed.status, headers: passed.headers, body, kept, error })
+    }
+
+    pub(super) fn provider(&self) -> &'static str {
+        match &self.answerer {
+            Answerer::Echo => "offline",
+            Answerer::Upstream(upstream, _) => upstream.provider().name(),
+        }
+    }
+
+    /// Who is asked, as models are named.
+    pub(super) fn model(&self, asked: &Asked) -> String {
+        match (&self.answerer, &asked.model) {
+            (Answerer::Echo, _) => "offline:echo".to_string(),
+            (_, Some(model)) => model.to_string(),
+            (_, None) => asked.named.clone(),
+        }
+    }
+
+    fn count(&self, asked: &Asked, word: &str) {
+        let labels = [("wire", asked.wire().name()), ("status", word)];
+        self.app.metrics.add("scrollback_upstream_requests_total", &labels, 1.0);
+        if word.starts_with("truncated") {
+            self.app.metrics.add("scrollback_truncated_total", &[("side", word)], 1.0);
+        }
+    }
+
+    /// Bytes without any key that this call was made with.
+    pub(super) fn without_keys(&self, bytes: Bytes) -> Bytes {
+        let bytes = match &self.answerer {
+            Answerer::Upstream(upstream, _) => upstream.without_key(bytes),
+            Answerer::Echo => bytes,
+        };
+        // A text that is too short for a key may well be a word of the reply.
+        let keys = crate::auth::presented(&self.headers).filter(|key| key.len() >= SHORTEST_KEY);
+        keys.fold(bytes, without_secret)
+    }
+}
+
+/// What is told when no provider answers.
+fn unreachable(error: &ProviderError) -> Box<Refused> {
+    let (status, code) = match error.kind {
+        ErrorKind::Timeout => (StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
+        ErrorKind::InvalidRequest => (StatusCode::BAD_REQUEST, "bad_path"),
+        _ => (StatusCode::BAD_GATEWAY, "upstream_unreachable"),
+    };
+    let response = Problem::new(status, code, error.to_string());
+    let body = json!({ "type": "error", "error": { "type": "api_error", "code": code, "message": response.detail } });
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let body = Bytes::from(body.to_string());
+    Box::new(Refused { status, headers, kept: body.clone(), body, error: error.clone() })
+}
+
+fn echo_headers(shape: Shape) -> HeaderMap {
+    let kind = match shape {
+        Shape::Events => "text/event-stream; charset=utf-8",
+        Shape::Whole => "application/json",
+    };
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    if shape == Shape::Events {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    headers
+}
+
+/// What the client is told beside the reply.
+pub(super) fn told(
+    call: &Call,
+    asked: &Asked,
+    recorded: Option<(&str, &str)>,
+    prepared: &Prepared,
+) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut tell = |name: &'static str, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    tell("x-scrollback-model", &call.model(asked));
+    if let Some((conversation, id)) = recorded {
+        tell(super::identity::CONVERSATION, conversation);
+        tell("x-scrollback-call", id);
+    }
+    tell("x-scrollback-view", &super::plan::view_header(prepared));
+    headers
+}

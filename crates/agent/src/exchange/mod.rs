@@ -97,6 +97,7 @@ pub struct Ended<'a> {
 }
 
 /// What came of one attempt.
+#[allow(clippy::large_enum_variant, reason = "there is one per attempt, and it is taken apart at once")]
 pub enum Attempted<C: Caller + ?Sized> {
     /// A reply.
     Replied(C::Reply),
@@ -233,6 +234,7 @@ pub struct Answered<C: Caller> {
 }
 
 /// Why there is no reply.
+#[allow(clippy::large_enum_variant, reason = "there is one per request, and it is taken apart at once")]
 pub enum Unanswered<C: Caller> {
     /// The store did not take what has to be durable first. Nothing was asked.
     Store(StoreError),

@@ -414,8 +414,8 @@ impl Evaluation<'_> {
             Ok(Answered { reply, prepared, call }) => {
                 let spent = exchange.caller.spend(&prepared, Some(&reply), false);
                 let ended = Ended { status: "ok", reply: Some(&reply), spent: &spent };
-                let sent = exchange.finish(&prepared, call, &ended, None);
-                Ok(Replied { reply: *reply, sent })
+                let row = exchange.finish(&prepared, call, &ended, None);
+                Ok(Replied { reply: *reply, sent: row })
             }
             Err(unanswered) => Err(no_reply(unanswered)),
         }

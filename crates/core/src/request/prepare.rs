@@ -256,7 +256,7 @@ pub fn prepare(
     let everything = || View::of(record, cx);
     let whole = asked.client.as_ref().is_some_and(|client| client.carries == Carries::History);
     if whole && needs_no_view(record, asked, policy, cx) {
-        return untouched(asked, policy, || everything());
+        return untouched(asked, policy, everything);
     }
     let view = match record.view(cx, &*policy.manager) {
         Ok(view) => view,
@@ -474,15 +474,14 @@ fn finish(
     let prefix_hash = chain(rendered.system.as_deref(), rendered.messages.iter().map(String::as_str));
     // It was checked when it was rendered, but for what a host of its own kind wants.
     let checked = rendered.take_checked().filter(|_| asked.dialect.is_none());
-    let Checked { body, violations } = match checked {
-        Some(checked) => checked,
-        None => {
-            let body = rendered.body(asked.wire, Some(&around(asked)));
-            let violations = json::check(&body)
-                .map(|raw| check(asked.wire, raw, asked.check_options(Size::NotJudged)))
-                .map_err(|error| invalid(Vec::new(), error.to_string()))?;
-            Checked { body, violations }
-        }
+    let Checked { body, violations } = if let Some(checked) = checked {
+        checked
+    } else {
+        let body = rendered.body(asked.wire, Some(&around(asked)));
+        let violations = json::check(&body)
+            .map(|raw| check(asked.wire, raw, asked.check_options(Size::NotJudged)))
+            .map_err(|error| invalid(Vec::new(), error.to_string()))?;
+        Checked { body, violations }
     };
     let fatal = |violation: &&Violation| violation.is_fatal(Strictness::Lenient);
     if !policy.invalid.is_passed_on()
@@ -500,7 +499,7 @@ fn judged_too_large(wire: Wire, tokens: &RequestTokens, cx: &CurationContext) ->
     let reply = if wire == Wire::Anthropic { cx.output.unwrap_or(0).min(window / 2) } else { 0 };
     let limit = (window - reply) as usize;
     let sure = if tokens.exact { limit } else { limit + limit / DOUBT };
-    (tokens.total > sure).then(|| PrepareError::TooLarge {
+    (tokens.total > sure).then_some(PrepareError::TooLarge {
         stated: Stated { limit: Some(limit as u64), size: Some(tokens.total as u64) },
         tokens: *tokens,
     })

@@ -63,7 +63,7 @@ impl Execution<'_> {
         ask.summarizer = writer.as_ref().map_or("offline", |(agent, _)| &agent.model).into();
         let written = match writer {
             None => Err(String::new()),
-            Some((agent, text)) => self.written(agent, &ask, text, ceiling).await?,
+            Some((agent, text)) => Box::pin(self.written(agent, &ask, text, ceiling)).await?,
         };
         // A model that wrote too much is cut short, by its own measure and by that of the wish.
         let short = |text: &str| {

@@ -169,19 +169,13 @@ impl StepKeeper {
         let mut stay: Vec<EntryId> = stay.collect();
         stay.dedup();
         let scope = stash.shown.scope.clone().filter(|_| stash.places.iter().any(is_history));
-        match scope {
-            Some(scope) => Some(self.cut(stash, &scope, stay.first().copied(), stay.len())),
-            None => {
-                // There was no history: exchanges of the step itself went.
-                let told = self.shared.tell(
-                    Some(&self.key),
-                    "history.overflow",
-                    json!({ "step": Step::Cut.as_str() }),
-                );
-                stash.batch.events.push(told);
-                None
-            }
+        if let Some(scope) = scope {
+            return Some(self.cut(stash, &scope, stay.first().copied(), stay.len()));
         }
+        // There was no history: exchanges of the step itself went.
+        let data = json!({ "step": Step::Cut.as_str() });
+        stash.batch.events.push(self.shared.tell(Some(&self.key), "history.overflow", data));
+        None
     }
 
     /// Adds the cut of a loop's history to what is written next: `first` and what was said after it stay.

@@ -67,18 +67,6 @@ impl Kept {
         self.left_out += gone;
         self
     }
-
-    /// Leaves the newest `count` messages, as after an overflow.
-    #[must_use]
-    pub fn newest(mut self, count: usize) -> Self {
-        let gone = self.len().saturating_sub(count);
-        let from_turns = if self.summary.is_some() { gone.saturating_sub(1) } else { gone };
-        if gone > 0 {
-            self.summary = None;
-        }
-        self.left_out += self.turns.drain(..from_turns.min(self.turns.len())).count();
-        self
-    }
 }
 
 impl<'s> Told<'s> {
@@ -445,13 +433,5 @@ mod tests {
             shortened(&"x".repeat(4000), 10, T).len().min(40),
             shortened(&"x".repeat(4000), 10, T).len()
         );
-    }
-
-    #[test]
-    fn after_an_overflow_the_newer_half_stays() {
-        let scope = scope(5);
-        let kept = told(&scope).everything();
-        assert_eq!(numbers(&kept.clone().newest(2)), [3, 4]);
-        assert!(kept.newest(0).is_empty());
     }
 }

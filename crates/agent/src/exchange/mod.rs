@@ -44,8 +44,7 @@ pub use passed::send_on;
 pub use spans::chat_span;
 pub(crate) use spans::said_in;
 pub use spend::{Prices, Spent};
-pub(crate) use summaries::summary_instructions;
-pub use summaries::{SummaryOutcome, Written, next_summary, serve_summary};
+pub use summaries::{SummaryOutcome, Written, next_summary, serve_summary, summary_instructions};
 pub(crate) use throttle::GiveUp;
 pub use throttle::Throttle;
 
@@ -100,6 +99,7 @@ pub struct Ended<'a> {
 }
 
 /// What came of one attempt.
+#[allow(clippy::large_enum_variant, reason = "there is one per attempt, and it is taken apart at once")]
 pub enum Attempted<C: Caller + ?Sized> {
     /// A reply.
     Replied(C::Reply),
@@ -236,6 +236,7 @@ pub struct Answered<C: Caller> {
 }
 
 /// Why there is no reply.
+#[allow(clippy::large_enum_variant, reason = "there is one per request, and it is taken apart at once")]
 pub enum Unanswered<C: Caller> {
     /// The store did not take what has to be durable first. Nothing was asked.
     Store(StoreError),

@@ -10,8 +10,8 @@ const INSTRUCTIONS: &str = "You are given part of a conversation. Write a summar
 the work from: the task, decisions and their reasons, facts and figures, names and paths, what is done and what is open. \
 Do not answer the conversation, and do not add anything that is not in it.";
 
-/// What a model is told that is to write a summary.
-pub(crate) fn summary_instructions(ask: &SummaryAsk) -> String {
+/// The instructions of a model that is to write a summary, unless it has instructions of its own.
+pub fn summary_instructions(ask: &SummaryAsk) -> String {
     format!("{INSTRUCTIONS} Use at most {} characters.", ask.max_chars)
 }
 

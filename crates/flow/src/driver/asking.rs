@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scrollback_agent::EventBus;
-use scrollback_agent::event::{ReplyReceived, Throttled};
+use scrollback_agent::event::{ContextTightened, ReplyReceived, Throttled};
 use scrollback_agent::provider::{Delivery, Provider, ResponseFormat, Sampling};
-use scrollback_agent::runner::{OnOverflow, Prompt, Runner, Throttle};
+use scrollback_agent::runner::{Prompt, Runner, Throttle};
 use scrollback_agent::tool::Toolbox;
 use scrollback_core::manager::{Compose, Fit, Passthrough, SharedManager};
+use scrollback_core::request::Step;
 use scrollback_core::{HistoryCurated, model};
 use serde_json::{Value, json};
 
@@ -29,7 +30,6 @@ impl Execution<'_> {
         runner.stop = engine.stop.clone();
         runner.telemetry = engine.telemetry.of_run(&self.shared.run);
         runner.delivery = if agent.stream { Delivery::Streamed } else { Delivery::Whole };
-        runner.overflow = OnOverflow::Fail;
         runner.call_timeout = agent.timeout;
         runner.sampling = Sampling {
             max_output_tokens: Some(agent.max_output_tokens),
@@ -87,6 +87,14 @@ impl Execution<'_> {
         let responded = note("agent.response");
         bus.subscribe::<ReplyReceived>(move |told| {
             responded(json!(told.event));
+            Ok(())
+        });
+        let overflowed = note("history.overflow");
+        bus.subscribe::<ContextTightened>(move |told| {
+            // A cut is told where it is written down: it lasts, and concerns the loop.
+            if told.event.step != Step::Cut.as_str() {
+                overflowed(json!(told.event));
+            }
             Ok(())
         });
         let retried = note("agent.retry");

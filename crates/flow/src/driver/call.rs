@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use scrollback_agent::journal::{Journal, Keeper};
 use scrollback_agent::provider::{ErrorKind, Provider};
-use scrollback_agent::runner::{Ended, EvaluationError};
+use scrollback_agent::runner::{Ended, EvaluationError, OnOverflow};
 use scrollback_agent::tool::Toolbox;
 use scrollback_core::tokens::Counter;
 use scrollback_core::{Entry, Role};
@@ -20,9 +20,6 @@ use crate::error::RunError;
 use crate::passed::EntryId;
 use crate::usage::Usage;
 use crate::{Agent, AgentStep, Conversation, Kind, Step};
-
-/// How often a call that was too large is made again with less history.
-const OVERFLOWS: usize = 2;
 
 /// What came of a call, and what is to be written with it.
 pub(crate) struct Called {
@@ -42,8 +39,6 @@ pub(crate) struct Execution<'s> {
     pub(super) meter: Arc<StepMeter>,
     pub(super) keeper: Arc<StepKeeper>,
     pub(super) counter: Counter,
-    /// Turns that are left after overflows, counted from the newest; all of them if none.
-    pub(super) newest: Option<usize>,
 }
 
 /// Why a step has no reply.
@@ -72,7 +67,7 @@ pub(super) async fn execute(shared: Arc<Shared>, call: Call, before: Usage) -> C
     let meter = Arc::new(StepMeter::new(&shared, &key, account, step.agent.max_output_tokens, before));
     let made = Execution::new(&shared, &call, step, conversation, &meter).await;
     let ended = match made {
-        Ok(mut execution) => {
+        Ok(execution) => {
             let ended = execution.run().await;
             let (batch, _) = execution.keeper.take();
             ended.map_err(|unanswered| (unanswered, batch))
@@ -165,7 +160,6 @@ impl<'s> Execution<'s> {
             meter: Arc::clone(meter),
             keeper,
             counter,
-            newest: None,
         })
     }
 
@@ -174,14 +168,15 @@ impl<'s> Execution<'s> {
     }
 
     /// Asks until there is a reply that fits.
-    async fn run(&mut self) -> Result<Called, Unanswered> {
-        let (mut overflows, mut asked_again) = (0, false);
-        let runner = self.runner(&self.agent().clone(), Arc::clone(&self.provider), self.tools.clone());
+    async fn run(&self) -> Result<Called, Unanswered> {
+        let mut asked_again = false;
+        let mut runner = self.runner(&self.agent().clone(), Arc::clone(&self.provider), self.tools.clone());
         let prompt = self.prompt();
         loop {
             self.condense().await?;
             let sheet = self.prepare().await?;
-            let sent = self.sent_turns();
+            let in_text = self.turns_in_text();
+            runner.overflow = in_text.as_ref().map_or(OnOverflow::Tighten, |_| OnOverflow::Fail);
             let mut journal = Journal::elsewhere(sheet.record, Arc::clone(&self.keeper) as Arc<dyn Keeper>);
             let evaluated = runner.carry_on(&mut journal, &prompt, self.call.evaluation).await;
             let error = match evaluated.ended {
@@ -194,13 +189,11 @@ impl<'s> Execution<'s> {
                 }
             };
             if let Some(error) = error {
-                let overflowed = matches!(error.provider, Some(ErrorKind::ContextOverflow(_)));
-                if overflowed && overflows < OVERFLOWS && sent > 0 {
-                    overflows += 1;
-                    self.tighten(sent).await?;
-                    continue;
+                match in_text.filter(|_| error.code == "context_overflow") {
+                    Some(turns) => self.halve(&turns).await?,
+                    None => return Err(self.unanswered(&error)),
                 }
-                return Err(self.unanswered(&error));
+                continue;
             }
             let (batch, reply) = self.keeper.take();
             let Some(reply) = reply else {
@@ -266,7 +259,7 @@ impl<'s> Execution<'s> {
         let failed = |code: &str| RunError::new(code, &self.call.key, error.message.clone());
         Unanswered::Failed(match (error.code.as_str(), error.provider) {
             ("interrupted", _) => return Unanswered::Stopped,
-            ("budget_too_small", _) => failed("context_too_large"),
+            ("budget_too_small", _) | ("context_overflow", None) => failed("context_too_large"),
             ("tool_errors" | "too_many_rounds", _) => failed(&error.code),
             (_, Some(ErrorKind::ContextOverflow(_))) => failed("context_overflow"),
             (_, Some(ErrorKind::Timeout)) => failed("timeout"),

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use scrollback_agent::exchange::{serve_summary, summary_instructions};
 use scrollback_agent::journal::{Journal, Keeper};
-use scrollback_agent::runner::{Ended, Prompt};
+use scrollback_agent::runner::{Ended, OnOverflow, Prompt};
 use scrollback_agent::tool::Toolbox;
 use scrollback_core::manager::SummaryAsk;
-use scrollback_core::tokens::Counter;
-use scrollback_core::{Decision, Entry, Place, Record, Role, Span, Time, summarize_offline};
+use scrollback_core::tokens::{Counter, Tokenizer};
+use scrollback_core::{Decision, Entry, Place, Record, Role, Span, Time};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -19,11 +20,7 @@ use crate::turns::{Condensed, Scope, role_of};
 use crate::usage::Usage;
 use crate::{Agent, HistoryManagement};
 
-/// What a summariser without instructions of its own is told.
-const INSTRUCTIONS: &str = "You are given part of a conversation. Write a summary of it that a colleague could continue \
-the work from: the task, decisions and their reasons, facts and figures, names and dates, what is done and what is open. \
-Do not answer the conversation, and do not add anything that is not in it.";
-/// Characters of a token, for the offline summariser, whose measure is characters.
+/// Characters of a token: wishes for summaries are measured in characters.
 pub(super) const CHARS_PER_TOKEN: u64 = 4;
 
 impl Execution<'_> {
@@ -46,23 +43,47 @@ impl Execution<'_> {
             told.plan(bounds, tokenizer)
         });
         let Some(plan) = planned else { return Ok(()) };
-        let (by, written) = match &bounds.summarizer {
-            None => ("offline".into(), Ok(offline(&plan))),
-            Some(agent) => (agent.model.clone(), self.written(agent, plan.text(), plan.ceiling).await?),
-        };
-        let text = written.map(|text| shortened(&text, plan.ceiling, tokenizer));
-        match text
-            .and_then(|text| if text.is_empty() { Err("the summary is blank".into()) } else { Ok(text) })
-        {
-            Ok(text) => self.summarized(key, &plan, text, by).await,
+        let (record, ask) = asked(&plan);
+        let writer = bounds.summarizer.as_ref().map(|agent| (agent, plan.text()));
+        match self.summary(&record, ask, writer, (plan.ceiling, tokenizer)).await? {
+            Ok((text, by)) => self.summarized(key, &plan, text, by).await,
             Err(reason) => self.summary_failed(key, plan.covers, &reason).await,
         }
     }
 
-    /// What a model wrote about a text, in so many tokens, or why it wrote nothing.
-    pub(super) async fn written(
+    /// The summary that is asked for, in so many tokens, and who wrote it: an agent that was given a text, or nobody. If
+    /// there is none, why.
+    pub(super) async fn summary(
+        &self,
+        record: &Record,
+        mut ask: SummaryAsk,
+        writer: Option<(&Arc<Agent>, String)>,
+        (ceiling, tokenizer): (u64, Tokenizer),
+    ) -> Result<Result<(String, String), String>, Unanswered> {
+        ask.summarizer = writer.as_ref().map_or("offline", |(agent, _)| &agent.model).into();
+        let written = match writer {
+            None => Err(String::new()),
+            Some((agent, text)) => Box::pin(self.written(agent, &ask, text, ceiling)).await?,
+        };
+        // A model that wrote too much is cut short, by its own measure and by that of the wish.
+        let short = |text: &str| {
+            let text = shortened(text, ceiling, tokenizer);
+            shortened(&text, (ask.max_chars as u64 / CHARS_PER_TOKEN).max(1), Tokenizer::Characters)
+        };
+        let written = written.map(|text| (short(&text), None));
+        let (decision, _) = serve_summary(record, ask, |_| std::future::ready(written)).await;
+        Ok(match decision {
+            Decision::Summary { text, by, .. } => Ok((shortened(&text, ceiling, tokenizer), by)),
+            Decision::SummaryFailed { reason, .. } => Err(reason),
+            _ => Err("nobody wrote a summary".into()),
+        })
+    }
+
+    /// What a model wrote about a text, or why it wrote nothing.
+    async fn written(
         &self,
         agent: &Arc<Agent>,
+        ask: &SummaryAsk,
         text: String,
         ceiling: u64,
     ) -> Result<Result<String, String>, Unanswered> {
@@ -73,7 +94,7 @@ impl Execution<'_> {
         let counter = Counter::for_model(Some(&provider.describe().model));
         let short = Agent {
             max_output_tokens: ceiling,
-            system_prompt: Some(agent.system_prompt.clone().unwrap_or_else(|| INSTRUCTIONS.into())),
+            system_prompt: Some(agent.system_prompt.clone().unwrap_or_else(|| summary_instructions(ask))),
             ..Agent::clone(agent)
         };
         let key = format!("{}~summarize", self.call.key);
@@ -89,6 +110,8 @@ impl Execution<'_> {
         }
         let mut runner = self.runner(&short, provider, Toolbox::default());
         runner.manager = Arc::new(scrollback_core::manager::Passthrough);
+        // Half of a text says nothing about the whole: a summary of what is too large has failed.
+        runner.overflow = OnOverflow::Fail;
         runner.meter = Some(Arc::clone(&meter) as Arc<dyn scrollback_agent::runner::Meter>);
         let mut journal = Journal::elsewhere(record, Arc::clone(&keeper) as Arc<dyn Keeper>);
         let prompt = Prompt { name: "summarize".into(), ..Prompt::default() };
@@ -206,8 +229,8 @@ impl Execution<'_> {
     }
 }
 
-/// A summary by the offline summariser: extractive, deterministic, needs nobody.
-fn offline(plan: &Condensing) -> String {
+/// A plan as a wish about a record of its turns.
+fn asked(plan: &Condensing) -> (Record, SummaryAsk) {
     let mut record = Record::new();
     let mut entries = Vec::new();
     for (turn, number) in plan.turns.iter().zip(0u128..) {
@@ -225,8 +248,5 @@ fn offline(plan: &Condensing) -> String {
         summarizer: "offline".into(),
         scope: None,
     };
-    match summarize_offline(&record, &ask) {
-        Decision::Summary { text, .. } => text,
-        _ => String::new(),
-    }
+    (record, ask)
 }

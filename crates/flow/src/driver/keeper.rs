@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use scrollback_agent::Pending;
 use scrollback_agent::journal::{Keeper, Viewed, Written};
 use scrollback_agent::runner::Shown;
-use scrollback_core::tokens::{Counter, Method, entry_tokens};
-use scrollback_core::{Entry, Role, Status};
+use scrollback_core::request::Step;
+use scrollback_core::tokens::{Counter, entry_tokens};
+use scrollback_core::{Decision, Entry, Role, Status};
 use scrollback_store::{ConversationId, NewEntry, Sent, StoreError};
 use serde_json::{Value, json};
 
 use super::Shared;
-use super::ledger::{Batch, Item, SpanRow};
+use super::ledger::{Batch, Item, OVERFLOW, SpanRow};
 use super::meter::StepMeter;
 use crate::Mode;
 use crate::advance::StepRow;
@@ -62,8 +63,31 @@ pub(crate) struct Prompted {
     pub(super) left_out: Vec<Value>,
     /// How many turns are sent that only this branch knows.
     pub(super) branch: usize,
+    /// Whether a summary of older turns is sent.
+    pub(super) summary: bool,
     /// How many turns there are in all.
     pub(super) total: usize,
+}
+
+/// What must be written now.
+pub(crate) struct Durable {
+    pub(super) batch: Batch,
+    /// What holds from the moment it is written.
+    pub(super) cut: Option<HistoryCut>,
+}
+
+/// An overflow left out the oldest turns of a loop.
+pub(crate) struct HistoryCut {
+    scope: Arc<str>,
+    /// How many.
+    turns: usize,
+}
+
+impl Prompted {
+    /// How many turns are sent.
+    fn sent(&self) -> usize {
+        self.turns.iter().map(|(first, last)| last + 1 - first).sum::<usize>() + self.branch
+    }
 }
 
 impl StepKeeper {
@@ -79,10 +103,10 @@ impl StepKeeper {
     }
 
     /// Puts what was written aside; what must be durable now comes back.
-    fn put(&self, written: Written) -> Option<Batch> {
+    fn put(&self, written: Written) -> Option<Durable> {
         let Written { entries, evaluation, sent, view, .. } = written;
         let mut stash = self.stash();
-        let mut now = false;
+        let (mut now, mut cut) = (false, None);
         for mut sent in sent {
             now |= !matches!(sent.status.as_str(), "sent" | "ok" | "interrupted");
             sent.run = Some(self.shared.run.to_string());
@@ -92,8 +116,8 @@ impl StepKeeper {
                 self.prompted(&mut stash, &sent, view);
             }
             self.traced(&mut stash, &sent);
-            stash.batch.sent.retain(|earlier| earlier.id != sent.id);
-            stash.batch.sent.push(sent);
+            let shows = view.as_ref().map(|view| entries_of(&stash.places, &view.shown)).unwrap_or_default();
+            stash.batch.take_sent(sent, shows);
         }
         if let Some(mut evaluation) = evaluation.filter(|_| self.row.is_some()) {
             // The store follows what is appended; the run is what somebody holds.
@@ -117,8 +141,15 @@ impl StepKeeper {
                     stash.batch.items.push(Item::Entry(entry));
                     now = true;
                 }
-                // What managers decide about the step's own exchanges holds for this step only.
-                NewEntry::Decision(_) => {
+                // A cut after an overflow lasts. What else is decided about a sheet holds for this step only: it is about the
+                // step's own exchanges, or about what this model takes, which managers find again in the next sheet.
+                NewEntry::Decision(decision) => {
+                    if let Decision::Cut { before, by, .. } = &*decision
+                        && by == OVERFLOW
+                    {
+                        cut = self.overflowed(&mut stash, *before);
+                        now = true;
+                    }
                     stash.places.push(Placed { source: Source::Step, entry: None, tokens: 0, changed: None });
                 }
             }
@@ -128,7 +159,58 @@ impl StepKeeper {
         }
         let mut batch = std::mem::take(&mut stash.batch);
         batch.steps.extend(self.row.clone().map(|row| StepRow { usage: Some(self.meter.usage()), ..row }));
-        Some(batch)
+        Some(Durable { batch, cut })
+    }
+
+    /// Writes down that an overflow cut the sheet: the turns that went are not sent to anybody in the loop again.
+    fn overflowed(&self, stash: &mut Stash, before: u64) -> Option<HistoryCut> {
+        let stay = stash.places.iter().skip(before as usize);
+        let stay = stay.filter(|place| place.source == Source::History).filter_map(|place| place.entry);
+        let mut stay: Vec<EntryId> = stay.collect();
+        stay.dedup();
+        let scope = stash.shown.scope.clone().filter(|_| stash.places.iter().any(is_history));
+        if let Some(scope) = scope {
+            return Some(self.cut(stash, &scope, stay.first().copied(), stay.len()));
+        }
+        // There was no history: exchanges of the step itself went.
+        let data = json!({ "step": Step::Cut.as_str() });
+        stash.batch.events.push(self.shared.tell(Some(&self.key), "history.overflow", data));
+        None
+    }
+
+    /// Adds the cut of a loop's history to what is written next: `first` and what was said after it stay.
+    pub(super) fn cut(
+        &self,
+        stash: &mut Stash,
+        scope: &Arc<str>,
+        first: Option<EntryId>,
+        turns: usize,
+    ) -> HistoryCut {
+        let cut = self.shared.with_state(|state| {
+            let known = state.scopes().get(scope);
+            let number = first.and_then(|first| known?.number(first));
+            number.unwrap_or_else(|| known.map_or(0, |scope| scope.turns().len()))
+        });
+        let data = json!({
+            "step": Step::Cut.as_str(), "scope": &**scope, "turns": turns, "before": stash.shown.sent(), "cut": cut,
+        });
+        stash.batch.items.push(Item::Cut { scope: Arc::clone(scope), first });
+        stash.batch.events.push(self.shared.tell(Some(&self.key), "history.overflow", data));
+        HistoryCut { scope: Arc::clone(scope), turns: cut }
+    }
+
+    /// Writes what must be durable; what it decides holds from then on.
+    pub(super) async fn commit(&self, durable: Durable) -> Result<(), StoreError> {
+        let Durable { batch, cut } = durable;
+        self.shared.commit(batch).await?;
+        if let Some(HistoryCut { scope, turns }) = cut {
+            self.shared.with_state(|state| {
+                if let Some(scope) = state.scopes.get_mut(&scope) {
+                    scope.cut = scope.cut.max(turns);
+                }
+            });
+        }
+        Ok(())
     }
 
     /// Tells what a request shows: which entries, by whom the others were left out, and the hash of its bytes.
@@ -172,7 +254,6 @@ impl StepKeeper {
         if stash.shown.mode == Mode::Chat {
             self.renumber(&mut stash.shown, &turns);
         }
-        let numbered: usize = stash.shown.turns.iter().map(|(first, last)| last + 1 - first).sum();
         let mut left_out = stash.shown.left_out.clone();
         for dropped in &view.left_out {
             let Some(place) = stash.places.get(dropped.index as usize) else { continue };
@@ -194,7 +275,7 @@ impl StepKeeper {
             "conversation_injected": injected || summary,
             "scope": stash.shown.scope.as_deref(),
             "turns": stash.shown.turns,
-            "turns_sent": numbered + stash.shown.branch,
+            "turns_sent": stash.shown.sent(),
             "turns_total": stash.shown.total,
             "summary": summary,
             "entries": entries,
@@ -205,7 +286,8 @@ impl StepKeeper {
             "left_out": left_out,
             "tokens": {
                 "system": tokens[0], "history": tokens[1], "input": tokens[2],
-                "total": view.tokens, "exact": self.counter.method == Method::Exact,
+                "instructions": view.tokens.instructions, "tools": view.tokens.tools,
+                "messages": view.tokens.messages, "total": view.tokens.total, "exact": view.tokens.exact,
             },
             "request_hash": hash,
             "sent": sent.id,
@@ -259,7 +341,7 @@ impl Keeper for StepKeeper {
     fn keep(&self, written: Written) -> Pending<'_, Result<(), StoreError>> {
         Box::pin(async move {
             match self.put(written) {
-                Some(batch) => self.shared.commit(batch).await,
+                Some(durable) => self.commit(durable).await,
                 None => Ok(()),
             }
         })
@@ -269,6 +351,20 @@ impl Keeper for StepKeeper {
 /// Whether a reply ends its step: it is whole, and asks for nothing.
 fn ends(entry: &Entry) -> bool {
     entry.role == Role::Assistant && entry.status() == Status::Complete && entry.open_calls().next().is_none()
+}
+
+/// Whether a place is part of what was said before the step.
+fn is_history(place: &Placed) -> bool {
+    matches!(place.source, Source::History | Source::Summary)
+}
+
+/// The entries that a request shows, in order.
+fn entries_of(places: &[Placed], shown: &[Shown]) -> Vec<EntryId> {
+    let shown = shown.iter().filter_map(|shown| match shown {
+        Shown::Entry { index, .. } => places.get(*index as usize)?.entry,
+        _ => None,
+    });
+    shown.collect()
 }
 
 /// An entry as traces name it.

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use scrollback_core::request::Template;
+use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Record, Role, Slot, Time};
 use scrollback_store::{
     ConversationId, ErrorKind, Evaluation, Event, Expected, NewConversation, NewEntry, Run, Sent, Span, Step,
@@ -15,6 +17,9 @@ use super::trace::{Telling, span_id};
 use crate::advance::{StepRow, Write};
 use crate::passed::EntryId;
 use crate::turns::{Listed, role_of};
+
+/// Who cut the history of a loop after an overflow, as views name it.
+pub(super) const OVERFLOW: &str = "overflow";
 
 /// The record of a run, and where it is kept.
 pub(crate) struct Ledger {
@@ -40,9 +45,15 @@ pub(crate) struct Batch {
     pub(super) steps: Vec<StepRow>,
     pub(super) spans: Vec<SpanRow>,
     pub(super) events: Vec<Telling>,
-    pub(super) sent: Vec<Sent>,
+    pub(super) sent: Vec<SentCall>,
     pub(super) evaluation: Option<Evaluation>,
     pub(super) run: Option<Box<Run>>,
+}
+
+/// A row about a call, and the entries that its request shows, in order.
+pub(crate) struct SentCall {
+    row: Sent,
+    shows: Vec<EntryId>,
 }
 
 /// One place of the record to be.
@@ -53,6 +64,8 @@ pub(crate) enum Item {
     Mark { scope: Arc<str>, entry: EntryId, role: Role, field: Option<String> },
     /// What stands for some turns, once they have places.
     Summary { scope: Arc<str>, summary: Arc<Listed> },
+    /// An overflow left out the turns of a loop before this one, once it has a place; all of them if there is none.
+    Cut { scope: Arc<str>, first: Option<EntryId> },
     /// Anything else decided.
     Decision(Box<Decision>),
 }
@@ -92,6 +105,17 @@ impl Batch {
             }),
             Write::Event { key, kind, data } => self.events.push(telling(key, kind, data)),
         }
+    }
+
+    /// Adds a row about a call, in place of an earlier one. A row without a request leaves the request as it was written.
+    pub(super) fn take_sent(&mut self, mut row: Sent, mut shows: Vec<EntryId>) {
+        if let Some(at) = self.sent.iter().position(|earlier| earlier.row.id == row.id) {
+            let earlier = self.sent.remove(at);
+            if row.request.is_none() {
+                (row.request, shows) = (earlier.row.request, earlier.shows);
+            }
+        }
+        self.sent.push(SentCall { row, shows });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -260,8 +284,9 @@ impl Ledger {
                 data: Some(told.data.to_string()),
             });
         }
-        for sent in batch.sent {
-            tx.sent(sent);
+        for call in batch.sent {
+            let template = self.template(&call, first, &slots);
+            tx.calls(vec![call.row], template);
         }
         let again = tx.clone();
         match self.store.commit(tx).await {
@@ -311,6 +336,22 @@ impl Ledger {
                         at,
                     )
                 }
+                Item::Cut { scope, first } => {
+                    let before = first.and_then(|entry| self.position(entry)).unwrap_or(position);
+                    let scope = Some(scope.to_string());
+                    let by = OVERFLOW.into();
+                    Slot::Decision(
+                        Arc::new(Decision::Cut {
+                            before,
+                            held: None,
+                            by,
+                            scope,
+                            kept: Vec::new(),
+                            factor: None,
+                        }),
+                        at,
+                    )
+                }
                 Item::Mark { scope, entry, role, field } => {
                     let place = new.get(&entry).copied().or_else(|| self.position(entry));
                     let entry = place.ok_or_else(|| {
@@ -325,6 +366,20 @@ impl Ledger {
             });
         }
         Ok(slots)
+    }
+
+    /// A call's request as what it shares with the record, of which `slots` are the next: calls of a loop show mostly the
+    /// same entries, which are then kept once.
+    fn template(&self, call: &SentCall, first: u64, slots: &[Slot]) -> Option<Template> {
+        let (body, wire) = (call.row.request.as_deref()?, Wire::named(&call.row.wire)?);
+        let new = (first..).zip(slots).filter_map(|(position, slot)| match slot {
+            Slot::Message(entry) => Some((id_of(entry), (position, entry))),
+            _ => None,
+        });
+        let new: HashMap<EntryId, (u64, &Arc<Entry>)> = new.collect();
+        let known = |id: &EntryId| self.position(*id).and_then(|at| Some((at, self.record.entry(at)?)));
+        let shown = call.shows.iter().filter_map(|id| new.get(id).copied().or_else(|| known(id)));
+        Some(Template::of(wire, body, shown.map(|(position, entry)| (position, &**entry))))
     }
 
     /// When something began: now, if it begins.

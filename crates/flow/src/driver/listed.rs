@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use scrollback_core::manager::{Ask, HistoryManager, SharedManager, SummaryAsk};
+use scrollback_agent::exchange::next_summary;
+use scrollback_core::manager::{HistoryManager, SharedManager, SummaryAsk};
 use scrollback_core::tokens::Tokenizer;
-use scrollback_core::{CurationContext, CurationError, Decision, View, summarize_offline};
+use scrollback_core::{CurationContext, CurationError, View};
 use scrollback_store::summary_input;
 use serde_json::{Value, json};
 
 use super::call::{Execution, Unanswered};
 use super::condense::CHARS_PER_TOKEN;
 use super::ledger::{Batch, Item};
-use crate::history::{Told, shortened};
+use crate::history::Told;
 use crate::inject::{Sheet, Source};
 use crate::model::Managers;
 use crate::passed::EntryId;
@@ -50,23 +51,14 @@ impl Execution<'_> {
         key: &Arc<str>,
     ) -> Result<(), Unanswered> {
         let Some(Wish { sheet, ask, entries }) = self.wish(managers, key) else { return Ok(()) };
-        let ceiling = (ask.max_chars as u64 / CHARS_PER_TOKEN).max(1);
-        let (by, written) = match managers.writers.get(&ask.summarizer) {
-            None => ("offline".into(), Ok(offline(&sheet, &ask))),
-            Some(agent) => {
-                let text = summary_input(&sheet.record, &ask);
-                (agent.model.clone(), self.written(agent, text, ceiling).await?)
-            }
-        };
-        let text = written.map(|text| shortened(&text, ceiling, Tokenizer::Characters));
-        let reason = match text {
-            Ok(text) if !text.is_empty() => {
-                return self.stood_for(key, Listed { entries, text, place: ask.place, by }).await;
-            }
-            Ok(_) => "the summary is blank".into(),
-            Err(reason) => reason,
-        };
-        self.summary_failed(key, entries.len(), &reason).await
+        let limit = ((ask.max_chars as u64 / CHARS_PER_TOKEN).max(1), Tokenizer::Characters);
+        let place = ask.place;
+        let writer = managers.writers.get(&ask.summarizer);
+        let writer = writer.map(|agent| (agent, summary_input(&sheet.record, &ask)));
+        match self.summary(&sheet.record, ask, writer, limit).await? {
+            Ok((text, by)) => self.stood_for(key, Listed { entries, text, place, by }).await,
+            Err(reason) => self.summary_failed(key, entries.len(), &reason).await,
+        }
     }
 
     /// What the managers want condensed, of what the loop's history holds by now.
@@ -79,8 +71,7 @@ impl Execution<'_> {
             (!tried).then(|| told.everything())
         })?;
         let sheet = self.draft(&kept)?;
-        let planned = sheet.record.plan(&self.context(), &*managers.manager);
-        let Ask::Summary(mut ask) = planned.into_iter().next()?;
+        let mut ask = next_summary(&sheet.record, &*managers.manager, &self.context())?;
         // What only a branch knows yet is not for its siblings to read.
         let turns: Vec<(u64, EntryId)> = self.shared.with_state(|state| {
             let scope = state.scopes().get(key);
@@ -118,12 +109,5 @@ impl Execution<'_> {
             }
         });
         Ok(())
-    }
-}
-
-fn offline(sheet: &Sheet, ask: &SummaryAsk) -> String {
-    match summarize_offline(&sheet.record, ask) {
-        Decision::Summary { text, .. } => text,
-        _ => String::new(),
     }
 }

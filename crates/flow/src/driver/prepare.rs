@@ -8,8 +8,8 @@ use scrollback_core::{CurationContext, Decision, Entry, Role, Source as Shows, T
 use serde_json::json;
 
 use super::call::{Execution, Unanswered};
-use super::keeper::{Prompted, named, numbers};
-use super::ledger::{Batch, Item, Ledger};
+use super::keeper::{Durable, Prompted, named, numbers};
+use super::ledger::{Item, Ledger};
 use crate::history::{Kept, Told};
 use crate::inject::{Parts, Placed, Sheet, Source, sheet};
 use crate::passed::EntryId;
@@ -21,7 +21,7 @@ const AROUND: usize = 48;
 
 impl Execution<'_> {
     /// The sheet of the next request; what it shows for the first time waits to become part of the record.
-    pub(super) async fn prepare(&mut self) -> Result<Sheet, Unanswered> {
+    pub(super) async fn prepare(&self) -> Result<Sheet, Unanswered> {
         let agent = self.agent();
         let evaluation = self.call.evaluation;
         let now = self.shared.now();
@@ -127,16 +127,6 @@ impl Execution<'_> {
         self.shared.with_state(|state| state.scopes().get(scope).and_then(|scope| scope.seed))
     }
 
-    /// How many messages of history the sheet has.
-    pub(super) fn sent_turns(&self) -> usize {
-        let stash = self.keeper.stash();
-        let injected = stash.places.iter().any(|place| place.changed.is_some());
-        let shown =
-            stash.places.iter().filter(|place| matches!(place.source, Source::History | Source::Summary));
-        let turns: usize = stash.shown.turns.iter().map(|(first, last)| last + 1 - first).sum();
-        if injected { turns.max(1) } else { shown.count() }
-    }
-
     /// What stands in front of the input, and what traces say about it.
     fn kept(&self, beside: usize) -> (Kept, Prompted) {
         let mode = self.agent().mode;
@@ -162,9 +152,6 @@ impl Execution<'_> {
         self.shared.with_state(|state| {
             let empty = Scope::default();
             let scope = state.scopes().get(key).unwrap_or(&empty);
-            if let Some(newest) = self.newest {
-                kept = kept.newest(newest);
-            }
             if let Some(room) = self.room(beside).filter(|_| mode == Mode::Prompt) {
                 kept = kept.within(room, tokenizer);
             }
@@ -200,6 +187,7 @@ impl Execution<'_> {
                 scope: Some(Arc::clone(key)),
                 branch: kept.turns.len() - numbered,
                 turns,
+                summary: kept.summary.is_some(),
                 left_out,
                 total: scope.turns().len() + self.call.own.len(),
             };
@@ -309,39 +297,31 @@ impl Execution<'_> {
         kept.turns.iter().map(|turn| turn.entry).chain(input).map(|entry| (entry, of_turn(entry))).collect()
     }
 
-    /// Leaves only the newer half of the turns in what was too large, for good.
-    pub(super) async fn tighten(&mut self, sent: usize) -> Result<(), Unanswered> {
-        let keep = sent / 2;
-        self.newest = Some(keep);
+    /// The turns that a history sent as text has, as numbers from 0, if the loop can have fewer of them.
+    ///
+    /// Such a history is one message, of which the ladder could only shorten the text. Fewer turns come first.
+    pub(super) fn turns_in_text(&self) -> Option<Vec<usize>> {
+        let stash = self.keeper.stash();
+        let shown = &stash.shown;
+        if shown.mode != Mode::Prompt || shown.turns.is_empty() && !shown.summary {
+            return None;
+        }
+        Some(shown.turns.iter().flat_map(|(first, last)| first - 1..*last).collect())
+    }
+
+    /// Leaves the newer half of those turns, for good.
+    pub(super) async fn halve(&self, turns: &[usize]) -> Result<(), Unanswered> {
         let Some(key) = &self.call.scope else { return Ok(()) };
-        let (first, cut) = self.shared.with_state(|state| {
-            let Some(scope) = state.scopes.get_mut(key) else { return (None, 0) };
-            let in_branch = self.call.own.len();
-            let marked = keep.saturating_sub(in_branch);
-            // The input is among the turns and is not one of those sent.
-            let taken = self.call.input.entry().is_some_and(|input| scope.is_marked(input));
-            let newest = scope.turns().iter().enumerate().rev();
-            let newest = newest.filter(|(_, turn)| !taken || Some(turn.entry) != self.call.input.entry());
-            let first = newest.take(marked).last().map(|(number, turn)| (number, turn.entry));
-            let cut = first.map_or(scope.turns().len(), |(number, _)| number);
-            scope.cut = scope.cut.max(cut);
-            (first.map(|(_, entry)| entry), cut)
+        let kept = turns.get(turns.len().div_ceil(2)..).unwrap_or_default();
+        let first = self.shared.with_state(|state| {
+            let turns = state.scopes().get(key)?.turns();
+            Some(turns.get(*kept.first()?)?.entry)
         });
-        let mut ledger = self.shared.ledger.lock().await;
-        let before =
-            first.and_then(|entry| ledger.position(entry)).unwrap_or_else(|| ledger.record().len() as u64);
-        let decision = Decision::Cut {
-            before,
-            held: None,
-            by: "overflow".into(),
-            scope: Some(key.to_string()),
-            kept: Vec::new(),
-            factor: None,
+        let durable = {
+            let mut stash = self.keeper.stash();
+            let cut = self.keeper.cut(&mut stash, key, first, kept.len());
+            Durable { batch: std::mem::take(&mut stash.batch), cut: Some(cut) }
         };
-        let mut batch = Batch { items: vec![Item::Decision(Box::new(decision))], ..Batch::default() };
-        let data = json!({ "scope": &**key, "turns": keep, "before": sent, "cut": cut });
-        batch.events.push(self.shared.tell(Some(&self.call.key), "history.overflow", data));
-        ledger.commit(batch, self.shared.now(), None).await?;
-        Ok(())
+        Ok(self.keeper.commit(durable).await?)
     }
 }

@@ -176,9 +176,9 @@ fn remember(state: &mut RunState, ledger: &Ledger) {
                 let Some(scope) = state.scopes.get_mut(scope.as_str()) else { continue };
                 let first =
                     scope.turns().iter().position(|turn| ledger.position(turn.entry) == Some(*before));
-                let marked = || marked_before(record.slots(), at, scope.turns(), ledger);
-                let cut = first.unwrap_or_else(marked);
-                scope.cut = scope.cut.max(cut);
+                // A turn that was marked later, as those of a branch are, was no turn of the loop to cut.
+                let marked = marked_before(record.slots(), at, scope.turns(), ledger);
+                scope.cut = scope.cut.max(first.map_or(marked, |first| first.min(marked)));
             }
             Decision::Summary { covers, text, place, by, scope: Some(key), .. } => {
                 let listed = is_listed(&state.flow, key);

@@ -1,5 +1,6 @@
 //! Bounding what is sent: by turns, by tokens, by summaries, by any manager, and by what the provider takes.
 
+use scrollback_core::Time;
 use scrollback_flow::driver::Status;
 use serde_json::{Value, json};
 
@@ -100,7 +101,7 @@ async fn the_offline_summariser_needs_nobody_and_a_failing_one_harms_nobody() {
 }
 
 #[tokio::test]
-async fn after_an_overflow_the_newer_half_is_sent_and_the_cut_lasts() {
+async fn after_an_overflow_the_newest_turns_that_fit_are_sent_and_the_cut_lasts() {
     let bench = Bench::new(|asked, number| {
         let turns = asked.body["messages"].as_array().map_or(0, Vec::len);
         if turns > 5 {
@@ -112,13 +113,109 @@ async fn after_an_overflow_the_newer_half_is_sent_and_the_cut_lasts() {
     let report = bench.run(&flow(7, "{ max_turns: 100 }"), "go").await;
     assert_eq!(report.status, Status::Done, "{report:?}");
     let lengths: Vec<usize> = bench.said().iter().map(Vec::len).collect();
-    // Five turns and the input are too many: two turns stay, and from then on the history grows again.
+    // Five turns and the input are too many: as many stay as three quarters of the tokens have room for, and from then on
+    // the history grows again.
     assert_eq!(lengths, [2, 3, 4, 5, 6, 3, 4, 5]);
-    let events = bench.engine.store.events(&bench.engine.tenant, &report.run, 0).await.unwrap();
-    assert_eq!(events.iter().filter(|event| event.kind == "history.overflow").count(), 1);
+    assert_eq!(bench.said()[5], ["assistant: r3", "assistant: r4", "user: next 5"]);
+    assert_eq!(bench.said()[6][..2], ["assistant: r3", "assistant: r4"], "what was cut off stays cut off");
+    let cut = json!({ "step": "cut", "scope": "chat", "turns": 2, "before": 5, "cut": 3 });
+    assert_eq!(overflows(&bench, &report.run).await, [cut]);
     let never = Bench::new(|_, _| json!({ "error": { "kind": "context_overflow", "message": "too long" } }));
     assert_eq!(never.fails(&flow(3, "{ max_turns: 100 }"), "go").await, "context_overflow");
     assert_eq!(never.asked().len(), 2, "once with the seed, once without");
+}
+
+#[tokio::test]
+async fn a_history_sent_as_text_has_fewer_turns_after_an_overflow() {
+    let turns = |asked: &Asked| asked.last().matches("assistant: ").count();
+    let bench = Bench::new(move |asked, number| {
+        if turns(asked) > 4 {
+            json!({ "error": { "kind": "context_overflow", "message": "too long" } })
+        } else {
+            json!({ "reply": format!("r{number}") })
+        }
+    });
+    let text = flow(7, "{ max_turns: 100 }").replace("agents: {", "agents: { talk: { mode: prompt },");
+    let report = bench.run(&text, "go").await;
+    assert_eq!(report.status, Status::Done, "{report:?}");
+    let counts: Vec<usize> = bench.asked().iter().map(turns).collect();
+    assert_eq!(counts, [0, 1, 2, 3, 4, 5, 3, 4], "the newer half of six turns, of which one is the user's");
+    let cut = json!({ "step": "cut", "scope": "chat", "turns": 3, "before": 6, "cut": 3 });
+    assert_eq!(overflows(&bench, &report.run).await, [cut]);
+    // Without any turn left, the text is shortened; where it is short already, nothing helps.
+    let never = Bench::new(|_, _| json!({ "error": { "kind": "context_overflow", "message": "too long" } }));
+    assert_eq!(never.fails(&text, "go").await, "context_overflow");
+    assert_eq!(never.asked().len(), 2, "once with the seed, once without");
+}
+
+#[tokio::test]
+async fn every_step_of_the_ladder_is_told() {
+    // The second step looks eight times; then four requests are too large.
+    let bench = Bench::new(|_, number| match number {
+        2..10 => json!({ "calls": [{ "name": "look", "arguments": {}, "id": format!("c{number}") }] }),
+        10..14 => json!({ "error": { "kind": "context_overflow", "message": "too long" } }),
+        _ => json!({ "reply": "done" }),
+    });
+    let long = "word ".repeat(2000);
+    let flow = format!(
+        "version: \"1\"\nagents: {{ talk: {{ tools: [{{ name: look, description: looks, parameters: {{ type: object }}, command: [seq, '2000'] }}] }} }}\nsteps:\n  - kind: loop\n    name: chat\n    loop: {{ conversation: true, max_loops: 2, body: [{{ name: talk, input: \"{{{{ loop.iteration }}}} {long}\" }}] }}\n"
+    );
+    let report = bench.run(&flow, "go").await;
+    let told = overflows(&bench, &report.run).await;
+    let steps: Vec<&str> = told.iter().filter_map(|told| told["step"].as_str()).collect();
+    assert_eq!(steps, ["cut", "clear", "truncate", "truncate_task"], "{told:?}");
+    assert_eq!(report.status, Status::Done, "{report:?}");
+    for told in &told[1..] {
+        assert!(told["before"].as_u64() > told["after"].as_u64(), "{told}");
+    }
+}
+
+/// What a run's events say about overflows.
+async fn overflows(bench: &Bench, run: &str) -> Vec<Value> {
+    let events = bench.engine.store.events(&bench.engine.tenant, run, 0).await.unwrap();
+    let events = events.into_iter().filter(|event| event.kind == "history.overflow");
+    events.map(|event| serde_json::from_str(&event.data.unwrap()).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn every_request_is_kept_as_it_was_sent() {
+    for mode in ["chat", "prompt"] {
+        let bench = bench();
+        let text = flow(9, "{ strategy: summarize, max_turns: 4, summarizer_agent: sum }");
+        let text =
+            text.replace("agents: {", &format!("agents: {{ talk: {{ mode: {mode}, system_prompt: Talk. }},"));
+        let report = bench.run(&text, "go").await;
+        let run = bench.engine.find(&report.run).await.unwrap();
+        let kept = bench.engine.store.sent(&bench.engine.tenant, &run.conversation.unwrap()).await.unwrap();
+        let body = |request: Option<Vec<u8>>| serde_json::from_slice(&request.unwrap()).unwrap();
+        let mut kept: Vec<Value> = kept.into_iter().map(|sent| body(sent.request)).collect();
+        let mut asked: Vec<Value> = bench.asked().into_iter().map(|asked| asked.body).collect();
+        kept.sort_by_key(Value::to_string);
+        asked.sort_by_key(Value::to_string);
+        assert_eq!(kept, asked, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_a_loop_share_what_they_have_in_common() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let store = scrollback_store::open(&format!("sqlite:{}", path.display()), Time(0)).await.unwrap();
+    // Texts that no compression makes much smaller.
+    let mut seed = 1u64;
+    let mut noise = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("{:016x}", seed ^ (seed >> 29))
+    };
+    let texts: Vec<String> = (0..40).map(|_| (0..128).map(|_| noise()).collect()).collect();
+    let bench = Bench::on(store, move |_, number| json!({ "reply": texts[number - 1] }));
+    bench.done(&flow(40, "{ max_turns: 100 }"), "go").await;
+    let sent: usize = bench.asked().iter().map(|asked| asked.body.to_string().len()).sum();
+    drop(bench);
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    let kept: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    // Whole requests take more than what was sent, and the write-ahead log is counted too.
+    assert!(kept < sent as u64, "{sent} bytes were sent, {kept} are kept");
 }
 
 #[tokio::test]

@@ -22,6 +22,11 @@ fn reply(asked: &Asked, _: usize) -> Value {
     if calls {
         return json!({ "calls": [{ "name": "look", "arguments": { "at": 1 }, "id": "c1" }, { "name": "look", "arguments": { "at": 2 }, "id": "c2" }] });
     }
+    // A model with little room, for flows that ask for one.
+    let said = asked.body["messages"].as_array().map_or(0, Vec::len) + text.matches("\\nassistant: ").count();
+    if text.contains("Little room.") && said > 6 {
+        return json!({ "error": { "kind": "context_overflow", "message": "too long" } });
+    }
     let hash = text.bytes().fold(17u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)));
     json!({ "reply": format!("reply {hash:08x}") })
 }
@@ -196,10 +201,23 @@ steps:
     loop: { conversation: true, max_loops: 2, body: [{ name: talk }, { kind: hitl, name: ask }] }
 "#;
 
+const OVERFLOWS: &str = r#"
+version: "1"
+agents: { talk: { system_prompt: Little room., mode: MODE } }
+steps:
+  - kind: loop
+    name: chat
+    loop: { conversation: true, max_loops: 9, body: [{ name: talk, input: "next {{ loop.iteration }}" }] }
+"#;
+
 /// A handful of flows in CI; `./dev trial flow` sets a number, and then every transaction of every flow is one to die after.
 #[tokio::test]
 async fn killed_at_every_transaction_it_ends_the_same() {
     assert!(survives(TOOLS, usize::MAX).await >= 8);
+    for mode in ["chat", "prompt"] {
+        // What an overflow cut off stays cut off: after a kill there is no request that there would not have been without.
+        assert!(survives(&OVERFLOWS.replace("MODE", mode), usize::MAX).await >= 8, "{mode}");
+    }
     let trial = std::env::var("SCROLLBACK_TRIAL_FLOWS").ok().and_then(|count| count.parse().ok());
     let (flows, most) = trial.map_or((4, 12), |count| (count, usize::MAX));
     for seed in 0..flows {

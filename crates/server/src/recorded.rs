@@ -1,15 +1,18 @@
 //! Recorded calls and what they saw: a call's row says which record, which managers and which model, and core repeats it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use scrollback_agent::provider::Provider;
 use scrollback_core::model::{self, ModelName};
+use scrollback_core::tokens::Factor;
 use scrollback_core::wire::{ParseOptions, Wire};
-use scrollback_core::{CurationContext, HistoryManager, Summaries, Tools, json, manager};
+use scrollback_core::{CurationContext, HistoryManager, Record, Summaries, Tools, json, manager};
 use scrollback_store::Sent;
 use serde_json::Value;
 
 use crate::replay::Asked;
+use crate::sight::SentBody;
 use crate::{App, Problem};
 
 /// A model by its name.
@@ -48,12 +51,15 @@ pub(crate) fn asked(app: &App, call: &Sent, tools: Option<Tools>) -> Result<Aske
         Err(_) => manager::parse(&call.managers),
     };
     let manager = manager.map_err(|error| format!("its managers cannot be read: {error}"))?;
-    let cx = CurationContext {
+    let mut cx = CurationContext {
         tools,
         wire: Wire::named(&call.wire),
         summaries: Summaries::Recorded,
         ..context(app, ModelName::parse(&call.model).ok())
     };
+    if let Some(factor) = call.factor {
+        cx.counter = cx.counter.with_factor(Factor::of(factor));
+    }
     Ok(Asked { upto: call.upto, manager, cx })
 }
 
@@ -62,6 +68,21 @@ pub(crate) fn tools(call: &Sent) -> Option<Tools> {
     let (wire, request) = (Wire::named(&call.wire)?, call.request.as_deref()?);
     let body = json::check_bytes(request).ok()?;
     wire.parse(body, &ParseOptions::default()).ok()?.tools
+}
+
+/// The record a call was made from: without what was appended later.
+pub(crate) fn record_upto(record: &Record, upto: u64) -> Result<Cow<'_, Record>, String> {
+    match record.slots().get(..upto as usize) {
+        Some(before) if before.len() < record.len() => {
+            Record::restore(before.iter().cloned()).map(Cow::Owned).map_err(|error| error.to_string())
+        }
+        _ => Ok(Cow::Borrowed(record)),
+    }
+}
+
+/// The request of a call, where its bytes are kept and its wire is known.
+pub(crate) fn sent_body(call: &Sent) -> Option<SentBody<'_>> {
+    Some(SentBody { wire: Wire::named(&call.wire)?, bytes: call.request.as_deref()? })
 }
 
 /// Managers the way people write them, from the JSON that is kept: `sticky(token_budget(4200), high=4200)`.

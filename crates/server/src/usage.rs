@@ -1,6 +1,7 @@
 //! What calls used: read from their rows, and added up.
 
 use schemars::JsonSchema;
+use scrollback_core::request::RequestTokens;
 use scrollback_store::{CallListing, ConversationId, Sent, Store, StoreError, Tenant};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,11 @@ impl Spent {
     pub fn of(call: &Sent) -> Option<Self> {
         serde_json::from_str(call.usage.as_deref()?).ok()
     }
+}
+
+/// Our own count of the request of a call, its parts apart; none in rows that were written before it was kept.
+pub fn request_tokens(call: &Sent) -> Option<RequestTokens> {
+    serde_json::from_str(call.tokens.as_deref()?).ok()
 }
 
 /// What the calls of a conversation used.

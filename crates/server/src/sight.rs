@@ -65,6 +65,16 @@ pub(crate) struct SentBody<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+/// What the fates of entries are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Basis {
+    /// The bytes that were sent.
+    Bytes,
+    /// The managers, repeated on the record: the bytes are not kept.
+    Repeated,
+}
+
 /// What one call saw.
 pub(crate) struct Sight {
     fates: BTreeMap<u64, Fate>,
@@ -82,6 +92,8 @@ pub(crate) struct Sight {
     pub(crate) tokens_of: u64,
     pub(crate) epoch: Option<Epoch>,
     pub(crate) warnings: Vec<&'static str>,
+    /// What the fates are read from.
+    pub(crate) basis: Basis,
     /// Why the managers could not be repeated, in words; then no reasons are known.
     pub(crate) unexplained: Option<String>,
 }
@@ -121,6 +133,7 @@ impl Sight {
             tokens_of: said + repeated.overhead,
             epoch: repeated.epoch,
             warnings: repeated.warnings,
+            basis: if present.is_some() { Basis::Bytes } else { Basis::Repeated },
             unexplained,
         };
         match present {
@@ -144,7 +157,8 @@ impl Sight {
                         sight.fates.insert(position, Fate::Kept);
                     }
                 }
-                let changed = repeated.changed.into_iter().map(|(at, (why, _))| (at, Fate::Changed(Some(why))));
+                let changed =
+                    repeated.changed.into_iter().map(|(at, (why, _))| (at, Fate::Changed(Some(why))));
                 let dropped = repeated.dropped.into_iter().map(|(at, why)| (at, Fate::Dropped(Some(why))));
                 sight.fates.extend(changed.chain(dropped));
             }
@@ -153,7 +167,7 @@ impl Sight {
         Ok(sight)
     }
 
-    /// The entries that were not sent as they were said, and those with other cache marks.
+    /// What became of every message, in order of position.
     pub(crate) fn fates(&self) -> impl Iterator<Item = (u64, &Fate)> {
         self.fates.iter().map(|(position, fate)| (*position, fate))
     }
@@ -170,10 +184,12 @@ fn fate(presence: &Presence, changed: Option<&Why>, dropped: Option<&Why>) -> Fa
         Presence::Exact => Fate::Kept,
         // What is not compared, such as reasoning, may have been taken away on purpose. What a wire or the order of things asks
         // for is no manager's doing: a client may have done the same.
-        Presence::Respelled => match changed.filter(|why| !["wire", "coherence"].contains(&why.manager.as_str())) {
-            Some(why) => Fate::Changed(Some(why.clone())),
-            None => Fate::Kept,
-        },
+        Presence::Respelled => {
+            match changed.filter(|why| !["wire", "coherence"].contains(&why.manager.as_str())) {
+                Some(why) => Fate::Changed(Some(why.clone())),
+                None => Fate::Kept,
+            }
+        }
         Presence::MarksMoved => Fate::MarksMoved,
         Presence::Held => Fate::Held,
         Presence::Rewritten { .. } => Fate::Changed(changed.cloned()),

@@ -43,7 +43,9 @@ pub fn request_tokens(call: &Sent) -> Option<RequestTokens> {
 pub struct Total {
     /// How many calls there were, attempts that failed included.
     pub calls: u64,
-    /// All input tokens, cached ones included.
+    /// Calls whose provider reported nothing: their tokens were counted here.
+    pub estimated_calls: u64,
+    /// All input tokens, cached ones included: reported ones, and counted ones where nothing was reported.
     pub input: u64,
     /// All output tokens.
     pub output: u64,
@@ -63,6 +65,7 @@ impl Total {
             total.calls += 1;
             let Some(spent) = Spent::of(call) else { continue };
             known = true;
+            total.estimated_calls += u64::from(spent.estimated);
             total.input += spent.input;
             total.output += spent.output;
             total.cache_read += spent.cache_read;
@@ -70,6 +73,20 @@ impl Total {
         }
         total.cost_usd = cost.filter(|_| known);
         total
+    }
+
+    /// Calls that are not known to be estimated.
+    pub fn reported_calls(&self) -> u64 {
+        self.calls.saturating_sub(self.estimated_calls)
+    }
+
+    /// What the input tokens are: reported by providers, estimated here, or both.
+    pub fn input_word(&self) -> &'static str {
+        match (self.estimated_calls, self.reported_calls()) {
+            (0, _) => "Reported input",
+            (_, 0) => "Input (estimate)",
+            _ => "Input, partly estimated",
+        }
     }
 }
 

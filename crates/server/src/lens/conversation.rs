@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use scrollback_core::model::ModelName;
-use scrollback_core::{CurationContext, Entry, Record, Slot, Summaries, manager};
+use scrollback_core::{CurationContext, Entry, Slot, Summaries, manager};
 use scrollback_store::{Conversation, ConversationId, Placed, Sent};
 use serde::Deserialize;
 
@@ -124,7 +124,7 @@ async fn study(viewer: &Viewer, loaded: &Loaded) -> Result<Studied, Problem> {
         );
         let sight = recorded::record_upto(&record, upto).and_then(|then| {
             let sent = whole.as_ref().and_then(recorded::sent_body);
-            Sight::of(&then, &asked, sent.as_ref(), &tokens)
+            Sight::of(then.as_ref().unwrap_or(&record), &asked, sent.as_ref(), &tokens)
         });
         Studied { sight, tokens, bars: bars(record.slots(), repeated, &href, chosen) }
     })
@@ -265,7 +265,7 @@ fn heading(viewer: &Viewer, loaded: &Loaded, title: &str, messages: u64) -> Mark
             div { dt { "Entries" } dd { (number(messages)) } }
             div { dt { "Calls" } dd { (number(total.calls)) } }
             @if total.calls > 0 {
-                div { dt { "Input" } dd { (short(total.input)) @if total.cache_read > 0 { small { " · " (short(total.cache_read)) " cached" } } } }
+                div { dt { (total.input_word()) } dd { (short(total.input)) @if total.estimated_calls > 0 && total.reported_calls() > 0 { small { " · " (plural(total.estimated_calls, "call", "calls")) " estimated" } } @if total.cache_read > 0 { small { " · " (short(total.cache_read)) " cached" } } } }
                 div { dt { "Output" } dd { (short(total.output)) } }
             }
             @if let Some(cost) = total.cost_usd { div { dt { "Cost" } dd { (dollars(cost)) } } }
@@ -321,6 +321,7 @@ pub(crate) async fn sight(viewer: Viewer, Path(id): Path<String>, Query(wish): Q
         let chosen = chosen(&loaded);
         let managers = chosen.call.map_or_else(String::new, |call| recorded::spelled(&call.managers));
         let managers = loaded.tried.clone().unwrap_or(managers);
+        let sent = chosen.call.filter(|_| loaded.tried.is_none()).and_then(usage::request_tokens);
         let problem = studied.sight.as_ref().err().map(String::as_str);
         Ok::<_, Problem>(html! {
             @if let Ok(sight) = &studied.sight { (panel::saw(sight, sent, &loaded.href, &managers, loaded.conversation.head, viewer.eyes())) }

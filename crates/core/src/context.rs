@@ -104,7 +104,7 @@ impl Tools {
 }
 
 /// Everything a view depends on beside the record and the manager. Time is absent on purpose.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CurationContext {
     /// Whether leading system entries survive every manager.
     pub preserve_system: bool,

@@ -38,6 +38,26 @@ pub fn prefixes<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Link> {
     entries.into_iter().map(next).collect()
 }
 
+/// What one block says, by the same measure; none for a block that says nothing, such as reasoning or an empty text.
+///
+/// Results of tools are the same whoever speaks them, because some wires have users speak for tools.
+pub(crate) fn block_said(role: Role, block: &Block) -> Option<Link> {
+    let says_nothing = match &block.kind {
+        BlockKind::Text(text) => text.as_str().is_empty(),
+        BlockKind::Reasoning(_) => true,
+        _ => false,
+    };
+    if says_nothing {
+        return None;
+    }
+    let mut said = Said(blake3::Hasher::new());
+    if !matches!(block.kind, BlockKind::ToolResult(_)) {
+        said.field(role.as_str().as_bytes());
+    }
+    said.block(block);
+    Some(*said.0.finalize().as_bytes())
+}
+
 /// What an entry says, on its way into a hash: every field has its length in front.
 struct Said(blake3::Hasher);
 

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use scrollback_agent::provider::Provider;
 use scrollback_core::model::{self, ModelName};
+use scrollback_core::tokens::Factor;
 use scrollback_core::wire::{ParseOptions, Wire};
-use scrollback_core::{CurationContext, HistoryManager, Summaries, Tools, json, manager};
-use scrollback_store::Sent;
+use scrollback_core::{CurationContext, HistoryManager, Record, Summaries, Tools, json, manager};
+use scrollback_store::{CallListing, ConversationId, Sent, Tenant};
 use serde_json::Value;
 
 use crate::replay::Asked;
+use crate::sight::{SentBody, Sight};
 use crate::{App, Problem};
 
 /// A model by its name.
@@ -48,12 +50,16 @@ pub(crate) fn asked(app: &App, call: &Sent, tools: Option<Tools>) -> Result<Aske
         Err(_) => manager::parse(&call.managers),
     };
     let manager = manager.map_err(|error| format!("its managers cannot be read: {error}"))?;
-    let cx = CurationContext {
+    let mut cx = CurationContext {
         tools,
         wire: Wire::named(&call.wire),
+        output: output(call),
         summaries: Summaries::Recorded,
         ..context(app, ModelName::parse(&call.model).ok())
     };
+    if let Some(factor) = call.factor {
+        cx.counter = cx.counter.with_factor(Factor::of(factor));
+    }
     Ok(Asked { upto: call.upto, manager, cx })
 }
 
@@ -62,6 +68,49 @@ pub(crate) fn tools(call: &Sent) -> Option<Tools> {
     let (wire, request) = (Wire::named(&call.wire)?, call.request.as_deref()?);
     let body = json::check_bytes(request).ok()?;
     wire.parse(body, &ParseOptions::default()).ok()?.tools
+}
+
+/// The newest call of a conversation, with what was sent; none if there was no call.
+pub(crate) async fn newest(app: &App, tenant: &Tenant, id: &ConversationId) -> Result<Option<Sent>, Problem> {
+    let listing = CallListing { conversation: Some(id.clone()), limit: 1, after: None };
+    match app.store.calls(tenant, listing).await?.calls.first() {
+        Some(call) => Ok(Some(app.store.call(tenant, &call.id).await?)),
+        None => Ok(None),
+    }
+}
+
+/// How many tokens a request allows its reply, where it says so.
+pub(crate) fn output(call: &Sent) -> Option<u64> {
+    let body = json::check_bytes(call.request.as_deref()?).ok()?;
+    let stated = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
+    stated.iter().find_map(|key| body.get(key)?.text().parse().ok())
+}
+
+/// The record a call was made from, without what was appended later; none if nothing was.
+pub(crate) fn record_upto(record: &Record, upto: u64) -> Result<Option<Record>, String> {
+    match record.slots().get(..upto as usize) {
+        Some(before) if before.len() < record.len() => {
+            Record::restore(before.iter().cloned()).map(Some).map_err(|error| error.to_string())
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What a call saw of its record. In words, why that cannot be said.
+pub(crate) async fn sight(app: &App, tenant: &Tenant, call: &Sent) -> Result<Result<Sight, String>, Problem> {
+    let record = app.store.record(tenant, &call.conversation, Some(call.upto)).await?;
+    let (asked, call) = (asked(app, call, tools(call)), call.clone());
+    crate::blocking(move || {
+        let counting = CurationContext::for_model(ModelName::parse(&call.model).ok());
+        let tokens = crate::sight::tokens(&record, &counting);
+        Sight::of(&record, &asked, sent_body(&call).as_ref(), &tokens)
+    })
+    .await
+}
+
+/// The request of a call, where its bytes are kept and its wire is known.
+pub(crate) fn sent_body(call: &Sent) -> Option<SentBody<'_>> {
+    Some(SentBody { wire: Wire::named(&call.wire)?, bytes: call.request.as_deref()? })
 }
 
 /// Managers the way people write them, from the JSON that is kept: `sticky(token_budget(4200), high=4200)`.

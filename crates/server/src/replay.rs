@@ -3,17 +3,24 @@
 //! [`course`] repeats recorded calls for the lens's chart; [`simulate`] asks what another manager would have sent at every
 //! call of a conversation. Both grow one record from its first place to its last, so their cost is that of the views.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use bytes::Bytes;
 use schemars::JsonSchema;
+use scrollback_core::manager::SharedManager;
 use scrollback_core::model::{ModelFacts, facts};
 use scrollback_core::needs::{Kept, Needs, Stake};
-use scrollback_core::tokens::entry_tokens;
+use scrollback_core::request::{
+    Asked as Wanted, Carries, ClientBody, Invalid, Policy, PrepareError, RequestTokens, prepare,
+};
+use scrollback_core::tokens::{Calibration, entry_tokens};
+use scrollback_core::wire::{Body, Wire, list_key};
 use scrollback_core::{
-    CurationContext, CurationError, Entry, Epoch, HistoryManager, Item, Record, Role, Slot, Source, Time,
-    View, settle_offline,
+    CurationContext, CurationError, Decision, Entry, Epoch, HistoryManager, Item, Record, Role, Slot, Source,
+    Time, Usage, View, settle_offline,
 };
 use serde::Serialize;
 
@@ -97,7 +104,7 @@ pub fn course(slots: &[Slot], calls: &[Asked]) -> Vec<Result<Seen, CurationError
             let _ = record.take(slot.clone());
         }
         seen.push(record.view(&call.cx, call.manager.as_ref()).map(|view| {
-            let (sight, items) = look(&record, &view, &call.cx, &before);
+            let (sight, items) = look(&record, &view, &call.cx, &before, |place| place);
             before = items;
             sight
         }));
@@ -105,9 +112,20 @@ pub fn course(slots: &[Slot], calls: &[Asked]) -> Vec<Result<Seen, CurationError
     seen
 }
 
-/// Measures a view beside the one before it.
-fn look(record: &Record, view: &View<'_>, cx: &CurationContext, before: &[Item]) -> (Seen, Vec<Item>) {
-    let items: Vec<Item> = view.items().collect();
+/// Measures a view beside the one before it. Its entries are named by `position_of` their places in the record.
+fn look(
+    record: &Record,
+    view: &View<'_>,
+    cx: &CurationContext,
+    before: &[Item],
+    position_of: impl Fn(u64) -> u64,
+) -> (Seen, Vec<Item>) {
+    let mut items: Vec<Item> = view.items().collect();
+    for item in &mut items {
+        if let Source::Entry(place) = &mut item.source {
+            *place = position_of(*place);
+        }
+    }
     let count = view.count(cx);
     let mut tokens = ByRole::default();
     for (item, count) in items.iter().zip(&count.per_entry) {
@@ -200,62 +218,94 @@ pub struct CallFigures {
     pub cache_read: u64,
     /// Whether the prefix was broken.
     pub cut: bool,
+    /// Everything before this position is left out, but for what is held or pinned; null while nothing was cut.
+    pub cut_before: Option<u64>,
 }
 
 /// Repeats every call of a conversation under a manager: each reply of the assistant was the answer to one.
 ///
-/// Decisions of the record are not repeated, because they are another manager's; those this one makes are kept for its
-/// next call, as a runner would keep them. Summaries are written offline. `needs` are those of the same conversation.
-/// Ends early where it is not `wanted` any more.
+/// Each request is made as the proxy makes it, and what it decided is recorded before the next one, so the cuts are those
+/// that the proxy would make. What managers decided then is not repeated, because it may have been another manager; what people
+/// and clients decided is: pins, new instructions, interrupted calls. Summaries are written offline. Where a reply reports its
+/// input and the simulated request was cut where the recorded one was, estimates are corrected by it.
+///
+/// `needs` are those of the same conversation. Ends early where it is not `wanted` any more.
 pub fn simulate(
     slots: &[Slot],
     needs: &Needs,
     name: &str,
-    manager: &dyn HistoryManager,
+    manager: &SharedManager,
     cx: &CurationContext,
     wanted: &AtomicBool,
 ) -> Figures {
-    let mut run = Simulation::new(name, needs);
-    let mut record = Record::new();
+    let wire = cx.wire.unwrap_or_else(|| spoken(slots));
+    let cx = CurationContext { wire: Some(wire), ..cx.clone() };
+    let mut run = Simulation::new(name, needs, manager, cx, wire);
     for (position, slot) in (0..).zip(slots) {
-        if matches!(slot, Slot::Decision(..)) {
-            continue;
-        }
         if !wanted.load(Ordering::Relaxed) {
             run.figures.stopped = Some("nobody waits for it".into());
             break;
         }
         if let Slot::Message(entry) = slot
             && entry.role == Role::Assistant
-            && record.message_count() > 0
-            && let Err(error) = run.call(&mut record, manager, cx, position, entry)
+            && run.record.message_count() > 0
+            && let Err(error) = run.call(position, entry)
         {
             run.figures.stopped = Some(error.to_string());
             break;
         }
-        run.hear(slot, cx);
-        let _ = record.take(slot.clone());
+        run.hear(position, slot);
     }
-    run.finish(cx)
+    run.finish()
+}
+
+/// The wire of the last message.
+fn spoken(slots: &[Slot]) -> Wire {
+    let last = slots.iter().rev().find_map(|slot| match slot {
+        Slot::Message(entry) => Some(entry.origin.wire),
+        _ => None,
+    });
+    last.filter(|wire| *wire != Wire::Scrollback).unwrap_or(Wire::OpenaiChat)
+}
+
+/// A request that is made from the record alone, for a client whose settings are not known.
+fn wanted_of(wire: Wire, cx: &CurationContext) -> Wanted {
+    let key = list_key(wire);
+    let around = Body::Object { raw: format!("{{\"{key}\":[]}}").into(), key };
+    let client = ClientBody { bytes: Bytes::new(), carries: Carries::News, refers: false };
+    Wanted::of_client(wire, cx.model.clone(), None, around, Vec::new(), client)
 }
 
 struct Simulation<'n> {
     figures: Figures,
     needs: &'n Needs,
+    policy: Policy,
+    asked: Wanted,
+    cx: CurationContext,
+    calibration: Calibration,
+    /// What was said so far, and what the manager decided about it.
+    record: Record,
+    /// Where each place of the record stands in the conversation, and the other way round. They differ where the decisions do.
+    positions: Vec<u64>,
+    places: BTreeMap<u64, u64>,
+    /// The newest cut of the manager, and the newest one in the conversation.
+    cut: Option<u64>,
+    cut_then: Option<u64>,
     kept_of_used: Kept,
     kept_at_cut: Kept,
     /// How long each view took, in milliseconds.
     times: Vec<f64>,
     before: Vec<Item>,
-    epoch: u64,
+    /// Position of what the user said last.
+    task: Option<u64>,
     kept: u64,
     output: u64,
-    /// Tokens of everything said so far.
-    said: u64,
+    /// Tokens of everything said so far, entry by entry, as counted without a factor.
+    said: Vec<usize>,
 }
 
 impl<'n> Simulation<'n> {
-    fn new(name: &str, needs: &'n Needs) -> Self {
+    fn new(name: &str, needs: &'n Needs, manager: &SharedManager, cx: CurationContext, wire: Wire) -> Self {
         let figures = Figures {
             manager: name.into(),
             calls: 0,
@@ -277,48 +327,91 @@ impl<'n> Simulation<'n> {
             stopped: None,
             per_call: Vec::new(),
         };
+        let asked = wanted_of(wire, &cx);
+        // A manager that gives up ends the simulation with its reason; everything else is sent, as the proxy sends it.
+        let policy = Policy { invalid: Invalid::RepairedOrSent, ..Policy::new(Arc::clone(manager)) };
         Simulation {
             figures,
             needs,
+            policy,
+            asked,
+            cx,
+            calibration: Calibration::default(),
+            record: Record::new(),
+            positions: Vec::new(),
+            places: BTreeMap::new(),
+            cut: None,
+            cut_then: None,
             kept_of_used: Kept::default(),
             kept_at_cut: Kept::default(),
             times: Vec::new(),
             before: Vec::new(),
-            epoch: 0,
+            task: None,
             kept: 0,
             output: 0,
-            said: 0,
+            said: Vec::new(),
         }
     }
 
-    fn hear(&mut self, slot: &Slot, cx: &CurationContext) {
-        if let Slot::Message(entry) = slot {
-            self.said += entry_tokens(cx.counter.tokenizer, entry) as u64;
+    /// Takes in what stands at a position of the conversation.
+    fn hear(&mut self, position: u64, slot: &Slot) {
+        match slot {
+            Slot::Message(entry) => {
+                self.said.push(entry_tokens(self.cx.counter.tokenizer, entry));
+                if entry.role == Role::User {
+                    self.task = Some(position);
+                }
+                self.places.insert(position, self.record.len() as u64);
+                // What the store accepted once is accepted again.
+                let _ = self.record.take(slot.clone());
+            }
+            Slot::Erased(_) => {
+                self.places.insert(position, self.record.len() as u64);
+                let _ = self.record.take(slot.clone());
+            }
+            Slot::Decision(decision, at) => match decision.as_ref() {
+                Decision::Lead { .. }
+                | Decision::Pin { .. }
+                | Decision::Unpin { .. }
+                | Decision::Interrupted { .. }
+                | Decision::Turn { .. } => {
+                    let place = |position| self.places.get(&position).copied().unwrap_or(position);
+                    let moved = decision.as_ref().clone().moved(place);
+                    let _ = self.record.decide(moved, *at);
+                }
+                Decision::Cut { before, .. } => self.cut_then = Some(*before),
+                Decision::Clear { .. }
+                | Decision::Truncate { .. }
+                | Decision::Summary { .. }
+                | Decision::SummaryFailed { .. } => {}
+            },
         }
+        self.positions.resize(self.record.len(), position);
     }
 
-    fn call(
-        &mut self,
-        record: &mut Record,
-        manager: &dyn HistoryManager,
-        cx: &CurationContext,
-        position: u64,
-        reply: &Entry,
-    ) -> Result<(), CurationError> {
+    /// Makes the request that a reply answered, and records what it decided.
+    fn call(&mut self, position: u64, reply: &Entry) -> Result<(), PrepareError> {
+        self.cx.counter = self.cx.counter.with_factor(self.calibration.factor());
+        let cx = &self.cx;
         let began = Instant::now();
         // A summary that cannot be recorded leaves the view as it was.
-        let _ = settle_offline(record, cx, manager, Time(0));
-        let view = record.view(cx, manager)?;
+        let _ = settle_offline(&mut self.record, cx, &*self.policy.manager, Time(0));
+        self.positions.resize(self.record.len(), position);
+        let view = self.record.view(cx, &*self.policy.manager).map_err(PrepareError::Curation)?;
         self.times.push(began.elapsed().as_secs_f64() * 1e3);
-        let (seen, items) = look(record, &view, cx, &self.before);
-        let whole = self.said + cx.overhead(cx.counter) as u64;
-        let cut = view.cut().filter(|_| seen.epoch.is_some_and(|epoch| epoch.id != self.epoch)).cloned();
-        let task = record
-            .slots()
-            .iter()
-            .rposition(|slot| matches!(slot, Slot::Message(entry) if entry.role == Role::User));
-        let holds = |at: usize| items.iter().any(|item| item.source == Source::Entry(at as u64));
-        self.kept += u64::from(task.is_none_or(holds));
+        let position_of = |place: u64| self.positions.get(place as usize).copied().unwrap_or(position);
+        let (seen, items) = look(&self.record, &view, cx, &self.before, position_of);
+        let prepared = prepare(&self.record, &self.asked, &self.policy, cx)?;
+        for decision in &prepared.decisions {
+            if let Decision::Cut { before, .. } = decision {
+                self.cut = Some(position_of(*before));
+            }
+        }
+        let factor = cx.counter.factor;
+        let said: usize = self.said.iter().map(|tokens| factor.apply(*tokens)).sum();
+        let whole = (said + cx.overhead(cx.counter)) as u64;
+        let holds = |at: u64| items.iter().any(|item| item.source == Source::Entry(at));
+        self.kept += u64::from(self.task.is_none_or(holds));
         let tokens = seen.tokens.total() + cx.overhead(cx.counter) as u64;
         self.kept_of_used += self.needs.kept(position, &items, Stake::All);
         if whole > tokens || seen.changed > 0 {
@@ -341,18 +434,32 @@ impl<'n> Simulation<'n> {
             of: seen.of as u64,
             cache_read: cached,
             cut: seen.cut,
+            cut_before: self.cut,
         });
         self.output += entry_tokens(cx.counter.tokenizer, reply) as u64;
-        self.epoch = seen.epoch.map_or(self.epoch, |epoch| epoch.id);
         self.before = items;
-        if let Some(cut) = cut {
-            // A cut over what is no whole number of groups is not recorded; the fold finds it again.
-            let _ = record.decide(cut, Time(0));
+        self.learn(prepared.tokens, reply);
+        for decision in prepared.decisions {
+            // A cut over what is no whole number of groups is not recorded; the next view finds it again.
+            let _ = self.record.decide(decision, Time(0));
         }
+        self.positions.resize(self.record.len(), position);
         Ok(())
     }
 
-    fn finish(mut self, cx: &CurationContext) -> Figures {
+    /// Corrects estimates by what a reply reports about the request that was really sent, where it is the one simulated here.
+    fn learn(&mut self, tokens: Option<RequestTokens>, reply: &Entry) {
+        let Some(tokens) = tokens.filter(|tokens| !tokens.exact && self.cut == self.cut_then) else { return };
+        let Some(meta) = reply.meta.as_deref() else { return };
+        let asked = meta.model_asked.as_deref().zip(self.cx.model.as_ref());
+        let is_another =
+            asked.is_some_and(|(asked, model)| asked != model.model() && asked != model.to_string());
+        if let Some(reported) = meta.usage.as_ref().and_then(Usage::input).filter(|_| !is_another) {
+            self.calibration.hear(tokens.counted as u64, reported);
+        }
+    }
+
+    fn finish(mut self) -> Figures {
         let mut figures = self.figures;
         self.times.sort_by(f64::total_cmp);
         let quantile = |part: f64| {
@@ -367,7 +474,7 @@ impl<'n> Simulation<'n> {
         if figures.calls > 0 {
             figures.task_kept = self.kept as f64 / figures.calls as f64;
         }
-        let prices = cx.model.as_ref().and_then(facts);
+        let prices = self.cx.model.as_ref().and_then(facts);
         figures.cost_usd = prices.and_then(|prices| cost(&prices, &figures, self.output));
         figures
     }
@@ -394,7 +501,10 @@ fn cost(prices: &ModelFacts, figures: &Figures, output: u64) -> Option<f64> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use scrollback_core::manager;
+    use scrollback_core::model::ModelName;
+    use scrollback_core::request::{Stamp, news};
+    use scrollback_core::wire::ParseOptions;
+    use scrollback_core::{Meta, json, manager};
     use uuid::Uuid;
 
     fn talk(turns: u64) -> Vec<Slot> {
@@ -417,7 +527,110 @@ mod tests {
 
     fn run_while(slots: &[Slot], name: &str, wanted: &AtomicBool) -> Figures {
         let manager = manager::parse(name).unwrap();
-        simulate(slots, &Needs::of(slots), name, manager.as_ref(), &CurationContext::default(), wanted)
+        simulate(slots, &Needs::of(slots), name, &manager, &CurationContext::default(), wanted)
+    }
+
+    /// An Anthropic conversation with a tool that grows turn by turn: the messages after each reply.
+    fn requests(turns: usize) -> Vec<String> {
+        let mut messages: Vec<String> = Vec::new();
+        let mut requests = Vec::new();
+        for turn in 0..turns {
+            let ask = format!(r#"{{"role":"user","content":"Read file {turn}. {}"}}"#, "please ".repeat(20));
+            let call = format!(
+                r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"toolu_{turn}","name":"read","input":{{"path":"f{turn}"}}}}]}}"#
+            );
+            let result = format!(
+                r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"toolu_{turn}","content":"{}"}}]}}"#,
+                format!("line of file {turn} ").repeat(60)
+            );
+            let reply = format!(
+                r#"{{"role":"assistant","content":[{{"type":"text","text":"File {turn} is read."}}]}}"#
+            );
+            for (before, answer) in [(ask, call), (result, reply)] {
+                messages.push(before);
+                requests.push(format!(
+                    r#"{{"model":"claude-sonnet-4-5","max_tokens":500,"system":"Read files.","tools":[{{"name":"read","description":"{}","input_schema":{{"type":"object"}}}}],"messages":[{}]}}"#,
+                    "Reads a file. ".repeat(30),
+                    messages.join(",")
+                ));
+                messages.push(answer);
+            }
+        }
+        requests
+    }
+
+    /// Sends requests through `prepare` and records what it decides, as the proxy does; each reply reports a third more than
+    /// we estimate. The record, and the cut of each call.
+    fn proxied(manager: &SharedManager, cx: &CurationContext, turns: usize) -> (Vec<Slot>, Vec<Option<u64>>) {
+        let policy = Policy::for_client(Arc::clone(manager), Invalid::RepairedOrSent);
+        let (mut record, mut known, mut cuts) = (Record::new(), Calibration::default(), Vec::new());
+        let (mut cut, mut sequence) = (None, 0);
+        let all = requests(turns + 1);
+        for (request, next) in all.iter().zip(all.iter().skip(1)).take(turns * 2) {
+            let read = |body: &str| {
+                let parsed =
+                    Wire::Anthropic.parse(json::check(body).unwrap(), &ParseOptions::default()).unwrap();
+                (parsed.entries, parsed.body)
+            };
+            let (entries, around) = read(request);
+            let (lead, said) = entries.split_at(1);
+            let stamp = Stamp { evaluation: Uuid::nil(), sequence, at: Time(0) };
+            let heard = record.message_count().saturating_sub(1);
+            for slot in news(&record, lead, said.get(heard..).unwrap(), stamp) {
+                record.take(slot).unwrap();
+                sequence += 1;
+            }
+            let mut cx = cx.clone();
+            cx.counter = cx.counter.with_factor(known.factor());
+            let client =
+                ClientBody { bytes: request.clone().into(), carries: Carries::History, refers: false };
+            let asked =
+                Wanted::of_client(Wire::Anthropic, cx.model.clone(), None, around, lead.to_vec(), client);
+            let prepared = prepare(&record, &asked, &policy, &cx).unwrap();
+            for decision in prepared.decisions {
+                if let Decision::Cut { before, .. } = decision {
+                    cut = Some(before);
+                }
+                record.decide(decision, Time(0)).unwrap();
+            }
+            cuts.push(cut);
+            let tokens = prepared.tokens.unwrap_or_else(|| RequestTokens::of(&View::of(&record, &cx), &cx));
+            let reported = tokens.counted as u64 * 4 / 3;
+            known.hear(tokens.counted as u64, reported);
+            let mut reply =
+                read(next).0.into_iter().rev().find(|entry| entry.role == Role::Assistant).unwrap();
+            let usage = Usage { input_uncached: Some(reported), ..Usage::default() };
+            reply.meta = Some(Box::new(Meta { usage: Some(usage), ..Meta::default() }));
+            record.append(reply.stamped(Uuid::nil(), sequence, Time(0))).unwrap();
+            sequence += 1;
+        }
+        (record.slots().to_vec(), cuts)
+    }
+
+    #[test]
+    fn a_simulation_cuts_where_the_proxy_cuts() {
+        let tools = Wire::Anthropic
+            .parse(json::check(&requests(1)[0]).unwrap(), &ParseOptions::default())
+            .unwrap()
+            .tools;
+        let cx = CurationContext {
+            tools,
+            wire: Some(Wire::Anthropic),
+            output: Some(500),
+            windows: BTreeMap::from([("anthropic:claude-sonnet-4-5".into(), 6_000)]),
+            ..CurationContext::for_model(ModelName::parse("anthropic:claude-sonnet-4-5").ok())
+        };
+        for name in ["fit", "fit(window=5000)", "sticky(token_budget(4000), low=2000)"] {
+            let manager = manager::parse(name).unwrap();
+            let (slots, cuts) = proxied(&manager, &cx, 20);
+            let figures = simulate(&slots, &Needs::of(&slots), name, &manager, &cx, &AtomicBool::new(true));
+            assert_eq!(figures.stopped, None, "{name}");
+            let simulated: Vec<Option<u64>> = figures.per_call.iter().map(|call| call.cut_before).collect();
+            assert_eq!(simulated, cuts, "{name}");
+            let mut places: Vec<u64> = cuts.into_iter().flatten().collect();
+            places.dedup();
+            assert!(places.len() > 1, "{name} cuts more than once: {places:?}");
+        }
     }
 
     #[test]

@@ -1,19 +1,36 @@
 //! What one call saw of a record: the fate of every entry, and who decided it.
+//!
+//! Where the bytes that were sent are kept, they say what was left out and what was rewritten; repeating the managers only says
+//! why. Where they are not kept (erased with what they said, or only a manager is tried out), repeating has to do for both.
 
 use std::collections::BTreeMap;
 
+use scrollback_core::request::{Presence, RequestTokens, seen};
 use scrollback_core::wire::{LeftOut, Wire};
-use scrollback_core::{CurationContext, Epoch, Fidelity, HistoryManager, Record, Slot, Source};
+use scrollback_core::{CurationContext, Epoch, Fidelity, Record, Slot, Source, View};
+
+use crate::replay::Asked;
+
+/// Who left out or changed an entry, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Why {
+    pub(crate) manager: String,
+    pub(crate) reason: &'static str,
+}
 
 /// What became of an entry in a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It was sent as it was said.
     Kept,
-    /// It was sent, but not as it was said or not where.
-    Changed { manager: String, reason: &'static str },
+    /// It was sent as it was said, but with other cache marks than it is recorded with.
+    MarksMoved,
+    /// It was not sent again: the request refers to what its provider holds.
+    Held,
+    /// It was sent, but not as it was said.
+    Changed(Option<Why>),
     /// It was not sent.
-    Dropped { manager: String, reason: &'static str },
+    Dropped(Option<Why>),
     /// It was said after the call.
     Later,
 }
@@ -22,9 +39,9 @@ impl Fate {
     /// The word of its class.
     pub(crate) fn class(&self) -> &'static str {
         match self {
-            Fate::Kept => "kept",
-            Fate::Changed { .. } => "changed",
-            Fate::Dropped { .. } => "dropped",
+            Fate::Kept | Fate::MarksMoved | Fate::Held => "kept",
+            Fate::Changed(_) => "changed",
+            Fate::Dropped(_) => "dropped",
             Fate::Later => "later",
         }
     }
@@ -42,6 +59,22 @@ pub(crate) struct Stretch {
     pub(crate) fate: Fate,
 }
 
+/// The request of a recorded call.
+pub(crate) struct SentBody<'a> {
+    pub(crate) wire: Wire,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// What the fates of entries are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Basis {
+    /// The bytes that were sent.
+    Bytes,
+    /// The managers, repeated on the record: the bytes are not kept.
+    Repeated,
+}
+
 /// What one call saw.
 pub(crate) struct Sight {
     fates: BTreeMap<u64, Fate>,
@@ -53,82 +86,169 @@ pub(crate) struct Sight {
     pub(crate) stretches: Vec<Stretch>,
     pub(crate) entries: usize,
     pub(crate) of: usize,
-    pub(crate) tokens: u64,
+    /// Tokens of the repeated view, its parts apart; none where it cannot be repeated.
+    pub(crate) tokens: Option<RequestTokens>,
+    /// Tokens of everything that was said, and of the tools.
     pub(crate) tokens_of: u64,
-    /// How tokens were counted: `exact` or `estimate`.
-    pub(crate) method: &'static str,
     pub(crate) epoch: Option<Epoch>,
     pub(crate) warnings: Vec<&'static str>,
+    /// What the fates are read from.
+    pub(crate) basis: Basis,
+    /// Why the managers could not be repeated, in words; then no reasons are known.
+    pub(crate) unexplained: Option<String>,
 }
 
 impl Sight {
-    /// Repeats a call on the record it saw. In words, why that cannot be done.
+    /// What a call saw of the record it was made from. In words, why that cannot be said: its bytes are not kept, and it cannot
+    /// be repeated.
     pub(crate) fn of(
         record: &Record,
-        manager: &dyn HistoryManager,
-        cx: &CurationContext,
+        asked: &Result<Asked, String>,
+        sent: Option<&SentBody<'_>>,
         tokens: &BTreeMap<u64, u64>,
     ) -> Result<Self, String> {
-        let view = record.view(cx, manager).map_err(|error| error.to_string())?;
-        let mut explanation = view.explain();
-        LeftOut::explain(&view.render(cx.wire.unwrap_or(Wire::OpenaiChat), cx).left_out, &mut explanation);
-        let mut fates = BTreeMap::new();
-        for (position, slot) in (0..).zip(record.slots()) {
-            if !matches!(slot, Slot::Decision(..)) {
-                fates.insert(position, Fate::Kept);
+        let present = sent.and_then(|sent| seen(record, sent.wire, sent.bytes));
+        let repeated = match asked {
+            Ok(asked) => {
+                let view = record.view(&asked.cx, asked.manager.as_ref());
+                view.map(|view| Repeated::of(&view, &asked.cx)).map_err(|error| error.to_string())
             }
-        }
-        for changed in explanation.changed {
-            fates.insert(
-                changed.index,
-                Fate::Changed { manager: changed.manager.into(), reason: changed.reason.as_str() },
-            );
-        }
-        for dropped in explanation.dropped {
-            fates.insert(
-                dropped.index,
-                Fate::Dropped { manager: dropped.manager, reason: dropped.reason.as_str() },
-            );
-        }
-        let count = view.count(cx);
-        let (mut rewritten, mut synthetic) = (BTreeMap::new(), Vec::new());
-        for item in view.items() {
-            let text = || item.entry.content().unwrap_or_default();
-            match &item.source {
-                Source::Entry(position) if item.fidelity == Fidelity::Rewritten => {
-                    rewritten.insert(*position, text());
-                }
-                Source::Entry(_) => {}
-                Source::Summary { covers } => {
-                    synthetic.push((format!("summary of {} entries", covers.len()), text()));
-                }
-                Source::Interrupted { call_id } => {
-                    synthetic.push((format!("stands in for the result of {call_id}"), text()));
-                }
-            }
-        }
-        // What was said, not what earlier decisions left of it.
-        let whole = tokens.range(..record.len() as u64).map(|(_, tokens)| tokens).sum::<u64>()
-            + count.overhead as u64;
-        Ok(Sight {
-            stretches: stretches(&fates, tokens),
-            fates,
+            Err(why) => Err(why.clone()),
+        };
+        let said = tokens.range(..record.len() as u64).map(|(_, tokens)| tokens).sum::<u64>();
+        let (repeated, unexplained) = match (repeated, &present) {
+            (Ok(repeated), _) => (repeated, None),
+            (Err(why), Some(_)) => (Repeated::default(), Some(why)),
+            (Err(why), None) => return Err(why),
+        };
+        let mut sight = Sight {
+            fates: BTreeMap::new(),
             upto: record.len() as u64,
-            rewritten,
-            synthetic,
-            entries: view.len(),
+            rewritten: repeated.rewritten,
+            synthetic: repeated.synthetic,
+            stretches: Vec::new(),
+            entries: repeated.entries,
             of: record.message_count(),
-            tokens: count.total as u64,
-            tokens_of: whole,
-            method: count.counter.method.name(),
-            epoch: view.epoch(),
-            warnings: view.warnings().into_iter().map(|warning| warning.code).collect(),
-        })
+            tokens: repeated.tokens,
+            tokens_of: said + repeated.overhead,
+            epoch: repeated.epoch,
+            warnings: repeated.warnings,
+            basis: if present.is_some() { Basis::Bytes } else { Basis::Repeated },
+            unexplained,
+        };
+        match present {
+            Some(present) => {
+                sight.rewritten.clear();
+                sight.entries = present.values().filter(|one| **one != Presence::Absent).count();
+                for (position, presence) in present {
+                    let why = repeated.changed.get(&position);
+                    if let (Presence::Rewritten { sent }, _) | (Presence::Respelled, Some((_, Some(sent)))) =
+                        (&presence, why)
+                    {
+                        sight.rewritten.insert(position, sent.clone());
+                    }
+                    let (changed, dropped) = (why.map(|(why, _)| why), repeated.dropped.get(&position));
+                    sight.fates.insert(position, fate(&presence, changed, dropped));
+                }
+            }
+            None => {
+                for (position, slot) in (0..).zip(record.slots()) {
+                    if !matches!(slot, Slot::Decision(..)) {
+                        sight.fates.insert(position, Fate::Kept);
+                    }
+                }
+                let changed =
+                    repeated.changed.into_iter().map(|(at, (why, _))| (at, Fate::Changed(Some(why))));
+                let dropped = repeated.dropped.into_iter().map(|(at, why)| (at, Fate::Dropped(Some(why))));
+                sight.fates.extend(changed.chain(dropped));
+            }
+        }
+        sight.stretches = stretches(&sight.fates, tokens);
+        Ok(sight)
+    }
+
+    /// What became of every message, in order of position.
+    pub(crate) fn fates(&self) -> impl Iterator<Item = (u64, &Fate)> {
+        self.fates.iter().map(|(position, fate)| (*position, fate))
     }
 
     /// What became of the entry at a position.
     pub(crate) fn fate(&self, position: u64) -> &Fate {
         if position >= self.upto { &Fate::Later } else { self.fates.get(&position).unwrap_or(&Fate::Kept) }
+    }
+}
+
+/// What bytes say about an entry, with the reason that repeating the managers gives for it.
+fn fate(presence: &Presence, changed: Option<&Why>, dropped: Option<&Why>) -> Fate {
+    match presence {
+        Presence::Exact => Fate::Kept,
+        // What is not compared, such as reasoning, may have been taken away on purpose. What a wire or the order of things asks
+        // for is no manager's doing: a client may have done the same.
+        Presence::Respelled => {
+            match changed.filter(|why| !["wire", "coherence"].contains(&why.manager.as_str())) {
+                Some(why) => Fate::Changed(Some(why.clone())),
+                None => Fate::Kept,
+            }
+        }
+        Presence::MarksMoved => Fate::MarksMoved,
+        Presence::Held => Fate::Held,
+        Presence::Rewritten { .. } => Fate::Changed(changed.cloned()),
+        Presence::Absent => Fate::Dropped(dropped.cloned()),
+    }
+}
+
+/// What repeating the managers says about a call.
+#[derive(Default)]
+struct Repeated {
+    /// Who changed an entry, and what was shown instead where its text was rewritten.
+    changed: BTreeMap<u64, (Why, Option<String>)>,
+    dropped: BTreeMap<u64, Why>,
+    rewritten: BTreeMap<u64, String>,
+    synthetic: Vec<(String, String)>,
+    entries: usize,
+    tokens: Option<RequestTokens>,
+    overhead: u64,
+    epoch: Option<Epoch>,
+    warnings: Vec<&'static str>,
+}
+
+impl Repeated {
+    fn of(view: &View<'_>, cx: &CurationContext) -> Self {
+        let mut explanation = view.explain();
+        LeftOut::explain(&view.render(cx.wire.unwrap_or(Wire::OpenaiChat), cx).left_out, &mut explanation);
+        let mut repeated = Repeated {
+            entries: view.len(),
+            tokens: Some(RequestTokens::of(view, cx)),
+            overhead: cx.overhead(cx.counter) as u64,
+            epoch: view.epoch(),
+            warnings: view.warnings().into_iter().map(|warning| warning.code).collect(),
+            ..Repeated::default()
+        };
+        for item in view.items() {
+            let text = || item.entry.content().unwrap_or_default();
+            match &item.source {
+                Source::Entry(position) if item.fidelity == Fidelity::Rewritten => {
+                    repeated.rewritten.insert(*position, text());
+                }
+                Source::Entry(_) => {}
+                Source::Summary { covers } => {
+                    repeated.synthetic.push((format!("summary of {} entries", covers.len()), text()));
+                }
+                Source::Interrupted { call_id } => {
+                    repeated.synthetic.push((format!("stands in for the result of {call_id}"), text()));
+                }
+            }
+        }
+        for changed in explanation.changed {
+            let why = Why { manager: changed.manager.into(), reason: changed.reason.as_str() };
+            let shown = repeated.rewritten.get(&changed.index).cloned();
+            repeated.changed.insert(changed.index, (why, shown));
+        }
+        for dropped in explanation.dropped {
+            let why = Why { manager: dropped.manager, reason: dropped.reason.as_str() };
+            repeated.dropped.insert(dropped.index, why);
+        }
+        repeated
     }
 }
 
@@ -187,15 +307,30 @@ mod tests {
         }
         let cx = CurationContext::default();
         let counted = tokens(&record, &cx);
-        let sight =
-            Sight::of(&record, manager::parse("turn_window(2)").unwrap().as_ref(), &cx, &counted).unwrap();
+        let asked = |manager: &str| {
+            Ok(Asked { upto: 9, manager: manager::parse(manager).unwrap(), cx: CurationContext::default() })
+        };
+        let sight = Sight::of(&record, &asked("turn_window(2)"), None, &counted).unwrap();
         assert_eq!((sight.entries, sight.of), (5, 9));
+        let older = Some(Why { manager: "turn_window".into(), reason: "older_turn" });
         let told: Vec<_> =
             sight.stretches.iter().map(|one| (one.first, one.last, one.fate.class())).collect();
         assert_eq!(told, [(0, 0, "kept"), (1, 4, "dropped"), (5, 8, "kept")]);
-        assert_eq!(sight.fate(2), &Fate::Dropped { manager: "turn_window".into(), reason: "older_turn" });
+        assert_eq!(sight.fate(2), &Fate::Dropped(older.clone()));
         assert_eq!(sight.fate(9), &Fate::Later);
-        assert!(sight.tokens < sight.tokens_of);
+        assert!((sight.tokens.unwrap().total as u64) < sight.tokens_of);
         assert_eq!(sight.stretches[1].tokens, (1..=4).map(|at| counted[&at]).sum::<u64>());
+
+        // The bytes decide, and the managers only say why.
+        let body = br#"{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"question 1"},{"role":"assistant","content":"answer"},{"role":"user","content":"question 2"},{"role":"assistant","content":"answer"},{"role":"user","content":"question 3"},{"role":"assistant","content":"answer"}]}"#;
+        let sent = SentBody { wire: Wire::OpenaiChat, bytes: body };
+        let sight = Sight::of(&record, &asked("turn_window(2)"), Some(&sent), &counted).unwrap();
+        assert_eq!((sight.entries, sight.of), (7, 9));
+        assert_eq!((sight.fate(2), sight.fate(3)), (&Fate::Dropped(older), &Fate::Kept));
+        let forgotten = Err("its managers cannot be read".to_string());
+        let sight = Sight::of(&record, &forgotten, Some(&sent), &counted).unwrap();
+        assert_eq!(sight.fate(2), &Fate::Dropped(None), "without a reason the statement stands");
+        assert_eq!(sight.unexplained.as_deref(), Some("its managers cannot be read"));
+        assert!(Sight::of(&record, &forgotten, None, &counted).is_err());
     }
 }

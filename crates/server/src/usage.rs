@@ -1,6 +1,7 @@
 //! What calls used: read from their rows, and added up.
 
 use schemars::JsonSchema;
+use scrollback_core::request::RequestTokens;
 use scrollback_store::{CallListing, ConversationId, Sent, Store, StoreError, Tenant};
 use serde::{Deserialize, Serialize};
 
@@ -32,12 +33,19 @@ impl Spent {
     }
 }
 
+/// Our own count of the request of a call, its parts apart; none in rows that were written before it was kept.
+pub fn request_tokens(call: &Sent) -> Option<RequestTokens> {
+    serde_json::from_str(call.tokens.as_deref()?).ok()
+}
+
 /// What the calls of a conversation used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Total {
     /// How many calls there were, attempts that failed included.
     pub calls: u64,
-    /// All input tokens, cached ones included.
+    /// Calls whose provider reported nothing: their tokens were counted here.
+    pub estimated_calls: u64,
+    /// All input tokens, cached ones included: reported ones, and counted ones where nothing was reported.
     pub input: u64,
     /// All output tokens.
     pub output: u64,
@@ -57,6 +65,7 @@ impl Total {
             total.calls += 1;
             let Some(spent) = Spent::of(call) else { continue };
             known = true;
+            total.estimated_calls += u64::from(spent.estimated);
             total.input += spent.input;
             total.output += spent.output;
             total.cache_read += spent.cache_read;
@@ -64,6 +73,20 @@ impl Total {
         }
         total.cost_usd = cost.filter(|_| known);
         total
+    }
+
+    /// Calls that are not known to be estimated.
+    pub fn reported_calls(&self) -> u64 {
+        self.calls.saturating_sub(self.estimated_calls)
+    }
+
+    /// What the input tokens are: reported by providers, estimated here, or both.
+    pub fn input_word(&self) -> &'static str {
+        match (self.estimated_calls, self.reported_calls()) {
+            (0, _) => "Reported input",
+            (_, 0) => "Input (estimate)",
+            _ => "Input, partly estimated",
+        }
     }
 }
 

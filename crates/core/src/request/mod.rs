@@ -8,6 +8,7 @@
 //! - [`Policy`] says which manager curates, and what happens to a request that breaks its provider's rules.
 //! - [`Ladder`] makes a request smaller, step by step, when it is too large for its model.
 //! - [`Template`] is a body as what it shares with the record, so that keeping every request takes little.
+//! - [`seen`] says what a body holds of each recorded entry: as recorded, rewritten, or not at all.
 //! - [`news`] is what has to be appended before, so that the record says what the caller says.
 
 mod asked;
@@ -15,6 +16,7 @@ mod ladder;
 pub(crate) mod marks;
 mod news;
 mod prepare;
+mod seen;
 mod shared;
 mod template;
 mod tokens;
@@ -25,5 +27,6 @@ pub use news::{Stamp, lead_of, news};
 pub use prepare::{
     Fidelity, Invalid, Policy, PrepareError, Prepared, Shown, UnknownWindow, prepare, prepare_items,
 };
+pub use seen::{Presence, seen};
 pub use template::{Piece, Template};
 pub use tokens::RequestTokens;

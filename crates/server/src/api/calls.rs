@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conversations::limit;
 use super::operation::{Asking, Nothing, Operation};
-use super::shapes::CallShape;
+use super::shapes::{CallEntriesShape, CallShape};
 use crate::Problem;
 
 pub(crate) fn operations() -> Vec<Operation> {
@@ -96,6 +96,8 @@ async fn page(
 pub(crate) struct CallAnswer {
     #[serde(flatten)]
     call: CallShape,
+    /// What the request held of the record; null where it is not kept and the call cannot be repeated.
+    entries: Option<CallEntriesShape>,
     /// The bytes that were sent, as text; null where they were erased.
     request: Option<String>,
     /// The bytes that came back, as text; null where there are none.
@@ -104,8 +106,10 @@ pub(crate) struct CallAnswer {
 
 async fn one(asking: Asking, _: Nothing) -> Result<CallAnswer, Problem> {
     let call = asking.app.store.call(asking.tenant(), asking.part("id")).await?;
+    let sight = crate::recorded::sight(&asking.app, asking.tenant(), &call).await?;
     Ok(CallAnswer {
         call: CallShape::of(&call),
+        entries: sight.ok().map(|sight| CallEntriesShape::of(&sight)),
         request: text(call.request.as_ref()),
         response: text(call.response.as_ref()),
     })

@@ -1,12 +1,14 @@
 //! What the API says, as types: printed as JSON, and described in the document.
 
 use schemars::JsonSchema;
+use scrollback_core::request::RequestTokens;
 use scrollback_core::{BlockKind, Decision, Role, Slot};
 use scrollback_store::{Conversation, Placed, Run, Sent, hex};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::usage::Spent;
+use crate::sight::{Basis, Fate, Sight, Why};
+use crate::usage::{Spent, request_tokens};
 
 /// What went wrong.
 #[derive(Serialize, JsonSchema)]
@@ -235,6 +237,99 @@ pub(crate) fn reasoning(entry: &scrollback_core::Entry) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
+/// Tokens of a request, its parts counted apart.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RequestTokens")]
+pub(crate) struct RequestTokensShape {
+    /// Of the instructions: the system entries it begins with.
+    instructions: usize,
+    /// Of the definitions of tools.
+    tools: usize,
+    /// Of everything else that is said in it.
+    messages: usize,
+    /// Of the whole request: the parts, and the start of the reply.
+    total: usize,
+    /// `exact` where the model's own vocabulary counted, else `estimate`.
+    method: &'static str,
+    /// What estimates were multiplied by, learnt from what the provider reported before.
+    factor: f64,
+}
+
+impl RequestTokensShape {
+    fn of(tokens: RequestTokens) -> Self {
+        RequestTokensShape {
+            instructions: tokens.instructions,
+            tools: tokens.tools,
+            messages: tokens.messages,
+            total: tokens.total,
+            method: if tokens.exact { "exact" } else { "estimate" },
+            factor: tokens.factor.value(),
+        }
+    }
+}
+
+/// What a request held of the entries recorded before it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CallEntries")]
+pub(crate) struct CallEntriesShape {
+    /// `bytes` where this is read from the request as it was sent; `repeated` where that is not kept, and the managers were
+    /// repeated on the record.
+    basis: Basis,
+    /// How many messages the request held.
+    sent: usize,
+    /// How many messages were recorded.
+    of: usize,
+    /// Those that were sent, but not as recorded.
+    rewritten: Vec<FateShape>,
+    /// Those that were not sent.
+    dropped: Vec<FateShape>,
+    /// Positions of those that were sent as recorded but for their cache marks.
+    marks_moved: Vec<u64>,
+    /// Positions of those that were not sent again because the request refers to what its provider holds.
+    held: Vec<u64>,
+}
+
+/// An entry that was not sent as it is recorded.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CallEntry")]
+pub(crate) struct FateShape {
+    /// Its position.
+    index: u64,
+    /// Which manager did it; null where that is not known.
+    manager: Option<String>,
+    /// Why; null where that is not known.
+    reason: Option<&'static str>,
+}
+
+impl CallEntriesShape {
+    pub(crate) fn of(sight: &Sight) -> Self {
+        let mut shape = CallEntriesShape {
+            basis: sight.basis,
+            sent: sight.entries,
+            of: sight.of,
+            rewritten: Vec::new(),
+            dropped: Vec::new(),
+            marks_moved: Vec::new(),
+            held: Vec::new(),
+        };
+        let told = |index, why: &Option<Why>| FateShape {
+            index,
+            manager: why.as_ref().map(|why| why.manager.clone()),
+            reason: why.as_ref().map(|why| why.reason),
+        };
+        for (index, fate) in sight.fates() {
+            match fate {
+                Fate::Kept | Fate::Later => {}
+                Fate::MarksMoved => shape.marks_moved.push(index),
+                Fate::Held => shape.held.push(index),
+                Fate::Changed(why) => shape.rewritten.push(told(index, why)),
+                Fate::Dropped(why) => shape.dropped.push(told(index, why)),
+            }
+        }
+        shape
+    }
+}
+
 /// A model call, without what was sent and what came back.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Call")]
@@ -267,6 +362,10 @@ pub(crate) struct CallShape {
     pub(crate) attempt: u64,
     /// What it used.
     pub(crate) usage: Option<Spent>,
+    /// Tokens of the request as counted here before its provider answered, its parts apart; null where nobody counted them.
+    pub(crate) request_tokens: Option<RequestTokensShape>,
+    /// Input tokens as the provider reported them, cached ones included; null where it reported nothing.
+    pub(crate) reported_input: Option<u64>,
     /// When it was sent.
     pub(crate) started_at: String,
     /// When the answer ended.
@@ -278,6 +377,7 @@ pub(crate) struct CallShape {
 impl CallShape {
     pub(crate) fn of(call: &Sent) -> Self {
         let managers = serde_json::from_str(&call.managers);
+        let spent = Spent::of(call);
         CallShape {
             id: call.id.clone(),
             conversation: call.conversation.to_string(),
@@ -292,7 +392,9 @@ impl CallShape {
             prefix_hash: call.prefix_hash.as_deref().map(hex),
             status: call.status.clone(),
             attempt: call.attempt,
-            usage: Spent::of(call),
+            usage: spent,
+            request_tokens: request_tokens(call).map(RequestTokensShape::of),
+            reported_input: spent.filter(|spent| !spent.estimated).map(|spent| spent.input),
             started_at: call.started_at.to_string(),
             ended_at: call.ended_at.map(|at| at.to_string()),
             milliseconds: call.ended_at.map(|at| (at.0 - call.started_at.0).max(0) as u64),

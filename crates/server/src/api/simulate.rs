@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
-use scrollback_core::Slot;
+use scrollback_core::manager::{Passthrough, SharedManager};
 use scrollback_core::needs::Needs;
-use scrollback_store::ConversationId;
+use scrollback_core::wire::Wire;
+use scrollback_core::{CurationContext, Slot};
+use scrollback_store::{ConversationId, Sent};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -42,7 +44,7 @@ pub(crate) struct SimulateShape {
     messages: Option<Box<RawValue>>,
     /// The candidates, each a manager in any form; a list composes.
     managers: Vec<Value>,
-    /// The model that counts, and whose prices are taken.
+    /// The model that counts, and whose prices are taken; that of the conversation's newest call if not said.
     #[serde(default)]
     model: Option<String>,
 }
@@ -60,21 +62,23 @@ pub(crate) struct SimulateAnswer {
 }
 
 async fn run(asking: Asking, wish: SimulateShape) -> Result<SimulateAnswer, Problem> {
-    let slots: Vec<Slot> = match (&wish.conversation, &wish.messages) {
+    let (slots, call): (Vec<Slot>, Option<Sent>) = match (&wish.conversation, &wish.messages) {
         (Some(id), None) => {
             let id = ConversationId::parse(id).ok_or_else(|| Problem::not_found("conversation"))?;
             let places = asking.app.store.entries(asking.tenant(), &id, 0, MOST_ENTRIES as u64 + 1).await?;
-            places.into_iter().map(|placed| placed.slot).collect()
+            let call = recorded::newest(&asking.app, asking.tenant(), &id).await?;
+            (places.into_iter().map(|placed| placed.slot).collect(), call)
         }
         (None, Some(messages)) => {
             let entries = super::entries::messages(messages.get(), None)?;
-            entries.into_iter().map(|entry| Slot::Message(Arc::new(entry))).collect()
+            (entries.into_iter().map(|entry| Slot::Message(Arc::new(entry))).collect(), None)
         }
         _ => return Err(Problem::bad_request("bad_request", "give either `conversation` or `messages`")),
     };
-    let managers = compare(&asking.app, slots, wish.managers, wish.model.as_deref()).await?;
+    let model = wish.model.or_else(|| call.as_ref().map(|call| call.model.clone()));
+    let managers = compare(&asking.app, slots, wish.managers, model.as_deref(), call.as_ref()).await?;
     let calls = managers.iter().map(|figures| figures.calls).max().unwrap_or(0);
-    Ok(SimulateAnswer { model: wish.model, calls, managers })
+    Ok(SimulateAnswer { model, calls, managers })
 }
 
 /// Somebody who waits for an answer; dropped when they leave.
@@ -92,12 +96,14 @@ impl Drop for Waits {
     }
 }
 
-/// Replays under every candidate, and compares costs with sending everything.
+/// Replays under every candidate, and compares costs with sending everything. The tools, the format and the length of replies
+/// are those of a recorded call, where there is one.
 pub(crate) async fn compare(
     app: &App,
     slots: Vec<Slot>,
     candidates: Vec<Value>,
     model: Option<&str>,
+    call: Option<&Sent>,
 ) -> Result<Vec<Figures>, Problem> {
     if candidates.is_empty() || candidates.len() > MOST_MANAGERS {
         let detail = format!("give between 1 and {MOST_MANAGERS} managers");
@@ -115,17 +121,20 @@ pub(crate) async fn compare(
         let name = value.as_str().map_or_else(|| value.to_string(), ToString::to_string);
         managers.push((name, recorded::manager_from(value)?));
     }
-    let app = app.clone();
+    let cx = CurationContext {
+        tools: call.and_then(recorded::tools),
+        wire: call.and_then(|call| Wire::named(&call.wire)),
+        output: call.and_then(recorded::output),
+        ..recorded::context(app, model)
+    };
     let waits = Waits::default();
     let wanted = Arc::clone(&waits.0);
     crate::blocking(move || {
-        let cx = recorded::context(&app, model);
         let needs = Needs::of(&slots);
-        let everything =
-            simulate(&slots, &needs, "passthrough", &scrollback_core::manager::Passthrough, &cx, &wanted)
-                .cost_usd;
+        let passthrough: SharedManager = Arc::new(Passthrough);
+        let everything = simulate(&slots, &needs, "passthrough", &passthrough, &cx, &wanted).cost_usd;
         let figures = managers.iter().map(|(name, manager)| {
-            let mut figures = simulate(&slots, &needs, name, manager.as_ref(), &cx, &wanted);
+            let mut figures = simulate(&slots, &needs, name, manager, &cx, &wanted);
             figures.cost_ratio =
                 figures.cost_usd.zip(everything.filter(|cost| *cost > 0.0)).map(|(one, all)| one / all);
             figures

@@ -12,10 +12,12 @@ use scrollback_store::Sent;
 use super::conversation::reveal;
 use super::diff::{self, Line, Request};
 use super::page::{self, Place, coded};
+use super::panel;
 use super::text::{Eyes, dollars, lasting, number, plural, said};
 use super::timeline::indented;
 use super::viewer::{Shown, Viewer};
 use crate::Problem;
+use crate::sight::Sight;
 use crate::usage::{self, Spent};
 
 /// Most characters of a body shown on the page; the rest is a click away.
@@ -36,6 +38,7 @@ async fn made(viewer: &Viewer, id: &str) -> Result<Shown, Problem> {
         Some(before) => Some(store.call(tenant, &before.id).await?),
         None => None,
     };
+    let sight = crate::recorded::sight(&viewer.app, tenant, &call).await?;
     let neighbour = |place: Option<usize>| {
         place.and_then(|place| calls.get(place)).map(|call| format!("/lens/calls/{}", coded(&call.id)))
     };
@@ -54,6 +57,7 @@ async fn made(viewer: &Viewer, id: &str) -> Result<Shown, Problem> {
             }
         }
         section.card aria-label="In short" { div.in { dl.facts { (facts(&call)) (reveal(viewer, &here)) } } }
+        (held(&call, &sight, &conversation, eyes))
         (rules(&call))
         (difference(before.as_ref(), &call, eyes))
         (bytes("What was sent", call.request.as_deref(), eyes, &here, "The request was erased with what it said, or was never kept."))
@@ -73,7 +77,7 @@ fn facts(call: &Sent) -> Markup {
         div { dt { "Saw the record below" } dd { "#" (call.upto) } }
         @if bytes > 0 { div { dt { "Bytes sent" } dd { (number(bytes as u64)) } } }
         @if let Some(spent) = spent {
-            div { dt { "Input tokens" } dd { (number(spent.input)) @if spent.estimated { small { " counted here" } } } }
+            (panel::input(call, &spent))
             div { dt { "Read from cache" } dd { (number(spent.cache_read)) } }
             @if spent.cache_write > 0 { div { dt { "Written to cache" } dd { (number(spent.cache_write)) } } }
             div { dt { "Output tokens" } dd { (number(spent.output)) } }
@@ -84,6 +88,21 @@ fn facts(call: &Sent) -> Markup {
         @if call.attempt > 1 { div { dt { "Attempt" } dd { (call.attempt) } } }
         @if let Some(run) = &call.run { div { dt { "Run" } dd { a href=(format!("/lens/runs/{}", coded(run))) { (said(run)) } @if let Some(step) = &call.step { " " code { (said(step)) } } } } }
         @if let Some(epoch) = call.epoch { div { dt { "Epoch" } dd { (epoch) } } }
+    }
+}
+
+/// What the request held of the record, and how many tokens that is.
+fn held(call: &Sent, sight: &Result<Sight, String>, conversation: &str, eyes: Eyes<'_>) -> Markup {
+    let tokens = usage::request_tokens(call);
+    let managers = crate::recorded::spelled(&call.managers);
+    match sight {
+        Ok(sight) => panel::saw(sight, tokens, conversation, &managers, call.upto, eyes),
+        Err(why) => html! {
+            section.card aria-label="What it saw" { header { h2 { "What it saw" } } div.in {
+                @if let Some(tokens) = &tokens { dl.facts { (panel::request_tokens(tokens)) } }
+                p { "The request is not kept any more, and the call cannot be repeated: " (said(why)) }
+            } }
+        },
     }
 }
 

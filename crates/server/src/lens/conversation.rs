@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use scrollback_core::model::ModelName;
-use scrollback_core::{CurationContext, Entry, Record, Slot, Summaries, manager};
+use scrollback_core::{CurationContext, Entry, Slot, Summaries, manager};
 use scrollback_store::{Conversation, ConversationId, Placed, Sent};
 use serde::Deserialize;
 
@@ -82,10 +82,11 @@ async fn study(viewer: &Viewer, loaded: &Loaded) -> Result<Studied, Problem> {
     let (store, tenant) = (viewer.store(), viewer.tenant());
     let record = store.record(tenant, &loaded.conversation.id, None).await?;
     let chosen = loaded.chosen.and_then(|place| loaded.calls.get(place)).filter(|_| loaded.tried.is_none());
-    let tools = match chosen {
-        Some(call) => recorded::tools(&store.call(tenant, &call.id).await?),
+    let whole = match chosen {
+        Some(call) => Some(store.call(tenant, &call.id).await?),
         None => None,
     };
+    let tools = whole.as_ref().and_then(recorded::tools);
     let model = loaded.calls.last().and_then(|call| ModelName::parse(&call.model).ok());
     let asked = match (&loaded.tried, chosen) {
         (Some(text), _) => manager::parse(text).map_err(|error| error.to_string()).map(|manager| Asked {
@@ -117,14 +118,13 @@ async fn study(viewer: &Viewer, loaded: &Loaded) -> Result<Studied, Problem> {
     crate::blocking(move || {
         let cx = CurationContext::for_model(model);
         let tokens = crate::sight::tokens(&record, &cx);
-        let sight = asked.and_then(|asked| {
-            let before = record.slots().get(..asked.upto as usize).unwrap_or(record.slots());
-            let then = if before.len() == record.len() {
-                None
-            } else {
-                Some(Record::restore(before.iter().cloned()).map_err(|error| error.to_string())?)
-            };
-            Sight::of(then.as_ref().unwrap_or(&record), asked.manager.as_ref(), &asked.cx, &tokens)
+        let upto = asked.as_ref().map_or_else(
+            |_| whole.as_ref().map_or(record.len() as u64, |call| call.upto),
+            |asked| asked.upto,
+        );
+        let sight = recorded::record_upto(&record, upto).and_then(|then| {
+            let sent = whole.as_ref().and_then(recorded::sent_body);
+            Sight::of(then.as_ref().unwrap_or(&record), &asked, sent.as_ref(), &tokens)
         });
         Studied { sight, tokens, bars: bars(record.slots(), repeated, &href, chosen) }
     })
@@ -230,6 +230,7 @@ fn beside(viewer: &Viewer, loaded: &Loaded, studied: &Studied) -> Markup {
         (None, Some(call)) => recorded::spelled(&call.managers),
         (None, None) => "passthrough".into(),
     };
+    let sent = chosen.call.filter(|_| loaded.tried.is_none()).and_then(usage::request_tokens);
     let (sight, problem) = match &studied.sight {
         Ok(sight) => (Some(sight), None),
         Err(problem) => (None, Some(problem.as_str())),
@@ -237,7 +238,7 @@ fn beside(viewer: &Viewer, loaded: &Loaded, studied: &Studied) -> Markup {
     html! {
         div data-fresh="side" {
             (panel::calls(&chosen))
-            @if let Some(sight) = sight { (panel::saw(sight, &loaded.href, &managers, loaded.conversation.head, viewer.eyes())) }
+            @if let Some(sight) = sight { (panel::saw(sight, sent, &loaded.href, &managers, loaded.conversation.head, viewer.eyes())) }
             (panel::try_out(&loaded.href, loaded.tried.as_deref(), problem))
         }
     }
@@ -264,7 +265,7 @@ fn heading(viewer: &Viewer, loaded: &Loaded, title: &str, messages: u64) -> Mark
             div { dt { "Entries" } dd { (number(messages)) } }
             div { dt { "Calls" } dd { (number(total.calls)) } }
             @if total.calls > 0 {
-                div { dt { "Input" } dd { (short(total.input)) @if total.cache_read > 0 { small { " · " (short(total.cache_read)) " cached" } } } }
+                div { dt { (total.input_word()) } dd { (short(total.input)) @if total.estimated_calls > 0 && total.reported_calls() > 0 { small { " · " (plural(total.estimated_calls, "call", "calls")) " estimated" } } @if total.cache_read > 0 { small { " · " (short(total.cache_read)) " cached" } } } }
                 div { dt { "Output" } dd { (short(total.output)) } }
             }
             @if let Some(cost) = total.cost_usd { div { dt { "Cost" } dd { (dollars(cost)) } } }
@@ -320,9 +321,10 @@ pub(crate) async fn sight(viewer: Viewer, Path(id): Path<String>, Query(wish): Q
         let chosen = chosen(&loaded);
         let managers = chosen.call.map_or_else(String::new, |call| recorded::spelled(&call.managers));
         let managers = loaded.tried.clone().unwrap_or(managers);
+        let sent = chosen.call.filter(|_| loaded.tried.is_none()).and_then(usage::request_tokens);
         let problem = studied.sight.as_ref().err().map(String::as_str);
         Ok::<_, Problem>(html! {
-            @if let Ok(sight) = &studied.sight { (panel::saw(sight, &loaded.href, &managers, loaded.conversation.head, viewer.eyes())) }
+            @if let Ok(sight) = &studied.sight { (panel::saw(sight, sent, &loaded.href, &managers, loaded.conversation.head, viewer.eyes())) }
             (charted(&studied.bars))
             (panel::try_out(&loaded.href, loaded.tried.as_deref(), problem))
         })

@@ -133,7 +133,7 @@ fn line(row: &Row, eyes: Eyes<'_>) -> Markup {
             td.n { (number(conversation.turns)) }
             td.n.wide-only { (number(*entries)) }
             td.n.wide-only { (number(total.calls)) }
-            td.n { @if total.calls > 0 { span title=(format!("{} in, {} out", number(total.input), number(total.output))) { (short(total.input + total.output)) } } @else { span.faint { "–" } } }
+            td.n { @if total.calls > 0 { span title=(format!("{}: {}; output: {}", total.input_word(), number(total.input), number(total.output))) { (short(total.input + total.output)) } } @else { span.faint { "–" } } }
             td.n.wide-only { @if total.input > 0 { (total.cache_read * 100 / total.input) "%" } @else { span.faint { "–" } } }
             td.n { @match total.cost_usd { Some(cost) => (dollars(cost)), None => span.faint title="no price is known" { "–" } } }
             td.wide-only.nowrap { (page::time(conversation.updated_at)) }

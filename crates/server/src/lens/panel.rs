@@ -1,6 +1,7 @@
 //! Beside the timeline: the chosen call, what it saw, and the way to the other calls.
 
 use maud::{Markup, html};
+use scrollback_core::request::RequestTokens;
 use scrollback_store::Sent;
 
 use super::page::{self, coded};
@@ -63,7 +64,7 @@ fn facts(call: &Sent) -> Markup {
         dl.facts {
             div { dt { "Model" } dd { (said(&call.model)) } }
             @if let Some(spent) = spent {
-                div { dt { "Input" } dd { (number(spent.input)) @if spent.estimated { small { " counted here" } } } }
+                (input(call, &spent))
                 @if spent.cache_read > 0 { div { dt { "From cache" } dd { (number(spent.cache_read)) " " small { (percent(spent.cache_read, spent.input)) } } } }
                 div { dt { "Output" } dd { (number(spent.output)) } }
                 @if let Some(cost) = spent.cost_usd { div { dt { "Cost" } dd { (dollars(cost)) } } }
@@ -78,8 +79,35 @@ fn percent(part: u64, whole: u64) -> String {
     (part * 100).checked_div(whole).map_or_else(String::new, |percent| format!("{percent} %"))
 }
 
+/// The tokens of a request as we count them, each number with the part it covers.
+pub(crate) fn request_tokens(tokens: &RequestTokens) -> Markup {
+    let method = if tokens.exact { "counted" } else { "estimate" };
+    html! {
+        div { dt { "Request tokens" } dd { (number(tokens.total as u64)) small { " " (method) } } }
+        div { dt { "Instructions" } dd { (number(tokens.instructions as u64)) small { " " (method) } } }
+        div { dt { "Tools" } dd { (number(tokens.tools as u64)) small { " " (method) } } }
+        div { dt { "Messages" } dd { (number(tokens.messages as u64)) small { " " (method) } } }
+    }
+}
+
+/// The input tokens of a call: as its provider reported them, or, where it reported nothing and the row has no count of the
+/// request, as they were counted here.
+pub(crate) fn input(call: &Sent, spent: &Spent) -> Markup {
+    html! {
+        @if !spent.estimated { div { dt { "Reported input" } dd { (number(spent.input)) small { " tokens" } } } }
+        @else if crate::usage::request_tokens(call).is_none() { div { dt { "Input" } dd { (number(spent.input)) small { " counted here" } } } }
+    }
+}
+
 /// What the call saw: how much of the record, which parts, and who left out the rest.
-pub(crate) fn saw(sight: &Sight, href: &str, managers: &str, head: u64, eyes: Eyes<'_>) -> Markup {
+pub(crate) fn saw(
+    sight: &Sight,
+    sent: Option<RequestTokens>,
+    href: &str,
+    managers: &str,
+    head: u64,
+    eyes: Eyes<'_>,
+) -> Markup {
     let managers = if managers.is_empty() { "passthrough" } else { managers };
     html! {
         section.card aria-label="What it saw" {
@@ -87,9 +115,9 @@ pub(crate) fn saw(sight: &Sight, href: &str, managers: &str, head: u64, eyes: Ey
             div.in {
                 dl.facts {
                     div { dt { "Entries" } dd { (number(sight.entries as u64)) small { " of " (number(sight.of as u64)) } } }
-                    div { dt { "Tokens" } dd { (number(sight.tokens)) small { " of " (number(sight.tokens_of)) } } }
+                    @if let Some(tokens) = sent.or(sight.tokens) { (request_tokens(&tokens)) }
+                    div { dt { "Whole record" } dd { (number(sight.tokens_of)) small { " tokens with tools" } } }
                     @if let Some(epoch) = sight.epoch { div { dt { "Cuts so far" } dd { (epoch.id) } } }
-                    @if sight.method == "estimate" { div { dt { "Counted" } dd { "estimate" } } }
                 }
                 (strip(&sight.stretches, head))
                 ul.legend {
@@ -104,6 +132,7 @@ pub(crate) fn saw(sight: &Sight, href: &str, managers: &str, head: u64, eyes: Ey
                 @for (what, text) in &sight.synthetic {
                     details.fold { summary { span.role.summary { "added" } span { (said(what)) } } div.in { (eyes.long(text, "text", "#")) } }
                 }
+                @if let Some(why) = &sight.unexplained { p.note { "Read from the bytes that were sent. Reasons are not known: " (said(why)) } }
                 @for warning in &sight.warnings { p.note.warn { (said(&warning.replace('_', " "))) } }
             }
         }
@@ -126,7 +155,7 @@ fn strip(stretches: &[Stretch], head: u64) -> Markup {
     let upto = stretches.last().map_or(0, |last| last.last + 1);
     let all = head.max(upto).max(1);
     let left_out: u64 =
-        stretches.iter().filter(|one| matches!(one.fate, Fate::Dropped { .. })).map(|one| one.entries).sum();
+        stretches.iter().filter(|one| matches!(one.fate, Fate::Dropped(_))).map(|one| one.entries).sum();
     let told = format!(
         "The record from its beginning to its end; {} left out.",
         plural(left_out, "entry was", "entries were")

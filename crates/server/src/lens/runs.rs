@@ -293,7 +293,7 @@ impl Around<'_> {
                 summary {
                     span.soft { "prompt" } span { (said(&call.model)) }
                     @if injected { span.chip.info { "conversation injected" } }
-                    @if let Some(spent) = spent { span.soft { (number(spent.input)) " tokens" } }
+                    @if let Some(spent) = spent { span.soft { (number(spent.input)) " input tokens, " @if spent.estimated { "estimate" } @else { "reported" } } }
                     @if call.attempt > 1 { span.chip.warn { "attempt " (call.attempt) } }
                     a href=(format!("/lens/calls/{}", coded(&call.id))) { "exact bytes" }
                 }

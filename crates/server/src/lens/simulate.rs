@@ -87,8 +87,10 @@ async fn run(viewer: &Viewer, wish: &Wish) -> Result<Vec<Figures>, Problem> {
     let places = viewer.store().entries(viewer.tenant(), &id, 0, u64::MAX).await?;
     let slots: Vec<Slot> = places.into_iter().map(|placed| placed.slot).collect();
     let managers = wish.managers.iter().map(|text| Value::String(text.clone())).collect();
+    let call = crate::recorded::newest(&viewer.app, viewer.tenant(), &id).await?;
     let model = (!wish.model.trim().is_empty()).then(|| wish.model.trim().to_string());
-    crate::api::compare(&viewer.app, slots, managers, model.as_deref()).await
+    let model = model.or_else(|| call.as_ref().map(|call| call.model.clone()));
+    crate::api::compare(&viewer.app, slots, managers, model.as_deref(), call.as_ref()).await
 }
 
 fn form(wish: &Wish, choices: &[(String, String)]) -> Markup {

@@ -9,7 +9,7 @@ use scrollback_store::{Conversation, Placed, Recipient};
 use super::page;
 use super::text::{Eyes, lasting, number, plural, said, short};
 use crate::api::shapes::reasoning;
-use crate::sight::{Fate, Sight};
+use crate::sight::{Fate, Sight, Why};
 
 /// One thing on the timeline, and the results that belong to it.
 pub(crate) struct Item<'a> {
@@ -61,9 +61,9 @@ impl Around<'_> {
 
     fn fate_class(&self, position: u64) -> &'static str {
         self.fate(position).map_or("", |fate| match fate {
-            Fate::Kept => "fate-kept",
-            Fate::Changed { .. } => "fate-changed",
-            Fate::Dropped { .. } => "fate-dropped",
+            Fate::Kept | Fate::MarksMoved | Fate::Held => "fate-kept",
+            Fate::Changed(_) => "fate-changed",
+            Fate::Dropped(_) => "fate-dropped",
             Fate::Later => "fate-later",
         })
     }
@@ -333,10 +333,16 @@ pub(crate) fn kind(decision: &Decision) -> &'static str {
 pub(crate) fn label(fate: &Fate) -> Markup {
     html! { @match fate {
         Fate::Kept => span.fate.kept { "sent" },
-        Fate::Changed { manager, reason } => span.fate.changed { "rewritten · " (said(manager)) " · " (reason) },
-        Fate::Dropped { manager, reason } => span.fate.dropped { "left out · " (said(manager)) " · " (reason) },
+        Fate::MarksMoved => span.fate.kept { "sent · cache mark moved" },
+        Fate::Held => span.fate.kept { "held by the provider" },
+        Fate::Changed(why) => span.fate.changed { "rewritten" (because(why.as_ref())) },
+        Fate::Dropped(why) => span.fate.dropped { "left out" (because(why.as_ref())) },
         Fate::Later => span.fate.later { "not yet said" },
     } }
+}
+
+fn because(why: Option<&Why>) -> Markup {
+    html! { @if let Some(Why { manager, reason }) = why { " · " (said(manager)) " · " (reason) } }
 }
 
 /// JSON over several lines, if it is JSON and not too long to be read again.

@@ -8,7 +8,8 @@ use scrollback_agent::exchange::Make;
 use scrollback_agent::runner::Repair;
 use scrollback_core::manager::{self, Fit, SharedManager};
 use scrollback_core::request::{
-    Asked as Wanted, Carries as Carried, ClientBody, Invalid, Policy, PrepareError, Prepared, prepare,
+    Asked as Wanted, Carries as Carried, ClientBody, Invalid, Policy, PrepareError, Prepared, RequestTokens,
+    prepare,
 };
 use scrollback_core::{CurationContext, Record};
 use scrollback_store::Tenant;
@@ -118,14 +119,17 @@ impl Plan {
     }
 }
 
-/// What the client is told about its view: `entries=12/340; tokens=7914/121030 (tools 310); by=fit`.
+/// What the client is told about its view. The tokens are ours, of the whole request and of the whole record, and then of the
+/// request's parts: `entries=12/340; tokens=7914/121030 (instructions 40, tools 310, messages 7561, estimate); by=fit`.
 pub(crate) fn view_header(prepared: &Prepared) -> String {
     let (shown, all) = prepared.entries;
     let tokens = prepared.tokens.unwrap_or_default();
     let recorded = prepared.tokens_recorded.unwrap_or(tokens.total);
     let by = if prepared.by.is_empty() { PASSTHROUGH.to_string() } else { prepared.by.join(",") };
-    let tools = if tokens.tools > 0 { format!(" (tools {})", tokens.tools) } else { String::new() };
-    format!("entries={shown}/{all}; tokens={}/{recorded}{tools}; by={by}", tokens.total)
+    let RequestTokens { instructions, tools, messages, total, exact, .. } = tokens;
+    let method = if exact { "exact" } else { "estimate" };
+    let parts = format!("instructions {instructions}, tools {tools}, messages {messages}, {method}");
+    format!("entries={shown}/{all}; tokens={total}/{recorded} ({parts}); by={by}")
 }
 
 /// What the client is told where no request can be made.

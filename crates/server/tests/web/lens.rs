@@ -340,3 +340,92 @@ async fn looking_changes_nothing_and_neither_does_somebody_elses_page() {
     }
     assert_eq!(everything(&server).await, before);
 }
+
+/// A request of a client with a tool and cache marks, sent on through the proxy; what the API says about its call, and its page.
+async fn proxied(
+    server: &Server,
+    managers: &str,
+    messages: &serde_json::Value,
+) -> (serde_json::Value, String) {
+    let body = json!({ "model": "claude-sonnet-4-5", "max_tokens": 50,
+        "system": [{ "type": "text", "text": "Be brief.", "cache_control": { "type": "ephemeral" } }],
+        "tools": [{ "name": "weather", "description": "Looks up the weather.", "input_schema": { "type": "object" } }],
+        "messages": messages });
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri("/v1/messages")
+        .header(header::HOST, ADDRESS)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header("x-scrollback-managers", managers);
+    let answer = server.send(request.body(Body::from(body.to_string())).unwrap()).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    let told = answer.headers["x-scrollback-view"].to_str().unwrap();
+    assert!(told.contains("(instructions ") && told.contains(", estimate)"), "{told}");
+    let id = answer.headers["x-scrollback-call"].to_str().unwrap();
+    let call = server.get(&format!("/api/calls/{id}")).await.json();
+    (call, page(server, &format!("/lens/calls/{id}")).await)
+}
+
+/// A tool exchange on the wire of Anthropic; the last message has a cache mark.
+fn marked(turns: usize) -> serde_json::Value {
+    let mut messages = Vec::new();
+    for turn in 0..turns {
+        let id = format!("toolu_{turn}");
+        messages.extend([
+            json!({ "role": "user", "content": format!("What is the weather in city {turn}?") }),
+            json!({ "role": "assistant", "content": [{ "type": "tool_use", "id": id, "name": "weather", "input": { "city": turn } }] }),
+            json!({ "role": "user", "content": [{ "type": "tool_result", "tool_use_id": id, "content": format!("{turn} degrees, and a long story about the clouds") }] }),
+            json!({ "role": "assistant", "content": [{ "type": "text", "text": format!("{turn} degrees.") }] }),
+        ]);
+    }
+    let text = json!({ "type": "text", "text": "And now?", "cache_control": { "type": "ephemeral" } });
+    messages.push(json!({ "role": "user", "content": [text] }));
+    messages.into()
+}
+
+#[tokio::test]
+async fn an_untouched_request_shows_nothing_as_rewritten() {
+    let server = Server::new();
+    let (call, shown) = proxied(&server, "passthrough", &marked(2)).await;
+    let entries = &call["entries"];
+    assert_eq!(
+        (&entries["basis"], &entries["sent"], &entries["of"]),
+        (&json!("bytes"), &json!(10), &json!(10))
+    );
+    assert_eq!((&entries["rewritten"], &entries["dropped"]), (&json!([]), &json!([])));
+    assert_eq!(entries["marks_moved"], json!([9]), "marks are of the request, not of the record");
+    assert!(!shown.contains("fate changed") && !shown.contains("fate dropped"));
+    assert!(shown.contains("sent · cache mark moved"));
+    // Each number says which part it covers, and that it is an estimate.
+    let tokens = &call["request_tokens"];
+    let part = |name: &str| tokens[name].as_u64().unwrap();
+    assert_eq!(tokens["method"], "estimate");
+    assert!(part("instructions") > 0 && part("tools") > 0 && part("messages") > part("instructions"));
+    assert!(part("total") >= part("instructions") + part("tools") + part("messages"));
+    for word in ["Request tokens", "Instructions", "Tools", "Messages", "estimate"] {
+        assert!(shown.contains(word), "{word}");
+    }
+    assert_eq!(shown.contains("Reported input"), !call["reported_input"].is_null());
+}
+
+#[tokio::test]
+async fn what_was_left_out_or_rewritten_is_read_from_the_bytes_and_explained_by_the_managers() {
+    let server = Server::new();
+    let (call, shown) = proxied(&server, "turn_window(1)", &marked(2)).await;
+    let dropped = call["entries"]["dropped"].as_array().unwrap();
+    assert_eq!(dropped.len(), 8, "{}", call["entries"]);
+    assert_eq!(
+        (&dropped[0]["manager"], &dropped[0]["reason"]),
+        (&json!("turn_window"), &json!("older_turn"))
+    );
+    assert_eq!(call["entries"]["rewritten"], json!([]));
+    assert!(shown.contains("left out · turn_window · older_turn") && !shown.contains("fate changed"));
+
+    let server = Server::new();
+    let (call, shown) = proxied(&server, "clear_tool_results(1)", &marked(3)).await;
+    let rewritten = call["entries"]["rewritten"].as_array().unwrap();
+    assert!(!rewritten.is_empty(), "{}", call["entries"]);
+    assert_eq!((&rewritten[0]["index"], &rewritten[0]["manager"]), (&json!(3), &json!("clear_tool_results")));
+    assert_eq!(call["entries"]["dropped"], json!([]));
+    assert!(shown.contains("rewritten · clear_tool_results"));
+}

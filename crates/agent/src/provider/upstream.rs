@@ -117,7 +117,7 @@ impl Upstream {
     }
 
     /// Sends a request on. An error before the first byte of the reply is returned here.
-    pub async fn pass(&self, request: PassedRequest) -> Result<Passed, ProviderError> {
+    pub(crate) async fn pass(&self, request: PassedRequest) -> Result<Passed, ProviderError> {
         let url = self.url(&request.path)?;
         let mut headers = request.headers;
         // Bytes are handed on as they come, so they must be readable as they come.

@@ -67,7 +67,7 @@ pub use engine::verify::{Problem, ProblemKind, Verified};
 pub use entry::{Appended, Expected, NewEntry, Placed};
 pub use error::{ErrorKind, StoreError};
 pub use history::{History, history};
-pub use id::{ConversationId, Recipient, Tenant, new_evaluation};
+pub use id::{ConversationId, Recipient, Tenant, new_call, new_evaluation};
 pub use memory::Memory;
 pub use postgres::Postgres;
 pub use run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};

@@ -29,7 +29,7 @@ use std::time::Duration;
 use scrollback_core::request::{Ladder, Policy, PrepareError, Prepared, RequestTokens, Stated};
 use scrollback_core::stream::Reply;
 use scrollback_core::{CurationContext, Record, Time, View};
-use scrollback_store::{ConversationId, NewEntry, Sent, StoreError, Tenant, new_evaluation};
+use scrollback_store::{ConversationId, NewEntry, Sent, StoreError, Tenant, new_call};
 use uuid::Uuid;
 
 use crate::effects::Pending;
@@ -430,7 +430,8 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
 
     /// Makes durable what was decided and that the provider is about to be asked.
     async fn open(&mut self, prepared: &mut Prepared, attempt: u32) -> Result<OpenCall, Unanswered<C>> {
-        let (id, began) = (new_evaluation().to_string(), self.caller.now());
+        let began = self.caller.now();
+        let id = new_call(began).to_string();
         let decisions: Vec<NewEntry> =
             std::mem::take(&mut prepared.decisions).into_iter().map(NewEntry::from).collect();
         let Some(conversation) = self.recorder.conversation().cloned() else {

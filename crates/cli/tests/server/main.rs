@@ -19,6 +19,8 @@ mod hostile;
 mod keys;
 mod many;
 mod packages;
+mod same_chain;
+mod shown;
 mod streams;
 #[cfg(feature = "otel")]
 mod telemetry;

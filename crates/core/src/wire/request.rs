@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::check::{CheckOptions, Strictness, Violation, check_made};
+use super::check::{CheckOptions, Size, Strictness, Violation, check_made};
 use super::render::{self, Own, list_key, system_key, tools_key};
 use super::repair::mend;
 use super::{Body, Checked, LeftOut, ParseOptions, Purpose, RenderOptions, Rendered, Wire};
@@ -96,7 +96,8 @@ impl Rendered {
             let Ok(body) = json::check(&text) else { return self };
             body
         };
-        let options = CheckOptions { model: options.model, ..CheckOptions::default() };
+        // How large it may be is judged where its window and the calibrated count are known, and then by its provider.
+        let options = CheckOptions { model: options.model, size: Size::NotJudged, ..CheckOptions::default() };
         let list = format!("/{}", list_key(wire));
         let matters = |violation: &Violation| {
             violation.is_fatal(Strictness::Strict)

@@ -106,7 +106,10 @@ fn the_answer_has_its_shape() {
         (&Value::Null, &Value::Null, &json!(3))
     );
     let call = answer["calls"][0].as_object().unwrap();
-    assert_eq!(call.keys().collect::<Vec<_>>(), ["n", "attempts", "original", "curated", "tokens", "epoch"]);
+    assert_eq!(
+        call.keys().collect::<Vec<_>>(),
+        ["n", "attempts", "original", "curated", "tokens", "instructions", "tools", "messages", "epoch"]
+    );
     assert_eq!(answer["steps"][0], json!({ "kind": "user_query", "content": "hi", "iteration": 0 }));
 }
 

@@ -32,6 +32,9 @@ pub enum Decision {
         /// The scope the cut holds for; everywhere if none.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         scope: Option<String>,
+        /// What else is kept although it lies before the cut: entries that a manager pins, the first steps of a trajectory.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        kept: Vec<u64>,
         /// What estimates were multiplied by when the cut was made; none where tokens were counted exactly or not at all.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         factor: Option<Factor>,
@@ -118,9 +121,12 @@ impl Decision {
             | Decision::Truncate { positions, .. }
             | Decision::Pin { positions }
             | Decision::Unpin { positions } => positions.iter_mut().for_each(|at| *at = place(*at)),
-            Decision::Cut { before, held, .. } => {
+            Decision::Cut { before, held, kept, .. } => {
                 *before = place(*before);
                 *held = held.map(&place);
+                for at in kept {
+                    *at = place(*at);
+                }
             }
             Decision::Summary { covers, .. } => {
                 for (first, last) in covers {

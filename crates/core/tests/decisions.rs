@@ -60,7 +60,14 @@ fn decide(record: &mut Record, decision: Decision) -> Result<u64, AppendError> {
 #[test]
 fn a_cut_leaves_out_what_lies_before_it_but_not_what_it_holds() {
     let mut record = agent(3);
-    let cut = Decision::Cut { before: 6, held: Some(5), by: "sticky".into(), scope: None, factor: None };
+    let cut = Decision::Cut {
+        before: 6,
+        held: Some(5),
+        by: "sticky".into(),
+        scope: None,
+        kept: Vec::new(),
+        factor: None,
+    };
     let at = decide(&mut record, cut).unwrap();
     let view = view(&record, "passthrough");
     assert_eq!(shown(&view), [0, 5, 6, 7, 8, 9, 10, 11, 12]);
@@ -74,7 +81,14 @@ fn a_cut_leaves_out_what_lies_before_it_but_not_what_it_holds() {
 #[test]
 fn a_recorded_cut_overrides_the_fold_from_there_on() {
     let mut record = agent(3);
-    let cut = Decision::Cut { before: 5, held: None, by: "sticky".into(), scope: None, factor: None };
+    let cut = Decision::Cut {
+        before: 5,
+        held: None,
+        by: "sticky".into(),
+        scope: None,
+        kept: Vec::new(),
+        factor: None,
+    };
     decide(&mut record, cut).unwrap();
     let before = view(&record, "sticky(sliding_window(100))");
     assert_eq!(shown(&before), [0, 5, 6, 7, 8, 9, 10, 11, 12]);
@@ -216,6 +230,7 @@ fn scoped_cuts_and_summaries_hold_only_for_their_scope() {
             held: None,
             by: "loop".into(),
             scope: Some("loop-1".into()),
+            kept: Vec::new(),
             factor: None,
         },
     )
@@ -242,9 +257,30 @@ fn decisions_about_what_is_not_there_are_rejected_and_nothing_is_written() {
         Decision::Pin { positions: vec![99] },
         Decision::Pin { positions: vec![2] },
         Decision::Unpin { positions: vec![3] },
-        Decision::Cut { before: 3, held: None, by: "sticky".into(), scope: None, factor: None },
-        Decision::Cut { before: 5, held: Some(3), by: "sticky".into(), scope: None, factor: None },
-        Decision::Cut { before: 99, held: None, by: "sticky".into(), scope: None, factor: None },
+        Decision::Cut {
+            before: 3,
+            held: None,
+            by: "sticky".into(),
+            scope: None,
+            kept: Vec::new(),
+            factor: None,
+        },
+        Decision::Cut {
+            before: 5,
+            held: Some(3),
+            by: "sticky".into(),
+            scope: None,
+            kept: Vec::new(),
+            factor: None,
+        },
+        Decision::Cut {
+            before: 99,
+            held: None,
+            by: "sticky".into(),
+            scope: None,
+            kept: Vec::new(),
+            factor: None,
+        },
         Decision::Clear { positions: vec![99], placeholder: "-".into() },
         Decision::Truncate { positions: vec![99], max_length: 1, keep: Keep::Head },
         Decision::Lead { positions: vec![1] },
@@ -262,7 +298,14 @@ fn decisions_about_what_is_not_there_are_rejected_and_nothing_is_written() {
 
 #[test]
 fn decisions_read_back_from_their_json() {
-    let decision = Decision::Cut { before: 5, held: Some(1), by: "fit".into(), scope: None, factor: None };
+    let decision = Decision::Cut {
+        before: 5,
+        held: Some(1),
+        by: "fit".into(),
+        scope: None,
+        kept: Vec::new(),
+        factor: None,
+    };
     let text = serde_json::to_string(&decision).unwrap();
     assert_eq!(text, r#"{"decision":"cut","before":5,"held":1,"by":"fit"}"#);
     assert_eq!(serde_json::from_str::<Decision>(&text).unwrap(), decision);

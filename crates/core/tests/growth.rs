@@ -102,6 +102,7 @@ fn take(record: &mut Record, step: &Step, cx: &CurationContext) {
             held: held.then(|| group_at(&coherent, 0).unwrap()[0]),
             by: "sticky".into(),
             scope: None,
+            kept: Vec::new(),
             factor: None,
         }),
         Step::Clear(at) => {

@@ -14,6 +14,7 @@ mod properties;
 mod purity;
 mod real_data;
 mod redaction;
+mod request;
 mod streams;
 mod support;
 mod templates;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
 use scrollback_agent::Stop;
+use scrollback_agent::exchange::mark_lost;
 use scrollback_core::tokens::Tokenizer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -45,6 +46,11 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) -> io::Result<()>
         .keep_alive(true);
     // The vocabulary takes a moment to load; the first request shall not wait for it.
     tokio::task::spawn_blocking(|| Tokenizer::O200kBase.count("ready"));
+    match mark_lost(&*app.store, limits.stream, app.now()).await {
+        Ok(0) => {}
+        Ok(calls) => tracing::warn!(calls, "calls of a process that died were marked as lost"),
+        Err(error) => tracing::warn!(%error, "calls of a process that died could not be marked as lost"),
+    }
     let mut workers = Workers::start(&connection, &router(app.clone()))?;
     let room = Arc::new(Semaphore::new(limits.connections));
     let neighbours = Seats::default();

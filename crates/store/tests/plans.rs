@@ -121,6 +121,7 @@ impl Plan<'_> {
                         held: None,
                         by: "plan".into(),
                         scope: None,
+                        kept: Vec::new(),
                         factor: None,
                     },
                     2 => Decision::Lead { positions: vec![first] },

@@ -72,7 +72,7 @@ where
                 seen |= watch.piece(&delta);
             }
             Ok(None) => break,
-            Err(stop) => return Attempted::Stopped(stop, stream.cancel()),
+            Err(stop) => return Attempted::Stopped(stop, stream.cancel().map(Box::new)),
         }
     }
     let ended = stream.finish().await;

@@ -15,6 +15,7 @@
 
 mod attempt;
 mod calibrations;
+mod lost;
 mod passed;
 mod rows;
 mod spans;
@@ -38,6 +39,7 @@ use crate::provider::{ErrorKind, Overflow, ProviderError};
 
 pub(crate) use attempt::{Direct, Watch, direct};
 pub use calibrations::Calibrations;
+pub use lost::mark_lost;
 pub use passed::send_on;
 pub use spans::chat_span;
 pub(crate) use spans::said_in;
@@ -104,7 +106,7 @@ pub enum Attempted<C: Caller + ?Sized> {
     /// Something else, or nothing.
     Refused(C::Refusal),
     /// The caller stopped waiting; what had come by then.
-    Stopped(C::Stop, Option<Reply>),
+    Stopped(C::Stop, Option<Box<Reply>>),
 }
 
 /// An answer that is not a reply.
@@ -243,7 +245,7 @@ pub enum Unanswered<C: Caller> {
     /// The provider answered something else.
     Refused(Box<Refused<C>>),
     /// The caller stopped; what had come by then, and what was sent if anything was.
-    Stopped(C::Stop, Option<Reply>),
+    Stopped(C::Stop, Option<Box<Reply>>),
 }
 
 /// An answer that is not a reply, and what it answers.
@@ -345,9 +347,9 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
             let refusal = match attempted {
                 Attempted::Replied(reply) => return Ok(Answered { reply, prepared, call }),
                 Attempted::Stopped(stop, partial) => {
-                    let spent = self.caller.spend(&prepared, partial.as_ref(), false);
+                    let spent = self.caller.spend(&prepared, partial.as_deref(), false);
                     let status = self.caller.word(&stop);
-                    let ended = Ended { status: &status, reply: partial.as_ref(), spent: &spent };
+                    let ended = Ended { status: &status, reply: partial.as_deref(), spent: &spent };
                     self.close(&prepared, &call, &ended, None).await?;
                     return Err(Unanswered::Stopped(stop, partial));
                 }

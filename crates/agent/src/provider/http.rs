@@ -96,6 +96,39 @@ pub struct Http {
     endpoint: Endpoint,
 }
 
+/// How a provider wants its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyStyle {
+    /// `x-api-key`, as Anthropic does.
+    ApiKey,
+    /// `Authorization: Bearer`, as everyone else does.
+    Bearer,
+}
+
+/// The header with a key, which no log prints.
+pub(super) fn key_header(
+    key: &SecretString,
+    style: KeyStyle,
+) -> Result<(HeaderName, HeaderValue), ProviderError> {
+    let (name, text) = match style {
+        KeyStyle::ApiKey => (HeaderName::from_static("x-api-key"), key.expose_secret().to_string()),
+        KeyStyle::Bearer => (reqwest::header::AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
+    };
+    let mut value = HeaderValue::from_str(&text)
+        .map_err(|_| ProviderError::new(ErrorKind::Auth, "the key has characters that no header can hold"))?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+impl Api {
+    fn key_style(self) -> KeyStyle {
+        match self {
+            Api::Messages => KeyStyle::ApiKey,
+            Api::Chat | Api::Responses => KeyStyle::Bearer,
+        }
+    }
+}
+
 impl Http {
     /// A model at an endpoint.
     pub fn new(model: ModelName, api: Api, endpoint: Endpoint) -> Result<Self, ProviderError> {
@@ -112,14 +145,7 @@ impl Http {
                 .insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
         }
         if let Some(key) = &self.endpoint.key {
-            let (name, text) = match self.api {
-                Api::Messages => (HeaderName::from_static("x-api-key"), key.expose_secret().to_string()),
-                _ => (reqwest::header::AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
-            };
-            let mut value = HeaderValue::from_str(&text).map_err(|_| {
-                ProviderError::new(ErrorKind::Auth, "the key has characters that no header can hold")
-            })?;
-            value.set_sensitive(true);
+            let (name, value) = key_header(key, self.api.key_style())?;
             headers.insert(name, value);
         }
         Ok(headers)

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client, Method, Request, Response, StatusCode, Url};
 use scrollback_core::model;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::{ErrorKind, ProviderError};
-use super::http::{Phase, base_url, of_transport};
+use super::http::{KeyStyle, Phase, base_url, key_header, of_transport};
 use crate::net::client_within;
 
 /// A provider that requests are passed on to. Where it is comes from the configuration, never from a request.
@@ -117,7 +117,7 @@ impl Upstream {
     }
 
     /// Sends a request on. An error before the first byte of the reply is returned here.
-    pub async fn pass(&self, request: PassedRequest) -> Result<Passed, ProviderError> {
+    pub(crate) async fn pass(&self, request: PassedRequest) -> Result<Passed, ProviderError> {
         let url = self.url(&request.path)?;
         let mut headers = request.headers;
         // Bytes are handed on as they come, so they must be readable as they come.
@@ -126,16 +126,11 @@ impl Upstream {
             headers.remove(AUTHORIZATION);
             headers.remove("x-api-key");
             if let Some(key) = &self.0.key {
-                let (name, text) = match self.0.provider {
-                    model::Provider::Anthropic => {
-                        (HeaderName::from_static("x-api-key"), key.expose_secret().to_string())
-                    }
-                    _ => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
+                let style = match self.0.provider {
+                    model::Provider::Anthropic => KeyStyle::ApiKey,
+                    _ => KeyStyle::Bearer,
                 };
-                let mut value = HeaderValue::from_str(&text).map_err(|_| {
-                    ProviderError::new(ErrorKind::Auth, "the key has characters that no header can hold")
-                })?;
-                value.set_sensitive(true);
+                let (name, value) = key_header(key, style)?;
                 headers.insert(name, value);
             }
         }

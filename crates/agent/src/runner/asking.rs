@@ -384,6 +384,9 @@ impl Evaluation<'_> {
         overflow: OnOverflow,
     ) -> Result<Replied, NoReply> {
         let tenant = self.journal.tenant();
+        if let Some((store, tenant)) = self.journal.store() {
+            self.runner.calibrations.recall(&**store, tenant, &provider.describe().model).await;
+        }
         self.calibrate(&tenant);
         let mut caller = Asking {
             runner: self.runner,
@@ -476,7 +479,7 @@ fn no_reply(unanswered: Unanswered<Asking<'_>>) -> NoReply {
         Unanswered::Prepare(error) => {
             EvaluationError::new(Phase::Request, error.code(), error.to_string()).into()
         }
-        Unanswered::Stopped(error, partial) => NoReply { error, partial },
+        Unanswered::Stopped(error, partial) => NoReply { error, partial: partial.map(|partial| *partial) },
         Unanswered::Refused(refused) => {
             let Refused { refusal, prepared, too_large, because, .. } = *refused;
             let kind = refusal.error().kind;

@@ -14,7 +14,7 @@ use crate::record::decided::Cut;
 use crate::record::groups::UNSETTLED;
 use crate::tokens::{Counter, Method};
 use crate::view::edit::{Mark, signature};
-use crate::view::{Epoch, Reason, View};
+use crate::view::{Epoch, Purpose, Reason, View};
 
 /// Lets the history grow to a high mark, then cuts it to a low mark at once.
 ///
@@ -113,9 +113,18 @@ impl Sticky {
             return view;
         }
         let gauge = CutGauge::new(&self.inner, counter, &view, cx);
-        let fold = self.fold(&view, cx, &gauge);
+        let mut fold = self.fold(&view, cx, &gauge);
+        if view.purpose() == Purpose::Send {
+            self.cut_for_now(&mut fold, &gauge, &view, cx);
+        }
         let after_cut = view.body().from(fold.cut);
-        let keep = after_cut.union(&Ranges::of(fold.held)).union(&gauge.first);
+        let staying = gauge.first.union(&gauge.kept);
+        let keep = after_cut.union(&Ranges::of(fold.held)).union(&staying);
+        // Pins of a manager are not part of the record: the cut has to say that they stay.
+        let pinned = view.pinned().minus(&view.record().decided.pinned);
+        let before_cut = view.body().intersect(&staying.union(&pinned)).intersect(&Ranges::one(0..fold.cut));
+        let not_held = before_cut.minus(&Ranges::of(fold.held));
+        let kept = view.groups_in(&not_held).map(|(_, group)| u64::from(group.first)).collect();
         let cut = view.groups_in(&after_cut).next().map(|(_, group)| u64::from(group.first));
         view.set_epoch(Epoch { id: fold.epoch, cut });
         let held = fold.held.and_then(|held| view.group(held)).map(|group| group.first.into());
@@ -123,9 +132,27 @@ impl Sticky {
         let estimated =
             counter.method == Method::Estimate && matches!(self.inner, StickyInner::TokenBudget(_));
         let factor = estimated.then_some(counter.factor);
-        view.set_cut(Decision::Cut { before, held, by: name.into(), scope: cx.scope.clone(), factor });
+        view.set_cut(Decision::Cut { before, held, by: name.into(), scope: cx.scope.clone(), kept, factor });
         view.keep(&keep, name, Reason::BeforeCut);
         view
+    }
+
+    /// Moves a new cut on, so that at most the low mark is left of the record as it is now.
+    ///
+    /// The fold may find a new cut at a group that earlier calls were sent without one: estimates have become larger since,
+    /// or the record comes from elsewhere. What followed that group takes the room away that the cut made, and the next call
+    /// would cut again.
+    fn cut_for_now(&self, fold: &mut Fold, gauge: &CutGauge<'_>, view: &View<'_>, cx: &CurationContext) {
+        let known = gauge.recorded.as_ref().map_or(0, |recorded| recorded.epoch);
+        let newest = view.groups().next_back().map(|(index, _)| index);
+        if fold.epoch > known
+            && gauge.measure(fold) > self.low
+            && let Some(newest) = newest
+        {
+            let epoch = fold.epoch;
+            gauge.cut(fold, newest, self.low, view, cx);
+            fold.epoch = epoch;
+        }
     }
 
     /// The cut after the last group, going on from where an earlier call on this record left off.
@@ -203,6 +230,8 @@ struct CutGauge<'i> {
     fixed: usize,
     /// The recorded cut the fold starts from.
     recorded: Option<Cut>,
+    /// What the recorded cut keeps although it lies before it.
+    kept: Ranges,
     /// The first steps of a trajectory, which stay.
     first: Ranges,
 }
@@ -220,7 +249,8 @@ impl<'i> CutGauge<'i> {
             _ => Ranges::default(),
         };
         let recorded = view.record().decided.cut(cx.scope.as_deref()).cloned();
-        CutGauge { inner, counter, fixed, recorded, first }
+        let kept = recorded.as_ref().map(|cut: &Cut| cut.kept.clone()).unwrap_or_default();
+        CutGauge { inner, counter, fixed, recorded, kept, first }
     }
 
     /// The task a cut before group `cut` holds, seen from group `newest`.
@@ -237,8 +267,8 @@ impl<'i> CutGauge<'i> {
     /// Measure of what stays although it lies before group `cut`.
     fn staying_before(&self, cut: u32, held: Option<u32>, view: &View<'_>) -> usize {
         let staying = match self.inner {
-            StickyInner::TokenBudget(_) => view.pinned().union(&Ranges::of(held)),
-            StickyInner::TrajectoryWindow(_) => self.first.clone(),
+            StickyInner::TokenBudget(_) => view.pinned().union(&Ranges::of(held)).union(&self.kept),
+            StickyInner::TrajectoryWindow(_) => self.first.union(&self.kept),
             _ => return 0,
         };
         staying.intersect(&Ranges::one(0..cut)).iter().map(|index| self.unit(view, index)).sum()

@@ -9,8 +9,8 @@ use crate::tokens::{Counter, Tokenizer, entry_tokens};
 impl Record {
     /// Tokens of everything that was said, as a list of messages without overhead.
     pub fn tokens(&self, counter: Counter) -> u64 {
-        let sum = self.sum(counter.tokenizer, self.slots.len());
-        counter.factor.apply(usize::try_from(sum).unwrap_or(usize::MAX)) as u64
+        let plain = self.sum(counter.tokenizer, self.slots.len());
+        counter.factor.apply(usize::try_from(plain).unwrap_or(usize::MAX)) as u64
     }
 
     /// The entries that nobody has counted by this tokenizer, with their positions, so that somebody else may.

@@ -30,6 +30,8 @@ pub(crate) struct Cut {
     /// First group that stays.
     pub(crate) before: u32,
     pub(crate) held: Option<u32>,
+    /// What else is kept although it lies before the cut.
+    pub(crate) kept: Ranges,
     pub(crate) by: Arc<str>,
     scope: Option<String>,
     /// Position of the decision.
@@ -74,11 +76,12 @@ impl Decided {
                     self.former_leads = self.former_leads.union(&Ranges::of(former));
                 }
             }
-            Decision::Cut { before, held, by, scope, .. } => {
+            Decision::Cut { before, held, kept, by, scope, .. } => {
                 let earlier = self.cut(scope.as_deref()).map_or(0, |cut| cut.epoch);
                 self.cuts.push(Cut {
                     before: groups.at_or_after(*before),
                     held: held.and_then(|held| groups.of(held as u32)),
+                    kept: groups_of(groups, kept),
                     by: by.as_str().into(),
                     scope: scope.clone(),
                     at,

@@ -9,7 +9,7 @@ impl Record {
     pub(super) fn judge(&self, decision: &Decision) -> Result<(), String> {
         match decision {
             Decision::Lead { positions } => self.judge_lead(positions),
-            Decision::Cut { before, held, .. } => self.judge_cut(*before, *held),
+            Decision::Cut { before, held, kept, .. } => self.judge_cut(*before, *held, kept),
             Decision::Clear { positions, .. } | Decision::Truncate { positions, .. } => {
                 self.judge_positions(positions)
             }
@@ -40,12 +40,15 @@ impl Record {
         repeated.map_or(Ok(()), |(_, at)| Err(format!("position {at} stands twice in the lead")))
     }
 
-    fn judge_cut(&self, before: u64, held: Option<u64>) -> Result<(), String> {
+    fn judge_cut(&self, before: u64, held: Option<u64>, kept: &[u64]) -> Result<(), String> {
         if before != self.len() as u64 && !self.opens_group(before) {
             return Err(format!("a cut before position {before} would split a group, or there is none"));
         }
-        match held.filter(|held| !self.opens_group(*held)) {
-            Some(held) => Err(format!("the held position {held} does not open a group")),
+        if let Some(held) = held.filter(|held| !self.opens_group(*held)) {
+            return Err(format!("the held position {held} does not open a group"));
+        }
+        match kept.iter().find(|kept| !self.opens_group(**kept)) {
+            Some(kept) => Err(format!("the kept position {kept} does not open a group")),
             None => Ok(()),
         }
     }

@@ -98,15 +98,21 @@ impl Ladder {
 
 /// Tokens the next request may have: what the provider stated, by our measure and less what the reply needs, and never more
 /// than three quarters of what was too large.
+///
+/// A provider that does not state the size may refuse a request of many times its window. Then its limit counts, or the
+/// window that is known of the model; three quarters of it, because our count may be too low. The steps are too few to find
+/// the size by trying.
 fn target(stated: Stated, cx: &CurationContext, tokens: usize) -> usize {
     let most = tokens / 4 * 3;
-    let stated = stated.limit.zip(stated.size).map(|(limit, size)| {
+    let by_size = stated.limit.zip(stated.size).map(|(limit, size)| {
         let longest = || facts(cx.model.as_ref()?)?.max_output;
         let reserve = cx.output.or_else(longest).unwrap_or(RESERVE).min(RESERVE).min(limit / 8);
         let room = u128::from(limit.saturating_sub(reserve));
         (tokens as u128 * room / u128::from(size.max(1))) as usize
     });
-    stated.map_or(most, |stated| stated.min(most)).max(1)
+    let window = || stated.limit.or_else(|| cx.window_of(cx.model.as_ref()?));
+    let by_window = || Some((window()? / 4 * 3) as usize);
+    by_size.or_else(by_window).map_or(most, |target| target.min(most)).max(1)
 }
 
 fn decision(step: Step, view: &View<'_>, cx: &CurationContext, target: usize) -> Option<Decision> {
@@ -144,7 +150,7 @@ fn cut_to_fit(view: &View<'_>, cx: &CurationContext, limit: usize) -> Option<Dec
     let before = kept.iter().copied().find(|at| *at > last_gone).unwrap_or(last_gone + 1);
     let held = task.filter(|task| *task < before);
     let factor = (cx.counter.method == Method::Estimate).then_some(cx.counter.factor);
-    Some(Decision::Cut { before, held, by: BY.into(), scope: cx.scope.clone(), factor })
+    Some(Decision::Cut { before, held, by: BY.into(), scope: cx.scope.clone(), kept: Vec::new(), factor })
 }
 
 fn position(item: &Item) -> Option<u64> {

@@ -96,7 +96,7 @@ fn without_marks(mut entry: Entry) -> Entry {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::prefix::prefixes;
 

@@ -258,7 +258,7 @@ pub fn prepare(
     if whole && needs_no_view(record, asked, policy, cx) {
         return untouched(asked, policy, everything);
     }
-    let view = match record.view(cx, &*policy.manager) {
+    let view = match policy.manager.curate(View::to_send(record, cx), cx) {
         Ok(view) => view,
         Err(CurationError::WindowTooSmall { needed, window }) if !policy.invalid.is_passed_on() => {
             return Err(too_large_for(&everything(), cx, needed, window));
@@ -526,12 +526,13 @@ fn refused(repairs: &[Repair]) -> PrepareError {
 /// What the managers decided and the record does not have yet: a cut that moved, results that were shortened.
 fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Decision> {
     let mut new = Vec::new();
-    if let Some(cut @ Decision::Cut { before, .. }) =
-        view.cut().filter(|_| view.epoch().is_some_and(|epoch| epoch.id > 0))
-    {
+    let epoch = view.epoch().map_or(0, |epoch| epoch.id);
+    if let Some(cut @ Decision::Cut { before, .. }) = view.cut().filter(|_| epoch > 0) {
         let known = record.decided.cut(cx.scope.as_deref());
         let before = record.groups.at_or_after(*before);
-        if known.is_none_or(|known| known.before != before) {
+        // Instructions in the middle that come to stand first after a cut become part of the lead: the first group after
+        // the cut is another one then, and nothing was cut.
+        if known.is_none_or(|known| epoch > known.epoch && known.before != before) {
             new.push(cut.clone());
         }
     }

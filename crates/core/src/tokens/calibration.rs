@@ -136,19 +136,19 @@ mod tests {
         let mut known = Calibration::default();
         assert_eq!(known.factor(), Factor::ONE);
         known.hear(1000, 1200);
-        assert_eq!(known.factor().value(), 1.2);
+        assert_eq!(known.factor(), Factor::of(1.2));
         known.hear(1000, 9000);
-        assert_eq!(known.factor().value(), 1.32, "the median of two is far away, and a step is a tenth");
+        assert_eq!(known.factor(), Factor::of(1.32), "the median of two is far away, and a step is a tenth");
         for _ in 0..20 {
             known.hear(1000, 900);
         }
-        assert_eq!(known.factor().value(), 0.9);
+        assert_eq!(known.factor(), Factor::of(0.9));
         known.hear(0, 5);
         known.hear(5, 0);
-        assert_eq!(known.factor().value(), 0.9, "nothing was said");
+        assert_eq!(known.factor(), Factor::of(0.9), "nothing was said");
         let mut wild = Calibration::default();
         wild.hear(1, 1_000_000);
-        assert_eq!(wild.factor().value(), 2.0);
+        assert_eq!(wild.factor(), Factor::of(2.0));
     }
 
     #[test]

@@ -157,7 +157,14 @@ fn settle(conversation: &mut Conversation, places: &[usize], after: usize, what:
             if before == 0 {
                 return;
             }
-            Decision::Cut { before: before as u64, held: None, by: by.into(), scope: None, factor: None }
+            Decision::Cut {
+                before: before as u64,
+                held: None,
+                by: by.into(),
+                scope: None,
+                kept: Vec::new(),
+                factor: None,
+            }
         }
     };
     conversation.decisions.push(Decided { after, decision });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::edit::signature;
-use super::{Anchors, Reason, SUMMARY_HEADING, Shown, View};
+use super::{Anchors, Purpose, Reason, SUMMARY_HEADING, Shown, View};
 use crate::context::CurationContext;
 use crate::decision::Place;
 use crate::entry::{Entry, Role};
@@ -38,12 +38,18 @@ impl<'r> View<'r> {
             anchors: Anchors { system: cx.preserve_system, task: cx.preserve_task, last: cx.preserve_last_n },
             decisions: Vec::new(),
             cut: None,
+            purpose: Purpose::Look,
         };
         view.anchor_lead();
         view.choose_lead();
         view.anchor_tail();
         view.apply_decisions(cx);
         view
+    }
+
+    /// The same for a request: what managers decide about it is recorded before it is sent.
+    pub(crate) fn to_send(record: &'r Record, cx: &CurationContext) -> Self {
+        View { purpose: Purpose::Send, ..View::of(record, cx) }
     }
 
     /// The system entries the view starts with are its lead.
@@ -95,7 +101,7 @@ impl<'r> View<'r> {
         let record = self.record;
         let scope = cx.scope.as_deref();
         if let Some(cut) = record.decided.cut(scope) {
-            let keep = self.body.from(cut.before).union(&Ranges::of(cut.held));
+            let keep = self.body.from(cut.before).union(&Ranges::of(cut.held)).union(&cut.kept);
             self.keep_as(&keep, &cut.by, Reason::BeforeCut, Some(cut.at));
         }
         if let Some(summary) = record.decided.summary(scope) {

@@ -97,6 +97,16 @@ pub struct View<'r> {
     anchors: Anchors,
     decisions: Vec<Decision>,
     cut: Option<Decision>,
+    purpose: Purpose,
+}
+
+/// Whether what managers decide will last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Nothing is recorded: a later view of a longer record finds the same decisions again.
+    Look,
+    /// The decisions are recorded before the view is sent, so a cut is made for the record as it is now.
+    Send,
 }
 
 /// What the caller wants anchored, whatever the view comes to hold.

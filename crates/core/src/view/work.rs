@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::edit::{Edit, Reach, Rewrite, signature};
-use super::{Drop, Epoch, Item, Reason, View, Warning};
+use super::{Drop, Epoch, Item, Purpose, Reason, View, Warning};
 use crate::decision::Decision;
 use crate::event::HistoryCurated;
 use crate::ranges::Ranges;
@@ -180,6 +180,11 @@ impl<'r> View<'r> {
 
     pub(crate) fn warn(&mut self, code: &'static str, index: Option<u64>) {
         self.warnings.push(Warning { code, index, call_id: None });
+    }
+
+    /// Whether what is decided will be recorded.
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.purpose
     }
 
     pub(crate) fn set_epoch(&mut self, epoch: Epoch) {

@@ -341,7 +341,14 @@ impl Ledger {
                     let scope = Some(scope.to_string());
                     let by = OVERFLOW.into();
                     Slot::Decision(
-                        Arc::new(Decision::Cut { before, held: None, by, scope, factor: None }),
+                        Arc::new(Decision::Cut {
+                            before,
+                            held: None,
+                            by,
+                            scope,
+                            kept: Vec::new(),
+                            factor: None,
+                        }),
                         at,
                     )
                 }

@@ -57,6 +57,9 @@ pub(super) async fn answer(app: &App, endpoint: Endpoint, request: Request) -> R
     let (call, asked) = Call::begin(app, endpoint, request).await?;
     let carries = identity::carries(&call.headers, &asked)?;
     let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
+    if let Some(model) = &asked.model {
+        app.calibrations.recall(&*app.store, &call.caller.tenant, model).await;
+    }
     let plan = Arc::new(Plan::new(app, &call.caller.tenant, asked, carries, policy));
     let checking = plan.begin_check();
     call.owns_previous_response(&plan.asked).await?;
@@ -72,8 +75,8 @@ pub(super) async fn answer(app: &App, endpoint: Endpoint, request: Request) -> R
 
 /// What came of asking, once the record is no longer needed for it.
 enum Outcome {
-    Begun { begun: Begun, prepared: Prepared, call: OpenCall },
-    Refused { refused: Refused, prepared: Prepared, id: String },
+    Begun(Box<(Begun, Prepared, OpenCall)>),
+    Refused { refused: Refused, prepared: Box<Prepared>, id: String },
     Left,
 }
 
@@ -141,7 +144,8 @@ impl Call {
                 let response = self.pass_refusal(&plan.asked, &recorded, &prepared, &id, refused);
                 let _ = client.send(Ok(response));
             }
-            Outcome::Begun { begun, prepared, call } => {
+            Outcome::Begun(begun) => {
+                let (begun, prepared, call) = *begun;
                 self.pass_back(&plan, recorded, prepared, call, begun, client).await;
             }
         }
@@ -220,10 +224,10 @@ impl Call {
             overflow: OnOverflow::Tighten,
         };
         match exchange.ask(&plan.make()).await {
-            Ok(Answered { reply, prepared, call }) => Ok(Outcome::Begun { begun: reply, prepared, call }),
+            Ok(Answered { reply, prepared, call }) => Ok(Outcome::Begun(Box::new((reply, prepared, call)))),
             Err(Unanswered::Refused(refused)) => Ok(Outcome::Refused {
                 refused: refused.refusal,
-                prepared: refused.prepared,
+                prepared: Box::new(refused.prepared),
                 id: refused.call.id,
             }),
             Err(Unanswered::Stopped(..)) => Ok(Outcome::Left),

@@ -83,14 +83,14 @@ impl Plan {
         let refers = asked.previous.is_some() || asked.thread.is_some();
         // What only this server has cannot be left to the provider.
         let held_here = asked.previous.as_ref().is_some_and(|id| id.contains(OWN_ID));
-        let carried = if carries == Carries::News || held_here { Carried::News } else { Carried::History };
+        let in_body = if carries == Carries::News || held_here { Carried::News } else { Carried::History };
         let wanted = Wanted::of_client(
             asked.wire(),
             asked.model.clone(),
             asked.model.as_ref().and_then(|model| app.catalog.dialect(model)),
             asked.around.clone(),
             asked.entries.get(..asked.lead()).unwrap_or_default().to_vec(),
-            ClientBody { bytes: asked.body.clone(), carries: carried, refers },
+            ClientBody { bytes: asked.body.clone(), carries: in_body, refers },
         );
         Plan { asked, carries, policy: Arc::new(policy), cx: Arc::new(cx), wanted: Arc::new(wanted) }
     }

@@ -170,13 +170,11 @@ impl Recorded {
         tx.calls(rows.sent, rows.template);
         let waiting = slots.len() + decided.len();
         let in_line = self.app.waiting.enter(waiting, self.app.settings.limits.waiting_entries)?;
-        let committed = match tokio::time::timeout(STORE, self.app.store.commit(tx)).await {
-            Ok(committed) => committed?,
-            Err(_) => {
-                self.timed_out = true;
-                return Err(StoreError::new(ErrorKind::Io, TOO_SLOW));
-            }
+        let Ok(committed) = tokio::time::timeout(STORE, self.app.store.commit(tx)).await else {
+            self.timed_out = true;
+            return Err(StoreError::new(ErrorKind::Io, TOO_SLOW));
         };
+        let committed = committed?;
         drop(in_line);
         self.written = true;
         if let Some(Appended { link, .. }) = committed.appended.first() {

@@ -153,7 +153,14 @@ async fn decisions_about_what_is_not_there_are_refused(bench: Bench) -> Outcome 
     let bad = [
         Decision::Pin { positions: vec![9] },
         Decision::Pin { positions: vec![2] },
-        Decision::Cut { before: 3, held: None, by: "test".into(), scope: None, factor: None },
+        Decision::Cut {
+            before: 3,
+            held: None,
+            by: "test".into(),
+            scope: None,
+            kept: Vec::new(),
+            factor: None,
+        },
         Decision::Lead { positions: vec![1] },
         Decision::Lead { positions: vec![] },
         Decision::Clear { positions: vec![4], placeholder: "-".into() },
@@ -166,7 +173,14 @@ async fn decisions_about_what_is_not_there_are_refused(bench: Bench) -> Outcome 
     }
     let good = [
         Decision::Pin { positions: vec![2, 3] },
-        Decision::Cut { before: 2, held: Some(1), by: "test".into(), scope: None, factor: None },
+        Decision::Cut {
+            before: 2,
+            held: Some(1),
+            by: "test".into(),
+            scope: None,
+            kept: Vec::new(),
+            factor: None,
+        },
         Decision::Lead { positions: vec![0] },
         Decision::Clear { positions: vec![3], placeholder: "-".into() },
     ];

@@ -137,9 +137,9 @@ pub fn new_call(at: Time) -> Uuid {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let [first, second, third, fourth] = MADE.fetch_add(1, Ordering::Relaxed).to_be_bytes();
     // Four bits of the first byte and two of the third are taken by the version and the variant of the id.
-    let [.., a, b, c, d, e, f] = random();
-    let (high, middle) = (first << 2 | second >> 6, second << 2 | third >> 6);
-    let rest = [high, middle, third & 0x3F, fourth, a, b, c, d, e, f];
+    let count = [first << 2 | second >> 6, second << 2 | third >> 6, third & 0x3F, fourth];
+    let mut rest = [0; 10];
+    rest.iter_mut().zip(count.into_iter().chain(random())).for_each(|(place, byte)| *place = byte);
     uuid::Builder::from_unix_timestamp_millis(at.0.max(0) as u64, &rest).into_uuid()
 }
 

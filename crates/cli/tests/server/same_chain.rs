@@ -13,7 +13,7 @@ use scrollback_agent::provider::{
     Request, Scripted,
 };
 use scrollback_agent::runner::{Ended, Prompt, Runner};
-use scrollback_agent::tool::tool;
+use scrollback_agent::tool::{Toolbox, tool};
 use scrollback_core::model::ModelName;
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::wire::Wire;
@@ -69,7 +69,7 @@ fn history(seed: u64) -> Vec<Turn> {
     (0..8)
         .map(|turn| {
             let mut calls = |random: &mut Random| {
-                (0..1 + random.below(3))
+                (0..=random.below(3))
                     .map(|_| {
                         number += 1;
                         let size = [1, 40, 200, 500][random.below(4) as usize];
@@ -124,18 +124,15 @@ fn provider(asked: Asked, history: &[Turn]) -> Upstream {
     Upstream::start(move |number, received| {
         let mut reply = replies[number].clone();
         let size = received.body.len() / 4;
-        let body = match asked.api {
-            Api::Messages => {
-                let more = value!({ "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
-                    "stop_sequence": null, "usage": { "input_tokens": size, "output_tokens": 5 } });
-                reply.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-                reply
-            }
-            _ => {
-                reply["index"] = value!(0);
-                value!({ "id": format!("chatcmpl-{number}"), "object": "chat.completion", "created": 1, "model": "gpt-4o",
-                    "choices": [reply], "usage": { "prompt_tokens": size, "completion_tokens": 5, "total_tokens": size + 5 } })
-            }
+        let body = if asked.api == Api::Messages {
+            let more = value!({ "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
+                "stop_sequence": null, "usage": { "input_tokens": size, "output_tokens": 5 } });
+            reply.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            reply
+        } else {
+            reply["index"] = value!(0);
+            value!({ "id": format!("chatcmpl-{number}"), "object": "chat.completion", "created": 1, "model": "gpt-4o",
+                "choices": [reply], "usage": { "prompt_tokens": size, "completion_tokens": 5, "total_tokens": size + 5 } })
         };
         Says::Json(200, body.to_string())
     })
@@ -356,7 +353,7 @@ fn the_proxy_goes_on_with_what_the_runner_began_and_the_runner_with_what_the_pro
                     answer: format!("answer {turn}"),
                 };
                 let mut runner = runner(CHAT, upstream.address, "fit", 2_000, &[]);
-                runner.tools = Default::default();
+                runner.tools = Toolbox::default();
                 let conversation = block_on(async {
                     let store = open(&url).await;
                     let mut journal = match &known {
@@ -479,7 +476,8 @@ fn flow(window: u64) -> Flowed {
     let redactor = Arc::new(Redactor::new(&Options::default()).unwrap());
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let mut engine = Engine::new(Arc::clone(&store), Tenant::default(), Arc::new(catalog), redactor);
-    let (heard, announced): (Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<bool>>>) = Default::default();
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let announced: Arc<Mutex<Vec<bool>>> = Arc::default();
     let (log, rows, own) = (Arc::clone(&heard), Arc::clone(&announced), Arc::clone(&store));
     engine.providers = Arc::new(move |name: &str, _: &std::path::Path| {
         Ok(Arc::new(Listening {

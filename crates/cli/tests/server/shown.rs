@@ -148,10 +148,8 @@ fn a_server_that_is_killed_while_it_waits_leaves_what_it_sent() {
         let mut server = Server::before(name, upstream.address, "");
         let bodies = odd_bodies(wire, 5);
         assert_eq!(server.post(path, &bodies[0]).status, 200);
-        let second = match streams {
-            true => bodies[1].replacen('{', r#"{"stream":true,"#, 1),
-            false => bodies[1].clone(),
-        };
+        let second =
+            if streams { bodies[1].replacen('{', r#"{"stream":true,"#, 1) } else { bodies[1].clone() };
         let mut stream = connect(server.address);
         std::io::Write::write_all(&mut stream, &request("POST", path, &[], second.as_bytes())).unwrap();
         let patience = Instant::now() + Duration::from_secs(30);

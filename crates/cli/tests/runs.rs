@@ -162,7 +162,10 @@ fn the_acceptance_of_the_seed_a_loop_with_a_person_over_processes() {
     ] {
         assert!(calls[1].get(key).is_some(), "{key}");
     }
-    assert_eq!(keys(&calls[1]["tokens"]), ["system", "history", "input", "instructions", "tools", "messages", "total", "exact"]);
+    assert_eq!(
+        keys(&calls[1]["tokens"]),
+        ["system", "history", "input", "instructions", "tools", "messages", "total", "exact"]
+    );
     assert!(
         calls[1]["messages"].as_array().unwrap().iter().all(|m| m["entry"].is_u64()),
         "{}",

@@ -543,7 +543,6 @@ fn a_flow_sends_what_the_proxy_would_send_of_the_same_sheet() {
 }
 
 #[test]
-#[ignore = "the keeper of a flow's steps loses the bytes of a call when it is completed; the branch flow-exchange rewrites it"]
 fn a_flow_keeps_the_bytes_of_every_request() {
     let Flowed { heard, kept, .. } = flow(3_000);
     let heard: Vec<Option<Vec<u8>>> = heard.into_iter().map(|body| Some(body.into_bytes())).collect();
@@ -551,7 +550,6 @@ fn a_flow_keeps_the_bytes_of_every_request() {
 }
 
 #[test]
-#[ignore = "the keeper of a flow's steps writes the row about a call only when the call has ended"]
 fn a_flow_writes_down_what_it_sends_before_it_asks() {
     let Flowed { announced, .. } = flow(3_000);
     assert_eq!(announced, vec![true; announced.len()]);

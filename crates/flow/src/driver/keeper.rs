@@ -1,7 +1,7 @@
 //! What one step says, on its way into the run's record.
 //!
 //! The reply that ends a step waits until everything that follows from it is known, and is written with it in one commit.
-//! What must not be lost before that, calls of tools and their results, is written at once.
+//! What must not be lost before that is written at once: that a model is about to be asked, calls of tools and their results.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -108,7 +108,7 @@ impl StepKeeper {
         let mut stash = self.stash();
         let (mut now, mut cut) = (false, None);
         for mut sent in sent {
-            now |= !matches!(sent.status.as_str(), "sent" | "ok" | "interrupted");
+            now |= !matches!(sent.status.as_str(), "ok" | "interrupted");
             sent.run = Some(self.shared.run.to_string());
             sent.step = Some(self.key.clone());
             sent.upto = stash.upto;

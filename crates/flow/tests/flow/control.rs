@@ -216,7 +216,8 @@ async fn a_store_that_fails_is_said_and_what_was_written_goes_on() {
     let bench = Bench::echo();
     let (mut failing, commits) = (bench.clone(), Arc::new(AtomicUsize::new(0)));
     failing.engine.before_commit = Some(Arc::new(move || {
-        let full = commits.fetch_add(1, Ordering::SeqCst) == 2;
+        // The start, then for each step that its model is about to be asked, and its end.
+        let full = commits.fetch_add(1, Ordering::SeqCst) == 4;
         let error = || scrollback_store::StoreError::new(scrollback_store::ErrorKind::Io, "the disk is full");
         if full { Err(error()) } else { Ok(()) }
     }));

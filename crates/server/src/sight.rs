@@ -136,32 +136,28 @@ impl Sight {
             basis: if present.is_some() { Basis::Bytes } else { Basis::Repeated },
             unexplained,
         };
-        match present {
-            Some(present) => {
-                sight.rewritten.clear();
-                sight.entries = present.values().filter(|one| **one != Presence::Absent).count();
-                for (position, presence) in present {
-                    let why = repeated.changed.get(&position);
-                    if let (Presence::Rewritten { sent }, _) | (Presence::Respelled, Some((_, Some(sent)))) =
-                        (&presence, why)
-                    {
-                        sight.rewritten.insert(position, sent.clone());
-                    }
-                    let (changed, dropped) = (why.map(|(why, _)| why), repeated.dropped.get(&position));
-                    sight.fates.insert(position, fate(&presence, changed, dropped));
+        if let Some(present) = present {
+            sight.rewritten.clear();
+            sight.entries = present.values().filter(|one| **one != Presence::Absent).count();
+            for (position, presence) in present {
+                let why = repeated.changed.get(&position);
+                if let (Presence::Rewritten { sent }, _) | (Presence::Respelled, Some((_, Some(sent)))) =
+                    (&presence, why)
+                {
+                    sight.rewritten.insert(position, sent.clone());
+                }
+                let (changed, dropped) = (why.map(|(why, _)| why), repeated.dropped.get(&position));
+                sight.fates.insert(position, fate(&presence, changed, dropped));
+            }
+        } else {
+            for (position, slot) in (0..).zip(record.slots()) {
+                if !matches!(slot, Slot::Decision(..)) {
+                    sight.fates.insert(position, Fate::Kept);
                 }
             }
-            None => {
-                for (position, slot) in (0..).zip(record.slots()) {
-                    if !matches!(slot, Slot::Decision(..)) {
-                        sight.fates.insert(position, Fate::Kept);
-                    }
-                }
-                let changed =
-                    repeated.changed.into_iter().map(|(at, (why, _))| (at, Fate::Changed(Some(why))));
-                let dropped = repeated.dropped.into_iter().map(|(at, why)| (at, Fate::Dropped(Some(why))));
-                sight.fates.extend(changed.chain(dropped));
-            }
+            let changed = repeated.changed.into_iter().map(|(at, (why, _))| (at, Fate::Changed(Some(why))));
+            let dropped = repeated.dropped.into_iter().map(|(at, why)| (at, Fate::Dropped(Some(why))));
+            sight.fates.extend(changed.chain(dropped));
         }
         sight.stretches = stretches(&sight.fates, tokens);
         Ok(sight)

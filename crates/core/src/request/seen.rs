@@ -350,7 +350,7 @@ fn is_alike(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::{Decision, Time};
 

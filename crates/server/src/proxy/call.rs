@@ -76,7 +76,7 @@ pub(super) async fn answer(app: &App, endpoint: Endpoint, request: Request) -> R
 /// What came of asking, once the record is no longer needed for it.
 enum Outcome {
     Begun(Box<(Begun, Prepared, OpenCall)>),
-    Refused { refused: Refused, prepared: Box<Prepared>, id: String },
+    Refused(Box<(Refused, Prepared, String)>),
     Left,
 }
 
@@ -140,7 +140,8 @@ impl Call {
         };
         match outcome {
             Outcome::Left => {}
-            Outcome::Refused { refused, prepared, id } => {
+            Outcome::Refused(refused) => {
+                let (refused, prepared, id) = *refused;
                 let response = self.pass_refusal(&plan.asked, &recorded, &prepared, &id, refused);
                 let _ = client.send(Ok(response));
             }
@@ -225,11 +226,10 @@ impl Call {
         };
         match exchange.ask(&plan.make()).await {
             Ok(Answered { reply, prepared, call }) => Ok(Outcome::Begun(Box::new((reply, prepared, call)))),
-            Err(Unanswered::Refused(refused)) => Ok(Outcome::Refused {
-                refused: refused.refusal,
-                prepared: Box::new(refused.prepared),
-                id: refused.call.id,
-            }),
+            Err(Unanswered::Refused(refused)) => {
+                let refused = *refused;
+                Ok(Outcome::Refused(Box::new((refused.refusal, refused.prepared, refused.call.id))))
+            }
             Err(Unanswered::Stopped(..)) => Ok(Outcome::Left),
             Err(Unanswered::Store(error)) => Err(Failed::Store(error)),
             Err(Unanswered::Prepare(error)) => Err(Failed::Problem(not_prepared(&error))),

@@ -35,7 +35,7 @@ pub(crate) trait Watch: Sync {
     /// What time it is.
     fn now(&self) -> Time;
 
-    /// Takes a piece; whether it was shown to somebody, so that it cannot be taken back.
+    /// Takes a piece; whether it was shown to a person or program, so that it cannot be taken back.
     fn piece(&self, delta: &Delta) -> bool;
 
     /// Work that is dropped when the caller has to stop.

@@ -147,8 +147,8 @@ pub trait Caller: Send {
     /// Asks once.
     fn attempt<'a>(&'a mut self, prepared: &'a Prepared, call: &'a OpenCall) -> Pending<'a, Attempted<Self>>;
 
-    /// Waits before a failed request is tried again; an error where it is not. By default nothing is tried again: whoever
-    /// sent the request decides.
+    /// Waits before a failed request is tried again; an error where it is not. By default nothing is tried again: the
+    /// client that sent the request decides.
     fn again<'a>(
         &'a mut self,
         refusal: &'a Self::Refusal,
@@ -201,7 +201,7 @@ pub struct PartOf {
     pub run: Option<String>,
     /// Which process asks, so that calls of one that died are found.
     pub holder: Option<String>,
-    /// Whether whoever keeps the record wants to know what the request shows.
+    /// Whether the record is kept elsewhere, by a keeper that wants to know what the request shows.
     pub wants_view: bool,
 }
 
@@ -421,7 +421,7 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         Ok(true)
     }
 
-    /// The tokens of a request, counted now if nobody has.
+    /// The tokens of a request, counted now if they were not.
     fn tokens_of(&self, prepared: &Prepared) -> RequestTokens {
         prepared
             .tokens

@@ -14,7 +14,7 @@ pub struct Throttle {
 }
 
 impl Default for Throttle {
-    /// Five attempts within half a minute: long enough for a rate limit, short enough for somebody who waits.
+    /// Five attempts within half a minute: long enough for a rate limit, short enough for a person who waits.
     fn default() -> Self {
         Throttle {
             attempts: 5,

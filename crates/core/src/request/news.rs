@@ -72,12 +72,20 @@ fn leads(record: &Record, instructions: &[Entry]) -> bool {
 
 /// The entries of a record that are not instructions which others took the place of.
 pub(crate) fn standing(record: &Record) -> impl Iterator<Item = &Entry> {
-    let lead = lead_of(record);
-    let natural = natural_lead(record);
+    let replaced: Vec<u64> = replaced(record).collect();
+    (0..).zip(record.slots()).filter_map(move |(at, slot)| match slot {
+        Slot::Message(entry) if !replaced.contains(&at) => Some(entry.as_ref()),
+        _ => None,
+    })
+}
+
+/// Positions of instructions which others took the place of.
+pub(crate) fn replaced(record: &Record) -> impl Iterator<Item = u64> {
+    let (lead, natural) = (lead_of(record), natural_lead(record));
     (0..).zip(record.slots()).filter_map(move |(at, slot)| {
         let Slot::Message(entry) = slot else { return None };
         let instructs = at < natural || entry.is_lead();
-        (!instructs || lead.contains(&at)).then_some(entry.as_ref())
+        (instructs && !lead.contains(&at)).then_some(at)
     })
 }
 

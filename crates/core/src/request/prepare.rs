@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::asked::{Asked, Carries, chain};
 use super::ladder::Stated;
 use super::marks;
-use super::news::standing;
+use super::news::{replaced, standing};
 use super::template::Template;
 use super::tokens::RequestTokens;
 use crate::chain::Link;
@@ -66,7 +66,7 @@ impl Invalid {
         matches!(self, Invalid::Repaired | Invalid::RepairedOrSent)
     }
 
-    /// Whether the request is somebody else's: its provider judges it, and its size.
+    /// Whether the request is a client's: its provider judges it, and its size.
     fn is_passed_on(self) -> bool {
         matches!(self, Invalid::RepairedOrSent | Invalid::RefusedOrSent)
     }
@@ -175,7 +175,7 @@ pub struct Prepared {
     pub decisions: Vec<Decision>,
     /// What had to be repaired; empty for a request that broke no rule.
     pub repairs: Vec<Repair>,
-    /// Its tokens; none while nobody counted them, which only requests that are sent as they came leave for later.
+    /// Its tokens; none while they are not counted, which only requests that are sent as they came leave for later.
     pub tokens: Option<RequestTokens>,
     /// Tokens of everything recorded, corrected like those of the request.
     pub tokens_recorded: Option<usize>,
@@ -185,7 +185,7 @@ pub struct Prepared {
     pub left_out: Vec<Dropped>,
     /// How many entries are shown, and how many are recorded.
     pub entries: (usize, usize),
-    /// Who left something out or changed it: managers, `repair`, `overflow`. Empty where nobody did.
+    /// Who left something out or changed it: managers, `repair`, `overflow`. Empty where nothing was.
     pub by: Vec<String>,
     /// The epoch, where a sticky manager is at work.
     pub epoch: Option<Epoch>,
@@ -284,7 +284,7 @@ pub fn prepare(
     let mut items: Vec<Item> = view.items().collect();
     let shown = items.iter().map(Shown::of).collect();
     let said = asked.client.is_some().then(|| items.iter().map(|item| Entry::clone(&item.entry)).collect());
-    let recorded = recorded_tokens(record, &items, &tokens, cx);
+    let recorded = recorded_tokens(record, &tokens, cx);
     let left_out = if policy.explains && view.len() < record.message_count() {
         view.explain().dropped
     } else {
@@ -573,15 +573,12 @@ fn stages(mut by: Vec<String>, repairs: &[Repair]) -> Vec<String> {
     by
 }
 
-/// Tokens of everything that was said, instructions that were replaced aside: as many more than the view's as a plain count
-/// of both says, so that an estimate is corrected on both sides alike.
-fn recorded_tokens(record: &Record, items: &[Item], tokens: &RequestTokens, cx: &CurationContext) -> usize {
-    let count = |entry: &Entry| crate::tokens::entry_tokens(cx.counter.tokenizer, entry);
-    let shown: usize = items.iter().map(|item| count(&item.entry)).sum();
-    let all: usize = standing(record).map(count).sum();
-    let around = tokens.total - (tokens.instructions + tokens.messages).min(tokens.total);
-    let factor = cx.counter.factor;
-    around + (tokens.instructions + tokens.messages) + factor.apply(all.saturating_sub(shown))
+/// Tokens of everything that was said, instructions that were replaced aside, and of what stands around the messages.
+fn recorded_tokens(record: &Record, tokens: &RequestTokens, cx: &CurationContext) -> usize {
+    let replaced: usize = replaced(record).map(|at| record.entry_tokens(cx.counter, at as u32)).sum();
+    let said = usize::try_from(record.tokens(cx.counter)).unwrap_or(usize::MAX);
+    let around = tokens.total.saturating_sub(tokens.instructions + tokens.messages);
+    around + said.saturating_sub(replaced)
 }
 
 impl Wire {

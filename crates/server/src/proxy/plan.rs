@@ -119,17 +119,15 @@ impl Plan {
     }
 }
 
-/// What the client is told about its view. The tokens are ours, of the whole request and of the whole record, and then of the
-/// request's parts: `entries=12/340; tokens=7914/121030 (instructions 40, tools 310, messages 7561, estimate); by=fit`.
+/// What the client is told about its view: `entries=12/340; tokens=7914/121030 (tools 310); by=fit`. The tokens are ours, of the
+/// whole request and of the whole record; those of the tool definitions are named apart, where there are any.
 pub(crate) fn view_header(prepared: &Prepared) -> String {
     let (shown, all) = prepared.entries;
-    let tokens = prepared.tokens.unwrap_or_default();
-    let recorded = prepared.tokens_recorded.unwrap_or(tokens.total);
+    let RequestTokens { tools, total, .. } = prepared.tokens.unwrap_or_default();
+    let recorded = prepared.tokens_recorded.unwrap_or(total);
     let by = if prepared.by.is_empty() { PASSTHROUGH.to_string() } else { prepared.by.join(",") };
-    let RequestTokens { instructions, tools, messages, total, exact, .. } = tokens;
-    let method = if exact { "exact" } else { "estimate" };
-    let parts = format!("instructions {instructions}, tools {tools}, messages {messages}, {method}");
-    format!("entries={shown}/{all}; tokens={total}/{recorded} ({parts}); by={by}")
+    let tools = if tools > 0 { format!(" (tools {tools})") } else { String::new() };
+    format!("entries={shown}/{all}; tokens={total}/{recorded}{tools}; by={by}")
 }
 
 /// What the client is told where no request can be made.

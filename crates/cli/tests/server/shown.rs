@@ -173,6 +173,15 @@ fn a_server_that_is_killed_while_it_waits_leaves_what_it_sent() {
         assert!(calls[1].holder.is_some(), "{name}: the next start can tell whose call it was");
         assert_eq!(server.record(calls[1].conversation.as_str()).len(), 4, "{name}: what was said is there");
         server.verified();
+        // The next start finds that no process will complete the call.
+        let mut server = server.again();
+        assert_eq!(server.call("GET", "/healthz", &[], "").status, 200);
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+        let found = self::calls(&server);
+        assert_eq!(found[1].status, "lost", "{name}");
+        assert!(found[1].ended_at.is_some(), "{name}");
+        assert!(found[1].request.as_deref() == Some(second.as_bytes()), "{name}: the bytes are still there");
     }
 }
 

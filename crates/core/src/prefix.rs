@@ -40,7 +40,7 @@ pub fn prefixes<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Link> {
 
 /// What one block says, by the same measure; none for a block that says nothing, such as reasoning or an empty text.
 ///
-/// Results of tools are the same whoever speaks them, because some wires have users speak for tools.
+/// Results of tools are the same under every role, because some wires have users speak for tools.
 pub(crate) fn block_said(role: Role, block: &Block) -> Option<Link> {
     let says_nothing = match &block.kind {
         BlockKind::Text(text) => text.as_str().is_empty(),

@@ -51,7 +51,7 @@ impl Anchor {
     }
 
     /// Whether the next total is the first after a [restart](Anchor::restart), or no reply was heard at all: then it can
-    /// be far from what the provider will report, and whoever shows it should say so.
+    /// be far from what the provider will report, and a page that shows it should say so.
     pub fn is_uncertain(&self) -> bool {
         self.is_over || self.ends.is_none()
     }

@@ -51,7 +51,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The summary that is asked for, in so many tokens, and who wrote it: an agent that was given a text, or nobody. If
+    /// The summary that is asked for, in so many tokens, and who wrote it: an agent that was given a text, or no one. If
     /// there is none, why.
     pub(super) async fn summary(
         &self,
@@ -75,7 +75,7 @@ impl Execution<'_> {
         Ok(match decision {
             Decision::Summary { text, by, .. } => Ok((shortened(&text, ceiling, tokenizer), by)),
             Decision::SummaryFailed { reason, .. } => Err(reason),
-            _ => Err("nobody wrote a summary".into()),
+            _ => Err("no summary was written".into()),
         })
     }
 

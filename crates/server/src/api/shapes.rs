@@ -362,7 +362,7 @@ pub(crate) struct CallShape {
     pub(crate) attempt: u64,
     /// What it used.
     pub(crate) usage: Option<Spent>,
-    /// Tokens of the request as counted here before its provider answered, its parts apart; null where nobody counted them.
+    /// Tokens of the request as counted here before its provider answered, its parts apart; null where they were not counted.
     pub(crate) request_tokens: Option<RequestTokensShape>,
     /// Input tokens as the provider reported them, cached ones included; null where it reported nothing.
     pub(crate) reported_input: Option<u64>,

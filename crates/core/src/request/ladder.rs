@@ -163,8 +163,8 @@ fn position(item: &Item) -> Option<u64> {
 /// Why a request cannot be made small enough, which part of it is the largest, and what would help.
 pub fn too_large(stated: Stated, tokens: &RequestTokens) -> String {
     let size = match (stated.size, stated.limit) {
-        (Some(size), Some(limit)) => format!(" of {size} tokens, and the model takes {limit}"),
-        (_, Some(limit)) => format!("; the model takes {limit} tokens"),
+        (Some(size), Some(limit)) => format!(": it has {size} tokens, and the model takes {limit}"),
+        (_, Some(limit)) => format!(": the model takes {limit} tokens"),
         _ => String::new(),
     };
     let RequestTokens { instructions, tools, messages, total, .. } = *tokens;
@@ -179,8 +179,8 @@ pub fn too_large(stated: Stated, tokens: &RequestTokens) -> String {
         )
     };
     format!(
-        "the request is too large{size}; the smallest one has {total} tokens by our count (instructions {instructions}, \
-         tools {tools}, messages {messages}), and {part} alone would have to be smaller: {advice}, or use a model with a \
-         larger window"
+        "the request is too large{size}. The smallest request that can be made has {total} tokens by our count \
+         (instructions {instructions}, tools {tools}, messages {messages}), and {part} would have to be smaller: {advice}, \
+         or use a model with a larger window"
     )
 }

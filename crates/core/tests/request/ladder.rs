@@ -320,7 +320,7 @@ fn where_nothing_helps_the_part_that_does_not_fit_is_named() {
         let (steps, message) = ends_with(&mut record_of(&messages), &cx, name, wire);
         assert_eq!(steps, [], "{name}");
         assert!(
-            message.contains("the instructions alone") && message.contains("shorten the instructions"),
+            message.contains("the instructions would have") && message.contains("shorten the instructions"),
             "{message}"
         );
 
@@ -332,7 +332,7 @@ fn where_nothing_helps_the_part_that_does_not_fit_is_named() {
         let (steps, message) = ends_with(&mut record_of(&small()), &cx, name, wire);
         assert_eq!(steps, [], "{name}");
         assert!(
-            message.contains("the tool definitions alone") && message.contains("offer fewer tools"),
+            message.contains("the tool definitions would have") && message.contains("offer fewer tools"),
             "{message}"
         );
 
@@ -358,9 +358,9 @@ fn the_largest_part_is_named_and_numbers_only_where_they_are_known() {
         ..RequestTokens::default()
     };
     for (instructions, tools, messages, wanted) in [
-        (10, 1, 2, "the instructions alone"),
-        (1, 10, 2, "the tool definitions alone"),
-        (1, 2, 10, "what must stay of the messages alone"),
+        (10, 1, 2, "the instructions would have"),
+        (1, 10, 2, "the tool definitions would have"),
+        (1, 2, 10, "what must stay of the messages would have"),
     ] {
         let said = too_large(Stated::default(), &tokens(instructions, tools, messages));
         assert!(said.contains(wanted), "{said}");

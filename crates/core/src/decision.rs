@@ -97,6 +97,23 @@ pub enum Decision {
         /// Ids of the calls.
         call_ids: Vec<String>,
     },
+    /// A client sent an entry back in a version of its own: an old result that it cleared, arguments that it normalised. The
+    /// record keeps the original; views show the client's version of a result where that is shorter.
+    Echo {
+        /// Position of the entry.
+        position: u64,
+        /// Who speaks in the client's version.
+        role: crate::Role,
+        /// The wire of `body`.
+        wire: String,
+        /// The message as the client sent it.
+        body: String,
+    },
+    /// These replies broke off, and the client asked again without them; views leave them out.
+    Superseded {
+        /// Positions of the replies.
+        positions: Vec<u64>,
+    },
     /// The entry is a turn of a loop; concerns only views of that scope.
     Turn {
         /// The loop.
@@ -120,7 +137,8 @@ impl Decision {
             | Decision::Clear { positions, .. }
             | Decision::Truncate { positions, .. }
             | Decision::Pin { positions }
-            | Decision::Unpin { positions } => positions.iter_mut().for_each(|at| *at = place(*at)),
+            | Decision::Unpin { positions }
+            | Decision::Superseded { positions } => positions.iter_mut().for_each(|at| *at = place(*at)),
             Decision::Cut { before, held, kept, .. } => {
                 *before = place(*before);
                 *held = held.map(&place);
@@ -137,6 +155,7 @@ impl Decision {
                 (*first, *last) = (place(*first), place(*last));
             }
             Decision::Turn { entry, .. } => *entry = place(*entry),
+            Decision::Echo { position, .. } => *position = place(*position),
             Decision::Interrupted { .. } => {}
         }
         self

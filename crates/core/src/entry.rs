@@ -296,6 +296,12 @@ impl Entry {
         crate::wire::openai_chat::calling_entry(text, calls)
     }
 
+    /// The entry that a client sent back in a version of its own; none if it cannot be read.
+    pub(crate) fn echoed(wire: &str, role: Role, body: &str) -> Option<Entry> {
+        let raw: Arc<str> = body.into();
+        Entry::kept(Wire::named(wire)?, role, &raw, None, None).ok()
+    }
+
     /// The same entry as number `sequence` of an evaluation, said at `created_at`.
     #[must_use]
     pub fn stamped(mut self, evaluation_id: Uuid, sequence: u64, created_at: Time) -> Self {

@@ -22,7 +22,7 @@ const DOORS: [&str; 14] = [
     "unsafe ",
 ];
 /// Everything the crate may depend on.
-const DEPENDENCIES: [&str; 11] = [
+const DEPENDENCIES: [&str; 12] = [
     "aho-corasick",
     "blake3",
     "bytes",
@@ -33,6 +33,7 @@ const DEPENDENCIES: [&str; 11] = [
     "serde",
     "serde_json",
     "tiktoken",
+    "unicode-normalization",
     "uuid",
 ];
 

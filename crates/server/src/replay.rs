@@ -374,6 +374,8 @@ impl<'n> Simulation<'n> {
                 | Decision::Pin { .. }
                 | Decision::Unpin { .. }
                 | Decision::Interrupted { .. }
+                | Decision::Echo { .. }
+                | Decision::Superseded { .. }
                 | Decision::Turn { .. } => {
                     let place = |position| self.places.get(&position).copied().unwrap_or(position);
                     let moved = decision.as_ref().clone().moved(place);

@@ -17,7 +17,7 @@ use scrollback_agent::tool::{Toolbox, tool};
 use scrollback_core::model::ModelName;
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::wire::Wire;
-use scrollback_core::{Entry, Link, Record, Slot, Time, json, manager, prefixes};
+use scrollback_core::{Decision, Entry, Link, Record, Role, Slot, Time, json, manager, prefixes};
 use scrollback_flow::driver::{Engine, Start, Status};
 use scrollback_flow::{Flow, Prompts, Source};
 use scrollback_store::{CallListing, ConversationId, Listing, Memory, Sent, Store, Tenant};
@@ -230,6 +230,34 @@ async fn told(store: &dyn Store, conversation: &ConversationId, received: &[Rece
     }
 }
 
+/// For each reply in a record: its position, and the position before which the request for it was cut.
+type CutsByCall = Vec<(u64, Option<u64>)>;
+
+fn cuts_by_call(record: &Record) -> CutsByCall {
+    let mut newest = None;
+    let mut calls = Vec::new();
+    for (position, slot) in (0..).zip(record.slots()) {
+        match slot {
+            Slot::Decision(decision, _) => {
+                if let Decision::Cut { before, .. } = decision.as_ref() {
+                    newest = Some(*before);
+                }
+            }
+            Slot::Message(entry) if entry.role == Role::Assistant => calls.push((position, newest)),
+            _ => {}
+        }
+    }
+    calls
+}
+
+/// The same as `/api/simulate` predicts it.
+fn simulated_cuts(simulation: &Value) -> CutsByCall {
+    let figures = &simulation["managers"][0];
+    assert_eq!(figures["stopped"], Value::Null, "{figures}");
+    let calls = figures["per_call"].as_array().unwrap();
+    calls.iter().map(|call| (call["position"].as_u64().unwrap(), call["cut_before"].as_u64())).collect()
+}
+
 /// A store that a server writes to as well.
 async fn open(url: &str) -> Arc<dyn Store> {
     scrollback_store::open(url, Time(1)).await.unwrap()
@@ -281,10 +309,20 @@ fn same(asked: Asked, seed: u64, managers: &str) {
     }
     conversations.dedup();
     assert_eq!(conversations.len(), 1, "{case}: one conversation, no fork");
-    let by_proxy = block_on(async {
+    let (by_proxy, recorded_cuts) = block_on(async {
         let store = open(&format!("sqlite:{}", server.folder.join("record.db").display())).await;
-        told(&*store, &ConversationId::parse(&conversations[0]).unwrap(), &upstream.received()).await
+        let id = ConversationId::parse(&conversations[0]).unwrap();
+        let record = store.record(&Tenant::default(), &id, None).await.unwrap();
+        (told(&*store, &id, &upstream.received()).await, cuts_by_call(&record))
     });
+    let wish = value!({ "conversation": conversations[0], "managers": [managers] });
+    let answer = server.post("/api/simulate", &wish.to_string());
+    assert_eq!(answer.status, 200, "{case}: {}", answer.text());
+    assert_eq!(
+        simulated_cuts(&answer.json()),
+        recorded_cuts,
+        "{case}: the simulation cuts where the proxy did"
+    );
 
     assert_eq!(by_runner.roles, by_proxy.roles, "{case}");
     assert_eq!(by_runner.chain, by_proxy.chain, "{case}");

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::chain::Link;
 use crate::decision::{Decision, Place};
+use crate::entry::Entry;
+use crate::identity::content_hash;
 use crate::ranges::Ranges;
 use crate::record::groups::Groups;
 use crate::view::edit::{Edit, Rewrite};
@@ -19,9 +22,20 @@ pub(crate) struct Decided {
     pub(crate) pinned: Ranges,
     /// What results show by decision, by position; the latest word on each.
     pub(crate) rewrites: BTreeMap<u32, Edit>,
+    /// What clients made of entries they sent back, by position; the latest version of each.
+    pub(crate) echoes: BTreeMap<u32, Echoed>,
+    /// Positions of replies that broke off and were asked for again.
+    pub(crate) superseded: Ranges,
     summaries: Vec<Arc<Summary>>,
     /// Position of the last summary that could not be written, while none has been since.
     pub(crate) failed_at: Option<u64>,
+}
+
+/// A client's version of an entry.
+#[derive(Debug)]
+pub(crate) struct Echoed {
+    /// What it says, by [`content_hash`].
+    pub(crate) content: Link,
 }
 
 /// A recorded cut.
@@ -103,6 +117,18 @@ impl Decided {
                 self.summaries.extend(Summary::of(at, decision, groups).map(Arc::new));
             }
             Decision::SummaryFailed { .. } => self.failed_at = Some(at),
+            Decision::Echo { position, role, wire, body } => {
+                let Some(echo) = Entry::echoed(wire, *role, body) else { return };
+                self.echoes.insert(*position as u32, Echoed { content: content_hash(&echo) });
+                if let Some(text) = echo.tool_result().and_then(|_| echo.content()) {
+                    let rewrite = Rewrite::Clear { placeholder: text.into() };
+                    self.rewrite(&[*position], &Edit::decided(rewrite, "echo", at));
+                }
+            }
+            Decision::Superseded { positions } => {
+                let positions = positions.iter().map(|position| *position as u32);
+                self.superseded = self.superseded.union(&Ranges::of(positions));
+            }
             // Closed in the groups by the record; turns concern no view of core's.
             Decision::Interrupted { .. } | Decision::Turn { .. } => {}
         }

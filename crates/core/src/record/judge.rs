@@ -19,6 +19,8 @@ impl Record {
             }
             Decision::SummaryFailed { range, .. } => self.judge_span(*range),
             Decision::Turn { entry, .. } => self.judge_positions(&[*entry]),
+            Decision::Echo { position, .. } => self.judge_positions(&[*position]),
+            Decision::Superseded { positions } => self.judge_positions(positions),
             Decision::Interrupted { .. } => Ok(()),
         }
     }

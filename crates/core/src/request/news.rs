@@ -106,7 +106,7 @@ fn without_marks(mut entry: Entry) -> Entry {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use crate::prefix::prefixes;
+    use crate::identity::prefixes;
 
     fn stamp(sequence: u64) -> Stamp {
         Stamp { evaluation: Uuid::nil(), sequence, at: Time(1) }

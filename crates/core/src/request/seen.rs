@@ -12,8 +12,8 @@ use super::shared::{common_end, common_start};
 use crate::block::{Block, BlockKind};
 use crate::chain::Link;
 use crate::entry::{Entry, Role};
+use crate::identity::block_said;
 use crate::json::{self, Kind};
-use crate::prefix::block_said;
 use crate::record::{Record, Slot};
 use crate::wire::{ParseOptions, Wire};
 

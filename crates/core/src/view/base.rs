@@ -100,6 +100,13 @@ impl<'r> View<'r> {
     fn apply_decisions(&mut self, cx: &CurationContext) {
         let record = self.record;
         let scope = cx.scope.as_deref();
+        let superseded = &record.decided.superseded;
+        if !superseded.is_empty() {
+            let groups = Ranges::of(superseded.iter().filter_map(|position| record.groups.of(position)));
+            let gone = self.body.intersect(&groups);
+            self.body = self.body.minus(&gone);
+            self.note_drop(gone, &"retry".into(), Reason::Superseded, None);
+        }
         if let Some(cut) = record.decided.cut(scope) {
             let keep = self.body.from(cut.before).union(&Ranges::of(cut.held)).union(&cut.kept);
             self.keep_as(&keep, &cut.by, Reason::BeforeCut, Some(cut.at));

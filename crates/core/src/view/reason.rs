@@ -36,6 +36,8 @@ pub enum Reason {
     BeforeCut,
     /// Another lead took its place.
     ReplacedLead,
+    /// A reply that broke off; the client asked again.
+    Superseded,
     /// A manager from outside this crate did not want it.
     LeftOut,
     /// Reasoning whose provider would refuse it, because what came before it changed.
@@ -67,6 +69,7 @@ impl Reason {
             Reason::LessRelevant => "less_relevant",
             Reason::BeforeCut => "before_cut",
             Reason::ReplacedLead => "replaced_lead",
+            Reason::Superseded => "superseded",
             Reason::LeftOut => "left_out",
             Reason::BoundReasoning => "bound_reasoning",
             Reason::BlankText => "blank_text",

@@ -290,6 +290,11 @@ impl Around<'_> {
             Decision::Lead { positions } => p { "The system entries are now " (places(positions)) "." },
             Decision::SummaryFailed { range, reason } => p { "No summary of #" (range.0) "–#" (range.1) ": " (self.eyes.said(reason)) },
             Decision::Interrupted { call_ids } => p { (plural(call_ids.len() as u64, "call", "calls")) " will not be answered." },
+            Decision::Echo { position, body, .. } => {
+                p { "The client sent #" (position) " back in a version of its own:" }
+                (self.eyes.long(body, "mono", "#"))
+            }
+            Decision::Superseded { positions } => p { (places(positions)) " broke off, and the client asked again." },
             Decision::Turn { scope, entry, .. } => p { "#" (entry) " is a turn of " code { (said(scope)) } "." },
         } }
     }
@@ -325,6 +330,8 @@ pub(crate) fn kind(decision: &Decision) -> &'static str {
         Decision::Summary { .. } => "summary",
         Decision::SummaryFailed { .. } => "summary failed",
         Decision::Interrupted { .. } => "interrupted",
+        Decision::Echo { .. } => "changed by the client",
+        Decision::Superseded { .. } => "asked again",
         Decision::Turn { .. } => "turn",
     }
 }

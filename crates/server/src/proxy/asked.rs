@@ -186,6 +186,11 @@ impl Asked {
         self.entries.iter().take_while(|entry| entry.role == Role::System).count()
     }
 
+    /// What is said after the instructions.
+    pub(crate) fn said(&self) -> &[Entry] {
+        self.entries.get(self.lead()..).unwrap_or_default()
+    }
+
     /// The path and query a provider knows it by.
     pub(crate) fn path(&self) -> String {
         match &self.query {

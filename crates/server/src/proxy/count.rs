@@ -64,7 +64,7 @@ async fn as_if_recorded(call: &Call, asked: &Asked, carries: Carries) -> Result<
     let place = identity::find(app, &call.caller.tenant, &call.headers, asked, carries).await?;
     let now = app.now();
     let known = &place.known.record;
-    let new = news(known, asked, place.covered, scrollback_store::new_evaluation(), now);
+    let new = news(known, asked, &place.alignment, scrollback_store::new_evaluation(), now);
     let mut record = Record::new();
     for slot in known.slots().iter().cloned().chain(new) {
         record.take(slot).map_err(|error| Problem::bad_request("bad_input", error.to_string()))?;

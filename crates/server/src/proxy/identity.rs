@@ -2,11 +2,13 @@
 //!
 //! A client that names one (by our header, its own session header, the session in Anthropic's `metadata.user_id`, or what it
 //! goes on from) is believed, inside its tenant. Everybody else is recognised by what they say: the longest stored prefix of
-//! their list. Where the list goes on differently from the record, the record is forked there.
+//! their list, compared by what entries are and not by how they are spelled. Where the list goes on differently from the
+//! record, the record is forked there.
 
 use axum::http::HeaderMap;
-use scrollback_core::{Link, Role, Slot, first_link};
-use scrollback_store::{Continued, Conversation, ConversationId, Tenant};
+use scrollback_core::identity::{Alignment, align};
+use scrollback_core::{Link, PREFIX_START, Role, Slot, first_link};
+use scrollback_store::{Conversation, ConversationId, Tenant};
 
 use super::asked::{Asked, header};
 use super::known::Known;
@@ -27,8 +29,8 @@ pub(crate) struct Place {
     pub(crate) start: Start,
     /// What was said so far.
     pub(crate) known: Known,
-    /// How many of the request's entries are recorded already.
-    pub(crate) covered: usize,
+    /// Which of the request's entries are recorded already, its instructions aside.
+    pub(crate) alignment: Alignment,
     /// The chain's value over the whole request, where that is what the record says with it.
     pub(crate) prefix: Option<Link>,
     /// Lists that must not be stored when the entries are: the place was guessed.
@@ -127,33 +129,33 @@ pub(crate) fn guess(
     if asked.previous.is_some() || asked.thread.is_some() || named(headers, asked)?.is_some() {
         return Ok(None);
     }
-    let Said { first, wanted } = Said::of(asked);
+    let wanted = lists(asked);
     let Some(last) = wanted.last().copied() else { return Ok(None) };
-    let place = match app.lately.take_saying(tenant, wanted, MAX_GUESSED) {
+    let place = match app.lately.take_saying(tenant, &wanted, MAX_GUESSED) {
         Some((at, conversation, known)) => {
-            let (covered, unless) = (first + at + 1, wanted.get(at + 1..).unwrap_or_default().to_vec());
-            Place { conversation, start: Start::Append, known, covered, prefix: Some(last), unless }
+            let alignment = align(&known.record, asked.said(), known.record.len() as u64);
+            if alignment.branches {
+                app.lately.keep(tenant, &conversation, known);
+                return Ok(None);
+            }
+            let unless = wanted.get(at + 1..).unwrap_or_default().to_vec();
+            Place { conversation, start: Start::Append, known, alignment, prefix: Some(last), unless }
         }
-        None => Place { prefix: Some(last), unless: wanted.to_vec(), ..new(app, Vec::new()) },
+        None => Place { prefix: Some(last), unless: wanted, ..new(app, Vec::new()) },
     };
     Ok(Some(place).filter(|place| place.unless.len() <= MAX_GUESSED))
 }
 
-/// The lists that a request could continue.
-struct Said<'a> {
-    /// The entry that the first of them ends with.
-    first: usize,
-    /// The chain's value over each.
-    wanted: &'a [Link],
-}
-
-impl<'a> Said<'a> {
-    /// What is shared must reach into what the user said: instructions alone are many conversations'.
-    fn of(asked: &'a Asked) -> Self {
-        let user = asked.entries.iter().position(|entry| entry.role == Role::User);
-        let first = user.unwrap_or(asked.entries.len());
-        Said { first, wanted: asked.prefixes().get(first..).unwrap_or_default() }
-    }
+/// The lists that a request could continue: the chain's value over each, the longest last. What is shared must reach into what
+/// the user said: instructions alone are many conversations'.
+fn lists(asked: &Asked) -> Vec<Link> {
+    let user = asked.entries.iter().position(|entry| entry.role == Role::User);
+    let first = user.unwrap_or(asked.entries.len());
+    let links = asked.prefixes().get(first..).unwrap_or_default().iter().copied();
+    let mut lists: Vec<Link> = links.filter(|link| *link != PREFIX_START).collect();
+    // Entries that say nothing of their own leave the chain as it was.
+    lists.dedup();
+    lists
 }
 
 /// Finds the place for a request. Nothing is written.
@@ -167,12 +169,13 @@ pub(crate) async fn find(
     if let Some(place) = continued(app, tenant, asked).await? {
         return Ok(place);
     }
-    let Said { first, wanted } = Said::of(asked);
+    let wanted = lists(asked);
+    let last = wanted.last().copied();
     let Some(named) = named(headers, asked)? else {
-        let found = app.store.find_prefix(tenant, wanted.to_vec(), None).await?;
+        let found = app.store.find_prefix(tenant, wanted, None).await?;
         return match found {
-            Some(found) => follow(app, tenant, &found, wanted, first).await,
-            None => Ok(Place { prefix: wanted.last().copied(), ..new(app, thread(asked)) }),
+            Some(found) => follow(app, tenant, found.conversation, asked, last).await,
+            None => Ok(Place { prefix: last, ..new(app, thread(asked)) }),
         };
     };
     let Some(root) = by_name(app, tenant, &named).await? else {
@@ -181,10 +184,10 @@ pub(crate) async fn find(
     if carries == Carries::News {
         return at_end(app, tenant, newest_fork(app, tenant, root).await?).await;
     }
-    match app.store.find_prefix(tenant, wanted.to_vec(), Some(&root.id)).await? {
-        Some(found) => follow(app, tenant, &found, wanted, first).await,
+    match app.store.find_prefix(tenant, wanted, Some(&root.id)).await? {
+        Some(found) => follow(app, tenant, found.conversation, asked, last).await,
         None if root.head == 0 => at_end(app, tenant, root).await,
-        None => fork(app, tenant, &root, 0, 0).await,
+        None => fork(app, tenant, &root, 0, Alignment::default()).await,
     }
 }
 
@@ -205,7 +208,7 @@ async fn continued(app: &App, tenant: &Tenant, asked: &Asked) -> Result<Option<P
         if later.clone().all(|slot| matches!(slot, Slot::Decision(..))) {
             return Ok(Some(place));
         }
-        return fork(app, tenant, &conversation, after, 0).await.map(Some);
+        return fork(app, tenant, &conversation, after, Alignment::default()).await.map(Some);
     }
     let Some(thread) = thread(asked).pop() else { return Ok(None) };
     match by_name(app, tenant, &thread).await? {
@@ -246,28 +249,36 @@ async fn newest_fork(app: &App, tenant: &Tenant, root: Conversation) -> Result<C
     Ok(newest)
 }
 
-/// The place where a list that was found goes on.
+/// The place in a conversation where a list goes on that has a beginning in common with it.
 async fn follow(
     app: &App,
     tenant: &Tenant,
-    found: &Continued,
-    wanted: &[Link],
-    first: usize,
+    conversation: Conversation,
+    asked: &Asked,
+    prefix: Option<Link>,
 ) -> Result<Place, Problem> {
-    let covered = first + found.covered;
-    if found.is_at_end(wanted) {
-        let place = at_end(app, tenant, found.conversation.clone()).await?;
-        return Ok(Place { covered, prefix: wanted.last().copied(), ..place });
+    let place = at_end(app, tenant, conversation.clone()).await?;
+    let alignment = align(&place.known.record, asked.said(), place.known.record.len() as u64);
+    if !alignment.branches {
+        return Ok(Place { alignment, prefix, ..place });
     }
-    let place = fork(app, tenant, &found.conversation, found.position, covered).await?;
-    Ok(Place { prefix: wanted.last().copied(), ..place })
+    app.lately.keep(tenant, &place.conversation, place.known);
+    let place = fork(app, tenant, &conversation, alignment.after, alignment).await?;
+    Ok(Place { prefix, ..place })
 }
 
 fn new(app: &App, names: Vec<Named>) -> Place {
     let conversation = ConversationId::new(app.now());
     let link = first_link(conversation.as_str());
     let known = Known::new(scrollback_core::Record::new(), link, app.now());
-    Place { conversation, start: Start::New(names), known, covered: 0, prefix: None, unless: Vec::new() }
+    Place {
+        conversation,
+        start: Start::New(names),
+        known,
+        alignment: Alignment::default(),
+        prefix: None,
+        unless: Vec::new(),
+    }
 }
 
 async fn at_end(app: &App, tenant: &Tenant, conversation: Conversation) -> Result<Place, Problem> {
@@ -278,7 +289,8 @@ async fn at_end(app: &App, tenant: &Tenant, conversation: Conversation) -> Resul
         None => Known::new(app.store.record(tenant, &id, Some(head)).await?, head_link, updated_at),
     };
     let start = Start::Append;
-    Ok(Place { conversation: id, start, known, covered: 0, prefix: None, unless: Vec::new() })
+    let alignment = Alignment::default();
+    Ok(Place { conversation: id, start, known, alignment, prefix: None, unless: Vec::new() })
 }
 
 async fn fork(
@@ -286,12 +298,12 @@ async fn fork(
     tenant: &Tenant,
     parent: &Conversation,
     at: u64,
-    covered: usize,
+    alignment: Alignment,
 ) -> Result<Place, Problem> {
     let record = app.store.record(tenant, &parent.id, Some(at)).await?;
     let start = Start::Fork { parent: parent.id.clone(), at };
     // The link is learnt when the first entry is appended.
     let known = Known::new(record, parent.head_link, parent.updated_at);
     let conversation = ConversationId::new(app.now());
-    Ok(Place { conversation, start, known, covered, prefix: None, unless: Vec::new() })
+    Ok(Place { conversation, start, known, alignment, prefix: None, unless: Vec::new() })
 }

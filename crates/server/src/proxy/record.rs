@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use scrollback_agent::Pending;
 use scrollback_agent::exchange::Recorder;
 use scrollback_agent::journal::Rows;
+use scrollback_core::identity::Alignment;
 use scrollback_core::request::{Stamp, news as said_anew};
 use scrollback_core::{Entry, Record, Slot, Time};
 use scrollback_store::{
@@ -77,7 +78,7 @@ impl Recorded {
             None => Box::pin(identity::find(app, tenant, headers, asked, plan.carries)).await?,
         };
         let (evaluation, now) = (new_evaluation(), app.now());
-        let new = news(&place.known.record, asked, place.covered, evaluation, now);
+        let new = news(&place.known.record, asked, &place.alignment, evaluation, now);
         let head = place.known.record.len() as u64;
         let (place, under_way) = apart(app, place, head, new.len() as u64);
         let Place { conversation, start, mut known, prefix, unless, .. } = place;
@@ -248,12 +249,20 @@ fn apart(app: &App, mut place: Place, head: u64, new: u64) -> (Place, Option<Und
     (place, under_way)
 }
 
-/// What a request says that its record does not: instructions that changed, and what follows what is known.
-pub(super) fn news(record: &Record, asked: &Asked, covered: usize, evaluation: Uuid, at: Time) -> Vec<Slot> {
-    let lead = asked.lead();
-    let (instructions, said) = asked.entries.split_at(lead);
-    let said = said.get(covered.saturating_sub(lead)..).unwrap_or_default();
-    said_anew(record, instructions, said, Stamp { evaluation, sequence: 0, at })
+/// What a request says that its record does not: instructions that changed, what follows what is known, and how the client
+/// spells what is known already.
+pub(super) fn news(
+    record: &Record,
+    asked: &Asked,
+    known: &Alignment,
+    evaluation: Uuid,
+    at: Time,
+) -> Vec<Slot> {
+    let (instructions, said) = asked.entries.split_at(asked.lead());
+    let new = said.get(known.covered..).unwrap_or_default();
+    let mut slots = said_anew(record, instructions, new, Stamp { evaluation, sequence: 0, at });
+    slots.extend(known.decisions(said).into_iter().map(|decision| Slot::Decision(Arc::new(decision), at)));
+    slots
 }
 
 /// Tells those who listen what was recorded.

@@ -251,6 +251,7 @@ fn phrase(reason: Reason) -> &'static str {
         Reason::BeforeCut => "before the cut",
         Reason::ReplacedLead => "another lead took its place",
         Reason::Superseded => "broke off, and was asked for again",
+        Reason::ChangedByClient => "the client sent a shorter version back",
         Reason::LeftOut => "not wanted",
         Reason::BoundReasoning => "reasoning left out, which was signed over what has changed,",
         Reason::BlankText => "blank text left out, which the provider refuses,",

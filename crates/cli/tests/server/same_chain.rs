@@ -316,7 +316,8 @@ fn same(asked: Asked, seed: u64, managers: &str) {
         (told(&*store, &id, &upstream.received()).await, cuts_by_call(&record))
     });
     let wish = value!({ "conversation": conversations[0], "managers": [managers] });
-    let answer = server.post("/api/simulate", &wish.to_string());
+    let json = [("content-type", "application/json")];
+    let answer = server.call("POST", "/api/simulate", &json, &wish.to_string());
     assert_eq!(answer.status, 200, "{case}: {}", answer.text());
     assert_eq!(
         simulated_cuts(&answer.json()),

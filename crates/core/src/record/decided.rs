@@ -121,7 +121,7 @@ impl Decided {
                 let Some(echo) = Entry::echoed(wire, *role, body) else { return };
                 self.echoes.insert(*position as u32, Echoed { content: content_hash(&echo) });
                 if let Some(text) = echo.tool_result().and_then(|_| echo.content()) {
-                    let rewrite = Rewrite::Clear { placeholder: text.into() };
+                    let rewrite = Rewrite::Echo { text: text.into() };
                     self.rewrite(&[*position], &Edit::decided(rewrite, "echo", at));
                 }
             }

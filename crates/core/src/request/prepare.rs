@@ -355,10 +355,14 @@ fn needs_no_view(record: &Record, asked: &Asked, policy: &Policy, cx: &CurationC
     limit.is_some_and(|limit| client.bytes.len() < limit) && !is_decided(record)
 }
 
-/// Whether anything was decided beyond which instructions stand first.
+/// Whether anything was decided that a client's own list does not show already: which instructions stand first, what the client
+/// made of entries and which replies it gave up are its own doing.
 fn is_decided(record: &Record) -> bool {
     record.slots().iter().any(|slot| match slot {
-        Slot::Decision(decision, _) => !matches!(decision.as_ref(), Decision::Lead { .. }),
+        Slot::Decision(decision, _) => !matches!(
+            decision.as_ref(),
+            Decision::Lead { .. } | Decision::Echo { .. } | Decision::Superseded { .. }
+        ),
         Slot::Message(_) => false,
         Slot::Erased(_) => true,
     })
@@ -542,10 +546,10 @@ fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Deci
 }
 
 /// Whether a view shows everything as it was said, and otherwise who did what. What is incoherent is not a manager's doing:
-/// the check finds it in the client's own list.
+/// the check finds it in the client's own list. What the client itself changed or gave up is in its list that way already.
 fn changes(view: &View<'_>) -> (bool, Vec<String>) {
     let explained = view.explain();
-    let incoherent = |reason: Reason| {
+    let not_by_a_manager = |reason: Reason| {
         matches!(
             reason,
             Reason::OrphanResult
@@ -553,10 +557,12 @@ fn changes(view: &View<'_>) -> (bool, Vec<String>) {
                 | Reason::UnfinishedGroup
                 | Reason::Moved
                 | Reason::ReplacedLead
+                | Reason::Superseded
+                | Reason::ChangedByClient
         )
     };
-    let dropped = explained.dropped.iter().filter(|dropped| !incoherent(dropped.reason));
-    let changed = explained.changed.iter().filter(|changed| !incoherent(changed.reason));
+    let dropped = explained.dropped.iter().filter(|dropped| !not_by_a_manager(dropped.reason));
+    let changed = explained.changed.iter().filter(|changed| !not_by_a_manager(changed.reason));
     let names =
         dropped.map(|dropped| dropped.manager.clone()).chain(changed.map(|changed| changed.manager.into()));
     let mut seen = HashSet::new();

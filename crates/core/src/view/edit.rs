@@ -16,6 +16,8 @@ pub(crate) enum Rewrite {
     Truncate { max_length: usize, suffix: Arc<str>, keep: Keep },
     /// The content becomes a placeholder, if that is shorter.
     Clear { placeholder: Arc<str> },
+    /// The content becomes what the client sent back in its place, if that is shorter.
+    Echo { text: Arc<str> },
 }
 
 impl Rewrite {
@@ -31,7 +33,7 @@ impl Rewrite {
         }
         let result = entry.tool_result()?;
         let (content, state): (Box<[Block]>, _) = match self {
-            Rewrite::Clear { placeholder } => {
+            Rewrite::Clear { placeholder } | Rewrite::Echo { text: placeholder } => {
                 let text: usize = entry.chars();
                 if text <= placeholder.chars().count() {
                     return None;
@@ -65,6 +67,7 @@ impl Rewrite {
         match self {
             Rewrite::Truncate { .. } => super::Reason::Truncated,
             Rewrite::Clear { .. } => super::Reason::Cleared,
+            Rewrite::Echo { .. } => super::Reason::ChangedByClient,
         }
     }
 }

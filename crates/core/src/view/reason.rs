@@ -38,6 +38,8 @@ pub enum Reason {
     ReplacedLead,
     /// A reply that broke off; the client asked again.
     Superseded,
+    /// The client sent a shorter version of the entry back.
+    ChangedByClient,
     /// A manager from outside this crate did not want it.
     LeftOut,
     /// Reasoning whose provider would refuse it, because what came before it changed.
@@ -70,6 +72,7 @@ impl Reason {
             Reason::BeforeCut => "before_cut",
             Reason::ReplacedLead => "replaced_lead",
             Reason::Superseded => "superseded",
+            Reason::ChangedByClient => "changed_by_client",
             Reason::LeftOut => "left_out",
             Reason::BoundReasoning => "bound_reasoning",
             Reason::BlankText => "blank_text",

@@ -13,6 +13,7 @@ mod browser;
 mod conversations;
 mod curating;
 mod destination;
+mod echoes;
 mod exchanges;
 mod flows;
 mod hostile;

@@ -1,6 +1,7 @@
 //! `prepare`: from a record to the bytes of one request, end to end, with no part of it replaced by a fake.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
+mod anchor;
 mod cuts;
 mod fit;
 mod ladder;

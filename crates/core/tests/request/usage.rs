@@ -9,10 +9,11 @@ use std::fmt;
 
 use scrollback_core::manager::Passthrough;
 use scrollback_core::model::ModelName;
-use scrollback_core::tokens::{Anchor, Calibration};
+use scrollback_core::tokens::Calibration;
 use scrollback_core::transcript::{self, Conversation};
 use scrollback_core::{CurationContext, Decision, Record, Time};
 
+use super::anchor::Anchor;
 use super::shared;
 
 /// Differences of at least so many tokens tell something about the factor; smaller ones are mostly constants of the format.

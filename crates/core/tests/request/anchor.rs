@@ -1,6 +1,6 @@
 //! Totals that start from what a provider reported, so that only what came since is an estimate.
 
-use super::Factor;
+use scrollback_core::tokens::Factor;
 
 /// A request as we estimated it, without a factor, and as its provider reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,19 +14,8 @@ struct Pair {
 /// Much of a request is often not in the record: instructions, tools and reminders that a client adds. Both requests had
 /// that part, so it need not be known: a total is a reported one plus what changed since, which alone is an estimate.
 /// Between the two requests the total lies on the line through both, which a wrong estimate of one token does not change.
-///
-/// ```
-/// use scrollback_core::tokens::{Anchor, Factor};
-/// let mut anchor = Anchor::default();
-/// assert_eq!(anchor.total(100, Factor::of(1.5)), 150);
-/// anchor.hear(100, 20_100);
-/// assert_eq!(anchor.total(100, Factor::of(1.5)), 20_100);
-/// anchor.hear(1100, 21_600);
-/// assert_eq!(anchor.total(1200, Factor::of(1.5)), 21_750);
-/// assert_eq!(anchor.total(600, Factor::of(1.5)), 20_850);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Anchor {
+pub(super) struct Anchor {
     ends: Option<(Pair, Pair)>,
     /// Whether the next reply begins anew.
     is_over: bool,
@@ -34,7 +23,7 @@ pub struct Anchor {
 
 impl Anchor {
     /// Takes in one reply: tokens of its request as estimated without a factor, and as its provider reported them.
-    pub fn hear(&mut self, estimated: u64, reported: u64) {
+    pub(super) fn hear(&mut self, estimated: u64, reported: u64) {
         if reported == 0 {
             return;
         }
@@ -46,18 +35,18 @@ impl Anchor {
 
     /// Says that later requests have little in common with those heard: another model answers, or the conversation was
     /// replaced by a summary. What was heard is used until the next reply, because nothing better is known.
-    pub fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.is_over = true;
     }
 
     /// Whether the next total is the first after a [restart](Anchor::restart), or no reply was heard at all: then it can
     /// be far from what the provider will report, and a page that shows it should say so.
-    pub fn is_uncertain(&self) -> bool {
+    pub(super) fn is_uncertain(&self) -> bool {
         self.is_over || self.ends.is_none()
     }
 
     /// Tokens that a provider would report for a request of so many estimated ones.
-    pub fn total(&self, estimated: usize, factor: Factor) -> usize {
+    pub(super) fn total(&self, estimated: usize, factor: Factor) -> usize {
         let Some((first, newest)) = self.ends else { return factor.apply(estimated) };
         let now = estimated as u64;
         if now >= newest.estimated {

@@ -1,7 +1,7 @@
 //! What the fuzz targets of sub-agents do with their bytes; the tests run the same bodies over mutated texts.
 
-use scrollback_agent::subagent::{Private, Show, extract};
 use scrollback_lisp::{Program, Signature, Value};
+use scrollback_subagent::{Private, Show, extract};
 
 /// Any bytes as a reply: a program that stands in it, or none.
 pub(crate) fn reply(data: &[u8]) {

@@ -13,7 +13,7 @@ use crate::document::{self, Fields, Node, Place, Problem, code, parse};
 use crate::provider::{Environment, ResponseFormat, ToolChoice};
 use crate::react::{Extract, Mode, React};
 use crate::runner::{Budget, Deadline, Repair, Runner, Throttle};
-use crate::tool::load::{self, AGENT_SOURCES, Declared};
+use crate::tool::load::{self, AGENT_SOURCES, Declared, ReadSignature};
 
 /// An agent as a file describes it. Everything in it was checked.
 pub struct AgentFile {
@@ -48,31 +48,42 @@ struct Limits {
 
 impl AgentFile {
     /// Reads a file; everything that is wrong with it otherwise, nothing having been run.
-    pub fn load(file: &Path, environment: &Environment) -> Result<Self, Vec<Problem>> {
+    pub fn load(
+        file: &Path,
+        environment: &Environment,
+        read_signature: ReadSignature,
+    ) -> Result<Self, Vec<Problem>> {
         let text = std::fs::read_to_string(file).map_err(|error| {
             let message = format!("{} cannot be read: {error}", file.display());
             vec![Problem::new(code::UNKNOWN_VALUE, "", Place::default(), message)]
         })?;
         let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        AgentFile::parse(&text, &folder, environment)
+        AgentFile::parse(&text, &folder, environment, read_signature)
     }
 
     /// Reads the text of a file in a folder.
     ///
     /// ```
     /// use std::{path::Path, sync::Arc};
-    /// use scrollback_agent::{agent_file::AgentFile, provider::Environment};
+    /// use scrollback_agent::{agent_file::AgentFile, provider::Environment, tool::load::ReadSignature};
     /// let environment: Environment = Arc::new(|_| None);
-    /// let agent = AgentFile::parse("name: travel\nmodel: offline:echo\n", Path::new("."), &environment);
+    /// let no_signatures: ReadSignature = |_| Err("no signatures are read here".into());
+    /// let read = |text| AgentFile::parse(text, Path::new("."), &environment, no_signatures);
+    /// let agent = read("name: travel\nmodel: offline:echo\n");
     /// assert_eq!(agent.map(|agent| agent.name).ok().as_deref(), Some("travel"));
-    /// let wrong = AgentFile::parse("name: travel\nmodl: offline:echo\n", Path::new("."), &environment);
+    /// let wrong = read("name: travel\nmodl: offline:echo\n");
     /// let problems = wrong.err().unwrap_or_default();
     /// assert_eq!(problems[0].to_string(), "2:1: modl: unknown key; did you mean `model`?");
     /// ```
-    pub fn parse(text: &str, folder: &Path, environment: &Environment) -> Result<Self, Vec<Problem>> {
+    pub fn parse(
+        text: &str,
+        folder: &Path,
+        environment: &Environment,
+        read_signature: ReadSignature,
+    ) -> Result<Self, Vec<Problem>> {
         let node = parse(text).map_err(|problem| vec![problem])?;
         let mut problems = Vec::new();
-        let agent = read(&node, folder, environment, &mut problems);
+        let agent = read(&node, folder, environment, read_signature, &mut problems);
         problems.sort_by_key(|problem| problem.at);
         if problems.is_empty() { Ok(agent) } else { Err(problems) }
     }
@@ -100,7 +111,13 @@ fn usual_history() -> SharedManager {
     Arc::new(Sticky { inner: StickyInner::TrajectoryWindow(window), high, low })
 }
 
-fn read(node: &Node, folder: &Path, environment: &Environment, problems: &mut Vec<Problem>) -> AgentFile {
+fn read(
+    node: &Node,
+    folder: &Path,
+    environment: &Environment,
+    read_signature: ReadSignature,
+    problems: &mut Vec<Problem>,
+) -> AgentFile {
     let mut fields = Fields::of(node, "", problems);
     let name = fields.required_text("name").unwrap_or_default();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -119,6 +136,7 @@ fn read(node: &Node, folder: &Path, environment: &Environment, problems: &mut Ve
         environment: Arc::clone(environment),
         sources: AGENT_SOURCES,
         secrets: load::Secrets::NotJudgedHere,
+        read_signature,
     };
     let tools = fields.node("tools");
     let tools = tools.map(|node| load::tools(node, "tools", &place, fields.problems())).unwrap_or_default();

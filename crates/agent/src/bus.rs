@@ -1,4 +1,4 @@
-//! The event bus: what happens is told, in order, to whoever asked.
+//! The event bus: delivers events, in order, to their subscribers.
 
 use std::any::{Any, TypeId};
 use std::cell::OnceCell;
@@ -134,7 +134,7 @@ impl EventBus {
         })
     }
 
-    /// Tells an event to everybody who asked for it. Handlers that fail are listed; publishing itself never fails.
+    /// Delivers an event to all its subscribers. Handlers that fail are listed; publishing itself never fails.
     pub fn publish<E: Event>(&self, session_id: &str, event: &E) -> PublishResult {
         let (typed, all) = {
             let handlers = self.handlers.read().unwrap_or_else(PoisonError::into_inner);

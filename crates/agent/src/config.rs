@@ -4,6 +4,7 @@
 mod flow;
 mod server;
 mod telemetry;
+pub mod user_store;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -129,6 +130,11 @@ impl Config {
         self.store.as_deref()
     }
 
+    /// Whether the files say where a provider is.
+    pub fn has_base_url(&self, provider: &str) -> bool {
+        self.providers.get(provider).is_some_and(|provider| provider.base_url.is_some())
+    }
+
     /// The files it was read from, the nearest first.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
@@ -169,7 +175,7 @@ impl Config {
         self.server.settings()
     }
 
-    /// Where spans are sent, and what is in them; none where nobody wants any.
+    /// Where spans are sent, and what is in them; none where they are not wanted.
     pub fn telemetry(&self) -> Result<Option<TelemetrySettings>, BadConfig> {
         self.telemetry.settings(|name| std::env::var(name).ok())
     }
@@ -348,7 +354,7 @@ fn bad(path: &Path, problem: &str) -> BadConfig {
 pub struct BadConfig(String);
 
 impl BadConfig {
-    /// What is wrong in a file, found by whoever knows what its values mean.
+    /// A mistake in a file, found by the code that knows what its values mean.
     pub fn in_file(path: &Path, problem: &str) -> Self {
         bad(path, problem)
     }

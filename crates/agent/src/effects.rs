@@ -25,12 +25,12 @@ pub trait Clock: Send + Sync + fmt::Debug {
 }
 
 /// A time some milliseconds after another.
-pub(crate) fn later(time: Time, by: Duration) -> Time {
+pub fn later(time: Time, by: Duration) -> Time {
     Time(time.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
 }
 
 /// How long it is from one time to another; nothing if it has passed.
-pub(crate) fn between(from: Time, to: Time) -> Duration {
+pub fn between(from: Time, to: Time) -> Duration {
     Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
 }
 
@@ -50,12 +50,12 @@ impl Stop {
         self.0.send_replace(true);
     }
 
-    /// Whether somebody has asked.
+    /// Whether a stop was requested.
     pub fn is_asked(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until somebody asks.
+    /// Waits until a stop is requested.
     pub async fn asked(&self) {
         let mut asked = self.0.subscribe();
         // The sender lives as long as `self`.
@@ -117,7 +117,7 @@ impl Random for Seeded {
     }
 }
 
-/// A clock that stands still until somebody sleeps, and then has moved: time costs a test nothing.
+/// A clock that stands still until a task sleeps, and then has moved: time costs a test nothing.
 #[derive(Debug, Default)]
 pub struct FakeClock {
     now: AtomicI64,
@@ -154,7 +154,7 @@ impl Clock for FakeClock {
     }
 
     fn reached(&self, time: Time) -> Pending<'_, ()> {
-        // Whoever only watches the time does not make it pass.
+        // Reading the time does not make it pass.
         if time <= self.now() { Box::pin(std::future::ready(())) } else { Box::pin(std::future::pending()) }
     }
 }

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::bus::Event;
+use crate::exchange::Spent;
 use crate::session::{Item, Kind};
 
 /// An entry and where it stands. The entry is the record's own, not a copy.
@@ -54,7 +55,7 @@ macro_rules! events {
 
 events! {
     PromptRendered ConversationRecorded HistoryCurated RequestSent ReplyReceived Throttled ContextTightened
-    ToolInvoked StateRolledBack SummaryWritten SummaryFailed EvaluationCompleted EvaluationFailed
+    ToolInvoked StateRolledBack SummaryWritten SummaryFailed EvaluationCompleted EvaluationFailed RunChanged
 }
 
 /// An evaluation starts.
@@ -78,6 +79,77 @@ pub struct ConversationRecorded {
     /// The entry and its position.
     #[serde(rename = "entry")]
     pub recorded: Recorded,
+}
+
+/// An entry is durable, as listeners outside the process are told: where it stands and who spoke, never the text.
+#[derive(Clone, Debug, Serialize)]
+pub struct EntryRecorded {
+    /// Its position.
+    pub position: u64,
+    /// Who spoke; `decision` for what was not said.
+    pub role: &'static str,
+    /// The evaluation it is part of, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluation_id: Option<Uuid>,
+}
+
+impl Event for EntryRecorded {
+    const NAME: &'static str = ConversationRecorded::NAME;
+}
+
+/// A request was made, as listeners outside the process are told: how much of the record it shows, in numbers.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestCurated {
+    /// Entries that are recorded.
+    pub original_count: usize,
+    /// Entries that are shown.
+    pub curated_count: usize,
+    /// Tokens of everything recorded.
+    pub original_tokens: usize,
+    /// Tokens of the request.
+    pub curated_tokens: usize,
+    /// Those of the instructions.
+    pub instruction_tokens: usize,
+    /// Those of the tool definitions.
+    pub tool_tokens: usize,
+    /// The managers that did something, or `passthrough`.
+    pub by: String,
+}
+
+impl Event for RequestCurated {
+    const NAME: &'static str = HistoryCurated::NAME;
+}
+
+/// A reply came for a client, as listeners outside the process are told.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplyPassedOn {
+    /// Which try it was, from 1.
+    pub attempt: u32,
+    /// `ok`, or how it broke off.
+    pub status: String,
+    /// The model, as the client named it.
+    pub model: String,
+    /// What it used and cost.
+    pub usage: Spent,
+    /// Why it ended.
+    pub stop: Option<String>,
+    /// How long it took.
+    pub milliseconds: u64,
+    /// How long the first byte took.
+    pub first_byte_milliseconds: Option<u64>,
+}
+
+impl Event for ReplyPassedOn {
+    const NAME: &'static str = ReplyReceived::NAME;
+}
+
+/// A run stands otherwise than before.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunChanged {
+    /// The run.
+    pub run: String,
+    /// How it stands now.
+    pub status: scrollback_store::RunStatus,
 }
 
 /// A request goes out.

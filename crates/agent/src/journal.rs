@@ -22,16 +22,17 @@ pub struct Journal {
 }
 
 /// Where what is appended is kept.
+#[allow(clippy::large_enum_variant, reason = "a journal has exactly one, and it is never moved in a loop")]
 enum Place {
     /// In memory only.
     Nowhere,
     /// In a conversation of its own.
     Store(Kept),
-    /// By somebody else, as part of a larger record.
+    /// By the caller, as part of a larger record.
     Elsewhere(Arc<dyn Keeper>),
 }
 
-/// Whoever keeps what a journal writes: a flow, whose steps share one record and each see a part of it.
+/// A caller that stores what a journal writes: a flow, whose steps share one record and each see a part of it.
 ///
 /// Positions in what is written are those of the journal's own record.
 pub trait Keeper: Send + Sync {
@@ -122,7 +123,7 @@ impl Journal {
         Ok(Journal { record: Record::new(), kept: Place::Store(kept) })
     }
 
-    /// A new conversation of a store, with nobody in particular. It begins with the first thing said.
+    /// A new conversation of a store, without a recipient. It begins with the first thing said.
     pub fn begin(store: Arc<dyn Store>, tenant: Tenant, now: Time) -> Self {
         let id = ConversationId::new(now);
         let create = Some(NewConversation::new(id.clone()));
@@ -130,7 +131,7 @@ impl Journal {
         Journal { record: Record::new(), kept: Place::Store(kept) }
     }
 
-    /// A record that was prepared for one evaluation; what is appended is kept by somebody else.
+    /// A record that was prepared for one evaluation; what is appended is stored by the caller.
     pub fn elsewhere(record: Record, keeper: Arc<dyn Keeper>) -> Self {
         Journal { record, kept: Place::Elsewhere(keeper) }
     }
@@ -149,7 +150,7 @@ impl Journal {
         }
     }
 
-    /// Whom the conversation is with, where it is with somebody.
+    /// The recipient of the conversation, if it has one.
     pub fn recipient(&self) -> Option<&Recipient> {
         match &self.kept {
             Place::Store(kept) => kept.recipient.as_ref(),
@@ -157,7 +158,7 @@ impl Journal {
         }
     }
 
-    /// The store and whose data it is; none before the conversation has begun, and where somebody else keeps it.
+    /// The store and whose data it is; none before the conversation has begun, and where the caller stores it.
     pub(crate) fn store(&self) -> Option<(&Arc<dyn Store>, &Tenant)> {
         match &self.kept {
             Place::Store(kept) if kept.create.is_none() => Some((&kept.store, &kept.tenant)),
@@ -174,7 +175,7 @@ impl Journal {
     ) -> Result<Vec<u64>, StoreError> {
         let places: Vec<Slot> = entries.iter().map(|entry| entry.slot(at)).collect();
         if let Place::Elsewhere(keeper) = &self.kept {
-            // Whoever keeps it has a run of its own.
+            // The caller that stores it has a run of its own.
             let Rows { evaluation, sent, view, run: _, template: _ } = rows;
             keeper.keep(Written { entries, evaluation, sent, view, at }).await?;
         } else if let Place::Store(kept) = &mut self.kept {
@@ -197,13 +198,13 @@ impl Journal {
         Ok((first..first + count).collect())
     }
 
-    /// Whether somebody else keeps it.
+    /// Whether the caller stores it.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(self.kept, Place::Elsewhere(_))
     }
 
     /// The entry at a position, shared with the record.
-    pub(crate) fn entry(&self, position: u64) -> Option<&Arc<Entry>> {
+    pub fn entry(&self, position: u64) -> Option<&Arc<Entry>> {
         self.record.entry(position)
     }
 }

@@ -8,7 +8,7 @@ use scrollback_store::{Lease, Leased, Store, StoreError, Tenant};
 
 use crate::effects::{Clock, later};
 
-/// How long a lease holds without being renewed: a machine that vanished blocks nobody for longer.
+/// How long a lease holds without being renewed: a machine that vanished blocks others no longer than this.
 const HOLDS: Duration = Duration::from_secs(30);
 /// How often it is renewed: two renewals may fail before it ends.
 const RENEWED: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes the lease; an error of kind `Busy` if somebody else who lives has it. `holder` is who has it now.
+    /// Takes the lease; an error of kind `Busy` if another living process has it. `holder` is who has it now.
     pub async fn take(
         store: &Arc<dyn Store>,
         tenant: &Tenant,
@@ -73,7 +73,7 @@ impl Held {
     /// Gives the lease back.
     pub async fn release(self) {
         self.renewing.abort();
-        // Whoever comes next would otherwise wait until it ends, which is all that can go wrong.
+        // If this fails, the next process waits until the lease ends; nothing worse can happen.
         let _ = self.store.release(&self.tenant, self.what.clone(), &self.holder, self.clock.now()).await;
     }
 }

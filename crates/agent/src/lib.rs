@@ -28,7 +28,6 @@ pub mod provider;
 pub mod react;
 pub mod runner;
 pub mod session;
-pub mod subagent;
 mod summarizer;
 pub mod telemetry;
 pub mod tool;
@@ -37,5 +36,5 @@ pub mod trajectory;
 pub use bus::{
     Event, EventBus, HandlerError, HandlerFailure, HandlersFailed, PublishResult, Published, Token,
 };
-pub use effects::{Clock, FakeClock, Pending, Random, Seeded, Stop, SystemClock};
+pub use effects::{Clock, FakeClock, Pending, Random, Seeded, Stop, SystemClock, between, later};
 pub use summarizer::ModelSummarizer;

@@ -9,6 +9,8 @@ use reqwest::{Client, StatusCode, Url};
 
 /// How long a connection may take to open: a place that is there answers in a moment.
 pub(crate) const CONNECT: Duration = Duration::from_secs(5);
+/// How long a connection is silent before it is probed: a model may think for minutes, and routers forget such connections.
+const KEEPALIVE: Duration = Duration::from_secs(15);
 /// How often a request may be sent on; more is a circle.
 const REDIRECTS: usize = 5;
 
@@ -19,10 +21,11 @@ pub(crate) fn client(redirects: Policy) -> Result<Client, reqwest::Error> {
 
 /// The same, with another time to connect.
 pub(crate) fn client_within(connect: Duration, redirects: Policy) -> Result<Client, reqwest::Error> {
-    // Whoever asked first decides on the cryptography; any choice will do.
+    // The first caller installs the cryptography; any choice will do.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .connect_timeout(connect)
+        .tcp_keepalive(KEEPALIVE)
         .redirect(redirects)
         .user_agent(concat!("scrollback/", env!("CARGO_PKG_VERSION")))
         .build()

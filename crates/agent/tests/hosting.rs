@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use scrollback_agent::Pending;
 use scrollback_agent::journal::{Journal, Keeper, Written};
 use scrollback_agent::provider::Sampling;
-use scrollback_agent::runner::{Ended, EvaluationError, Meter, OnOverflow, Phase, Repair, Spent};
+use scrollback_agent::runner::{
+    Ended, EvaluationError, EvaluationErrorKind, Meter, OnOverflow, Phase, Repair, Spent,
+};
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Record, Role, Time, json as text};
@@ -29,7 +31,11 @@ impl Meter for Room {
         assert!(tokens > 0);
         let left = self.left.load(Ordering::SeqCst);
         if left == 0 {
-            return Err(EvaluationError::new(Phase::Budget, "no_room", "there is none"));
+            return Err(EvaluationError::new(
+                Phase::Budget,
+                EvaluationErrorKind::Host("no_room"),
+                "there is none",
+            ));
         }
         self.left.store(left - 1, Ordering::SeqCst);
         Ok(())
@@ -50,7 +56,7 @@ async fn a_meter_is_asked_before_every_attempt_and_told_after_it() {
         let (done, _) = run(&runner).await;
         let found = match &done.ended {
             Ended::Replied { text, .. } => text.clone(),
-            Ended::Failed(error) => error.code.clone(),
+            Ended::Failed(error) => error.code().to_string(),
             Ended::Paused(_) => String::new(),
         };
         assert_eq!((found.as_str(), meter.told.load(Ordering::SeqCst)), (ended, told), "room for {room}");
@@ -165,9 +171,9 @@ async fn what_was_mended_before_a_request_could_be_sent_stands_in_its_trace() {
     let (refusing, lines) = traced(Repair::Never);
     let done = refusing.run(&mut journal(), &prompt("Weather?")).await;
     assert_eq!(code(&done), ("invalid_request", Phase::Request));
-    assert!(lines.lock().unwrap().is_empty(), "nobody was asked");
+    assert!(lines.lock().unwrap().is_empty(), "no model was asked");
 
     let (usual, lines) = traced(Repair::Auto);
     run(&usual).await;
-    assert!(lines.lock().unwrap().iter().all(|line| line.get("repairs").is_none()), "nothing to mend");
+    assert!(lines.lock().unwrap().iter().all(|line| line.get("repairs").is_none()), "nothing to repair");
 }

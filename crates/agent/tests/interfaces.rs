@@ -150,7 +150,7 @@ async fn each_interface_is_spoken_as_it_wants_to_be() {
         let done = runner.run(&mut journal, &asked).await;
         // The reply is no object, which is an answer to the wrong question; the requests are what matters here.
         assert!(
-            matches!(&done.ended, Ended::Failed(error) if error.code == "bad_output"),
+            matches!(&done.ended, Ended::Failed(error) if error.code() == "bad_output"),
             "{api:?}: {:?}",
             done.ended
         );

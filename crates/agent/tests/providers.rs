@@ -280,7 +280,7 @@ fn every_mistake_in_a_script_is_named_with_its_place() {
     let expected = [
         "1:3: [0]: an answer needs `reply`, `calls` or `error`",
         "1:3: [0].replay: unknown key; did you mean `reply`?",
-        "2:17: [1].error.kind: must be one of rate_limit, overloaded, timeout, network, quota_exhausted, auth, invalid_request, context_overflow, content_filter, truncated, unknown, not \"ratelimit\"; did you mean `rate_limit`?",
+        "2:17: [1].error.kind: must be one of rate_limit, overloaded, timeout, network, quota_exhausted, auth, invalid_request, context_overflow, state_lost, state_unsupported, content_filter, truncated, unknown, not \"ratelimit\"; did you mean `rate_limit`?",
         "2:41: [1].error.retry_after: must be a number above 0, not -1",
         "3:3: [2]: an answer needs `reply`, `calls` or `error`",
         "4:11: [3].calls[0]: `name` is missing",

@@ -1,11 +1,12 @@
 //! Agents that think, act and answer, by what the model was sent and what the record reads as.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::script::Script;
-use scrollback_agent::provider::{ResponseFormat, Scripted};
+use scrollback_agent::provider::{Api, Delivery, Endpoint, Http, ResponseFormat, Scripted};
 use scrollback_agent::react::{AgentSession, Extract, Mode, QueryStatus, React, SessionResult, Stopped};
 use scrollback_agent::runner::Runner;
 use scrollback_agent::tool::tool;
@@ -14,9 +15,11 @@ use scrollback_agent::trajectory::{
 };
 use scrollback_core::manager::parse;
 use scrollback_core::model::ModelName;
-use scrollback_core::{CurationContext, Record, Time, settle_offline};
+use scrollback_core::{CurationContext, Record, Slot, Time, settle_offline};
 use scrollback_store::{Memory, Recipient, Store, Tenant};
 use serde_json::{Value, json};
+
+use crate::support::{Reply, Server};
 
 fn session(script: &str, react: React) -> AgentSession {
     session_with(script, react, |_| {})
@@ -132,7 +135,7 @@ async fn a_reply_that_cannot_be_read_is_corrected_once() {
     let broken = session("- loop: true\n- reply: nonsense\n", react());
     let failed = broken.query("hello?").await.unwrap();
     assert_eq!((failed.status, failed.stopped), (QueryStatus::Failed, Stopped::Error));
-    assert_eq!(failed.error.unwrap().code, "unparsable_reply");
+    assert_eq!(failed.error.unwrap().code(), "unparsable_reply");
     assert_eq!(failed.answer, None);
 }
 
@@ -172,10 +175,10 @@ async fn after_the_last_iteration_the_answer_is_extracted_or_there_is_none() {
         (never.answer, never.status, never.stopped),
         (None, QueryStatus::Failed, Stopped::MaxIterations)
     );
-    assert_eq!(never.error.unwrap().code, "no_answer");
+    assert_eq!(never.error.unwrap().code(), "no_answer");
     let blank =
         session(&format!("{calls}- reply: ''\n"), react(Extract::Auto)).query("Paris?").await.unwrap();
-    assert_eq!(blank.error.unwrap().code, "no_answer");
+    assert_eq!(blank.error.unwrap().code(), "no_answer");
 }
 
 #[tokio::test]
@@ -337,4 +340,54 @@ async fn a_session_knows_whom_its_conversation_is_with() {
     let again = of(Journal::open(Arc::clone(&store), tenant.clone(), id).await.unwrap());
     assert_eq!(again.user_id.as_deref(), Some("anna"), "by the conversation alone");
     assert_eq!(of(Journal::begin(store, tenant, Time(1))).user_id, None);
+}
+
+#[tokio::test]
+async fn a_request_in_text_that_is_too_large_becomes_smaller() {
+    const WINDOW: usize = 1200;
+    let words =
+        |body: &str| body.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).count();
+    let answered = AtomicUsize::new(0);
+    let server = Server::answering(move |body| {
+        let size = words(body);
+        if size > WINDOW {
+            let message = format!(
+                "This model's maximum context length is {WINDOW} tokens. However, your messages resulted in {size} tokens."
+            );
+            let error = json!({ "error": { "code": "context_length_exceeded", "message": message } });
+            return Reply::of(400, error.to_string());
+        }
+        let text = if body.contains("You are given the steps an agent took") {
+            "Done.".to_string()
+        } else {
+            let number = answered.fetch_add(1, Ordering::SeqCst);
+            let tool = if number < 6 { "read" } else { "finish" };
+            json!({ "thought": format!("thought {number}"), "tool_name": tool, "tool_args": {} }).to_string()
+        };
+        let message = json!({ "role": "assistant", "content": text });
+        let reply = json!({ "id": "chatcmpl-1", "choices": [{ "index": 0, "message": message, "finish_reason": "stop" }] });
+        Reply::of(200, reply.to_string()).header("content-type", "application/json")
+    })
+    .await;
+    let endpoint = Endpoint::new(&server.url, Api::Chat, Some("sk-test-key".to_string().into())).unwrap();
+    let model = ModelName::parse("openai:gpt-4o").unwrap();
+    let mut runner = Runner::new(Arc::new(Http::new(model, Api::Chat, endpoint).unwrap()));
+    runner.delivery = Delivery::Whole;
+    let read = tool("read", "Reads a page", json!({ "type": "object" }), |_: Value| async move {
+        Ok(json!("lorem ".repeat(1500)))
+    });
+    runner.tools.add(Arc::new(read)).unwrap();
+    let react = React { mode: Mode::Text, ..React::default() };
+    let session = AgentSession::new("reader", None, runner, react, Journal::memory(Record::new()));
+    let done = session.query("Read the pages.").await.unwrap();
+    assert_eq!((done.status, done.answer.as_deref()), (QueryStatus::Done, Some("Done.")), "{done:?}");
+    let decided = session
+        .with_journal(|journal| {
+            let slots = journal.record().slots();
+            slots.iter().filter(|slot| matches!(slot, Slot::Decision(..))).count()
+        })
+        .await;
+    let refused = server.seen().iter().filter(|seen| words(&seen.body) > WINDOW).count();
+    assert!(refused > 0 && decided >= refused, "{refused} refused, {decided} decided");
+    assert!(server.seen().iter().all(|seen| seen.body.contains("Read the pages.")), "the task is never lost");
 }

@@ -81,7 +81,7 @@ async fn stopped_after_any_entry_it_ends_with_the_same_record_and_no_call_runs_t
         });
         let stopped = runner.run(&mut journal, &prompt()).await;
         let Ended::Failed(error) = &stopped.ended else { panic!("{after}: {:?}", stopped.ended) };
-        assert_eq!(error.code, "interrupted");
+        assert_eq!(error.code(), "interrupted");
         drop(journal);
         runner.bus.unsubscribe(token);
         runner.stop = Stop::default();
@@ -113,7 +113,7 @@ async fn each_refusal_has_its_code() {
     let other = Prompt { system: Some("Be long.".into()), ..prompt() };
     assert_eq!(first.resume(&mut journal, &other, None).await.unwrap_err().code(), "prompt_changed");
 
-    // Somebody else works on it.
+    // Another process is working on it.
     let (tenant, what) = (Tenant::default(), Leased::Evaluation(failed.evaluation_id));
     let far = Time(4_000_000_000_000);
     let lease = |holder: &str| Lease { holder: holder.into(), until: far };
@@ -121,7 +121,7 @@ async fn each_refusal_has_its_code() {
     assert_eq!(first.resume(&mut journal, &prompt(), None).await.unwrap_err().code(), "busy");
     store.release(&tenant, what.clone(), "elsewhere/1/2/3", Time(2)).await.unwrap();
 
-    // Somebody who is known to be dead works on nothing.
+    // A process that is known to be dead holds nothing.
     if let Ok(machine) = std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
         let dead = format!("{}/{}/1/0", machine.trim(), std::process::id());
         store.lease(&tenant, what, lease(&dead), Vec::new(), Time(2)).await.unwrap();
@@ -170,11 +170,11 @@ async fn an_evaluation_under_way_is_busy_and_cannot_be_talked_over() {
     let mut journal = reopened(&store, &id).await;
     assert_eq!(second.resume(&mut journal, &prompt(), None).await.unwrap_err().code(), "busy");
     let refused = second.run(&mut journal, &prompt()).await;
-    assert!(matches!(&refused.ended, Ended::Failed(error) if error.code == "busy"), "{:?}", refused.ended);
+    assert!(matches!(&refused.ended, Ended::Failed(error) if error.code() == "busy"), "{:?}", refused.ended);
 
     stop.stop();
     let stopped = working.await.unwrap();
-    assert!(matches!(&stopped.ended, Ended::Failed(error) if error.code == "interrupted"));
+    assert!(matches!(&stopped.ended, Ended::Failed(error) if error.code() == "interrupted"));
     let mut journal = reopened(&store, &id).await;
     let done = second.run(&mut journal, &prompt()).await;
     assert!(matches!(done.ended, Ended::Replied { .. }), "given back when it stopped: {:?}", done.ended);

@@ -132,7 +132,7 @@ async fn each_way_to_give_up_has_its_code() {
         Throttle::new(9, Duration::from_millis(1), Duration::from_secs(1), Duration::from_secs(4)).unwrap();
     hasty.clock = clock();
     assert_eq!(code(&run(&hasty).await.0), ("retry_time_exhausted", Phase::Request));
-    // The deadline comes first, and nobody sleeps towards it.
+    // The deadline comes first, and no time is slept away before it.
     let mut late = runner(busy);
     let time = clock();
     late.clock = time.clone();
@@ -327,7 +327,7 @@ async fn a_request_that_stays_too_large_fails_and_says_the_sizes() {
     );
     let (done, _) = run(&runner).await;
     let Ended::Failed(error) = &done.ended else { panic!("{:?}", done.ended) };
-    assert_eq!(error.code, "context_overflow");
+    assert_eq!(error.code(), "context_overflow");
     assert!(error.message.contains("900") && error.message.contains("5000"), "{error}");
 }
 

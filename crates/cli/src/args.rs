@@ -12,7 +12,8 @@ use crate::store::args::{DoctorArgs, ExportArgs, HistoryArgs, ImportArgs, ListAr
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 waiting for a person, 4 the input is invalid.
 
-Example:
+Examples:
+  scrollback wrap claude -p hello
   scrollback curate chat.json -m 'sliding_window(20)' --explain"
 )]
 pub(crate) struct Args {
@@ -26,10 +27,18 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Run a client through Scrollback once: nothing of the client is changed
+    Wrap(crate::client::args::WrapArgs),
+    /// Have a client go through Scrollback always, by a setting of its own; --undo takes it back
+    Setup(crate::client::args::SetupArgs),
+    /// Start the server whenever you log in
+    Service(crate::client::args::ServiceArgs),
     /// Serve: a proxy that clients point their base URL at, a REST API, and the lens
     Serve(crate::server::args::ServeArgs),
     /// Show what a model call would be sent: messages in, curated messages out
     Curate(CurateArgs),
+    /// Replay recorded conversations under managers: what each would have sent, cost and lost
+    Simulate(crate::simulate::args::SimulateArgs),
     /// Say whether a provider would accept messages, by rule and place; --repair makes them valid
     Check(CheckArgs),
     /// Turn messages of one format into those of another, and list what it cannot hold
@@ -210,7 +219,7 @@ pub(crate) struct CheckArgs {
 #[command(
     after_help = "Wires: openai-chat, openai-responses, anthropic, gemini, bedrock, scrollback (loses nothing).
 Transcripts (--from only): claude-code, codex, langchain, strands, openai-finetune, sharegpt, goose, tau-bench,
-swe-agent, openhands, inspect, bfcl, cassette.
+swe-agent, openhands, inspect, bfcl, cassette, atif, traces.
 
 What the target cannot hold is listed on standard error, or under `lost` with --json.
 

@@ -174,7 +174,7 @@ fn answer_lines(
             }
         }
         start += length;
-        // Whoever feeds the batch line by line is waiting for the answer.
+        // A caller that feeds the batch line by line is waiting for the answer.
         if file == Path::new("-") {
             out.flush().map_err(broken)?;
         }

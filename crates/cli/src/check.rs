@@ -29,7 +29,7 @@ pub(crate) struct Job {
     pub(crate) how: How,
 }
 
-/// Whether the list shall be mended.
+/// Whether the list shall be repaired.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mend {
     No,
@@ -236,7 +236,7 @@ impl Judged {
             (true, 0) => format!("valid for {}", self.wire),
             (true, 1) => format!("valid for {}, one remark", self.wire),
             (true, others) => format!("valid for {}, {others} remarks", self.wire),
-            (false, _) => format!("not valid for {}: {refused} refused (--repair mends)", self.wire),
+            (false, _) => format!("not valid for {}: {refused} refused (--repair fixes this)", self.wire),
         };
         input::print_styled(&format!("{out}{verdict}\n"))
     }
@@ -250,12 +250,12 @@ impl Judged {
         for violation in &repaired.left {
             let _ = writeln!(
                 err,
-                "{} at {} could not be mended: {}",
+                "{} at {} could not be repaired: {}",
                 violation.rule, violation.path, violation.message
             );
         }
         if repaired.repairs.is_empty() && repaired.left.is_empty() {
-            let _ = writeln!(err, "valid for {}, nothing to mend", self.wire);
+            let _ = writeln!(err, "valid for {}, nothing to repair", self.wire);
         }
     }
 }

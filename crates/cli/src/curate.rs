@@ -69,6 +69,10 @@ enum ViewItem {
         synthetic: &'static str,
         covers: Vec<u64>,
     },
+    Ledger {
+        synthetic: &'static str,
+        of: Vec<u64>,
+    },
     Opening {
         synthetic: &'static str,
     },
@@ -216,6 +220,10 @@ impl Curated<'_> {
                 },
                 Source::Interrupted { call_id } => {
                     ViewItem::Interrupted { synthetic: "interrupted", call_id }
+                }
+                Source::Ledger { of } => {
+                    let of = of.iter().filter_map(|position| self.loaded.index(*position)).collect();
+                    ViewItem::Ledger { synthetic: "ledger", of }
                 }
                 Source::Summary { covers } => {
                     let mut covers: Vec<u64> =

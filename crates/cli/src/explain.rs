@@ -33,7 +33,7 @@ struct Row {
 
 /// Prints what was kept, changed and left out, entry by entry, and by whom.
 pub(crate) fn print(curated: &Curated<'_>) {
-    // Nobody reads it if it cannot be written.
+    // If it cannot be written, there is no one to tell.
     let _ = write(&mut anstream::stderr().lock(), curated);
 }
 
@@ -155,6 +155,11 @@ impl Told {
                     let what = format!("call {} never got a result", excerpt(&call_id));
                     told.added.entry(next).or_default().push(("closed", tokens, what));
                 }
+                Source::Ledger { of } => {
+                    let lines = item.entry.content().unwrap_or_default().lines().count();
+                    let what = format!("{lines} lines of {} entries", of.len());
+                    told.added.entry(next).or_default().push(("ledger", tokens, what));
+                }
                 Source::Summary { covers } => {
                     let text = item.entry.content().unwrap_or_default();
                     let text = text.strip_prefix(SUMMARY_HEADING).unwrap_or(&text);
@@ -235,7 +240,7 @@ fn in_words(code: &str) -> &str {
 /// A reason in words.
 fn phrase(reason: Reason) -> &'static str {
     match reason {
-        Reason::OrphanResult => "a result nobody called for",
+        Reason::OrphanResult => "a result without a call",
         Reason::DuplicateResult => "a second result for one call",
         Reason::UnfinishedGroup => "a call whose results are not all there",
         Reason::Erased => "erased",
@@ -249,9 +254,13 @@ fn phrase(reason: Reason) -> &'static str {
         Reason::Summarized => "covered by the summary",
         Reason::LessRelevant => "matters less to the question",
         Reason::BeforeCut => "before the cut",
+        Reason::Planned => "not in the plan",
+        Reason::Ledger => "lines of it are in the ledger",
         Reason::ReplacedLead => "another lead took its place",
         Reason::Superseded => "broke off, and was asked for again",
         Reason::ChangedByClient => "the client sent a shorter version back",
+        Reason::Compacted => "covered by the provider's own compaction",
+        Reason::ClearedByProvider => "cleared by the provider",
         Reason::LeftOut => "not wanted",
         Reason::BoundReasoning => "reasoning left out, which was signed over what has changed,",
         Reason::BlankText => "blank text left out, which the provider refuses,",

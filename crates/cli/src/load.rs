@@ -10,7 +10,7 @@ use scrollback_core::{Record, Slot, Tools};
 use crate::failure::{Failure, INVALID, USAGE};
 use crate::input;
 
-/// How an input is written, where somebody said so.
+/// The format of an input, where it was named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Wire(Wire),

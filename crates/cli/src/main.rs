@@ -5,6 +5,7 @@ mod answer;
 mod args;
 mod batch;
 mod check;
+mod client;
 mod convert;
 mod curate;
 mod explain;
@@ -15,6 +16,7 @@ mod lisp;
 mod load;
 mod redact;
 mod server;
+mod simulate;
 mod store;
 mod subagent;
 mod telemetry;
@@ -30,7 +32,8 @@ use args::{Args, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let json = std::env::args_os().any(|arg| arg == "--json");
+    // What follows `wrap CLIENT` belongs to the client.
+    let json = std::env::args_os().take_while(|arg| arg != "wrap").any(|arg| arg == "--json");
     let args = match Args::try_parse_from(arguments()) {
         Ok(args) => args,
         Err(error) if error.exit_code() == 0 => {
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         }
         Err(error) => return failure::report(&Failure::usage(&error), json),
     };
+    let json = json || args.json;
     match run(args) {
         Ok(code) => code,
         Err(failure) => failure::report(&failure, json),
@@ -52,9 +56,10 @@ fn main() -> ExitCode {
 
 /// The arguments, in which a word to search without, as in `-cancelled`, is no flag.
 fn arguments() -> Vec<OsString> {
-    let mut searching = false;
+    let (mut searching, mut wrapping) = (false, false);
     let word = |arg: OsString| {
-        searching |= arg == "search";
+        wrapping |= arg == "wrap";
+        searching |= arg == "search" && !wrapping;
         let excludes = arg.to_str().is_some_and(|text| {
             text.len() > 1 && text.starts_with('-') && !text.starts_with("--") && text != "-h"
         });
@@ -66,6 +71,7 @@ fn arguments() -> Vec<OsString> {
 
 fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
+        Command::Simulate(simulate) => return simulate::run(&simulate, args.json),
         Command::Check(check) => return check::run(&check, args.json),
         Command::Agent(agent) => return agent::run(&agent, args.json),
         Command::Subagent(subagent) => return subagent::run(&subagent, args.json),
@@ -79,6 +85,9 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Verify(verify) => return store::verify::run(&verify, args.json),
         Command::Doctor(doctor) => return store::doctor::run(&doctor, args.json),
         Command::Import(import) => return store::import::run(&import, args.json),
+        Command::Wrap(wrap) => return client::wrap::run(&wrap, args.json),
+        Command::Setup(setup) => client::setup::run(&setup, args.json),
+        Command::Service(service) => client::service::run(&service, args.json),
         Command::Serve(serve) => server::run(&serve, args.json),
         Command::Key(key) => server::key::run(&key, args.json),
         Command::History(history) => store::history::run(&history, args.json),

@@ -7,7 +7,7 @@ use scrollback_core::redact::Redactor;
 use crate::failure::{Failure, USAGE};
 use crate::input;
 
-/// Who is sent spans; nobody, unless the configuration says so. Must be called where tasks can be spawned.
+/// Where spans are sent; nowhere, unless the configuration says so. Must be called where tasks can be spawned.
 pub(crate) fn start(config: &Config) -> Result<Telemetry, Failure> {
     let Some(settings) = config.telemetry()? else { return Ok(Telemetry::default()) };
     let redactor = Redactor::new(&config.redaction())
@@ -15,7 +15,7 @@ pub(crate) fn start(config: &Config) -> Result<Telemetry, Failure> {
     Ok(Telemetry::start(&settings, redactor)?)
 }
 
-/// Sends the rest before a command ends, and says what nobody took.
+/// Sends the rest before a command ends, and says what was not taken.
 pub(crate) async fn end(telemetry: &Telemetry) {
     if !telemetry.is_on() {
         return;

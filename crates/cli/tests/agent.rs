@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::{Run, folder, repository, scripted, scrollback_in};
+use crate::support::{Run, folder, repository, required, scripted, scrollback_in};
 use serde_json::{Value, json};
 
 /// A folder with an agent in it.
@@ -283,7 +283,7 @@ fn killed_in_a_tool_it_goes_on_and_what_must_not_happen_twice_does_not() {
     );
     let script = "- {calls: [{name: once, id: a}, {name: die, id: b}, {name: once, id: c}]}\n";
     let folder = agent("agent-killed", &yaml, script);
-    // Kills whoever called it the first time, and works the second.
+    // Kills its caller the first time, and works the second.
     std::fs::write(
         folder.join("die.sh"),
         "if [ -e died ]; then echo alive; else : > died; kill -9 $PPID; sleep 5; fi\n",
@@ -323,10 +323,8 @@ fn tools_that_misbehave_are_results() {
 fn tools_of_a_published_mcp_server_are_called() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let server = target.join("venv-sdk/bin/mcp-server-time");
-    if !server.exists() {
-        println!("skipped: mcp-server-time is not installed; run ./dev setup");
-        return;
-    }
+    let untested = "tools of a published MCP server";
+    let Some(server) = required::file(&server, "mcp-server-time", untested) else { return };
     let yaml = format!(
         "{HEAD}tools:\n  - {{mcp: {{name: time, command: [{}, --local-timezone, UTC]}}, allow: [convert_time]}}\n",
         server.display()

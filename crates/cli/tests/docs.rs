@@ -125,9 +125,9 @@ fn all_rust_is_part_of_an_example() {
     let flat = |text: &str| {
         text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
     };
-    let examples: Vec<String> = ["crates/core/examples", "crates/agent/examples"]
+    let examples: Vec<String> = ["core", "agent", "subagent", "scrollback"]
         .into_iter()
-        .flat_map(|folder| std::fs::read_dir(repository(folder)).unwrap())
+        .flat_map(|name| std::fs::read_dir(repository(&format!("crates/{name}/examples"))).unwrap())
         .map(|entry| flat(&std::fs::read_to_string(entry.unwrap().path()).unwrap()))
         .collect();
     let mut found = 0;
@@ -157,6 +157,58 @@ fn every_promise_names_tests_that_exist() {
         found += 1;
     }
     assert!(found >= 20, "only {found} tests are named");
+}
+
+/// Whether something is still missing.
+type Check = fn() -> bool;
+
+/// What the README says is not here yet, and how to see that it is still so.
+const ABSENT: [(&str, Check); 4] = [
+    ("Python", || !Path::new(&repository("crates/python")).exists()),
+    ("Encrypted connections to PostgreSQL", || {
+        std::fs::read_to_string(repository("crates/store/Cargo.toml"))
+            .unwrap()
+            .lines()
+            .all(|line| !line.contains("rustls"))
+    }),
+    ("The binary event streams of Bedrock", || {
+        scrollback_core::stream::Assembler::new(scrollback_core::wire::Wire::Bedrock).is_err()
+    }),
+    ("Writing transcripts other than those of OpenAI fine-tuning, LangChain, ShareGPT and Strands", || {
+        run("scrollback export --format codex", &folder("absent")).contains("codex")
+    }),
+];
+
+/// Words by which a page denies something. They belong into the list of the README, whose rows are checked.
+const DENIALS: [&str; 7] = [
+    "not there yet",
+    "no server yet",
+    "no store yet",
+    "calls no model",
+    "none is called",
+    "only read; none is written",
+    "not implemented",
+];
+
+#[test]
+fn claims_of_absence_are_still_true() {
+    let page = std::fs::read_to_string(repository("README.md")).unwrap();
+    let (_, list) = page.split_once("## Not here yet").unwrap();
+    let rows: Vec<&str> = list.lines().skip(1).take_while(|line| !line.starts_with("##")).collect();
+    let rows: Vec<&str> = rows.iter().filter_map(|line| line.strip_prefix("- ")).collect();
+    assert_eq!(rows.len(), ABSENT.len(), "each row has a check and each check a row: {rows:?}");
+    for (row, (what, is_absent)) in rows.iter().zip(ABSENT) {
+        assert!(row.starts_with(what), "the row {row:?} is about {what:?}");
+        assert!(is_absent(), "{what:?} exists by now: take it off the list");
+    }
+    for (path, page) in pages() {
+        let denied = DENIALS.iter().find(|words| page.contains(*words));
+        assert!(
+            denied.is_none(),
+            "{}: {denied:?}: is it still true? List it in the README instead",
+            path.display()
+        );
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ mod large;
 mod lisp;
 mod runs;
 mod sdk;
+mod setup;
+mod simulate;
 mod store;
 mod subagent;
 mod subagent_ends;

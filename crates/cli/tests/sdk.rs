@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{folder, repository, scrollback};
+use crate::support::{folder, repository, required, scrollback};
 use serde_json::{Map, Value, json};
 
 const WIRES: [&str; 5] = ["openai-chat", "openai-responses", "anthropic", "gemini", "bedrock"];
@@ -130,11 +130,7 @@ fn judge(python: &Path, name: &str, bodies: &[Value]) -> Vec<Option<String>> {
 /// The Python that has the packages.
 fn python() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("venv-sdk/bin/python");
-    if !python.exists() {
-        eprintln!("not checked: the Python packages are not installed; ./dev setup does it");
-        return None;
-    }
-    Some(python)
+    required::file(&python, "the providers' Python packages", "that their types take what the binary prints")
 }
 
 #[test]

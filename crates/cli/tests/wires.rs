@@ -28,7 +28,7 @@ fn a_broken_list_is_exit_4_with_rule_and_place() {
     let plain = scrollback(&["check", "-", "--for", "openai-chat"], OPEN_CALL);
     assert_eq!(plain.code, 4);
     assert!(plain.stdout.starts_with("R OC-1   /messages/1/tool_calls/0  "), "{}", plain.stdout);
-    assert!(plain.stdout.ends_with("not valid for openai-chat: 1 refused (--repair mends)\n"));
+    assert!(plain.stdout.ends_with("not valid for openai-chat: 1 refused (--repair fixes this)\n"));
 }
 
 #[test]

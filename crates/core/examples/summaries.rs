@@ -1,4 +1,4 @@
-//! Summaries in two phases, written by whoever you like: `cargo run -p scrollback-core --example summaries`.
+//! Summaries in two phases, written by any code you like: `cargo run -p scrollback-core --example summaries`.
 
 use scrollback_core::manager::{self, Ask};
 use scrollback_core::{CurationContext, Entry, HistoryManager, Record, Role, Source, Time};

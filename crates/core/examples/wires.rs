@@ -16,7 +16,7 @@ const REQUEST: &str = r#"{"system":"Be brief.","max_tokens":500,"messages":[
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     send_elsewhere()?;
-    // Somebody cut a result out of the list.
+    // A result was cut out of the list.
     let cut =
         REQUEST.replace("tool_result", "text").replace(r#""tool_use_id":"toolu_1","content""#, r#""text""#);
     println!("{}", valid(json::check(&cut)?, &ModelName::parse("anthropic:claude-opus-4-8")?));

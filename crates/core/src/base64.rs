@@ -1,47 +1,44 @@
-//! Standard base64.
+//! Base64 as messages hold it: written in the standard form, read leniently.
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+/// Padded when it is written. Read with or without padding and whatever the unused bits say: providers take both.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// Bytes as base64, padded.
 pub(crate) fn encode(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let at = |number: usize| u32::from(group.get(number).copied().unwrap_or_default());
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for place in 0..4 {
-            let letter = ALPHABET.get((bits >> (18 - 6 * place) & 63) as usize).copied().unwrap_or(b'=');
-            out.push(if place <= group.len() { char::from(letter) } else { '=' });
-        }
-    }
-    out
+    LENIENT.encode(bytes)
 }
 
 /// The bytes behind base64, padded or not; none if it is not base64.
 pub(crate) fn decode(encoded: &str) -> Option<Vec<u8>> {
-    let encoded = encoded.strip_suffix("==").or(encoded.strip_suffix('=')).unwrap_or(encoded);
-    let mut out = Vec::with_capacity(encoded.len() * 3 / 4);
-    for group in encoded.as_bytes().chunks(4) {
-        let mut bits = 0u32;
-        for &byte in group {
-            let value = match byte {
-                b'A'..=b'Z' => byte - b'A',
-                b'a'..=b'z' => byte - b'a' + 26,
-                b'0'..=b'9' => byte - b'0' + 52,
-                b'+' => 62,
-                b'/' => 63,
-                _ => return None,
-            };
-            bits = bits << 6 | u32::from(value);
-        }
-        let [_, a, b, c] = (bits << (6 * (4 - group.len()))).to_be_bytes();
-        match group.len() {
-            4 => out.extend([a, b, c]),
-            3 => out.extend([a, b]),
-            2 => out.push(a),
-            _ => return None,
-        }
+    LENIENT.decode(encoded).ok()
+}
+
+/// At most the first `max` bytes behind base64 in either alphabet. White space is skipped; padding, or anything else that is
+/// not base64, ends it.
+pub(crate) fn head(text: &str, max: usize) -> Vec<u8> {
+    let standard = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).map_while(|byte| match byte {
+        b'-' => Some(b'+'),
+        b'_' => Some(b'/'),
+        b'+' | b'/' | b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => Some(byte),
+        _ => None,
+    });
+    let mut digits: Vec<u8> = standard.take(max.saturating_mul(4).div_ceil(3)).collect();
+    if digits.len() % 4 == 1 {
+        // Six bits are no byte.
+        digits.pop();
     }
-    Some(out)
+    let mut bytes = LENIENT.decode(&digits).unwrap_or_default();
+    bytes.truncate(max);
+    bytes
 }
 
 #[cfg(test)]

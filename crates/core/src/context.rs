@@ -24,10 +24,10 @@ pub enum Unfinished {
 /// Where summaries come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Summaries {
-    /// From the record: somebody serves the wishes of [`plan`](crate::HistoryManager::plan) and records the texts.
+    /// From the record: the caller answers what managers ask for in [`plan`](crate::HistoryManager::plan) and records the texts.
     #[default]
     Recorded,
-    /// Written offline while curating, and handed out with the view for whoever wants to record them.
+    /// Written offline while curating, and handed out with the view, so that the caller can record them.
     InPlace,
 }
 
@@ -108,7 +108,7 @@ impl Tools {
 pub struct CurationContext {
     /// Whether leading system entries survive every manager.
     pub preserve_system: bool,
-    /// Whether the last user entry, and results nobody has seen yet, survive every manager.
+    /// Whether the last user entry, and results that no reply has answered yet, survive every manager.
     pub preserve_task: bool,
     /// Body entries at the end that survive every manager, rounded up to whole groups.
     pub preserve_last_n: Option<usize>,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::auto::ledger::LedgerPart;
 use crate::entry::Usage;
 use crate::manager::truncate::Keep;
 use crate::tokens::Factor;
@@ -36,6 +37,23 @@ pub enum Decision {
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         kept: Vec<u64>,
         /// What estimates were multiplied by when the cut was made; none where tokens were counted exactly or not at all.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        factor: Option<Factor>,
+    },
+    /// Views begin with the front, and show everything from a position on; made by `auto`.
+    Plan {
+        /// What stands behind the instructions, in order.
+        front: Vec<PlanItem>,
+        /// First position from which on everything is shown.
+        tail: u64,
+        /// Tokens the whole request may have.
+        limit: u64,
+        /// The manager that planned, with the version of its way to plan.
+        by: String,
+        /// The scope the plan holds for; everywhere if none.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        scope: Option<String>,
+        /// What estimates were multiplied by when the plan was made; none where tokens were counted exactly.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         factor: Option<Factor>,
     },
@@ -114,6 +132,14 @@ pub enum Decision {
         /// Positions of the replies.
         positions: Vec<u64>,
     },
+    /// The provider itself cleared these results of a request (context editing), and will do so again. Views count them as the
+    /// provider does; the client's own list still has them.
+    ProviderEdit {
+        /// The provider's name for what it did, such as `clear_tool_uses_20250919`.
+        edit: String,
+        /// Positions of tool results.
+        positions: Vec<u64>,
+    },
     /// The entry is a turn of a loop; concerns only views of that scope.
     Turn {
         /// The loop.
@@ -138,12 +164,19 @@ impl Decision {
             | Decision::Truncate { positions, .. }
             | Decision::Pin { positions }
             | Decision::Unpin { positions }
+            | Decision::ProviderEdit { positions, .. }
             | Decision::Superseded { positions } => positions.iter_mut().for_each(|at| *at = place(*at)),
             Decision::Cut { before, held, kept, .. } => {
                 *before = place(*before);
                 *held = held.map(&place);
                 for at in kept {
                     *at = place(*at);
+                }
+            }
+            Decision::Plan { front, tail, .. } => {
+                *tail = place(*tail);
+                for item in front {
+                    item.move_to(&place);
                 }
             }
             Decision::Summary { covers, .. } => {
@@ -159,6 +192,76 @@ impl Decision {
             Decision::Interrupted { .. } => {}
         }
         self
+    }
+}
+
+/// One thing at the front of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum PlanItem {
+    /// An entry as it was said, by position.
+    Entry(u64),
+    /// A ledger that this plan brings.
+    Ledger {
+        /// What it keeps, group by group.
+        ledger: Vec<LedgerPart>,
+    },
+    /// The ledger that an earlier plan brought.
+    Kept {
+        /// Position of that plan.
+        ledger_of: u64,
+    },
+}
+
+impl PlanItem {
+    /// The position, if it is an entry.
+    pub fn entry(&self) -> Option<u64> {
+        match self {
+            PlanItem::Entry(at) => Some(*at),
+            PlanItem::Ledger { .. } | PlanItem::Kept { .. } => None,
+        }
+    }
+
+    fn move_to(&mut self, place: &impl Fn(u64) -> u64) {
+        match self {
+            PlanItem::Entry(at) | PlanItem::Kept { ledger_of: at } => *at = place(*at),
+            PlanItem::Ledger { ledger } => {
+                for (entry, ..) in ledger.iter_mut().flat_map(|part| &mut part.lines) {
+                    *entry = place(*entry);
+                }
+            }
+        }
+    }
+}
+
+impl Decision {
+    /// The same plan without the lines of one entry in its ledgers.
+    #[must_use]
+    pub(crate) fn without_words_of(mut self, position: u64) -> Self {
+        if let Decision::Plan { front, .. } = &mut self {
+            for item in front {
+                if let PlanItem::Ledger { ledger } = item {
+                    *ledger = crate::auto::ledger::without(ledger, |entry| entry == position);
+                }
+            }
+        }
+        self
+    }
+
+    /// Whether the decision repeats words of an entry at one of the positions that are asked for.
+    pub fn repeats(&self, asked: impl Fn(u64) -> bool) -> bool {
+        match self {
+            Decision::Summary { covers, .. } => {
+                covers.iter().any(|(first, last)| (*first..=*last).any(&asked))
+            }
+            Decision::Plan { front, .. } => front.iter().any(|item| match item {
+                PlanItem::Ledger { ledger } => {
+                    ledger.iter().flat_map(|part| &part.lines).any(|(entry, ..)| asked(*entry))
+                }
+                PlanItem::Entry(_) | PlanItem::Kept { .. } => false,
+            }),
+            _ => false,
+        }
     }
 }
 

@@ -241,6 +241,9 @@ pub struct Meta {
     /// What a sub-agent's turn came to, or what its mission was given; as JSON, because only sub-agents read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<serde_json::Value>,
+    /// Whether it was recorded to stand first although others were recorded before it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub lead: bool,
     /// Anything the application wants to find again.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
@@ -251,13 +254,33 @@ fn is_complete(status: &Status) -> bool {
     *status == Status::Complete
 }
 
-/// The tag of an entry that was recorded to stand first.
-const LEAD: &str = "lead";
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape serde asks for")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// The tag that earlier versions gave an entry in place of [`Meta::lead`]; stores have entries with it.
+const LEAD_TAG: (&str, &str) = ("lead", "true");
 
 impl Entry {
     /// A plain message in the `OpenAI` chat form, of the nil evaluation, sequence 0, at time 0; see [`Entry::stamped`].
     pub fn text(role: Role, text: &str) -> Self {
         crate::wire::openai_chat::text_entry(role, text)
+    }
+
+    /// Instructions: [`Entry::text`] of the system.
+    pub fn system(text: &str) -> Self {
+        Entry::text(Role::System, text)
+    }
+
+    /// What the person or program said: [`Entry::text`] of the user.
+    pub fn user(text: &str) -> Self {
+        Entry::text(Role::User, text)
+    }
+
+    /// What the model said: [`Entry::text`] of the assistant.
+    pub fn assistant(text: &str) -> Self {
+        Entry::text(Role::Assistant, text)
     }
 
     /// A tool's answer to the call `call_id`, as a message in the `OpenAI` chat form.
@@ -315,13 +338,16 @@ impl Entry {
     /// decision](crate::Decision::Lead) names it, and the chain of what was said passes it over.
     #[must_use]
     pub fn as_lead(mut self) -> Self {
-        self.meta.get_or_insert_default().tags.insert(LEAD.into(), "true".into());
+        self.meta.get_or_insert_default().lead = true;
         self
     }
 
     /// Whether it was recorded to stand first.
     pub fn is_lead(&self) -> bool {
-        self.meta.as_ref().is_some_and(|meta| meta.tags.contains_key(LEAD))
+        let (tag, value) = LEAD_TAG;
+        let tagged =
+            |meta: &Meta| self.role == Role::System && meta.tags.get(tag).is_some_and(|found| found == value);
+        self.meta.as_ref().is_some_and(|meta| meta.lead || tagged(meta))
     }
 
     /// The texts of the entry joined by line breaks; none when the content is null or absent.
@@ -343,7 +369,7 @@ impl Entry {
         self.texts().map(Text::chars).sum()
     }
 
-    /// The calls in the entry, whoever runs them.
+    /// The calls in the entry, run by the client or by the provider.
     pub fn tool_calls(&self) -> impl DoubleEndedIterator<Item = &ToolCall> {
         self.blocks.iter().filter_map(|block| match &block.kind {
             BlockKind::ToolCall(call) => Some(call.as_ref()),

@@ -6,7 +6,7 @@ use crate::view::Epoch;
 
 /// One curation of a history, as reported by an `observed` manager: on every call, changed or not.
 ///
-/// Core cannot know the session or the time; whoever publishes the event stamps them.
+/// Core cannot know the session or the time; the publisher of the event adds them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event")]
 pub struct HistoryCurated {

@@ -32,6 +32,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod auto;
 mod base64;
 mod block;
 mod chain;
@@ -46,10 +47,11 @@ pub mod json;
 pub mod manager;
 pub mod model;
 pub mod nearest;
-pub mod needs;
+mod need;
 mod ranges;
 mod record;
 pub mod redact;
+pub mod replay;
 pub mod request;
 pub mod stream;
 mod summary;
@@ -59,13 +61,14 @@ pub mod transcript;
 mod view;
 pub mod wire;
 
+pub use auto::ledger::{LEDGER_HEADING, LedgerPart};
 pub use block::{
     Arguments, Block, BlockKind, CallStyle, Marks, Media, MediaKind, MediaSource, Reasoning, ToolCall,
     ToolResult,
 };
 pub use chain::{Link, body_hash, first_link, link, link_over};
 pub use context::{CurationContext, Summaries, Tools, Unfinished};
-pub use decision::{Decision, Place, Span};
+pub use decision::{Decision, Place, PlanItem, Span};
 pub use entry::{ContentState, Entry, Meta, Origin, Part, Role, Status, Time, Usage};
 pub use error::CurationError;
 pub use event::HistoryCurated;

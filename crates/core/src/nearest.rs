@@ -1,4 +1,4 @@
-//! Which known word somebody probably meant.
+//! Finds the known word that was probably meant.
 
 /// The known word closest to `word`, if it is close enough to be a slip of the keyboard.
 ///

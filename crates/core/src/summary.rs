@@ -1,4 +1,4 @@
-//! The offline summariser: extractive, deterministic, needs nobody.
+//! The offline summariser: extractive and deterministic, without a model.
 
 use crate::context::CurationContext;
 use crate::decision::Decision;

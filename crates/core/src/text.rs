@@ -72,6 +72,11 @@ impl Text {
         }
     }
 
+    /// Whether it is of our own making, and no part of the message it stands in.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self, Text::Own(_))
+    }
+
     /// Whether there is nothing in it.
     pub(crate) fn is_empty(&self) -> bool {
         match self {

@@ -46,7 +46,7 @@ fn shown(view: &View<'_>) -> Vec<String> {
         .map(|item| match item.source {
             Source::Entry(position) => position.to_string(),
             Source::Interrupted { call_id } => format!("+{call_id}"),
-            Source::Summary { .. } => "summary".into(),
+            Source::Summary { .. } | Source::Ledger { .. } => "summary".into(),
         })
         .collect()
 }

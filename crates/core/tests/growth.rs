@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use scrollback_core::manager::{Ask, Keep};
 use scrollback_core::model::ModelName;
 use scrollback_core::{
-    CurationContext, Decision, Entry, Meta, Record, Role, Source, Status, Time, Usage, View, manager,
+    CurationContext, Decision, Entry, Meta, Reason, Record, Role, Source, Status, Time, Usage, View, manager,
     summarize_offline,
 };
 
@@ -150,7 +150,10 @@ fn grown_equals_fresh(steps: &[Step], text: &str, model: Option<&str>) {
                 assert_eq!(grown.explain(), fresh.explain());
                 assert_eq!(grown.count(&cx), fresh.count(&cx));
                 assert_coherent(&messages);
-                let mut all: Vec<u64> = grown.explain().dropped.iter().map(|drop| drop.index).collect();
+                let explanation = grown.explain();
+                let mut all: Vec<u64> = explanation.dropped.iter().map(|drop| drop.index).collect();
+                let in_ledgers = explanation.changed.iter().filter(|change| change.reason == Reason::Ledger);
+                all.extend(in_ledgers.map(|change| change.index));
                 all.extend(grown.items().filter_map(|item| match item.source {
                     Source::Entry(position) => Some(position),
                     _ => None,

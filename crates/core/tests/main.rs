@@ -1,6 +1,7 @@
 //! The tests of the core, in one program: building and starting many takes longer than running them.
 #![allow(missing_docs)]
 
+mod auto;
 mod binding;
 mod claude_code;
 mod coherence;
@@ -14,6 +15,7 @@ mod properties;
 mod purity;
 mod real_data;
 mod redaction;
+mod replay;
 mod request;
 mod streams;
 mod support;
@@ -23,3 +25,4 @@ mod transcript_formats;
 mod transcripts;
 mod wire_rules;
 mod wires;
+mod wrappers;

@@ -58,7 +58,7 @@ fn shown(view: &View<'_>) -> String {
     let positions = view.items().map(|item| match item.source {
         Source::Entry(position) if item.is_changed() => format!("{position}~"),
         Source::Entry(position) => position.to_string(),
-        Source::Summary { .. } => "summary".into(),
+        Source::Summary { .. } | Source::Ledger { .. } => "summary".into(),
         Source::Interrupted { call_id } => format!("+{call_id}"),
     });
     positions.collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! The invariants of the design, over random histories that nobody would write by hand.
+//! The invariants of the design, over random histories that no person would write by hand.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use scrollback_core::tokens::entry_tokens;
 use scrollback_core::wire::openai_chat::provider_message_to_entry;
 use scrollback_core::wire::{ParseOptions, Wire};
-use scrollback_core::{CurationError, Record, Source, Time, View, json, manager, settle_offline};
+use scrollback_core::{CurationError, Reason, Record, Source, Time, View, json, manager, settle_offline};
 
 /// A new record of rendered messages.
 fn record_from(messages: &[String]) -> Record {
@@ -69,9 +69,11 @@ proptest! {
             prop_assert!(task.is_none_or(|task| shown.contains(&task)), "task {task:?} in {shown:?}");
         }
 
-        // Every entry once: in the view, or left out with a reason.
+        // Every entry once: in the view, shortened in a ledger, or left out with a reason.
         let explanation = view.explain();
-        let mut all: Vec<u64> = shown.iter().copied().chain(explanation.dropped.iter().map(|drop| drop.index)).collect();
+        let in_ledgers = explanation.changed.iter().filter(|change| change.reason == Reason::Ledger);
+        let elsewhere = explanation.dropped.iter().map(|drop| drop.index).chain(in_ledgers.map(|change| change.index));
+        let mut all: Vec<u64> = shown.iter().copied().chain(elsewhere).collect();
         all.sort_unstable();
         let said: Vec<u64> = (0..record.len() as u64).filter(|at| record.entry(*at).is_some()).collect();
         prop_assert_eq!(all, said);
@@ -91,7 +93,7 @@ proptest! {
             .sum::<usize>() + cx.overhead(cx.counter);
         prop_assert_eq!(view.count(&cx).total, recounted);
         prop_assert_eq!(view.len(), messages.len());
-        for name in ["token_budget(", "sticky(token_budget(", "relevant(", "fit(window="] {
+        for name in ["token_budget(", "auto(", "sticky(token_budget(", "relevant(", "fit(window="] {
             if let Some(bound) = text.strip_prefix(name).and_then(|rest| rest.split([',', ')']).next()) {
                 prop_assert!(recounted <= bound.parse::<usize>().unwrap(), "{recounted} tokens in {text}");
             }
@@ -180,12 +182,12 @@ proptest! {
         }
     }
 
-    /// Two managers in a row do what the second does with the messages of the first, pins and summaries aside.
+    /// Two managers in a row do what the second does with the messages of the first, pins, summaries and ledgers aside.
     #[test]
     fn composing_is_curating_what_was_curated(
         history in history(24), first in manager_text(), second in manager_text(), wishes in wishes()
     ) {
-        prop_assume!(![&first, &second].iter().any(|text| text.contains("pin(") || text.contains("summarize(")));
+        prop_assume!(![&first, &second].iter().any(|text| ["pin(", "summarize(", "auto("].iter().any(|name| text.contains(name))));
         let cx = wishes.context();
         let (one, two) = (manager::parse(&first).unwrap(), manager::parse(&second).unwrap());
         let record = record_of(&history);
@@ -200,7 +202,7 @@ proptest! {
     /// Curating what was curated changes nothing more.
     #[test]
     fn curating_twice_is_curating_once(history in history(28), text in manager_text(), wishes in wishes()) {
-        let idempotent = !["sticky", "relevant", "summarize", "fit", "observed"].iter().any(|name| text.contains(name))
+        let idempotent = !["sticky", "relevant", "summarize", "fit", "auto", "observed"].iter().any(|name| text.contains(name))
             && !text.contains(", pin(");
         prop_assume!(idempotent);
         let cx = wishes.context();

@@ -22,8 +22,9 @@ const DOORS: [&str; 14] = [
     "unsafe ",
 ];
 /// Everything the crate may depend on.
-const DEPENDENCIES: [&str; 12] = [
+const DEPENDENCIES: [&str; 13] = [
     "aho-corasick",
+    "base64",
     "blake3",
     "bytes",
     "granit-parser",

@@ -51,6 +51,7 @@ fn every_file_is_a_transcript_we_know() {
             ("bfcl", Format::Bfcl),
             ("cassettes", Format::Cassette),
             ("inspect", Format::Inspect),
+            ("trail", Format::Traces),
         ];
         let expected = expected.iter().find(|(sign, _)| folder.contains(sign)).map(|(_, format)| *format);
         assert_eq!(format, expected, "{}", path.display());

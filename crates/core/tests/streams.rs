@@ -446,7 +446,7 @@ fn whoever_watches_sees_the_text_and_the_calls_of_the_reply() {
     for fixture in fixtures() {
         let reply = assembled(fixture.wire, [fixture.stream.as_slice()]);
         let Ok(entry) = reply.entry() else { continue };
-        // Without places nobody can tell whose arguments come.
+        // Without indexes there is no way to tell whose arguments come.
         if reply.meta.status != Status::Complete || fixture.name.ends_with("without-places") {
             continue;
         }
@@ -457,7 +457,7 @@ fn whoever_watches_sees_the_text_and_the_calls_of_the_reply() {
             .filter(|call| call.style.is_client())
             .map(|call| call.name.as_str().into_owned())
             .collect();
-        // Some replies come as one event, which nobody can watch grow.
+        // Some replies come as one event, which cannot be watched growing.
         if !text.is_empty() {
             assert_eq!(text, whole, "{}", fixture.name);
         }

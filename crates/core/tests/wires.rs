@@ -233,7 +233,7 @@ proptest! {
         let body = rendered.body(to, None);
         assert_valid(to, &body, "view");
         assert_says_all(to, &body, &view.items().collect::<Vec<_>>());
-        // Rendering leaves nothing to mend but a reply that says nothing, which came so.
+        // Rendering leaves nothing to repair but an empty reply, which came that way.
         let mended = rendered.repairs.iter().find(|repair| repair.rule != "OC-5");
         prop_assert!(mended.is_none(), "{from} to {to} {text}: {mended:?}\n{body}");
     }

@@ -16,7 +16,7 @@ use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::tokens::Tokenizer;
 use scrollback_core::wire::{Body, Purpose, RenderOptions, Wire};
 use scrollback_core::{CurationContext, Entry, Role, Time, manager::Passthrough, model::ModelName};
-use scrollback_flow::driver::{Engine, Start, Status};
+use scrollback_flow::driver::{Engine, RunStatus, Start};
 use scrollback_flow::history::Told;
 use scrollback_flow::inject::{Parts, sheet};
 use scrollback_flow::passed::EntryId;
@@ -248,7 +248,7 @@ async fn looped(place: &Place, store: Arc<dyn Store>, model: Model, loops: u32) 
         created: None,
     };
     let report = engine.start(start).await.unwrap();
-    assert_eq!(report.status, Status::Done, "{report:?}");
+    assert_eq!(report.status, RunStatus::Done, "{report:?}");
     Arc::try_unwrap(times)
         .map(Mutex::into_inner)
         .map_or_else(|held| held.lock().unwrap().clone(), Result::unwrap)

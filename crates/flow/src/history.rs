@@ -17,7 +17,7 @@ const SHORTEST: u64 = 64;
 /// The ceiling where no number of tokens is given.
 const USUAL_CEILING: u64 = 512;
 
-/// Turns that room is made for at once where nobody says how many are sent at most.
+/// Turns that room is made for at once where no maximum is configured.
 const USUAL_TURNS: usize = 64;
 
 /// The turns a call may be sent: those of its loop, and those of its branch.
@@ -148,7 +148,7 @@ impl<'s> Told<'s> {
         if bounds.strategy != Strategy::Summarize || self.is_within(bounds, tokenizer) {
             return None;
         }
-        // What failed is tried again when somebody has said more.
+        // A failed summary is tried again after the next turn.
         if self.scope.failed_at == Some(self.scope.turns().len()) {
             return None;
         }

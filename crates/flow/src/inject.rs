@@ -1,6 +1,6 @@
 //! What one call is sent: system, history, input and the step's own exchanges, as a record made for it. Pure.
 //!
-//! The record of a run holds everything everybody said. A call sees a sheet of it: a small record that shares the entries,
+//! The record of a run holds everything that was said. A call sees a sheet of it: a small record that shares the entries,
 //! in the order and with the roles the call shall see them. Managers, rules and renderers work on it as on any record.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::{Mode, Name, Names, Template};
 /// What stands around the history where agents are sent text.
 const OPEN: &str = "<conversation_history>";
 const CLOSE: &str = "</conversation_history>";
-/// How the closing mark is sent when somebody said it.
+/// How the closing mark is escaped when it is part of a message.
 const ESCAPED: &str = "<\\/conversation_history>";
 
 /// What a message of a request is.

@@ -8,7 +8,7 @@
 //!   named exists, and which steps of a conversational loop become turns is decided ([`TurnSources`]).
 //! - An [`Expression`] decides; it has a value whatever the data, within a bounded number of operations.
 //! - A [`Template`] renders texts; what it inserts is never read again.
-//! - Both look their [`Name`]s up in [`Names`], which whoever runs a flow provides.
+//! - Both look their [`Name`]s up in [`Names`], which the driver of a flow provides.
 //! - [`Settings`] are what configuration and flags say; each knows where it comes from.
 //!
 //! Nothing in these modules waits, calls anybody or reads a clock; prompt files are the one thing read from disk.

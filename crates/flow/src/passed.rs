@@ -46,7 +46,7 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// A value that nobody said.
+    /// A value that is not an entry of the record.
     pub fn new(value: Value) -> Self {
         Passed { value: Arc::new(value), said: None }
     }

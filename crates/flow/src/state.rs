@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use scrollback_store::StepStatus;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -34,7 +35,7 @@ pub struct RunState {
     pub(crate) ready: BTreeSet<String>,
     /// Keys of steps that were written down, while what was recorded happens again.
     pub(crate) recorded: HashSet<String>,
-    /// Why steps failed that nobody tries again: a branch around them may fail. By key, while what was recorded happens
+    /// Why steps failed that are not tried again: a branch around them may fail. By key, while what was recorded happens
     /// again.
     pub(crate) excused: HashMap<String, RunError>,
     pub(crate) phase: Phase,
@@ -49,7 +50,7 @@ pub(crate) enum Phase {
     Replaying,
     /// Steps start as they come.
     Running,
-    /// Somebody asked to stop.
+    /// The run was asked to stop.
     Stopping,
     /// The run is over.
     Over,
@@ -78,7 +79,7 @@ pub(crate) struct Lane {
     /// The latest output.
     pub(crate) previous: Passed,
     /// What steps visible from here came to, by name.
-    pub(crate) outputs: Arc<BTreeMap<String, (Passed, &'static str)>>,
+    pub(crate) outputs: Arc<BTreeMap<String, (Passed, StepStatus)>>,
     /// The innermost loop: its input, and the iteration from 1.
     pub(crate) looped: Option<(Passed, u32)>,
     /// The item a `map` works on, and its number from 0.
@@ -295,7 +296,7 @@ impl Names for Here<'_> {
         match name {
             Name::LoopIteration => lane.looped.as_ref().map(|(_, iteration)| Cow::Owned(json!(iteration))),
             Name::StepStatus(step) => {
-                lane.outputs.get(&**step).map(|(_, status)| Cow::Owned(Value::from(*status)))
+                lane.outputs.get(&**step).map(|(_, status)| Cow::Owned(Value::from(status.as_str())))
             }
             Name::Item => lane.item.as_ref().map(|(item, _)| Cow::Borrowed(&**item)),
             Name::Index => lane.item.as_ref().map(|(_, index)| Cow::Owned(json!(index))),

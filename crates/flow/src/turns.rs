@@ -25,7 +25,7 @@ pub struct Turn {
     spoken: Spoken,
 }
 
-/// A message as requests hold it, with its tokens once somebody has counted them.
+/// A message as requests hold it, with its tokens once they were counted.
 #[derive(Debug)]
 pub(crate) struct Spoken {
     message: Arc<Entry>,

@@ -48,7 +48,7 @@ impl Tool {
         Tool { name: name.into(), signature, callback: Some(Arc::new(callback)) }
     }
 
-    /// A tool whose calls are handed to whoever drives the [`Run`](crate::Run).
+    /// A tool whose calls are handed to the caller that drives the [`Run`](crate::Run).
     pub fn pending(name: &str, signature: Option<Signature>) -> Self {
         Tool { name: name.into(), signature, callback: None }
     }

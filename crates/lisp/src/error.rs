@@ -25,7 +25,7 @@ pub enum Reason {
     UnsupportedPattern,
     /// `%` outside `#()`, or `%0`.
     InvalidPlaceholder,
-    /// A name nobody defined.
+    /// An undefined name.
     UnboundVar,
     /// A bare name that is both a tool and a data key.
     AmbiguousReference,

@@ -1,4 +1,4 @@
-//! What somebody probably meant: hints that let a program be repaired in one turn.
+//! Suggestions for what was probably meant, so that a model can repair its program in one turn.
 
 use crate::value::{Map, Value};
 

@@ -55,7 +55,7 @@ impl Default for Limits {
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// A token nobody has used yet.
+    /// A token that has not been used yet.
     pub fn new() -> Self {
         CancelToken::default()
     }

@@ -1,4 +1,4 @@
-//! Hashing of what nobody can choose to collide: addresses, and names in a table of our own.
+//! Fast hashing for keys that no input can make collide: addresses, and names in a table of our own.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

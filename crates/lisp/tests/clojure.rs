@@ -11,7 +11,7 @@
 use std::fmt::Write;
 use std::process::Command;
 
-use crate::support::{Numbers, cases, eval, run_in};
+use crate::support::{Numbers, cases, eval, required, run_in};
 
 /// Prints values as PTC-Lisp does: vectors for all sequences, maps and sets by key, floats without early exponents.
 const PRELUDE: &str = include_str!("support/differential.clj");
@@ -28,8 +28,9 @@ fn clojure(name: &str, programs: &[String]) -> Option<Vec<String>> {
     }
     let questions = folder.join(format!("{name}.txt"));
     std::fs::write(&questions, input).unwrap();
+    let clojure = required::program(&["clojure"], "that programs mean what they mean in Clojure")?;
     let output =
-        Command::new("clojure").arg(&script).stdin(std::fs::File::open(&questions).unwrap()).output().ok()?;
+        Command::new(clojure).arg(&script).stdin(std::fs::File::open(&questions).unwrap()).output().unwrap();
     let answers: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(String::from).collect();
     assert_eq!(answers.len(), programs.len(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(answers)
@@ -46,10 +47,7 @@ fn ours(program: &str) -> String {
 }
 
 fn compare(name: &str, programs: &[String]) {
-    let Some(answers) = clojure(name, programs) else {
-        println!("clojure is not installed: the differential test was left out");
-        return;
-    };
+    let Some(answers) = clojure(name, programs) else { return };
     let mut different = Vec::new();
     for (program, theirs) in programs.iter().zip(&answers) {
         let ours = ours(program);

@@ -45,7 +45,7 @@ fn upstream() {
         thread::spawn(move || {
             let mut buffer = Vec::new();
             while let Some(body) = request(&mut stream, &mut buffer) {
-                // At one end or the other, whoever wrote it.
+                // At one end or the other, depending on the writer.
                 let (start, end) = (&body[..body.len().min(300)], &body[body.len().saturating_sub(300)..]);
                 let asks = |part: &[u8]| {
                     find(part, b"\"stream\":true").or(find(part, b"\"stream\": true")).is_some()

@@ -16,7 +16,7 @@ use scrollback_store::Store;
 use crate::auth::Keyring;
 use crate::events::Events;
 use crate::metrics::Metrics;
-use crate::proxy::{self, CallsUnderWay, Lately, Room, Upstreams};
+use crate::proxy::{self, CallsUnderWay, Lately, Room, ThreadMemory, Upstreams};
 use crate::runs::Runs;
 use crate::tasks::Tasks;
 use crate::waiting::Waiting;
@@ -43,7 +43,7 @@ pub struct Shared {
     pub events: Events,
     /// The API keys.
     pub(crate) keyring: Keyring,
-    /// Who continues paused runs, if somebody does.
+    /// What continues paused runs, if anything does.
     runs: OnceLock<Arc<dyn Runs>>,
     /// Who is sent spans of calls.
     telemetry: OnceLock<Telemetry>,
@@ -51,6 +51,8 @@ pub struct Shared {
     pub calibrations: Arc<Calibrations>,
     /// Records used lately.
     pub(crate) lately: Lately,
+    /// What is known about message threads.
+    pub(crate) threads: ThreadMemory,
     /// Calls that wait for their reply.
     pub(crate) under_way: CallsUnderWay,
     /// Requests of each tenant.
@@ -94,6 +96,7 @@ impl App {
             telemetry: OnceLock::new(),
             calibrations: Arc::default(),
             lately: Lately::default(),
+            threads: ThreadMemory::default(),
             under_way: CallsUnderWay::default(),
             room: Room::default(),
             waiting: Waiting::default(),
@@ -119,7 +122,7 @@ impl App {
         let _ = self.telemetry.set(telemetry);
     }
 
-    /// Who is sent spans of calls; nobody, if nothing was said.
+    /// Where spans of calls are sent; nowhere by default.
     pub(crate) fn telemetry(&self) -> &Telemetry {
         self.telemetry.get_or_init(Telemetry::default)
     }
@@ -130,19 +133,25 @@ impl App {
     }
 }
 
-/// Who answers where a request says nothing about it, for whoever starts the server.
+/// The default provider of requests that name none, shown when the server starts.
 #[derive(Clone, Debug)]
 pub struct Answerers {
     /// Requests of `OpenAI`'s clients.
     pub openai: String,
     /// Requests of Anthropic's clients.
     pub anthropic: String,
+    /// Requests of Gemini's clients.
+    pub gemini: String,
 }
 
 impl App {
     /// Who answers requests that bring no key of their own.
     pub fn answerers(&self) -> Answerers {
         let who = |provider| proxy::who_answers(self, provider);
-        Answerers { openai: who(Provider::OpenAi), anthropic: who(Provider::Anthropic) }
+        Answerers {
+            openai: who(Provider::OpenAi),
+            anthropic: who(Provider::Anthropic),
+            gemini: who(Provider::Gemini),
+        }
     }
 }

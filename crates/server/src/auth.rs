@@ -1,13 +1,14 @@
 //! Who is calling.
 //!
-//! A key comes as `Authorization: Bearer …`, as `x-api-key`, or as the cookie that the lens gave for it. Without any key in
-//! the store, and listening on this machine only, everybody is the tenant `default` and may do everything.
+//! A key comes as `Authorization: Bearer …`, as `x-api-key`, as `x-goog-api-key` or `?key=`, or as the cookie that the lens gave for it. Only while the
+//! store never had a key, and listening on this machine only, every caller is the tenant `default` and may do everything; a request
+//! that another machine's proxy forwarded is not from this machine.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use scrollback_core::Time;
@@ -59,6 +60,15 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Whether their key is still one of the server's; for what goes on after the request was let in.
+    pub(crate) async fn is_still_known(&self, app: &App) -> bool {
+        let Ok(known) = app.keyring.keys(app, app.now()).await else { return true };
+        match &self.key {
+            Some(key) => known.valid.iter().any(|valid| valid.name == key.name && valid.hash == key.hash),
+            None => known.never_had_any,
+        }
+    }
+
     /// An error unless they may use the proxy.
     pub fn may_call(&self) -> Result<(), Problem> {
         self.may(self.scope != Scope::Read, "use the proxy")
@@ -91,10 +101,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Finds out who calls, before any of the body is read. Whoever is not known has no [`Caller`]; pages that everybody may
+/// Finds out who calls, before any of the body is read. An unknown caller has no [`Caller`]; pages that all may
 /// see, such as the login, do without.
 pub(crate) async fn identify(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match caller(&app, request.headers()).await {
+        Ok(Some(caller)) if caller.key.is_none() && is_forwarded(request.headers()) => {
+            let detail = "a proxy forwarded this request, and this server has no keys to tell callers apart: make one with \
+                          `scrollback key add NAME`";
+            return Problem::new(StatusCode::FORBIDDEN, "forwarded", detail).into_response();
+        }
         Ok(Some(caller)) => {
             request.extensions_mut().insert(caller);
         }
@@ -104,14 +119,23 @@ pub(crate) async fn identify(State(app): State<App>, mut request: Request, next:
     next.run(request).await
 }
 
+/// Whether a proxy says that a request came from elsewhere: then a connection from this machine proves nothing.
+fn is_forwarded(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| {
+        let name = name.as_str();
+        name == "forwarded" || name == "x-real-ip" || name.starts_with("x-forwarded-")
+    })
+}
+
 /// Who calls; none if they are not known.
 pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, StoreError> {
     let now = app.now();
-    let keys = app.keyring.keys(app, now).await?;
-    if keys.is_empty() {
+    let known = app.keyring.keys(app, now).await?;
+    if known.never_had_any {
         let anonymous = Caller { tenant: Tenant::default(), scope: Scope::Admin, key: None };
         return Ok(app.address.ip().is_loopback().then_some(anonymous));
     }
+    let keys = &known.valid;
     let of = |key: &Arc<Key>| {
         let scope = Scope::named(&key.scope)?;
         Some(Caller { tenant: key.tenant.clone(), scope, key: Some(Arc::clone(key)) })
@@ -126,13 +150,44 @@ pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Call
     Ok(session.and_then(of))
 }
 
+/// The header with the key of Gemini's clients.
+pub(crate) const GOOGLE_KEY: &str = "x-goog-api-key";
+
+/// Takes `?key=` out of a URL that goes to a provider, and puts it where Gemini's other clients have it: a key in a URL would
+/// be written into logs, and be sent on to whichever provider the path belongs to.
+pub(crate) async fn take_key_from_query(mut request: Request, next: Next) -> Response {
+    let to_a_provider = ["/v1/", "/v1beta/"].iter().any(|start| request.uri().path().starts_with(start));
+    if let Some((uri, key)) = to_a_provider.then(|| without_key(request.uri())).flatten() {
+        *request.uri_mut() = uri;
+        let value = HeaderValue::from_str(&key).ok().filter(|value| !value.is_empty());
+        if let (Some(mut value), None) = (value, request.headers().get(GOOGLE_KEY)) {
+            value.set_sensitive(true);
+            request.headers_mut().insert(GOOGLE_KEY, value);
+        }
+    }
+    next.run(request).await
+}
+
+/// A URL without its `key`, and the key; none where it has none.
+fn without_key(uri: &Uri) -> Option<(Uri, String)> {
+    let query = uri.query()?;
+    let key = query.split('&').find_map(|pair| pair.strip_prefix("key="))?.to_string();
+    let rest: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("key=")).collect();
+    let mut parts = uri.clone().into_parts();
+    let path = uri.path();
+    let left = if rest.is_empty() { path.to_string() } else { format!("{path}?{}", rest.join("&")) };
+    parts.path_and_query = Some(left.parse().ok()?);
+    Some((Uri::from_parts(parts).ok()?, key))
+}
+
 /// Every text that may be a key.
 pub(crate) fn presented(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let bearer = headers.get_all(header::AUTHORIZATION).iter().filter_map(|value| {
         let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
     });
-    let plain = ["x-api-key", "x-scrollback-key"].into_iter().flat_map(|name| headers.get_all(name));
+    let plain =
+        ["x-api-key", GOOGLE_KEY, "x-scrollback-key"].into_iter().flat_map(|name| headers.get_all(name));
     bearer.chain(plain.filter_map(|value| value.to_str().ok()))
 }
 
@@ -145,7 +200,7 @@ const SESSION_SECONDS: i64 = 12 * 60 * 60;
 pub async fn login(app: &App, shown: &str) -> Result<Option<String>, StoreError> {
     let now = app.now();
     let keys = app.keyring.keys(app, now).await?;
-    let Some(key) = keys.iter().find(|key| keys::is_of(shown.trim(), key)) else { return Ok(None) };
+    let Some(key) = keys.valid.iter().find(|key| keys::is_of(shown.trim(), key)) else { return Ok(None) };
     let until = now.0 / 1000 + SESSION_SECONDS;
     let value = format!("{}.{until}.{}", key.name, mac(key, until));
     Ok(Some(format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS}")))
@@ -180,7 +235,7 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     pairs.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// Somebody who is not known.
+/// An unknown caller.
 pub(crate) fn unknown() -> Problem {
     let detail = "this server wants one of its keys; send it as Authorization: Bearer sb_… (`scrollback key add` makes one)";
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
@@ -190,7 +245,16 @@ pub(crate) fn unknown() -> Problem {
 #[derive(Debug, Default)]
 pub(crate) struct Keyring(Mutex<Option<(Time, Keys)>>);
 
-type Keys = Arc<Vec<Arc<Key>>>;
+type Keys = Arc<KnownKeys>;
+
+/// What the store says about keys.
+#[derive(Debug)]
+pub(crate) struct KnownKeys {
+    /// Those that are not revoked.
+    valid: Vec<Arc<Key>>,
+    /// Whether no key was ever made. Revoked keys keep their rows, so revoking the last key does not open the server.
+    never_had_any: bool,
+}
 
 /// How long the keys are remembered, in milliseconds: so late may a revoked key still be used.
 const REMEMBERED: i64 = 1000;
@@ -209,8 +273,9 @@ impl Keyring {
             // While the store is away, those who were known stay known.
             Err(error) => return known.map(|(_, keys)| keys).ok_or(error),
         };
-        let valid = read.into_iter().filter(|key| key.revoked_at.is_none());
-        let keys = Arc::new(valid.map(Arc::new).collect::<Vec<_>>());
+        let never_had_any = read.is_empty();
+        let valid = read.into_iter().filter(|key| key.revoked_at.is_none()).map(Arc::new).collect();
+        let keys = Arc::new(KnownKeys { valid, never_had_any });
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&keys)));
         Ok(keys)
     }

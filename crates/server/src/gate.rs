@@ -4,21 +4,35 @@
 //! rebinding) or if it just posts (cross-site requests). Both are told by headers that pages cannot forge.
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::App;
 use crate::problem::Problem;
 
-/// Refuses requests that were meant for somebody else or sent by somebody else's page.
+/// Refuses requests that were meant for another host or sent by another site's page.
 pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
     let small = fits(request.headers(), app.settings.limits.header_bytes);
-    match small.and_then(|()| allowed(app.address.ip().is_loopback(), request.headers())) {
+    let on_loopback = app.address.ip().is_loopback();
+    let mut response = match small.and_then(|()| allowed(on_loopback, request.method(), request.headers())) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
+    };
+    for (name, value) in SECURITY_HEADERS {
+        // Pages of the lens have a policy of their own.
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
+    response
 }
+
+/// What every response says to browsers: its type is what it says, and it is neither run, framed nor read by other sites.
+const SECURITY_HEADERS: [(&str, &str); 4] = [
+    ("x-content-type-options", "nosniff"),
+    ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+];
 
 /// The connection's own limit is a rough one; this one is exact.
 fn fits(headers: &HeaderMap, most: usize) -> Result<(), Problem> {
@@ -30,14 +44,14 @@ fn fits(headers: &HeaderMap, most: usize) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", detail))
 }
 
-fn allowed(on_loopback: bool, headers: &HeaderMap) -> Result<(), Problem> {
+fn allowed(on_loopback: bool, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok());
     let one = hosts.next().is_none();
     let Some(host) = host.filter(|_| one) else {
         return Err(Problem::bad_request("bad_host", "a request must say which host it is for, once"));
     };
-    // Whoever listens on other addresses has keys, which no page of somebody else has.
+    // A server that listens on other addresses has keys, which no other site's page has.
     if on_loopback && !is_local(host) {
         let detail = format!("this server answers for localhost, not for {host:?}");
         return Err(Problem::new(StatusCode::FORBIDDEN, "bad_host", detail));
@@ -56,7 +70,9 @@ fn allowed(on_loopback: bool, headers: &HeaderMap) -> Result<(), Problem> {
             .is_none_or(|(_, authority)| !authority.eq_ignore_ascii_case(host)),
     };
     // Following a link from another page only looks; what it finds is behind a strict cookie.
-    let navigates = text("sec-fetch-mode") == Some("navigate") && headers.get(header::ORIGIN).is_none();
+    let navigates = *method == Method::GET
+        && text("sec-fetch-mode") == Some("navigate")
+        && headers.get(header::ORIGIN).is_none();
     if foreign && !navigates {
         let detail = "pages of other sites may not use this server";
         return Err(Problem::new(StatusCode::FORBIDDEN, "cross_origin", detail));
@@ -97,13 +113,13 @@ mod tests {
     #[test]
     fn only_this_machine_is_meant() {
         for good in
-            ["localhost", "LOCALHOST:8787", "127.0.0.1", "127.0.0.1:8787", "[::1]:8787", "127.9.9.9:1"]
+            ["localhost", "LOCALHOST:7275", "127.0.0.1", "127.0.0.1:7275", "[::1]:7275", "127.9.9.9:1"]
         {
-            assert!(allowed(true, &headers(&[("host", good)])).is_ok(), "{good}");
+            assert!(allowed(true, &Method::GET, &headers(&[("host", good)])).is_ok(), "{good}");
         }
         let bad = [
             "evil.example",
-            "evil.example:8787",
+            "evil.example:7275",
             "localhost.evil.example",
             "127.0.0.1.evil.example",
             "0.0.0.0",
@@ -115,17 +131,17 @@ mod tests {
             "2130706433",
         ];
         for bad in bad {
-            assert!(allowed(true, &headers(&[("host", bad)])).is_err(), "{bad}");
+            assert!(allowed(true, &Method::GET, &headers(&[("host", bad)])).is_err(), "{bad}");
         }
-        assert!(allowed(true, &HeaderMap::new()).is_err());
-        assert!(allowed(false, &headers(&[("host", "scrollback.example")])).is_ok());
+        assert!(allowed(true, &Method::GET, &HeaderMap::new()).is_err());
+        assert!(allowed(false, &Method::GET, &headers(&[("host", "scrollback.example")])).is_ok());
     }
 
     #[test]
     fn pages_of_other_sites_are_refused() {
-        let host = ("host", "127.0.0.1:8787");
+        let host = ("host", "127.0.0.1:7275");
         let cases: [(&[(&str, &str)], bool); 9] = [
-            (&[("origin", "http://127.0.0.1:8787")], true),
+            (&[("origin", "http://127.0.0.1:7275")], true),
             (&[("origin", "http://127.0.0.1:9999")], false),
             (&[("origin", "https://evil.example")], false),
             (&[("origin", "null")], false),
@@ -141,7 +157,7 @@ mod tests {
             let all: HeaderMap =
                 all.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
             let all: HeaderMap = all;
-            assert_eq!(allowed(true, &all).is_ok(), fine, "{more:?}");
+            assert_eq!(allowed(true, &Method::GET, &all).is_ok(), fine, "{more:?}");
         }
     }
 }

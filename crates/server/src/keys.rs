@@ -42,7 +42,7 @@ pub fn new(name: &str, tenant: &Tenant, scope: Scope, now: Time) -> Result<(Key,
     Ok((kept, shown))
 }
 
-/// Whether a key that somebody shows is the one that is kept. Takes as long for a wrong one as for the right one.
+/// Whether a presented key is the stored one. Takes as long for a wrong one as for the right one.
 pub fn is_of(shown: &str, kept: &Key) -> bool {
     let kept: Result<[u8; 32], _> = kept.hash.as_slice().try_into();
     // The comparison of hashes is in constant time.

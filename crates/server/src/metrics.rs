@@ -1,153 +1,121 @@
 //! What is counted, as Prometheus reads it.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
 /// Upper ends of the buckets of a time, in seconds: half a millisecond is what the proxy may add, minutes what models take.
 const BUCKETS: [f64; 14] =
     [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
 
-/// Counters and times, by name and labels.
-#[derive(Debug, Default)]
-pub struct Metrics(Mutex<Counted>);
-
-#[derive(Debug, Default)]
-struct Counted {
-    counters: By<f64>,
-    times: By<Times>,
-    /// Room for the labels that are looked for: most are there already, and nothing is kept of them.
-    written: String,
-}
-
-/// Something for every name and its labels as they are written.
-type By<T> = BTreeMap<&'static str, BTreeMap<String, T>>;
-
-#[derive(Clone, Debug, Default)]
-struct Times {
-    buckets: [u64; BUCKETS.len()],
-    sum: f64,
-    count: u64,
-}
-
-/// What each name counts.
-const HELP: [(&str, &str); 11] = [
-    ("scrollback_requests_total", "Requests answered, by route and status"),
-    ("scrollback_upstream_requests_total", "Requests sent to providers, by wire and status"),
-    ("scrollback_tokens_total", "Tokens providers reported, by model and kind"),
-    ("scrollback_cost_usd_total", "What they cost, where the price is known"),
-    ("scrollback_cuts_total", "Views that were cut, by manager"),
-    ("scrollback_repairs_total", "Requests mended before they were sent, by wire"),
-    ("scrollback_record_failures_total", "Entries that could not be recorded"),
-    ("scrollback_truncated_total", "Replies that broke off, by side"),
-    ("scrollback_refused_connections_total", "Connections refused because their address had too many"),
-    ("scrollback_spans_total", "Spans for the collector, by what became of them"),
-    ("scrollback_seconds", "Time spent, by part of a request"),
+/// What is counted in whole numbers, and what each name counts. The text has `_total` after each name.
+const COUNTERS: [(&str, &str); 9] = [
+    ("scrollback_requests", "Requests answered, by route and status"),
+    ("scrollback_upstream_requests", "Requests sent to providers, by wire and status"),
+    ("scrollback_tokens", "Tokens providers reported, by model and kind"),
+    ("scrollback_cuts", "Views that were cut, by manager"),
+    ("scrollback_repairs", "Requests repaired before they were sent, by wire"),
+    ("scrollback_record_failures", "Entries that could not be recorded"),
+    ("scrollback_truncated", "Replies that broke off, by side"),
+    ("scrollback_refused_connections", "Connections refused because their address had too many"),
+    ("scrollback_spans", "Spans for the collector, by what became of them"),
 ];
+/// What is counted in dollars.
+const COST: (&str, &str) = ("scrollback_cost_usd", "What they cost, where the price is known");
+/// What is timed.
+const SECONDS: (&str, &str) = ("scrollback_seconds", "Time spent, by part of a request");
+/// What the text has after the name of every counter.
+const TOTAL: &str = "_total";
+
+/// Names and values, in the order in which they are written.
+type Labels = Vec<(String, String)>;
+type Counts = Family<Labels, Counter>;
+type Sums = Family<Labels, Counter<f64, AtomicU64>>;
+type Times = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// Counters and times, by name and labels.
+pub struct Metrics {
+    registry: Registry,
+    counters: [Counts; COUNTERS.len()],
+    cost: Sums,
+    seconds: Times,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let counters = COUNTERS.map(|(name, help)| {
+            let counts = Counts::default();
+            registry.register(name, help, counts.clone());
+            counts
+        });
+        let cost = Sums::default();
+        registry.register(COST.0, COST.1, cost.clone());
+        let seconds = Times::new_with_constructor(|| Histogram::new(BUCKETS));
+        registry.register(SECONDS.0, SECONDS.1, seconds.clone());
+        Metrics { registry, counters, cost, seconds }
+    }
+}
 
 impl Metrics {
     /// Adds to a counter.
     pub fn add(&self, name: &'static str, labels: &[(&str, &str)], amount: f64) {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Counted { counters, written, .. } = &mut *counted;
-        change(counters, written, name, labels, |total| *total += amount);
+        if let Some(counts) = self.counter(name) {
+            counts.get_or_create(&owned(labels)).inc_by(amount as u64);
+        } else if bare(name) == COST.0 {
+            self.cost.get_or_create(&owned(labels)).inc_by(amount);
+        }
     }
 
-    /// Says where a counter stands that somebody else keeps.
+    /// Says where a counter stands that is kept elsewhere.
     pub fn set(&self, name: &'static str, labels: &[(&str, &str)], total: f64) {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Counted { counters, written, .. } = &mut *counted;
-        change(counters, written, name, labels, |before| *before = total);
+        if let Some(counts) = self.counter(name) {
+            counts.get_or_create(&owned(labels)).inner().store(total as u64, Ordering::Relaxed);
+        }
     }
 
     /// Notes a time, in seconds.
     pub fn time(&self, name: &'static str, labels: &[(&str, &str)], seconds: f64) {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Counted { times, written, .. } = &mut *counted;
-        change(times, written, name, labels, |times| {
-            for (count, end) in times.buckets.iter_mut().zip(BUCKETS) {
-                *count += u64::from(seconds <= end);
-            }
-            times.sum += seconds;
-            times.count += 1;
-        });
+        if name == SECONDS.0 {
+            self.seconds.get_or_create(&owned(labels)).observe(seconds);
+        }
     }
 
-    /// All of it in Prometheus' text format.
+    /// All of it in the text format of `OpenMetrics`, which Prometheus reads.
     pub fn text(&self) -> String {
-        let counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut out = String::new();
-        let mut last = "";
-        for (name, labels, value) in all(&counted.counters) {
-            head(&mut out, &mut last, name, "counter");
-            let _ = writeln!(out, "{name}{} {value}", braced(labels));
-        }
-        for (name, labels, times) in all(&counted.times) {
-            head(&mut out, &mut last, name, "histogram");
-            let comma = if labels.is_empty() { "" } else { "," };
-            for (count, end) in times.buckets.iter().zip(BUCKETS) {
-                let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{end}\"}} {count}");
-            }
-            let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {}", times.count);
-            let _ = writeln!(out, "{name}_sum{} {}", braced(labels), times.sum);
-            let _ = writeln!(out, "{name}_count{} {}", braced(labels), times.count);
-        }
-        out
+        let mut text = String::new();
+        // Writing into a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    fn counter(&self, name: &str) -> Option<&Counts> {
+        let place = COUNTERS.iter().position(|(known, _)| *known == bare(name))?;
+        self.counters.get(place)
     }
 }
 
-fn head<'n>(out: &mut String, last: &mut &'n str, name: &'n str, kind: &str) {
-    if *last != name {
-        if let Some((_, help)) = HELP.iter().find(|(known, _)| *known == name) {
-            let _ = writeln!(out, "# HELP {name} {help}");
-        }
-        let _ = writeln!(out, "# TYPE {name} {kind}");
-        *last = name;
-    }
+/// The kind of text that [`Metrics::text`] is.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The name of a counter without what the text has after it.
+fn bare(name: &str) -> &str {
+    name.strip_suffix(TOTAL).unwrap_or(name)
 }
 
-fn braced(labels: &str) -> String {
-    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
-}
-
-/// Changes what is counted under a name and labels. Its room is given along to write the labels in.
-fn change<T: Default>(
-    counted: &mut By<T>,
-    written: &mut String,
-    name: &'static str,
-    labels: &[(&str, &str)],
-    change: impl FnOnce(&mut T),
-) {
-    write_labels(written, labels);
-    let counted = counted.entry(name).or_default();
-    match counted.get_mut(written.as_str()) {
-        Some(known) => change(known),
-        None => change(counted.entry(written.clone()).or_default()),
-    }
-}
-
-fn all<T>(counted: &By<T>) -> impl Iterator<Item = (&'static str, &str, &T)> {
-    counted
-        .iter()
-        .flat_map(|(name, by)| by.iter().map(move |(labels, value)| (*name, labels.as_str(), value)))
-}
-
-/// The labels as Prometheus reads them, in place of what was written before.
-fn write_labels(out: &mut String, labels: &[(&str, &str)]) {
-    out.clear();
-    for (name, value) in labels {
-        if !out.is_empty() {
-            out.push(',');
-        }
-        out.push_str(name);
-        out.push_str("=\"");
-        if value.contains(['\\', '"', '\n']) {
-            out.push_str(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
-        } else {
-            out.push_str(value);
-        }
-        out.push('"');
-    }
+fn owned(labels: &[(&str, &str)]) -> Labels {
+    labels.iter().map(|(name, value)| ((*name).to_string(), (*value).to_string())).collect()
 }
 
 #[cfg(test)]
@@ -159,15 +127,35 @@ mod tests {
         let metrics = Metrics::default();
         metrics.add("scrollback_requests_total", &[("route", "/v1/\"x\""), ("status", "200")], 1.0);
         metrics.add("scrollback_requests_total", &[("route", "/v1/\"x\""), ("status", "200")], 1.0);
+        metrics.add("scrollback_cost_usd_total", &[("model", "gpt-4o")], 0.25);
+        metrics.set("scrollback_spans_total", &[("outcome", "sent")], 7.0);
         metrics.time("scrollback_seconds", &[("part", "record")], 0.003);
         let text = metrics.text();
-        assert!(text.contains("# TYPE scrollback_requests_total counter\n"), "{text}");
-        assert!(
-            text.contains("scrollback_requests_total{route=\"/v1/\\\"x\\\"\",status=\"200\"} 2\n"),
-            "{text}"
-        );
-        assert!(text.contains("scrollback_seconds_bucket{part=\"record\",le=\"0.0025\"} 0\n"), "{text}");
-        assert!(text.contains("scrollback_seconds_bucket{part=\"record\",le=\"0.005\"} 1\n"), "{text}");
-        assert!(text.contains("scrollback_seconds_count{part=\"record\"} 1\n"), "{text}");
+        let expected = [
+            "# TYPE scrollback_requests counter\n",
+            "scrollback_requests_total{route=\"/v1/\\\"x\\\"\",status=\"200\"} 2\n",
+            "scrollback_cost_usd_total{model=\"gpt-4o\"} 0.25\n",
+            "scrollback_spans_total{outcome=\"sent\"} 7\n",
+            "scrollback_seconds_bucket{le=\"0.0025\",part=\"record\"} 0\n",
+            "scrollback_seconds_bucket{le=\"0.005\",part=\"record\"} 1\n",
+            "scrollback_seconds_count{part=\"record\"} 1\n",
+        ];
+        for line in expected {
+            assert!(text.contains(line), "{line}{text}");
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn every_name_is_counted_once() {
+        // What was never counted is not printed.
+        let metrics = Metrics::default();
+        for (name, _) in COUNTERS.into_iter().chain([COST]) {
+            metrics.add(name, &[], 1.0);
+        }
+        metrics.time(SECONDS.0, &[], 1.0);
+        for (name, _) in COUNTERS.into_iter().chain([COST, SECONDS]) {
+            assert_eq!(metrics.text().matches(&format!("# TYPE {name} ")).count(), 1, "{name}");
+        }
     }
 }

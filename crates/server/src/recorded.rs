@@ -10,16 +10,16 @@ use scrollback_core::{CurationContext, HistoryManager, Record, Summaries, Tools,
 use scrollback_store::{CallListing, ConversationId, Sent, Tenant};
 use serde_json::Value;
 
-use crate::replay::Asked;
 use crate::sight::{SentBody, Sight};
 use crate::{App, Problem};
+use scrollback_core::replay::Asked;
 
 /// A model by its name.
 pub(crate) fn model_named(name: &str) -> Result<ModelName, Problem> {
     ModelName::parse(name).map_err(|error| Problem::bad_request("unknown_model", error.to_string()))
 }
 
-/// Whoever serves a model that a request names. Only those that are configured: a script would be a file of this machine.
+/// The provider of a model that a request names. Only those that are configured: a script would be a file of this machine.
 pub(crate) fn provider_named(app: &App, name: &str) -> Result<Arc<dyn Provider>, Problem> {
     let model = model_named(name.split_once("?api=").map_or(name, |(model, _)| model))?;
     if model.provider() == model::Provider::Offline && model.model() != "echo" {

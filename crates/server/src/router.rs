@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -17,10 +17,12 @@ use crate::{App, api, auth, gate, lens, proxy};
 pub fn router(app: App) -> Router {
     let known = Router::new()
         .nest("/v1", proxy::router())
-        .nest("/api", api::router())
+        .nest("/v1beta", proxy::gemini_router())
+        .nest("/api", api::router().layer(middleware::map_response(with_version)))
         .merge(lens::router())
         .route("/metrics", get(metrics))
-        .layer(middleware::from_fn_with_state(app.clone(), auth::identify));
+        .layer(middleware::from_fn_with_state(app.clone(), auth::identify))
+        .layer(middleware::from_fn(auth::take_key_from_query));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
@@ -30,14 +32,33 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
+/// Says which program answers, so that another one can tell it from anything else on the port.
+async fn with_version(mut response: Response) -> Response {
+    response
+        .headers_mut()
+        .insert("x-scrollback-version", HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
+    response
+}
+
 /// What is nowhere; mostly a base URL that lacks its end.
-async fn nothing(uri: Uri) -> Problem {
+async fn nothing(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Response {
+    if proxy::wants_websocket(&headers) {
+        return proxy::websocket_refused();
+    }
     let known = ["/chat/completions", "/responses", "/models", "/embeddings"];
     if known.iter().any(|path| uri.path().starts_with(path)) {
-        let detail = "the base URL of OpenAI's clients ends in /v1, as in http://127.0.0.1:8787/v1";
-        return Problem::new(StatusCode::NOT_FOUND, "bad_base_url", detail);
+        let detail = "the base URL of OpenAI's clients ends in /v1, as in http://127.0.0.1:7275/v1";
+        return Problem::new(StatusCode::NOT_FOUND, "bad_base_url", detail).into_response();
     }
-    Problem::not_found("page")
+    // Who asks is not known here, so no host is named.
+    let known: Vec<&str> = proxy::configured(&app).into_iter().map(|(name, _)| name).collect();
+    let have = if known.is_empty() {
+        "none is configured".to_string()
+    } else {
+        format!("configured: {}", known.join(", "))
+    };
+    let detail = format!("there is no such page, and no upstream serves this path; {have}");
+    Problem::new(StatusCode::NOT_FOUND, "not_found", detail).with("upstreams", known).into_response()
 }
 
 /// Whether requests can be served: the store answers.
@@ -60,5 +81,5 @@ async fn metrics(State(app): State<App>, caller: auth::Caller) -> Result<Respons
         }
     }
     let text = app.metrics.text();
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+    Ok(([(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)], text).into_response())
 }

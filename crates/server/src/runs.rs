@@ -4,9 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use axum::http::StatusCode;
-use scrollback_store::Tenant;
+use scrollback_agent::event::RunChanged;
+use scrollback_store::{RunStatus, Tenant};
 
-use crate::{App, Problem};
+use crate::{About, App, Problem};
 
 /// An answer to the question a paused run asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub enum Refused {
     NotWaiting(String),
     /// The answer does not fit what was asked for; why, in words.
     DoesNotFit(String),
-    /// Somebody else works on the run.
+    /// Another process is working on the run.
     Busy(String),
     /// The flow it was begun with cannot be read any more: a newer version wrote it, or it was damaged.
     Unreadable(String),
@@ -56,8 +57,8 @@ impl Refused {
     }
 }
 
-/// How a run stands after it took an answer: `running` while it goes on, or how it ended.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<String, Refused>> + Send + 'a>>;
+/// The status of a run after it took an answer: running while it goes on, or how it ended.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<RunStatus, Refused>> + Send + 'a>>;
 
 /// Who continues paused runs.
 pub trait Runs: Send + Sync {
@@ -65,16 +66,12 @@ pub trait Runs: Send + Sync {
     fn answer(&self, answer: Answer) -> Answering<'_>;
 }
 
-/// Hands an answer to whoever continues runs.
-pub(crate) async fn answer(app: &App, answer: Answer) -> Result<String, Refused> {
+/// Hands an answer to the part that continues runs.
+pub(crate) async fn answer(app: &App, answer: Answer) -> Result<RunStatus, Refused> {
     let tenant = answer.tenant.clone();
     let run = answer.run.clone();
     let Some(runs) = app.runs() else { return Err(Refused::NoRunner) };
     let status = runs.answer(answer).await?;
-    app.events.tell(
-        &tenant,
-        "RunChanged",
-        || serde_json::json!({ "event": "RunChanged", "run": run, "status": status }),
-    );
+    app.events.tell(&tenant, About::Run, || RunChanged { run, status });
     Ok(status)
 }

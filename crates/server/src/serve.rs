@@ -10,6 +10,7 @@ use hyper_util::rt::TokioTimer;
 use scrollback_agent::Stop;
 use scrollback_agent::exchange::mark_lost;
 use scrollback_core::tokens::Tokenizer;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -77,6 +78,8 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) -> io::Result<()>
             continue;
         };
         let _ = stream.set_nodelay(true);
+        // A stream may be silent for minutes: no router on the way shall take it for dead, and a dead one shall be noticed.
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
         match (place, stream.into_std()) {
             (Ok(place), Ok(stream)) => workers.serve(Accepted { stream, places: (place, seat) }),
             (_, Err(error)) => tracing::warn!(%error, "a connection could not be handed on"),
@@ -114,6 +117,8 @@ fn refuse(stream: &TcpStream) {
     let _ = stream.try_write(answer.as_bytes());
 }
 
+/// How long a connection is silent before it is probed: well below the minutes after which routers forget one.
+const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Headers of one request: what clients send are some twenty.
 const MAX_HEADERS: usize = 100;
 /// How long nothing is accepted after it failed.

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use scrollback_core::request::{Presence, RequestTokens, seen};
+use scrollback_core::request::{Presence, RequestTokens, is_whole, seen};
 use scrollback_core::wire::{LeftOut, Wire};
 use scrollback_core::{CurationContext, Epoch, Fidelity, Record, Slot, Source, View};
 
-use crate::replay::Asked;
+use scrollback_core::replay::Asked;
 
 /// Who left out or changed an entry, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +147,12 @@ impl Sight {
                     sight.rewritten.insert(position, sent.clone());
                 }
                 let (changed, dropped) = (why.map(|(why, _)| why), repeated.dropped.get(&position));
-                sight.fates.insert(position, fate(&presence, changed, dropped));
+                let fate = match fate(&presence, changed, dropped) {
+                    // The client marks another place in every call. Of what it sent itself nothing was moved.
+                    Fate::MarksMoved if repeated.whole => Fate::Kept,
+                    fate => fate,
+                };
+                sight.fates.insert(position, fate);
             }
         } else {
             for (position, slot) in (0..).zip(record.slots()) {
@@ -189,6 +194,10 @@ fn fate(presence: &Presence, changed: Option<&Why>, dropped: Option<&Why>) -> Fa
         Presence::MarksMoved => Fate::MarksMoved,
         Presence::Held => Fate::Held,
         Presence::Rewritten { .. } => Fate::Changed(changed.cloned()),
+        // Lines of it stand in a ledger.
+        Presence::Absent if dropped.is_none() && changed.is_some_and(|why| why.reason == "ledger") => {
+            Fate::Changed(changed.cloned())
+        }
         Presence::Absent => Fate::Dropped(dropped.cloned()),
     }
 }
@@ -206,6 +215,8 @@ struct Repeated {
     overhead: u64,
     epoch: Option<Epoch>,
     warnings: Vec<&'static str>,
+    /// Whether nothing is left out or changed: the client's own bytes were sent.
+    whole: bool,
 }
 
 impl Repeated {
@@ -218,6 +229,7 @@ impl Repeated {
             overhead: cx.overhead(cx.counter) as u64,
             epoch: view.epoch(),
             warnings: view.warnings().into_iter().map(|warning| warning.code).collect(),
+            whole: is_whole(view),
             ..Repeated::default()
         };
         for item in view.items() {
@@ -227,6 +239,9 @@ impl Repeated {
                     repeated.rewritten.insert(*position, text());
                 }
                 Source::Entry(_) => {}
+                Source::Ledger { of } => {
+                    repeated.synthetic.push((format!("chosen lines of {} entries", of.len()), text()));
+                }
                 Source::Summary { covers } => {
                     repeated.synthetic.push((format!("summary of {} entries", covers.len()), text()));
                 }
@@ -237,7 +252,8 @@ impl Repeated {
         }
         for changed in explanation.changed {
             let why = Why { manager: changed.manager.into(), reason: changed.reason.as_str() };
-            let shown = repeated.rewritten.get(&changed.index).cloned();
+            let in_ledger = (!changed.lines.is_empty()).then(|| changed.lines.join("\n"));
+            let shown = repeated.rewritten.get(&changed.index).cloned().or(in_ledger);
             repeated.changed.insert(changed.index, (why, shown));
         }
         for dropped in explanation.dropped {

@@ -17,7 +17,7 @@ pub(crate) struct InLine {
 }
 
 impl Waiting {
-    /// Stands in line with what a client said, unless too much waits already. Whoever is alone may bring any number.
+    /// Stands in line with what a client said, unless too much waits already. A client that is alone may bring any number.
     pub(crate) fn enter(&self, entries: usize, most: usize) -> Result<InLine, StoreError> {
         let waiting = self.0.fetch_add(entries, Ordering::AcqRel);
         let place = InLine { all: self.clone(), entries };

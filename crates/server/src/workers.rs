@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::seats::Seat;
 
-/// A connection that somebody opened.
+/// An accepted connection.
 pub(crate) struct Accepted {
     pub(crate) stream: TcpStream,
     /// Its places among all connections and among those of its address, until it ends.
@@ -47,7 +47,7 @@ impl Workers {
         (0..count).map(start).collect::<io::Result<_>>().map(Workers)
     }
 
-    /// Gives a connection to whoever has the fewest.
+    /// Gives a connection to the worker that has the fewest.
     pub(crate) fn serve(&self, accepted: Accepted) {
         let fewest = self.0.iter().min_by_key(|worker| Arc::strong_count(&worker.serving));
         if let Some(Worker { given: Some(given), serving, .. }) = fewest {

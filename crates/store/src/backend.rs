@@ -1,4 +1,4 @@
-//! From a database to a store: whoever can run the engine's functions in transactions is a [`Store`].
+//! From a database to a store: a type that can run the engine's functions in transactions is a [`Store`].
 
 use std::future::Future;
 use std::path::Path;
@@ -13,8 +13,9 @@ use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
 use crate::engine::fork::{Branch, Continued};
 use crate::engine::lineage;
+use crate::engine::session::Among;
 use crate::engine::verify::Verified;
-use crate::engine::{self, calls, commit, fork, tail, verify};
+use crate::engine::{self, calls, commit, fork, session, tail, verify};
 use crate::entry::Placed;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
@@ -22,6 +23,7 @@ use crate::pack::packed;
 use crate::rows::Rows;
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
+use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
 use crate::store::{
     Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary,
 };
@@ -37,7 +39,7 @@ pub(crate) type Job<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> Working<'r, T> 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     Tenant(Tenant),
-    /// Everybody's: for the operator's own commands.
+    /// All tenants: for the operator's own commands.
     All,
 }
 
@@ -149,11 +151,59 @@ impl<B: Backend> Store for B {
     fn find_prefix(
         &self,
         tenant: &Tenant,
+        scope: &MatchScope,
         hashes: Vec<Link>,
-        within: Option<&ConversationId>,
     ) -> Answer<'_, Option<Continued>> {
-        let (tenant, within) = (tenant.clone(), within.cloned());
-        self.read((&tenant).into(), job!(|rows| fork::find_prefix(rows, &tenant, &hashes, within.as_ref())))
+        let (tenant, among) = (tenant.clone(), Among::Scope(scope.clone()));
+        self.read((&tenant).into(), job!(|rows| session::find_prefix(rows, &tenant, &among, &hashes)))
+    }
+
+    fn find_in_session(
+        &self,
+        tenant: &Tenant,
+        id: &SessionId,
+        hashes: Vec<Link>,
+    ) -> Answer<'_, Option<Continued>> {
+        let (tenant, among) = (tenant.clone(), Among::Session(id.clone()));
+        self.read((&tenant).into(), job!(|rows| session::find_prefix(rows, &tenant, &among, &hashes)))
+    }
+
+    fn session_conversations(
+        &self,
+        tenant: &Tenant,
+        id: &SessionId,
+        limit: usize,
+    ) -> Answer<'_, Vec<Conversation>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| session::recent(rows, &tenant, &id, limit)))
+    }
+
+    fn session(
+        &self,
+        tenant: &Tenant,
+        caller: &str,
+        client: &str,
+        client_id: &str,
+    ) -> Answer<'_, Option<Session>> {
+        let (tenant, caller) = (tenant.clone(), caller.to_string());
+        let (client, client_id) = (client.to_string(), client_id.to_string());
+        self.read((&tenant).into(), job!(|rows| session::named(rows, &tenant, &caller, &client, &client_id)))
+    }
+
+    fn named_session(&self, tenant: &Tenant, id: &SessionId) -> Answer<'_, Option<Session>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| session::of_id(rows, &tenant, &id)))
+    }
+
+    fn session_tree(&self, tenant: &Tenant, id: &SessionId) -> Answer<'_, SessionTree> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| session::tree(rows, &tenant, &id)))
+    }
+
+    fn sessions(&self, tenant: Option<&Tenant>, what: SessionListing) -> Answer<'_, SessionPage> {
+        let tenant = tenant.cloned();
+        let whose = tenant.as_ref().map_or(Whose::All, Whose::from);
+        self.read(whose, job!(|rows| session::page(rows, tenant.as_ref(), &what)))
     }
 
     fn fork(
@@ -332,10 +382,15 @@ impl<B: Backend> Store for B {
         self.copy_to(to)
     }
 
-    fn restore(&self, conversation: Conversation, places: Vec<Placed>) -> Answer<'_, ()> {
+    fn restore(
+        &self,
+        conversation: Conversation,
+        session: Option<Session>,
+        places: Vec<Placed>,
+    ) -> Answer<'_, ()> {
         self.write(
             (&conversation.tenant).into(),
-            job!(|rows| engine::restore::restore(rows, conversation, places)),
+            job!(|rows| engine::restore::restore(rows, conversation, session, places)),
         )
     }
 }

@@ -59,7 +59,7 @@ pub fn summary_input(record: &Record, ask: &SummaryAsk) -> String {
         if matches!(entry.role, Role::User | Role::Assistant)
             && let Some(said) = entry.content().filter(|said| !said.trim().is_empty())
         {
-            // Somebody else's words keep their author's name, so that they are not taken for the user's.
+            // Words of other people keep their author's name, so that they are not taken for the user's.
             let author =
                 entry.author.as_ref().map_or_else(String::new, |name| format!(" ({})", name.as_str()));
             let _ = writeln!(text, "{}{author}: {said}", entry.role);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
+use crate::session::{ConversationKind, MatchScope, SessionId};
 
 /// What is known about a conversation beside its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +20,16 @@ pub struct Conversation {
     pub key: Option<String>,
     /// Whom it is with; none for runs and for clients of the proxy.
     pub recipient: Option<Recipient>,
-    /// The conversation it was forked from.
+    /// The conversation it was forked from or started by.
     pub parent: Option<ConversationId>,
-    /// Where its own entries begin; what lies below is the parent's.
+    /// Where its own entries begin; what lies below is the parent's. None if it shares nothing with its parent.
     pub fork_position: Option<u64>,
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// What it is in its session.
+    pub kind: ConversationKind,
+    /// Whose lists of messages may continue it; none where it is only written by its id.
+    pub scope: Option<MatchScope>,
     /// What people call it.
     pub title: Option<String>,
     /// Where it stands; unset reads idle.
@@ -56,6 +63,11 @@ impl Conversation {
     pub fn status(&self) -> Status {
         self.status.unwrap_or(Status::Idle)
     }
+
+    /// The conversation whose entries it shares, and below which position; none if all entries are its own.
+    pub fn forked_from(&self) -> Option<(&ConversationId, u64)> {
+        Some((self.parent.as_ref()?, self.fork_position?))
+    }
 }
 
 /// A conversation to be begun.
@@ -71,12 +83,30 @@ pub struct NewConversation {
     pub title: Option<String>,
     /// How its history is kept.
     pub settings: Option<Settings>,
+    /// The conversation that started it, without sharing any entry.
+    pub parent: Option<ConversationId>,
+    /// The session it belongs to; none if it is one of its own.
+    pub session: Option<SessionId>,
+    /// What it is in its session.
+    pub kind: ConversationKind,
+    /// Whose lists of messages may continue it.
+    pub scope: Option<MatchScope>,
 }
 
 impl NewConversation {
-    /// A conversation with nobody in particular.
+    /// A conversation without a recipient.
     pub fn new(id: ConversationId) -> Self {
-        NewConversation { id, key: None, recipient: None, title: None, settings: None }
+        NewConversation {
+            id,
+            key: None,
+            recipient: None,
+            title: None,
+            settings: None,
+            parent: None,
+            session: None,
+            kind: ConversationKind::Main,
+            scope: None,
+        }
     }
 
     /// The current conversation of a recipient.
@@ -99,7 +129,7 @@ pub enum Status {
     AwaitingAnswer,
     /// Over.
     Closed,
-    /// Nobody is talking.
+    /// Nothing is going on.
     Idle,
 }
 
@@ -161,7 +191,7 @@ impl Settings {
     }
 }
 
-/// How long after the assistant's last word somebody should follow up, by status.
+/// How long after the assistant's last word a follow-up is due, by status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowUps {
     /// Minutes while we wait for an answer.
@@ -180,12 +210,12 @@ impl Default for FollowUps {
     }
 }
 
-/// Whether somebody should follow up.
+/// Whether a follow-up is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowUp {
     /// Whether it is time.
     pub due: bool,
-    /// When it is or was; none if never, because the user spoke last or nobody spoke.
+    /// When it is or was; none if never, because the user spoke last or nothing was said.
     pub at: Option<Time>,
 }
 
@@ -212,6 +242,9 @@ mod tests {
     fn conversation(status: Option<Status>, last_role: Option<Role>) -> Conversation {
         Conversation {
             id: ConversationId::from_parts(Time(0), 0),
+            session: SessionId::of(&ConversationId::from_parts(Time(0), 0)),
+            kind: ConversationKind::Main,
+            scope: None,
             tenant: Tenant::default(),
             key: None,
             recipient: None,

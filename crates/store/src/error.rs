@@ -28,7 +28,7 @@ pub enum ErrorKind {
     Io,
     /// The answer to a commit was lost: it is durable or it is not. Repeating it settles which.
     Unknown,
-    /// Somebody else wrote at that place, or the same place of an evaluation says something else.
+    /// Another writer wrote at that place, or the same place of an evaluation says something else.
     Conflict,
     /// There is no such thing in this tenant.
     NotFound,
@@ -44,7 +44,7 @@ pub enum ErrorKind {
     TooLarge,
     /// Another summary came first.
     Stale,
-    /// Somebody else holds the lease.
+    /// Another process holds the lease.
     Busy,
     /// Too much waits to be written. Nothing of this was; it may be tried again in a moment.
     Overloaded,

@@ -19,6 +19,7 @@ use crate::entry::Placed;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::rows::role_named;
+use crate::session::{ConversationKind, Session, SessionId};
 use crate::store::Store;
 
 /// The first line of a conversation.
@@ -41,7 +42,26 @@ struct Header {
     last_role: Option<String>,
     last_said_at: Option<String>,
     settings: Option<Settings>,
+    /// What it is in its session; exports of older versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<ConversationKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<SessionHeader>,
     head: Head,
+}
+
+/// The session of a conversation. Who called is not exported: what is imported is continued by its id only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct SessionHeader {
+    id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -92,14 +112,19 @@ pub async fn lines(
     let conversation = store.conversation(tenant, id).await?;
     let from = conversation.fork_position.unwrap_or(0);
     let places = store.entries(tenant, id, from, u64::MAX).await?;
-    let mut lines = vec![header(&conversation)?];
+    let session = store.named_session(tenant, &conversation.session).await?;
+    let mut lines = vec![header(&conversation, session)?];
     for placed in &places {
         lines.push(place(placed)?);
     }
     Ok(lines)
 }
 
-fn header(row: &Conversation) -> Result<String, StoreError> {
+fn header(row: &Conversation, session: Option<Session>) -> Result<String, StoreError> {
+    let created_at = session.as_ref().map(|session| session.created_at.to_string());
+    let (client, client_id, title) = session
+        .map_or((None, None, None), |session| (Some(session.client), Some(session.client_id), session.title));
+    let session = SessionHeader { id: row.session.to_string(), client, client_id, title, created_at };
     let header = Header {
         scrollback: 1,
         conversation: row.id.to_string(),
@@ -118,6 +143,8 @@ fn header(row: &Conversation) -> Result<String, StoreError> {
         last_role: row.last_role.map(|role| role.as_str().into()),
         last_said_at: row.last_said_at.map(|at| at.to_string()),
         settings: row.settings,
+        kind: Some(row.kind),
+        session: Some(session),
         head: Head { position: row.head, link: hex(&row.head_link), prefix: hex(&row.head_prefix) },
     };
     serde_json::to_string(&header).map_err(|error| StoreError::new(ErrorKind::Io, error.to_string()))
@@ -212,6 +239,7 @@ pub struct Reader {
     link: Link,
     prefix: Link,
     next: u64,
+    session: Option<Session>,
 }
 
 /// Whether the links of an export are checked.
@@ -242,8 +270,15 @@ impl Reader {
         let maybe = |text: &Option<String>| text.as_deref().map(time).transpose();
         let id = |text: &str| ConversationId::parse(text).ok_or_else(|| bad("has an id that is none"));
         let hash = |text: &str| unhex(text).ok_or_else(|| bad("has a link that is none"));
+        let forked = header.fork_position.is_some();
+        let kind = if forked { ConversationKind::Branch } else { ConversationKind::Main };
+        let session_id = header.session.as_ref().map(|session| session.id.as_str());
+        let session_id = session_id.map_or_else(|| id(&header.conversation), id)?;
         let conversation = Conversation {
             id: id(&header.conversation)?,
+            session: SessionId::of(&session_id),
+            kind: header.kind.unwrap_or(kind),
+            scope: None,
             tenant: tenant.cloned().map_or_else(|| Tenant::parse(&header.tenant), Ok)?,
             key: header.key,
             recipient: header.recipient.as_deref().map(Recipient::parse).transpose()?,
@@ -265,7 +300,19 @@ impl Reader {
         };
         let next = conversation.fork_position.unwrap_or(0);
         let first = first_link(conversation.id.as_str());
-        Ok(Reader { conversation, places: Vec::new(), link: first, prefix: PREFIX_START, next })
+        let session = header.session.and_then(|named| {
+            Some(Session {
+                id: conversation.session.clone(),
+                tenant: conversation.tenant.clone(),
+                caller: String::new(),
+                client: named.client?,
+                client_id: named.client_id?,
+                main: None,
+                title: named.title,
+                created_at: named.created_at.as_deref().and_then(Time::parse)?,
+            })
+        });
+        Ok(Reader { conversation, places: Vec::new(), link: first, prefix: PREFIX_START, next, session })
     }
 
     /// The conversation's id.
@@ -304,8 +351,11 @@ impl Reader {
     /// Writes the conversation; how many entries are new and how many were there already.
     pub async fn finish(mut self, store: &dyn Store, check: Check) -> Result<(u64, u64), StoreError> {
         let tenant = self.conversation.tenant.clone();
-        if let Some(parent) = self.conversation.parent.clone() {
-            self.continue_from(store, &tenant, &parent).await?;
+        if let Some((parent, at)) = self.conversation.forked_from() {
+            let parent = parent.clone();
+            self.continue_from(store, &tenant, &parent, at).await?;
+        } else if let Some(parent) = &self.conversation.parent {
+            store.conversation(&tenant, parent).await.map_err(|error| without_parent(&error))?;
         }
         let whole = self.conversation.head == self.next && self.conversation.head_link == self.link;
         if check == Check::Links && !whole {
@@ -320,7 +370,7 @@ impl Reader {
             Ok(known) => known,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.check_decisions()?;
-                store.restore(self.conversation, self.places).await?;
+                store.restore(self.conversation, self.session, self.places).await?;
                 return Ok((total, 0));
             }
             Err(error) => return Err(error),
@@ -342,7 +392,7 @@ impl Reader {
         }
         let added = self.places.split_off(new);
         let (added_count, skipped) = (added.len() as u64, new as u64);
-        store.restore(self.conversation, added).await?;
+        store.restore(self.conversation, self.session, added).await?;
         Ok((added_count, skipped))
     }
 
@@ -352,11 +402,9 @@ impl Reader {
         store: &dyn Store,
         tenant: &Tenant,
         parent: &ConversationId,
+        at: u64,
     ) -> Result<(), StoreError> {
-        let at = self.conversation.fork_position.unwrap_or(0);
-        let before = store.entries(tenant, parent, 0, at).await.map_err(|error| {
-            StoreError::new(error.kind(), format!("the fork's parent must be imported first: {error}"))
-        })?;
+        let before = store.entries(tenant, parent, 0, at).await.map_err(|error| without_parent(&error))?;
         let root = match before.first() {
             Some(_) => None,
             None => store.branches(tenant, parent).await?.into_iter().next().map(|root| root.conversation),
@@ -382,13 +430,17 @@ impl Reader {
 
     /// What was accepted once is accepted again; anything else is no export of ours.
     fn check_decisions(&self) -> Result<(), StoreError> {
-        if self.conversation.parent.is_some() {
+        if self.conversation.fork_position.is_some() {
             return Ok(());
         }
         let slots = self.places.iter().map(|placed| placed.slot.clone());
         let record = Record::restore(slots);
         record.map(|_| ()).map_err(|error| StoreError::new(ErrorKind::Damaged, error.to_string()))
     }
+}
+
+fn without_parent(error: &StoreError) -> StoreError {
+    StoreError::new(error.kind(), format!("its parent must be imported first: {error}"))
 }
 
 fn diverged() -> StoreError {

@@ -1,7 +1,7 @@
 //! Durable records: everything `scrollback-core` can view, kept on disk.
 //!
 //! - A [`Store`] keeps conversations. [`open`] finds it by URL: one SQLite file ([`Sqlite`], the default), a PostgreSQL
-//!   database for many machines ([`Postgres`]), or [`Memory`]. All three pass the same [`conformance`] suite.
+//!   database for many machines (`Postgres`, with the feature `postgres`), or [`Memory`]. All three pass the same [`conformance`] suite.
 //! - [`Tx`] is what one commit writes, as a value. [`Store::commit`] writes all of it or nothing, and answers once it is
 //!   durable. An entry with the same evaluation and sequence and the same body is a repeat and changes nothing.
 //! - A [`Recipient`] is whom a conversation is with; [`history()`] is what is handed to a model about it, [`compact()`]
@@ -42,14 +42,17 @@ mod id;
 pub mod import;
 mod memory;
 mod pack;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod request;
 mod rows;
 mod run;
 mod run_rows;
 mod search;
+mod session;
 mod sql;
 mod sqlite;
+mod status;
 mod store;
 mod table;
 mod tx;
@@ -63,18 +66,24 @@ pub use engine::calls::PendingCall;
 pub use engine::commit::Leased;
 pub use engine::erase::{Erase, ErasedCount};
 pub use engine::fork::{Branch, Continued};
+pub use engine::session::SESSION_CONVERSATIONS;
 pub use engine::verify::{Problem, ProblemKind, Verified};
 pub use entry::{Appended, Expected, NewEntry, Placed};
 pub use error::{ErrorKind, StoreError};
 pub use history::{History, history};
 pub use id::{ConversationId, Recipient, Tenant, new_call, new_evaluation};
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
 pub use search::{Cursor, Filter, Hit, Hits, Query};
+pub use session::{
+    ConversationKind, MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree, TreeLine,
+};
 pub use sqlite::{Access, Durability, GooseSession, Options, SCHEMA, Sqlite, read_goose};
+pub use status::{EvaluationStatus, RunStatus, StepStatus};
 pub use store::{
     Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary, Which,
 };
-pub use tx::{Committed, Tx};
+pub use tx::{Child, Committed, Tx};
 pub use url::{Url, open, open_for};

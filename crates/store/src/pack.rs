@@ -4,8 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use flate2::{Compress, Compression, FlushCompress, Status};
 use scrollback_core::Link;
-use zlib_rs::{DeflateConfig, ReturnCode, compress_bound, compress_slice};
 
 use crate::body::large_strings;
 use crate::engine::read::searchable_in;
@@ -41,13 +41,13 @@ impl Packed {
         Blob { tenant: tenant.clone(), hash, size: bytes.len() as u64, bytes: packed, refs: 1 }
     }
 
-    /// The words of the next entries that are appended; of fewer, if nobody has looked for them.
+    /// The words of the next entries that are appended; of fewer, if they were not looked for yet.
     pub(crate) fn words(&mut self, entries: usize) -> VecDeque<String> {
         let later = self.words.split_off(entries.min(self.words.len()));
         std::mem::replace(&mut self.words, later)
     }
 
-    fn pack(&mut self, bytes: &[u8], level: i32) {
+    fn pack(&mut self, bytes: &[u8], level: u32) {
         let hash = *blake3::hash(bytes).as_bytes();
         self.blobs.entry(hash).or_insert_with(|| deflate(bytes, level));
     }
@@ -126,32 +126,35 @@ fn pack_all(tx: &Tx) -> Packed {
     packed
 }
 
-const QUICK: i32 = 1;
-const THOROUGH: i32 = 6;
+const QUICK: u32 = 1;
+const THOROUGH: u32 = 6;
 
-fn level(bytes: &[u8]) -> i32 {
+fn level(bytes: &[u8]) -> u32 {
     if bytes.len() < BULKY { THOROUGH } else { QUICK }
 }
 
-/// Compressed bytes (RFC 1951). Few bytes are stored as they are.
-fn deflate(bytes: &[u8], level: i32) -> Vec<u8> {
+/// Compressed bytes (RFC 1951), with neither a header nor a checksum around them: blobs have a hash. Few bytes are stored
+/// as they are.
+fn deflate(bytes: &[u8], level: u32) -> Vec<u8> {
     if bytes.len() <= SMALL {
         return stored(bytes);
     }
-    let config = DeflateConfig { level, window_bits: RAW, ..DeflateConfig::default() };
-    let mut packed = vec![0; compress_bound(bytes.len())];
-    match compress_slice(&mut packed, bytes, config) {
-        (written, ReturnCode::Ok) => {
-            let length = written.len();
-            packed.truncate(length);
+    let mut packed = Vec::with_capacity(bound(bytes.len()));
+    let done =
+        Compress::new(Compression::new(level), false).compress_vec(bytes, &mut packed, FlushCompress::Finish);
+    match done {
+        Ok(Status::StreamEnd) => {
+            packed.shrink_to_fit();
             packed
         }
         _ => stored(bytes),
     }
 }
 
-/// The largest window, and neither a header nor a checksum around it: blobs have a hash.
-const RAW: i32 = -15;
+/// Most bytes that compressing so many can give: incompressible ones are stored, at five bytes for each block.
+fn bound(bytes: usize) -> usize {
+    bytes + 5 * (bytes / (16 << 10) + 1) + 16
+}
 
 /// Bytes as they are, in blocks of the longest length that one may have.
 fn stored(bytes: &[u8]) -> Vec<u8> {

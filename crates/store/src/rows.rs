@@ -8,6 +8,7 @@ use crate::conversation::{Conversation, Status};
 use crate::error::StoreError;
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::search::{Candidate, Wanted};
+use crate::session::{ConversationKind, MatchScope, Session, SessionId};
 use crate::table::{Cells, Scan, Table, Value};
 
 /// What a database does inside one transaction.
@@ -180,6 +181,9 @@ impl Table for Conversation {
         "turns",
         "uncovered_turns",
         "settings",
+        "session_id",
+        "kind",
+        "scope",
     ];
     const KEY: usize = 1;
 
@@ -205,6 +209,9 @@ impl Table for Conversation {
             self.turns.into(),
             self.uncovered_turns.into(),
             settings.into(),
+            self.session.as_str().into(),
+            self.kind.as_str().into(),
+            self.scope.as_ref().map(MatchScope::as_str).into(),
         ]
     }
 
@@ -229,6 +236,46 @@ impl Table for Conversation {
             turns: cells.number()?,
             uncovered_turns: cells.number()?,
             settings: cells.json()?,
+            session: SessionId::stored(cells.text()),
+            kind: cells.word(kind_named)?.unwrap_or_default(),
+            scope: cells.maybe_text().map(MatchScope::stored),
+        })
+    }
+}
+
+fn kind_named(word: &str) -> Option<ConversationKind> {
+    word.parse().ok()
+}
+
+impl Table for Session {
+    const NAME: &'static str = "sessions";
+    const COLUMNS: &'static [&'static str] =
+        &["id", "tenant", "caller", "client", "client_id", "main_id", "title", "created_at"];
+    const KEY: usize = 1;
+
+    fn cells(&self) -> Vec<Value> {
+        vec![
+            self.id.as_str().into(),
+            self.tenant.as_str().into(),
+            self.caller.as_str().into(),
+            self.client.as_str().into(),
+            self.client_id.as_str().into(),
+            self.main.as_ref().map(ConversationId::as_str).into(),
+            self.title.clone().into(),
+            self.created_at.into(),
+        ]
+    }
+
+    fn read(mut cells: Cells) -> Result<Self, StoreError> {
+        Ok(Session {
+            id: SessionId::stored(cells.text()),
+            tenant: Tenant::stored(cells.text()),
+            caller: cells.text(),
+            client: cells.text(),
+            client_id: cells.text(),
+            main: cells.maybe_text().map(ConversationId::stored),
+            title: cells.maybe_text(),
+            created_at: cells.time()?,
         })
     }
 }

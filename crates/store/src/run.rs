@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::id::{ConversationId, Tenant};
+use crate::status::{EvaluationStatus, RunStatus, StepStatus};
 
 /// One execution of a flow or a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +27,8 @@ pub struct Run {
     pub text: String,
     /// The settings in effect, as JSON.
     pub settings: Option<String>,
-    /// `running`, `paused`, `interrupted`, `done` or `failed`.
-    pub status: String,
+    /// How it stands.
+    pub status: RunStatus,
     /// Its conversation.
     pub conversation: Option<ConversationId>,
     /// What it was given.
@@ -64,8 +65,8 @@ pub struct Step {
     pub key: String,
     /// What kind of step.
     pub kind: String,
-    /// `running`, `paused`, `skipped`, `done` or `failed`.
-    pub status: String,
+    /// How it stands.
+    pub status: StepStatus,
     /// How often it was tried.
     pub attempt: u64,
     /// What it was given, as JSON.
@@ -97,8 +98,8 @@ pub struct Span {
     pub name: String,
     /// The step it belongs to.
     pub key: Option<String>,
-    /// How it ended.
-    pub status: Option<String>,
+    /// How it ended, or that it has not.
+    pub status: Option<StepStatus>,
     /// When it began.
     pub started_at: Time,
     /// When it ended.
@@ -137,8 +138,8 @@ pub struct Evaluation {
     pub last_position: Option<u64>,
     /// How many entries it has.
     pub count: u64,
-    /// `running`, `paused`, `done` or `failed`.
-    pub status: String,
+    /// How it stands.
+    pub status: EvaluationStatus,
     /// Hash of system text and tools.
     pub prompt_identity: Option<String>,
     /// Who works on it, and until when they may.

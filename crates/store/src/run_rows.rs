@@ -6,6 +6,7 @@ use uuid::Uuid;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Span, Step};
+use crate::status::StepStatus;
 use crate::table::{Cells, Table, Value};
 
 fn uuid(id: Option<Uuid>) -> Value {
@@ -79,7 +80,7 @@ impl Table for Run {
             hash: cells.text(),
             text: cells.text(),
             settings: cells.maybe_text(),
-            status: cells.text(),
+            status: cells.known()?,
             conversation: cells.maybe_text().map(ConversationId::stored),
             input: cells.maybe_text(),
             output: cells.maybe_text(),
@@ -132,7 +133,7 @@ impl Table for Step {
             run: cells.text(),
             key: cells.text(),
             kind: cells.text(),
-            status: cells.text(),
+            status: cells.known()?,
             attempt: cells.number()?,
             input: cells.maybe_text(),
             output: cells.maybe_text(),
@@ -158,7 +159,7 @@ impl Table for Span {
             self.parent.clone().into(),
             self.name.as_str().into(),
             self.key.clone().into(),
-            self.status.clone().into(),
+            self.status.map(StepStatus::as_str).into(),
             self.started_at.into(),
             self.ended_at.into(),
             self.attributes.clone().into(),
@@ -172,7 +173,7 @@ impl Table for Span {
             parent: cells.maybe_text(),
             name: cells.text(),
             key: cells.maybe_text(),
-            status: cells.maybe_text(),
+            status: cells.maybe_known()?,
             started_at: cells.time()?,
             ended_at: cells.maybe_time()?,
             attributes: cells.maybe_text(),
@@ -249,7 +250,7 @@ impl Table for Evaluation {
             first_position: cells.maybe_number(),
             last_position: cells.maybe_number(),
             count: cells.number()?,
-            status: cells.text(),
+            status: cells.known()?,
             prompt_identity: cells.maybe_text(),
             lease: lease(cells.maybe_text(), cells.maybe_time()?),
             started_at: cells.time()?,

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use crate::conversation::Status;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
+use crate::session::{ConversationKind, SessionId};
 use crate::words::{spelled, words};
 
 /// Words to look for. Any text is a query: words that all must be there, `"phrases"`, `prefix*`, `-without`.
@@ -92,6 +93,12 @@ pub struct Filter {
 pub struct Hit {
     /// The conversation.
     pub conversation: ConversationId,
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// What it is in its session.
+    pub kind: ConversationKind,
+    /// What people call it.
+    pub title: Option<String>,
     /// Whom it is with.
     pub recipient: Option<Recipient>,
     /// The entry.

@@ -18,6 +18,8 @@ use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
+use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
+use crate::status::RunStatus;
 use crate::tx::{Committed, Tx};
 
 /// An answer that is on its way. Dropping it does not undo what was asked for.
@@ -69,14 +71,48 @@ pub trait Store: Send + Sync {
         after: Option<Cursor>,
     ) -> Answer<'_, Hits>;
 
-    /// The longest stored prefix of a list of messages, by its [chain](scrollback_core::prefixes). Only that conversation,
-    /// its ancestors and forks are looked at if one is named.
+    /// The longest stored prefix of a list of messages, by its [chain](scrollback_core::prefixes), among the conversations
+    /// of one scope. Of several, the one that was not continued yet; of those the one written last.
     fn find_prefix(
         &self,
         tenant: &Tenant,
+        scope: &MatchScope,
         hashes: Vec<Link>,
-        within: Option<&ConversationId>,
     ) -> Answer<'_, Option<Continued>>;
+
+    /// The same among the conversations of one session, whatever their scope.
+    fn find_in_session(
+        &self,
+        tenant: &Tenant,
+        session: &SessionId,
+        hashes: Vec<Link>,
+    ) -> Answer<'_, Option<Continued>>;
+
+    /// The conversations of a session that were written last, at most so many.
+    fn session_conversations(
+        &self,
+        tenant: &Tenant,
+        session: &SessionId,
+        limit: usize,
+    ) -> Answer<'_, Vec<Conversation>>;
+
+    /// The session that a client named by an id of its own, if this caller has begun it.
+    fn session(
+        &self,
+        tenant: &Tenant,
+        caller: &str,
+        client: &str,
+        client_id: &str,
+    ) -> Answer<'_, Option<Session>>;
+
+    /// The session of that id that a client named; none if no client named it.
+    fn named_session(&self, tenant: &Tenant, id: &SessionId) -> Answer<'_, Option<Session>>;
+
+    /// A session with its conversations.
+    fn session_tree(&self, tenant: &Tenant, id: &SessionId) -> Answer<'_, SessionTree>;
+
+    /// A page of sessions, written last first. All tenants if none is named.
+    fn sessions(&self, tenant: Option<&Tenant>, what: SessionListing) -> Answer<'_, SessionPage>;
 
     /// Forks a conversation: what lies below `at` is shared, what comes is its own. Nothing is copied.
     fn fork(
@@ -120,7 +156,7 @@ pub trait Store: Send + Sync {
     /// What a foreign id means.
     fn alias(&self, tenant: &Tenant, source: &str, source_id: &str) -> Answer<'_, Option<Alias>>;
 
-    /// Takes or renews a lease until `until`. Somebody else's is an error until it ends or its holder is among the dead.
+    /// Takes or renews a lease until `until`. Another holder's lease is an error until it ends or its holder is among the dead.
     fn lease(
         &self,
         tenant: &Tenant,
@@ -179,15 +215,21 @@ pub trait Store: Send + Sync {
     /// The keys of the server.
     fn keys(&self) -> Answer<'_, Vec<Key>>;
 
-    /// Adds to what keys were used for, and says how much that is now; whoever else adds meanwhile is counted too.
+    /// Adds to what keys were used for, and says how much that is now; what others add meanwhile is counted too.
     fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>>;
 
     /// Copies the whole store into a new SQLite file, as it is at one moment, while writers go on. Opening the copy is
     /// restoring it.
     fn backup(&self, to: &Path) -> Answer<'_, ()>;
 
-    /// Writes a stored conversation as it is, links and all, into an empty place. For imports of our own form.
-    fn restore(&self, conversation: Conversation, places: Vec<Placed>) -> Answer<'_, ()>;
+    /// Writes a stored conversation as it is, links and all, into an empty place, and the session it belongs to where that
+    /// is not there yet. For imports of our own form.
+    fn restore(
+        &self,
+        conversation: Conversation,
+        session: Option<Session>,
+        places: Vec<Placed>,
+    ) -> Answer<'_, ()>;
 }
 
 /// Which conversations to list.
@@ -245,8 +287,8 @@ pub struct CallPage {
 /// Which runs to list.
 #[derive(Clone, Debug, Default)]
 pub struct RunListing {
-    /// Only those that stand so.
-    pub status: Option<String>,
+    /// Only those with this status.
+    pub status: Option<RunStatus>,
     /// How many.
     pub limit: usize,
     /// Where the page before ended.

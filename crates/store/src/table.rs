@@ -138,6 +138,17 @@ impl Cells {
         }
     }
 
+    /// The same of a type that is read from text.
+    pub(crate) fn maybe_known<T: std::str::FromStr>(&mut self) -> Result<Option<T>, StoreError> {
+        self.word(|word| word.parse().ok())
+    }
+
+    /// The same where the column is never null.
+    pub(crate) fn known<T: std::str::FromStr>(&mut self) -> Result<T, StoreError> {
+        let word = self.text();
+        word.parse().map_err(|_| self.bad("known word"))
+    }
+
     /// A value kept as JSON; none if the column is null.
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<Option<T>, StoreError> {
         match self.maybe_text() {

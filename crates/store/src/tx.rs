@@ -9,6 +9,7 @@ use crate::id::{ConversationId, Recipient, Tenant};
 use crate::pack::Packed;
 use crate::request::Layout;
 use crate::run::{Alias, Evaluation, Event, Run, Sent, Span, Step};
+use crate::session::{ConversationKind, MatchScope, Session, SessionId};
 
 /// Everything one commit writes.
 ///
@@ -25,12 +26,16 @@ pub struct Tx {
 /// One thing a commit writes.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Unless(Vec<Link>),
+    Unless(MatchScope, Vec<Link>),
+    Session(Session),
+    Title(SessionId, String),
     Create(NewConversation),
+    Kind(ConversationId, ConversationKind),
     Fork {
         parent: ConversationId,
         at: u64,
         id: ConversationId,
+        child: Option<Child>,
     },
     Append {
         to: Target,
@@ -46,6 +51,18 @@ pub(crate) enum Op {
     Event(Event),
     /// A call, and how its request is laid out if it was given as a template.
     Sent(Box<Sent>, Option<Box<Layout>>),
+}
+
+/// What a fork is where it is not a branch of its parent: a helper that was given the history of the conversation that
+/// started it.
+#[derive(Clone, Debug)]
+pub struct Child {
+    /// What it is in its session.
+    pub kind: ConversationKind,
+    /// Whose lists of messages may continue it.
+    pub scope: Option<MatchScope>,
+    /// What people call it.
+    pub title: Option<String>,
 }
 
 /// Where entries go.
@@ -93,11 +110,26 @@ impl Tx {
         self
     }
 
-    /// Writes nothing, and fails with a conflict, if the tenant has a list of messages with one of these prefixes: for
-    /// whoever thinks that what follows is new, and does not want to ask first. Two commits at the same moment may both
-    /// find nothing, where the database lets two write at once.
-    pub fn unless_known(&mut self, prefixes: Vec<Link>) -> &mut Self {
-        self.with(Op::Unless(prefixes))
+    /// Writes nothing, and fails with a conflict, if the scope has a list of messages with one of these prefixes: for a
+    /// caller that expects that what follows is new, and does not want to ask first. Two commits at the same moment may
+    /// both find nothing, where the database lets two write at once.
+    pub fn unless_known(&mut self, scope: &MatchScope, prefixes: Vec<Link>) -> &mut Self {
+        self.with(Op::Unless(scope.clone(), prefixes))
+    }
+
+    /// Begins a session. One that the same caller has begun already is an error of kind `exists`.
+    pub fn session(&mut self, session: Session) -> &mut Self {
+        self.with(Op::Session(session))
+    }
+
+    /// Sets the title of a session that a client named. Nothing is written about another.
+    pub fn title(&mut self, session: &SessionId, title: &str) -> &mut Self {
+        self.with(Op::Title(session.clone(), title.into()))
+    }
+
+    /// Sets what a conversation is in its session.
+    pub fn kind(&mut self, conversation: &ConversationId, kind: ConversationKind) -> &mut Self {
+        self.with(Op::Kind(conversation.clone(), kind))
     }
 
     /// Begins a conversation.
@@ -107,7 +139,18 @@ impl Tx {
 
     /// Forks a conversation: what lies below `at` is shared, what comes is its own.
     pub fn fork(&mut self, parent: &ConversationId, at: u64, id: ConversationId) -> &mut Self {
-        self.with(Op::Fork { parent: parent.clone(), at, id })
+        self.with(Op::Fork { parent: parent.clone(), at, id, child: None })
+    }
+
+    /// Forks a conversation for a helper that goes on from its history.
+    pub fn fork_as(
+        &mut self,
+        parent: &ConversationId,
+        at: u64,
+        id: ConversationId,
+        child: Child,
+    ) -> &mut Self {
+        self.with(Op::Fork { parent: parent.clone(), at, id, child: Some(child) })
     }
 
     /// Appends to a conversation.

@@ -7,6 +7,7 @@ use scrollback_core::Time;
 
 use crate::error::{ErrorKind, StoreError};
 use crate::memory::Memory;
+#[cfg(feature = "postgres")]
 use crate::postgres::Postgres;
 use crate::sqlite::{Access, Options, Sqlite};
 use crate::store::Store;
@@ -67,6 +68,13 @@ pub async fn open_for(url: &str, now: Time, access: Access) -> Result<Arc<dyn St
         Url::Sqlite(path) => {
             Arc::new(Sqlite::open_with(Path::new(&path), &Options { access, ..Options::default() }, now)?)
         }
+        #[cfg(feature = "postgres")]
         Url::Postgres(url) => Arc::new(Postgres::open(&url, now).await?),
+        #[cfg(not(feature = "postgres"))]
+        Url::Postgres(_) => {
+            let message =
+                "this build has no PostgreSQL: build it with the feature `postgres`, or use sqlite:PATH";
+            return Err(StoreError::new(ErrorKind::BadUrl, message));
+        }
     })
 }

@@ -1,4 +1,4 @@
-//! What SQLite's threads do after everybody was answered: words are put into the index, the log into the file.
+//! What SQLite's threads do after all callers were answered: words are put into the index, the log into the file.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
@@ -60,7 +60,7 @@ fn words_are_found_while_they_wait_for_the_index_and_after() {
     });
     let waiting = count(&path, "waiting");
     assert!((1..32).contains(&waiting), "{waiting} wait");
-    // Whoever may only read finds both, too.
+    // A read-only connection finds both, too.
     let read = Options { access: Access::Read, ..Options::default() };
     let store = Sqlite::open_with(&path, &read, Time(0)).unwrap();
     assert_eq!(block_on(found(&store, "everywhere")).len(), 38);
@@ -111,7 +111,7 @@ fn the_log_is_put_away_while_others_write() {
         let id = begin(&store).await;
         let size = || std::fs::metadata(&path).unwrap().len();
         let before = size();
-        // Fewer pages than those after which whoever commits would do it.
+        // Fewer pages than those after which a commit would do it.
         let mut number = 0;
         while size() == before && number < 2_000 {
             say(&store, &id, &format!("message {number} {}", "and more ".repeat(20))).await;

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
-use crate::support::block_on;
+use crate::support::{before_sessions, block_on};
 use rusqlite::Connection;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    Access, ErrorKind, Expected, NewEntry, Options, Recipient, Sqlite, Store, StoreError, Tenant, Url, open,
+    Access, ConversationId, ConversationKind, ErrorKind, Expected, NewConversation, NewEntry, Options,
+    Recipient, SessionId, SessionListing, Sqlite, Store, StoreError, Tenant, Url, open,
 };
 
 fn kind(path: &Path) -> Option<ErrorKind> {
@@ -48,7 +49,7 @@ fn foreign_and_newer_files_are_refused_unaltered() {
         );
     }
     let error = Sqlite::open(&at("newer.db"), Time(0)).err().unwrap().to_string();
-    assert!(error.contains('7') && error.contains('5'), "both versions are named: {error}");
+    assert!(error.contains('7') && error.contains('6'), "both versions are named: {error}");
 }
 
 #[cfg(unix)]
@@ -58,7 +59,7 @@ fn a_link_leads_to_the_store_and_its_log() {
     let (real, link) = (folder.path().join("real.db"), folder.path().join("link.db"));
     drop(Sqlite::open(&real, Time(0)).unwrap());
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    // What lies beside the link is somebody else's.
+    // The files beside the link belong to something else.
     std::fs::write(folder.path().join("link.db-wal"), "").unwrap();
     let store = Sqlite::open(&link, Time(0)).unwrap();
     block_on(say(&store, "hello")).unwrap();
@@ -111,13 +112,56 @@ fn a_migration_keeps_a_copy_of_the_old_file() {
     let broken =
         Options { further_steps: vec!["create table x (y); select nonsense".into()], ..Options::default() };
     assert!(Sqlite::open_with(&path, &broken, Time(0)).is_err());
-    assert_eq!(block_on(say(&Sqlite::open(&path, Time(0)).unwrap(), "still v5")).unwrap(), 1);
-    let _ = std::fs::remove_file(folder.path().join("store.db.v5.bak"));
+    assert_eq!(block_on(say(&Sqlite::open(&path, Time(0)).unwrap(), "still v6")).unwrap(), 1);
+    let _ = std::fs::remove_file(folder.path().join("store.db.v6.bak"));
     let later = Options { further_steps: vec!["create table x (y)".into()], ..Options::default() };
-    assert_eq!(block_on(say(&Sqlite::open_with(&path, &later, Time(0)).unwrap(), "v6")).unwrap(), 2);
-    let copy = Sqlite::open(&folder.path().join("store.db.v5.bak"), Time(0)).unwrap();
+    assert_eq!(block_on(say(&Sqlite::open_with(&path, &later, Time(0)).unwrap(), "v7")).unwrap(), 2);
+    let copy = Sqlite::open(&folder.path().join("store.db.v6.bak"), Time(0)).unwrap();
     assert_eq!(block_on(say(&copy, "the copy goes on by itself")).unwrap(), 2);
     assert_eq!(kind(&path), Some(ErrorKind::SchemaNewer));
+}
+
+#[test]
+fn conversations_of_schema_5_become_sessions_with_their_forks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let ids: Vec<ConversationId> = (0..4).map(|at| ConversationId::new(Time(at))).collect();
+    let tenant = Tenant::default();
+    block_on(async {
+        let store = Sqlite::open(&path, Time(0)).unwrap();
+        let store: &dyn Store = &store;
+        for id in [&ids[0], &ids[3]] {
+            let said = NewEntry::evaluation([Entry::text(Role::User, "hello")], Time(0));
+            let begin = |tx: &mut scrollback_store::Tx| {
+                tx.create(NewConversation::new(id.clone())).append(id, Expected::At(0), said);
+            };
+            store.write(&tenant, Time(0), begin).await.unwrap();
+        }
+        store.fork(&tenant, &ids[0], 1, ids[1].clone(), Time(1)).await.unwrap();
+        store.fork(&tenant, &ids[1], 1, ids[2].clone(), Time(2)).await.unwrap();
+    });
+    // The same file as the last version wrote it.
+    let older = Connection::open(&path).unwrap();
+    let back = "update meta set value = '5' where key = 'schema_version'; pragma user_version = 5;";
+    older.execute_batch(&before_sessions("")).unwrap();
+    older.execute_batch(back).unwrap();
+    drop(older);
+    block_on(async {
+        let store = Sqlite::open(&path, Time(0)).unwrap();
+        for (id, root, kind) in [
+            (&ids[0], &ids[0], ConversationKind::Main),
+            (&ids[1], &ids[0], ConversationKind::Branch),
+            (&ids[2], &ids[0], ConversationKind::Branch),
+            (&ids[3], &ids[3], ConversationKind::Main),
+        ] {
+            let found = store.conversation(&tenant, id).await.unwrap();
+            assert_eq!((found.session, found.kind, found.scope), (SessionId::of(root), kind, None));
+            assert!(store.verify(&tenant, id).await.unwrap().problems.is_empty());
+        }
+        let page = store.sessions(None, SessionListing { limit: 9, after: None }).await.unwrap();
+        let listed: Vec<u64> = page.sessions.iter().map(|tree| tree.total).collect();
+        assert_eq!(listed, [3, 1]);
+    });
 }
 
 #[test]

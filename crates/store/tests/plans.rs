@@ -9,8 +9,9 @@ use scrollback_core::request::Template;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Role, Slot, Time, prefixes};
 use scrollback_store::{
-    ConversationId, Erase, Expected, Filter, Listing, Memory, NewConversation, NewEntry, Offline, Postgres,
-    Query, Recipient, Sent, Settings, Sqlite, Status, Store, StoreError, Tenant, compact, hex, history,
+    ConversationId, Erase, Expected, Filter, Listing, MatchScope, Memory, NewConversation, NewEntry, Offline,
+    Postgres, Query, Recipient, Sent, Settings, Sqlite, Status, Store, StoreError, Tenant, compact, hex,
+    history,
 };
 use uuid::Uuid;
 
@@ -87,9 +88,9 @@ impl Plan<'_> {
                 self.ids.push(id.clone());
                 let name = Recipient::parse(["anna", "ben"][self.dice.roll(2)]).unwrap();
                 let new = if self.dice.roll(2) == 0 {
-                    NewConversation::with(id, &name)
+                    NewConversation { scope: Some(scope()), ..NewConversation::with(id, &name) }
                 } else {
-                    NewConversation::new(id)
+                    NewConversation { scope: Some(scope()), ..NewConversation::new(id) }
                 };
                 let result = store.write(&tenant, at, |tx| _ = tx.create(new)).await;
                 self.note("create", result, |_| String::new());
@@ -183,7 +184,7 @@ impl Plan<'_> {
             }
             14 => {
                 let entries: Vec<Entry> = (0..2).map(|_| self.entry()).collect();
-                let result = store.find_prefix(&tenant, prefixes(&entries), None).await;
+                let result = store.find_prefix(&tenant, &scope(), prefixes(&entries)).await;
                 self.note("prefix", result, |found| format!("{found:?}"));
             }
             15 | 16 => self.send(&id, number, at).await,
@@ -248,6 +249,11 @@ impl Plan<'_> {
         }
         self.log
     }
+}
+
+/// Every conversation of a plan may be continued by every list.
+fn scope() -> MatchScope {
+    MatchScope::caller("plan")
 }
 
 async fn run(store: &dyn Store, seed: u64, name: &str) -> String {

@@ -1,6 +1,7 @@
 //! What model calls were sent takes little room, comes back byte for byte, and goes when what it held is erased.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::io::Read;
 use std::path::Path;
 
 use crate::session::{self, Calls, Session, call, run};
@@ -119,8 +120,12 @@ fn texts(path: &Path) -> Vec<Vec<u8>> {
     let connection = Connection::open(path).unwrap();
     let mut blobs = connection.prepare("select bytes from blobs").unwrap();
     let blobs = blobs.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
-    let mut found: Vec<Vec<u8>> =
-        blobs.map(|bytes| miniz_oxide::inflate::decompress_to_vec(&bytes.unwrap()).unwrap()).collect();
+    let unpacked = |bytes: Vec<u8>| {
+        let mut text = Vec::new();
+        flate2::read::DeflateDecoder::new(&*bytes).read_to_end(&mut text).unwrap();
+        text
+    };
+    let mut found: Vec<Vec<u8>> = blobs.map(|bytes| unpacked(bytes.unwrap())).collect();
     for sql in ["select template from sent where template is not null", "select items from sent_parts"] {
         let mut rows = connection.prepare(sql).unwrap();
         let rows = rows.query_map([], |row| row.get::<_, String>(0)).unwrap();

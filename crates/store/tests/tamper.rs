@@ -1,4 +1,4 @@
-//! What was changed behind the store's back is noticed: by `verify`, and by whoever reads it.
+//! What was changed behind the store's back is noticed: by `verify`, and when it is read.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;

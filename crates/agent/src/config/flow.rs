@@ -1,4 +1,4 @@
-//! `[flow]` and `[agents.NAME]`: what one file says about flows. Whoever reads flows merges the files and knows what the
+//! `[flow]` and `[agents.NAME]`: what one file says about flows. The reader of flows merges the files and knows what the
 //! values mean.
 
 use std::collections::BTreeMap;

@@ -99,15 +99,15 @@ pub struct ServerLimits {
     pub concurrent: usize,
     /// Connections open at once: each costs a file.
     pub connections: usize,
-    /// Of these, from one address: nobody takes them all.
+    /// Of these, from one address, so that one client cannot take them all.
     pub connections_per_ip: usize,
     /// Entries that may wait for the store: a store that is slow must not fill the memory.
     pub waiting_entries: usize,
     /// How long a connection to an upstream may take to open.
     pub connect: Duration,
-    /// How long an upstream may take to answer at all.
+    /// How long an upstream may take to answer at all: as long as the providers' own packages wait.
     pub first_byte: Duration,
-    /// How long a stream may say nothing.
+    /// How long a stream may say nothing: models think for minutes between two events.
     pub stream_idle: Duration,
     /// How long a reply may take as a whole.
     pub stream: Duration,
@@ -131,9 +131,9 @@ impl Default for ServerLimits {
             connections_per_ip: 256,
             waiting_entries: 10_000,
             connect: seconds(5),
-            first_byte: seconds(120),
-            stream_idle: seconds(60),
-            stream: seconds(600),
+            first_byte: seconds(600),
+            stream_idle: seconds(600),
+            stream: seconds(3600),
             shutdown: seconds(30),
         }
     }
@@ -324,7 +324,7 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// The port where nothing else is said.
-pub const DEFAULT_PORT: u16 = 8787;
+pub const DEFAULT_PORT: u16 = 7275;
 
 fn managers(place: &str, value: &toml::Value) -> Result<SharedManager, BadConfig> {
     let value = serde_json::to_value(value).unwrap_or_default();
@@ -361,6 +361,8 @@ mod tests {
         assert_eq!((settings.record, settings.repair), (Recording::BestEffort, Repair::Never));
         assert_eq!(settings.abandoned, Abandoned::Drain);
         assert_eq!(settings.managers.unwrap().name(), "compose");
+        assert_eq!(settings.limits.stream_idle, Duration::from_secs(5));
+        assert_eq!(ServerLimits::default().stream_idle, Duration::from_secs(600));
         assert_eq!((settings.limits.body_bytes, settings.limits.header_bytes), (1000, 64 << 10));
         let acme = Tenant::parse("acme").unwrap();
         assert!(settings.policies[0].fits(&acme, "any", "/v1/messages"));
@@ -390,7 +392,7 @@ mod tests {
         assert_eq!(address("127.0.0.1:9000"), "127.0.0.1:9000");
         assert_eq!(address("localhost:9000"), "127.0.0.1:9000");
         assert_eq!(address(":9000"), "127.0.0.1:9000");
-        assert_eq!(address("0.0.0.0"), "0.0.0.0:8787");
+        assert_eq!(address("0.0.0.0"), "0.0.0.0:7275");
         assert_eq!(address("[::1]:9000"), "[::1]:9000");
         assert!(listen_address("example.com").is_err());
     }

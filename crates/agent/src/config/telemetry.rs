@@ -37,7 +37,7 @@ impl Telemetry {
         }
     }
 
-    /// What it means together with the environment, which goes before the file; none where nobody wants spans.
+    /// What it means together with the environment, which goes before the file; none where spans are not wanted.
     pub(super) fn settings(
         &self,
         variable: impl Fn(&str) -> Option<String>,

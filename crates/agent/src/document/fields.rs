@@ -221,7 +221,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         self.read(name, "a list", Node::as_list)
     }
 
-    /// Ends the reading: names nobody asked for are mistakes.
+    /// Ends the reading: unknown names are mistakes.
     pub fn end(self) {
         for (key, _) in self.node.as_map().unwrap_or_default() {
             let name = key.name.as_str();

@@ -6,7 +6,7 @@ use granit_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
 use super::{Key, Node, Place, Problem, Value, code};
 
-/// Deepest nesting of a document; nobody writes deeper by hand.
+/// Deepest nesting of a document; people do not write deeper by hand.
 const MAX_DEPTH: usize = 64;
 /// Most values that aliases may add: a few lines can name each other into millions.
 const MAX_ALIASED: usize = 10_000;

@@ -16,6 +16,7 @@
 mod attempt;
 mod calibrations;
 mod lost;
+mod making;
 mod passed;
 mod rows;
 mod spans;
@@ -40,6 +41,7 @@ use crate::provider::{ErrorKind, Overflow, ProviderError};
 pub(crate) use attempt::{Direct, Watch, direct};
 pub use calibrations::Calibrations;
 pub use lost::mark_lost;
+pub use making::{Composed, Curated, Make, Making, Write};
 pub use passed::send_on;
 pub use spans::chat_span;
 pub(crate) use spans::said_in;
@@ -221,7 +223,7 @@ pub enum OnOverflow {
     /// The ladder is walked, step by step.
     #[default]
     Tighten,
-    /// It fails: what is sent does not follow from the record's decisions.
+    /// It fails: half of what is sent would say nothing about the whole, as with a text to be summarised.
     Fail,
 }
 
@@ -268,16 +270,13 @@ impl<C: Caller> From<StoreError> for Unanswered<C> {
     }
 }
 
-/// How a request is made from the record.
-pub type Make = Arc<dyn Fn(&Record, &CurationContext) -> Result<Prepared, PrepareError> + Send + Sync>;
-
 /// One request to a provider and its reply, from record to record.
 pub struct Exchange<'x, R: Recorder, C: Caller> {
     /// Where things are written.
     pub recorder: &'x mut R,
     /// Who asks.
     pub caller: &'x mut C,
-    /// How the request is curated.
+    /// How the request is curated, as its row says.
     pub policy: &'x Arc<Policy>,
     /// What views depend on beside the record.
     pub cx: &'x Arc<CurationContext>,
@@ -292,11 +291,11 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         loop {
             self.caller.check().map_err(|stop| Unanswered::Stopped(stop, None))?;
             let (making, cx) = (Arc::clone(make), Arc::clone(self.cx));
-            let prepared = match self.recorder.look(move |record| making(record, &cx)).await? {
+            let prepared = match self.recorder.look(move |record| making.make(record, &cx)).await? {
                 Ok(prepared) => prepared,
                 Err(PrepareError::TooLarge { stated, tokens }) => {
                     // A finding of our own: smaller before anybody is asked.
-                    if self.tighten(&mut ladder, stated, &tokens).await? {
+                    if self.tighten(make, &mut ladder, stated, &tokens).await? {
                         continue;
                     }
                     return Err(Unanswered::Prepare(PrepareError::TooLarge { stated, tokens }));
@@ -309,7 +308,7 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
                         return Err(Unanswered::Refused(refused));
                     };
                     let tokens = self.tokens_of(&refused.prepared);
-                    if !self.tighten(&mut ladder, stated, &tokens).await? {
+                    if !self.tighten(make, &mut ladder, stated, &tokens).await? {
                         refused.too_large = Some(stated);
                         return Err(Unanswered::Refused(refused));
                     }
@@ -390,6 +389,7 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
     /// Takes the next step of the ladder and records it; whether there was one.
     async fn tighten(
         &mut self,
+        make: &Make,
         ladder: &mut Ladder,
         stated: Stated,
         tokens: &RequestTokens,
@@ -397,10 +397,9 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         if self.overflow == OnOverflow::Fail {
             return Ok(false);
         }
-        let (policy, cx, mut steps, size) =
-            (Arc::clone(self.policy), Arc::clone(self.cx), *ladder, tokens.total);
+        let (making, cx, mut steps, size) = (Arc::clone(make), Arc::clone(self.cx), *ladder, tokens.total);
         let found = self.recorder.look(move |record| {
-            let found = steps.next(record, &*policy.manager, &cx, stated, size);
+            let found = making.smaller(&mut steps, record, &cx, stated, size);
             (steps, found)
         });
         let (steps, found) = found.await?;
@@ -408,10 +407,8 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         let Some((step, decision)) = found else { return Ok(false) };
         let now = self.caller.now();
         self.recorder.write(vec![decision.into()], Rows::default(), now).await?;
-        let (policy, cx) = (Arc::clone(self.policy), Arc::clone(self.cx));
-        let count =
-            move |record: &Record| record.view(&cx, &*policy.manager).map_or(0, |view| view.tokens(&cx));
-        let after = self.recorder.look(count).await?;
+        let (making, cx) = (Arc::clone(make), Arc::clone(self.cx));
+        let after = self.recorder.look(move |record| making.tokens(record, &cx)).await?;
         self.caller.tell(&Told::Tightened(&ContextTightened {
             step: step.as_str(),
             limit: stated.limit,

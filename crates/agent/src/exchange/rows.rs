@@ -39,7 +39,7 @@ pub(super) fn opened(opening: Opening<'_>) -> Sent {
         model,
         epoch: prepared.epoch.map(|epoch| epoch.id),
         prefix_hash: Some(prepared.prefix_hash.to_vec()),
-        // Whoever keeps the record elsewhere has other positions in it, and is given the bytes.
+        // A caller that stores the record itself has other positions in it, and is given the bytes.
         request: keeps_bytes.then(|| prepared.body.to_vec()),
         response: None,
         status: ASKED.into(),

@@ -81,6 +81,9 @@ pub struct Spent {
     pub estimated: bool,
 }
 
+/// Costs are told apart to a millionth of a millionth of a dollar.
+const PRECISION: f64 = 1e12;
+
 impl Spent {
     /// What a provider reported; what it left out is estimated.
     pub fn reported(usage: Option<&Usage>, guess: (usize, usize), prices: Prices) -> Self {
@@ -114,7 +117,7 @@ impl Spent {
     }
 
     /// Adds what another request used.
-    pub(crate) fn add(&mut self, other: &Spent) {
+    pub fn add(&mut self, other: &Spent) {
         let nothing_yet = self.total() == 0;
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);
@@ -130,13 +133,18 @@ impl Spent {
     }
 
     /// What was used since an earlier time.
-    pub(crate) fn since(&self, before: &Spent) -> Spent {
+    #[must_use]
+    pub fn since(&self, before: &Spent) -> Spent {
         Spent {
             input: self.input.saturating_sub(before.input),
             output: self.output.saturating_sub(before.output),
             cache_read: self.cache_read.saturating_sub(before.cache_read),
             cache_write: self.cache_write.saturating_sub(before.cache_write),
-            cost_usd: self.cost_usd.map(|cost| cost - before.cost_usd.unwrap_or(0.0)),
+            // A difference has digits that are only noise; without them the number is read back as it was written.
+            cost_usd: self.cost_usd.map(|cost| {
+                let difference = cost - before.cost_usd.unwrap_or(0.0);
+                (difference * PRECISION).round() / PRECISION
+            }),
             estimated: self.estimated,
         }
     }

@@ -47,7 +47,7 @@ pub(crate) struct Wishes<'a> {
     pub(crate) sampling: Sampling,
 }
 
-/// How replies are drawn, where somebody wants it otherwise than usual.
+/// Sampling settings that differ from the model's defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sampling {
     /// Longest reply, in tokens.
@@ -116,7 +116,7 @@ fn drawn(model: &ModelInfo, sampling: Sampling, members: &mut Vec<(&'static str,
         // It has a number in any case.
         (Wire::Anthropic, _) => None,
         (Wire::OpenaiResponses, _) => Some("max_output_tokens"),
-        // The newer word is not known to everybody who speaks the format.
+        // Not every compatible host knows the newer name.
         (_, Provider::OpenAiCompatible) => Some("max_tokens"),
         _ => Some("max_completion_tokens"),
     };

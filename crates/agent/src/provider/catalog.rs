@@ -1,4 +1,4 @@
-//! From the name of a model to whoever serves it.
+//! Finds the provider that serves a model, by its name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct ModelSettings {
     pub base_url: Option<String>,
     /// The variable with its key.
     pub key_env: Option<String>,
-    /// What its host does differently from everybody else.
+    /// How its host differs from other hosts of the same format.
     pub dialect: Option<String>,
 }
 
@@ -36,7 +36,7 @@ pub struct ProviderSettings {
     pub base_url: Option<String>,
     /// The variable with its key.
     pub key_env: Option<String>,
-    /// What its host does differently from everybody else.
+    /// How its host differs from other hosts of the same format.
     pub dialect: Option<String>,
 }
 
@@ -150,16 +150,16 @@ impl Catalog {
     pub fn key_names(&self) -> Vec<String> {
         let of_providers = self.providers.values().filter_map(|provider| provider.key_env.clone());
         let of_models = self.models.values().filter_map(|model| model.key_env.clone());
-        let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].map(String::from);
+        let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"].map(String::from);
         usual.into_iter().chain(of_providers).chain(of_models).collect()
     }
 
-    /// Whoever serves a model; scripts are relative to the working directory.
+    /// The provider of a model; scripts are relative to the working directory.
     pub fn provider_named(&self, name: &str) -> Result<Arc<dyn Provider>, NoProvider> {
         self.provider_in(name, Path::new(""))
     }
 
-    /// Whoever serves a model that a file in `folder` names.
+    /// The provider of a model that a file in `folder` names.
     pub fn provider_in(&self, name: &str, folder: &Path) -> Result<Arc<dyn Provider>, NoProvider> {
         let (name, api) = match name.split_once("?api=") {
             Some((name, "chat")) => (name, Some(Api::Chat)),
@@ -245,7 +245,7 @@ impl Catalog {
         self.models.keys().cloned().collect()
     }
 
-    /// Whether the configuration says where a model of somebody else's with `OpenAI`'s interface is.
+    /// Whether the configuration gives the base URL of a compatible host for a model.
     pub fn has_place(&self, model: &str) -> bool {
         let name = || format!("{}:{model}", model::Provider::OpenAiCompatible.name());
         !self.models.is_empty() && self.models.get(&name()).is_some_and(|model| model.base_url.is_some())
@@ -270,6 +270,7 @@ impl Catalog {
             (Some(_), model::Provider::OpenAi) => (model::Provider::OpenAiCompatible, Usual::NONE),
             (_, model::Provider::OpenAi) => (provider, Usual::OPENAI),
             (_, model::Provider::Anthropic) => (provider, Usual::ANTHROPIC),
+            (_, model::Provider::Gemini) => (provider, Usual::GEMINI),
             _ => {
                 let message = format!("requests cannot be passed on to {provider}");
                 return Err(none(NoProviderKind::BadModel, message));
@@ -332,6 +333,11 @@ impl Usual {
         base: Some("https://api.anthropic.com"),
         base_variable: Some("ANTHROPIC_BASE_URL"),
         key_variable: Some("ANTHROPIC_API_KEY"),
+    };
+    const GEMINI: Usual = Usual {
+        base: Some("https://generativelanguage.googleapis.com"),
+        base_variable: Some("GOOGLE_GEMINI_BASE_URL"),
+        key_variable: Some("GEMINI_API_KEY"),
     };
     const NONE: Usual = Usual { base: None, base_variable: None, key_variable: None };
 }

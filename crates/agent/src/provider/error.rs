@@ -31,7 +31,7 @@ pub enum ErrorKind {
     Overloaded,
     /// It took too long.
     Timeout,
-    /// Nobody answered.
+    /// There was no answer.
     Network,
     /// There is no money left.
     QuotaExhausted,
@@ -41,6 +41,10 @@ pub enum ErrorKind {
     InvalidRequest,
     /// The request is larger than the model's window.
     ContextOverflow(Overflow),
+    /// The request goes on from something that the provider no longer holds.
+    StateLost,
+    /// The request goes on from something, and the provider keeps no such things.
+    StateUnsupported,
     /// The request or the reply was held back.
     ContentFilter,
     /// The reply broke off.
@@ -51,7 +55,7 @@ pub enum ErrorKind {
     ScriptMismatch,
     /// A script has no more replies.
     ScriptExhausted,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 
@@ -76,6 +80,8 @@ impl ErrorKind {
             ErrorKind::Auth => "auth",
             ErrorKind::InvalidRequest => "invalid_request",
             ErrorKind::ContextOverflow(_) => "context_overflow",
+            ErrorKind::StateLost => "state_lost",
+            ErrorKind::StateUnsupported => "state_unsupported",
             ErrorKind::ContentFilter => "content_filter",
             ErrorKind::Truncated => "truncated",
             ErrorKind::NoReply => "no_reply",
@@ -91,7 +97,7 @@ impl ErrorKind {
     }
 
     /// Every kind a provider's error may be of.
-    pub const ALL: [ErrorKind; 11] = [
+    pub const ALL: [ErrorKind; 13] = [
         ErrorKind::RateLimit,
         ErrorKind::Overloaded,
         ErrorKind::Timeout,
@@ -100,12 +106,14 @@ impl ErrorKind {
         ErrorKind::Auth,
         ErrorKind::InvalidRequest,
         ErrorKind::ContextOverflow(Overflow { limit: None, size: None }),
+        ErrorKind::StateLost,
+        ErrorKind::StateUnsupported,
         ErrorKind::ContentFilter,
         ErrorKind::Truncated,
         ErrorKind::Unknown,
     ];
 
-    /// Whether the same request may be sent again without doing harm. One that broke off may as long as nobody was
+    /// Whether the same request may be sent again without doing harm. One that broke off may as long as no one was
     /// shown any of it, which only the caller knows.
     pub fn is_retry_safe(self) -> bool {
         use ErrorKind::{Network, Overloaded, RateLimit, Timeout};
@@ -171,6 +179,9 @@ fn kind_of(told: &StreamError) -> ErrorKind {
     if is("content_filter") || is("content_policy_violation") {
         return ErrorKind::ContentFilter;
     }
+    if let Some(kind) = state(&text, &words, told.status) {
+        return kind;
+    }
     match told.status {
         None if is("malformed_stream") => ErrorKind::Truncated,
         None if is("no_reply") => ErrorKind::NoReply,
@@ -181,6 +192,49 @@ fn kind_of(told: &StreamError) -> ErrorKind {
         Some(400..) => ErrorKind::InvalidRequest,
         _ => ErrorKind::Unknown,
     }
+}
+
+/// The codes with which providers say that they do not hold what a request goes on from.
+const LOST: [&str; 2] = ["thread_not_found", "previous_response_not_found"];
+/// How they say so in words, where they give no code.
+const LOST_WORDS: [(&str, &str); 4] = [
+    ("no thread state was found", ""),
+    ("previous response with id", "not found"),
+    ("item with id", "not found"),
+    ("conversation with id", "not found"),
+];
+/// The members by which a request goes on from something.
+const STATEFUL: [&str; 3] = ["thread", "previous_response_id", "item_reference"];
+/// How providers say that they do not know a member of a request.
+const UNKNOWN_MEMBER: [&str; 8] = [
+    "extra inputs are not permitted",
+    "extra fields not permitted",
+    "unknown parameter",
+    "unrecognized",
+    "unexpected keyword",
+    "unknown field",
+    "unsupported parameter",
+    "not supported",
+];
+
+/// What is wrong with what a request goes on from; none if that is not what is wrong. The codes that ask the client itself to
+/// act otherwise (`thread_already_continued` and the like) are the client's.
+fn state(text: &str, words: &[&str], status: Option<u16>) -> Option<ErrorKind> {
+    if !matches!(status, None | Some(400 | 404 | 409 | 410 | 422)) {
+        return None;
+    }
+    let says = |(start, end): &(&str, &str)| text.contains(start) && text.contains(end);
+    if words.iter().any(|word| LOST.contains(word)) || LOST_WORDS.iter().any(says) {
+        return Some(ErrorKind::StateLost);
+    }
+    let of_the_client = words.iter().any(|word| word.starts_with("thread_"));
+    let names = STATEFUL.iter().any(|member| text.split(|c: char| !is_name(c)).any(|word| word == *member));
+    let unknown = !of_the_client && names && UNKNOWN_MEMBER.iter().any(|sign| text.contains(sign));
+    unknown.then_some(ErrorKind::StateUnsupported)
+}
+
+fn is_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
 }
 
 /// How providers say that a request does not fit.
@@ -284,6 +338,46 @@ mod tests {
                 overflow(None, None),
             ),
             (400, r#"{"error":{"message":"blocked","code":"content_filter"}}"#, ErrorKind::ContentFilter),
+            (
+                404,
+                r#"{"type":"error","error":{"type":"not_found_error","message":"m","details":{"error_code":"thread_not_found"}}}"#,
+                ErrorKind::StateLost,
+            ),
+            (
+                404,
+                r#"{"type":"error","error":{"type":"not_found_error","message":"No thread state was found for the requested `previous_message_id`."}}"#,
+                ErrorKind::StateLost,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Previous response with id 'resp_1' not found.","type":"invalid_request_error","param":"previous_response_id","code":"previous_response_not_found"}}"#,
+                ErrorKind::StateLost,
+            ),
+            (
+                404,
+                r#"{"error":{"message":"Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.","type":"invalid_request_error"}}"#,
+                ErrorKind::StateLost,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"thread: Extra inputs are not permitted"}}"#,
+                ErrorKind::StateUnsupported,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"`previous_response_id` is not supported"}}"#,
+                ErrorKind::StateUnsupported,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"thread: not supported with fallbacks","details":{"error_code":"thread_unsupported_request"}}}"#,
+                ErrorKind::InvalidRequest,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"max_tokens: extra inputs are not permitted"}}"#,
+                ErrorKind::InvalidRequest,
+            ),
         ];
         for (status, body, kind) in cases {
             assert_eq!(of(status, body), kind, "{status} {body}");

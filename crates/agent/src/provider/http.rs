@@ -48,7 +48,7 @@ impl Api {
     }
 }
 
-/// Longest error text that is read; what a provider says beyond it helps nobody.
+/// Longest error text that is read; the rest of a long error text is of no use.
 const MAX_ERROR: usize = 64 << 10;
 
 /// Where requests go, and the key they are sent with. The key cannot be printed.
@@ -101,6 +101,8 @@ pub struct Http {
 pub(super) enum KeyStyle {
     /// `x-api-key`, as Anthropic does.
     ApiKey,
+    /// `x-goog-api-key`, as Gemini does.
+    GoogApiKey,
     /// `Authorization: Bearer`, as everyone else does.
     Bearer,
 }
@@ -112,6 +114,7 @@ pub(super) fn key_header(
 ) -> Result<(HeaderName, HeaderValue), ProviderError> {
     let (name, text) = match style {
         KeyStyle::ApiKey => (HeaderName::from_static("x-api-key"), key.expose_secret().to_string()),
+        KeyStyle::GoogApiKey => (HeaderName::from_static("x-goog-api-key"), key.expose_secret().to_string()),
         KeyStyle::Bearer => (reqwest::header::AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
     };
     let mut value = HeaderValue::from_str(&text)

@@ -6,7 +6,7 @@
 //! | [`Echo`] | nothing: it answers with the last user text |
 //! | [`Scripted`] | nothing: it answers with what a [script] says |
 //!
-//! A [`Catalog`] finds them by the name of a model. An [`Upstream`] is a provider that somebody else's requests are passed
+//! A [`Catalog`] finds them by the name of a model. An [`Upstream`] is a provider that a client's requests are passed
 //! on to, byte for byte.
 
 pub(crate) mod body;
@@ -34,7 +34,7 @@ pub use offline::{Echo, Scripted};
 pub use reply::{Broken, ReplyStream};
 pub use upstream::{Credential, Passed, PassedRequest, Upstream, without_secret};
 
-/// Whoever answers requests.
+/// A model provider: takes requests and gives replies.
 pub trait Provider: Send + Sync + fmt::Debug {
     /// What it is.
     fn describe(&self) -> ModelInfo;

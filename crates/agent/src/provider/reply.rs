@@ -30,7 +30,7 @@ impl Source for Given {
 
 /// A reply on its way.
 ///
-/// [`next`](Self::next) gives its pieces; [`finish`](Self::finish) the whole, reading on if need be. Whoever leaves
+/// [`next`](Self::next) gives its pieces; [`finish`](Self::finish) the whole, reading on if need be. A caller that leaves
 /// before the end calls [`cancel`](Self::cancel), or just drops it: the provider is not kept waiting either way.
 pub struct ReplyStream {
     source: Box<dyn Source>,

@@ -1,4 +1,4 @@
-//! A provider that somebody else's requests are passed on to: the bytes that came in go out, and those that come back are
+//! A provider that a client's requests are passed on to: the bytes that came in go out, and those that come back are
 //! handed on as they are.
 
 use std::fmt;
@@ -34,7 +34,8 @@ struct Known {
 pub struct PassedRequest {
     /// The method.
     pub method: Method,
-    /// The path below the version, as in `chat/completions`, with the query if there is one.
+    /// The path below the version, as in `chat/completions`, with the query if there is one. For Gemini, whose clients choose
+    /// the version, it begins with that, as in `v1beta/models`.
     pub path: String,
     /// Headers that go along.
     pub headers: HeaderMap,
@@ -49,9 +50,9 @@ pub struct PassedRequest {
 /// Whom a request is sent in the name of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// Whoever runs this process: the key that is configured, if one is.
+    /// The operator of this process: the configured key, if there is one.
     Ours,
-    /// Whoever sent the request: the key is among its headers.
+    /// The client: its key is among the request's headers.
     Theirs,
 }
 
@@ -74,7 +75,7 @@ impl Passed {
 }
 
 impl Upstream {
-    /// A provider at a base URL, `stated` if somebody configured it. A key is sent over https only, or to this machine.
+    /// A provider at a base URL, `stated` if the base URL was configured. A key is sent over https only, or to this machine.
     /// A connection that takes longer than `connect` to open is given up.
     pub(super) fn new(
         provider: model::Provider,
@@ -83,7 +84,14 @@ impl Upstream {
         key: Option<SecretString>,
         connect: Duration,
     ) -> Result<Self, ProviderError> {
-        let base = base_url(base, key.is_some())?;
+        let mut base = base_url(base, key.is_some())?;
+        if provider == model::Provider::Gemini {
+            // The version is part of each request's path; people write it into the base URL all the same.
+            let path = base.path().trim_end_matches('/');
+            let above = path.strip_suffix("/v1beta").or(path.strip_suffix("/v1")).unwrap_or(path);
+            let above = format!("{above}/");
+            base.set_path(&above);
+        }
         let client = client_within(connect, reqwest::redirect::Policy::none())
             .map_err(|error| ProviderError::new(ErrorKind::Network, error.to_string()))?;
         Ok(Upstream(Arc::new(Known { client, provider, base, stated, key })))
@@ -94,7 +102,7 @@ impl Upstream {
         self.0.key.is_some()
     }
 
-    /// Whether somebody said where it is, as opposed to where everybody finds it.
+    /// Whether the base URL was configured; otherwise it is the provider's public one.
     pub fn is_stated(&self) -> bool {
         self.0.stated
     }
@@ -108,6 +116,12 @@ impl Upstream {
     pub fn place(&self) -> (&str, u16) {
         let base = &self.0.base;
         (base.host_str().unwrap_or_default(), base.port_or_known_default().unwrap_or(0))
+    }
+
+    /// Its base URL, as people write it. No password can be in it.
+    pub fn base_url(&self) -> String {
+        let base = self.0.base.as_str();
+        base.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_string()
     }
 
     /// The configured key taken out of a text that came back.
@@ -125,9 +139,11 @@ impl Upstream {
         if request.credential == Credential::Ours {
             headers.remove(AUTHORIZATION);
             headers.remove("x-api-key");
+            headers.remove("x-goog-api-key");
             if let Some(key) = &self.0.key {
                 let style = match self.0.provider {
                     model::Provider::Anthropic => KeyStyle::ApiKey,
+                    model::Provider::Gemini => KeyStyle::GoogApiKey,
                     _ => KeyStyle::Bearer,
                 };
                 let (name, value) = key_header(key, style)?;
@@ -153,7 +169,8 @@ impl Upstream {
             !segment.is_empty() && segment.bytes().all(plain) && !segment.trim_matches('.').is_empty()
         };
         if !path.split('/').all(fine) {
-            return Err(ProviderError::new(ErrorKind::InvalidRequest, "the path is none a provider has"));
+            let message = "unknown path: no provider serves it";
+            return Err(ProviderError::new(ErrorKind::InvalidRequest, message));
         }
         let Known { provider, base, .. } = &*self.0;
         let version = if *provider == model::Provider::Anthropic { "v1/" } else { "" };
@@ -206,6 +223,12 @@ mod tests {
         assert_eq!(
             messages.url("messages?beta=true").unwrap().as_str(),
             "https://a.example/v1/messages?beta=true"
+        );
+        let gemini =
+            Upstream::new(model::Provider::Gemini, "https://g.example/v1beta/", true, None, CONNECT).unwrap();
+        assert_eq!(
+            gemini.url("v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse").unwrap().as_str(),
+            "https://g.example/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"
         );
         let escapes = [
             "../admin",

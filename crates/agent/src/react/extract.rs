@@ -1,8 +1,11 @@
 //! The answer, read out of the steps that led to it.
 
+use std::sync::Arc;
+
 use scrollback_core::{Entry, Role};
 use serde_json::Value;
 
+use crate::exchange::Write;
 use crate::provider::ResponseFormat;
 use crate::runner::{Ended, Evaluation, EvaluationError, structured};
 use crate::trajectory::recent_for_extract;
@@ -22,13 +25,14 @@ pub(super) async fn extract(
         instructions =
             format!("{instructions} Reply with a JSON object with the fields: {}.", told.join(", "));
     }
-    let recent = {
-        let view = evaluation.shown()?;
-        recent_for_extract(view.items())
-    };
-    let entries = vec![Entry::text(Role::System, &instructions), Entry::text(Role::User, &recent)];
-    let provider = std::sync::Arc::clone(&evaluation.runner.provider);
-    let answered = match evaluation.ask_with(&provider, entries, output).await {
+    let policy = Arc::clone(&evaluation.policy);
+    let write: Write = Arc::new(move |record, cx| {
+        let recent = recent_for_extract(record.view(cx, &*policy.manager)?.items());
+        Ok(vec![Entry::text(Role::System, &instructions), Entry::text(Role::User, &recent)])
+    });
+    let provider = Arc::clone(&evaluation.runner.provider);
+    let overflow = evaluation.runner.overflow;
+    let answered = match evaluation.ask_with(&provider, write, output, overflow).await {
         Ok(answered) => answered,
         Err(none) => return Err(evaluation.keep_partial(none).await),
     };

@@ -14,8 +14,8 @@ use uuid::Uuid;
 use crate::journal::Journal;
 use crate::provider::ResponseFormat;
 use crate::runner::{
-    CallReport, CannotResume, Ended, Evaluated, Evaluation, EvaluationError, Phase, Prompt, Question, Round,
-    Runner, Spent, ToolReport,
+    CallReport, CannotResume, Ended, Evaluated, Evaluation, EvaluationError, EvaluationErrorKind, Phase,
+    Prompt, Question, Round, Runner, Spent, ToolReport,
 };
 use crate::trajectory::{Step, steps};
 
@@ -78,7 +78,7 @@ pub enum Stopped {
     Budget,
     /// A person is asked.
     Paused,
-    /// Somebody asked to stop.
+    /// The caller asked to stop.
     Interrupted,
 }
 
@@ -135,7 +135,7 @@ impl fmt::Display for BlankQuery {
 
 impl std::error::Error for BlankQuery {}
 
-/// An agent in conversation with somebody. One query at a time; a second waits.
+/// An agent in a conversation. One query at a time; a second waits.
 pub struct AgentSession {
     /// Its id.
     pub session_id: String,
@@ -229,9 +229,9 @@ struct Outcome {
 
 impl Outcome {
     fn failed(error: EvaluationError) -> Self {
-        let stopped = match (error.code.as_str(), error.phase) {
-            ("interrupted", _) => Stopped::Interrupted,
-            ("deadline_before_retry", _) | (_, Phase::Deadline) => Stopped::Deadline,
+        let stopped = match (error.kind, error.phase) {
+            (EvaluationErrorKind::Interrupted, _) => Stopped::Interrupted,
+            (EvaluationErrorKind::DeadlineBeforeRetry, _) | (_, Phase::Deadline) => Stopped::Deadline,
             (_, Phase::Budget) => Stopped::Budget,
             _ => Stopped::Error,
         };
@@ -249,7 +249,9 @@ impl React {
         match self.iterate(evaluation).await {
             Ok((stopped, ended)) => match self.answered(evaluation, stopped, ended).await {
                 Ok(ended) => Outcome { stopped, ended: Ok(ended) },
-                Err(error) if error.code == "no_answer" => Outcome { stopped, ended: Err(error) },
+                Err(error) if error.kind == EvaluationErrorKind::NoAnswer => {
+                    Outcome { stopped, ended: Err(error) }
+                }
                 Err(error) => Outcome::failed(error),
             },
             Err(error) => Outcome::failed(error),
@@ -309,7 +311,11 @@ impl React {
                     Stopped::MaxIterations => format!("after {} iterations", evaluation.rounds),
                     _ => "at the end".into(),
                 };
-                Err(EvaluationError::new(Phase::Response, "no_answer", format!("there is no answer {why}")))
+                Err(EvaluationError::new(
+                    Phase::Response,
+                    EvaluationErrorKind::NoAnswer,
+                    format!("there is no answer {why}"),
+                ))
             }
             _ => Ok(ended),
         }

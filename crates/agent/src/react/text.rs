@@ -4,10 +4,11 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use scrollback_core::{Entry, Meta, Role};
+use scrollback_core::{Entry, Item, Meta, Role, Source};
 use serde_json::{Map, Value};
 
-use crate::runner::{Evaluation, EvaluationError, Phase, Round, first_object};
+use crate::exchange::Write as WriteRequest;
+use crate::runner::{Evaluation, EvaluationError, EvaluationErrorKind, Phase, Round, first_object};
 use crate::tool::Toolbox;
 use crate::trajectory::{Current, StepKind, context_prompt, steps_of_view, thought};
 
@@ -43,10 +44,9 @@ impl Next {
 pub(super) async fn round(evaluation: &mut Evaluation<'_>) -> Result<Option<Round>, EvaluationError> {
     evaluation.rounds += 1;
     evaluation.serve_summaries().await?;
-    let mut entries = request(evaluation)?;
-    let Some((next, meta, sent)) = ask(evaluation, &mut entries).await? else {
+    let Some((next, meta, sent)) = ask(evaluation).await? else {
         let message = "the model's reply could not be read, nor its correction";
-        return Err(EvaluationError::new(Phase::Response, "unparsable_reply", message));
+        return Err(EvaluationError::new(Phase::Response, EvaluationErrorKind::UnparsableReply, message));
     };
     let said = (!next.thought.is_empty()).then_some(next.thought.as_str());
     if next.tool_name == "finish" {
@@ -66,11 +66,13 @@ pub(super) async fn round(evaluation: &mut Evaluation<'_>) -> Result<Option<Roun
 /// Asks, and once more where the reply cannot be read; none if that one cannot either.
 async fn ask(
     evaluation: &mut Evaluation<'_>,
-    entries: &mut Vec<Entry>,
 ) -> Result<Option<(Next, Meta, Option<scrollback_store::Sent>)>, EvaluationError> {
     let provider = Arc::clone(&evaluation.runner.provider);
-    for attempt in 0..2 {
-        let answered = match evaluation.ask_with(&provider, entries.clone(), None).await {
+    let mut unreadable = None;
+    for _ in 0..2 {
+        let request = request(evaluation, unreadable.take());
+        let overflow = evaluation.runner.overflow;
+        let answered = match evaluation.ask_with(&provider, request, None, overflow).await {
             Ok(answered) => answered,
             Err(none) => return Err(evaluation.keep_partial(none).await),
         };
@@ -80,30 +82,46 @@ async fn ask(
             return Ok(Some((next, answered.reply.meta, answered.sent)));
         }
         // What was said is kept, whatever it is worth.
-        evaluation.record_reply(thought(&text, answered.reply.meta), answered.sent).await?;
-        if attempt == 0 {
-            entries.push(Entry::text(Role::Assistant, &text));
-            entries.push(Entry::text(Role::User, CORRECTION));
-        }
+        let at = evaluation.record_reply(thought(&text, answered.reply.meta), answered.sent).await?;
+        unreadable = Some(Unreadable { at, text });
     }
     Ok(None)
 }
 
-/// The request: instructions and tools, then what happened so far and what is asked.
-fn request(evaluation: &Evaluation<'_>) -> Result<Vec<Entry>, EvaluationError> {
-    let view = evaluation.shown()?;
-    let items: Vec<_> = view.items().collect();
-    let query = steps_of_view(items.clone()).into_iter().rfind(|step| step.kind == StepKind::UserQuery);
-    let context = context_prompt(items, Current::Excluded);
+/// A reply that could not be read, as the model is told of it in the next request.
+struct Unreadable {
+    /// Where it is recorded.
+    at: u64,
+    text: String,
+}
+
+/// The request: instructions and tools, then what happened so far and what is asked. It is written from the record each time,
+/// so that it follows what was decided because it was too large.
+fn request(evaluation: &Evaluation<'_>, unreadable: Option<Unreadable>) -> WriteRequest {
     let mut system =
         evaluation.prompt.system.clone().map_or_else(String::new, |system| format!("{system}\n\n"));
     let _ = write!(system, "{FORMAT}\n\nTools:\n{}", tool_list(&evaluation.runner.tools));
-    let mut user = String::new();
-    if !context.is_empty() {
-        let _ = write!(user, "context_prompt:\n{context}\n\n");
-    }
-    let _ = write!(user, "user_query: {}", query.map(|step| step.content).unwrap_or_default());
-    Ok(vec![Entry::text(Role::System, &system), Entry::text(Role::User, &user)])
+    let policy = Arc::clone(&evaluation.policy);
+    Arc::new(move |record, cx| {
+        // What could not be read is said as it came, behind the request that it is the reply to.
+        let is_unreadable =
+            |item: &Item| unreadable.as_ref().is_some_and(|reply| item.source == Source::Entry(reply.at));
+        let view = record.view(cx, &*policy.manager)?;
+        let items: Vec<_> = view.items().filter(|item| !is_unreadable(item)).collect();
+        let query = steps_of_view(items.clone()).into_iter().rfind(|step| step.kind == StepKind::UserQuery);
+        let context = context_prompt(items, Current::Excluded);
+        let mut user = String::new();
+        if !context.is_empty() {
+            let _ = write!(user, "context_prompt:\n{context}\n\n");
+        }
+        let _ = write!(user, "user_query: {}", query.map(|step| step.content).unwrap_or_default());
+        let mut entries = vec![Entry::text(Role::System, &system), Entry::text(Role::User, &user)];
+        if let Some(reply) = &unreadable {
+            entries.push(Entry::text(Role::Assistant, &reply.text));
+            entries.push(Entry::text(Role::User, CORRECTION));
+        }
+        Ok(entries)
+    })
 }
 
 fn tool_list(tools: &Toolbox) -> String {

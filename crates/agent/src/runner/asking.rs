@@ -3,24 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use scrollback_core::request::{
-    Asked, Invalid, Policy, PrepareError, Prepared, Shown, prepare, prepare_items,
-};
+use scrollback_core::request::{Asked, Invalid, Policy, PrepareError, Prepared, Shown};
 use scrollback_core::stream::{Delta, Reply};
-use scrollback_core::{CurationContext, Entry, Fidelity, Item, Role, Source, Time, View, json};
+use scrollback_core::{CurationContext, Entry, Role, Time, json};
 use scrollback_store::{Sent, summary_input};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::error::{EvaluationError, Phase};
+use super::error::{EvaluationError, EvaluationErrorKind, Phase};
 use super::evaluation::{CallReport, Evaluation};
 use super::{Repair, Runner};
 use crate::effects::Pending;
 use crate::event::{ReplyReceived, Throttled};
 use crate::exchange::{
-    self, Answered, Attempted, Caller, Direct, Ended, Exchange, GiveUp, GivesUp, Make, OnOverflow, OpenCall,
-    PartOf, Recorder, Refusal, Refused, Spent, SummaryOutcome, Told, Unanswered, Watch, serve_summary,
-    summary_instructions,
+    self, Answered, Attempted, Caller, Composed, Curated, Direct, Ended, Exchange, GiveUp, GivesUp, Make,
+    OnOverflow, OpenCall, PartOf, Recorder, Refusal, Refused, Spent, SummaryOutcome, Told, Unanswered, Watch,
+    Write, serve_summary, summary_instructions,
 };
 use crate::lease::holder;
 use crate::provider::body::{Wishes, around};
@@ -50,15 +48,19 @@ pub struct Attempt<'a> {
 }
 
 /// A reply, and the row about it that is written with it.
-pub(crate) struct Replied {
-    pub(crate) reply: Reply,
-    pub(crate) sent: Option<Sent>,
+pub struct Replied {
+    /// The whole reply.
+    pub reply: Reply,
+    /// The row about the call.
+    pub sent: Option<Sent>,
 }
 
 /// Why there is no reply, and what came of one before it broke off.
-pub(crate) struct NoReply {
-    pub(crate) error: EvaluationError,
-    pub(crate) partial: Option<Reply>,
+pub struct NoReply {
+    /// Why there is none.
+    pub error: EvaluationError,
+    /// What had come of it until then.
+    pub partial: Option<Reply>,
 }
 
 impl From<EvaluationError> for NoReply {
@@ -207,7 +209,7 @@ impl Caller for Asking<'_> {
     }
 
     fn word(&self, stop: &EvaluationError) -> String {
-        stop.code.clone()
+        stop.code().to_string()
     }
 
     fn tell(&self, told: &Told<'_>) {
@@ -280,25 +282,25 @@ impl Runner {
         attempt: u32,
         waited: Duration,
     ) -> Result<Duration, EvaluationError> {
-        let gave_up = |code: &str, why: String| {
+        let gave_up = |kind: EvaluationErrorKind, why: String| {
             let message = format!("{why}; the last answer: {error}");
-            EvaluationError::new(Phase::Request, code, message).because(error.kind)
+            EvaluationError::new(Phase::Request, kind, message).because(error.kind)
         };
         let delay = self.throttle.delay(attempt, waited, error.retry_after, self.random.fraction());
         let delay = delay.map_err(|why| match why {
             GiveUp::Attempts(count) => {
                 let attempts = if count == 1 { "1 attempt".into() } else { format!("{count} attempts") };
-                gave_up("attempts_exhausted", format!("gave up after {attempts}"))
+                gave_up(EvaluationErrorKind::AttemptsExhausted, format!("gave up after {attempts}"))
             }
             GiveUp::Time(delay) => gave_up(
-                "retry_time_exhausted",
+                EvaluationErrorKind::RetryTimeExhausted,
                 format!("waiting {} more would take too long", seconds(delay)),
             ),
         })?;
         let remaining = self.deadline.map(|deadline| deadline.remaining(self.clock.now()));
         if remaining.is_some_and(|remaining| remaining <= delay) {
             let why = format!("the deadline comes before the next attempt, in {}", seconds(delay));
-            return Err(gave_up("deadline_before_retry", why));
+            return Err(gave_up(EvaluationErrorKind::DeadlineBeforeRetry, why));
         }
         Ok(delay)
     }
@@ -309,11 +311,6 @@ fn seconds(time: Duration) -> String {
 }
 
 impl Evaluation<'_> {
-    /// What the manager shows of the record now.
-    pub(crate) fn shown(&self) -> Result<View<'_>, EvaluationError> {
-        Ok(self.journal.record().view(&self.cx, &*self.policy.manager)?)
-    }
-
     /// Asks with what the manager shows of the record.
     pub(crate) async fn ask_next(&mut self) -> Result<Replied, NoReply> {
         let provider = Arc::clone(&self.runner.provider);
@@ -326,58 +323,47 @@ impl Evaluation<'_> {
             delivery: self.runner.delivery,
             sampling: self.runner.sampling,
         };
-        let asked = self.asked_of(&info, around(&info, &wishes));
-        let policy = Arc::clone(&self.policy);
-        let make: Make = Arc::new(move |record, cx| prepare(record, &asked, &policy, cx));
+        let asked = Arc::new(self.asked_of(&info, around(&info, &wishes)));
+        let make: Make = Arc::new(Curated { asked, policy: Arc::clone(&self.policy) });
         self.ask(&provider, &make, self.runner.overflow).await
     }
 
-    /// Asks with entries of our own making: instructions and a text, no tools.
+    /// Asks with entries of our own making, written from the record: instructions and a text, no tools. Where the text tells
+    /// what the record shows, a request that is too large becomes smaller as any other.
     pub(crate) async fn ask_with(
         &mut self,
         provider: &Arc<dyn Provider>,
-        entries: Vec<Entry>,
+        write: Write,
         format: Option<&ResponseFormat>,
+        overflow: OnOverflow,
     ) -> Result<Replied, NoReply> {
-        let shown = vec![Shown::Synthetic { synthetic: "prompt" }; entries.len()];
-        let item = |(number, entry): (usize, Entry)| Item {
-            source: Source::Entry(number as u64),
-            entry: entry.into(),
-            fidelity: Fidelity::AsSaid,
-        };
-        let items = entries.into_iter().enumerate().map(item).collect();
-        self.ask_items(provider, items, shown, format).await
+        let (asked, own) = self.without_tools(provider, format);
+        let make: Make = Arc::new(Composed { write, asked, policy: Arc::clone(&self.policy), own });
+        self.ask(provider, &make, overflow).await
     }
 
-    /// Asks with entries whose places in the record the caller knows.
-    pub(crate) async fn ask_items(
-        &mut self,
+    /// What is sent besides the entries of a request that offers no tools, and how it is counted.
+    pub fn without_tools(
+        &self,
         provider: &Arc<dyn Provider>,
-        items: Vec<Item>,
-        shown: Vec<Shown>,
         format: Option<&ResponseFormat>,
-    ) -> Result<Replied, NoReply> {
+    ) -> (Asked, CurationContext) {
         let info = provider.describe();
         let around = around(&info, &Wishes { format, delivery: self.runner.delivery, ..Wishes::default() });
-        let (asked, policy) = (self.asked_of(&info, around), Arc::clone(&self.policy));
         // No tools are offered, and another model may count otherwise.
         let mut own = CurationContext::for_model(Some(info.model.clone()));
         own.wire = Some(info.wire);
         own.windows = self.runner.catalog.windows();
         self.runner.calibrations.apply(&self.journal.tenant(), &mut own);
-        let make: Make = Arc::new(move |record, _| {
-            prepare_items(items.clone(), shown.clone(), record.message_count(), &asked, &policy, &own)
-        });
-        // What is sent does not follow from what is decided about the record.
-        self.ask(provider, &make, OnOverflow::Fail).await
+        (self.asked_of(&info, around), own)
     }
 
     fn asked_of(&self, info: &ModelInfo, around: scrollback_core::wire::Body) -> Asked {
         Asked::ours(info.wire, info.model.clone(), self.runner.catalog.dialect(&info.model), around)
     }
 
-    /// Asks a model. Every attempt is a row of `sent` and a line of the trace; one reply comes of them all.
-    async fn ask(
+    /// Asks a model with a request that the caller makes. Every attempt is a row of `sent` and a line of the trace; one reply comes of them all.
+    pub async fn ask(
         &mut self,
         provider: &Arc<dyn Provider>,
         make: &Make,
@@ -454,7 +440,10 @@ impl Evaluation<'_> {
         let text = summary_input(self.journal.record(), ask);
         let entries =
             vec![Entry::text(Role::System, &summary_instructions(ask)), Entry::text(Role::User, &text)];
-        let Replied { reply, sent } = match self.ask_with(&provider, entries, None).await {
+        // Half of a text says nothing about the whole: a summary of what is too large has failed.
+        let write: Write = Arc::new(move |_, _| Ok(entries.clone()));
+        let asked = self.ask_with(&provider, write, None, OnOverflow::Fail).await;
+        let Replied { reply, sent } = match asked {
             Ok(replied) => replied,
             Err(none) => {
                 self.check_halt()?;
@@ -477,7 +466,11 @@ fn no_reply(unanswered: Unanswered<Asking<'_>>) -> NoReply {
         Unanswered::Store(error) => EvaluationError::from(error).into(),
         Unanswered::Prepare(PrepareError::Curation(error)) => EvaluationError::from(error).into(),
         Unanswered::Prepare(error) => {
-            EvaluationError::new(Phase::Request, error.code(), error.to_string()).into()
+            let kind = match error {
+                PrepareError::TooLarge { .. } => EvaluationErrorKind::ContextOverflow,
+                _ => EvaluationErrorKind::InvalidRequest,
+            };
+            EvaluationError::new(Phase::Request, kind, error.to_string()).into()
         }
         Unanswered::Stopped(error, partial) => NoReply { error, partial: partial.map(|partial| *partial) },
         Unanswered::Refused(refused) => {
@@ -487,7 +480,8 @@ fn no_reply(unanswered: Unanswered<Asking<'_>>) -> NoReply {
                 (Some(stated), _) => {
                     let tokens = prepared.tokens.unwrap_or_default();
                     let message = scrollback_core::request::too_large(stated, &tokens);
-                    EvaluationError::new(Phase::Request, "context_overflow", message).because(kind)
+                    EvaluationError::new(Phase::Request, EvaluationErrorKind::ContextOverflow, message)
+                        .because(kind)
                 }
                 (None, Some(error)) => error,
                 (None, None) => EvaluationError::from(refusal.error()),

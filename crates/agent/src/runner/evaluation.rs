@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use scrollback_core::request::{Policy, Stamp, news};
 use scrollback_core::{CurationContext, Decision, Entry, Role, Slot, Time};
-use scrollback_store::{Evaluation as Row, Leased, NewEntry, Run, Sent, new_evaluation};
+use scrollback_store::{Evaluation as Row, EvaluationStatus, Leased, NewEntry, Run, Sent, new_evaluation};
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::asking::{NoReply, Replied, policy};
-use super::error::{EvaluationError, Phase};
+use super::error::{EvaluationError, EvaluationErrorKind, Phase};
 use super::{Ended, Evaluated, Prompt, Question, Runner};
 use crate::bus::Event;
 use crate::event::{ConversationRecorded, EvaluationCompleted, EvaluationFailed, PromptRendered, Recorded};
@@ -65,14 +65,17 @@ pub(crate) enum Round {
 }
 
 /// An evaluation under way.
-pub(crate) struct Evaluation<'r> {
-    pub(crate) runner: &'r Runner,
-    pub(crate) journal: &'r mut Journal,
+pub struct Evaluation<'r> {
+    /// What runs it.
+    pub runner: &'r Runner,
+    /// Where its entries are written.
+    pub journal: &'r mut Journal,
     pub(crate) prompt: &'r Prompt,
-    pub(crate) id: Uuid,
+    /// Its id, which its entries carry.
+    pub id: Uuid,
     pub(crate) cx: Arc<CurationContext>,
     /// The runner's manager, which says what it did, and how requests are checked.
-    pub(crate) policy: Arc<Policy>,
+    pub policy: Arc<Policy>,
     /// Which of the tools the model may or must call now.
     pub(super) choice: ToolChoice,
     /// The next number of the evaluation's entries.
@@ -84,21 +87,24 @@ pub(crate) struct Evaluation<'r> {
     /// What a person answered, until it is recorded.
     pub(super) answer: Option<String>,
     /// The run it is part of, and the row about it that is written with the first entry.
-    pub(crate) run: Option<Box<Run>>,
-    pub(crate) spent: Spent,
+    pub run: Option<Box<Run>>,
+    /// What it has used so far.
+    pub spent: Spent,
     /// Requests so far.
     pub(super) asked: u32,
     pub(super) calls: Vec<CallReport>,
     pub(super) tools: BTreeMap<String, ToolReport>,
     /// Error results since the last success.
     pub(super) errors_in_a_row: u32,
-    pub(crate) rounds: u32,
+    /// How often the model was asked for a next step.
+    pub rounds: u32,
     /// What its span is called.
     pub(super) span: SpanId,
 }
 
 impl<'r> Evaluation<'r> {
-    pub(crate) fn new(runner: &'r Runner, journal: &'r mut Journal, prompt: &'r Prompt) -> Self {
+    /// An evaluation that has not begun. Loops of other kinds than the runner's, such as that of a sub-agent, are built on it.
+    pub fn new(runner: &'r Runner, journal: &'r mut Journal, prompt: &'r Prompt) -> Self {
         let info = runner.provider.describe();
         let mut cx = CurationContext::for_model(Some(info.model.clone()));
         cx.tools = Some(body::tools(info.wire, &runner.tools.specs()));
@@ -134,11 +140,13 @@ impl<'r> Evaluation<'r> {
         }
     }
 
-    pub(crate) fn now(&self) -> Time {
+    /// The time of the runner's clock.
+    pub fn now(&self) -> Time {
         self.runner.clock.now()
     }
 
-    pub(crate) fn tell<E: Event>(&self, event: &E) {
+    /// Publishes an event of this evaluation.
+    pub fn tell<E: Event>(&self, event: &E) {
         self.runner.tell(event);
     }
 
@@ -158,7 +166,7 @@ impl<'r> Evaluation<'r> {
     }
 
     /// The same with a task that has more to it than its text.
-    pub(crate) async fn begin_with(&mut self, task: Entry) -> Result<(), EvaluationError> {
+    pub async fn begin_with(&mut self, task: Entry) -> Result<(), EvaluationError> {
         self.close_pending().await?;
         self.tell(&PromptRendered {
             prompt_name: self.prompt.name.clone(),
@@ -173,7 +181,14 @@ impl<'r> Evaluation<'r> {
             match slot {
                 Slot::Message(entry) => _ = self.record(Arc::unwrap_or_clone(entry), None).await?,
                 Slot::Decision(decision, _) => _ = self.decide(Arc::unwrap_or_clone(decision)).await?,
-                Slot::Erased(_) => {}
+                Slot::Erased(_) => {
+                    let message = "an erased entry was to be recorded again; begin a new conversation";
+                    return Err(EvaluationError::new(
+                        Phase::Request,
+                        EvaluationErrorKind::Store(scrollback_store::ErrorKind::BadArgument),
+                        message,
+                    ));
+                }
             }
         }
         Ok(())
@@ -211,7 +226,11 @@ impl<'r> Evaluation<'r> {
         };
         let position = self.take_reply(replied).await?;
         let Some(entry) = self.journal.entry(position).cloned() else {
-            return Err(EvaluationError::new(Phase::Response, "no_reply", "the reply was not recorded"));
+            return Err(EvaluationError::new(
+                Phase::Response,
+                EvaluationErrorKind::NoReply,
+                "the reply was not recorded",
+            ));
         };
         if entry.open_calls().next().is_none() {
             return Ok(Round::Replied(entry.content().unwrap_or_default()));
@@ -239,7 +258,7 @@ impl<'r> Evaluation<'r> {
     }
 
     /// Records what a model said, in whatever form it is kept.
-    pub(crate) async fn record_reply(
+    pub async fn record_reply(
         &mut self,
         mut entry: Entry,
         sent: Option<Sent>,
@@ -252,13 +271,13 @@ impl<'r> Evaluation<'r> {
     }
 
     /// Records what came of a reply that broke off for good.
-    pub(crate) async fn keep_partial(&mut self, none: NoReply) -> EvaluationError {
+    pub async fn keep_partial(&mut self, none: NoReply) -> EvaluationError {
         let NoReply { error, partial } = none;
         let entry = partial.and_then(|partial| partial.entry().ok());
         match entry {
             Some(entry) => match self.record_reply(entry, None).await {
                 Ok(_) => error,
-                Err(worse) if worse.code == "budget" => error,
+                Err(worse) if worse.kind == EvaluationErrorKind::Budget => error,
                 Err(worse) => worse,
             },
             None => error,
@@ -266,11 +285,12 @@ impl<'r> Evaluation<'r> {
     }
 
     /// Appends an entry as the next of the evaluation and tells of it, once it is durable.
-    pub(crate) async fn record(&mut self, entry: Entry, sent: Option<Sent>) -> Result<u64, EvaluationError> {
+    pub async fn record(&mut self, entry: Entry, sent: Option<Sent>) -> Result<u64, EvaluationError> {
         let now = self.now();
         let entry = entry.stamped(self.id, self.sequence, now);
         let first = self.first_position.is_none();
-        let evaluation = first.then(|| self.row("running", Some(self.journal.record().len() as u64), now));
+        let evaluation =
+            first.then(|| self.row(EvaluationStatus::Running, Some(self.journal.record().len() as u64), now));
         let run = self.run.clone().filter(|_| first && self.journal.conversation().is_some());
         let (evaluation, sent) = (evaluation.flatten(), sent.into_iter().collect());
         let rows = Rows { evaluation, run, sent, ..Rows::default() };
@@ -305,16 +325,16 @@ impl<'r> Evaluation<'r> {
     }
 
     /// The row about this evaluation, where there is a store.
-    fn row(&self, status: &str, first: Option<u64>, now: Time) -> Option<Row> {
+    fn row(&self, status: EvaluationStatus, first: Option<u64>, now: Time) -> Option<Row> {
         let conversation = self.journal.conversation()?.clone();
-        let running = status == "running";
+        let running = status == EvaluationStatus::Running;
         Some(Row {
             id: self.id,
             conversation,
             first_position: first,
             last_position: (self.journal.record().len() as u64).checked_sub(1).filter(|_| !running),
             count: self.sequence,
-            status: status.into(),
+            status,
             prompt_identity: Some(self.identity()),
             lease: running.then(|| lease(&self.holder, &*self.runner.clock)),
             started_at: self.started_at,
@@ -330,7 +350,7 @@ impl<'r> Evaluation<'r> {
     }
 
     /// An error if the time is up or the run was asked to stop.
-    pub(crate) fn check_halt(&self) -> Result<(), EvaluationError> {
+    pub fn check_halt(&self) -> Result<(), EvaluationError> {
         self.runner.check_halt()
     }
 
@@ -338,20 +358,20 @@ impl<'r> Evaluation<'r> {
     pub(super) fn check_budget(&self) -> Result<(), EvaluationError> {
         self.runner.check_deadline()?;
         let over = self.runner.budget.and_then(|budget| budget.exceeded(&self.spent));
-        over.map_or(Ok(()), |why| Err(EvaluationError::new(Phase::Budget, "budget", why)))
+        over.map_or(Ok(()), |why| Err(EvaluationError::new(Phase::Budget, EvaluationErrorKind::Budget, why)))
     }
 
     /// Work that is dropped when the time is up or the run is asked to stop.
-    pub(crate) async fn unless_halted<T>(&self, work: impl Future<Output = T>) -> Result<T, EvaluationError> {
+    pub async fn unless_halted<T>(&self, work: impl Future<Output = T>) -> Result<T, EvaluationError> {
         self.runner.unless_halted(work).await
     }
 
     /// Ends the evaluation: writes down how, and tells it.
-    pub(crate) async fn end(self, ended: Result<Ended, EvaluationError>) -> Evaluated {
+    pub async fn end(self, ended: Result<Ended, EvaluationError>) -> Evaluated {
         self.end_with_journal(ended).await.0
     }
 
-    /// The same, and gives the journal back to whoever wants to read on.
+    /// The same, and gives the journal back for reading.
     pub(crate) async fn end_with_journal(
         mut self,
         ended: Result<Ended, EvaluationError>,
@@ -362,9 +382,9 @@ impl<'r> Evaluation<'r> {
             ended = Ended::Failed(late);
         }
         let status = match &ended {
-            Ended::Replied { .. } => "done",
-            Ended::Paused(_) => "paused",
-            Ended::Failed(_) => "failed",
+            Ended::Replied { .. } => EvaluationStatus::Done,
+            Ended::Paused(_) => EvaluationStatus::Paused,
+            Ended::Failed(_) => EvaluationStatus::Failed,
         };
         if let Some(first) = self.first_position {
             let now = self.now();
@@ -388,7 +408,7 @@ impl<'r> Evaluation<'r> {
             Ended::Failed(error) => self.tell(&EvaluationFailed {
                 evaluation_id: self.id,
                 phase: error.phase.as_str(),
-                code: error.code.clone(),
+                code: error.code().into(),
                 message: error.message.clone(),
             }),
             Ended::Paused(_) => {}
@@ -407,7 +427,7 @@ impl<'r> Evaluation<'r> {
 
 /// A reply as the JSON that was asked for: the first object in it, which must fit the schema.
 pub(crate) fn structured(text: &str, schema: &Value) -> Result<Value, EvaluationError> {
-    let bad = |why: String| EvaluationError::new(Phase::Response, "bad_output", why);
+    let bad = |why: String| EvaluationError::new(Phase::Response, EvaluationErrorKind::BadOutput, why);
     let Some(found) = first_object(text) else {
         return Err(bad("the reply has no JSON object in it, and one was asked for".into()));
     };

@@ -39,7 +39,7 @@ impl Deadline {
     }
 
     /// A deadline that may come at once: of a mission, which may be as short as its author likes.
-    pub(crate) fn exactly(time: Time) -> Self {
+    pub fn exactly(time: Time) -> Self {
         Deadline(time)
     }
 

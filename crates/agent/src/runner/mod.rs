@@ -35,10 +35,10 @@ use crate::provider::{Catalog, Delivery, Provider, ResponseFormat, Sampling, Too
 use crate::session::Session;
 use crate::telemetry::Telemetry;
 use crate::tool::Toolbox;
-pub use asking::Attempt;
-pub use error::{EvaluationError, Phase};
-pub use evaluation::{CallReport, ToolReport};
-pub(crate) use evaluation::{Evaluation, Round, first_object, structured};
+pub use asking::{Attempt, NoReply, Replied};
+pub use error::{EvaluationError, EvaluationErrorKind, Phase};
+pub use evaluation::{CallReport, Evaluation, ToolReport};
+pub(crate) use evaluation::{Round, first_object, structured};
 pub use limits::{BadLimit, Budget, Deadline};
 pub use resume::{CannotResume, CannotResumeKind};
 pub use scrollback_core::request::Shown;
@@ -52,7 +52,7 @@ pub type Trace = Arc<dyn Fn(&Attempt<'_>) + Send + Sync>;
 /// What is done about a request that the provider would refuse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repair {
-    /// It is mended, and the trace says how.
+    /// It is repaired, and the trace says how.
     #[default]
     Auto,
     /// The evaluation fails before it is sent.
@@ -265,7 +265,7 @@ impl Runner {
     }
 
     /// Goes on with an evaluation in a record that holds everything it shall be shown: calls that wait are run, then the
-    /// model is asked, until it replies. Nothing is said first; whoever prepared the record has said it.
+    /// model is asked, until it replies. Nothing is appended first; the prepared record holds it already.
     pub async fn carry_on(&self, journal: &mut Journal, prompt: &Prompt, evaluation: Uuid) -> Evaluated {
         let mut evaluation = Evaluation::within(self, journal, prompt, evaluation);
         let ended = match evaluation.go_on().await {
@@ -322,7 +322,8 @@ impl Runner {
         }
     }
 
-    pub(crate) fn prices_of(&self, model: &ModelName) -> Prices {
+    /// What a model costs, where the catalog knows it.
+    pub fn prices_of(&self, model: &ModelName) -> Prices {
         self.catalog.prices(model)
     }
 }

@@ -29,7 +29,7 @@ pub enum CannotResumeKind {
     NothingToResume,
     /// It was begun with other instructions or tools.
     PromptChanged,
-    /// Somebody else works on it.
+    /// Another process is working on it.
     Busy,
     /// A question is open, and there is no answer to it.
     AnswerMissing,
@@ -40,7 +40,8 @@ pub enum CannotResumeKind {
 }
 
 impl CannotResume {
-    pub(crate) fn new(kind: CannotResumeKind, message: impl Into<String>) -> Self {
+    /// A refusal with its kind, and a line for people.
+    pub fn new(kind: CannotResumeKind, message: impl Into<String>) -> Self {
         CannotResume { kind, message: message.into() }
     }
 
@@ -128,7 +129,7 @@ fn message(slot: &Slot) -> Option<&Entry> {
 }
 
 impl<'r> Evaluation<'r> {
-    /// The newest evaluation, if it has no reply and nobody else works on it.
+    /// The newest evaluation, if it has no reply and no other process is working on it.
     pub(crate) async fn reopen(
         runner: &'r Runner,
         journal: &'r mut Journal,
@@ -172,9 +173,9 @@ impl<'r> Evaluation<'r> {
         evaluation
     }
 
-    /// Makes this the evaluation that began at a position, if it was begun with the same prompt and nobody else works on
+    /// Makes this the evaluation that began at a position, if it was begun with the same prompt and no other process is working on
     /// it.
-    pub(crate) async fn take_over(&mut self, id: Uuid, first: u64, next: u64) -> Result<(), CannotResume> {
+    pub async fn take_over(&mut self, id: Uuid, first: u64, next: u64) -> Result<(), CannotResume> {
         (self.id, self.sequence, self.first_position) = (id, next, Some(first));
         let Some((store, tenant)) = self.journal.store() else { return Ok(()) };
         let Some(row) = store.evaluation(tenant, id).await? else { return Ok(()) };
@@ -217,7 +218,7 @@ impl<'r> Evaluation<'r> {
         self.run_waiting(again).await
     }
 
-    /// Closes calls of an earlier evaluation that nobody will answer any more, before something else is said.
+    /// Closes calls of an earlier evaluation that will not be answered any more, before something else is said.
     pub(super) async fn close_pending(&mut self) -> Result<(), EvaluationError> {
         let Some(standing) = Standing::of(self.journal.record()) else { return Ok(()) };
         if standing.waiting.is_empty() {

@@ -15,12 +15,12 @@ impl Evaluation<'_> {
     }
 
     /// Who is sent spans of what this evaluation calls.
-    pub(crate) fn telemetry_inside(&self) -> Telemetry {
+    pub fn telemetry_inside(&self) -> Telemetry {
         self.runner.telemetry.within(self.place().trace, Some(self.span))
     }
 
     /// The conversation; a record that is nowhere has none, and then the evaluation stands for it.
-    pub(crate) fn conversation_id(&self) -> String {
+    pub fn conversation_id(&self) -> String {
         self.journal.conversation().map_or_else(|| self.id.to_string(), ToString::to_string)
     }
 
@@ -56,7 +56,7 @@ impl Evaluation<'_> {
                 conversation: &conversation,
                 spent: &self.spent,
                 error: match ended {
-                    Ended::Failed(error) => Some(error.code.as_str()),
+                    Ended::Failed(error) => Some(error.code()),
                     Ended::Replied { .. } | Ended::Paused(_) => None,
                 },
             };

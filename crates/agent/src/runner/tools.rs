@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::Question;
-use super::error::{EvaluationError, Phase};
+use super::error::{EvaluationError, EvaluationErrorKind, Phase};
 use super::evaluation::Evaluation;
 use crate::effects::between;
 use crate::event::ToolInvoked;
@@ -42,7 +42,7 @@ struct Ran {
 }
 
 impl Evaluation<'_> {
-    /// Runs the calls of an entry that have no result yet. A question that somebody has to answer ends it early.
+    /// Runs the calls of an entry that have no result yet. A question for a person ends it early.
     pub(crate) async fn run_calls(&mut self, entry: &Entry) -> Result<Option<Question>, EvaluationError> {
         let calls = entry.open_calls().filter_map(Waiting::of).collect();
         self.run_waiting(calls).await
@@ -122,7 +122,7 @@ impl Evaluation<'_> {
         if self.errors_in_a_row >= self.runner.max_tool_errors {
             let count = self.errors_in_a_row;
             let message = format!("{count} calls in a row failed; the last: {}", event.result);
-            return Err(EvaluationError::new(Phase::Tool, "tool_errors", message));
+            return Err(EvaluationError::new(Phase::Tool, EvaluationErrorKind::ToolErrors, message));
         }
         Ok(())
     }

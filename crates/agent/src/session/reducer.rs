@@ -1,4 +1,4 @@
-//! Reducers everybody needs. Each is a pure function from a slice and an item to what becomes of the slice.
+//! Common reducers. Each is a pure function from a slice and an item to what becomes of the slice.
 
 use super::slice::{Op, Slice};
 

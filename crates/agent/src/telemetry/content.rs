@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Longest text that is told; collectors refuse spans of megabytes.
 const LONGEST_TEXT: usize = 32 << 10;
 
-/// Writes down what was said. It exists only where somebody asked for it.
+/// Writes down what was said. It exists only where content was asked for.
 #[derive(Debug)]
 pub struct Content(Redactor);
 

@@ -1,11 +1,11 @@
 //! Spans of what models, tools and agents are asked, as OpenTelemetry's conventions for generative AI name them.
 //!
 //! - A [`Span`] is one piece of work that ended: [`Chat`] a model, [`ToolUse`] a tool, [`Invoked`] an agent.
-//! - [`Telemetry`] takes spans and sends them to a collector behind everybody's back: taking one never waits and never
+//! - [`Telemetry`] takes spans and sends them to a collector in the background: taking one never waits and never
 //!   fails. What a collector does not take in time is dropped, and [`Counts`] says how much.
 //! - [`names`] has the names of attributes, which are still in development, in one place.
 //!
-//! What was said is in no span unless somebody asked for it, and then without secrets. Without the feature `otel`
+//! What was said is in no span unless the configuration asks for it, and then without secrets. Without the feature `otel`
 //! nothing is sent: a [`Telemetry`] that is on cannot be made.
 
 mod content;
@@ -31,7 +31,7 @@ pub use span::{Chat, Invoked, Place, Sampled, Span, SpanId, ToolUse, Value};
 pub struct Counts {
     /// Those a collector took.
     pub sent: u64,
-    /// Those nobody took: the queue was full, or the collector could not be reached.
+    /// Those that were dropped: the queue was full, or the collector could not be reached.
     pub dropped: u64,
 }
 
@@ -101,7 +101,7 @@ impl Telemetry {
         self.queue.as_ref().is_some_and(|queue| queue.content().is_some())
     }
 
-    /// Takes a span, made only where somebody wants it. What was said goes in where that was asked for.
+    /// Takes a span, made only if spans are wanted. What was said goes in where that was asked for.
     pub fn tell(&self, span: impl FnOnce(Option<&Content>) -> Span) {
         if let Some(queue) = &self.queue {
             queue.take(span(queue.content()));
@@ -134,7 +134,7 @@ impl Telemetry {
         false
     }
 
-    /// Takes a span, made only where somebody wants it; here nobody does.
+    /// Takes a span, made only if spans are wanted; without the feature they never are.
     pub fn tell(&self, _: impl FnOnce(Option<&Content>) -> Span) {}
 
     /// What became of the spans so far.

@@ -62,7 +62,7 @@ impl Collector {
         Ok(Collector { client, url, headers, resource: Resource { attributes, ..Resource::default() } })
     }
 
-    /// Sends spans; why nobody took them otherwise.
+    /// Sends spans; an error says why they were not taken.
     pub(super) async fn send(&self, spans: &[Span]) -> Result<(), String> {
         let body = bytes::Bytes::from(self.request(spans).encode_to_vec());
         let mut waits = WAITS.iter();

@@ -17,7 +17,7 @@ const WAITING: usize = 2048;
 const TOGETHER: usize = 512;
 /// How long a span waits for others to go with.
 const GATHER: Duration = Duration::from_millis(500);
-/// How long somebody who wants to end waits for the rest to be sent.
+/// How long the process waits at its end for the rest to be sent.
 const FLUSH: Duration = Duration::from_secs(3);
 
 /// Takes spans without ever making anybody wait.
@@ -70,12 +70,12 @@ impl Queue {
                 let _ = sent.await;
             }
         };
-        // Whoever is slow to take spans does not keep anybody from ending.
+        // A slow collector does not keep the process from ending.
         let _ = timeout(FLUSH, all).await;
     }
 }
 
-/// Sends what is in the queue, some at a time, until nobody can put anything in.
+/// Sends what is in the queue, some at a time, until the last sender is dropped.
 async fn empty(mut receiver: mpsc::Receiver<Message>, collector: Collector, counted: Arc<Counted>) {
     let mut reachable = true;
     while let Some(first) = receiver.recv().await {

@@ -23,7 +23,7 @@ pub enum Value {
 pub struct SpanId(pub(crate) [u8; 8]);
 
 impl SpanId {
-    /// An id nobody has.
+    /// A new random id.
     pub fn random() -> Self {
         // The first half of a random UUID has bits that are always set, so it is never zero.
         let (half, _) = Uuid::new_v4().as_u64_pair();
@@ -31,7 +31,7 @@ impl SpanId {
     }
 }
 
-/// Whether whoever began a trace wants to see it.
+/// Whether the caller that began a trace wants it sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampled {
     /// Spans are sent.
@@ -82,7 +82,7 @@ impl Place {
 pub struct Span {
     /// What was done, and with what: `chat gpt-4o`.
     pub name: String,
-    /// Whether somebody outside did it.
+    /// Whether another process did it.
     pub is_remote: bool,
     /// Where it stands.
     pub place: Place,

@@ -8,7 +8,7 @@ use super::{Call, Outcome, Tool};
 use crate::effects::{Clock, later};
 
 /// Calls a tool. One that takes too long is stopped, and one that panics has failed; dropping the answer stops it, too.
-pub(crate) async fn attempt(tool: Arc<dyn Tool>, call: Call, clock: &dyn Clock) -> Outcome {
+pub async fn attempt(tool: Arc<dyn Tool>, call: Call, clock: &dyn Clock) -> Outcome {
     let timeout = tool.spec().timeout;
     let began = clock.now();
     // A task of its own, so that a panic ends nothing but the call.

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scrollback_core::nearest::nearest;
-use scrollback_lisp::{Base, Signature, Type};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::mcp::{McpError, McpServer, Reach, connect};
 use super::{BadTool, Command, Effects, HttpCall, HttpTool, Human, Spec, Tool, Toolbox};
@@ -32,7 +31,7 @@ pub struct Declared {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// Its signature, where it has one.
-    pub signature: Option<Signature>,
+    pub signature: Option<ToolSignature>,
     /// Its source.
     pub source: &'static str,
     /// Whether its answer is a text and no JSON.
@@ -45,7 +44,7 @@ pub struct Written {
     /// What it is.
     pub spec: Spec,
     /// Its signature, where it has one.
-    pub signature: Option<Signature>,
+    pub signature: Option<ToolSignature>,
     /// `lisp`, `llm` or `agent`.
     pub source: &'static str,
     /// The expression, the prompt, or the agent's file.
@@ -64,7 +63,7 @@ pub struct Written {
 enum One {
     Ready(Arc<dyn Tool>, About),
     Server(McpServer),
-    Written(Written),
+    Written(Box<Written>),
 }
 
 /// Where tools are declared.
@@ -78,14 +77,31 @@ pub struct Place {
     pub sources: &'static [&'static str],
     /// Who sees to it that no secret stands there.
     pub secrets: Secrets,
+    /// How the signatures of tools are read.
+    pub read_signature: ReadSignature,
 }
+
+/// The signature of a tool, as far as an agent needs it: `(query :string, limit :int?) -> [:map]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolSignature {
+    /// The signature as text, which the same reader reads again.
+    pub text: String,
+    /// The names of the parameters, in order.
+    pub parameters: Vec<String>,
+    /// The JSON Schema of the parameters.
+    pub schema: Value,
+}
+
+/// Reads the signature of a tool; why it cannot be read otherwise. The notation belongs to PTC-Lisp, which this crate does
+/// not know: `scrollback_subagent::read_signature` is the one there is.
+pub type ReadSignature = fn(&str) -> Result<ToolSignature, String>;
 
 /// How secrets are kept out of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrets {
     /// Headers that carry them must name a variable.
     RefusedInHeaders,
-    /// The file is its owner's, or whoever reads it looks through all of its text.
+    /// The reader checks the whole text of the file, unless only its owner can write it.
     NotJudgedHere,
 }
 
@@ -116,7 +132,7 @@ pub fn tools(node: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>
                 declared.ready.add(tool).err().map(|error| error.to_string())
             }
             Some(One::Written(written)) => {
-                declared.written.push(written);
+                declared.written.push(*written);
                 None
             }
             Some(One::Server(server)) => {
@@ -149,7 +165,7 @@ fn tool(
     }
     let says = |name: &str| item.get(name).is_some();
     let (says_timeout, says_effects) = (says("timeout"), says("effects"));
-    let (spec, signature) = spec(&mut fields, named);
+    let (spec, signature) = spec(&mut fields, named, place.read_signature);
     let mut about = About { signature: signature.clone(), source, answers_text: false };
     if matches!(source, "lisp" | "llm" | "agent") {
         let text = fields.required_text(source);
@@ -158,7 +174,16 @@ fn tool(
         let text = text.filter(|_| problems.len() == before)?;
         let (timeout, effects) = (says_timeout.then_some(spec.timeout), says_effects.then_some(spec.effects));
         let (path, at) = (path.to_string(), item.at);
-        return Some(One::Written(Written { spec, signature, source, text, timeout, effects, path, at }));
+        return Some(One::Written(Box::new(Written {
+            spec,
+            signature,
+            source,
+            text,
+            timeout,
+            effects,
+            path,
+            at,
+        })));
     }
     let env = if source == "command" { fields.texts("env").unwrap_or_default() } else { Vec::new() };
     let made: Option<Arc<dyn Tool>> = match source {
@@ -197,13 +222,15 @@ fn tool(
 }
 
 /// The one argument that a command reads as text must be one.
-fn check_input(fields: &mut Fields<'_, '_>, input: Option<&str>, signature: Option<&Signature>) {
+fn check_input(fields: &mut Fields<'_, '_>, input: Option<&str>, signature: Option<&ToolSignature>) {
     let (Some(input), Some(signature)) = (input, signature) else { return };
-    if !signature.parameters.iter().any(|(name, _)| name == input) {
-        let names: Vec<&str> = signature.parameters.iter().map(|(name, _)| name.as_str()).collect();
+    if !signature.parameters.iter().any(|name| name == input) {
         fields.problem(
             "input",
-            format!("{input:?} is no parameter of the signature; there are: {}", names.join(", ")),
+            format!(
+                "{input:?} is no parameter of the signature; there are: {}",
+                signature.parameters.join(", ")
+            ),
         );
     }
 }
@@ -253,7 +280,11 @@ fn source(item: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>) -
     }
 }
 
-fn spec(fields: &mut Fields<'_, '_>, named: Option<&str>) -> (Spec, Option<Signature>) {
+fn spec(
+    fields: &mut Fields<'_, '_>,
+    named: Option<&str>,
+    read_signature: ReadSignature,
+) -> (Spec, Option<ToolSignature>) {
     let name = match named {
         Some(name) => Some(name.to_string()),
         None => fields.required_text("name"),
@@ -279,12 +310,12 @@ fn spec(fields: &mut Fields<'_, '_>, named: Option<&str>) -> (Spec, Option<Signa
                 "a tool has parameters or a signature, not both",
             );
         }
-        match Signature::parse(&text) {
+        match read_signature(&text) {
             Ok(signature) => {
-                spec.parameters = schema_of(&signature.parameters);
+                spec.parameters = signature.schema.clone();
                 declared = Some(signature);
             }
-            Err(error) => fields.problem("signature", error.to_string()),
+            Err(problem) => fields.problem("signature", problem),
         }
     }
     match fields.word("effects", &["read", "write", "once"]).as_deref() {
@@ -434,35 +465,3 @@ impl fmt::Display for NotConnected {
 }
 
 impl std::error::Error for NotConnected {}
-
-/// The JSON Schema of a signature's parameters.
-pub(crate) fn schema_of(parameters: &[(String, Type)]) -> Value {
-    let properties: Map<String, Value> =
-        parameters.iter().map(|(name, kind)| (name.clone(), type_schema(kind))).collect();
-    let required: Vec<&String> =
-        parameters.iter().filter(|(_, kind)| !kind.optional).map(|(name, _)| name).collect();
-    json!({ "type": "object", "properties": properties, "required": required })
-}
-
-// The depth is that of the signature, which its parser limits.
-fn type_schema(kind: &Type) -> Value {
-    let simple = |name: &str| {
-        if kind.optional { json!({ "type": [name, "null"] }) } else { json!({ "type": name }) }
-    };
-    match &kind.base {
-        Base::String | Base::Keyword | Base::DateTime => simple("string"),
-        Base::Int => simple("integer"),
-        Base::Float => simple("number"),
-        Base::Bool => simple("boolean"),
-        Base::Any => json!({}),
-        Base::Map => simple("object"),
-        Base::List(inner) => {
-            let mut schema = simple("array");
-            if let Some(members) = schema.as_object_mut() {
-                members.insert("items".into(), type_schema(inner));
-            }
-            schema
-        }
-        Base::Fields(fields) => schema_of(fields),
-    }
-}

@@ -21,7 +21,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::effects::Pending;
-pub(crate) use attempt::attempt;
+pub use attempt::attempt;
 pub use command::Command;
 pub use function::{Function, tool};
 pub use http::{HttpCall, HttpTool};
@@ -103,7 +103,7 @@ pub enum Outcome {
     Done(Output),
     /// It failed, and says why.
     Failed(String),
-    /// Somebody has to be asked; the answer comes later.
+    /// A person has to be asked; the answer comes later.
     Ask(String),
 }
 

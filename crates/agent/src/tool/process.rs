@@ -34,7 +34,7 @@ pub(super) fn program(name: &str, arguments: &[String], folder: &Path, env: &[St
     program
 }
 
-/// A process group that is killed when nobody waits for it any more.
+/// A process group that is killed when its handle is dropped.
 pub(super) struct Group(pub(super) Option<u32>);
 
 impl Drop for Group {

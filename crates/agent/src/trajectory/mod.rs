@@ -131,7 +131,7 @@ pub fn steps_of_view(items: impl IntoIterator<Item = Item>) -> Vec<Step> {
                 let text = text.strip_prefix(SUMMARY_HEADING).map_or(text.as_str(), str::trim_start);
                 reader.summary(text, covers.first().copied().unwrap_or(0), item.entry.created_at);
             }
-            Source::Interrupted { .. } => reader.entry(&item.entry, 0),
+            Source::Interrupted { .. } | Source::Ledger { .. } => reader.entry(&item.entry, 0),
         }
     }
     reader.steps

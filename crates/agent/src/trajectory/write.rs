@@ -44,7 +44,7 @@ struct Draft {
 /// A step that cannot follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrajectoryError {
-    /// A result of a call nobody made.
+    /// A result without a call.
     UnknownCall(String),
     /// A second result of one call.
     AnsweredBefore(String),

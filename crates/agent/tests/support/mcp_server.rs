@@ -12,7 +12,7 @@ pub fn program() -> &'static str {
         let test = std::env::current_exe().unwrap();
         let profile = test.ancestors().nth(2).unwrap();
         let program = profile.join("examples/mcp_server");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/mcp_server.rs");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/examples/mcp_server.rs");
         let changed = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
         if changed(&program) < changed(&source) {
             let mut cargo = Command::new(env!("CARGO"));

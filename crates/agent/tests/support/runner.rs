@@ -52,7 +52,7 @@ pub fn replied(done: &Evaluated) -> &str {
 #[track_caller]
 pub fn code(done: &Evaluated) -> (&str, Phase) {
     match &done.ended {
-        Ended::Failed(error) => (&error.code, error.phase),
+        Ended::Failed(error) => (error.code(), error.phase),
         other => panic!("{other:?}"),
     }
 }

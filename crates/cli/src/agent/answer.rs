@@ -69,7 +69,7 @@ impl<'a> Answer<'a> {
             output: result.output.as_ref(),
             stopped: result.stopped,
             error: error.map(|error| ErrorObject {
-                code: &error.code,
+                code: error.code(),
                 phase: error.phase.as_str(),
                 message: &error.message,
             }),

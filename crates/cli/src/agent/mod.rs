@@ -19,6 +19,7 @@ use scrollback_agent::runner::{CannotResume, CannotResumeKind, Runner, Sink, Tra
 use scrollback_core::Record;
 use scrollback_core::manager::parse_list;
 use scrollback_core::stream::Delta;
+use scrollback_subagent::read_signature;
 use serde_json::{Value, json};
 
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
@@ -41,7 +42,8 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
         let message = format!("{}: no such file", args.file.display());
         return Err(Failure::new(USAGE, "io", message));
     }
-    let mut file = AgentFile::load(&args.file, &environment).map_err(|found| invalid(args, &found))?;
+    let mut file =
+        AgentFile::load(&args.file, &environment, read_signature).map_err(|found| invalid(args, &found))?;
     if !args.managers.is_empty() {
         file.history = parse_list(&args.managers)?;
     }
@@ -110,7 +112,7 @@ fn provider(args: &AgentArgs, file: &AgentFile, catalog: &Catalog) -> Result<Arc
     provider_of_file(catalog, named, &file.folder)
 }
 
-/// Whoever serves a model that a file in a folder names.
+/// The provider of a model that a file in a folder names.
 pub(crate) fn provider_of_file(
     catalog: &Catalog,
     named: &str,
@@ -260,7 +262,7 @@ pub(crate) fn on_interrupt(stop: &Stop) {
     });
 }
 
-/// Whoever serves a model that was named on the command line.
+/// The provider of a model that was named on the command line.
 pub(crate) fn provider_named(catalog: &Catalog, name: &str) -> Result<Arc<dyn Provider>, Failure> {
     catalog.provider_named(name).map_err(|error| {
         let exit = match error.kind() {

@@ -69,6 +69,6 @@ fn shown(entry: &Entry) -> String {
 }
 
 pub(crate) fn line(text: &str, style: Style) {
-    // Nobody reads it if it cannot be written.
+    // If it cannot be written, there is no one to tell.
     let _ = writeln!(anstream::stderr().lock(), "{style}{}{Reset}", one_line(text, width()));
 }

@@ -252,7 +252,7 @@ pub(crate) struct LensListArgs {
 /// How a run stands.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StatusArg {
-    /// Somebody works on it
+    /// A process is working on it
     Running,
     /// It waits for people
     Paused,

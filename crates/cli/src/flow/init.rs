@@ -13,7 +13,7 @@ use super::args::{InitArgs, TemplateArg};
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::input;
 
-/// What somebody wants written.
+/// What shall be written.
 struct Wish {
     template: TemplateArg,
     model: String,
@@ -31,7 +31,7 @@ enum Memory {
 
 /// The model of a flow that shall run on any machine.
 const OFFLINE: &str = "offline:echo";
-/// Turns that are sent where nobody says how many.
+/// Turns that are sent by default.
 const TURNS: u32 = 20;
 
 pub(crate) fn run(args: &InitArgs, json: bool) -> Result<ExitCode, Failure> {
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &InitArgs, json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is written where nobody is asked.
+/// What is written without asking.
 fn usual(args: &InitArgs) -> Wish {
     Wish {
         template: args.template.unwrap_or(TemplateArg::Chat),
@@ -195,7 +195,7 @@ mod tests {
         let wish = asked(typed).unwrap_or_else(|_| usual(&NOTHING));
         assert!(wish.template == TemplateArg::Review && wish.model == "openai:gpt-4o");
         assert!(wish.memory == Memory::Turns(7));
-        assert!(asked("chat\n").is_err(), "whoever ends the input wants nothing");
+        assert!(asked("chat\n").is_err(), "an ended input asks for nothing");
         let named =
             InitArgs { template: Some(TemplateArg::Pipeline), model: Some(OFFLINE.into()), ..NOTHING };
         let wish = ask(&named, &mut "no\n".as_bytes()).unwrap_or_else(|_| usual(&NOTHING));

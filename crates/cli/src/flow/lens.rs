@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Reset, Style};
 use scrollback_core::Time;
 use scrollback_core::redact::Redactor;
 use scrollback_flow::MicroDollars;
-use scrollback_flow::driver::{Engine, Status};
+use scrollback_flow::driver::{Engine, RunStatus};
 use scrollback_flow::lens::{Body, Lens, Listing, Reveal};
 use serde_json::Value;
 
@@ -87,11 +87,11 @@ pub(crate) fn run(args: &LensArgs, json: bool) -> Result<ExitCode, Failure> {
 
 fn listing(args: &LensListArgs) -> Listing {
     let status = args.status.map(|status| match status {
-        StatusArg::Running => Status::Running,
-        StatusArg::Paused => Status::Paused,
-        StatusArg::Interrupted => Status::Interrupted,
-        StatusArg::Done => Status::Done,
-        StatusArg::Failed => Status::Failed,
+        StatusArg::Running => RunStatus::Running,
+        StatusArg::Paused => RunStatus::Paused,
+        StatusArg::Interrupted => RunStatus::Interrupted,
+        StatusArg::Done => RunStatus::Done,
+        StatusArg::Failed => RunStatus::Failed,
     });
     Listing { status, flow: args.flow.clone(), limit: args.limit }
 }

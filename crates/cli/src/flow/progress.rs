@@ -1,4 +1,4 @@
-//! What a run does, told while it does it. Telling never holds a run up: what nobody reads in time is dropped.
+//! What a run does, told while it does it. Printing never holds a run up: lines that are not read in time are dropped.
 
 mod live;
 mod shown;
@@ -140,7 +140,7 @@ impl Progress {
     }
 }
 
-/// Lines that a thread of their own writes, so that a reader that is slow holds nobody up.
+/// Lines that a thread of their own writes, so that a slow reader holds nothing up.
 fn lines(form: Form) -> How {
     let (sender, receiver) = sync_channel::<String>(WAITING);
     let (done, written) = sync_channel(1);

@@ -8,7 +8,7 @@ use scrollback_agent::Stop;
 use scrollback_agent::provider::{Catalog, NoProviderKind};
 use scrollback_core::redact::Redactor;
 use scrollback_flow::driver::{
-    Answer, Engine, PauseReport, Refused, RefusedKind, Report, Resume, Start, Status,
+    Answer, Engine, PauseReport, Refused, RefusedKind, Report, Resume, RunStatus, Start,
 };
 use scrollback_flow::settings::{Origin, Set};
 use scrollback_flow::{Flow, Kind, Limits, MicroDollars};
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
         let mut outcome = engine.start(start).await;
         while args.interactive
             && let Ok(report) = &outcome
-            && let Some(pause) = report.pauses.first().filter(|_| report.status == Status::Paused)
+            && let Some(pause) = report.pauses.first().filter(|_| report.status == RunStatus::Paused)
         {
             progress.hide();
             let Some(text) = ask(pause, &engine.stop).await? else { break };
@@ -194,14 +194,14 @@ fn on_signals(stop: &Stop) {
     let _ = stop;
 }
 
-/// Asks on the terminal; none if there is nobody left to answer, or somebody asks to stop.
+/// Asks on the terminal; none if the input ended, or a stop was requested.
 async fn ask(pause: &PauseReport, stop: &Stop) -> Result<Option<String>, Failure> {
     let prompt = if std::io::stdin().is_terminal() { "> " } else { "" };
     let (bold, reset) = (anstyle::Style::new().bold(), anstyle::Reset);
     let mut err = anstream::stderr();
     let _ = write!(err, "{bold}{}{reset}\n{prompt}", pause.message).and_then(|()| err.flush());
     let (sender, answered) = tokio::sync::oneshot::channel();
-    // A thread of its own: it may wait for a line that never comes, and nobody waits for it.
+    // A thread of its own: it may wait for a line that never comes, and nothing waits for it.
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().lock().read_line(&mut line);
@@ -224,9 +224,9 @@ fn finish(outcome: Result<Report, Refused>, json: bool) -> Result<ExitCode, Fail
         tell(&report)?;
     }
     Ok(match report.status {
-        Status::Done => ExitCode::SUCCESS,
-        Status::Paused => ExitCode::from(PAUSED),
-        Status::Failed | Status::Interrupted | Status::Running => ExitCode::from(FAILED),
+        RunStatus::Done => ExitCode::SUCCESS,
+        RunStatus::Paused => ExitCode::from(PAUSED),
+        RunStatus::Failed | RunStatus::Interrupted | RunStatus::Running => ExitCode::from(FAILED),
     })
 }
 
@@ -234,7 +234,7 @@ fn finish(outcome: Result<Report, Refused>, json: bool) -> Result<ExitCode, Fail
 fn tell(report: &Report) -> Result<(), Failure> {
     let run = &report.run;
     match report.status {
-        Status::Done => {
+        RunStatus::Done => {
             let text = match &report.output {
                 Value::String(text) => text.clone(),
                 Value::Null => String::new(),
@@ -242,7 +242,7 @@ fn tell(report: &Report) -> Result<(), Failure> {
             };
             input::print(&format!("{text}\n"))?;
         }
-        Status::Paused => {
+        RunStatus::Paused => {
             for pause in &report.pauses {
                 input::print(&format!("{}\n", pause.message))?;
             }
@@ -252,13 +252,13 @@ fn tell(report: &Report) -> Result<(), Failure> {
                 input::note(&format!("to answer: scrollback resume {run}{step} --input ANSWER"));
             }
         }
-        Status::Failed => {
+        RunStatus::Failed => {
             if let Some(error) = &report.error {
                 complain(&error.to_string());
             }
             input::note(&format!("to try again: scrollback resume {run}"));
         }
-        Status::Interrupted | Status::Running => {
+        RunStatus::Interrupted | RunStatus::Running => {
             input::note(&format!("interrupted; to go on: scrollback resume {run}"));
         }
     }

@@ -8,7 +8,7 @@ use scrollback_flow::Problem;
 
 use super::load::Loaded;
 
-/// Longest line that is shown; nobody finds a mark under a longer one.
+/// Longest line that is shown; a mark under a longer one is hard to find.
 const LONGEST: usize = 300;
 
 /// Prints problems on standard error, in the order of the file.

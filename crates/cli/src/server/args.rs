@@ -12,11 +12,11 @@ requests are answered by offline:echo, so that everything can be tried at once.
 Examples:
   scrollback serve
   scrollback serve --listen 127.0.0.1:9000 --store postgres://localhost/scrollback
-  OPENAI_BASE_URL=http://127.0.0.1:8787/v1 python app.py
-  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude"
+  OPENAI_BASE_URL=http://127.0.0.1:7275/v1 python app.py
+  ANTHROPIC_BASE_URL=http://127.0.0.1:7275 claude"
 )]
 pub(crate) struct ServeArgs {
-    /// Where to listen; else `listen` of `[server]`, else 127.0.0.1:8787. Other machines need an API key
+    /// Where to listen; else `listen` of `[server]`, else 127.0.0.1:7275. Other machines need an API key
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<String>,
 

@@ -48,7 +48,7 @@ async fn make(setup: &Setup, args: &AddArgs, json: bool) -> Result<(), Failure> 
     if json {
         return input::print(&format!("{told}\n"));
     }
-    input::note("the key is shown once; whoever has it may use it");
+    input::note("the key is shown once; everyone who has it can use it");
     input::print(&format!("{shown}\n"))
 }
 

@@ -1,6 +1,7 @@
 //! `scrollback serve` and `scrollback key`.
 
 pub(crate) mod args;
+pub(crate) mod busy_port;
 pub(crate) mod key;
 mod runs;
 
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
             return Err(Failure::new(USAGE, "no_keys", message));
         }
         let kept = store.describe();
-        let listening = bind(address).await.map_err(|error| taken(address, &error))?;
+        let listening = bind(address).await.map_err(|error| busy_port::cannot_listen(address, &error))?;
         let catalog = setup.config.catalog();
         let stop = Stop::default();
         let telemetry = telemetry::start(&setup.config)?;
@@ -74,16 +75,7 @@ fn address(args: &ServeArgs, settings: &ServerSettings) -> Result<SocketAddr, Fa
     }
 }
 
-fn taken(address: SocketAddr, error: &std::io::Error) -> Failure {
-    let hint = match error.kind() {
-        std::io::ErrorKind::AddrInUse => "; another server is there already, or choose a port with --listen",
-        _ => "",
-    };
-    let failure = Failure::io(&format!("cannot listen on {address}"), error);
-    Failure::new(FAILED, "io", format!("{failure}{hint}"))
-}
-
-/// Where everything is, for whoever started it.
+/// The addresses, for the person who started it.
 fn announce(app: &App, kept: &str, json: bool) -> Result<(), Failure> {
     let base = format!("http://{}", app.address);
     let asked = app.answerers();
@@ -92,9 +84,10 @@ fn announce(app: &App, kept: &str, json: bool) -> Result<(), Failure> {
             "lens": format!("{base}/"),
             "openai_base_url": format!("{base}/v1"),
             "anthropic_base_url": base,
+            "gemini_base_url": base,
             "store": kept,
             "listen": app.address.to_string(),
-            "answered_by": { "openai": asked.openai, "anthropic": asked.anthropic },
+            "answered_by": { "openai": asked.openai, "anthropic": asked.anthropic, "gemini": asked.gemini },
         });
         return input::print(&format!("{told}\n"));
     }
@@ -103,8 +96,9 @@ fn announce(app: &App, kept: &str, json: bool) -> Result<(), Failure> {
         "{bold}lens{Reset}       {base}/\n\
          {bold}OpenAI{Reset}     OPENAI_BASE_URL={base}/v1  {dim}answered by {}{Reset}\n\
          {bold}Anthropic{Reset}  ANTHROPIC_BASE_URL={base}  {dim}answered by {}{Reset}\n\
+         {bold}Gemini{Reset}     GOOGLE_GEMINI_BASE_URL={base}  {dim}answered by {}{Reset}\n\
          {bold}record{Reset}     {kept}\n",
-        asked.openai, asked.anthropic
+        asked.openai, asked.anthropic, asked.gemini
     ))
 }
 

@@ -11,7 +11,7 @@ use scrollback_core::redact::Redactor;
 use scrollback_flow::Limits;
 use scrollback_flow::driver::{self, Engine, RefusedKind, Report, Resume};
 use scrollback_server::runs::{Answer, Answering, Refused, Runs};
-use scrollback_store::{Store, Tenant};
+use scrollback_store::{RunStatus, Store, Tenant};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -67,14 +67,14 @@ impl Flows {
         engine
     }
 
-    async fn take(&self, answer: Answer) -> Result<String, Refused> {
+    async fn take(&self, answer: Answer) -> Result<RunStatus, Refused> {
         let engine = self.engine(&answer.tenant);
         let (tenant, run) = (answer.tenant, answer.run.clone());
         let answered = driver::Answer { step: answer.step, text: answer.text };
         let resume = Resume { run: answer.run, answer: Some(answered), limits: Limits::default() };
         let (told, mut ended) = tokio::sync::oneshot::channel();
         let task = self.runtime.spawn(async move {
-            // Nobody may be listening any more; how it ended is in the store.
+            // The listener may be gone; how it ended is in the store.
             let _ = told.send(engine.resume(resume).await);
         });
         {
@@ -86,14 +86,14 @@ impl Flows {
         loop {
             match tokio::time::timeout(LOOK_AGAIN, &mut ended).await {
                 Ok(Ok(outcome)) => {
-                    return outcome.map(|report: Report| said(&report)).map_err(|why| refused(&why));
+                    return outcome.map(|report: Report| report.status).map_err(|why| refused(&why));
                 }
                 Ok(Err(_)) => return Err(Refused::NotWaiting("the run ended without a word".into())),
                 Err(_) => {}
             }
             let rows = self.store.runs(&tenant, &run, 1).await.unwrap_or_default();
-            if rows.iter().any(|row| row.id == run && row.status == "running") {
-                return Ok("running".into());
+            if rows.iter().any(|row| row.id == run && row.status == RunStatus::Running) {
+                return Ok(RunStatus::Running);
             }
         }
     }
@@ -103,10 +103,6 @@ impl Runs for Flows {
     fn answer(&self, answer: Answer) -> Answering<'_> {
         Box::pin(self.take(answer))
     }
-}
-
-fn said(report: &Report) -> String {
-    report.status.as_str().into()
 }
 
 fn refused(why: &driver::Refused) -> Refused {

@@ -144,6 +144,7 @@ pub(crate) struct EraseArgs {
 #[command(after_help = "Examples:
   scrollback list
   scrollback list --status awaiting_answer --limit 10
+  scrollback list --tree --json
   scrollback list --json")]
 pub(crate) struct ListArgs {
     #[command(flatten)]
@@ -152,6 +153,10 @@ pub(crate) struct ListArgs {
     /// Only conversations that stand so: active, `awaiting_answer`, closed or idle
     #[arg(long, value_name = "STATUS")]
     pub(crate) status: Option<String>,
+
+    /// Sessions with their conversations as trees; what is shown without --json and --status
+    #[arg(long, conflicts_with = "status")]
+    pub(crate) tree: bool,
 
     /// How many
     #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true)]
@@ -317,7 +322,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) to: Option<PathBuf>,
 
-    /// Mend what the format would refuse
+    /// Repair what the format would refuse
     #[arg(long)]
     pub(crate) repair: bool,
 }

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Reset};
 use scrollback_store::{Access, Listing, SCHEMA, Url, open_for};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::DoctorArgs;
-use super::{Setup, block_on, now};
+use super::{Intent, Setup, block_on, now};
 use crate::failure::{FAILED, Failure};
-use crate::input;
+use crate::{client, input};
 
 /// File systems on which the locks of SQLite cannot be relied on.
 const NETWORK: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs"];
@@ -20,6 +20,22 @@ struct Check {
     name: &'static str,
     ok: bool,
     detail: String,
+    /// Further members for programs.
+    more: serde_json::Map<String, Value>,
+}
+
+impl Check {
+    fn new(name: &'static str, ok: bool, detail: impl Into<String>) -> Self {
+        Check { name, ok, detail: detail.into(), more: serde_json::Map::new() }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut told = json!({ "name": self.name, "ok": self.ok, "detail": self.detail });
+        if let Some(members) = told.as_object_mut() {
+            members.extend(self.more.clone());
+        }
+        told
+    }
 }
 
 pub(crate) fn run(args: &DoctorArgs, json: bool) -> Result<ExitCode, Failure> {
@@ -29,25 +45,23 @@ pub(crate) fn run(args: &DoctorArgs, json: bool) -> Result<ExitCode, Failure> {
                 setup.config.files().iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
             let detail =
                 if files.is_empty() { "no scrollback.toml; defaults".into() } else { files.join(", ") };
-            (Some(setup), vec![Check { name: "configuration", ok: true, detail }])
+            (Some(setup), vec![Check::new("configuration", true, detail)])
         }
         // A wrong configuration is what this command is for; a wrong flag is still a wrong flag.
         Err(failure) if failure.is("bad_config") => {
             let detail = failure.to_string();
-            (None, vec![Check { name: "configuration", ok: false, detail }])
+            (None, vec![Check::new("configuration", false, detail)])
         }
         Err(failure) => return Err(failure),
     };
     if let Some(setup) = &setup {
         checks.extend(block_on(async { Ok(store_checks(setup).await) })?);
         checks.push(keys(setup));
+        checks.extend(clients(setup)?);
     }
     let ok = checks.iter().all(|check| check.ok);
     if json {
-        let checks: Vec<_> = checks
-            .iter()
-            .map(|check| json!({ "name": check.name, "ok": check.ok, "detail": check.detail }))
-            .collect();
+        let checks: Vec<_> = checks.iter().map(Check::to_json).collect();
         input::print(&format!("{}\n", json!({ "ok": ok, "checks": checks })))?;
     } else {
         let mut out = String::new();
@@ -74,7 +88,7 @@ async fn store_checks(setup: &Setup) -> Vec<Check> {
         } else {
             format!("{}: the folder does not exist", folder.display())
         };
-        return vec![Check { name: "store", ok, detail }, file_system(&folder)];
+        return vec![Check::new("store", ok, detail), file_system(&folder)];
     }
     let opened = match open_for(&setup.url, now(), Access::Write).await {
         Err(error) if error.kind() == scrollback_store::ErrorKind::ReadOnly => {
@@ -93,11 +107,11 @@ async fn store_checks(setup: &Setup) -> Vec<Check> {
                 Err(error) => (false, error.to_string()),
             };
             let version = format!("version {SCHEMA}, as this program knows it");
-            let schema = Check { name: "schema", ok: true, detail: version };
-            vec![Check { name: "store", ok, detail }, schema]
+            let schema = Check::new("schema", true, version);
+            vec![Check::new("store", ok, detail), schema]
         }
         Err(error) => {
-            vec![Check { name: "store", ok: false, detail: format!("{} ({})", error, error.code()) }]
+            vec![Check::new("store", false, format!("{} ({})", error, error.code()))]
         }
     };
     if let Some(path) = file {
@@ -130,7 +144,36 @@ fn file_system(folder: &Path) -> Check {
         Some((_, kind)) => (true, format!("{kind}, local")),
         None => (true, "not known here".into()),
     };
-    Check { name: "file system", ok, detail }
+    Check::new("file system", ok, detail)
+}
+
+/// What is on the port, and whether the clients that are installed go there.
+fn clients(setup: &Setup) -> Result<Vec<Check>, Failure> {
+    let port = client::doctor::port()?;
+    let mut checks = vec![Check::new("port", port.ok, port.detail)];
+    let found = block_on(async {
+        let store = if setup.exists() { setup.open(Intent::Look).await.ok() } else { None };
+        client::doctor::clients(port.address, store.as_deref()).await
+    })?;
+    for state in found {
+        let name = state.client.name();
+        let way = match (state.through, port.answers) {
+            (true, true) => "goes through Scrollback".to_string(),
+            (true, false) => format!(
+                "is set up for {}, where no server answers: start `scrollback serve`, or `scrollback setup {name} --undo`",
+                port.address
+            ),
+            (false, _) => format!(
+                "does not go through Scrollback; `scrollback wrap {name}` or `scrollback setup {name}` does it"
+            ),
+        };
+        let last = state.last_call.as_ref().map_or_else(String::new, |call| format!("; last call {call}"));
+        let mut check = Check::new(name, !state.through || port.answers, format!("{way}{last}"));
+        check.more.insert("through".into(), state.through.into());
+        check.more.insert("last_call".into(), state.last_call.into());
+        checks.push(check);
+    }
+    Ok(checks)
 }
 
 /// Which provider keys are there; never what they are.
@@ -140,5 +183,5 @@ fn keys(setup: &Setup) -> Check {
         format!("{name} {}", if set { "is set" } else { "is not set" })
     };
     let detail = setup.config.key_names().into_iter().map(told).collect::<Vec<_>>().join(", ");
-    Check { name: "keys", ok: true, detail }
+    Check::new("keys", true, detail)
 }

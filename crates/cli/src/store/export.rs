@@ -201,7 +201,7 @@ fn finetune(record: &Record, mend: bool) -> Result<String, Failure> {
         return printed.map_err(|error| Failure::new(FAILED, "internal", error.problem));
     }
     let message =
-        format!("{}: {} at {}; --repair mends it", violation.rule, violation.message, violation.path);
+        format!("{}: {} at {}; --repair fixes it", violation.rule, violation.message, violation.path);
     Err(Failure::new(FAILED, "invalid_list", message))
 }
 

@@ -346,6 +346,7 @@ fn lines(items: &[Item]) -> String {
     for item in items {
         match &item.source {
             Source::Summary { .. } => line(&mut out, None, "summary", &gist(&item.entry)),
+            Source::Ledger { .. } => line(&mut out, None, "ledger", &gist(&item.entry)),
             _ => line(&mut out, Some(item.entry.created_at), item.entry.role.as_str(), &gist(&item.entry)),
         }
     }

@@ -1,11 +1,13 @@
-//! `scrollback list`: conversations, written last first.
+//! `scrollback list`: sessions with their conversations as trees, or conversations; written last first.
 
 use std::fmt::Write;
 
 use anstyle::{Reset, Style};
 use scrollback_core::Role;
-use scrollback_store::{Cursor, Listing, Recipient};
-use serde_json::json;
+use scrollback_store::{
+    Conversation, ConversationId, Cursor, Listing, Recipient, SessionListing, SessionPage, SessionTree,
+};
+use serde_json::{Value, json};
 
 use super::args::ListArgs;
 use super::history::status_named;
@@ -13,34 +15,33 @@ use super::{Intent, Setup, block_on, one_line, short, usage};
 use crate::failure::Failure;
 use crate::input;
 
-/// Columns for a recipient's name.
-const NAME: usize = 32;
+/// Columns for a recipient's name or a title.
+const NAME: usize = 40;
 
 pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), Failure> {
     let status = args.status.as_deref().map(status_named).transpose()?;
     let after = args.after.as_deref().map(Cursor::parse).transpose().map_err(|error| usage(&error))?;
     let setup = Setup::new(&args.store)?;
+    if args.tree || !json && args.status.is_none() {
+        let listing = SessionListing { limit: args.limit, after };
+        return block_on(async {
+            let store = setup.open(Intent::Look).await?;
+            let page = store.sessions(Some(&setup.tenant()), listing).await?;
+            if json {
+                input::print(&format!("{}\n", sessions(&page)))
+            } else {
+                input::print_styled(&trees(&page))
+            }
+        });
+    }
     let listing = Listing { status, limit: args.limit, after, ..Listing::default() };
     block_on(async {
         let store = setup.open(Intent::Look).await?;
         let page = store.list(Some(&setup.tenant()), listing).await?;
         let next = page.next.as_ref().map(Cursor::as_str);
         if json {
-            let conversations: Vec<_> = page
-                .conversations
-                .iter()
-                .map(|(row, messages)| {
-                    json!({
-                        "recipient": row.recipient.as_ref().map(Recipient::as_str),
-                        "conversation": row.id.as_str(),
-                        "status": row.status().name(),
-                        "updated_at": row.updated_at.to_string(),
-                        "turns": row.turns,
-                        "entries": messages,
-                        "last_role": row.last_role.map(Role::as_str),
-                    })
-                })
-                .collect();
+            let conversations: Vec<_> =
+                page.conversations.iter().map(|(row, messages)| conversation(row, *messages)).collect();
             return input::print(&format!("{}\n", json!({ "conversations": conversations, "next": next })));
         }
         if page.conversations.is_empty() {
@@ -68,4 +69,92 @@ pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), Failure> {
         }
         input::print_styled(&out)
     })
+}
+
+/// A conversation for programs.
+fn conversation(row: &Conversation, messages: u64) -> Value {
+    json!({
+        "recipient": row.recipient.as_ref().map(Recipient::as_str),
+        "conversation": row.id.as_str(),
+        "session": row.session.as_str(),
+        "kind": row.kind.as_str(),
+        "parent": row.parent.as_ref().map(ConversationId::as_str),
+        "title": row.title,
+        "status": row.status().name(),
+        "updated_at": row.updated_at.to_string(),
+        "turns": row.turns,
+        "entries": messages,
+        "last_role": row.last_role.map(Role::as_str),
+    })
+}
+
+/// A page of sessions for programs.
+fn sessions(page: &SessionPage) -> Value {
+    let session = |tree: &SessionTree| {
+        let conversations: Vec<Value> = tree
+            .lines()
+            .iter()
+            .map(|line| {
+                let mut shown = conversation(line.conversation, line.messages);
+                if let Some(members) = shown.as_object_mut() {
+                    members.insert("depth".into(), json!(line.depth));
+                }
+                shown
+            })
+            .collect();
+        json!({
+            "session": tree.id.as_str(),
+            "client": tree.named.as_ref().map(|named| named.client.as_str()),
+            "client_id": tree.named.as_ref().map(|named| named.client_id.as_str()),
+            "title": tree.title(),
+            "updated_at": tree.updated_at.to_string(),
+            "total": tree.total,
+            "conversations": conversations,
+        })
+    };
+    let next = page.next.as_ref().map(Cursor::as_str);
+    json!({ "sessions": page.sessions.iter().map(session).collect::<Vec<_>>(), "next": next })
+}
+
+/// A page of sessions for people: a line for each, and below it what the session holds beside its main conversation.
+fn trees(page: &SessionPage) -> String {
+    if page.sessions.is_empty() {
+        return "no conversations\n".into();
+    }
+    let dim = Style::new().dimmed();
+    let mut out = format!(
+        "{dim}{:NAME$}  {:15}  {:16}  {:>5}  {:>7}  last{Reset}\n",
+        "session", "status", "updated", "turns", "entries"
+    );
+    for tree in &page.sessions {
+        for line in tree.lines() {
+            let row = line.conversation;
+            let recipient = row.recipient.as_ref().map(ToString::to_string);
+            let title = if line.depth == 0 { tree.title() } else { row.title.as_deref() };
+            let name = recipient.or_else(|| title.map(String::from)).unwrap_or_else(|| row.id.to_string());
+            let name = match line.depth {
+                0 => name,
+                depth => format!("{:indent$}{} · {name}", "", row.kind, indent = depth * 2),
+            };
+            let updated = if line.depth == 0 { tree.updated_at } else { row.updated_at };
+            let _ = writeln!(
+                out,
+                "{:NAME$}  {:15}  {:16}  {:>5}  {:>7}  {}",
+                one_line(&name, NAME),
+                row.status().name(),
+                short(updated),
+                row.turns,
+                line.messages,
+                row.last_role.map_or("", Role::as_str),
+            );
+        }
+        let hidden = tree.total.saturating_sub(tree.conversations.len() as u64);
+        if hidden > 0 {
+            let _ = writeln!(out, "{dim}  and {hidden} more conversations{Reset}");
+        }
+    }
+    if let Some(next) = &page.next {
+        let _ = writeln!(out, "{dim}more: --after {}{Reset}", next.as_str());
+    }
+    out
 }

@@ -12,6 +12,7 @@ mod progress;
 pub(crate) mod search;
 pub(crate) mod verify;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use scrollback_core::Time;
@@ -44,11 +45,26 @@ pub(crate) enum Intent {
 impl Setup {
     /// Reads flags, environment and configuration, in that order. What is wrong is found before a store is opened.
     pub(crate) fn new(args: &StoreArgs) -> Result<Self, Failure> {
+        Setup::with_default(args, || DEFAULT_STORE.into())
+    }
+
+    /// The same for commands that are run anywhere: where no store is named and there is none in the working directory, it
+    /// is the person's own.
+    pub(crate) fn anywhere(args: &StoreArgs) -> Result<Self, Failure> {
+        Setup::with_default(args, || {
+            let here = DEFAULT_STORE.strip_prefix("sqlite:").is_some_and(|file| Path::new(file).exists());
+            let own = if here { None } else { config::user_store::url() };
+            own.unwrap_or_else(|| DEFAULT_STORE.into())
+        })
+    }
+
+    /// The same with another store where none is named.
+    pub(crate) fn with_default(args: &StoreArgs, default: impl FnOnce() -> String) -> Result<Self, Failure> {
         let config = config::load()?;
         let named = args.tenant.as_deref().map(Tenant::parse).transpose().map_err(|error| usage(&error))?;
         let from_environment = std::env::var("SCROLLBACK_STORE").ok().filter(|url| !url.is_empty());
         let url = args.store.clone().or(from_environment).or_else(|| config.store().map(String::from));
-        let url = url.unwrap_or_else(|| DEFAULT_STORE.into());
+        let url = url.unwrap_or_else(default);
         Url::parse(&url)?;
         Ok(Setup { url, config, named })
     }
@@ -58,17 +74,37 @@ impl Setup {
         self.named.clone().unwrap_or_default()
     }
 
-    /// Whose data, where everybody's is meant unless somebody is named.
+    /// Whose data; all tenants' unless one is named.
     pub(crate) fn named_tenant(&self) -> Option<&Tenant> {
         self.named.as_ref()
     }
 
     /// Whether there may be something to look at: a file that is not there holds nothing.
     pub(crate) fn exists(&self) -> bool {
-        match Url::parse(&self.url) {
-            Ok(Url::Sqlite(path)) => std::path::Path::new(&path).exists(),
-            _ => true,
+        exists(&self.url)
+    }
+
+    /// Says where the record of wrapped clients is, for people who look for it in the wrong place.
+    fn point_at_own_store(&self) {
+        let own = config::user_store::url().filter(|own| self.url == DEFAULT_STORE && exists(own));
+        if let Some(own) = own {
+            crate::input::note(&format!(
+                "there is no {DEFAULT_STORE} in this folder; what `scrollback wrap` recorded is in --store {own}"
+            ));
         }
+    }
+
+    /// Makes the folder of a store that is a file, readable by this person only.
+    pub(crate) fn make_folder(&self) -> Result<(), Failure> {
+        let Ok(Url::Sqlite(path)) = Url::parse(&self.url) else { return Ok(()) };
+        let Some(folder) = Path::new(&path).parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+            return Ok(());
+        };
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(folder).map_err(|error| Failure::io(&folder.display().to_string(), &error))
     }
 
     /// Opens the store.
@@ -76,6 +112,7 @@ impl Setup {
         if intent == Intent::Look {
             // Looking makes no file, and a file that cannot be written can still be read.
             if !self.exists() {
+                self.point_at_own_store();
                 return Ok(Arc::new(Memory::new()));
             }
             match open_for(&self.url, now(), Access::Write).await {
@@ -85,6 +122,14 @@ impl Setup {
             return Ok(open_for(&self.url, now(), Access::Read).await?);
         }
         Ok(open_for(&self.url, now(), Access::Write).await?)
+    }
+}
+
+/// Whether there may be a store: a file that is not there is none.
+fn exists(url: &str) -> bool {
+    match Url::parse(url) {
+        Ok(Url::Sqlite(path)) => Path::new(&path).exists(),
+        _ => true,
     }
 }
 

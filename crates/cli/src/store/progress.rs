@@ -1,11 +1,11 @@
-//! A progress bar, where somebody watches.
+//! A progress bar, on a terminal.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Bytes below which nobody has to wait.
+/// Bytes below which no bar is shown.
 const QUICK: u64 = 4 << 20;
 
 /// How far an import is, in bytes. Silent unless standard error is a terminal.

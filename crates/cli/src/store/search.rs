@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anstyle::{Reset, Style};
-use scrollback_store::{Cursor, Filter, Query, Recipient};
+use scrollback_store::{ConversationKind, Cursor, Filter, Query, Recipient};
 use serde_json::json;
 
 use super::args::SearchArgs;
@@ -37,6 +37,9 @@ pub(crate) fn run(args: &SearchArgs, json: bool) -> Result<(), Failure> {
                         "recipient": hit.recipient.as_ref().map(Recipient::as_str),
                         "conversation": hit.conversation.as_str(),
                         "position": hit.position,
+                        "session": hit.session.as_str(),
+                        "kind": hit.kind.as_str(),
+                        "title": hit.title,
                         "role": hit.role,
                         "created_at": hit.created_at.to_string(),
                         "snippet": hit.snippet,
@@ -49,8 +52,12 @@ pub(crate) fn run(args: &SearchArgs, json: bool) -> Result<(), Failure> {
         let (dim, bold) = (Style::new().dimmed(), Style::new().bold());
         let mut out = String::new();
         for hit in &found.hits {
-            let name =
-                hit.recipient.as_ref().map_or_else(|| hit.conversation.to_string(), ToString::to_string);
+            let called = hit.recipient.as_ref().map(ToString::to_string).or_else(|| hit.title.clone());
+            let name = called.unwrap_or_else(|| hit.conversation.to_string());
+            let name = match hit.kind {
+                ConversationKind::Main => name,
+                kind => format!("{kind} · {name}"),
+            };
             let (name, when) = (one_line(&name, 64), short(hit.created_at));
             let _ = writeln!(out, "{bold}{name}{Reset} {dim}{when}  {} at {}{Reset}", hit.role, hit.position);
             let marked =

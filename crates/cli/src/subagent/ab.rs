@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use scrollback_agent::subagent::ab::{Mean, Replayed, Summary, Task, compare, replay};
-use scrollback_agent::subagent::compression::Chosen;
-use scrollback_agent::subagent::{Host, Overlay, Recorded, Settings};
+use scrollback_subagent::ab::{Mean, Replayed, Summary, Task, compare, replay};
+use scrollback_subagent::compression::Chosen;
+use scrollback_subagent::{Host, Overlay, Recorded, Settings};
 use serde_json::json;
 
 use super::args::AbArgs;

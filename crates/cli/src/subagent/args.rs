@@ -99,7 +99,7 @@ Examples:
     /// Compare strategies: the same tasks under each, or recorded runs rendered by each
     #[command(
         after_help = "A task is a JSON object a line: data, and expected or check (a predicate of result, in PTC-Lisp).
-With --replay nobody is asked: every call of a stored run is rendered under each strategy, and what one leaves out
+With --replay no model is asked: every call of a stored run is rendered under each strategy, and what one leaves out
 that the uncompressed request says is listed.
 
 Examples:

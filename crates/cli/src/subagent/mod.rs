@@ -14,13 +14,11 @@ use std::sync::Arc;
 use scrollback_agent::document::Problem;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Catalog, Environment, Provider};
-use scrollback_agent::subagent::case::read_data;
-use scrollback_agent::subagent::compression::{BadCompression, Chosen, parse};
-use scrollback_agent::subagent::{
-    BadData, Host, NotReady, Overlay, Settings, Step, SubAgent, SubagentFile, Views,
-};
 use scrollback_lisp::Value;
 use scrollback_store::Run;
+use scrollback_subagent::case::read_data;
+use scrollback_subagent::compression::{BadCompression, Chosen, parse};
+use scrollback_subagent::{BadData, Host, NotReady, Overlay, Settings, Step, SubAgent, SubagentFile, Views};
 use serde_json::json;
 
 use crate::agent::{on_interrupt, provider_named, provider_of_file};
@@ -205,7 +203,7 @@ fn report(step: &Step, args: &RunArgs, json: bool) -> Result<ExitCode, Failure> 
 
 /// Whether a mission that failed may come to another end when it is resumed.
 fn can_go_on(step: &Step) -> bool {
-    use scrollback_agent::subagent::EndReason::{Cancelled, LlmError, MissionTimeout};
+    use scrollback_subagent::EndReason::{Cancelled, LlmError, MissionTimeout};
     matches!(step.end(), Cancelled | LlmError | MissionTimeout)
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use scrollback_agent::subagent::case::{BadCase, Case};
+use scrollback_subagent::case::{BadCase, Case};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, INVALID};

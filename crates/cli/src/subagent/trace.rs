@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Reset, Style};
-use scrollback_agent::subagent::{LineKind, Step, Views, print_trace};
+use scrollback_subagent::{LineKind, Step, Views, print_trace};
 
 use crate::failure::Failure;
 use crate::input;

@@ -30,6 +30,11 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
+    /// The session of the conversation.
+    pub(crate) fn session(&self) -> String {
+        self.header("x-scrollback-session").expect("a session").into()
+    }
+
     pub(crate) fn conversation(&self) -> String {
         self.header("x-scrollback-conversation").unwrap_or_else(|| panic!("{self:?}")).to_string()
     }

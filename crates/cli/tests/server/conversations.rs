@@ -52,7 +52,7 @@ fn a_list_goes_on_where_its_record_ends_and_forks_where_it_differs() {
         .says(&[&[system("Today is Tuesday.")], &talk[..], &[assistant("three"), user("four")]].concat());
     assert_eq!(fourth.conversation(), first.conversation(), "the new instructions are not in the way");
     assert_eq!(server.record(&first.conversation()).len(), 11);
-    // Somebody who edits an earlier message goes another way from there.
+    // A client that edits an earlier message goes another way from there.
     let edited = client.says(&[user("one"), assistant("one"), user("something else")]);
     assert_ne!(edited.conversation(), first.conversation());
     let texts: Vec<String> =
@@ -117,7 +117,7 @@ fn sessions_of_known_clients_are_conversations() {
     };
     let old = anthropic("user_ab_account_cd_session_0000-1", json!([user("a")]));
     let new = anthropic(
-        r#"{"device_id":"d","session_id":"0000-1"}"#,
+        r#"{"device_id":"ab","account_uuid":"cd","session_id":"0000-1"}"#,
         json!([user("a"), assistant("a"), user("b")]),
     );
     assert_eq!(old, new);

@@ -1,5 +1,5 @@
-//! Where requests go is configuration: nothing that a client sends chooses another place. Somebody else listens on a port of
-//! their own, every attempt names them, and nobody may ever call.
+//! Where requests go is configuration: nothing that a client sends chooses another place. Another server listens on a port of
+//! its own, every attempt names it, and it must never be called.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use crate::client::{connect, request, send};
 use crate::process::{Server, Setup};
 use crate::upstream::{Says, Upstream, completion, completion_body, message, response};
 
-/// The provider's key, which somebody else would like to have.
+/// The provider's key, which the other server must not get.
 const KEY: &str = "sk-configured-0123456789abcdef";
 
 /// Every byte of a text as addresses write what may not stand in them.
@@ -117,7 +117,7 @@ fn attempt(path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
     request("POST", path, headers, body.as_bytes())
 }
 
-/// Every way that is tried to have somebody else asked.
+/// Every way that is tried to have the other server asked.
 fn attempts(evil: SocketAddr, own: SocketAddr) -> Vec<Vec<u8>> {
     let chat = "/v1/chat/completions";
     let mut all = Vec::new();
@@ -213,7 +213,7 @@ fn nothing_a_client_sends_chooses_who_is_asked() {
         answered += usize::from(answer.status == 200);
     }
     assert!(evil.received().is_empty(), "{:?}", evil.received().first());
-    assert_eq!(evil.connections(), 0, "nobody else was even called");
+    assert_eq!(evil.connections(), 0, "the other server was not even called");
     let received = upstream.received();
     assert_eq!(received.len(), answered, "what was answered came from the provider");
     assert!(answered > all.len() / 2, "{answered} of {}: most are requests like any other", all.len());

@@ -233,17 +233,18 @@ fn other_requests_are_passed_on_and_never_elsewhere() {
     for path in escapes {
         let answer =
             send(server.address, &request("GET", path, &[("x-forwarded-host", "evil.example")], b""));
-        assert_ne!(answer.status, 502, "{path}: somebody else was asked");
+        assert_ne!(answer.status, 502, "{path}: another host was asked");
     }
     let body = r#"{"model":"gpt-4o","api_base":"http://evil.example","base_url":"http://evil.example/v1","host":"evil.example","messages":[{"role":"user","content":"see http://169.254.169.254/latest"}]}"#;
-    for headers in [
-        [("x-forwarded-host", "evil.example"), ("x-forwarded-proto", "http")],
-        [("forwarded", "host=evil.example"), ("x-original-url", "http://evil.example/")],
-        [("proxy-connection", "evil.example"), ("x-base-url", "http://evil.example/v1")],
+    for (headers, status) in [
+        // Without keys a forwarded request is refused: it does not come from this machine.
+        ([("x-forwarded-host", "evil.example"), ("x-forwarded-proto", "http")], 403),
+        ([("forwarded", "host=evil.example"), ("x-original-url", "http://evil.example/")], 403),
+        ([("proxy-connection", "evil.example"), ("x-base-url", "http://evil.example/v1")], 200),
     ] {
         let answer =
             send(server.address, &request("POST", "/v1/chat/completions", &headers, body.as_bytes()));
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.status, status, "{}", answer.text());
     }
     // Whatever a request says, the provider that is configured is asked, below its own base.
     for received in upstream.received() {

@@ -1,4 +1,4 @@
-//! Clients that mean harm or are broken: refused or cut off, and everybody else is served.
+//! Clients that mean harm or are broken: refused or cut off, and all others are served.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -61,35 +61,13 @@ fn bodies_that_are_no_requests_are_refused() {
         chunked.extend_from_slice(b"\r\n");
     }
     assert_eq!(send(server.address, &chunked).status, 413);
-    for coding in ["br", "zstd", "gzip, gzip", "deflate"] {
+    for coding in ["compress", "gzip, gzip", "br, zstd"] {
         assert_eq!(post(b"{}", &[("content-encoding", coding)]).status, 415, "{coding}");
     }
-    assert_eq!(post(b"{}", &[("content-encoding", "gzip")]).code(), "bad_encoding");
-    good(&server);
-}
-
-#[test]
-fn packed_bodies_are_read_and_bombs_are_not() {
-    let server = Server::with("packed", &crate::process::Setup { config: QUICK, ..Default::default() });
-    let python = "import gzip,sys; sys.stdout.buffer.write(gzip.compress(sys.stdin.buffer.read()))";
-    let pack = |bytes: &[u8]| {
-        let mut child = std::process::Command::new("python3")
-            .args(["-c", python])
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(bytes).unwrap();
-        child.wait_with_output().unwrap().stdout
-    };
-    let body = chat("offline:echo", &json!([{ "role": "user", "content": "packed" }]));
-    let post = |body: &[u8]| {
-        send(server.address, &request("POST", "/v1/chat/completions", &[("content-encoding", "gzip")], body))
-    };
-    assert_eq!(post(&pack(body.as_bytes())).json()["choices"][0]["message"]["content"], "packed");
-    let bomb = pack(&vec![b' '; 50_000_000]);
-    assert!(bomb.len() < 100_000);
-    assert_eq!(post(&bomb).code(), "body_too_large");
+    for coding in ["gzip", "deflate", "br", "zstd"] {
+        let answer = post(b"{}", &[("content-encoding", coding)]);
+        assert_eq!((answer.status, answer.code().as_str()), (400, "bad_encoding"), "{coding}");
+    }
     good(&server);
 }
 
@@ -164,7 +142,7 @@ fn requests_for_somebody_else_and_from_somebody_elses_page_are_refused() {
     let hosts = [
         "evil.example",
         "localhost.evil.example",
-        "127.0.0.1.nip.io:8787",
+        "127.0.0.1.nip.io:7275",
         "169.254.169.254",
         "localhost@evil.example",
     ];
@@ -290,7 +268,7 @@ fn a_store_that_is_slow_has_only_so_much_waiting_for_it() {
                 answers.send(server.post("/v1/chat/completions", &body)).unwrap();
             });
         }
-        // One waits for the store; whoever comes second is told to come back.
+        // One waits for the store; the second is told to come back.
         let refused = answered.recv().unwrap();
         assert_eq!((refused.status, refused.code().as_str()), (503, "overloaded"), "{}", refused.text());
         assert_eq!(refused.header("retry-after"), Some("1"));
@@ -305,7 +283,7 @@ fn a_store_that_is_slow_has_only_so_much_waiting_for_it() {
 
 #[test]
 fn a_provider_that_takes_no_connection_is_given_up() {
-    // A queue for nobody, and somebody in it: the next one knocks in vain.
+    // A queue of length zero with one request in it: the next one is refused.
     let deaf = "import socket, sys\nserver = socket.socket()\nserver.bind(('127.0.0.1', 0))\nserver.listen(0)\n\
                 place = server.getsockname()\nwaiting = [socket.socket() for _ in range(4)]\n\
                 [one.setblocking(False) for one in waiting]\n[one.connect_ex(place) for one in waiting]\n\

@@ -12,7 +12,7 @@ use crate::process::{Server, Setup};
 #[path = "../../../store/tests/support/mod.rs"]
 mod postgres;
 
-/// Asks until somebody says stop; the conversations whose reply came whole, with the word that was said in them.
+/// Asks until it is told to stop; the conversations whose reply came whole, with the word that was said in them.
 fn ask_until(servers: &[&Server], stop: &AtomicBool, lane: usize, answered: &Mutex<Vec<(String, String)>>) {
     let mut number = 0;
     while !stop.load(Ordering::SeqCst) {

@@ -4,21 +4,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::process::Server;
-use crate::support::repository;
+use crate::support::{repository, required};
 use crate::upstream::{Says, Then, Upstream, completion, completion_stream, message, response};
 
 fn python() -> Option<PathBuf> {
-    let found = PathBuf::from(env!("CARGO_BIN_EXE_scrollback"))
-        .ancestors()
-        .nth(2)
-        .map(|target| target.join("venv-sdk/bin/python"));
-    let found = found.filter(|python| python.exists());
-    if found.is_none() {
-        eprintln!(
-            "notice: the providers' packages are not installed (./dev setup installs them); not tested with them"
-        );
-    }
-    found
+    let target = PathBuf::from(env!("CARGO_BIN_EXE_scrollback")).ancestors().nth(2)?.to_path_buf();
+    let python = target.join("venv-sdk/bin/python");
+    required::file(&python, "the providers' Python packages", "the packages as clients")
 }
 
 fn run(python: &PathBuf, server: &Server, script: &str, key: &str) {

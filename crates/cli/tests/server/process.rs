@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -29,6 +30,15 @@ pub(crate) struct Setup<'a> {
     pub(crate) store: Option<String>,
 }
 
+/// The variables that say where providers are.
+fn before(upstream: SocketAddr) -> Vec<(&'static str, String)> {
+    vec![
+        ("OPENAI_BASE_URL", format!("http://{upstream}/v1")),
+        ("ANTHROPIC_BASE_URL", format!("http://{upstream}")),
+        ("GOOGLE_GEMINI_BASE_URL", format!("http://{upstream}")),
+    ]
+}
+
 impl Server {
     /// A server in a folder of its own that answers by itself.
     pub(crate) fn start(name: &str) -> Server {
@@ -37,11 +47,7 @@ impl Server {
 
     /// A server whose clients' requests go to a provider at `upstream`.
     pub(crate) fn before(name: &str, upstream: SocketAddr, config: &str) -> Server {
-        let variables = vec![
-            ("OPENAI_BASE_URL", format!("http://{upstream}/v1")),
-            ("ANTHROPIC_BASE_URL", format!("http://{upstream}")),
-        ];
-        Server::with(name, &Setup { config, variables, store: None })
+        Server::with(name, &Setup { config, variables: before(upstream), store: None })
     }
 
     pub(crate) fn with(name: &str, setup: &Setup<'_>) -> Server {
@@ -65,6 +71,8 @@ impl Server {
             "ANTHROPIC_API_KEY",
             "OPENAI_BASE_URL",
             "ANTHROPIC_BASE_URL",
+            "GEMINI_API_KEY",
+            "GOOGLE_GEMINI_BASE_URL",
             "SCROLLBACK_STORE",
         ] {
             command.env_remove(name);
@@ -87,9 +95,35 @@ impl Server {
         Server::launch(&self.folder, &self.store, &Setup::default())
     }
 
+    /// The same server once more, before the same provider.
+    pub(crate) fn resumed(mut server: Server, upstream: SocketAddr) -> Server {
+        let _ = server.child.kill();
+        let _ = server.child.wait();
+        Server::launch(
+            &server.folder,
+            &server.store,
+            &Setup { variables: before(upstream), ..Setup::default() },
+        )
+    }
+
     /// Sends a request.
     pub(crate) fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         send(self.address, &request(method, path, headers, body.as_bytes()))
+    }
+
+    /// The lines that the server has logged about calls, once there are so many: each is written when its call has ended,
+    /// which is a moment after its client has read the reply.
+    pub(crate) fn calls_logged(&self, count: usize) -> Vec<Value> {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let calls: Vec<Value> = lines.filter(|line| line["message"] == "call").collect();
+            if calls.len() >= count || Instant::now() > until {
+                return calls;
+            }
+            std::thread::yield_now();
+        }
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
@@ -144,7 +178,7 @@ fn texts(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(list) => list.iter().map(texts).collect::<String>(),
         Value::Object(members) => {
-            let inner = ["content", "text"].iter().filter_map(|key| members.get(*key));
+            let inner = ["content", "parts", "text"].iter().filter_map(|key| members.get(*key));
             inner.map(texts).collect::<String>()
         }
         _ => String::new(),

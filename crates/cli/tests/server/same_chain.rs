@@ -18,7 +18,7 @@ use scrollback_core::model::ModelName;
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Link, Record, Role, Slot, Time, json, manager, prefixes};
-use scrollback_flow::driver::{Engine, Start, Status};
+use scrollback_flow::driver::{Engine, RunStatus, Start};
 use scrollback_flow::{Flow, Prompts, Source};
 use scrollback_store::{CallListing, ConversationId, Listing, Memory, Sent, Store, Tenant};
 use serde_json::{Value, json as value};
@@ -409,7 +409,10 @@ fn the_proxy_goes_on_with_what_the_runner_began_and_the_runner_with_what_the_pro
             } else {
                 let config = "[models.\"openai:gpt-4o\"]\ncontext_window = 2000\n";
                 let server = server(name, &upstream, config, Some(url.clone()));
-                let answer = server.post(CHAT.path, &chat("gpt-4o", &Value::from(list.clone())));
+                // The runner is another caller: what it said is continued by its id.
+                let named = known.as_deref().map(|id| ("x-scrollback-conversation", id));
+                let body = chat("gpt-4o", &Value::from(list.clone()));
+                let answer = server.call("POST", CHAT.path, named.as_slice(), &body);
                 assert_eq!(answer.status, 200, "{}", answer.text());
                 let conversation = answer.conversation();
                 assert_eq!(
@@ -549,7 +552,7 @@ fn flow(window: u64) -> Flowed {
     };
     let kept = block_on(async {
         let report = engine.start(start).await.unwrap_or_else(|refused| panic!("{refused}"));
-        assert_eq!(report.status, Status::Done, "{report:?}");
+        assert_eq!(report.status, RunStatus::Done, "{report:?}");
         calls(&*store).await.into_iter().map(|call| call.request).collect()
     });
     let (heard, announced) = (heard.lock().unwrap().clone(), announced.lock().unwrap().clone());

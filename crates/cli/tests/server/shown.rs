@@ -127,7 +127,24 @@ fn below_the_window_every_byte_reaches_the_provider_as_it_was_sent() {
     let kept: Vec<Vec<u8>> = calls(&server).into_iter().filter_map(|call| call.request).collect();
     let received: Vec<Vec<u8>> = upstream.received().into_iter().map(|received| received.body).collect();
     assert!(kept == received, "{} kept, {} received", kept.len(), received.len());
+    // A client marks another message in every call. Of a request that was sent as it came nothing was moved.
+    assert!(received.iter().any(|body| body.windows(MARK.len()).any(|part| part == MARK.as_bytes())));
+    for (number, call) in calls(&server).iter().enumerate() {
+        assert_eq!(marks_moved(&server, &call.id), json!([]), "request {number}");
+    }
     server.verified();
+}
+
+/// The entries that were sent as recorded but for their cache marks, as `/api/calls` says.
+fn marks_moved(server: &Server, call: &str) -> Value {
+    let answer = server.call("GET", &format!("/api/calls/{call}"), &[], "").json();
+    member(&answer, "marks_moved").unwrap_or_else(|| panic!("{answer}")).clone()
+}
+
+/// A member of an object, or of an object in it.
+fn member<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
+    let object = value.as_object()?;
+    object.get(name).or_else(|| object.values().find_map(|inner| member(inner, name)))
 }
 
 #[test]
@@ -370,5 +387,9 @@ fn after_cuts_the_provider_still_reads_its_cache() {
     }
     let decisions = server.record(&conversation).iter().filter(|(role, _)| role == "decision").count();
     assert_eq!(decisions, cuts.len(), "each cut is one decision: {cuts:?}");
+    // Before the first cut the marks are the client's own; after it they are put anew, and that is shown.
+    let calls = calls(&server);
+    assert_eq!(marks_moved(&server, &calls[cuts[0] - 1].id), json!([]));
+    assert_ne!(marks_moved(&server, &calls[cuts[0] + 1].id), json!([]));
     server.verified();
 }

@@ -171,7 +171,7 @@ fn a_call_that_is_drained_is_recorded_to_its_end() {
 
 #[test]
 fn the_end_of_a_reply_waits_until_it_is_durable() {
-    // Whoever has the end may go on at once, and is recognised.
+    // A client that has the end may continue at once, and is recognised.
     let stream = completion_stream("ok").into_bytes();
     let upstream = Upstream::saying(Says::Events(vec![stream], Then::End));
     let server = Server::before("durable", upstream.address, "");
@@ -193,7 +193,11 @@ fn the_end_of_a_reply_waits_until_it_is_durable() {
             .find_map(|line| line.strip_prefix("x-scrollback-conversation: "))
             .unwrap()
             .to_string();
-        assert_eq!(conversation.get_or_insert(named.clone()), &named, "one conversation, whoever is quick");
+        assert_eq!(
+            conversation.get_or_insert(named.clone()),
+            &named,
+            "one conversation, however quick the client is"
+        );
         messages.push(json!({ "role": "assistant", "content": "ok" }));
         messages.push(json!({ "role": "user", "content": "more" }));
     }

@@ -279,7 +279,7 @@ fn calls_are_told_without_what_was_said_and_without_keys() {
     assert_eq!(first.status, 200);
     assert_eq!(ask(&streamed, None).status, 200);
     assert_eq!(ask(&chat("gpt-4o", &messages), None).status, 429);
-    // Whoever began the trace does not want it.
+    // The caller that began the trace does not want it.
     assert_eq!(ask(&streamed, Some(unwanted)).status, 200);
     assert_eq!(ask(&streamed, None).status, 200);
 

@@ -5,6 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+#[path = "../../../../tests/support/required.rs"]
+pub mod required;
+
 /// What came of a run.
 #[derive(Debug)]
 pub struct Run {

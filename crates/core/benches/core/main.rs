@@ -11,6 +11,7 @@ mod heap;
 #[allow(dead_code)] // the benchmark of wires has use for the rest
 mod measure;
 mod naive;
+mod planning;
 #[allow(dead_code)]
 mod session;
 mod table;
@@ -27,10 +28,11 @@ type Fallible<T> = Result<T, Box<dyn Error>>;
 type Table = (&'static str, fn() -> Fallible<()>);
 
 /// The tables in order, each with the word that asks for it alone.
-const TABLES: [Table; 8] = [
+const TABLES: [Table; 9] = [
     ("call", curating::one_call),
     ("append", curating::call_after_append),
     ("loop", curating::whole_loop),
+    ("plan", planning::plans),
     ("naive", naive::compare),
     ("tokens", volume::counting),
     ("again", volume::counting_again),
@@ -45,7 +47,7 @@ fn main() -> Fallible<()> {
         return export::write(Path::new(directory.ok_or("--export needs a directory")?));
     }
     if !arguments.iter().any(|argument| argument == "--bench") {
-        // `cargo test --benches` comes here, and nobody is there to read tables.
+        // `cargo test --benches` comes here, where tables are not wanted.
         return Ok(());
     }
     let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();

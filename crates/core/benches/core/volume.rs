@@ -8,7 +8,7 @@ use scrollback_core::{CurationContext, Entry};
 use crate::table::{self, against, megabytes, note, rate, time};
 use crate::{Fallible, entries_before, heap, measure, read, record_of, session};
 
-/// Tokens of text nobody has counted yet.
+/// Tokens of text that was not counted yet.
 pub(crate) fn counting() -> Fallible<()> {
     let text: String = entries_before(10_000)?.iter().map(session::text_of).collect();
     let mut rows = Vec::new();

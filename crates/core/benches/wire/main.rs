@@ -50,7 +50,7 @@ fn main() -> Fallible<()> {
         return export::write(Path::new(directory.ok_or("--export needs a directory")?));
     }
     if !arguments.iter().any(|argument| argument == "--bench") {
-        // `cargo test --benches` comes here, and nobody is there to read tables.
+        // `cargo test --benches` comes here, where tables are not wanted.
         return Ok(());
     }
     let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();

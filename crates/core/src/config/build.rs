@@ -9,14 +9,14 @@ use crate::decision::Place;
 use crate::entry::Role;
 use crate::manager::sticky::default_low;
 use crate::manager::{
-    ActiveTools, ClearToolResults, Compose, Extent, Fit, Keep, Observed, Passthrough, Pin, Relevant,
+    ActiveTools, Auto, ClearToolResults, Compose, Extent, Fit, Keep, Observed, Passthrough, Pin, Relevant,
     SharedManager, SlidingWindow, Sticky, StickyInner, Summarize, TokenBudget, ToolResultTruncator,
     TrajectoryWindow, TurnWindow, Weights, Where,
 };
 use crate::model::ModelName;
 
 /// Every manager with its options in positional order.
-const MANAGERS: [(&str, &[&str]); 15] = [
+const MANAGERS: [(&str, &[&str]); 16] = [
     ("passthrough", &[]),
     ("sliding_window", &["window_size"]),
     ("turn_window", &["max_turns"]),
@@ -40,6 +40,7 @@ const MANAGERS: [(&str, &[&str]); 15] = [
         ],
     ),
     ("relevant", &["max_tokens", "weights", "reserve"]),
+    ("auto", &["max_tokens", "need", "notice", "version"]),
     ("sticky", &["inner", "high", "low"]),
     ("fit", &["model", "window", "reserve"]),
     ("compose", &["managers"]),
@@ -159,6 +160,7 @@ fn build(parts: &Parts<'_>, depth: usize) -> Result<SharedManager, ConfigError> 
         "trajectory_window" => Arc::new(trajectory_window(&options)?),
         "summarize" => Arc::new(summarize(&options)?),
         "relevant" => Arc::new(relevant(&options)?),
+        "auto" => Arc::new(auto(&options)?),
         "sticky" => Arc::new(sticky(&options, depth)?),
         "fit" => Arc::new(fit(&options)?),
         "compose" => match options.get("managers") {
@@ -311,6 +313,19 @@ fn relevant(options: &Options<'_>) -> Result<Relevant, ConfigError> {
         };
     }
     Ok(Relevant { max_tokens, weights, reserve })
+}
+
+fn auto(options: &Options<'_>) -> Result<Auto, ConfigError> {
+    let default = Auto::default();
+    let version = options.whole("version", 1)?.unwrap_or(1);
+    if version != 1 {
+        return Err(options.bad("version", format_args!("there is no version {version}; use 1")));
+    }
+    if let Some(true) = options.flag("notice")? {
+        return Err(options.bad("notice", "notices are not made yet; leave it out, or write false"));
+    }
+    let max_tokens = options.whole("max_tokens", 1)?;
+    Ok(Auto { max_tokens, need: options.whole("need", 0)?.unwrap_or(default.need), ..default })
 }
 
 fn sticky(options: &Options<'_>, depth: usize) -> Result<Sticky, ConfigError> {

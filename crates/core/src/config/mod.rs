@@ -123,7 +123,7 @@ pub fn parse_list(texts: &[String]) -> Result<SharedManager, ConfigError> {
     }
 }
 
-/// A name with options as somebody wrote it, before anybody knows what it means.
+/// A name with options as it was written, not interpreted yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
     /// The name.
@@ -134,7 +134,7 @@ pub struct Written {
     pub named: Vec<(String, Value)>,
 }
 
-/// Reads the text form `name(value, option=value)` for whoever has names of their own, in the grammar of managers.
+/// Reads the text form `name(value, option=value)` in the grammar of managers, for callers with names of their own.
 ///
 /// ```
 /// use scrollback_core::manager;

@@ -129,6 +129,15 @@ impl<'n> Options<'n> {
         }
     }
 
+    /// True or false.
+    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, ConfigError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Node::Bool(flag)) => Ok(Some(*flag)),
+            Some(other) => Err(self.wrong(name, "true or false", other)),
+        }
+    }
+
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, ConfigError> {
         match self.get(name) {
             None => Ok(None),
@@ -190,7 +199,7 @@ fn as_whole(number: &Number) -> Option<u64> {
     })
 }
 
-/// The error for a name nobody knows, with those that are known and the nearest of them.
+/// The error for an unknown name, with those that are known and the nearest of them.
 pub(super) fn unknown(
     kind: ConfigErrorKind,
     path: &str,

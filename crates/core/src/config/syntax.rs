@@ -213,16 +213,17 @@ impl Reader<'_> {
 
     fn number(&mut self) -> Result<Node, ConfigError> {
         let rest = self.rest();
-        let end =
-            rest.find(|c: char| !matches!(c, '-' | '+' | '.' | 'e' | 'E' | '0'..='9')).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !matches!(c, '-' | '+' | '.' | 'e' | 'E' | 'k' | '_' | '0'..='9'))
+            .unwrap_or(rest.len());
         let (digits, after) = rest.split_at(end);
-        let number = serde_json::from_str(digits).ok().filter(|_| !after.starts_with(is_word_char));
+        let number = spelled_number(digits).filter(|_| !after.starts_with(is_word_char));
         match number {
             Some(number) => {
                 self.at += end;
                 Ok(Node::Number(number))
             }
-            None => Err(self.error("this is not a number; write digits only, as in 8000")),
+            None => Err(self.error("this is not a number; write it as 8000, 8_000 or 8k")),
         }
     }
 
@@ -283,6 +284,30 @@ impl Reader<'_> {
         }
         self.at = start;
         None
+    }
+}
+
+/// A number as people write it: `8000`, `8_000`, `8k`, `-0.5`.
+fn spelled_number(text: &str) -> Option<Number> {
+    let (plain, thousands) = match text.strip_suffix('k') {
+        Some(plain) => (plain, true),
+        None => (text, false),
+    };
+    let parts: Vec<&str> = plain.split('_').collect();
+    // Each `_` stands between two digits.
+    let edges = parts.windows(2).all(|pair| {
+        let digit = |text: Option<&&str>, at: fn(&str) -> Option<char>| {
+            text.and_then(|text| at(text)).is_some_and(|letter| letter.is_ascii_digit())
+        };
+        digit(pair.first(), |text| text.chars().next_back()) && digit(pair.last(), |text| text.chars().next())
+    });
+    let number: Number = serde_json::from_str(&parts.concat()).ok().filter(|_| edges)?;
+    if !thousands {
+        return Some(number);
+    }
+    match number.as_u64() {
+        Some(whole) => whole.checked_mul(1000).map(Number::from),
+        None => Number::from_f64(number.as_f64()? * 1000.0),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where a client's list of messages stands in a record.
 
+use super::items::{Items, names_items};
 use super::{content_hash, identity};
 use crate::chain::Link;
 use crate::decision::Decision;
@@ -27,8 +28,13 @@ pub struct Alignment {
 pub fn align(record: &Record, list: &[Entry], upto: u64) -> Alignment {
     let mut said = Recorded::new(record, upto);
     let mut found = Alignment { places: vec![None; list.len()], ..Alignment::default() };
+    let mut items: Option<Items<'_>> = None;
     for (index, entry) in list.iter().enumerate() {
-        let Some(wanted) = identity(entry) else {
+        // An item that is named and not sent is the one that the record has.
+        let resolved = names_items(entry)
+            .then(|| items.get_or_insert_with(|| Items::of(record)).resolve(entry))
+            .flatten();
+        let Some(wanted) = identity(resolved.as_ref().unwrap_or(entry)) else {
             // What says nothing of its own comes and goes. It is recorded if the same text stands here.
             if let Some(position) = said.take_silent(entry) {
                 found.place(index, position);
@@ -39,7 +45,7 @@ pub fn align(record: &Record, list: &[Entry], upto: u64) -> Alignment {
             Next::Same(position) => {
                 found.superseded.append(&mut said.passed);
                 found.place(index, position);
-                if said.is_spelled_differently(position, entry) {
+                if resolved.is_none() && said.is_spelled_differently(position, entry) {
                     found.echoed.push((position, index));
                 }
             }
@@ -266,6 +272,23 @@ mod tests {
         let view = record.view(&cx, &crate::manager::Passthrough).unwrap();
         let shown: Vec<String> = view.items().filter_map(|item| item.entry.content()).collect();
         assert_eq!(shown.last().unwrap(), "[cleared]", "the client's shorter version is shown");
+    }
+
+    #[test]
+    fn an_item_that_is_only_named_is_the_recorded_one() {
+        let read = |text: &str| {
+            crate::wire::Wire::OpenaiResponses.read_message(crate::json::check(text).unwrap()).unwrap()
+        };
+        let ask = read(r#"{"role":"user","content":"look"}"#);
+        let reply = read(
+            r#"[{"type":"reasoning","id":"rs_1","summary":[]},{"type":"function_call","id":"fc_1","call_id":"c1","name":"look","arguments":"{}"}]"#,
+        );
+        let named = read(r#"[{"type":"item_reference","id":"rs_1"},{"type":"item_reference","id":"fc_1"}]"#);
+        let output = read(r#"{"type":"function_call_output","call_id":"c1","output":"found"}"#);
+        let found = aligned(&[ask.clone(), reply.clone()], &[ask.clone(), named, output.clone()]);
+        assert_eq!((found.covered, found.branches, found.echoed), (2, false, vec![]));
+        let unknown = read(r#"[{"type":"item_reference","id":"fc_9"}]"#);
+        assert!(aligned(&[ask.clone(), reply], &[ask, unknown, output]).branches);
     }
 
     #[test]

@@ -15,13 +15,17 @@
 //! [`Echo`](crate::Decision::Echo) keeps the client's version.
 
 mod align;
+mod items;
 mod prefix;
 mod said;
+mod titles;
 mod wrappers;
 
-use unicode_normalization::UnicodeNormalization;
+use std::borrow::Cow;
 
-use crate::block::{Block, BlockKind, ToolCall, ToolResult};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
+use crate::block::{BlockKind, ToolCall, ToolResult};
 use crate::chain::Link;
 use crate::entry::{Entry, Role};
 use crate::json::{self, Raw};
@@ -32,9 +36,10 @@ pub use prefix::{PREFIX_START, next_prefix, prefixes};
 use said::Said;
 pub(crate) use said::block_said;
 pub use said::content_hash;
+pub use titles::{asks_for_title, begins_after_compaction, first_request, title_in, title_of};
 pub use wrappers::{WRAPPERS, Wrapper, without_wrappers};
 
-/// What an entry is, whoever spells it. None for an entry that says nothing of its own: only client wrappers, only reasoning,
+/// What an entry is, however a client spells it. None for an entry that says nothing of its own: only client wrappers, only reasoning,
 /// or nothing at all. Such entries come and go between calls.
 pub fn identity(entry: &Entry) -> Option<Link> {
     let mut said = Said::default();
@@ -47,10 +52,13 @@ pub fn identity(entry: &Entry) -> Option<Link> {
         }
         return Some(said.finish());
     }
-    let mut text = String::new();
+    let texts: Vec<Cow<'_, str>> = texts(entry).collect();
+    let mut text = Cow::Borrowed("");
+    for words in &texts {
+        add_text(&mut text, bare(entry.role, words));
+    }
     for block in &entry.blocks {
         match &block.kind {
-            BlockKind::Text(words) | BlockKind::Refusal(words) => add_text(&mut text, entry.role, words),
             BlockKind::ToolResult(result) => {
                 anything = true;
                 result_identity(&mut said, result);
@@ -63,35 +71,61 @@ pub fn identity(entry: &Entry) -> Option<Link> {
                 anything = true;
                 opaque_identity(&mut said, raw.raw());
             }
-            BlockKind::Reasoning(_) | BlockKind::ToolCall(_) => {}
+            BlockKind::Text(_) | BlockKind::Refusal(_) | BlockKind::Reasoning(_) | BlockKind::ToolCall(_) => {
+            }
         }
     }
     if !text.is_empty() {
         anything = true;
         said.field(b"text");
-        said.field(text.nfc().collect::<String>().as_bytes());
+        said.field(normalised(&text).as_bytes());
     }
     anything.then(|| said.finish())
 }
 
-/// Adds a text without what the client wrapped around it. Parts are joined by a line break, as one part or several may
-/// hold the same words.
-fn add_text(all: &mut String, role: Role, words: &Text) {
-    let words = words.as_str();
-    let bare = if role == Role::Assistant { words } else { without_wrappers(&words).into_owned().into() };
-    let bare = bare.trim();
-    if bare.is_empty() {
-        return;
+/// The texts of an entry.
+fn texts(entry: &Entry) -> impl Iterator<Item = Cow<'_, str>> {
+    entry.blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::Text(words) | BlockKind::Refusal(words) => Some(words.as_str()),
+        _ => None,
+    })
+}
+
+/// A text without what the client wrapped around it, trimmed.
+fn bare(role: Role, words: &str) -> Cow<'_, str> {
+    if role == Role::Assistant {
+        return Cow::Borrowed(words.trim());
     }
-    if !all.is_empty() {
+    match without_wrappers(words) {
+        Cow::Borrowed(words) => Cow::Borrowed(words.trim()),
+        Cow::Owned(words) => Cow::Owned(words.trim().into()),
+    }
+}
+
+/// Adds a text to those before it. They are joined by a line break, as one part or several may hold the same words. A single
+/// text, which most entries are, is not copied.
+fn add_text<'t>(all: &mut Cow<'t, str>, words: Cow<'t, str>) {
+    if all.is_empty() {
+        *all = words;
+    } else if !words.is_empty() {
+        let all = all.to_mut();
         all.push('\n');
+        all.push_str(&words);
     }
-    all.push_str(bare);
+}
+
+/// A text in the normal form NFC. Most texts have it already, which is cheap to see.
+fn normalised(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || is_nfc_quick(text.chars()) == IsNormalized::Yes {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.nfc().collect())
+    }
 }
 
 /// A call is its id and name. Without an id, only its arguments tell it from others.
 fn call_identity(said: &mut Said, call: &ToolCall) {
-    match call.call_id.as_ref().filter(|id| !id.is_empty()) {
+    match said_id(call.call_id.as_ref()) {
         Some(id) => {
             said.field(b"call by id");
             said.text(Some(id));
@@ -101,9 +135,15 @@ fn call_identity(said: &mut Said, call: &ToolCall) {
     }
 }
 
+/// An id that stands in the message. One that was given to a call without an id names its place, which is another one in
+/// every list.
+pub(crate) fn said_id(id: Option<&Text>) -> Option<&Text> {
+    id.filter(|id| !id.is_empty() && !id.is_own())
+}
+
 /// A result is the id of its call. Without an id, only its content tells it from others.
 fn result_identity(said: &mut Said, result: &ToolResult) {
-    match result.call_id.as_ref().filter(|id| !id.is_empty()) {
+    match said_id(result.call_id.as_ref()) {
         Some(id) => {
             said.field(b"result by id");
             said.text(Some(id));
@@ -123,13 +163,13 @@ fn opaque_identity(said: &mut Said, raw: Raw<'_>) {
 
 /// What the person said in an entry, without what their client wrapped around it; empty if that is all there is.
 pub fn words_of_person(entry: &Entry) -> String {
-    let mut text = String::new();
+    let mut text = Cow::Borrowed("");
     for block in &entry.blocks {
-        if let Block { kind: BlockKind::Text(words), .. } = block {
-            add_text(&mut text, Role::User, words);
+        if let BlockKind::Text(words) = &block.kind {
+            add_text(&mut text, bare(Role::User, &words.as_str()).into_owned().into());
         }
     }
-    text
+    text.into_owned()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Only what the blocks say counts: not reasoning, cache hints, unknown keys, null against absent, one text part against a
 //! plain text, nor the order of the keys in arguments.
 
+use super::said_id;
 use crate::block::{Block, BlockKind, Media, MediaSource, ToolCall, ToolResult};
 use crate::chain::Link;
 use crate::entry::{Entry, Role};
@@ -82,7 +83,7 @@ impl Said {
 
     pub(super) fn call(&mut self, call: &ToolCall) {
         self.field(b"call");
-        self.text(call.call_id.as_ref());
+        self.text(said_id(call.call_id.as_ref()));
         self.text(Some(&call.name));
         let written = call.arguments.as_str();
         match json::check(&written) {
@@ -97,7 +98,7 @@ impl Said {
 
     pub(super) fn result(&mut self, result: &ToolResult) {
         self.field(b"result");
-        self.text(result.call_id.as_ref());
+        self.text(said_id(result.call_id.as_ref()));
         for block in &result.content {
             self.block(block);
         }

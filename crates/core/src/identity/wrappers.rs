@@ -19,7 +19,7 @@ const fn of(client: &'static str, tag: &'static str) -> Wrapper {
 }
 
 /// Every wrapper that is known.
-pub const WRAPPERS: [Wrapper; 21] = [
+pub const WRAPPERS: [Wrapper; 27] = [
     of("claude-code", "system-reminder"),
     of("claude-code", "local-command-caveat"),
     of("claude-code", "local-command-stdout"),
@@ -33,11 +33,17 @@ pub const WRAPPERS: [Wrapper; 21] = [
     of("claude-code", "ide_selection"),
     of("claude-code", "ide_opened_file"),
     of("claude-code", "ide_diagnostics"),
+    of("claude-code", "new-diagnostics"),
     of("codex", "environment_context"),
     of("codex", "user_instructions"),
     of("codex", "permissions instructions"),
     of("codex", "turn_aborted"),
     of("codex", "INSTRUCTIONS"),
+    of("codex", "skills_instructions"),
+    of("codex", "plugins_instructions"),
+    of("codex", "apps_instructions"),
+    of("codex", "environments_instructions"),
+    of("codex", "startup_context"),
     of("cursor", "attached_files"),
     of("gemini-cli", "session_context"),
     of("opencode", "env"),

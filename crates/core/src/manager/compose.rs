@@ -35,6 +35,17 @@ impl HistoryManager for Compose {
         asks
     }
 
+    fn budget(&self, cx: &CurationContext) -> Option<usize> {
+        self.managers.iter().filter_map(|manager| manager.budget(cx)).min()
+    }
+
+    fn closest<'r>(&self, view: View<'r>, cx: &CurationContext) -> View<'r> {
+        self.managers.iter().fold(view, |view, manager| {
+            let before = view.clone();
+            manager.curate(view, cx).unwrap_or_else(|_| manager.closest(before, cx))
+        })
+    }
+
     fn config(&self) -> Value {
         let managers: Value = self.managers.iter().map(|manager| manager.config()).collect();
         config_of(self.name(), serde_json::json!({ "managers": managers }))

@@ -80,6 +80,10 @@ impl HistoryManager for Fit {
         if needed > limit { Err(CurationError::WindowTooSmall { needed, window: limit }) } else { Ok(view) }
     }
 
+    fn budget(&self, cx: &CurationContext) -> Option<usize> {
+        self.limit(cx).ok()
+    }
+
     fn config(&self) -> Value {
         let model = self.model.as_ref().map(ToString::to_string);
         config_of(self.name(), json!({ "model": model, "window": self.window, "reserve": self.reserve }))

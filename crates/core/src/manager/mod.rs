@@ -4,6 +4,7 @@
 //! protected, and leaves a reason for everything it does. Managers compose; [`parse`] reads them from text or JSON.
 
 mod active_tools;
+pub(crate) mod auto;
 mod clear;
 mod compose;
 mod fit;
@@ -27,12 +28,13 @@ use crate::decision::{Decision, Span};
 use crate::entry::Usage;
 use crate::error::CurationError;
 use crate::ranges::Ranges;
-use crate::view::View;
+use crate::view::{Reason, View};
 
 pub use crate::config::{
     ConfigError, ConfigErrorKind, Written, parse, parse_list, parse_raw, parse_value, read_call,
 };
 pub use active_tools::ActiveTools;
+pub use auto::Auto;
 pub use clear::ClearToolResults;
 pub use compose::Compose;
 pub use fit::Fit;
@@ -44,7 +46,7 @@ pub use sticky::{Sticky, StickyInner};
 pub use summarize::{Extent, Summarize};
 pub use token_budget::TokenBudget;
 pub use trajectory::TrajectoryWindow;
-pub use truncate::{Keep, ToolResultTruncator};
+pub use truncate::{Keep, ToolResultTruncator, shortened};
 pub use turn_window::TurnWindow;
 
 /// A way to choose what a model call is sent.
@@ -56,6 +58,19 @@ pub trait HistoryManager: Send + Sync {
 
     /// The view after this manager. Pure: same view and context, same answer.
     fn curate<'r>(&self, view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError>;
+
+    /// Tokens a request may have, if the manager bounds them.
+    fn budget(&self, cx: &CurationContext) -> Option<usize> {
+        let _ = cx;
+        None
+    }
+
+    /// The view that comes closest where [`curate`](HistoryManager::curate) fails because too much must stay: only that.
+    fn closest<'r>(&self, mut view: View<'r>, cx: &CurationContext) -> View<'r> {
+        let _ = cx;
+        view.keep(&Ranges::default(), self.name(), Reason::OverBudget);
+        view
+    }
 
     /// What it would like recorded before the view is made; the caller may do it or not.
     fn plan(&self, view: &View<'_>, cx: &CurationContext) -> Vec<Ask> {
@@ -98,7 +113,7 @@ pub struct SummaryAsk {
 }
 
 impl SummaryAsk {
-    /// The decision to record once somebody has written: the summary, or that it failed because the text is blank or
+    /// The decision to record once the text is written: the summary, or that it failed because the text is blank or
     /// too long. Views are as before after a failure.
     pub fn answered(&self, text: &str, by: &str, usage: Option<Usage>) -> Decision {
         let length = text.chars().count();
@@ -120,7 +135,7 @@ impl SummaryAsk {
         self.failed(&problem)
     }
 
-    /// The decision to record when nobody could write it.
+    /// The decision to record when the summary could not be written.
     pub fn failed(&self, reason: &str) -> Decision {
         let first = self.covers.first().map_or(0, |span| span.0);
         let last = self.covers.last().map_or(first, |span| span.1);

@@ -46,6 +46,14 @@ impl HistoryManager for Observed {
         self.inner.plan(view, cx)
     }
 
+    fn budget(&self, cx: &CurationContext) -> Option<usize> {
+        self.inner.budget(cx)
+    }
+
+    fn closest<'r>(&self, view: View<'r>, cx: &CurationContext) -> View<'r> {
+        self.inner.closest(view, cx)
+    }
+
     fn config(&self) -> Value {
         config_of(self.name(), json!({ "inner": self.inner.config(), "prompt_name": self.prompt_name }))
     }

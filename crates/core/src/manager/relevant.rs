@@ -58,6 +58,10 @@ impl HistoryManager for Relevant {
         Ok(view)
     }
 
+    fn budget(&self, _: &CurationContext) -> Option<usize> {
+        Some(self.max_tokens.saturating_sub(self.reserve))
+    }
+
     fn config(&self) -> Value {
         let weights = json!({ "match": self.weights.matching, "recency": self.weights.recency });
         config_of(

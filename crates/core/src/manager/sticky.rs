@@ -15,6 +15,7 @@ use crate::record::groups::UNSETTLED;
 use crate::tokens::{Counter, Method};
 use crate::view::edit::{Mark, signature};
 use crate::view::{Epoch, Purpose, Reason, View};
+use crate::wire::Wire;
 
 /// Lets the history grow to a high mark, then cuts it to a low mark at once.
 ///
@@ -89,6 +90,10 @@ impl HistoryManager for Sticky {
         Ok(view)
     }
 
+    fn budget(&self, _: &CurationContext) -> Option<usize> {
+        matches!(self.inner, StickyInner::TokenBudget(_)).then_some(self.high)
+    }
+
     fn config(&self) -> Value {
         config_of(
             self.name(),
@@ -119,9 +124,10 @@ impl Sticky {
         }
         let after_cut = view.body().from(fold.cut);
         let staying = gauge.first.union(&gauge.kept);
-        let keep = after_cut.union(&Ranges::of(fold.held)).union(&staying);
+        let standing = gauge.standing_before(fold.cut, &view);
+        let keep = after_cut.union(&Ranges::of(fold.held)).union(&staying).union(&standing);
         // Pins of a manager are not part of the record: the cut has to say that they stay.
-        let pinned = view.pinned().minus(&view.record().decided.pinned);
+        let pinned = view.pinned().minus(&view.record().decided.pinned).minus(&standing);
         let before_cut = view.body().intersect(&staying.union(&pinned)).intersect(&Ranges::one(0..fold.cut));
         let not_held = before_cut.minus(&Ranges::of(fold.held));
         let kept = view.groups_in(&not_held).map(|(_, group)| u64::from(group.first)).collect();
@@ -234,6 +240,9 @@ struct CutGauge<'i> {
     kept: Ranges,
     /// The first steps of a trajectory, which stay.
     first: Ranges,
+    wire: Option<Wire>,
+    /// The group of the provider's newest compaction, which no cut lies behind.
+    boundary: Option<u32>,
 }
 
 impl<'i> CutGauge<'i> {
@@ -250,7 +259,13 @@ impl<'i> CutGauge<'i> {
         };
         let recorded = view.record().decided.cut(cx.scope.as_deref()).cloned();
         let kept = recorded.as_ref().map(|cut: &Cut| cut.kept.clone()).unwrap_or_default();
-        CutGauge { inner, counter, fixed, recorded, kept, first }
+        let boundary = view.record().standing.boundary(cx.wire);
+        CutGauge { inner, counter, fixed, recorded, kept, first, wire: cx.wire, boundary }
+    }
+
+    /// What stays although it lies before group `cut`, because every request needs it.
+    fn standing_before(&self, cut: u32, view: &View<'_>) -> Ranges {
+        view.record().standing.pins_before(self.wire, cut)
     }
 
     /// The task a cut before group `cut` holds, seen from group `newest`.
@@ -267,7 +282,12 @@ impl<'i> CutGauge<'i> {
     /// Measure of what stays although it lies before group `cut`.
     fn staying_before(&self, cut: u32, held: Option<u32>, view: &View<'_>) -> usize {
         let staying = match self.inner {
-            StickyInner::TokenBudget(_) => view.pinned().union(&Ranges::of(held)).union(&self.kept),
+            StickyInner::TokenBudget(_) => {
+                let decided = &view.record().decided.pinned;
+                let pins = view.pinned().minus(&view.record().standing.pins(self.wire)).union(decided);
+                let standing = self.standing_before(cut, view).intersect(view.body());
+                pins.union(&Ranges::of(held)).union(&self.kept).union(&standing)
+            }
             StickyInner::TrajectoryWindow(_) => self.first.union(&self.kept),
             _ => return 0,
         };
@@ -325,7 +345,8 @@ impl Gauge for CutGauge<'_> {
         let mut left = fold.after;
         let mut previous = None;
         let mut chosen = None;
-        for (index, _) in view.groups_in(&after_cut) {
+        let allowed = |index: u32| self.boundary.is_none_or(|boundary| index <= boundary);
+        for (index, _) in view.groups_in(&after_cut).take_while(|(index, _)| allowed(*index)) {
             if let Some(previous) = previous.replace(index) {
                 left = left.saturating_sub(self.unit(view, previous));
                 if !self.allows(index, left, view) {
@@ -344,6 +365,7 @@ impl Gauge for CutGauge<'_> {
         }
         match chosen {
             Some(moved) => *fold = moved,
+            None if self.boundary.is_some() => {}
             // Nothing lies between the cut and the newest group: a new epoch with the same cut, except for steps,
             // where too few would be left.
             None if !matches!(self.inner, StickyInner::TrajectoryWindow(_)) => fold.epoch += 1,

@@ -16,7 +16,7 @@ const DEFAULT_MAX_TURNS: usize = 10;
 
 /// Asks for the older part to be summarised once a bound is passed.
 ///
-/// It works in two phases: [`plan`](HistoryManager::plan) says what to cover, somebody writes the text and records
+/// It works in two phases: [`plan`](HistoryManager::plan) says what to cover, the caller writes the text and records
 /// it, and every later view shows the recorded text. Curating itself changes nothing, so it stays pure; where
 /// summaries are written [in place](Summaries::InPlace) the offline summariser, which is pure too, does it at once.
 #[derive(Clone, Debug, PartialEq)]

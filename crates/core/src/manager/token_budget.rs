@@ -45,6 +45,10 @@ impl HistoryManager for TokenBudget {
         Ok(view)
     }
 
+    fn budget(&self, _: &CurationContext) -> Option<usize> {
+        Some(self.limit())
+    }
+
     fn config(&self) -> Value {
         config_of(self.name(), json!({ "max_tokens": self.max_tokens, "reserve": self.reserve }))
     }

@@ -69,6 +69,18 @@ impl HistoryManager for ToolResultTruncator {
     }
 }
 
+/// A text as a recorded `truncate` shows it: at most `max_length` characters, the mark of the cut among them; none if it is short
+/// enough.
+///
+/// ```
+/// use scrollback_core::manager::{Keep, shortened};
+/// assert_eq!(shortened("short", 10, Keep::Both), None);
+/// assert_eq!(shortened(&"x".repeat(5000), 100, Keep::Both).map(|text| text.len()), Some(100));
+/// ```
+pub fn shortened(text: &str, max_length: usize, keep: Keep) -> Option<String> {
+    truncate(text, max_length, DEFAULT_SUFFIX, keep)
+}
+
 /// `text` cut to exactly `max_length` characters, the suffix among them; none if it is short enough.
 pub(crate) fn truncate(text: &str, max_length: usize, suffix: &str, keep: Keep) -> Option<String> {
     if text.len() <= max_length {

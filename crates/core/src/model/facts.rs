@@ -1,4 +1,4 @@
-//! The built-in table of windows and prices: text, and its lines sorted the first time somebody asks.
+//! The built-in table of windows and prices: text, and its lines sorted at the first lookup.
 
 use std::sync::LazyLock;
 
@@ -55,6 +55,16 @@ pub fn facts(model: &ModelName) -> Option<ModelFacts> {
         }
         _ => None,
     })
+}
+
+/// The names of a provider's models in the built-in table, in alphabetical order.
+///
+/// ```
+/// use scrollback_core::model::{Provider, names};
+/// assert!(names(Provider::OpenAi).any(|name| name == "gpt-4o"));
+/// ```
+pub fn names(provider: Provider) -> impl Iterator<Item = &'static str> {
+    ROWS.iter().filter(move |((of, _), _)| *of == provider.name()).map(|((_, name), _)| *name)
 }
 
 impl ModelFacts {

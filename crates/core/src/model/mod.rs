@@ -4,6 +4,6 @@ mod facts;
 mod family;
 mod name;
 
-pub use facts::{ModelFacts, facts};
+pub use facts::{ModelFacts, facts, names};
 pub(crate) use family::Line;
 pub use name::{BadModel, BadModelKind, ModelName, Provider};

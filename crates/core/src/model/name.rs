@@ -116,7 +116,7 @@ impl fmt::Display for ModelName {
     }
 }
 
-/// The full name of a model somebody wrote without its provider, if the built-in table lists it.
+/// The full name of a model that was written without its provider, if the built-in table lists it.
 fn owner_of(bare: &str) -> Option<Box<str>> {
     Provider::ALL
         .into_iter()

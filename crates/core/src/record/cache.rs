@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::manager::auto::PlanFold;
 use crate::manager::sticky::Fold;
+use crate::need::Index;
 use crate::tokens::Tokenizer;
 
 /// Folds kept at once; a process uses a handful of configurations per record.
@@ -21,6 +23,9 @@ pub(crate) struct Cache {
     sums: Mutex<[Vec<u64>; Tokenizer::ALL.len()]>,
     rewrites: Mutex<HashMap<(Tokenizer, u32, u64), u32>>,
     folds: Mutex<HashMap<u64, Fold>>,
+    plans: Mutex<HashMap<u64, PlanFold>>,
+    /// Identifiers and segments of the entries, as far as a planner has asked.
+    index: Mutex<Option<Index>>,
 }
 
 impl Cache {
@@ -86,7 +91,7 @@ impl Cache {
         tokens
     }
 
-    /// Sum over the first `end` positions, adding only what nobody has asked for before.
+    /// Sum over the first `end` positions, adding only what was not summed before.
     pub(crate) fn sum(&self, tokenizer: Tokenizer, end: usize, tokens_of: impl Fn(u32) -> usize) -> u64 {
         let mut sums = locked(&self.sums);
         let Some(sums) = sums.get_mut(tokenizer.index()) else { return 0 };
@@ -112,8 +117,38 @@ impl Cache {
         folds.insert(key, fold);
     }
 
+    pub(crate) fn plan_fold(&self, key: u64) -> Option<PlanFold> {
+        locked(&self.plans).get(&key).cloned()
+    }
+
+    pub(crate) fn keep_plan_fold(&self, key: u64, fold: PlanFold) {
+        let mut plans = locked(&self.plans);
+        if plans.len() >= MAX_FOLDS && !plans.contains_key(&key) {
+            plans.clear();
+        }
+        plans.insert(key, fold);
+    }
+
+    /// Takes the index out, if it reads no further than the first `end` places; another one is begun where there is none.
+    pub(crate) fn take_index(&self, end: usize) -> Index {
+        let mut index = locked(&self.index);
+        match &*index {
+            Some(known) if known.len() <= end => index.take().unwrap_or_default(),
+            _ => Index::default(),
+        }
+    }
+
+    /// Puts an index back, unless there is one that reads further.
+    pub(crate) fn keep_index(&self, index: Index) {
+        let mut known = locked(&self.index);
+        if known.as_ref().is_none_or(|known| known.len() <= index.len()) {
+            *known = Some(index);
+        }
+    }
+
     pub(crate) fn forget_folds(&mut self) {
         locked(&self.folds).clear();
+        locked(&self.plans).clear();
     }
 
     /// An erased entry has no tokens any more.
@@ -123,6 +158,7 @@ impl Cache {
                 slot.store(0, Ordering::Relaxed);
             }
         }
+        *locked(&self.index) = None;
         *locked(&self.sums) = Default::default();
         locked(&self.rewrites).clear();
     }

@@ -13,7 +13,7 @@ impl Record {
         counter.factor.apply(usize::try_from(plain).unwrap_or(usize::MAX)) as u64
     }
 
-    /// The entries that nobody has counted by this tokenizer, with their positions, so that somebody else may.
+    /// The entries that were not counted by this tokenizer yet, with their positions, so that they can be counted on another thread.
     pub fn uncounted(&self, tokenizer: Tokenizer) -> impl Iterator<Item = (u64, &Arc<Entry>)> {
         let uncounted = (0..).zip(&self.slots).filter(move |(at, _)| !self.cache.is_counted(tokenizer, *at));
         uncounted.filter_map(|(at, slot)| match slot {

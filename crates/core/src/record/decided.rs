@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::auto::ledger::Ledger;
+use crate::auto::plan::{Plan, Unit};
 use crate::chain::Link;
-use crate::decision::{Decision, Place};
+use crate::decision::{Decision, Place, PlanItem};
 use crate::entry::Entry;
 use crate::identity::content_hash;
 use crate::ranges::Ranges;
 use crate::record::groups::Groups;
+use crate::view::base::PROVIDER;
 use crate::view::edit::{Edit, Rewrite};
 
 /// The state that views start from. Groups are by index, positions as in the record.
@@ -18,6 +21,9 @@ pub(crate) struct Decided {
     pub(crate) lead: Option<(Vec<u32>, u64)>,
     /// Leads that were chosen before.
     pub(crate) former_leads: Ranges,
+    /// Whether anything was decided that a client's own list does not show already. Which instructions stand first, what the
+    /// client made of entries and which replies it gave up are its own doing.
+    pub(crate) beyond_client: bool,
     cuts: Vec<Cut>,
     pub(crate) pinned: Ranges,
     /// What results show by decision, by position; the latest word on each.
@@ -27,6 +33,9 @@ pub(crate) struct Decided {
     /// Positions of replies that broke off and were asked for again.
     pub(crate) superseded: Ranges,
     summaries: Vec<Arc<Summary>>,
+    plans: Vec<RecordedPlan>,
+    /// The ledgers that plans brought, by the position of the plan.
+    ledgers: BTreeMap<u64, Arc<Ledger>>,
     /// Position of the last summary that could not be written, while none has been since.
     pub(crate) failed_at: Option<u64>,
 }
@@ -52,6 +61,19 @@ pub(crate) struct Cut {
     pub(crate) at: u64,
     /// How many cuts there are for its views, this one included.
     pub(crate) epoch: u64,
+}
+
+/// A recorded plan.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedPlan {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) limit: u64,
+    pub(crate) by: Arc<str>,
+    scope: Option<String>,
+    /// How many plans there are for its views, this one included.
+    pub(crate) epoch: u64,
+    /// Position of the decision.
+    pub(crate) at: u64,
 }
 
 /// A recorded summary.
@@ -83,6 +105,14 @@ impl Decided {
         let groups_of = |groups: &Groups, positions: &[u64]| {
             Ranges::of(positions.iter().filter_map(|position| groups.of(*position as u32)))
         };
+        self.beyond_client |= !matches!(
+            decision,
+            Decision::Lead { .. }
+                | Decision::Echo { .. }
+                | Decision::Superseded { .. }
+                | Decision::Plan { .. }
+                | Decision::ProviderEdit { .. }
+        );
         match decision {
             Decision::Lead { positions } => {
                 let lead = positions.iter().filter_map(|position| groups.of(*position as u32)).collect();
@@ -102,6 +132,7 @@ impl Decided {
                     epoch: earlier + 1,
                 });
             }
+            Decision::Plan { .. } => self.push_plan(at, decision, groups),
             Decision::Clear { positions, placeholder } => {
                 let rewrite = Rewrite::Clear { placeholder: placeholder.as_str().into() };
                 self.rewrite(positions, &Edit::decided(rewrite, "clear_tool_results", at));
@@ -125,6 +156,14 @@ impl Decided {
                     self.rewrite(&[*position], &Edit::decided(rewrite, "echo", at));
                 }
             }
+            Decision::ProviderEdit { positions, .. } => {
+                let edit = Edit::decided(Rewrite::ByProvider, PROVIDER, at);
+                // What a manager or the client made of a result stands.
+                let open =
+                    positions.iter().filter(|position| !self.rewrites.contains_key(&(**position as u32)));
+                let open: Vec<u64> = open.copied().collect();
+                self.rewrite(&open, &edit);
+            }
             Decision::Superseded { positions } => {
                 let positions = positions.iter().map(|position| *position as u32);
                 self.superseded = self.superseded.union(&Ranges::of(positions));
@@ -132,6 +171,64 @@ impl Decided {
             // Closed in the groups by the record; turns concern no view of core's.
             Decision::Interrupted { .. } | Decision::Turn { .. } => {}
         }
+    }
+
+    fn push_plan(&mut self, at: u64, decision: &Decision, groups: &Groups) {
+        let Decision::Plan { front, tail, limit, by, scope, .. } = decision else { return };
+        let epoch = self.plan(scope.as_deref()).map_or(0, |plan| plan.epoch) + 1;
+        let mut units = Vec::new();
+        let mut last = None;
+        for item in front {
+            match item {
+                PlanItem::Entry(position) => {
+                    let group = groups.of(*position as u32);
+                    if group != last {
+                        units.extend(group.map(Unit::Group));
+                    }
+                    last = group;
+                    continue;
+                }
+                PlanItem::Ledger { ledger } => {
+                    let ledger = Arc::new(Ledger::new(ledger.clone(), Some(at)));
+                    self.ledgers.insert(at, Arc::clone(&ledger));
+                    units.push(Unit::Ledger(ledger));
+                }
+                PlanItem::Kept { ledger_of } => {
+                    units.extend(self.ledgers.get(ledger_of).cloned().map(Unit::Ledger));
+                }
+            }
+            last = None;
+        }
+        let plan = Arc::new(Plan { front: units, tail: groups.at_or_after(*tail) });
+        self.plans.push(RecordedPlan {
+            plan,
+            limit: *limit,
+            by: by.as_str().into(),
+            scope: scope.clone(),
+            epoch,
+            at,
+        });
+    }
+
+    /// Whether any plan is recorded.
+    pub(crate) fn has_plans(&self) -> bool {
+        !self.plans.is_empty()
+    }
+
+    /// Forgets all plans, to take them in again.
+    pub(crate) fn forget_plans(&mut self) {
+        self.plans.clear();
+        self.ledgers.clear();
+    }
+
+    /// The plan that holds for views of `scope`.
+    pub(crate) fn plan(&self, scope: Option<&str>) -> Option<&RecordedPlan> {
+        self.plans.iter().rev().find(|plan| plan.scope.is_none() || plan.scope.as_deref() == scope)
+    }
+
+    /// Whether a result is known to be cleared by the provider, or by a later decision.
+    pub(crate) fn is_cleared_by_provider(&self, position: u64) -> bool {
+        self.rewrites.contains_key(&(position as u32))
     }
 
     fn rewrite(&mut self, positions: &[u64], edit: &Edit) {

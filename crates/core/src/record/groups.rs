@@ -69,7 +69,7 @@ impl Group {
 /// Why an entry belongs to no group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stray {
-    /// Nobody called for it.
+    /// No call asked for it.
     Orphan,
     /// Its call was answered before.
     Duplicate,
@@ -95,6 +95,8 @@ pub(crate) struct Groups {
     pub(crate) users: Vec<u32>,
     /// Results without a place, ascending by position.
     pub(crate) strays: Vec<(u32, Stray)>,
+    /// Groups that no view shows: an entry of them was erased, or said nothing.
+    pub(crate) hidden: Vec<u32>,
     /// Results that stand apart from their call, ascending.
     pub(crate) moved: Vec<u32>,
     /// Entries that claim an id another entry had claimed, ascending, and the id.
@@ -151,6 +153,10 @@ impl Groups {
             self.users.push(group);
         }
         let left = entry.without_cut_parts();
+        let silent = entry.status() != Status::Complete && left.as_ref().unwrap_or(entry).is_silent();
+        if silent {
+            self.hidden.push(group);
+        }
         self.all.push(Group {
             first: position,
             results: Vec::new(),
@@ -161,7 +167,7 @@ impl Groups {
             interrupted: Vec::new(),
             closed: false,
             erased: false,
-            silent: entry.status() != Status::Complete && left.as_ref().unwrap_or(entry).is_silent(),
+            silent,
         });
         self.of.push(Some(group));
         self.last_non_result = Some(position);
@@ -232,6 +238,9 @@ impl Groups {
         match self.of(position) {
             Some(index) => {
                 if let Some(group) = self.all.get_mut(index as usize) {
+                    if !group.erased && !group.silent {
+                        self.hidden.push(index);
+                    }
                     group.erased = true;
                 }
                 self.users.retain(|user| *user != index);

@@ -1,7 +1,7 @@
 //! Which decisions a record accepts: those about what is there, and about whole groups.
 
 use super::Record;
-use crate::decision::{Decision, Span};
+use crate::decision::{Decision, PlanItem, Span};
 use crate::entry::Role;
 
 impl Record {
@@ -10,9 +10,11 @@ impl Record {
         match decision {
             Decision::Lead { positions } => self.judge_lead(positions),
             Decision::Cut { before, held, kept, .. } => self.judge_cut(*before, *held, kept),
-            Decision::Clear { positions, .. } | Decision::Truncate { positions, .. } => {
-                self.judge_positions(positions)
-            }
+            Decision::Plan { front, tail, .. } => self.judge_plan(front, *tail),
+            Decision::Clear { positions, .. }
+            | Decision::Truncate { positions, .. }
+            | Decision::ProviderEdit { positions, .. }
+            | Decision::Superseded { positions } => self.judge_positions(positions),
             Decision::Pin { positions } | Decision::Unpin { positions } => self.judge_pin(positions),
             Decision::Summary { covers, replaces, scope, .. } => {
                 self.judge_summary(covers, *replaces, scope.as_deref())
@@ -20,7 +22,6 @@ impl Record {
             Decision::SummaryFailed { range, .. } => self.judge_span(*range),
             Decision::Turn { entry, .. } => self.judge_positions(&[*entry]),
             Decision::Echo { position, .. } => self.judge_positions(&[*position]),
-            Decision::Superseded { positions } => self.judge_positions(positions),
             Decision::Interrupted { .. } => Ok(()),
         }
     }
@@ -51,6 +52,18 @@ impl Record {
         }
         match kept.iter().find(|kept| !self.opens_group(**kept)) {
             Some(kept) => Err(format!("the kept position {kept} does not open a group")),
+            None => Ok(()),
+        }
+    }
+
+    fn judge_plan(&self, front: &[PlanItem], tail: u64) -> Result<(), String> {
+        if tail != self.len() as u64 && !self.opens_group(tail) {
+            return Err(format!("a plan from position {tail} on would split a group, or there is none"));
+        }
+        let entries: Vec<u64> = front.iter().filter_map(PlanItem::entry).collect();
+        self.judge_positions(&entries)?;
+        match entries.iter().find(|at| self.groups.of(**at as u32).is_none()) {
+            Some(at) => Err(format!("position {at} belongs to no group")),
             None => Ok(()),
         }
     }

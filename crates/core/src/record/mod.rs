@@ -6,6 +6,8 @@ pub(crate) mod decided;
 pub(crate) mod groups;
 mod judge;
 mod restore;
+pub(crate) mod standing;
+mod unnamed;
 
 use std::collections::hash_map::Entry as Entered;
 use std::collections::{HashMap, VecDeque};
@@ -22,6 +24,7 @@ use crate::view::View;
 use cache::Cache;
 use decided::Decided;
 use groups::{Group, Groups, Reach};
+use standing::Standing;
 
 /// Most entries a record holds: positions are kept in 32 bits, which is a hundred years of talking.
 const MAX_ENTRIES: usize = u32::MAX as usize - 1;
@@ -84,10 +87,14 @@ pub struct Tombstone {
 pub struct Record {
     slots: Vec<Slot>,
     messages: usize,
+    /// How many of the messages were erased.
+    erased: usize,
     next_sequence: HashMap<Uuid, u64>,
     pub(crate) groups: Groups,
     pub(crate) decided: Decided,
     pub(crate) cache: Cache,
+    /// What requests need wherever a cut lies.
+    pub(crate) standing: Standing,
     /// Counts what changes views other than by adding at their end; part of every fold's key.
     pub(crate) version: u64,
 }
@@ -146,6 +153,7 @@ impl Record {
     /// Adds an entry that others hold too, without copying it.
     pub fn share(&mut self, entry: Arc<Entry>) -> Result<u64, AppendError> {
         let position = self.next_position()?;
+        let entry = unnamed::with_ids(self, entry);
         let next = self.next_sequence.entry(entry.evaluation_id);
         let expected = match &next {
             Entered::Occupied(next) => *next.get(),
@@ -157,6 +165,9 @@ impl Record {
         *next.or_insert(0) += 1;
         if self.groups.push(position, &entry) == Reach::Old {
             self.views_changed();
+        }
+        if let Some(group) = self.groups.of(position) {
+            self.standing.push(group, &entry);
         }
         self.cache.push();
         self.messages += 1;
@@ -210,10 +221,30 @@ impl Record {
             body_hash: crate::chain::body_hash(position, slot),
         };
         *slot = Slot::Erased(Box::new(tombstone));
+        self.erased += 1;
         self.groups.erase(position as u32);
         self.cache.forget_counts(position as u32);
+        self.erase_from_ledgers(position);
         self.views_changed();
         true
+    }
+
+    /// Takes the lines of an erased entry out of every recorded ledger.
+    fn erase_from_ledgers(&mut self, position: u64) {
+        if !self.decided.has_plans() {
+            return;
+        }
+        self.decided.forget_plans();
+        for (at, slot) in (0..).zip(&mut self.slots) {
+            let Slot::Decision(decision, _) = slot else { continue };
+            if !matches!(&**decision, Decision::Plan { .. }) {
+                continue;
+            }
+            if decision.repeats(|entry| entry == position) {
+                *decision = Arc::new(Decision::clone(decision).without_words_of(position));
+            }
+            self.decided.push(at, decision, &self.groups);
+        }
     }
 
     /// Adds the place of an entry that was erased before this record was read.
@@ -262,6 +293,11 @@ impl Record {
     /// Number of message entries, erased ones included.
     pub fn message_count(&self) -> usize {
         self.messages
+    }
+
+    /// Number of message entries that were erased.
+    pub(crate) fn erased_count(&self) -> usize {
+        self.erased
     }
 
     /// What stands at `position`.

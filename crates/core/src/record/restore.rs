@@ -6,7 +6,7 @@ use super::{AppendError, Record, Slot};
 use crate::decision::Decision;
 use crate::entry::{Entry, Meta, Part, Role, Time};
 use crate::json;
-use crate::wire::{Wire, WireError, give_ids};
+use crate::wire::{Wire, WireError};
 
 impl Entry {
     /// Reads an entry from what a store keeps of it: the wire, the exact text of its message, and what was known about it.
@@ -44,8 +44,6 @@ impl Record {
     ///
     /// Nothing is judged again: a decision about what was erased since then keeps its place and has no effect.
     pub fn restore(slots: impl IntoIterator<Item = Slot>) -> Result<Record, AppendError> {
-        let mut slots: Vec<Slot> = slots.into_iter().collect();
-        give_missing_ids(&mut slots);
         let mut record = Record::new();
         for slot in slots {
             record.take(slot)?;
@@ -72,27 +70,6 @@ impl Record {
         self.cache.push();
         self.slots.push(Slot::Decision(decision, at));
         Ok(())
-    }
-}
-
-/// Ids that were given because the wire has none are no part of the text that is kept: they are given again.
-fn give_missing_ids(slots: &mut [Slot]) {
-    let lacks_ids = |slot: &Slot| matches!(slot, Slot::Message(entry) if entry.origin.wire == Wire::Gemini);
-    if !slots.iter().any(lacks_ids) {
-        return;
-    }
-    let (mut places, mut entries) = (Vec::new(), Vec::new());
-    for (place, slot) in slots.iter().enumerate() {
-        if let Slot::Message(entry) = slot {
-            places.push(place);
-            entries.push(Entry::clone(entry));
-        }
-    }
-    give_ids(&mut entries);
-    for (place, entry) in places.into_iter().zip(entries) {
-        if let Some(slot) = slots.get_mut(place) {
-            *slot = Slot::Message(Arc::new(entry));
-        }
     }
 }
 

@@ -143,7 +143,7 @@ struct Quote {
 }
 
 impl Quote {
-    /// JSON in JSON in JSON puts seven backslashes before a quote; nobody goes deeper.
+    /// JSON in JSON in JSON puts seven backslashes before a quote; deeper nesting is not looked for.
     const MOST_ESCAPES: usize = 7;
 
     fn at(text: &str, start: usize) -> Option<Quote> {

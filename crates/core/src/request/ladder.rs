@@ -2,20 +2,20 @@
 //!
 //! Each step is one decision about the record, so the next call does not fail the same way, and every step is seen later.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use super::tokens::RequestTokens;
 use crate::context::CurationContext;
 use crate::decision::Decision;
-use crate::entry::Role;
 use crate::error::CurationError;
 use crate::manager::{ClearToolResults, HistoryManager, TokenBudget};
 use crate::model::facts;
+use crate::ranges::Ranges;
 use crate::record::Record;
+use crate::record::groups::Group;
 use crate::tokens::Method;
 use crate::view::shorten::Shorten;
-use crate::view::{Item, Reason, Source, View};
+use crate::view::{Reason, View};
 
 /// Results that stay as they are when older ones are cleared.
 const KEPT_RESULTS: usize = 3;
@@ -87,7 +87,7 @@ impl Ladder {
         let target = target(stated, cx, tokens);
         while let Some(step) = Step::ALL.get(self.taken).copied() {
             self.taken += 1;
-            let view = record.view(cx, manager).unwrap_or_else(|_| View::of(record, cx));
+            let view = record.view(cx, manager).unwrap_or_else(|_| everything_pinned_by(manager, record, cx));
             if let Some(decision) = decision(step, &view, cx, target) {
                 return Some((step, decision));
             }
@@ -132,7 +132,18 @@ fn decision(step: Step, view: &View<'_>, cx: &CurationContext, target: usize) ->
     }
 }
 
-/// The cut that leaves the newest groups of a view that fit a number of tokens; none if nothing would go.
+/// Everything, where a manager cannot make a view: a client is sent that. What the manager would pin is pinned all the same.
+fn everything_pinned_by<'r>(
+    manager: &dyn HistoryManager,
+    record: &'r Record,
+    cx: &CurationContext,
+) -> View<'r> {
+    let mut view = View::of(record, cx);
+    view.pin(manager.closest(view.clone(), cx).pinned());
+    view
+}
+
+/// The cut that leaves the newest groups of a view that fit a number of tokens, and what is pinned; none if nothing would go.
 fn cut_to_fit(view: &View<'_>, cx: &CurationContext, limit: usize) -> Option<Decision> {
     let budget = |max_tokens| TokenBudget { max_tokens, reserve: 0 };
     let fitting = match budget(limit).curate(view.clone(), cx) {
@@ -140,24 +151,34 @@ fn cut_to_fit(view: &View<'_>, cx: &CurationContext, limit: usize) -> Option<Dec
         Err(CurationError::BudgetTooSmall { needed, .. }) => budget(needed).curate(view.clone(), cx),
         other => other,
     };
-    let kept: Vec<u64> = fitting.ok()?.items().filter_map(|item| position(&item)).collect();
-    let stays: HashSet<u64> = kept.iter().copied().collect();
-    let gone = view.items().filter_map(|item| position(&item)).filter(|at| !stays.contains(at));
-    let last_gone = gone.max()?;
-    // Groups that came apart in the record stand together in the view: the cut lies behind all that goes.
-    let newest = |item: &Item| item.entry.role == Role::User;
-    let task = view.items().filter(newest).filter_map(|item| position(&item)).last();
-    let before = kept.iter().copied().find(|at| *at > last_gone).unwrap_or(last_gone + 1);
-    let held = task.filter(|task| *task < before);
-    let factor = (cx.counter.method == Method::Estimate).then_some(cx.counter.factor);
-    Some(Decision::Cut { before, held, by: BY.into(), scope: cx.scope.clone(), kept: Vec::new(), factor })
-}
-
-fn position(item: &Item) -> Option<u64> {
-    match item.source {
-        Source::Entry(position) => Some(position),
-        _ => None,
+    let fitting = fitting.ok()?;
+    let record = view.record();
+    // System entries that come first once others are gone belong to the lead then.
+    let shown = fitting.body().union(&Ranges::of(fitting.lead_groups()));
+    let stays = shown.intersect(view.body());
+    let last_gone = view.groups_in(&view.body().minus(&stays)).next_back().map(|(index, _)| index)?;
+    // What the provider compacted ends where its compaction stands; nothing behind that may go.
+    if record.standing.boundary(cx.wire).is_some_and(|boundary| last_gone >= boundary) {
+        return None;
     }
+    let opens = |(_, group): (u32, &Group)| u64::from(group.first);
+    let before = view.groups_in(&stays.from(last_gone + 1)).next().map(opens);
+    let held = view.last_user().filter(|user| *user < last_gone && stays.contains(*user));
+    // What is pinned in the record, or needed by every request, stays without being named; it may be unpinned later.
+    let stays_anyway = record
+        .decided
+        .pinned
+        .union(&record.standing.pins_before(cx.wire, last_gone + 1))
+        .union(&Ranges::of(held));
+    let named = stays.intersect(&Ranges::one(0..last_gone)).minus(&stays_anyway);
+    Some(Decision::Cut {
+        before: before.unwrap_or(record.len() as u64),
+        held: held.and_then(|held| view.group(held)).map(|group| group.first.into()),
+        by: BY.into(),
+        scope: cx.scope.clone(),
+        kept: view.groups_in(&named).map(opens).collect(),
+        factor: (cx.counter.method == Method::Estimate).then_some(cx.counter.factor),
+    })
 }
 
 /// Why a request cannot be made small enough, which part of it is the largest, and what would help.

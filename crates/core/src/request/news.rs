@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::decision::Decision;
 use crate::entry::{Entry, Role, Time};
+use crate::ranges::Ranges;
 use crate::record::{Record, Slot};
 use crate::request::marks::unmarked;
 use crate::wire::Wire;
@@ -47,14 +48,15 @@ pub fn news(record: &Record, instructions: &[Entry], said: &[Entry], stamp: Stam
 
 /// Positions of the instructions that stand first in views of a record.
 pub fn lead_of(record: &Record) -> Vec<u64> {
-    let decided = record.slots().iter().rev().find_map(|slot| match slot {
-        Slot::Decision(decision, _) => match decision.as_ref() {
-            Decision::Lead { positions } => Some(positions.clone()),
-            _ => None,
-        },
-        _ => None,
-    });
-    decided.unwrap_or_else(|| (0..natural_lead(record)).collect())
+    match &record.decided.lead {
+        Some((groups, _)) => positions_of(record, groups.iter().copied()).collect(),
+        None => (0..natural_lead(record)).collect(),
+    }
+}
+
+/// Where the entries stand that are a group each.
+fn positions_of(record: &Record, groups: impl Iterator<Item = u32>) -> impl Iterator<Item = u64> {
+    groups.filter_map(|group| record.groups.get(group)).map(|group| group.first.into())
 }
 
 /// How many system entries a record begins with.
@@ -70,23 +72,17 @@ fn leads(record: &Record, instructions: &[Entry]) -> bool {
     now.eq(instructions.iter().map(Entry::content))
 }
 
-/// The entries of a record that are not instructions which others took the place of.
-pub(crate) fn standing(record: &Record) -> impl Iterator<Item = &Entry> {
-    let replaced: Vec<u64> = replaced(record).collect();
-    (0..).zip(record.slots()).filter_map(move |(at, slot)| match slot {
-        Slot::Message(entry) if !replaced.contains(&at) => Some(entry.as_ref()),
-        _ => None,
-    })
+/// How many entries of a record are not instructions which others took the place of.
+pub(crate) fn standing_count(record: &Record) -> usize {
+    record.message_count() - record.erased_count() - replaced(record).len()
 }
 
 /// Positions of instructions which others took the place of.
-pub(crate) fn replaced(record: &Record) -> impl Iterator<Item = u64> {
-    let (lead, natural) = (lead_of(record), natural_lead(record));
-    (0..).zip(record.slots()).filter_map(move |(at, slot)| {
-        let Slot::Message(entry) = slot else { return None };
-        let instructs = at < natural || entry.is_lead();
-        (instructs && !lead.contains(&at)).then_some(at)
-    })
+pub(crate) fn replaced(record: &Record) -> Vec<u64> {
+    let Some((lead, _)) = &record.decided.lead else { return Vec::new() };
+    let natural = Ranges::of((0..natural_lead(record)).filter_map(|at| record.groups.of(at as u32)));
+    let former = natural.union(&record.decided.former_leads).minus(&Ranges::of(lead.iter().copied()));
+    positions_of(record, former.iter()).filter(|position| record.entry(*position).is_some()).collect()
 }
 
 /// The entry without the cache marks of the request in which it came.
@@ -131,7 +127,7 @@ mod tests {
         let changed = news(&record, &[tuesday], &[said("c")], stamp(3));
         take(&mut record, changed);
         assert_eq!(lead_of(&record), [3]);
-        assert_eq!(standing(&record).count(), 4);
+        assert_eq!(standing_count(&record), 4);
         let entries: Vec<Entry> = record
             .slots()
             .iter()

@@ -1,16 +1,16 @@
 //! One request, made ready: curated, rendered, checked, counted.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::asked::{Asked, Carries, chain};
+use super::asked::{Asked, Carries, ClientBody, Surroundings, chain};
 use super::ladder::Stated;
 use super::marks;
-use super::news::{replaced, standing};
+use super::news::{replaced, standing_count};
+use super::reference::{Reference, without_references};
 use super::template::Template;
 use super::tokens::RequestTokens;
 use crate::chain::Link;
@@ -21,14 +21,14 @@ use crate::error::CurationError;
 use crate::event::HistoryCurated;
 use crate::json;
 use crate::manager::{Fit, HistoryManager, SharedManager};
-use crate::record::{Record, Slot};
-use crate::view::{Dropped, Epoch, Item, Reason, Source, View};
+use crate::record::Record;
+use crate::view::{Dropped, Epoch, Fidelity::AsSaid, Item, Reason, Source, View};
 use crate::wire::check::{Size, Strictness, Violation, check};
 use crate::wire::repair::Repair;
-use crate::wire::{Checked, Purpose, RenderOptions, Rendered, Wire};
+use crate::wire::{Checked, ParseOptions, Purpose, RenderOptions, Rendered, Wire};
 
-/// Keys by which a request refers to what its provider holds.
-const HELD: [&str; 2] = ["previous_response_id", "conversation"];
+/// Who is named where the whole list is sent instead of a reference to what the provider holds.
+const THREAD: &str = "thread";
 /// Share of the promised error of estimates: a size finding that an estimate may be wrong about is left to the provider.
 const DOUBT: usize = 10;
 
@@ -149,7 +149,7 @@ pub enum Shown {
     },
     /// Something that was never said.
     Synthetic {
-        /// What it is: `summary`, `interrupted`, `prompt`.
+        /// What it is: `summary`, `ledger`, `interrupted`, `prompt`.
         synthetic: &'static str,
     },
 }
@@ -160,6 +160,7 @@ impl Shown {
             Source::Entry(index) => Shown::Entry { index, changed: item.is_changed() },
             Source::Interrupted { .. } => Shown::Synthetic { synthetic: "interrupted" },
             Source::Summary { .. } => Shown::Synthetic { synthetic: "summary" },
+            Source::Ledger { .. } => Shown::Synthetic { synthetic: "ledger" },
         }
     }
 }
@@ -185,7 +186,7 @@ pub struct Prepared {
     pub left_out: Vec<Dropped>,
     /// How many entries are shown, and how many are recorded.
     pub entries: (usize, usize),
-    /// Who left something out or changed it: managers, `repair`, `overflow`. Empty where nothing was.
+    /// Who left something out or changed it: managers, `repair`, `thread`, `overflow`. Empty where nothing was.
     pub by: Vec<String>,
     /// The epoch, where a sticky manager is at work.
     pub epoch: Option<Epoch>,
@@ -219,6 +220,9 @@ pub enum PrepareError {
         /// Its tokens.
         tokens: RequestTokens,
     },
+    /// It goes on from something that is not all here, and its provider cannot be left to go on by itself: the client has to
+    /// send the whole conversation.
+    Unresolved(Reference),
 }
 
 impl PrepareError {
@@ -228,6 +232,7 @@ impl PrepareError {
             PrepareError::Curation(error) => error.code(),
             PrepareError::Invalid { .. } => "invalid_request",
             PrepareError::TooLarge { .. } => "context_overflow",
+            PrepareError::Unresolved(_) => "unresolved_reference",
         }
     }
 }
@@ -238,6 +243,13 @@ impl fmt::Display for PrepareError {
             PrepareError::Curation(error) => error.fmt(f),
             PrepareError::Invalid { message, .. } => f.write_str(message),
             PrepareError::TooLarge { stated, tokens } => f.write_str(&super::too_large(*stated, tokens)),
+            PrepareError::Unresolved(reference) => {
+                let id = reference.id();
+                write!(
+                    f,
+                    "what the request goes on from ({id}) is not in the record; send the whole conversation"
+                )
+            }
         }
     }
 }
@@ -254,16 +266,26 @@ pub fn prepare(
     cx: &CurationContext,
 ) -> Result<Prepared, PrepareError> {
     let everything = || View::of(record, cx);
-    let whole = asked.client.as_ref().is_some_and(|client| client.carries == Carries::History);
+    let client = asked.client.as_ref();
+    let named = asked.names_unkept_items();
+    // A request that could not be recorded is sent as it came.
+    let carried = |client: &ClientBody| client.carries == Carries::History && !named;
+    let whole = client.is_some_and(|client| carried(client) || record.is_empty());
+    let refers = client.and_then(|client| client.refers.as_ref());
+    if let Some(reference) = refers.filter(|reference| !reference.is_in(record)) {
+        // Only its provider can go on from there.
+        let unresolved = || PrepareError::Unresolved(reference.clone());
+        return if whole { untouched(asked, policy, everything, cx) } else { Err(unresolved()) };
+    }
     if whole && needs_no_view(record, asked, policy, cx) {
-        return untouched(asked, policy, everything);
+        return untouched(asked, policy, everything, cx);
     }
     let view = match policy.manager.curate(View::to_send(record, cx), cx) {
         Ok(view) => view,
         Err(CurationError::WindowTooSmall { needed, window }) if !policy.invalid.is_passed_on() => {
             return Err(too_large_for(&everything(), cx, needed, window));
         }
-        // Nobody knows how much the model takes, or it is too little for what must stay: its provider says.
+        // The window is unknown, or too small for what must stay: the provider decides.
         Err(_) if policy.unknown_window == UnknownWindow::SendsAll => everything(),
         Err(error) => return Err(PrepareError::Curation(error)),
     };
@@ -271,14 +293,19 @@ pub fn prepare(
     let (is_whole, by) = changes(&view);
     if is_whole && whole {
         let (epoch, tokens) = (view.epoch(), RequestTokens::of(&view, cx));
-        let prepared = untouched(asked, policy, || view)?;
+        let prepared = untouched(asked, policy, || view, cx)?;
         return Ok(Prepared {
             epoch,
-            tokens: Some(tokens),
-            tokens_recorded: Some(tokens.total),
+            tokens: prepared.tokens.or(Some(tokens)),
+            tokens_recorded: prepared.tokens_recorded.or(Some(tokens.total)),
             decisions,
             ..prepared
         });
+    }
+    if let Some(reference) = refers
+        && client.is_some_and(|client| client.surroundings == Surroundings::WithProvider)
+    {
+        return Err(PrepareError::Unresolved(reference.clone()));
     }
     let tokens = RequestTokens::of(&view, cx);
     let mut items: Vec<Item> = view.items().collect();
@@ -294,7 +321,7 @@ pub fn prepare(
         items.iter().filter_map(|item| place_of(record, item)).collect();
     speak_as_the_client(&mut items, asked);
     let rendered = render(items, Some(record), asked, cx);
-    let made = finish(rendered, asked, policy, &tokens, cx)?;
+    let made = finish(Some(record), rendered, asked, policy, &tokens, cx)?;
     let entries_of = recorded_as.iter().map(|(position, entry)| (*position, entry.as_ref()));
     Ok(Prepared {
         template: Some(Template::of(asked.wire, &made.body, entries_of)),
@@ -304,8 +331,8 @@ pub fn prepare(
         tokens_recorded: Some(recorded),
         shown,
         left_out,
-        entries: (view.len(), standing(record).count()),
-        by: stages(by, &made.repairs),
+        entries: (view.len(), standing_count(record)),
+        by: stages(by, &made.repairs, asked),
         epoch: view.epoch(),
         events: view.events().to_vec(),
         said,
@@ -327,7 +354,7 @@ pub fn prepare_items(
     let tokens = RequestTokens::of_items(&items, cx);
     let count = items.len();
     let rendered = render(items, None, asked, cx);
-    let made = finish(rendered, asked, policy, &tokens, cx)?;
+    let made = finish(None, rendered, asked, policy, &tokens, cx)?;
     Ok(Prepared {
         template: None,
         fidelity: Fidelity::Rendered,
@@ -337,7 +364,7 @@ pub fn prepare_items(
         shown,
         left_out: Vec::new(),
         entries: (count, recorded),
-        by: stages(Vec::new(), &made.repairs),
+        by: stages(Vec::new(), &made.repairs, asked),
         epoch: None,
         events: Vec::new(),
         said: None,
@@ -350,22 +377,16 @@ pub fn prepare_items(
 /// Whether it is plain without looking that everything is shown: nothing was ever decided, and the body has fewer bytes than
 /// the model takes tokens.
 fn needs_no_view(record: &Record, asked: &Asked, policy: &Policy, cx: &CurationContext) -> bool {
-    let Some(client) = asked.client.as_ref().filter(|_| policy.only_fits()) else { return false };
+    // What a request refers to is part of it, and not in its bytes.
+    let plain = |client: &&ClientBody| client.refers.is_none() && policy.only_fits();
+    let Some(client) = asked.client.as_ref().filter(plain) else { return false };
     let limit = Fit::default().limit(cx).ok();
     limit.is_some_and(|limit| client.bytes.len() < limit) && !is_decided(record)
 }
 
-/// Whether anything was decided that a client's own list does not show already: which instructions stand first, what the client
-/// made of entries and which replies it gave up are its own doing.
+/// Whether anything was decided or erased that a client's own list does not show already.
 fn is_decided(record: &Record) -> bool {
-    record.slots().iter().any(|slot| match slot {
-        Slot::Decision(decision, _) => !matches!(
-            decision.as_ref(),
-            Decision::Lead { .. } | Decision::Echo { .. } | Decision::Superseded { .. }
-        ),
-        Slot::Message(_) => false,
-        Slot::Erased(_) => true,
-    })
+    record.decided.beyond_client || record.erased_count() > 0
 }
 
 /// The client's own request. Its tokens are not counted: that can be done while it is on its way.
@@ -373,8 +394,10 @@ fn untouched<'r>(
     asked: &Asked,
     policy: &Policy,
     view: impl FnOnce() -> View<'r>,
+    cx: &CurationContext,
 ) -> Result<Prepared, PrepareError> {
-    let (Some(client), Some(came)) = (&asked.client, asked.as_it_came()) else {
+    let view = view();
+    let (Some(client), Some(came)) = (&asked.client, asked.as_it_came(view.record())) else {
         return Err(PrepareError::Invalid {
             broken: Vec::new(),
             message: "there is no request to send".into(),
@@ -383,19 +406,21 @@ fn untouched<'r>(
     if !came.repairs.is_empty() && !policy.invalid.repairs() {
         return Err(refused(&came.repairs));
     }
-    let view = view();
-    let items: Vec<Item> = view.items().collect();
+    let mut items: Vec<Item> = view.items().collect();
+    if view.is_compacted() {
+        // The client's list has everything still.
+        items = View::of(view.record(), &CurationContext::default()).items().collect();
+    }
     let count = items.len();
     let recorded_as: Vec<(u64, Arc<Entry>)> =
         items.iter().filter_map(|item| place_of(view.record(), item)).collect();
     let entries_of = recorded_as.iter().map(|(position, entry)| (*position, entry.as_ref()));
     let template = Some(Template::of(asked.wire, &came.body, entries_of));
     // What goes on from elsewhere is not in the list that came.
-    let said = client.refers.then(|| items.iter().map(|item| Entry::clone(&item.entry)).collect());
-    let fidelity = if came.repairs.is_empty() { Fidelity::Untouched } else { Fidelity::Repaired };
-    Ok(Prepared {
+    let said = client.refers.is_some().then(|| items.iter().map(|item| Entry::clone(&item.entry)).collect());
+    let mut prepared = Prepared {
         body: came.body.clone(),
-        fidelity,
+        fidelity: Fidelity::Untouched,
         decisions: Vec::new(),
         repairs: came.repairs.clone(),
         tokens: None,
@@ -403,13 +428,34 @@ fn untouched<'r>(
         shown: Vec::new(),
         left_out: Vec::new(),
         entries: (count, count),
-        by: stages(Vec::new(), &came.repairs),
+        by: Vec::new(),
         epoch: None,
         prefix_hash: came.prefix_hash,
         events: Vec::new(),
         template,
         said,
-    })
+    };
+    if !came.repairs.is_empty() {
+        // What is sent is not what the view shows: it is counted as it is sent.
+        let sent = entries_in(asked.wire, &came.body);
+        let tokens = RequestTokens::of_items(&sent, cx);
+        prepared.fidelity = Fidelity::Repaired;
+        prepared.by.push(REPAIR.into());
+        prepared.entries = (sent.len(), standing_count(view.record()));
+        prepared.tokens_recorded = Some(recorded_tokens(view.record(), &tokens, cx));
+        prepared.tokens = Some(tokens);
+    }
+    Ok(prepared)
+}
+
+/// The entries of a body.
+fn entries_in(wire: Wire, body: &[u8]) -> Vec<Item> {
+    let parsed =
+        json::check_bytes(body).ok().and_then(|body| wire.parse(body, &ParseOptions::default()).ok());
+    let entries = parsed.map(|parsed| parsed.entries).unwrap_or_default();
+    let item =
+        |(place, entry)| Item { source: Source::Entry(place), entry: Arc::new(entry), fidelity: AsSaid };
+    (0..).zip(entries).map(item).collect()
 }
 
 /// The entry an item is made of, as it is recorded.
@@ -425,7 +471,8 @@ fn speak_as_the_client(items: &mut [Item], asked: &Asked) {
     let lead = items.iter().take_while(|item| item.entry.role == Role::System).count();
     let Some(lead) = items.get_mut(..lead) else { return };
     let said = lead.iter().filter(|item| matches!(item.source, Source::Entry(_))).count();
-    if said != asked.instructions.len() {
+    // After a cut, instructions that were given in the middle may stand behind them.
+    if said < asked.instructions.len() {
         return;
     }
     let entries = lead.iter_mut().filter(|item| matches!(item.source, Source::Entry(_)));
@@ -448,8 +495,8 @@ fn render(items: Vec<Item>, record: Option<&Record>, asked: &Asked, cx: &Curatio
 /// What stands around the messages: without references to what the provider holds, where the whole list is sent.
 fn around(asked: &Asked) -> crate::wire::Body {
     match &asked.client {
-        Some(client) if client.refers => asked.around.without(&HELD),
-        _ => asked.around.clone(),
+        Some(client) => without_references(&asked.around, client.refers.as_ref(), client.threads),
+        None => asked.around.clone(),
     }
 }
 
@@ -461,6 +508,7 @@ struct Made {
 }
 
 fn finish(
+    record: Option<&Record>,
     mut rendered: Rendered,
     asked: &Asked,
     policy: &Policy,
@@ -483,7 +531,11 @@ fn finish(
     } else {
         let body = rendered.body(asked.wire, Some(&around(asked)));
         let violations = json::check(&body)
-            .map(|raw| check(asked.wire, raw, asked.check_options(Size::NotJudged)))
+            .map(|raw| {
+                let found = check(asked.wire, raw, asked.check_options(Size::NotJudged));
+                let replies = record.map(|record| rendered.replies(asked.wire, record)).unwrap_or_default();
+                replies.without_exempt(asked.wire, raw, found)
+            })
             .map_err(|error| invalid(Vec::new(), error.to_string()))?;
         Checked { body, violations }
     };
@@ -528,7 +580,7 @@ fn refused(repairs: &[Repair]) -> PrepareError {
 }
 
 /// What the managers decided and the record does not have yet: a cut that moved, results that were shortened.
-fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Decision> {
+pub(crate) fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Decision> {
     let mut new = Vec::new();
     let epoch = view.epoch().map_or(0, |epoch| epoch.id);
     if let Some(cut @ Decision::Cut { before, .. }) = view.cut().filter(|_| epoch > 0) {
@@ -545,12 +597,17 @@ fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Deci
     new
 }
 
+/// Whether a view shows everything as it was said, so that a client that sent the history sent these very bytes.
+pub fn is_whole(view: &View<'_>) -> bool {
+    changes(view).0
+}
+
 /// Whether a view shows everything as it was said, and otherwise who did what. What is incoherent is not a manager's doing:
-/// the check finds it in the client's own list. What the client itself changed or gave up is in its list that way already.
+/// the check finds it in the client's own list. What the client itself changed or gave up is in its list that way already, and
+/// what the provider compacts or clears by itself it does again.
 fn changes(view: &View<'_>) -> (bool, Vec<String>) {
-    let explained = view.explain();
-    let not_by_a_manager = |reason: Reason| {
-        matches!(
+    let by_a_manager = |reason: Reason| {
+        !matches!(
             reason,
             Reason::OrphanResult
                 | Reason::DuplicateResult
@@ -559,29 +616,34 @@ fn changes(view: &View<'_>) -> (bool, Vec<String>) {
                 | Reason::ReplacedLead
                 | Reason::Superseded
                 | Reason::ChangedByClient
+                | Reason::Compacted
+                | Reason::ClearedByProvider
         )
     };
-    let dropped = explained.dropped.iter().filter(|dropped| !not_by_a_manager(dropped.reason));
-    let changed = explained.changed.iter().filter(|changed| !not_by_a_manager(changed.reason));
-    let names =
-        dropped.map(|dropped| dropped.manager.clone()).chain(changed.map(|changed| changed.manager.into()));
-    let mut seen = HashSet::new();
-    let by: Vec<String> = names.filter(|name: &String| seen.insert(name.clone())).collect();
-    let synthetic = view.items().any(|item| matches!(item.source, Source::Summary { .. }));
-    (by.is_empty() && !synthetic, by)
+    let by = view.altered_by(by_a_manager);
+    (by.is_empty() && !view.has_summary(), by)
 }
 
-/// The managers that did something, and the repair if there was one.
-fn stages(mut by: Vec<String>, repairs: &[Repair]) -> Vec<String> {
+/// The stage that repairs what a provider would refuse.
+const REPAIR: &str = "repair";
+
+/// Everything that made a request another one than the client's: the managers that did something, the repair if there was
+/// one, and the history that the client left to others to supply.
+fn stages(mut by: Vec<String>, repairs: &[Repair], asked: &Asked) -> Vec<String> {
     if !repairs.is_empty() {
-        by.push("repair".into());
+        by.push(REPAIR.into());
+    }
+    let refers = |client: &ClientBody| client.refers.is_some() || client.carries == Carries::News;
+    if asked.client.as_ref().is_some_and(refers) || asked.names_unkept_items() {
+        by.push(THREAD.into());
     }
     by
 }
 
 /// Tokens of everything that was said, instructions that were replaced aside, and of what stands around the messages.
 fn recorded_tokens(record: &Record, tokens: &RequestTokens, cx: &CurationContext) -> usize {
-    let replaced: usize = replaced(record).map(|at| record.entry_tokens(cx.counter, at as u32)).sum();
+    let replaced = replaced(record).into_iter();
+    let replaced: usize = replaced.map(|at| record.entry_tokens(cx.counter, at as u32)).sum();
     let said = usize::try_from(record.tokens(cx.counter)).unwrap_or(usize::MAX);
     let around = tokens.total.saturating_sub(tokens.instructions + tokens.messages);
     around + said.saturating_sub(replaced)

@@ -8,17 +8,16 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::news::lead_of;
+use super::reference::Reference;
 use super::shared::{common_end, common_start};
 use crate::block::{Block, BlockKind};
 use crate::chain::Link;
 use crate::entry::{Entry, Role};
 use crate::identity::block_said;
-use crate::json::{self, Kind};
+use crate::json;
 use crate::record::{Record, Slot};
 use crate::wire::{ParseOptions, Wire};
 
-/// Keys by which a request refers to what its provider holds.
-const REFERS: [&str; 2] = ["previous_response_id", "conversation"];
 /// Recorded texts that are compared with one text that is in the body and not in the record, so that time stays linear.
 const NEAREST: usize = 64;
 /// Results with the same call id that are compared with one in the body.
@@ -72,8 +71,7 @@ impl Presence {
 pub fn seen(record: &Record, wire: Wire, body: &[u8]) -> Option<BTreeMap<u64, Presence>> {
     let body = json::check_bytes(body).ok()?;
     let sent = wire.parse(body, &ParseOptions::default()).ok()?.entries;
-    let refers = body.kind() == Kind::Object
-        && REFERS.iter().any(|key| body.get(key).is_some_and(|value| value.kind() != Kind::Null));
+    let refers = Reference::of(wire, body).is_some();
     let (positions, recorded) = in_view_order(record);
     let (recorded, sent) = (Side::of(recorded), Side::of(sent.iter().collect()));
     let pairs = Pairs::of(&recorded, &sent);

@@ -37,7 +37,7 @@ impl RequestTokens {
     }
 
     /// Tokens of a request that shows these items.
-    pub(crate) fn of_items(items: &[Item], cx: &CurationContext) -> Self {
+    pub fn of_items(items: &[Item], cx: &CurationContext) -> Self {
         let lead = items.iter().take_while(|item| item.entry.role == crate::Role::System).count();
         let counts: Vec<usize> =
             items.iter().map(|item| entry_tokens(cx.counter.tokenizer, &item.entry)).collect();

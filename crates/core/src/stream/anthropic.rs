@@ -59,6 +59,8 @@ impl Draft for Message {
             }
             "message_delta" => {
                 let reason = event.get("delta").and_then(|delta| delta.get("stop_reason"));
+                let delta = || event.get("delta").and_then(|delta| delta.get("context_management"));
+                told.edited(event.get("context_management").or_else(delta));
                 told.stop = text(reason).or(told.stop.take());
                 self.report(event.get("usage"), told);
             }
@@ -156,7 +158,7 @@ impl Block {
                     self.members.set(&key, value);
                 }
             }
-            _ => told.note("a delta of a kind nobody knows yet was left out of the message"),
+            _ => told.note("a delta of an unknown kind was left out of the message"),
         }
     }
 
@@ -224,6 +226,7 @@ fn wrapped(text: &str) -> String {
 pub(super) fn body(response: &Object<'_>, told: &mut Told) -> Option<String> {
     told.names(response.get("id"), response.get("model"));
     told.stop = text(response.get("stop_reason"));
+    told.edited(response.get("context_management"));
     if let Some(reported) = present(response.get("usage")) {
         let mut usage = usage::Anthropic::default();
         usage.report(reported);

@@ -1,4 +1,4 @@
-//! Deltas: what an event adds to the reply, for whoever watches it grow. The reply itself is made of the whole events.
+//! Deltas: what an event adds to the reply, for callers that watch it grow. The reply itself is made of the whole events.
 
 use super::{number, text};
 use crate::entry::Usage;

@@ -13,14 +13,15 @@
 //!
 //! A stream without its end is truncated, never a success; so is one with an event that cannot be read. What came
 //! until then is kept in a form that reads as cut: arguments that are no whole JSON stay as the text they are
-//! (`{"__raw":"…"}` where the wire wants an object), thoughts cut before their signature have none. Events nobody
-//! knows are passed over, as every provider asks.
+//! (`{"__raw":"…"}` where the wire wants an object), thoughts cut before their signature have none. Unknown events
+//! are passed over, as every provider asks.
 
 mod anthropic;
 mod bedrock;
 mod delta;
 mod gemini;
 mod growing;
+mod list;
 mod openai_chat;
 mod openai_responses;
 mod problem;
@@ -33,7 +34,7 @@ use std::fmt;
 
 pub use delta::Delta;
 pub use problem::StreamError;
-pub use reply::Reply;
+pub use reply::{AppliedEdit, Reply};
 use stop::Asks;
 
 use crate::entry::{Meta, Status, Usage};
@@ -74,10 +75,19 @@ impl Default for Limits {
 /// ```
 #[derive(Debug)]
 pub struct Assembler {
-    parser: sse::Parser,
+    framing: Framing,
     /// Bytes that may still come.
     room: usize,
     assembly: Assembly,
+}
+
+/// How a stream is cut into events.
+#[derive(Debug)]
+enum Framing {
+    /// Server-sent events.
+    Events(sse::Parser),
+    /// The elements of one JSON list.
+    List(list::Elements),
 }
 
 impl Assembler {
@@ -87,12 +97,30 @@ impl Assembler {
         Self::with_limits(wire, Limits::default())
     }
 
+    /// An assembler for streams that are one JSON list, an event after the other, as Gemini sends them without `alt=sse`.
+    ///
+    /// ```
+    /// use scrollback_core::{Status, stream::Assembler, wire::Wire};
+    /// let mut assembler = Assembler::of_list(Wire::Gemini)?;
+    /// assembler.feed(b"[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Good \"}]}}]}\n,{\"candi");
+    /// assembler.feed(b"dates\":[{\"content\":{\"parts\":[{\"text\":\"day\"}]},\"finishReason\":\"STOP\"}]}]");
+    /// let reply = assembler.finish();
+    /// assert_eq!(reply.meta.status, Status::Complete);
+    /// assert_eq!(reply.entry()?.content().as_deref(), Some("Good day"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_list(wire: Wire) -> Result<Self, WireError> {
+        let limits = Limits::default();
+        let assembler = Self::with_limits(wire, limits)?;
+        Ok(Assembler { framing: Framing::List(list::Elements::new(limits.event_bytes)), ..assembler })
+    }
+
     /// The same with other limits.
     pub fn with_limits(wire: Wire, limits: Limits) -> Result<Self, WireError> {
         let none = || WireError::bad_input(format!("the {wire} wire has no event stream to read"));
         let assembly = Assembly::new(wire).ok_or_else(none)?;
         let parser = sse::Parser::new(limits.event_bytes);
-        Ok(Assembler { parser, room: limits.stream_bytes, assembly })
+        Ok(Assembler { framing: Framing::Events(parser), room: limits.stream_bytes, assembly })
     }
 
     /// Takes in the next bytes.
@@ -112,7 +140,12 @@ impl Assembler {
             self.assembly.unreadable("the stream is larger than the limit; the rest of it was not read");
         }
         let assembly = &mut self.assembly;
-        self.parser.feed(taken, |event| assembly.event(event, &mut sink));
+        match &mut self.framing {
+            Framing::Events(parser) => parser.feed(taken, |event| assembly.event(event, &mut sink)),
+            Framing::List(elements) => elements.feed(taken, |element| {
+                assembly.event(element.map(|data| Event { name: "", data }), &mut sink);
+            }),
+        }
     }
 
     /// Whether the end of the reply has come; what still follows is usage at most.
@@ -137,7 +170,10 @@ impl Assembler {
 
     fn close(self, truncated: Status) -> Reply {
         let mut assembly = self.assembly;
-        self.parser.end(|event| assembly.last_event(event));
+        // A list that ends inside an element ends before it: half of an element is none.
+        if let Framing::Events(parser) = self.framing {
+            parser.end(|event| assembly.last_event(event));
+        }
         assembly.reply(truncated)
     }
 }
@@ -260,6 +296,8 @@ struct Told {
     done_ends: bool,
     problem: Option<StreamError>,
     notes: Vec<String>,
+    /// What the provider did to the request by itself.
+    edits: Vec<AppliedEdit>,
 }
 
 impl Told {
@@ -270,6 +308,13 @@ impl Told {
         }
         if self.model.is_none() {
             self.model = text(model);
+        }
+    }
+
+    /// What the provider says it did to the request; the last word counts.
+    fn edited(&mut self, management: Option<Raw<'_>>) {
+        if let Some(management) = management.filter(|management| management.kind() == Kind::Object) {
+            self.edits = AppliedEdit::read(management);
         }
     }
 
@@ -312,7 +357,14 @@ impl Told {
             status,
             ..Meta::default()
         };
-        Reply { wire, raw, meta, problem: self.problem.or(lost), notes: self.notes }
+        Reply {
+            wire,
+            raw,
+            meta,
+            problem: self.problem.or(lost),
+            notes: self.notes,
+            applied_edits: self.edits,
+        }
     }
 }
 

@@ -65,7 +65,8 @@ impl StreamError {
             return StreamError { kind: "error".into(), code: None, message, status: None };
         }
         let word = |key: &str| text(error.get(key));
-        let code = word("code");
+        // Anthropic has its narrower words among the details.
+        let code = word("code").or_else(|| text(error.get("details")?.get("error_code")));
         let class = word("type").filter(|class| class != "error");
         // Google has its class in `status`, AWS in `__type`, behind the name of a schema.
         let aws = word("__type").map(|name| name.rsplit('#').next().unwrap_or_default().to_string());
@@ -130,6 +131,12 @@ mod tests {
                 Some(429),
             ),
             (r#"{"code":"server_error","message":"m"}"#, "server_error", None, Some(500)),
+            (
+                r#"{"type":"not_found_error","message":"m","details":{"error_code":"thread_not_found"}}"#,
+                "not_found_error",
+                Some("thread_not_found"),
+                Some(404),
+            ),
             (
                 r#"{"__type":"com.amazon#ThrottlingException","message":"m"}"#,
                 "ThrottlingException",

@@ -20,6 +20,30 @@ pub struct Reply {
     pub problem: Option<StreamError>,
     /// What was passed over, one line each.
     pub notes: Vec<String>,
+    /// What the provider itself left out of the request before the model read it.
+    pub applied_edits: Vec<AppliedEdit>,
+}
+
+/// Something that a provider did to a request by itself, because the request allows it (`context_management`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppliedEdit {
+    /// The provider's name for it, such as `clear_tool_uses_20250919`.
+    pub edit: String,
+    /// How many tool uses it cleared, the oldest first.
+    pub cleared_tool_uses: u64,
+}
+
+impl AppliedEdit {
+    /// Reads the edits that a reply reports.
+    pub(super) fn read(management: Raw<'_>) -> Vec<Self> {
+        let edits = management.get("applied_edits").into_iter().flat_map(Raw::elements);
+        let read = |edit: Raw<'_>| {
+            let number = |key: &str| edit.get(key).and_then(|value| value.text().parse().ok()).unwrap_or(0);
+            let name = edit.get("type")?.string()?.into_owned();
+            Some(AppliedEdit { edit: name, cleared_tool_uses: number("cleared_tool_uses") })
+        };
+        edits.filter_map(read).collect()
+    }
 }
 
 impl Reply {

@@ -154,7 +154,7 @@ impl Parser {
         match field {
             b"data" => self.event.append(value, self.max_event_bytes),
             b"event" => self.event.name = String::from_utf8_lossy(value).into_owned(),
-            // Comments have an empty field; `id`, `retry` and what nobody knows mean nothing here.
+            // Comments have an empty field; `id`, `retry` and unknown fields mean nothing here.
             _ => {}
         }
     }

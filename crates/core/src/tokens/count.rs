@@ -1,6 +1,5 @@
 //! Tokens of entries and views: the strings a model reads, plus the constants of the format around them.
 
-use super::image::base64_head;
 use super::{Counter, Detail, IMAGE_HEAD, Tokenizer, data_url_head, image_size, image_tokens};
 use crate::block::{Block, BlockKind, Media, MediaKind, MediaSource};
 use crate::entry::Entry;
@@ -83,7 +82,7 @@ fn inline_size(media: &Media) -> Option<(u32, u32)> {
     // Some wires hold the bytes without an address in front of them.
     let head = match data_url_head(&data, IMAGE_HEAD) {
         Some((_, head)) => head,
-        None => base64_head(&data, IMAGE_HEAD),
+        None => crate::base64::head(&data, IMAGE_HEAD),
     };
     image_size(&head)
 }

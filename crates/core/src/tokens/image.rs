@@ -1,5 +1,7 @@
 //! What an image costs, and how large it is by the first bytes of its data.
 
+use crate::base64;
+
 /// How closely the model is asked to look at an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Detail {
@@ -155,33 +157,7 @@ pub fn data_url_head(url: &str, max: usize) -> Option<(&str, Vec<u8>)> {
         return None;
     }
     let mime = kind.split(';').next().unwrap_or_default().trim();
-    Some((mime, base64_head(data, max)))
-}
-
-/// Decodes base64 in either alphabet, skipping white space, until `max` bytes, padding, or anything else.
-pub(super) fn base64_head(text: &str, max: usize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(max.min(text.len() / 4 * 3 + 3));
-    let (mut bits, mut held) = (0_u32, 0);
-    for c in text.bytes().filter(|c| !c.is_ascii_whitespace()) {
-        let digit = match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => break,
-        };
-        if bytes.len() == max {
-            break;
-        }
-        bits = bits << 6 | u32::from(digit);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
-        }
-    }
-    bytes
+    Some((mime, base64::head(data, max)))
 }
 
 #[cfg(test)]
@@ -239,7 +215,7 @@ mod tests {
     #[test]
     fn the_size_is_read_from_the_head_of_every_format() {
         for (format, head) in HEADS {
-            assert_eq!(image_size(&base64_head(head, IMAGE_HEAD)), Some((300, 200)), "{format}");
+            assert_eq!(image_size(&base64::head(head, IMAGE_HEAD)), Some((300, 200)), "{format}");
         }
     }
 
@@ -254,7 +230,7 @@ mod tests {
     #[test]
     fn cut_and_damaged_heads_never_panic_and_never_have_an_empty_side() {
         for (format, head) in HEADS {
-            let bytes = base64_head(head, IMAGE_HEAD);
+            let bytes = base64::head(head, IMAGE_HEAD);
             for end in 0..bytes.len() {
                 let _ = image_size(bytes.get(..end).unwrap_or_default());
                 for value in [0, 1, 0x7F, 0xFF] {

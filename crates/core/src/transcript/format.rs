@@ -1,8 +1,8 @@
 //! Which tool a transcript is of, and the one way to read any of them.
 
 use super::{
-    Transcript, TranscriptError, bfcl, cassette, claude_code, codex, goose, inspect, langchain,
-    openai_finetune, openhands, sharegpt, strands, swe_agent, tau_bench,
+    Transcript, TranscriptError, atif, bfcl, cassette, claude_code, codex, goose, inspect, langchain,
+    openai_finetune, openhands, sharegpt, strands, swe_agent, tau_bench, traces,
 };
 
 /// A transcript format.
@@ -34,11 +34,15 @@ pub enum Format {
     Bfcl,
     /// Recorded HTTP.
     Cassette,
+    /// Trajectories in ATIF.
+    Atif,
+    /// Spans of model calls: `OpenInference`, `OpenTelemetry`.
+    Traces,
 }
 
 impl Format {
     /// Every format there is.
-    pub const ALL: [Format; 13] = [
+    pub const ALL: [Format; 15] = [
         Format::ClaudeCode,
         Format::Codex,
         Format::Goose,
@@ -52,6 +56,8 @@ impl Format {
         Format::Inspect,
         Format::Bfcl,
         Format::Cassette,
+        Format::Atif,
+        Format::Traces,
     ];
 
     /// Its name on the command line and in every output.
@@ -70,6 +76,8 @@ impl Format {
             Format::Inspect => "inspect",
             Format::Bfcl => "bfcl",
             Format::Cassette => "cassette",
+            Format::Atif => "atif",
+            Format::Traces => "traces",
         }
     }
 
@@ -93,6 +101,8 @@ impl Format {
             Format::Inspect => inspect::looks_like(text),
             Format::Bfcl => bfcl::looks_like(text),
             Format::Cassette => cassette::looks_like(text),
+            Format::Atif => atif::looks_like(text),
+            Format::Traces => traces::looks_like(text),
         }
     }
 }
@@ -139,6 +149,8 @@ pub fn read(format: Option<Format>, text: &str) -> Result<Transcript, Transcript
         Format::Inspect => inspect::read(text),
         Format::Bfcl => bfcl::read(text),
         Format::Cassette => cassette::read(text),
+        Format::Atif => atif::read(text),
+        Format::Traces => traces::read(text),
     }
 }
 
@@ -147,7 +159,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const FIXTURES: [(Format, &str); 9] = [
+    const FIXTURES: [(Format, &str); 12] = [
         (Format::TauBench, include_str!("../../../../corpus/transcript/tau-bench/runs.json")),
         (Format::SweAgent, include_str!("../../../../corpus/transcript/swe-agent/two_agents.traj")),
         (Format::Openhands, include_str!("../../../../corpus/transcript/openhands/output.jsonl")),
@@ -157,6 +169,9 @@ mod tests {
         (Format::Bfcl, include_str!("../../../../corpus/transcript/bfcl/answer.jsonl")),
         (Format::Cassette, include_str!("../../../../corpus/transcript/cassette/chat.yaml")),
         (Format::Cassette, include_str!("../../../../corpus/transcript/cassette/other_wires.yaml")),
+        (Format::Atif, include_str!("../../../../corpus/transcript/atif/trajectory.json")),
+        (Format::Traces, include_str!("../../../../corpus/transcript/traces/openinference.json")),
+        (Format::Traces, include_str!("../../../../corpus/transcript/traces/genai.json")),
     ];
 
     #[test]

@@ -4,6 +4,7 @@
 //! of the wire that holds them best and lets the wire read those, so that there is one way into an [`Entry`]. What is
 //! not a message is kept as a [`Note`], never dropped in silence.
 
+mod atif;
 mod bfcl;
 pub mod cassette;
 mod chat;
@@ -24,6 +25,7 @@ mod strands;
 mod stream;
 mod swe_agent;
 mod tau_bench;
+mod traces;
 mod values;
 mod yaml;
 

@@ -11,10 +11,14 @@ use crate::ranges::Ranges;
 use crate::record::Record;
 use crate::record::decided::Summary;
 
+/// Who is named where a provider itself left something out.
+pub(crate) const PROVIDER: &str = "provider";
+
 impl<'r> View<'r> {
     /// The coherent view of a record with its decisions applied: where every manager starts.
     pub fn of(record: &'r Record, cx: &CurationContext) -> Self {
         let decided = &record.decided;
+        let boundary = record.standing.boundary(cx.wire);
         let mut view = View {
             record,
             unfinished: cx.unfinished,
@@ -22,7 +26,7 @@ impl<'r> View<'r> {
             body: Ranges::one(0..record.groups.all.len() as u32),
             task: Ranges::default(),
             last: Ranges::default(),
-            pinned: decided.pinned.clone(),
+            pinned: decided.pinned.union(&record.standing.pins(cx.wire)),
             summary: None,
             edits: Vec::new(),
             drops: Vec::new(),
@@ -34,11 +38,13 @@ impl<'r> View<'r> {
                 cx.unfinished,
                 cx.preserve_system,
                 cx.scope.as_deref(),
+                boundary,
             ))),
             anchors: Anchors { system: cx.preserve_system, task: cx.preserve_task, last: cx.preserve_last_n },
             decisions: Vec::new(),
             cut: None,
             purpose: Purpose::Look,
+            plan: None,
         };
         view.anchor_lead();
         view.choose_lead();
@@ -108,11 +114,18 @@ impl<'r> View<'r> {
             self.note_drop(gone, &"retry".into(), Reason::Superseded, None);
         }
         if let Some(cut) = record.decided.cut(scope) {
-            let keep = self.body.from(cut.before).union(&Ranges::of(cut.held)).union(&cut.kept);
+            let pins = record.standing.pins_before(cx.wire, cut.before);
+            let keep = self.body.from(cut.before).union(&Ranges::of(cut.held)).union(&cut.kept).union(&pins);
             self.keep_as(&keep, &cut.by, Reason::BeforeCut, Some(cut.at));
         }
         if let Some(summary) = record.decided.summary(scope) {
             self.show_summary(Arc::clone(summary));
+        }
+        // What the provider compacted is not sent to it twice. Everything since has to be.
+        if let Some(boundary) = record.standing.boundary(cx.wire) {
+            let since = self.body.from(boundary);
+            self.keep_as(&since, &PROVIDER.into(), Reason::Compacted, None);
+            self.pinned = self.pinned.union(&since);
         }
     }
 

@@ -77,7 +77,7 @@ impl View<'_> {
         Count { total: per_entry.iter().sum::<usize>() + overhead, per_entry, overhead, counter }
     }
 
-    /// Tokens of the whole view, for whoever does not ask about each entry: the total of [`View::count`].
+    /// Tokens of the whole view, for callers that do not need it entry by entry: the total of [`View::count`].
     pub fn tokens(&self, cx: &CurationContext) -> usize {
         self.total_tokens(cx.counter, cx)
     }
@@ -89,6 +89,7 @@ impl View<'_> {
 
     /// Tokens of everything that is neither lead nor summary.
     pub(crate) fn body_tokens(&self, counter: Counter) -> usize {
-        self.body.iter().map(|index| self.group_tokens(counter, index)).sum()
+        let ledgers: usize = self.ledgers().map(|ledger| ledger.tokens(counter)).sum();
+        ledgers + self.body.iter().map(|index| self.group_tokens(counter, index)).sum::<usize>()
     }
 }

@@ -1,4 +1,4 @@
-//! Rewriting of tool results, described once and applied to an entry when somebody looks at it.
+//! Rewriting of tool results, described once and applied to an entry when it is read.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub(crate) enum Rewrite {
     Truncate { max_length: usize, suffix: Arc<str>, keep: Keep },
     /// The content becomes a placeholder, if that is shorter.
     Clear { placeholder: Arc<str> },
+    /// The content becomes a note that the provider cleared it, if that is shorter.
+    ByProvider,
     /// The content becomes what the client sent back in its place, if that is shorter.
     Echo { text: Arc<str> },
 }
@@ -34,12 +36,9 @@ impl Rewrite {
         let result = entry.tool_result()?;
         let (content, state): (Box<[Block]>, _) = match self {
             Rewrite::Clear { placeholder } | Rewrite::Echo { text: placeholder } => {
-                let text: usize = entry.chars();
-                if text <= placeholder.chars().count() {
-                    return None;
-                }
-                (Box::from([Block::text(placeholder)]), ContentState::Text)
+                (instead(entry, placeholder)?, ContentState::Text)
             }
+            Rewrite::ByProvider => (instead(entry, CLEARED_BY_PROVIDER)?, ContentState::Text),
             Rewrite::Truncate { max_length, suffix, keep } => {
                 let shorten = |text: &str| truncate(text, *max_length, suffix, *keep);
                 (shortened_texts(&result.content, shorten)?, entry.content_state)
@@ -68,8 +67,17 @@ impl Rewrite {
             Rewrite::Truncate { .. } => super::Reason::Truncated,
             Rewrite::Clear { .. } => super::Reason::Cleared,
             Rewrite::Echo { .. } => super::Reason::ChangedByClient,
+            Rewrite::ByProvider => super::Reason::ClearedByProvider,
         }
     }
+}
+
+/// What stands for a result that a provider cleared.
+const CLEARED_BY_PROVIDER: &str = "[cleared by the provider]";
+
+/// A text in the place of a result; none if that would not be shorter.
+fn instead(entry: &Entry, text: &str) -> Option<Box<[Block]>> {
+    (entry.chars() > text.chars().count()).then(|| Box::from([Block::text(text)]))
 }
 
 /// Blocks with their long texts shortened; none if all of them stay as they are.

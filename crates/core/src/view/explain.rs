@@ -44,6 +44,9 @@ pub struct Changed {
     /// Position of the decision behind it, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<u64>,
+    /// The lines of it that stand in a ledger.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<String>,
 }
 
 /// Every entry of the record is in the view exactly once or in `dropped` exactly once.
@@ -71,8 +74,75 @@ impl View<'_> {
         for index in self.lead.iter().copied().chain(self.body.iter()) {
             self.explain_changes(index, &mut changed);
         }
+        self.explain_ledgers(&mut dropped, &mut changed);
         changed.sort_by_key(|change| change.index);
         Explanation { dropped: dropped.into_values().collect(), changed }
+    }
+
+    /// Who left out or changed anything for a reason that is `wanted`, each once, in the order of the record. Says less than
+    /// [`View::explain`], and costs in proportion to the view.
+    pub(crate) fn altered_by(&self, wanted: impl Fn(Reason) -> bool) -> Vec<String> {
+        let erased = self.record.groups.strays.iter().filter(|(_, stray)| *stray == Stray::Erased);
+        let erased = erased.map(|(position, _)| (*position, Reason::Erased));
+        let hidden = self.record.groups.hidden.iter().filter_map(|index| self.record.groups.get(*index));
+        let hidden =
+            hidden.map(|group| (group.first, if group.erased { Reason::Erased } else { Reason::Truncated }));
+        let coherence = erased.chain(hidden).filter(|(_, reason)| wanted(*reason));
+        let coherence = coherence.map(|(position, _)| (position, COHERENCE));
+        let drops = self.drops.iter().filter(|drop| wanted(drop.reason)).filter_map(|drop| {
+            let (_, first) = self.groups_in(&drop.groups).next()?;
+            Some((first.first, drop.manager.as_ref()))
+        });
+        let mut by: Vec<(u32, &str)> = coherence.chain(drops).collect();
+        by.sort_by_key(|(position, _)| *position);
+        let mut changed = Vec::new();
+        for index in self.lead.iter().copied().chain(self.body.iter()) {
+            self.explain_changes(index, &mut changed);
+        }
+        changed.sort_by_key(|change| change.index);
+        let changed = changed.iter().filter(|change| wanted(change.reason)).map(|change| change.manager);
+        let mut names: Vec<String> = Vec::new();
+        for name in by.into_iter().map(|(_, name)| name).chain(changed) {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.into());
+            }
+        }
+        names
+    }
+
+    /// An entry with lines in a ledger is not left out: it is shown in part.
+    fn explain_ledgers(&self, dropped: &mut BTreeMap<u64, Dropped>, changed: &mut Vec<Changed>) {
+        let mut kept: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        for (position, _, line) in self.ledgers().flat_map(|ledger| ledger.lines()) {
+            kept.entry(*position).or_default().push(line.clone());
+        }
+        for (index, lines) in kept {
+            // What stands whole beside its ledger is not changed.
+            let Some(left_out) = dropped.get(&index).filter(|dropped| dropped.reason == Reason::Planned)
+            else {
+                continue;
+            };
+            changed.push(Changed {
+                index,
+                manager: "auto",
+                reason: Reason::Ledger,
+                from_chars: self.record.entry(index).map_or(0, |entry| entry.chars()),
+                to_chars: lines.iter().map(|line| line.chars().count()).sum(),
+                by: left_out.by,
+                lines,
+            });
+            dropped.remove(&index);
+        }
+    }
+
+    /// Whether the provider's own compaction stands for a part of the record.
+    pub(crate) fn is_compacted(&self) -> bool {
+        self.drops.iter().any(|drop| drop.reason == Reason::Compacted)
+    }
+
+    /// Whether a summary stands in the view.
+    pub(crate) fn has_summary(&self) -> bool {
+        self.summary.is_some()
     }
 
     /// What no manager ever saw.
@@ -111,6 +181,7 @@ impl View<'_> {
                 from_chars: entry.chars(),
                 to_chars: left.chars(),
                 by: None,
+                lines: Vec::new(),
             });
         }
         if let Some(entry) = self.record.entry(group.first.into()).filter(|entry| entry.role == Role::User) {
@@ -128,6 +199,7 @@ impl View<'_> {
                     from_chars: chars,
                     to_chars: chars,
                     by: None,
+                    lines: Vec::new(),
                 });
             }
             explain_edits(position, entry, self.edits_on(&place), changed);
@@ -152,6 +224,7 @@ fn explain_edits<'e>(
             from_chars: current.chars(),
             to_chars: next.chars(),
             by: edit.by,
+            lines: Vec::new(),
         });
         current = Cow::Owned(next);
     }

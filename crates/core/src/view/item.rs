@@ -14,6 +14,11 @@ pub enum Source {
         /// The call it answers.
         call_id: String,
     },
+    /// Chosen lines of entries that are not shown whole.
+    Ledger {
+        /// Positions of those entries.
+        of: Vec<u64>,
+    },
     /// A recorded summary.
     Summary {
         /// Positions it stands for.

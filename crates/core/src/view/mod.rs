@@ -1,6 +1,6 @@
 //! Views: what one model call receives, and why the rest does not.
 
-mod base;
+pub(crate) mod base;
 mod count;
 pub(crate) mod edit;
 mod explain;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::auto::ledger::Ledger;
+use crate::auto::plan::{Plan, Unit};
 use crate::context::Unfinished;
 use crate::decision::Decision;
 use crate::entry::Entry;
@@ -98,6 +100,8 @@ pub struct View<'r> {
     decisions: Vec<Decision>,
     cut: Option<Decision>,
     purpose: Purpose,
+    /// The order in which a planner shows the body, and its ledgers.
+    plan: Option<Arc<Plan>>,
 }
 
 /// Whether what managers decide will last.
@@ -122,7 +126,16 @@ impl View<'_> {
     pub fn len(&self) -> usize {
         let body: usize = self.groups().map(|(_, group)| group.len()).sum();
         let lead = self.lead.iter().filter(|&&index| self.group(index).is_some()).count();
-        lead + usize::from(self.summary.is_some()) + body
+        lead + usize::from(self.summary.is_some()) + body + self.ledgers().count()
+    }
+
+    /// The ledgers the view shows, in order.
+    pub(crate) fn ledgers(&self) -> impl Iterator<Item = &Arc<Ledger>> {
+        let front = self.plan.iter().flat_map(|plan| &plan.front);
+        front.filter_map(|unit| match unit {
+            Unit::Ledger(ledger) => Some(ledger),
+            Unit::Group(_) => None,
+        })
     }
 
     /// Whether the view holds nothing.
@@ -153,7 +166,7 @@ impl View<'_> {
         &self.decisions
     }
 
-    /// The cut behind the view's epoch, as the decision that makes it last: whoever keeps a durable record records it
+    /// The cut behind the view's epoch, as the decision that makes it last: a caller with a durable record appends it
     /// when [`View::epoch`] has a new id, and a changed configuration then leaves the paid-for prefix alone.
     pub fn cut(&self) -> Option<&Decision> {
         self.cut.as_ref()

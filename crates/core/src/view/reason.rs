@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// A result nobody called for.
+    /// A result without a call.
     OrphanResult,
     /// A second result for one call.
     DuplicateResult,
@@ -32,6 +32,10 @@ pub enum Reason {
     Summarized,
     /// Matters less to the current question.
     LessRelevant,
+    /// Not part of the plan: neither whole nor in its ledger.
+    Planned,
+    /// Lines of it stand in a ledger.
+    Ledger,
     /// Before the cut.
     BeforeCut,
     /// Another lead took its place.
@@ -40,6 +44,10 @@ pub enum Reason {
     Superseded,
     /// The client sent a shorter version of the entry back.
     ChangedByClient,
+    /// The provider's own compaction stands for it.
+    Compacted,
+    /// The provider clears it by itself.
+    ClearedByProvider,
     /// A manager from outside this crate did not want it.
     LeftOut,
     /// Reasoning whose provider would refuse it, because what came before it changed.
@@ -48,7 +56,7 @@ pub enum Reason {
     BlankText,
     /// The provider's format has no words for any of it.
     Unsupported,
-    /// Broke a rule of the provider's, and was mended.
+    /// Broke a rule of the provider, and was repaired.
     Mended,
 }
 
@@ -69,10 +77,14 @@ impl Reason {
             Reason::InactiveTool => "inactive_tool",
             Reason::Summarized => "summarized",
             Reason::LessRelevant => "less_relevant",
+            Reason::Planned => "planned",
+            Reason::Ledger => "ledger",
             Reason::BeforeCut => "before_cut",
             Reason::ReplacedLead => "replaced_lead",
             Reason::Superseded => "superseded",
             Reason::ChangedByClient => "changed_by_client",
+            Reason::Compacted => "compacted",
+            Reason::ClearedByProvider => "cleared_by_provider",
             Reason::LeftOut => "left_out",
             Reason::BoundReasoning => "bound_reasoning",
             Reason::BlankText => "blank_text",

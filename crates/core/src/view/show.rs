@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::edit::{Edit, Mark, Reach};
 use super::{Fidelity, INTERRUPTED, Item, Shown, Source, View};
+use crate::auto::ledger::Ledger;
+use crate::auto::plan::Unit;
 use crate::block::ToolCall;
 use crate::entry::{Entry, Role};
 use crate::record::groups::Group;
@@ -32,7 +34,17 @@ impl<'r> View<'r> {
         }
         // A summary stands at the end of the lead, or before the group it names.
         let mut waiting = self.summary.as_ref();
-        items.extend(waiting.take_if(|shown| shown.before.is_none()).map(summary_item));
+        let planned = self.plan.is_some();
+        items.extend(waiting.take_if(|shown| shown.before.is_none() || planned).map(summary_item));
+        if let Some(plan) = &self.plan {
+            for unit in plan.order(&self.body) {
+                match unit {
+                    Unit::Group(index) => self.add_group(index, &mut items),
+                    Unit::Ledger(ledger) => items.push(ledger_item(&ledger)),
+                }
+            }
+            return items.into_iter();
+        }
         for index in self.body.iter() {
             items.extend(waiting.take_if(|shown| shown.before <= Some(index)).map(summary_item));
             self.add_group(index, &mut items);
@@ -158,6 +170,12 @@ impl<'r> View<'r> {
         }
         (current, fidelity)
     }
+}
+
+fn ledger_item(ledger: &Ledger) -> Item {
+    let mut of: Vec<u64> = ledger.lines().map(|(position, ..)| *position).collect();
+    of.dedup();
+    Item { source: Source::Ledger { of }, entry: Arc::clone(&ledger.entry), fidelity: Fidelity::AsSaid }
 }
 
 fn summary_item(shown: &Shown) -> Item {

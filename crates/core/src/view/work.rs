@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::edit::{Edit, Reach, Rewrite, signature};
 use super::{Drop, Epoch, Item, Purpose, Reason, View, Warning};
+use crate::auto::plan::Plan;
 use crate::decision::Decision;
 use crate::event::HistoryCurated;
 use crate::ranges::Ranges;
@@ -59,6 +60,16 @@ impl<'r> View<'r> {
     pub(crate) fn group(&self, index: u32) -> Option<&'r Group> {
         let record: &'r Record = self.record;
         record.groups.get(index).filter(|group| group.is_visible(self.unfinished))
+    }
+
+    /// The groups of the lead.
+    pub(crate) fn lead_groups(&self) -> impl Iterator<Item = u32> + '_ {
+        self.lead.iter().copied()
+    }
+
+    /// Body entries at the end that survive every manager, if the caller asked for some.
+    pub(crate) fn preserved_last(&self) -> Option<usize> {
+        self.anchors.last
     }
 
     pub(crate) fn body(&self) -> &Ranges {
@@ -136,6 +147,21 @@ impl<'r> View<'r> {
             self.decisions.push(decision);
             self.lineage = None;
         }
+    }
+
+    /// Shows the body as a plan says. A plan that is not recorded yet comes out with the view's decisions.
+    pub(crate) fn follow(
+        &mut self,
+        plan: Arc<Plan>,
+        name: &str,
+        recorded: Option<u64>,
+        new: Option<Decision>,
+    ) {
+        let keep = plan.front_groups().union(&self.body.from(plan.tail));
+        self.keep_as(&keep, &name.into(), Reason::Planned, recorded);
+        self.plan = Some(plan);
+        self.decisions.extend(new);
+        self.lineage = None;
     }
 
     /// Shortens what a `truncate` decision names, before the decision is recorded; it comes out with the view's decisions.

@@ -10,6 +10,7 @@ pub mod openai_chat;
 mod parse;
 mod render;
 pub mod repair;
+pub(crate) mod replies;
 mod request;
 
 use std::fmt;
@@ -21,12 +22,12 @@ use uuid::Uuid;
 use crate::context::Tools;
 use crate::decision::Decision;
 use crate::entry::{Entry, Role, Time};
-use crate::json::{JsonError, Raw};
+use crate::json::{self, JsonError, Raw};
 use crate::record::{AppendError, Record, Slot};
 use crate::tokens::{Tokenizer, entry_tokens};
 use crate::view::Item;
 
-pub(crate) use parse::gemini::give_ids;
+pub(crate) use parse::openai_responses::items as responses_items;
 pub use render::{
     Checked, LeftOut, Lost, OPENING, Purpose, RenderOptions, Rendered, SYSTEM_NOTE, list_key, system_key,
     tools_key,
@@ -261,6 +262,15 @@ impl Body {
         let kept: Vec<String> =
             kept.map(|(name, value)| format!("{}:{}", name.text(), value.text())).collect();
         Body::Object { raw: format!("{{{}}}", kept.join(",")).into(), key }
+    }
+
+    /// The same with a value under a key, in the place of what stood there; the rest keeps its spelling.
+    #[must_use]
+    pub fn with(&self, key: &str, value: &str) -> Body {
+        let Body::Object { raw, key: list } = self else { return Body::List };
+        let path = format!("/{}", json::escape_pointer(key));
+        let edits = json::Edits::from([(path, json::Edit::Put(value.into()))]);
+        Body::Object { raw: json::edit(Raw::trusted(raw), &edits).into(), key: list }
     }
 }
 

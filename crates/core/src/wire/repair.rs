@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::check::{self, CheckOptions, Strictness, Violation, rules};
 use super::render::{self, Own};
+use super::replies::{Judged, Replies};
 use super::{ParseOptions, Purpose, RenderOptions, Wire, list_key};
 use crate::context::{CurationContext, Unfinished};
 use crate::json::{self, Edit, Edits, Kind, Raw};
@@ -50,20 +51,21 @@ pub struct Repaired {
     pub body: String,
     /// What was done, in order.
     pub repairs: Vec<Repair>,
-    /// What could not be mended: empty unless the trouble lies outside the messages.
+    /// What could not be repaired: empty unless the problem lies outside the messages.
     pub left: Vec<Violation>,
 }
 
 /// Makes a body valid for its provider.
 pub fn repair(wire: Wire, body: Raw<'_>, options: CheckOptions<'_>, strictness: Strictness) -> Repaired {
-    mend(wire, body, options, &|violation| violation.is_fatal(strictness))
+    repair_if(wire, body, options, &Replies::default(), &|violation| violation.is_fatal(strictness))
 }
 
-/// Makes a body pass as far as `matters` says.
-pub fn mend(
+/// Makes a body pass as far as `matters` says. What a provider said in one of the `replies` stays as it is.
+pub(crate) fn repair_if(
     wire: Wire,
     body: Raw<'_>,
     options: CheckOptions<'_>,
+    replies: &Replies,
     matters: &dyn Fn(&Violation) -> bool,
 ) -> Repaired {
     let listed = as_object(wire, body);
@@ -75,12 +77,15 @@ pub fn mend(
         let Ok(body) = json::check(&text) else { break };
         // A bare list is judged as one: it cannot hold what stands beside messages.
         let judged = if listed.is_some() { only_list(wire, body) } else { body };
-        let broken: Vec<Violation> =
-            check::check(wire, judged, options).into_iter().filter(|violation| matters(violation)).collect();
+        let whole = Judged::new(wire, body);
+        let broken: Vec<Violation> = check::check(wire, judged, options)
+            .into_iter()
+            .filter(|violation| matters(violation) && !replies.exempt(violation, &whole))
+            .collect();
         if broken.is_empty() {
             return Repaired { body: unwrapped(text), repairs, left: Vec::new() };
         }
-        let local = edits::local(wire, body, &broken);
+        let local = edits::local(wire, body, &broken, replies);
         if round == 0 {
             repairs = broken.iter().map(|violation| Repair::of(wire, violation)).collect();
             repairs.dedup();
@@ -88,7 +93,7 @@ pub fn mend(
         let next = if !local.is_empty() {
             rerendered = false;
             json::edit(body, &local)
-        } else if !rerendered && let Some(next) = rerender(wire, judged, &broken, options) {
+        } else if !rerendered && let Some(next) = rerender(wire, judged, &broken, options, replies) {
             rerendered = true;
             next
         } else {
@@ -109,7 +114,13 @@ pub fn mend(
 }
 
 /// The coherent view of the list, every unanswered call closed.
-fn rerender(wire: Wire, body: Raw<'_>, broken: &[Violation], options: CheckOptions<'_>) -> Option<String> {
+fn rerender(
+    wire: Wire,
+    body: Raw<'_>,
+    broken: &[Violation],
+    options: CheckOptions<'_>,
+    replies: &Replies,
+) -> Option<String> {
     let parsed = wire.parse(body, &ParseOptions::default()).ok()?;
     let around = parsed.body.clone();
     let tools = parsed.tools.clone();
@@ -129,7 +140,7 @@ fn rerender(wire: Wire, body: Raw<'_>, broken: &[Violation], options: CheckOptio
         manual_thinking,
         record: Some(&record),
     };
-    let own = Own::Mended { edited: None };
+    let own = Own::Repaired { edited: None, replies: Some(replies) };
     let rendered = render::render(wire, view.items().collect(), options, own);
     let next = rendered.body(wire, Some(&around));
     let next = json::check(&next).map(|raw| json::one_line(raw).into_owned()).ok()?;

@@ -1,17 +1,19 @@
-//! What is really sent: rendered, checked, and mended where the check finds something.
+//! What is really sent: rendered, checked, and repaired where the check finds something.
 
 use std::collections::{HashMap, HashSet};
 
 use super::check::{CheckOptions, Size, Strictness, Violation, check_made};
 use super::render::{self, Own, list_key, system_key, tools_key};
-use super::repair::mend;
+use super::repair::repair_if;
+use super::replies::Replies;
 use super::{Body, Checked, LeftOut, ParseOptions, Purpose, RenderOptions, Rendered, Wire};
 use crate::context::CurationContext;
 use crate::entry::Entry;
 use crate::json::{self, Raw};
+use crate::record::Record;
 use crate::view::{Item, Reason, View};
 
-/// Rules about how a conversation ends or how long it is: whoever asked for the view decides that.
+/// Rules about how a conversation ends or how long it is: the caller decides that.
 const CALLERS: [&str; 7] = ["AN-12", "AN-13", "AN-21", "GE-5", "OC-12", "OC-13", "OR-19"];
 
 impl View<'_> {
@@ -44,7 +46,7 @@ impl View<'_> {
 impl Wire {
     /// Prints entries as messages that this wire's provider accepts, in the request they are for.
     ///
-    /// What rendering alone leaves invalid (because it came so) is mended, and listed under `repairs`.
+    /// What was invalid from the start is repaired, and listed under `repairs`.
     pub fn request(
         self,
         items: impl IntoIterator<Item = Item>,
@@ -64,15 +66,15 @@ impl Wire {
     ) -> Rendered {
         let options = RenderOptions { purpose: Purpose::Send, ..options };
         let sent = |items: Vec<Item>, edited: Option<u64>| {
-            let mut rendered = render::render(self, items, options, Own::Mended { edited });
+            let mut rendered = render::render(self, items, options, Own::Repaired { edited, replies: None });
             dress(&mut rendered.messages);
-            rendered.mended(self, options, around)
+            rendered.repaired(self, options, around)
         };
         let again = render::binds(self, options).then(|| items.clone());
         let rendered = sent(items, None);
-        // What was mended is an edit too: reasoning bound to it goes, as it does behind any other.
-        let mended = rendered.left_out.iter().find(|left| left.reason == Reason::Mended);
-        match (mended.filter(|_| !rendered.repairs.is_empty()), again) {
+        // A repair is an edit too: reasoning bound to it goes, as it does behind any other.
+        let repaired = rendered.left_out.iter().find(|left| left.reason == Reason::Mended);
+        match (repaired.filter(|_| !rendered.repairs.is_empty()), again) {
             (Some(first), Some(items)) => sent(items, Some(first.position)),
             _ => rendered,
         }
@@ -81,13 +83,19 @@ impl Wire {
 
 impl Rendered {
     /// The request as it was checked by [`Wire::request`], which then need be neither printed nor checked again; none if
-    /// it was mended, or nobody has checked it.
+    /// it was repaired, or not checked.
     pub fn take_checked(&mut self) -> Option<Checked> {
         self.checked.take()
     }
 
-    /// The same with everything mended that the check finds in it.
-    fn mended(mut self, wire: Wire, options: RenderOptions<'_>, around: Option<&Body>) -> Self {
+    /// The replies of a provider among the entries that are sent.
+    pub(crate) fn replies(&self, wire: Wire, record: &Record) -> Replies {
+        let entries = self.sources.iter().flatten().filter_map(|position| record.entry(*position));
+        Replies::of(wire, entries.map(AsRef::as_ref))
+    }
+
+    /// The same with everything repaired that the check finds in it.
+    fn repaired(mut self, wire: Wire, options: RenderOptions<'_>, around: Option<&Body>) -> Self {
         let text = self.body(wire, around);
         // Its parts are JSON; together they may be nested deeper than anybody reads.
         let body = if self.is_shallow() {
@@ -97,6 +105,7 @@ impl Rendered {
             body
         };
         // How large it may be is judged where its window and the calibrated count are known, and then by its provider.
+        let record = options.record;
         let options = CheckOptions { model: options.model, size: Size::NotJudged, ..CheckOptions::default() };
         let list = format!("/{}", list_key(wire));
         let matters = |violation: &Violation| {
@@ -115,14 +124,20 @@ impl Rendered {
             self.checked = Some(Checked { body: text, violations });
             return self;
         }
-        let mended = mend(wire, body, options, &matters);
-        if let Ok(body) = json::check(&mended.body) {
+        let replies = record.map(|record| self.replies(wire, record)).unwrap_or_default();
+        let repaired = repair_if(wire, body, options, &replies, &matters);
+        if repaired.repairs.is_empty() && repaired.left.is_empty() {
+            let violations = replies.without_exempt(wire, body, violations);
+            self.checked = Some(Checked { body: text, violations });
+            return self;
+        }
+        if let Ok(body) = json::check(&repaired.body) {
             let before = std::mem::take(&mut self.messages);
             self.take(wire, body);
             self.explain_repairs(wire, &before);
-            self.repairs = mended.repairs;
+            self.repairs = repaired.repairs;
             let beyond = json::one_line(Raw::trusted(&self.body(wire, around))) != json::one_line(body);
-            self.whole = beyond.then(|| mended.body.clone());
+            self.whole = beyond.then(|| repaired.body.clone());
         }
         self
     }
@@ -130,7 +145,7 @@ impl Rendered {
     /// Whether it is plain without reading it that no message in a request is nested too deeply. What stands around them
     /// was read when they were put into it.
     fn is_shallow(&self) -> bool {
-        // Tools are somebody else's: they may not have looked at them.
+        // Tools come from the client, which may not have checked them.
         let tools =
             self.tools.as_deref().is_none_or(|tools| json::is_shallow(tools) && json::check(tools).is_ok());
         let own = self.system.iter().chain(&self.messages);

@@ -1,5 +1,7 @@
 //! Generated secrets, plain and in the wrappings they travel in.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::random::{ALNUM, BASE64, BASE64_URL, DIGITS, HEX, LOWER, Random};
@@ -132,7 +134,7 @@ pub(crate) const KINDS: &[(&str, Sign, Make)] = &[
     ("basic", Sign::Name, |r| {
         let (user, password) = (r.between(3, 10), r.between(6, 20));
         let pair = format!("{}:{}", r.text(LOWER, user), r.text(ALNUM, password));
-        Sample::within("Authorization: Basic ", encode_base64(pair.as_bytes()), "")
+        Sample::within("Authorization: Basic ", STANDARD.encode(pair), "")
     }),
     ("assignment", Sign::Name, |r| {
         let (name, value) = match r.below(2) {
@@ -210,18 +212,6 @@ fn key(r: &mut Random) -> String {
 
 pub(crate) fn uuid(r: &mut Random) -> String {
     [8, 4, 4, 4, 12].map(|length| r.text(HEX, length)).join("-")
-}
-
-fn encode_base64(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for group in bytes.chunks(3) {
-        let bits = (0..3).fold(0u32, |bits, at| bits << 8 | u32::from(group.get(at).copied().unwrap_or(0)));
-        for place in 0..4 {
-            let index = (bits >> (18 - 6 * place)) as usize & 63;
-            out.push(if place > group.len() { '=' } else { char::from(BASE64.as_bytes()[index]) });
-        }
-    }
-    out
 }
 
 type Wrap = fn(&Sample) -> Sample;

@@ -8,7 +8,7 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{CurationContext, Decision, Entry, Record, Role, Tools};
 use serde_json::{Value, json};
 
-use super::{CLAUDE, GPT, context, model, ours, policy, record_all, record_of, text};
+use super::{CLAUDE, GPT, context, messages_of, model, ours, policy, record_all, record_of, text};
 
 const MODELS: [(&str, Wire); 2] = [(CLAUDE, Wire::Anthropic), (GPT, Wire::OpenaiChat)];
 /// Characters of a text of ten thousand tokens or a little more, by either count.
@@ -371,4 +371,74 @@ fn the_largest_part_is_named_and_numbers_only_where_they_are_known() {
     assert!(said.contains("it has 9 tokens, and the model takes 7"), "{said}");
     let entry = Entry::text(Role::User, "a secret");
     assert!(!said.contains(&entry.content().unwrap()));
+}
+
+/// Two things to remember, many turns, and the question of now.
+fn remembered_then_many_turns() -> Record {
+    let mut messages = vec![user("Remember: the key is under the mat."), user("A word between.")];
+    messages.extend(tools("plan_", &["Remember: never push to main.".into()]));
+    for n in 0..40 {
+        messages.push(user(&format!("Question {n}. {}", text(400))));
+        messages.push(json!({ "role": "assistant", "content": text(400) }));
+    }
+    messages.push(user("And now?"));
+    record_of(&messages)
+}
+
+#[test]
+fn what_managers_pin_is_sent_after_an_overflow_cut_and_after_the_next_one() {
+    // With `token_budget` the pins alone are too much, and a client's request is sent whole: the pins hold nevertheless.
+    let pinned = r#"{"pin": {"where": {"contains": "Remember"}}}"#;
+    let lists = [
+        format!("[{pinned}]"),
+        format!("[{pinned}, \"sticky(token_budget(100000), high=90000, low=60000)\"]"),
+        format!("[{pinned}, \"token_budget(20)\"]"),
+    ];
+    for (name, wire) in MODELS {
+        for list in &lists {
+            let mut record = remembered_then_many_turns();
+            let cx = context(name, wire);
+            let policy = scrollback_core::request::Policy::for_client(
+                policy(list).manager,
+                scrollback_core::request::Invalid::RepairedOrSent,
+            );
+            for round in 0..2 {
+                let before = prepare(&record, &ours(wire, name), &policy, &cx).unwrap();
+                record_all(&mut record, &before.decisions);
+                let tokens = before.tokens.unwrap().total;
+                let mut ladder = Ladder::default();
+                let (step, decision) =
+                    ladder.next(&record, &*policy.manager, &cx, Stated::default(), tokens).unwrap();
+                assert_eq!(step, Step::Cut, "{name} {list}");
+                record_all(&mut record, std::slice::from_ref(&decision));
+                let after = prepare(&record, &ours(wire, name), &policy, &cx).unwrap();
+                record_all(&mut record, &after.decisions);
+                let (was, is) =
+                    (messages_of(wire, &before.body).join("\n"), messages_of(wire, &after.body).join("\n"));
+                let why = format!("{name} {list}, cut {round}: {decision:?}");
+                for stays in ["the key is under the mat", "never push to main", "And now?"] {
+                    assert!(is.contains(stays), "{why}: {stays:?} is not sent");
+                }
+                assert!(is.len() < was.len() && !is.contains("A word between."), "{why}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_overflow_cut_keeps_what_people_pinned_only_until_they_unpin_it() {
+    let (name, wire) = MODELS[0];
+    let cx = context(name, wire);
+    let mut record = remembered_then_many_turns();
+    record_all(&mut record, &[Decision::Pin { positions: vec![0] }]);
+    let manager = manager::parse("passthrough").unwrap();
+    let (_, cut) = Ladder::default().next(&record, &*manager, &cx, Stated::default(), 5000).unwrap();
+    record_all(&mut record, &[cut]);
+    let sent = |record: &Record| {
+        let prepared = prepare(record, &ours(wire, name), &policy("passthrough"), &cx).unwrap();
+        messages_of(wire, &prepared.body).join("\n")
+    };
+    assert!(sent(&record).contains("under the mat"));
+    record_all(&mut record, &[Decision::Unpin { positions: vec![0] }]);
+    assert!(!sent(&record).contains("under the mat"));
 }

@@ -6,7 +6,10 @@ mod cuts;
 mod fit;
 mod ladder;
 mod marks;
+mod plans;
 mod properties;
+mod replies;
+mod standing;
 mod tokens;
 mod usage;
 
@@ -63,7 +66,7 @@ fn client(wire: Wire, name: &str, body: &str) -> Client {
     let lead = parsed.entries.iter().take_while(|entry| entry.role == Role::System).count();
     let mut instructions = parsed.entries;
     let said = instructions.split_off(lead);
-    let bytes = ClientBody { bytes: Bytes::from(body.to_string()), carries: Carries::History, refers: false };
+    let bytes = ClientBody::new(Bytes::from(body.to_string()), Carries::History);
     let asked = Asked::of_client(wire, Some(model(name)), None, parsed.body, instructions.clone(), bytes);
     Client { instructions, said, asked, tools: parsed.tools }
 }

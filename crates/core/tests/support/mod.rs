@@ -19,12 +19,12 @@ pub fn cases(usual: u32) -> u32 {
     usual.saturating_mul(times.unwrap_or(1))
 }
 
-/// One message of a history that nobody has checked.
+/// One message of an unchecked history.
 #[derive(Clone, Debug)]
 pub enum Said {
     System(String),
     User(String),
-    /// A user's text beside an image, with a name and a member nobody knows.
+    /// A user's text beside an image, with a name and an unknown member.
     Shown(String),
     Assistant {
         text: Option<String>,
@@ -147,6 +147,7 @@ pub fn manager_text() -> impl Strategy<Value = String> {
         (1..9usize).prop_map(|m| format!("summarize(max_entries={m}, ratio=0.5, place=assistant)")),
         sticky_text(),
         (20..200usize).prop_map(|n| format!("fit(window={n}, reserve=0)")),
+        (20..200usize).prop_map(|n| format!("auto({n}, need=50k)")),
     ];
     prop_oneof![
         3 => plain.clone(),

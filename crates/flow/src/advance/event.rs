@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use scrollback_core::Role;
+use scrollback_store::StepStatus;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -48,14 +49,14 @@ pub enum Event {
         /// What it means.
         value: Value,
     },
-    /// Nobody asked to stop meanwhile: a step that could have started, starts.
+    /// The run was not asked to stop meanwhile: a step that could have started, starts.
     Continued {
         /// The step.
         key: String,
     },
-    /// Somebody asked to stop: nothing new starts.
+    /// The run was asked to stop: nothing new starts.
     Stopping,
-    /// The call of a step was broken off because somebody asked to stop. Not a value and not an error.
+    /// The call of a step was cancelled because the run was asked to stop. Not a value and not an error.
     Stopped {
         /// The step.
         key: String,
@@ -69,7 +70,7 @@ pub enum Action {
     Write(Write),
     /// Ask an agent, once it is written down.
     Call(Box<Call>),
-    /// Go on with this step, by key, once it is written down: nobody is waited for, but much was done at once.
+    /// Go on with this step, by key, once it is written down: it waits for nothing, but much was done at once.
     Continue(String),
     /// The run goes no further, once that is written down.
     End(End),
@@ -84,7 +85,7 @@ pub enum End {
     Failed(RunError),
     /// Until people have answered.
     Paused,
-    /// Somebody asked for it; it can go on.
+    /// It was asked for; it can go on.
     Stopped,
 }
 
@@ -137,7 +138,7 @@ pub enum Write {
         /// The loop's key.
         of: String,
         /// Whether it begins or ends, and how.
-        status: &'static str,
+        status: StepStatus,
     },
     /// Something for the trace.
     Event {
@@ -161,8 +162,8 @@ pub struct StepRow {
     pub kind: &'static str,
     /// Whether an agent does it.
     pub asks: bool,
-    /// `running`, `paused`, `skipped`, `done` or `failed`.
-    pub status: &'static str,
+    /// How it stands.
+    pub status: StepStatus,
     /// Which try it is.
     pub attempt: u64,
     /// What it was given.
@@ -171,7 +172,7 @@ pub struct StepRow {
     pub output: Option<Value>,
     /// The evaluation whose last entry is its output.
     pub evaluation: Option<Uuid>,
-    /// What it used; none if it calls nobody.
+    /// What it used; none if it calls no model.
     pub usage: Option<Usage>,
     /// Why it failed.
     pub error: Option<RunError>,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use scrollback_store::StepStatus;
 use serde_json::{Value, json};
 
 use super::{Action, Around, Call, Delivery, Going, Halt, Machine, StepRow, Write};
@@ -39,9 +40,10 @@ impl Machine {
         if let Some(when) = &step.when
             && !self.eval(when, lane, &key).is_true()
         {
-            self.step(lane, step, &key, "skipped");
+            self.step(lane, step, &key, StepStatus::Skipped);
             self.event(Some(&key), "step.skipped", json!({}));
-            Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (Passed::default(), "skipped"));
+            Arc::make_mut(&mut lane.outputs)
+                .insert(step.name.clone(), (Passed::default(), StepStatus::Skipped));
             lane.at += 1;
             return Going::Over(Ok(lane.previous.clone()));
         }
@@ -50,7 +52,7 @@ impl Machine {
             Err(error) => return self.fail(step, lane, &key, error, None),
         };
         let account = self.state.quota.open(&key, step.limits, lane.account);
-        let mut row = self.row(lane, step, &key, "running");
+        let mut row = self.row(lane, step, &key, StepStatus::Running);
         row.input = Some(input.value.as_ref().clone());
         self.event(Some(&key), "step.started", json!({ "kind": step.kind.word(), "attempt": row.attempt }));
         match &step.kind {
@@ -105,7 +107,7 @@ impl Machine {
             Ok(message) => message,
             Err(error) => return self.fail(step, lane, key, error, None),
         };
-        row.status = "paused";
+        row.status = StepStatus::Paused;
         row.input = Some(Value::from(&*message.text()));
         self.write(Write::Step(Box::new(row)));
         let pause = Pause { name: step.name.clone(), message, input_schema: hitl.input_schema.clone() };
@@ -163,7 +165,7 @@ impl Machine {
         }
     }
 
-    /// Gives a step what it waits for, and goes on. None if nobody waits for that.
+    /// Gives a step what it waits for, and goes on. None if no step waits for that.
     pub(super) fn deliver(
         &mut self,
         steps: &[Step],
@@ -325,7 +327,7 @@ impl Machine {
         told: Value,
     ) -> Going {
         self.turn(step, lane, key, &mut output, around.conversation);
-        let mut row = self.row(lane, step, key, "done");
+        let mut row = self.row(lane, step, key, StepStatus::Done);
         row.output = Some(output.value.as_ref().clone());
         row.usage = usage;
         row.evaluation = match step.kind {
@@ -338,7 +340,7 @@ impl Machine {
         };
         self.write(Write::Step(Box::new(row)));
         self.event(Some(key), "step.finished", told);
-        Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (output.clone(), "done"));
+        Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (output.clone(), StepStatus::Done));
         lane.previous = output.clone();
         lane.child = Child::None;
         lane.at += 1;
@@ -354,17 +356,17 @@ impl Machine {
         error: RunError,
         usage: Option<Usage>,
     ) -> Going {
-        let mut row = self.row(lane, step, key, "failed");
+        let mut row = self.row(lane, step, key, StepStatus::Failed);
         row.error = Some(error.clone());
         row.usage = usage;
         self.write(Write::Step(Box::new(row)));
         self.event(Some(key), "step.failed", json!({ "code": error.code }));
-        Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (Passed::default(), "failed"));
+        Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (Passed::default(), StepStatus::Failed));
         Going::Over(Err(error))
     }
 
     /// What is known about a step so far.
-    fn row(&self, lane: &Lane, step: &Step, key: &str, status: &'static str) -> StepRow {
+    fn row(&self, lane: &Lane, step: &Step, key: &str, status: StepStatus) -> StepRow {
         StepRow {
             key: key.into(),
             within: lane.within.clone(),
@@ -380,7 +382,7 @@ impl Machine {
         }
     }
 
-    fn step(&mut self, lane: &Lane, step: &Step, key: &str, status: &'static str) {
+    fn step(&mut self, lane: &Lane, step: &Step, key: &str, status: StepStatus) {
         let row = self.row(lane, step, key, status);
         self.write(Write::Step(Box::new(row)));
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use scrollback_store::StepStatus;
 use serde_json::json;
 
 use super::{Around, Going, Halt, Machine, Write};
@@ -96,11 +97,11 @@ impl Machine {
                 }
                 Going::Over(Ok(output)) => output,
                 Going::Over(Err(error)) => {
-                    self.iteration(key, &frame, "failed");
+                    self.iteration(key, &frame, StepStatus::Failed);
                     return self.fail(step, lane, key, error, None);
                 }
             };
-            self.iteration(key, &frame, "done");
+            self.iteration(key, &frame, StepStatus::Done);
             match self.is_over(inner, &frame, key) {
                 Ok(None) => {}
                 Ok(Some(reason)) => {
@@ -156,7 +157,7 @@ impl Machine {
         frame.lane = next;
         let told = json!({ "iteration": frame.iteration, "of": inner.max_loops });
         self.event(Some(key), "loop.iteration", told);
-        self.iteration(key, frame, "running");
+        self.iteration(key, frame, StepStatus::Running);
         Ok(self.proceed(&inner.body, &mut frame.lane, around.inside(inner)))
     }
 
@@ -189,7 +190,7 @@ impl Machine {
         }
     }
 
-    fn iteration(&mut self, key: &str, frame: &LoopFrame, status: &'static str) {
+    fn iteration(&mut self, key: &str, frame: &LoopFrame, status: StepStatus) {
         let number = format!("{key}[{}]", frame.iteration);
         self.write(Write::Iteration { key: number, of: key.into(), status });
     }

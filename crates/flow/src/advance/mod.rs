@@ -1,7 +1,7 @@
 //! The pure middle of a run: what happened in, what is to be done out. No clock, no waiting, no record.
 //!
 //! A run is a tree of lanes. An event finds its lane by key, finishes the step there, and the lane goes on to the next
-//! step that has to wait for somebody; what is finished on the way finishes what it is inside. All that follows from one
+//! step that has to wait for a model, a tool or a person; what is finished on the way finishes what it is inside. All that follows from one
 //! event is one commit, so a crash leaves a run before an event or after it, never between.
 //!
 //! Where a run stands is not stored: [`replay`](crate::driver) gives the same events again and comes to the same state.
@@ -24,7 +24,7 @@ use crate::usage::Usage;
 use crate::{Conversation, Expression, Kind, Step, Template, TurnRole};
 pub use event::{Action, Call, End, Event, StepRow, Write};
 
-/// Steps that follow from one event at most: a loop over templates waits for nobody, and whoever asks to stop shall be
+/// Steps that follow from one event at most: a loop over templates waits for nothing, and a request to stop shall be
 /// heard. Enough that the commits do not count.
 const STEPS_AT_ONCE: usize = 256;
 /// Bytes of rendered text that count as one more step, so that what one commit holds is bounded.
@@ -63,7 +63,7 @@ struct Around<'f> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Halt {
     No,
-    /// Nothing new starts: somebody asked to stop, or a branch failed.
+    /// Nothing new starts: the run was asked to stop, or a branch failed.
     Yes,
 }
 
@@ -133,7 +133,7 @@ impl Machine {
         }
     }
 
-    /// Says how the run ends or waits, if nobody is asked any more.
+    /// Says how the run ends or waits, if no step is waiting any more.
     fn conclude(&mut self, going: Going) {
         let end = match going {
             Going::Over(Ok(output)) => End::Done(output),
@@ -269,7 +269,7 @@ impl Machine {
         self.event(Some(key), "history.turn", json!({ "scope": &**scope, "role": role }));
     }
 
-    /// Makes a value that nobody said an entry of the record.
+    /// Makes an entry of the record from a value that is not one yet.
     fn say(&mut self, key: &str, part: &str, passed: &mut Passed, role: scrollback_core::Role) -> EntryId {
         let id = EntryId { evaluation: self.state.evaluation(key, part), sequence: 0 };
         let text: Arc<str> = passed.text().into_owned().into();

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use scrollback_agent::journal::{Journal, Keeper};
 use scrollback_agent::provider::{ErrorKind, Provider};
-use scrollback_agent::runner::{Ended, EvaluationError, OnOverflow};
+use scrollback_agent::runner::{Ended, EvaluationError, EvaluationErrorKind, OnOverflow};
 use scrollback_agent::tool::Toolbox;
 use scrollback_core::tokens::Counter;
 use scrollback_core::{Entry, Role};
-use scrollback_store::{ConversationId, StoreError};
+use scrollback_store::{ConversationId, StepStatus, StoreError};
 use serde_json::{Value, json};
 
 use super::keeper::{Stash, StepKeeper};
@@ -43,7 +43,7 @@ pub(crate) struct Execution<'s> {
 
 /// Why a step has no reply.
 pub(super) enum Unanswered {
-    /// Somebody asked to stop.
+    /// The run was asked to stop.
     Stopped,
     Failed(RunError),
 }
@@ -119,7 +119,7 @@ fn running(shared: &Shared, call: &Call) -> StepRow {
         within: call.within.clone(),
         kind: "step",
         asks: true,
-        status: "running",
+        status: StepStatus::Running,
         attempt: shared.with_state(|state| state.attempt(&call.key)),
         input: Some(call.input.value.as_ref().clone()),
         output: None,
@@ -181,7 +181,7 @@ impl<'s> Execution<'s> {
             let evaluated = runner.carry_on(&mut journal, &prompt, self.call.evaluation).await;
             let error = match evaluated.ended {
                 Ended::Replied { .. } => None,
-                Ended::Failed(error) if error.code == "bad_output" => None,
+                Ended::Failed(error) if error.kind == EvaluationErrorKind::BadOutput => None,
                 Ended::Failed(error) => Some(error),
                 Ended::Paused(question) => {
                     let message = format!("a tool asks a person ({}); use a hitl step", question.text);
@@ -189,7 +189,7 @@ impl<'s> Execution<'s> {
                 }
             };
             if let Some(error) = error {
-                match in_text.filter(|_| error.code == "context_overflow") {
+                match in_text.filter(|_| error.kind == EvaluationErrorKind::ContextOverflow) {
                     Some(turns) => self.halve(&turns).await?,
                     None => return Err(self.unanswered(&error)),
                 }
@@ -253,19 +253,21 @@ impl<'s> Execution<'s> {
 
     /// Why there is no reply, in the words of flows.
     fn unanswered(&self, error: &EvaluationError) -> Unanswered {
-        if let Some(breach) = self.meter.breach().filter(|_| error.code == "quota_exceeded") {
+        if let Some(breach) = self.meter.breach().filter(|_| error.kind == EvaluationErrorKind::Quota) {
             return Unanswered::Failed(RunError::quota(&self.call.key, &breach));
         }
         let failed = |code: &str| RunError::new(code, &self.call.key, error.message.clone());
-        Unanswered::Failed(match (error.code.as_str(), error.provider) {
-            ("interrupted", _) => return Unanswered::Stopped,
-            ("budget_too_small", _) | ("context_overflow", None) => failed("context_too_large"),
-            ("tool_errors" | "too_many_rounds", _) => failed(&error.code),
+        Unanswered::Failed(match (error.kind, error.provider) {
+            (EvaluationErrorKind::Interrupted, _) => return Unanswered::Stopped,
+            (EvaluationErrorKind::BudgetTooSmall, _) | (EvaluationErrorKind::ContextOverflow, None) => {
+                failed("context_too_large")
+            }
+            (EvaluationErrorKind::ToolErrors | EvaluationErrorKind::TooManyRounds, _) => failed(error.code()),
             (_, Some(ErrorKind::ContextOverflow(_))) => failed("context_overflow"),
             (_, Some(ErrorKind::Timeout)) => failed("timeout"),
             (_, Some(ErrorKind::Truncated)) => failed("stream_cut"),
             (_, Some(kind)) => failed("provider_error").with(json!({ "kind": kind.as_str() })),
-            ("invalid_request" | "no_reply", None) => {
+            (EvaluationErrorKind::InvalidRequest | EvaluationErrorKind::NoReply, None) => {
                 failed("provider_error").with(json!({ "kind": "invalid_request" }))
             }
             _ => failed("store_error"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use scrollback_agent::exchange::{serve_summary, summary_instructions};
 use scrollback_agent::journal::{Journal, Keeper};
-use scrollback_agent::runner::{Ended, OnOverflow, Prompt};
+use scrollback_agent::runner::{Ended, EvaluationErrorKind, OnOverflow, Prompt};
 use scrollback_agent::tool::Toolbox;
 use scrollback_core::manager::SummaryAsk;
 use scrollback_core::tokens::{Counter, Tokenizer};
@@ -27,7 +27,7 @@ impl Execution<'_> {
     /// Condenses the oldest turns if the history exceeds its bounds. What fails leaves everything as it was.
     pub(super) async fn condense(&self) -> Result<(), Unanswered> {
         let (Some(conversation), Some(key)) = (self.conversation, &self.call.scope) else { return Ok(()) };
-        // Branches of one loop see one summary: whoever comes second finds it written.
+        // Branches of one loop see one summary: the second one finds it written.
         let _one = self.shared.condensing.lock().await;
         let bounds = match &conversation.history {
             HistoryManagement::Bounds(bounds) => bounds,
@@ -121,7 +121,9 @@ impl Execution<'_> {
         self.shared.commit(batch).await?;
         Ok(match evaluated.ended {
             Ended::Replied { text, .. } => Ok(reply.map_or(text, |reply| spoken(&reply))),
-            Ended::Failed(error) if error.code == "interrupted" => return Err(Unanswered::Stopped),
+            Ended::Failed(error) if error.kind == EvaluationErrorKind::Interrupted => {
+                return Err(Unanswered::Stopped);
+            }
             Ended::Failed(error) => Err(error.message),
             Ended::Paused(_) => Err("the summariser asked a question instead".into()),
         })

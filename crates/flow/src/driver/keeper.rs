@@ -11,7 +11,7 @@ use scrollback_agent::runner::Shown;
 use scrollback_core::request::Step;
 use scrollback_core::tokens::{Counter, entry_tokens};
 use scrollback_core::{Decision, Entry, Role, Status};
-use scrollback_store::{ConversationId, NewEntry, Sent, StoreError};
+use scrollback_store::{ConversationId, NewEntry, Sent, StepStatus, StoreError};
 use serde_json::{Value, json};
 
 use super::Shared;
@@ -120,7 +120,7 @@ impl StepKeeper {
             stash.batch.take_sent(sent, shows);
         }
         if let Some(mut evaluation) = evaluation.filter(|_| self.row.is_some()) {
-            // The store follows what is appended; the run is what somebody holds.
+            // The store follows what is appended; the run is held under a lease.
             (evaluation.count, evaluation.first_position, evaluation.last_position) = (0, None, None);
             evaluation.lease = None;
             stash.batch.evaluation = Some(evaluation);
@@ -312,9 +312,9 @@ impl StepKeeper {
     fn traced(&self, stash: &mut Stash, sent: &Sent) {
         let key = format!("{}#{}", self.key, stash.calls.max(1));
         let status = match sent.status.as_str() {
-            "sent" => "running",
-            "ok" => "done",
-            _ => "failed",
+            "sent" => StepStatus::Running,
+            "ok" => StepStatus::Done,
+            _ => StepStatus::Failed,
         };
         let span = SpanRow {
             within: Some(if self.row.is_some() { self.key.clone() } else { parent(&self.key) }),

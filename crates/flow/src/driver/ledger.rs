@@ -8,7 +8,7 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Record, Role, Slot, Time};
 use scrollback_store::{
     ConversationId, ErrorKind, Evaluation, Event, Expected, NewConversation, NewEntry, Run, Sent, Span, Step,
-    Store, StoreError, Tenant, Tx,
+    StepStatus, Store, StoreError, Tenant, Tx,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -75,7 +75,7 @@ pub(crate) struct SpanRow {
     pub(super) key: String,
     pub(super) within: Option<String>,
     pub(super) name: String,
-    pub(super) status: &'static str,
+    pub(super) status: StepStatus,
     pub(super) attributes: Value,
 }
 
@@ -255,7 +255,7 @@ impl Ledger {
             tx.evaluation(evaluation);
         }
         if !slots.is_empty() {
-            let entries = slots.iter().map(new_entry).collect();
+            let entries = slots.iter().map(new_entry).collect::<Result<_, _>>()?;
             tx.append(&self.conversation, Expected::At(first), entries);
         }
         for row in batch.steps {
@@ -383,8 +383,8 @@ impl Ledger {
     }
 
     /// When something began: now, if it begins.
-    fn start_of(&mut self, key: &str, status: &str, at: Time) -> Time {
-        if matches!(status, "running" | "paused") {
+    fn start_of(&mut self, key: &str, status: StepStatus, at: Time) -> Time {
+        if status.is_open() {
             return *self.began.entry(key.into()).or_insert(at);
         }
         self.began.remove(key).unwrap_or(at)
@@ -392,12 +392,12 @@ impl Ledger {
 
     fn step(&self, row: StepRow, began: Time, at: Time) -> Step {
         let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
-        let open = matches!(row.status, "running" | "paused");
+        let open = row.status.is_open();
         Step {
             run: self.run.to_string(),
             key: row.key,
             kind: row.kind.into(),
-            status: row.status.into(),
+            status: row.status,
             attempt: row.attempt,
             input: text(&row.input),
             output: text(&row.output),
@@ -410,7 +410,7 @@ impl Ledger {
     }
 
     fn span(&self, span: SpanRow, began: Time, at: Time) -> Span {
-        let open = matches!(span.status, "running" | "paused");
+        let open = span.status.is_open();
         Span {
             id: span_id(&self.run, &span.key),
             run: self.run.to_string(),
@@ -419,7 +419,7 @@ impl Ledger {
                 .then(|| span_id(&self.run, span.within.as_deref().unwrap_or_default())),
             name: span.name,
             key: Some(span.key).filter(|key| !key.is_empty()),
-            status: Some(span.status.into()),
+            status: Some(span.status),
             started_at: began,
             ended_at: (!open).then_some(at),
             attributes: (!span.attributes.is_null()).then(|| span.attributes.to_string()),
@@ -437,11 +437,9 @@ fn id_of(entry: &Entry) -> EntryId {
     EntryId { evaluation: entry.evaluation_id, sequence: entry.sequence }
 }
 
-fn new_entry(slot: &Slot) -> NewEntry {
-    match slot {
-        Slot::Message(entry) => NewEntry::from(Entry::clone(entry)),
-        Slot::Decision(decision, _) => NewEntry::from(Decision::clone(decision)),
-        // Nothing erased is ever written anew.
-        Slot::Erased(_) => NewEntry::from(Entry::text(Role::User, "")),
-    }
+/// What a place appends. Nothing erased is ever written anew: one that is says that the run's own record is broken.
+fn new_entry(slot: &Slot) -> Result<NewEntry, StoreError> {
+    NewEntry::of(slot).ok_or_else(|| {
+        StoreError::new(ErrorKind::BadArgument, "an erased entry was to be written again; start the run anew")
+    })
 }

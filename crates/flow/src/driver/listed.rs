@@ -18,7 +18,7 @@ use crate::model::Managers;
 use crate::passed::EntryId;
 use crate::turns::Listed;
 
-/// Managers whose wishes are granted by now: whoever makes the call is not asked for summaries again.
+/// Managers whose summaries are written already, so that the call does not ask for them again.
 pub(super) struct Settled(pub(super) SharedManager);
 
 impl HistoryManager for Settled {
@@ -65,7 +65,7 @@ impl Execution<'_> {
     fn wish(&self, managers: &Managers, key: &Arc<str>) -> Option<Wish> {
         let kept = self.shared.with_state(|state| {
             let scope = state.scopes().get(key)?;
-            // What failed is tried again when somebody has said more.
+            // A failed summary is tried again after the next turn.
             let tried = scope.failed_at == Some(scope.turns().len());
             let told = Told { scope, own: &self.call.own, input: self.call.input.entry() };
             (!tried).then(|| told.everything())

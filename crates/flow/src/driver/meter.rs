@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use scrollback_agent::provider::Catalog;
-use scrollback_agent::runner::{EvaluationError, Meter, Phase, Spent};
+use scrollback_agent::runner::{EvaluationError, EvaluationErrorKind, Meter, Phase, Spent};
 use scrollback_core::model::{self, ModelName};
 use serde_json::json;
 
@@ -74,7 +74,7 @@ impl Meter for StepMeter {
                 self.shared.note(&self.key, "quota.exceeded", json!(breach));
                 let message = breach.to_string();
                 counted.breach = Some(breach);
-                return Err(EvaluationError::new(Phase::Budget, "quota_exceeded", message));
+                return Err(EvaluationError::new(Phase::Budget, EvaluationErrorKind::Quota, message));
             }
             let data = json!({ "tokens": wanted.tokens, "cost_usd": wanted.micros.dollars() });
             self.shared.note(&self.key, "quota.reserved", data);
@@ -92,7 +92,7 @@ impl Meter for StepMeter {
             let amount = Amount { tokens: used.total(), micros: used.cost.unwrap_or(MicroDollars(0)) };
             self.shared.with_state(|state| state.quota.settle(self.account, reserved, amount));
         }
-        // Told where there is no limit too: whoever watches a run wants to know what it costs.
+        // Told where there is no limit too: people who watch a run want to know what it costs.
         let data = json!({ "tokens": used.total(), "cost_usd": used.cost.map(MicroDollars::dollars) });
         self.shared.note(&self.key, "quota.reconciled", data);
     }

@@ -44,13 +44,14 @@ pub(crate) use ledger::name_of;
 use ledger::{Batch, Ledger};
 pub use refused::{Refused, RefusedKind};
 pub(crate) use report::questions_of;
-pub use report::{PauseReport, Report, Status, pauses_of};
+pub use report::{PauseReport, Report, current_status, pauses_of};
+pub use scrollback_store::RunStatus;
 pub(crate) use start::resumes;
 pub use start::{Answer, Created, Resume, Start};
 use trace::Teller;
 pub use trace::{Telling, Watcher};
 
-/// Finds whoever serves a model that a file in a folder names.
+/// Finds the provider of a model that a file in a folder names.
 pub type Providers = Arc<dyn Fn(&str, &Path) -> Result<Arc<dyn Provider>, NoProvider> + Send + Sync>;
 /// Who is shown the pieces of replies, with the key of the step.
 pub type Preview = Arc<dyn Fn(&str, &Delta) + Send + Sync>;
@@ -209,7 +210,7 @@ impl Shared {
         self.ledger.lock().await.commit(batch, self.now(), None).await
     }
 
-    /// Whoever serves an agent's model, found once per run: a script goes on where it is.
+    /// The provider of an agent's model, found once per run, so that a script continues where it stopped.
     pub(crate) fn provider(&self, agent: &Agent) -> Result<Arc<dyn Provider>, RunError> {
         let mut known = self.providers.lock().unwrap_or_else(PoisonError::into_inner);
         let name = format!("{}\n{}", agent.folder.display(), agent.model);
@@ -237,7 +238,7 @@ impl Shared {
     }
 }
 
-/// Runs until nobody is asked any more. `before` is what steps that are done again have used already.
+/// Runs until no step is waiting for a model or a tool. `before` is what steps that are done again have used already.
 async fn drive(
     shared: &Arc<Shared>,
     run: &mut Run,
@@ -255,12 +256,12 @@ async fn drive(
         }
         for call in next.calls {
             let used = before.remove(&call.key).unwrap_or_default();
-            // In a box: the future of a whole call is large, and would be copied on its way to whoever polls it.
+            // In a box: the future of a whole call is large, and would be copied each time it is moved.
             tasks.spawn(Box::pin(call::execute(Arc::clone(shared), call, used)));
         }
         ready.extend(next.ready);
         if !ready.is_empty() {
-            // Nobody is waited for; whoever asks to stop, and whoever replied meanwhile, has a chance all the same.
+            // Nothing is waited for here, but a request to stop and replies that arrived meanwhile are still taken.
             tokio::task::yield_now().await;
         }
         let ended = tokio::select! {
@@ -286,7 +287,7 @@ async fn drive(
             return Ok(End::Failed(error));
         };
         if shared.engine.stop.is_asked() && !stopping {
-            // Whoever was asked knew it first.
+            // The model or tool that was asked has reported it already.
             stopping = true;
             ready.clear();
             shared.advance(Event::Stopping);

@@ -218,7 +218,8 @@ impl Execution<'_> {
                     shown.extend(made.places.get(position as usize).and_then(|it| it.entry));
                 }
                 Shows::Summary { .. } => summary = self.listed(),
-                Shows::Interrupted { .. } => {}
+                // A history that is sent as text has no place for a ledger.
+                Shows::Interrupted { .. } | Shows::Ledger { .. } => {}
             }
         }
         let before = kept.turns.len();

@@ -26,11 +26,11 @@ pub enum RefusedKind {
     AmbiguousRun,
     /// It waits for an answer, and there is none.
     AnswerMissing,
-    /// It waits for several answers, and nobody says which this is.
+    /// It waits for several answers, and the caller did not say which one this is.
     StepMissing,
     /// It does not wait for that answer.
     UnknownStep,
-    /// It waits for nobody.
+    /// It is not waiting for an answer.
     NotWaiting,
     /// It is done.
     NothingToResume,
@@ -42,7 +42,7 @@ pub enum RefusedKind {
     InvalidAnswer,
     /// The stored flow cannot be read.
     InvalidFlow,
-    /// Somebody else works on it.
+    /// Another process is working on it.
     Busy,
     /// The store failed.
     Store,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use scrollback_core::{Decision, Slot};
-use scrollback_store::{Run, Step, StoreError};
+use scrollback_store::{Run, Step, StepStatus, StoreError};
 use serde_json::Value;
 
 use super::call::spoken;
@@ -48,7 +48,7 @@ impl Replayed {
         let told = engine.store.events(&engine.tenant, &run.id, 0).await?;
         let next = told.last().map_or(0, |event| event.sequence + 1);
         let rows: HashMap<&str, &Step> = steps.iter().map(|step| (step.key.as_str(), step)).collect();
-        for step in steps.iter().filter(|step| matches!(step.status.as_str(), "running" | "paused")) {
+        for step in steps.iter().filter(|step| step.status.is_open()) {
             if let Some(at) = step.started_at {
                 ledger.began(&step.key, at);
             }
@@ -62,13 +62,16 @@ impl Replayed {
         let mut state = RunState::new(flow, &id, run.input.as_deref());
         state.phase = Phase::Replaying;
         state.recorded = steps.iter().map(|step| step.key.clone()).collect();
-        for step in steps.iter().filter(|step| step.status == "failed" && is_excused(&state.flow, &step.key))
+        for step in steps
+            .iter()
+            .filter(|step| step.status == StepStatus::Failed && is_excused(&state.flow, &step.key))
         {
             let error: Option<RunError> = read(step.error.as_deref());
             state.excused.extend(error.map(|error| (step.key.clone(), error)));
         }
         for step in steps {
-            let again = u64::from(step.status == "failed" && !state.excused.contains_key(&step.key));
+            let again =
+                u64::from(step.status == StepStatus::Failed && !state.excused.contains_key(&step.key));
             if step.attempt + again > 1 {
                 state.attempts.insert(step.key.clone(), step.attempt + again);
             }
@@ -89,7 +92,7 @@ impl Replayed {
                             None => actions.push(Action::Call(call)),
                         }
                     }
-                    Action::Write(Write::Step(row)) if row.status == "paused" => {
+                    Action::Write(Write::Step(row)) if row.status == StepStatus::Paused => {
                         events.extend(rows.get(row.key.as_str()).and_then(|row| answered(row, &ledger)));
                     }
                     Action::Write(_) => {}
@@ -130,7 +133,7 @@ fn replied(row: &Step, ledger: &Ledger) -> Option<Event> {
     Some(Event::Replied { key: row.key.clone(), entry, text, value, usage })
 }
 
-/// How a step failed that nobody tries again.
+/// How a step failed that is not tried again.
 fn failed(row: &Step, state: &RunState) -> Option<Event> {
     let error = state.excused.get(&row.key)?.clone();
     let usage = read(row.usage.as_deref()).unwrap_or_default();
@@ -159,7 +162,7 @@ fn answered(row: &Step, ledger: &Ledger) -> Option<Event> {
 }
 
 fn output(row: &Step, ledger: &Ledger) -> Option<(EntryId, Arc<str>, Value)> {
-    if row.status != "done" {
+    if row.status != StepStatus::Done {
         return None;
     }
     let (id, entry) = ledger.entries_of(row.evaluation?).pop()?;

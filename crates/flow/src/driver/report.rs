@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scrollback_agent::lease::is_dead;
 use scrollback_core::Time;
 use scrollback_core::redact::Redactor;
-use scrollback_store::{Run, Step};
+use scrollback_store::{Lease, Run, RunStatus, Step, StepStatus};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -14,46 +14,12 @@ use crate::error::RunError;
 use crate::usage::Usage;
 use crate::{Flow, Kind};
 
-/// How a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// Somebody works on it.
-    Running,
-    /// It waits for people.
-    Paused,
-    /// It was stopped, or its process died; it can go on.
-    Interrupted,
-    /// It has an output.
-    Done,
-    /// It failed; the failed step can be tried again.
-    Failed,
-}
-
-impl Status {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Running => "running",
-            Status::Paused => "paused",
-            Status::Interrupted => "interrupted",
-            Status::Done => "done",
-            Status::Failed => "failed",
-        }
-    }
-
-    /// How a stored run stands now: one whose holder is gone was interrupted.
-    pub fn of(run: &Run, now: Time) -> Self {
-        match run.status.as_str() {
-            "paused" => Status::Paused,
-            "done" => Status::Done,
-            "failed" => Status::Failed,
-            "running" => match &run.lease {
-                Some(lease) if lease.until > now && !is_dead(&lease.holder) => Status::Running,
-                _ => Status::Interrupted,
-            },
-            _ => Status::Interrupted,
-        }
+/// The status of a stored run now: one whose process is gone was interrupted.
+pub fn current_status(run: &Run, now: Time) -> RunStatus {
+    let alive = |lease: &Lease| lease.until > now && !is_dead(&lease.holder);
+    match run.status {
+        RunStatus::Running if !run.lease.as_ref().is_some_and(alive) => RunStatus::Interrupted,
+        status => status,
     }
 }
 
@@ -78,7 +44,7 @@ pub struct Report {
     /// The flow's name.
     pub flow: String,
     /// How it stands.
-    pub status: Status,
+    pub status: RunStatus,
     /// The last step's output.
     pub output: Value,
     /// Why it failed.
@@ -94,7 +60,7 @@ pub struct Report {
 impl Report {
     /// The report of a stored run.
     pub fn of(run: &Run, steps: &[Step], flow: Option<&Arc<Flow>>, redactor: &Redactor, now: Time) -> Self {
-        let status = Status::of(run, now);
+        let status = current_status(run, now);
         let read = |text: &Option<String>| {
             text.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
         };
@@ -103,9 +69,9 @@ impl Report {
             run: run.id.clone(),
             flow: run.name.clone(),
             status,
-            output: if status == Status::Done { read(&run.output) } else { Value::Null },
+            output: if status == RunStatus::Done { read(&run.output) } else { Value::Null },
             error: run.error.as_deref().and_then(|text| serde_json::from_str(text).ok()),
-            pauses: if status == Status::Paused { pauses_of(steps, flow, redactor) } else { Vec::new() },
+            pauses: if status == RunStatus::Paused { pauses_of(steps, flow, redactor) } else { Vec::new() },
             usage: usage_of(steps),
             warnings: settings.get("warnings").and_then(Value::as_array).cloned().unwrap_or_default(),
         }
@@ -129,7 +95,7 @@ pub fn pauses_of(steps: &[Step], flow: Option<&Arc<Flow>>, redactor: &Redactor) 
 
 /// The same as they were asked, secrets and all.
 pub(crate) fn questions_of(steps: &[Step], flow: Option<&Arc<Flow>>) -> Vec<PauseReport> {
-    let open = steps.iter().filter(|step| step.status == "paused");
+    let open = steps.iter().filter(|step| step.status == StepStatus::Paused);
     open.map(|step| {
         let name = name_of(&step.key);
         let asked = flow.and_then(|flow| flow.step(name)).and_then(|step| match &step.kind {

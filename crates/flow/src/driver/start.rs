@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use scrollback_agent::lease::{Held, holder, lease};
-use scrollback_store::{ConversationId, Leased, NewConversation, Run, Step, StoreError};
+use scrollback_store::{
+    ConversationId, Leased, NewConversation, Run, RunStatus, Step, StepStatus, StoreError,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -13,7 +15,7 @@ use super::answer;
 use super::ledger::{Batch, Ledger, SpanRow};
 use super::refused::{Refused, RefusedKind};
 use super::replay::Replayed;
-use super::report::{Report, Status, pauses_of, usage_of};
+use super::report::{Report, current_status, pauses_of, usage_of};
 use super::{Engine, Shared, drive};
 use crate::advance::{Action, End, Event};
 use crate::error::RunError;
@@ -57,13 +59,13 @@ pub struct Start {
 pub struct Resume {
     /// Its id, or the beginning of it.
     pub run: String,
-    /// What somebody answered.
+    /// A person's answer.
     pub answer: Option<Answer>,
     /// Other limits of the run, where they are given.
     pub limits: Limits,
 }
 
-/// What somebody answered.
+/// A person's answer.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     /// The key of the step that asked; none if only one did.
@@ -129,7 +131,7 @@ impl Engine {
             hash,
             text: start.text,
             settings: stored.text(),
-            status: "running".into(),
+            status: RunStatus::Running,
             conversation: Some(conversation.clone()),
             input: start.input.clone(),
             output: None,
@@ -145,7 +147,7 @@ impl Engine {
         let shared = Arc::new(Shared::new(self.clone(), state, ledger, 0));
         let actions = shared.advance(Event::Started);
         let mut batch = Batch { run: Some(Box::new(run.clone())), ..Batch::default() };
-        batch.spans.push(run_span(&run, "running"));
+        batch.spans.push(run_span(&run, StepStatus::Running));
         // The run exists before anybody is told of it, and before anybody is asked anything.
         let (first, rest): (Vec<Action>, Vec<Action>) =
             actions.into_iter().partition(|action| matches!(action, Action::Write(_)));
@@ -178,10 +180,10 @@ impl Engine {
             );
             return Err(Refused::new(RefusedKind::IdInUse, message));
         }
-        match Status::of(&run, self.clock.now()) {
-            Status::Interrupted => self.resume(Resume { run: run.id, ..Resume::default() }).await,
-            Status::Running => Err(busy()),
-            Status::Paused | Status::Done | Status::Failed => self.report(&run).await,
+        match current_status(&run, self.clock.now()) {
+            RunStatus::Interrupted => self.resume(Resume { run: run.id, ..Resume::default() }).await,
+            RunStatus::Running => Err(busy()),
+            RunStatus::Paused | RunStatus::Done | RunStatus::Failed => self.report(&run).await,
         }
     }
 
@@ -245,7 +247,7 @@ impl Engine {
                 let code = if error.code() == "busy" { "busy" } else { "store_error" };
                 let error = RunError { step: None, ..RunError::new(code, "", error.to_string()) };
                 let mut report = Report::of(run, &[], None, &self.redactor, self.clock.now());
-                (report.status, report.error) = (Status::Failed, Some(error));
+                (report.status, report.error) = (RunStatus::Failed, Some(error));
                 Ok(report)
             }
         }
@@ -266,7 +268,7 @@ impl Engine {
             return Err(Refused::new(RefusedKind::NotWaiting, message));
         }
         let now = self.clock.now();
-        if Status::of(&run, now) == Status::Running {
+        if current_status(&run, now) == RunStatus::Running {
             return Err(busy());
         }
         if let Some(answer) = &resume.answer
@@ -285,10 +287,10 @@ impl Engine {
         self.report_after(&run, ended).await
     }
 
-    /// Goes on with a run that is ours. Looks again how it stands: somebody may have been quicker.
+    /// Goes on with a run that is ours. Reads its status again, because another process may have resumed it meanwhile.
     async fn resume_held(&self, id: &str, resume: Resume) -> Result<(Run, Result<End, StoreError>), Refused> {
         let mut run = self.find(id).await?;
-        if run.status != "running" {
+        if run.status != RunStatus::Running {
             // Ours now; what the row says was before.
             may_resume(&run, resume.answer.is_some(), self.clock.now())?;
         }
@@ -302,8 +304,8 @@ impl Engine {
             stored.settings.flags.max_cost_usd = Some(Set { value: cost.dollars(), from: Origin::Flag });
         }
         let flow = self.flow_with(&run, &stored)?;
-        let answer = match (run.status.as_str(), &resume.answer) {
-            ("paused", None) => {
+        let answer = match (run.status, &resume.answer) {
+            (RunStatus::Paused, None) => {
                 let open = pauses_of(&steps, Some(&flow), &self.redactor);
                 let asked: Vec<String> =
                     open.iter().map(|pause| format!("{} ({})", pause.step, pause.message)).collect();
@@ -311,7 +313,7 @@ impl Engine {
                     format!("run {id} waits for an answer: {}; give it with --input", asked.join(", "));
                 return Err(Refused::new(RefusedKind::AnswerMissing, message));
             }
-            ("paused", Some(answer)) => {
+            (RunStatus::Paused, Some(answer)) => {
                 Some(chosen(&steps, &flow, answer).map_err(|refused| refused.redacted(&self.redactor))?)
             }
             _ => None,
@@ -321,9 +323,9 @@ impl Engine {
         let mut replayed = Replayed::of(self, flow, &run, &steps).await?;
         let shared = Arc::clone(&replayed.shared);
         let mut batch = Batch::default();
-        (run.status, run.error, run.output, run.ended_at) = ("running".into(), None, None, None);
+        (run.status, run.error, run.output, run.ended_at) = (RunStatus::Running, None, None, None);
         batch.run = Some(Box::new(run.clone()));
-        batch.spans.push(run_span(&run, "running"));
+        batch.spans.push(run_span(&run, StepStatus::Running));
         let told = json!({
             "resumes": stored.resumes, "limits": shared.flow.limits, "usage": usage_of(&steps),
         });
@@ -346,8 +348,9 @@ impl Engine {
     async fn is_answered(&self, run: &Run, answer: &Answer) -> Result<bool, Refused> {
         let (Some(wanted), Some(conversation)) = (&answer.step, &run.conversation) else { return Ok(false) };
         let steps = self.store.steps(&self.tenant, &run.id).await?;
-        let done =
-            steps.iter().find(|step| step.key == *wanted && step.kind == "hitl" && step.status == "done");
+        let done = steps
+            .iter()
+            .find(|step| step.key == *wanted && step.kind == "hitl" && step.status == StepStatus::Done);
         let Some(evaluation) = done.and_then(|step| step.evaluation) else { return Ok(false) };
         let record = self.store.record(&self.tenant, conversation, None).await?;
         let said = record.slots().iter().any(|slot| match slot {
@@ -362,24 +365,26 @@ impl Engine {
 
 /// Whether a run in that standing goes on with an answer, or without.
 fn may_resume(run: &Run, answered: bool, now: scrollback_core::Time) -> Result<(), Refused> {
-    let status = Status::of(run, now);
+    let status = current_status(run, now);
     let refused = |kind, message: &str| Err(Refused::new(kind, format!("run {}: {message}", run.id)));
     match (status, answered) {
-        (Status::Done, _) => refused(RefusedKind::NothingToResume, "it is done, and nothing is left to do"),
-        (Status::Interrupted, true) => {
+        (RunStatus::Done, _) => {
+            refused(RefusedKind::NothingToResume, "it is done, and nothing is left to do")
+        }
+        (RunStatus::Interrupted, true) => {
             refused(RefusedKind::NotWaiting, "it was interrupted and waits for no answer; leave --input away")
         }
-        (Status::Failed, true) => {
+        (RunStatus::Failed, true) => {
             refused(RefusedKind::NotWaiting, "it failed and waits for no answer; leave --input away")
         }
-        (Status::Running, _) => Err(busy()),
+        (RunStatus::Running, _) => Err(busy()),
         _ => Ok(()),
     }
 }
 
 /// The question that is answered, and what the answer means.
 fn chosen(steps: &[Step], flow: &Arc<Flow>, answer: &Answer) -> Result<(String, String, Value), Refused> {
-    let open: Vec<&Step> = steps.iter().filter(|step| step.status == "paused").collect();
+    let open: Vec<&Step> = steps.iter().filter(|step| step.status == StepStatus::Paused).collect();
     let keys: Vec<&str> = open.iter().map(|step| step.key.as_str()).collect();
     let key = match (&answer.step, keys.as_slice()) {
         (Some(wanted), _) if keys.contains(&wanted.as_str()) => wanted.clone(),
@@ -411,19 +416,19 @@ pub(super) fn conclude(shared: &Shared, run: &mut Run, how: &End, batch: &mut Ba
     let status = match how {
         End::Done(output) => {
             run.output = Some(output.value.to_string());
-            "done"
+            RunStatus::Done
         }
         End::Failed(error) => {
             run.error = serde_json::to_string(error).ok();
-            "failed"
+            RunStatus::Failed
         }
-        End::Paused => "paused",
-        End::Stopped => "interrupted",
+        End::Paused => RunStatus::Paused,
+        End::Stopped => RunStatus::Interrupted,
     };
-    run.status = status.into();
+    run.status = status;
     run.usage = serde_json::to_string(&usage).ok();
     run.ended_at = matches!(how, End::Done(_) | End::Failed(_)).then(|| shared.now());
-    batch.spans.push(run_span(run, if status == "interrupted" { "running" } else { status_of(how) }));
+    batch.spans.push(run_span(run, span_status(how)));
     let (kind, data) = match how {
         End::Paused => ("run.paused", json!({})),
         _ => ("run.finished", json!({ "status": status })),
@@ -432,17 +437,18 @@ pub(super) fn conclude(shared: &Shared, run: &mut Run, how: &End, batch: &mut Ba
     batch.run = Some(Box::new(run.clone()));
 }
 
-fn status_of(how: &End) -> &'static str {
+/// The status of the whole run's span. A run that was stopped goes on, so its span has not ended.
+fn span_status(how: &End) -> StepStatus {
     match how {
-        End::Done(_) => "done",
-        End::Failed(_) => "failed",
-        End::Paused => "paused",
-        End::Stopped => "running",
+        End::Done(_) => StepStatus::Done,
+        End::Failed(_) => StepStatus::Failed,
+        End::Paused => StepStatus::Paused,
+        End::Stopped => StepStatus::Running,
     }
 }
 
 /// The span of the whole run.
-fn run_span(run: &Run, status: &'static str) -> SpanRow {
+fn run_span(run: &Run, status: StepStatus) -> SpanRow {
     SpanRow {
         key: String::new(),
         within: None,
@@ -452,7 +458,7 @@ fn run_span(run: &Run, status: &'static str) -> SpanRow {
     }
 }
 
-/// Sixteen letters and digits nobody guesses.
+/// Sixteen random letters and digits.
 fn new_id() -> String {
     const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let mut number = uuid::Uuid::new_v4().as_u128() ^ uuid::Uuid::new_v4().as_u128().rotate_left(61);

@@ -1,4 +1,4 @@
-//! What a run tells while it runs: to whoever watches, at once; to the store, with the next commit.
+//! Events of a run: sent to watchers at once, and to the store with the next commit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn as_text<S: serde::Serializer>(at: &Time, serializer: S) -> Result<S::Ok, S::E
 /// Who watches a run, or takes its events elsewhere. What goes wrong there does not concern the run.
 pub type Watcher = Arc<dyn Fn(&Telling) + Send + Sync>;
 
-/// Numbers what happens, takes secrets out, and tells whoever watches.
+/// Numbers events, takes secrets out, and sends them to the watchers.
 pub(crate) struct Teller {
     next: AtomicU64,
     redactor: Arc<Redactor>,
@@ -60,7 +60,7 @@ impl Teller {
     }
 
     /// The same, with messages that only leave with the event and are not kept in the trace.
-    #[allow(clippy::needless_pass_by_value, reason = "whoever tells something has just put it together")]
+    #[allow(clippy::needless_pass_by_value, reason = "the caller has just made the event")]
     pub(super) fn tell_with(
         &self,
         at: Time,
@@ -74,13 +74,13 @@ impl Teller {
         told
     }
 
-    /// Something that happened, with its number and without secrets; nobody is told yet.
+    /// An event with its number and without secrets, not sent yet.
     pub(super) fn number(&self, at: Time, key: Option<String>, kind: &'static str, data: &Value) -> Telling {
         let sequence = self.next.fetch_add(1, Ordering::Relaxed);
         Telling { sequence, at, key, kind, data: self.redactor.value(data) }
     }
 
-    /// Shows it to whoever watches.
+    /// Sends it to the watchers.
     pub(super) fn show(&self, told: &Telling, messages: impl FnOnce() -> Option<Value>) {
         if let Some(watcher) = &self.watcher {
             unharmed(watcher, told);
@@ -100,7 +100,7 @@ impl Teller {
     }
 }
 
-/// Tells somebody who may fail.
+/// Calls a watcher, which may panic.
 fn unharmed(watcher: &Watcher, told: &Telling) {
     let _ = catch_unwind(AssertUnwindSafe(|| watcher(told)));
 }

@@ -1,6 +1,6 @@
 //! Runs as people and programs look at them: from what is stored, and from nothing else.
 //!
-//! Texts come without the secrets in them, unless somebody asks to see them ([`Reveal::Everything`]). Whole texts are
+//! Texts come without the secrets in them, unless the caller asks for them ([`Reveal::Everything`]). Whole texts are
 //! redacted before anything is cut.
 
 mod prompt;
@@ -14,7 +14,7 @@ use scrollback_core::{Decision, Entry, Record, Role, Slot, Time};
 use scrollback_store::{Event, Run, Sent, Span, Step, Store, Tenant};
 use serde_json::{Value, json};
 
-use crate::driver::{Refused, Status};
+use crate::driver::{Refused, RunStatus, current_status};
 use crate::passed::EntryId;
 use crate::turns::field_text;
 use crate::usage::Usage;
@@ -35,7 +35,7 @@ pub enum Reveal {
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     /// Only those that stand so.
-    pub status: Option<Status>,
+    pub status: Option<RunStatus>,
     /// Only those of this flow or agent.
     pub flow: Option<String>,
     /// How many.
@@ -65,7 +65,7 @@ impl Lens<'_> {
         let all = listing.status.is_none() && listing.flow.is_none();
         let found = self.store.runs(self.tenant, "", if all { listing.limit } else { PAGE }).await?;
         let wanted = found.into_iter().filter(|run| {
-            listing.status.is_none_or(|status| Status::of(run, self.now) == status)
+            listing.status.is_none_or(|status| current_status(run, self.now) == status)
                 && listing.flow.as_ref().is_none_or(|flow| run.name == *flow)
         });
         let mut runs = Vec::new();
@@ -74,7 +74,7 @@ impl Lens<'_> {
             runs.push(json!({
                 "run": run.id,
                 "flow": run.name,
-                "status": Status::of(&run, self.now),
+                "status": current_status(&run, self.now),
                 "created_at": run.started_at.to_string(),
                 "updated_at": updated(&run, &steps).to_string(),
                 "steps": steps.len(),

@@ -7,7 +7,7 @@ use scrollback_store::Run;
 use serde_json::{Value, json};
 
 use super::{Lens, Reveal, in_order, read, talks, updated};
-use crate::driver::{Refused, Report, Status, name_of, questions_of, resumes};
+use crate::driver::{Refused, Report, RunStatus, name_of, questions_of, resumes};
 use crate::usage::Usage;
 use crate::{Flow, Kind};
 
@@ -18,7 +18,7 @@ impl Lens<'_> {
         let events = self.store.events(self.tenant, &run.id, 0).await?;
         let record = self.record(run).await?;
         let mut report = Report::of(run, &steps, flow, self.redactor, self.now);
-        if self.reveal == Reveal::Everything && report.status == Status::Paused {
+        if self.reveal == Reveal::Everything && report.status == RunStatus::Paused {
             report.pauses = questions_of(&steps, flow);
         }
         let mut document = json!(report);
@@ -31,7 +31,7 @@ impl Lens<'_> {
         let updated = updated(run, &steps);
         let mut talks = talks(&record);
         for step in steps.iter().filter(|step| step.kind == "loop" && holds_conversation(flow, &step.key)) {
-            // Nobody may have said anything yet.
+            // The conversation may still be empty.
             talks.entry(step.key.clone()).or_default();
         }
         let by_evaluation: BTreeMap<_, _> =

@@ -37,7 +37,7 @@ pub struct Managers {
     pub manager: SharedManager,
     /// Whether any of them may ask for summaries.
     pub condenses: bool,
-    /// Who writes them, by the name the list has for it; for `offline` that is nobody.
+    /// Who writes them, by the name the list has for it; none for `offline`.
     pub writers: BTreeMap<String, Arc<Agent>>,
 }
 

@@ -21,7 +21,7 @@ use crate::settings::{Located, Origin, Set, Settings};
 
 /// The sources of a flow's tools: a person is asked by a step.
 const FLOW_SOURCES: &[&str] = &["command", "http", "mcp"];
-/// The model where nobody names one.
+/// The model where none is named.
 const OFFLINE: &str = "offline:echo";
 /// Longest call, in seconds: a day.
 const LONGEST: f64 = 86_400.0;
@@ -273,6 +273,7 @@ fn tools(fields: &mut Fields<'_, '_>, folder: PathBuf, reading: &mut Reading<'_>
         environment: Arc::clone(reading.source.environment),
         sources: FLOW_SOURCES,
         secrets: load::Secrets::NotJudgedHere,
+        read_signature: scrollback_subagent::read_signature,
     };
     load::tools(node, &fields.path("tools"), &place, &mut reading.problems)
 }

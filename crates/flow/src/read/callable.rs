@@ -2,7 +2,7 @@
 
 use scrollback_core::model::{ModelName, Provider};
 
-/// A name of a model that nobody answers to.
+/// A model name that no provider serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotCallable {
     /// What is wrong, and what to write.

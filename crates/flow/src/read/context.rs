@@ -150,7 +150,7 @@ impl<'a> Reading<'a> {
         self.error(Code::UnknownName, &spot, format!("`{name}` means something inside {missing} only"));
     }
 
-    /// Where a character stands in the file. Behind the last problem that is told, nobody wants to know.
+    /// Where a character stands in the file. Not needed behind the last problem that is reported.
     pub(super) fn spot_of(&self, written: &Written) -> Spot {
         let Written { path, text, at, character } = written;
         let at = if self.is_full() { *at } else { place_in(self.text, *at, text, *character) };

@@ -19,9 +19,9 @@ use crate::settings::{Origin, Set};
 
 /// The keys of the mapping form.
 const KEYS: [&str; 5] = ["strategy", "max_tokens", "max_turns", "summarizer_agent", "summarize_ratio"];
-/// Tokens of history where nobody gives a bound.
+/// Tokens of history where no bound is configured.
 const USUAL_TOKENS: u64 = 16_384;
-/// The oldest share that is condensed where nobody says.
+/// The oldest share that is condensed where none is configured.
 const USUAL_RATIO: f64 = 0.5;
 
 /// Reads a loop's `history_management`.

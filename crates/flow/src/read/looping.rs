@@ -11,7 +11,7 @@ use crate::{Expression, Template};
 
 /// Most iterations anybody may ask for.
 const MOST_LOOPS: u64 = 100_000;
-/// Iterations where nobody says how many.
+/// Iterations where the flow does not say how many.
 const USUAL_LOOPS: u32 = 5;
 /// Every key of a loop.
 pub(super) const KEYS: [&str; 12] = [
@@ -116,8 +116,7 @@ fn conversation(
     let history_template = text::history_template(fields, reading);
     let modes = turns::modes(body);
     if history_template.is_some() && !modes.contains(&Mode::Prompt) {
-        let message =
-            "no agent of this loop is prompt-only, so nobody is sent it; `mode: prompt` makes one so";
+        let message = "no agent of this loop is prompt-only, so it is never sent; `mode: prompt` makes an agent prompt-only";
         reading.warn(Code::TemplateUnused, &key_spot(fields, node, "history_template"), message);
     }
     let seed = seed(fields, scope, reading);

@@ -61,7 +61,7 @@ pub struct Read {
     pub settings: Vec<Setting>,
 }
 
-/// Largest flow, in bytes: nobody writes more by hand.
+/// Largest flow, in bytes: far more than a person writes by hand.
 const LARGEST: usize = 1 << 20;
 const VERSIONS: [&str; 2] = ["0.1", "1"];
 

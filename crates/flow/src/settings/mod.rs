@@ -87,7 +87,7 @@ pub enum Origin {
     Flow,
     /// A configuration file.
     File(PathBuf),
-    /// Nobody: this is what it is otherwise.
+    /// Not set anywhere: this is the default.
     BuiltIn,
 }
 

@@ -1,7 +1,7 @@
 //! Bounding what is sent: by turns, by tokens, by summaries, by any manager, and by what the provider takes.
 
 use scrollback_core::Time;
-use scrollback_flow::driver::Status;
+use scrollback_flow::driver::RunStatus;
 use serde_json::{Value, json};
 
 use crate::support::{Asked, Bench};
@@ -53,7 +53,7 @@ async fn a_summary_is_written_once_stands_first_and_is_covered_by_the_next() {
     let bench = bench();
     let report =
         bench.run(&flow(8, "{ strategy: summarize, max_turns: 4, summarizer_agent: sum }"), "go").await;
-    assert_eq!(report.status, Status::Done, "{report:?}");
+    assert_eq!(report.status, RunStatus::Done, "{report:?}");
     let (sums, talks): (Vec<Asked>, Vec<Asked>) =
         bench.asked().into_iter().partition(|asked| asked.model == "offline:script=sum");
     assert!(sums.len() >= 2 && sums.len() < 6, "it is amortised: {}", sums.len());
@@ -92,7 +92,7 @@ async fn the_offline_summariser_needs_nobody_and_a_failing_one_harms_nobody() {
     });
     let report =
         failing.run(&flow(6, "{ strategy: summarize, max_turns: 3, summarizer_agent: sum }"), "go").await;
-    assert_eq!(report.status, Status::Done, "{report:?}");
+    assert_eq!(report.status, RunStatus::Done, "{report:?}");
     let talks: Vec<Vec<String>> =
         failing.asked().iter().filter(|asked| asked.model != "offline:script=sum").map(Asked::said).collect();
     assert_eq!(talks[5].len(), 4, "the bound holds without it: {:?}", talks[5]);
@@ -111,7 +111,7 @@ async fn after_an_overflow_the_newest_turns_that_fit_are_sent_and_the_cut_lasts(
         }
     });
     let report = bench.run(&flow(7, "{ max_turns: 100 }"), "go").await;
-    assert_eq!(report.status, Status::Done, "{report:?}");
+    assert_eq!(report.status, RunStatus::Done, "{report:?}");
     let lengths: Vec<usize> = bench.said().iter().map(Vec::len).collect();
     // Five turns and the input are too many: as many stay as three quarters of the tokens have room for, and from then on
     // the history grows again.
@@ -137,7 +137,7 @@ async fn a_history_sent_as_text_has_fewer_turns_after_an_overflow() {
     });
     let text = flow(7, "{ max_turns: 100 }").replace("agents: {", "agents: { talk: { mode: prompt },");
     let report = bench.run(&text, "go").await;
-    assert_eq!(report.status, Status::Done, "{report:?}");
+    assert_eq!(report.status, RunStatus::Done, "{report:?}");
     let counts: Vec<usize> = bench.asked().iter().map(turns).collect();
     assert_eq!(counts, [0, 1, 2, 3, 4, 5, 3, 4], "the newer half of six turns, of which one is the user's");
     let cut = json!({ "step": "cut", "scope": "chat", "turns": 3, "before": 6, "cut": 3 });
@@ -164,7 +164,7 @@ async fn every_step_of_the_ladder_is_told() {
     let told = overflows(&bench, &report.run).await;
     let steps: Vec<&str> = told.iter().filter_map(|told| told["step"].as_str()).collect();
     assert_eq!(steps, ["cut", "clear", "truncate", "truncate_task"], "{told:?}");
-    assert_eq!(report.status, Status::Done, "{report:?}");
+    assert_eq!(report.status, RunStatus::Done, "{report:?}");
     for told in &told[1..] {
         assert!(told["before"].as_u64() > told["after"].as_u64(), "{told}");
     }
@@ -255,7 +255,7 @@ async fn a_list_may_summarize_and_what_it_wrote_is_used_from_then_on() {
         let bench = bench();
         let flow = spoken.replace("MODE", mode).replace("LIST", &managers(writer));
         let report = bench.run(&flow, "go").await;
-        assert_eq!(report.status, Status::Done, "{report:?}");
+        assert_eq!(report.status, RunStatus::Done, "{report:?}");
         let (sums, talks): (Vec<Asked>, Vec<Asked>) =
             bench.asked().into_iter().partition(|asked| asked.model == "offline:script=sum");
         let last = talks.last().unwrap().said().join("\n");
@@ -328,7 +328,7 @@ async fn a_summary_of_a_list_that_fails_harms_nobody_and_an_unknown_writer_is_re
     });
     let list = "[{ summarize: { ratio: 0.5, max_entries: 3, summarizer: \"offline:script=sum\" } }, { sliding_window: { window_size: 4 } }]";
     let report = failing.run(&flow(6, list), "go").await;
-    assert_eq!(report.status, Status::Done, "{report:?}");
+    assert_eq!(report.status, RunStatus::Done, "{report:?}");
     let talks: Vec<Vec<String>> =
         failing.asked().iter().filter(|asked| asked.model != "offline:script=sum").map(Asked::said).collect();
     assert_eq!(talks[5].len(), 4, "the window holds without it: {:?}", talks[5]);

@@ -1,6 +1,6 @@
 //! Kinds of steps: what runs, in which order, under which key, and what comes out.
 
-use scrollback_flow::driver::Status;
+use scrollback_flow::driver::RunStatus;
 use serde_json::json;
 
 use crate::support::Bench;
@@ -13,7 +13,7 @@ async fn keys(bench: &Bench, run: &str) -> Vec<(String, String)> {
         .await
         .unwrap()
         .into_iter()
-        .map(|step| (step.key, step.status))
+        .map(|step| (step.key, step.status.to_string()))
         .collect();
     steps.sort();
     steps
@@ -202,7 +202,7 @@ async fn a_reply_that_broke_off_is_asked_for_again_and_is_never_a_turn() {
         }
     });
     let report = bench.run(flow, "go").await;
-    assert_eq!(report.status, Status::Done, "{report:?}");
+    assert_eq!(report.status, RunStatus::Done, "{report:?}");
     assert_eq!(bench.said()[0], bench.said()[1], "the same bytes again");
     assert_eq!(bench.said()[2], ["user: go", "assistant: r2", "user: next"]);
     assert_eq!(report.usage.calls, 3);
@@ -223,10 +223,10 @@ async fn a_store_that_fails_is_said_and_what_was_written_goes_on() {
     }));
     let failed = failing.run(flow, "go").await;
     let error = failed.error.unwrap();
-    assert_eq!((failed.status, error.code.as_str()), (Status::Failed, "store_error"), "{error}");
+    assert_eq!((failed.status, error.code.as_str()), (RunStatus::Failed, "store_error"), "{error}");
     assert!(error.message.contains("the disk is full"));
     let done = bench.resume(&failed.run).await.unwrap();
-    assert_eq!(done.status, Status::Done);
+    assert_eq!(done.status, RunStatus::Done);
     let inputs: Vec<String> = bench.asked().iter().map(crate::support::Asked::last).collect();
     assert_eq!(inputs, ["first", "second", "second"], "the step whose end was not written, and no other");
 }

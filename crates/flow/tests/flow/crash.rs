@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use scrollback_agent::{Clock, FakeClock};
 use scrollback_core::Time;
 use scrollback_core::redact::{Options, Redactor};
-use scrollback_flow::driver::{Report, Status};
+use scrollback_flow::driver::{Report, RunStatus};
 use scrollback_flow::lens::{Lens, Reveal};
 use scrollback_store::{ErrorKind, Leased, Memory, Store, StoreError, Tenant};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ struct Outcome {
 /// Answers every question until the run ends. Answers are a function of the question.
 async fn to_the_end(bench: &Bench, mut report: Report) -> Report {
     for _ in 0..200 {
-        let Some(pause) = report.pauses.first().filter(|_| report.status == Status::Paused) else { break };
+        let Some(pause) = report.pauses.first().filter(|_| report.status == RunStatus::Paused) else { break };
         let text = format!("answer to {}", pause.message);
         report = match bench.try_answer(&report.run, Some(&pause.step), &text).await {
             Ok(report) => report,
@@ -114,7 +114,7 @@ async fn survives(flow: &str, most: usize) -> usize {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let (bench, counted_commits) = dying(&store, usize::MAX);
     let whole = to_the_end(&bench, bench.run(flow, "go").await).await;
-    assert!(matches!(whole.status, Status::Done | Status::Failed), "{whole:?}\n{flow}");
+    assert!(matches!(whole.status, RunStatus::Done | RunStatus::Failed), "{whole:?}\n{flow}");
     let expected = outcome(&store, &whole).await;
     let requests = counted(&bench.asked());
     let commits = counted_commits.load(Ordering::SeqCst);
@@ -126,7 +126,7 @@ async fn survives(flow: &str, most: usize) -> usize {
         let begun = bench.engine.start(bench.start(flow, Some("go"))).await;
         if let Ok(report) = begun {
             let mut report = report;
-            while report.status == Status::Paused {
+            while report.status == RunStatus::Paused {
                 let pause = report.pauses[0].clone();
                 let text = format!("answer to {}", pause.message);
                 match bench.try_answer(&report.run, Some(&pause.step), &text).await {
@@ -145,7 +145,7 @@ async fn survives(flow: &str, most: usize) -> usize {
             .await
             .unwrap()
             .into_iter()
-            .filter(|step| step.status == "done" && step.kind == "step")
+            .filter(|step| step.status.as_str() == "done" && step.kind == "step")
             .map(|step| step.key)
             .collect();
         let second = Bench::on(Arc::clone(&store), reply);

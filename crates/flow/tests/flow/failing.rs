@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use scrollback_agent::provider::{Catalog, ModelSettings};
-use scrollback_flow::driver::Status;
+use scrollback_flow::driver::RunStatus;
 use scrollback_flow::error::CODES;
 
 use crate::support::Bench;
@@ -27,7 +27,7 @@ async fn every_failure_says_what_it_is_and_what_to_do() {
         let flow = std::fs::read_to_string(folder.join(format!("{code}.yaml"))).unwrap();
         let report = bench.run(&flow, "go").await;
         let error = report.error.unwrap_or_else(|| panic!("{code}: {:?}", report.status));
-        assert_eq!((report.status, error.code.as_str()), (Status::Failed, code), "{error}");
+        assert_eq!((report.status, error.code.as_str()), (RunStatus::Failed, code), "{error}");
         let said = format!("{}: {}\n{}\n", error.step.unwrap_or_default(), error.message, error.detail);
         let golden = folder.join(format!("{code}.txt"));
         if std::env::var_os("BLESS").is_some() {

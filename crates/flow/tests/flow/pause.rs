@@ -1,7 +1,7 @@
 //! Pausing for people and going on: every row of the table, several questions at once, wrong answers, repeated scripts.
 
 use scrollback_flow::Limits;
-use scrollback_flow::driver::{Answer, RefusedKind, Resume, Status};
+use scrollback_flow::driver::{Answer, RefusedKind, Resume, RunStatus};
 use serde_json::json;
 
 use crate::support::Bench;
@@ -24,7 +24,7 @@ async fn an_answer_is_judged_by_its_schema_and_the_run_stays_as_it_was() {
     let paused = bench.run(ASK, "go").await;
     assert_eq!(
         (paused.status, paused.pauses[0].step.as_str(), paused.pauses[0].message.as_str()),
-        (Status::Paused, "ask", "How many?")
+        (RunStatus::Paused, "ask", "How many?")
     );
     assert_eq!(paused.pauses[0].input_schema, json!({ "type": "integer", "minimum": 1 }));
     for wrong in ["many", "0", "\"3\""] {
@@ -33,9 +33,12 @@ async fn an_answer_is_judged_by_its_schema_and_the_run_stays_as_it_was() {
         assert!(!refused.errors.is_empty() && refused.errors[0]["path"].is_string());
     }
     let run = bench.engine.find(&paused.run).await.unwrap();
-    assert_eq!((bench.engine.report(&run).await.unwrap().status, bench.asked().len()), (Status::Paused, 1));
+    assert_eq!(
+        (bench.engine.report(&run).await.unwrap().status, bench.asked().len()),
+        (RunStatus::Paused, 1)
+    );
     let done = bench.answer(&paused.run[..6], "3").await;
-    assert_eq!((done.status, done.output), (Status::Done, json!("re: 3 it is")));
+    assert_eq!((done.status, done.output), (RunStatus::Done, json!("re: 3 it is")));
     assert_eq!(bench.said()[1], ["user: 3 it is"]);
 }
 
@@ -58,7 +61,7 @@ async fn the_table_of_resuming() {
     assert_eq!(kind(bench.resume(&paused.run).await), RefusedKind::NothingToResume);
     assert_eq!(kind(bench.try_answer(&paused.run, None, "3").await), RefusedKind::NothingToResume);
     let again = bench.try_answer(&paused.run, Some("ask"), "3").await.unwrap();
-    assert_eq!((again.status, bench.asked().len()), (Status::Done, 2), "a script may repeat itself");
+    assert_eq!((again.status, bench.asked().len()), (RunStatus::Done, 2), "a script may repeat itself");
     assert_eq!(kind(bench.try_answer(&paused.run, Some("ask"), "4").await), RefusedKind::NothingToResume);
 }
 
@@ -73,7 +76,7 @@ async fn a_failed_step_is_tried_again_and_finished_ones_are_kept() {
     });
     let flow = "version: \"1\"\nsteps: [{ name: one, input: first }, { name: two, input: second }, { name: three, input: third }]\n";
     let failed = bench.run(flow, "go").await;
-    assert_eq!(failed.status, Status::Failed);
+    assert_eq!(failed.status, RunStatus::Failed);
     let error = failed.error.unwrap();
     assert_eq!(
         (error.code.as_str(), error.step.as_deref(), &*error.detail),
@@ -85,9 +88,9 @@ async fn a_failed_step_is_tried_again_and_finished_ones_are_kept() {
         error.message
     );
     assert_eq!(bench.try_answer(&failed.run, None, "x").await.unwrap_err().kind(), RefusedKind::NotWaiting);
-    assert_eq!(bench.resume(&failed.run).await.unwrap().status, Status::Failed);
+    assert_eq!(bench.resume(&failed.run).await.unwrap().status, RunStatus::Failed);
     let done = bench.resume(&failed.run).await.unwrap();
-    assert_eq!(done.status, Status::Done);
+    assert_eq!(done.status, RunStatus::Done);
     let inputs: Vec<String> = bench.asked().iter().map(crate::support::Asked::last).collect();
     assert_eq!(inputs, ["first", "second", "second", "second", "third"]);
     let steps = bench.engine.store.steps(&bench.engine.tenant, &failed.run).await.unwrap();
@@ -114,11 +117,11 @@ steps:
     assert_eq!(bench.asked().len(), 2, "a pause does not hold siblings up");
     assert_eq!(bench.try_answer(&paused.run, None, "x").await.unwrap_err().kind(), RefusedKind::StepMissing);
     let half = bench.try_answer(&paused.run, Some("fan.left/ask_left"), "one").await.unwrap();
-    assert_eq!((half.status, half.pauses.len(), bench.asked().len()), (Status::Paused, 1, 3));
+    assert_eq!((half.status, half.pauses.len(), bench.asked().len()), (RunStatus::Paused, 1, 3));
     let done = bench.answer(&paused.run, "two").await;
     assert_eq!(
         (done.status, done.output),
-        (Status::Done, json!({ "left": "re: L one", "right": "two", "busy": "re: more" }))
+        (RunStatus::Done, json!({ "left": "re: L one", "right": "two", "busy": "re: more" }))
     );
 }
 
@@ -149,7 +152,7 @@ async fn an_id_makes_a_run_idempotent() {
     };
     let first = bench.engine.start(start(ASK, "go")).await.unwrap();
     let again = bench.engine.start(start(ASK, "go")).await.unwrap();
-    assert_eq!((first.run.as_str(), again.status, bench.asked().len()), ("order-1", Status::Paused, 1));
+    assert_eq!((first.run.as_str(), again.status, bench.asked().len()), ("order-1", RunStatus::Paused, 1));
     for (yaml, input) in [(ASK, "other"), (&*format!("{ASK}\n# changed"), "go")] {
         assert_eq!(bench.engine.start(start(yaml, input)).await.unwrap_err().kind(), RefusedKind::IdInUse);
     }
@@ -170,7 +173,7 @@ async fn asked_to_stop_it_is_interrupted_and_goes_on_later() {
     }));
     let flow = "version: \"1\"\nsteps: [{ name: one, input: first }, { name: two, input: second }, { name: three, input: third }]\n";
     let stopped = stopping.run(flow, "go").await;
-    assert_eq!((stopped.status, stopped.error.is_none()), (Status::Interrupted, true), "{stopped:?}");
+    assert_eq!((stopped.status, stopped.error.is_none()), (RunStatus::Interrupted, true), "{stopped:?}");
     let mut fresh = bench.clone();
     fresh.engine.stop = scrollback_agent::Stop::default();
     let refused = fresh
@@ -183,7 +186,7 @@ async fn asked_to_stop_it_is_interrupted_and_goes_on_later() {
         .await;
     assert_eq!(refused.unwrap_err().kind(), RefusedKind::NotWaiting);
     let done = fresh.resume(&stopped.run).await.unwrap();
-    assert_eq!(done.status, Status::Done, "{done:?}");
+    assert_eq!(done.status, RunStatus::Done, "{done:?}");
     let inputs: Vec<String> = bench.asked().iter().map(crate::support::Asked::last).collect();
     assert_eq!(inputs.iter().filter(|input| *input == "first").count(), 1);
     assert_eq!(inputs.last().map(String::as_str), Some("third"));
@@ -201,7 +204,7 @@ async fn a_loop_that_waits_for_nobody_is_interrupted_and_goes_on_where_it_stood(
         }
     }));
     let stopped = stopping.run(flow, "go").await;
-    assert_eq!(stopped.status, Status::Interrupted, "{stopped:?}");
+    assert_eq!(stopped.status, RunStatus::Interrupted, "{stopped:?}");
     let rows = |run: String| {
         let bench = bench.clone();
         async move { bench.engine.store.steps(&bench.engine.tenant, &run).await.unwrap() }
@@ -211,10 +214,14 @@ async fn a_loop_that_waits_for_nobody_is_interrupted_and_goes_on_where_it_stood(
     let mut fresh = bench.clone();
     fresh.engine.stop = scrollback_agent::Stop::default();
     let paused = fresh.resume(&stopped.run).await.unwrap();
-    assert_eq!((paused.status, paused.pauses.len()), (Status::Paused, 1), "{paused:?}");
+    assert_eq!((paused.status, paused.pauses.len()), (RunStatus::Paused, 1), "{paused:?}");
     assert_eq!(fresh.answer(&paused.run, "fine").await.output, json!("fine"));
     let steps = rows(stopped.run.clone()).await;
-    assert_eq!(steps.iter().filter(|step| step.status == "done").count(), 2002, "every step is written down");
+    assert_eq!(
+        steps.iter().filter(|step| step.status.as_str() == "done").count(),
+        2002,
+        "every step is written down"
+    );
     let events = bench.engine.store.events(&bench.engine.tenant, &stopped.run, 0).await.unwrap();
     let iterations = events.iter().filter(|event| event.kind == "loop.iteration").count();
     assert_eq!(iterations, 2000, "each iteration began once");
@@ -240,14 +247,14 @@ steps:
         }
     });
     let failed = bench.run(flow, "go").await;
-    assert_eq!(failed.status, Status::Failed, "{failed:?}");
+    assert_eq!(failed.status, RunStatus::Failed, "{failed:?}");
     let paused = bench.resume(&failed.run).await.unwrap();
-    assert_eq!(paused.status, Status::Paused, "{paused:?}");
+    assert_eq!(paused.status, RunStatus::Paused, "{paused:?}");
     assert_eq!(paused.pauses[0].message, "noted slow", "{paused:?}");
     let done = bench.answer(&failed.run, "yes").await;
     assert_eq!(done.output, json!({ "a": "bad", "b": "yes" }));
     let steps = bench.engine.store.steps(&bench.engine.tenant, &failed.run).await.unwrap();
-    assert!(steps.iter().any(|step| step.key == "fan.b/note" && step.status == "done"), "{steps:?}");
+    assert!(steps.iter().any(|step| step.key == "fan.b/note" && step.status.as_str() == "done"), "{steps:?}");
 }
 
 #[tokio::test]
@@ -280,7 +287,7 @@ steps:
     assert_eq!(paused.pauses.first().map(|pause| pause.message.clone()), Some(fan.to_string()), "{paused:?}");
     let before = bench.asked().len();
     let again = bench.answer(&paused.run, "yes").await;
-    assert_eq!((again.status, again.pauses.len()), (Status::Paused, 1), "{again:?}");
+    assert_eq!((again.status, again.pauses.len()), (RunStatus::Paused, 1), "{again:?}");
     let asked: Vec<String> = bench.asked().iter().skip(before).map(crate::support::Asked::last).collect();
     assert_eq!(asked, [format!("{fan} yes")], "nothing of the branches is tried again");
     assert_eq!(bench.answer(&paused.run, "done").await.output, json!("done"));

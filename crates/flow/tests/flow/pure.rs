@@ -1,4 +1,4 @@
-//! The pure middle: events in, actions out. No clock, no store, nobody asked.
+//! The pure middle: events in, actions out. No clock, no store, no model.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Quotas: room before every call, what was used after it, shares for branches, and going on with more.
 
-use scrollback_flow::driver::{Resume, Status};
+use scrollback_flow::driver::{Resume, RunStatus};
 use scrollback_flow::{Limits, MicroDollars};
 use serde_json::json;
 
@@ -28,7 +28,7 @@ async fn a_call_without_room_is_not_made_and_the_run_goes_on_with_more() {
     let error = failed.error.unwrap();
     assert_eq!(
         (failed.status, error.code.as_str(), error.step.as_deref()),
-        (Status::Failed, "quota_exceeded", Some("again[3]/talk"))
+        (RunStatus::Failed, "quota_exceeded", Some("again[3]/talk"))
     );
     assert_eq!((bench.asked().len(), failed.usage.calls, failed.usage.total()), (2, 2, 40));
     assert_eq!(error.detail["limit"], json!(50));
@@ -41,7 +41,7 @@ async fn a_call_without_room_is_not_made_and_the_run_goes_on_with_more() {
     let done = bench.engine.resume(Resume { run: failed.run, answer: None, limits }).await.unwrap();
     assert_eq!(
         (done.status, bench.asked().len(), done.usage.total()),
-        (Status::Done, 5, 100),
+        (RunStatus::Done, 5, 100),
         "finished work was kept"
     );
 }
@@ -71,9 +71,9 @@ async fn with_nothing_left_no_iteration_starts() {
 async fn branches_share_what_is_left_evenly() {
     let fan = "  - kind: parallel\n    name: fan\n    branches:\n      a: [{ name: a1, input: hi }, { name: a2, input: hi }]\n      b: [{ name: b1, input: hi }]\n";
     // 50 each: the second call of the first branch finds 30 left of its share, enough; at 45 each it does not.
-    assert_eq!(bench().run(&flow("{ max_tokens: 100 }", fan), "go").await.status, Status::Done);
+    assert_eq!(bench().run(&flow("{ max_tokens: 100 }", fan), "go").await.status, RunStatus::Done);
     let failed = bench().run(&flow("{ max_tokens: 90 }", fan), "go").await;
-    assert_eq!(failed.status, Status::Failed, "though its sibling has some left");
+    assert_eq!(failed.status, RunStatus::Failed, "though its sibling has some left");
     assert_eq!(failed.error.unwrap().detail["scope"], json!("fan.a"));
 }
 
@@ -107,7 +107,7 @@ async fn a_summary_without_room_is_left_out_and_the_run_goes_on() {
         .replace("agents: {", "agents: { sum: { model: \"offline:script=sum\" },");
     let bench = bench();
     let report = bench.run(&flow, "go").await;
-    assert_eq!(report.status, Status::Done, "{report:?}");
+    assert_eq!(report.status, RunStatus::Done, "{report:?}");
     assert!(
         bench.asked().iter().all(|asked| asked.model != "offline:script=sum"),
         "512 tokens of reply were too many"

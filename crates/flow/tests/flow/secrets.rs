@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use scrollback_core::redact::{Options, Redactor};
-use scrollback_flow::driver::Status;
+use scrollback_flow::driver::RunStatus;
 use scrollback_flow::lens::{Body, Lens, Listing, Reveal};
 use serde_json::{Value, json};
 
@@ -130,13 +130,13 @@ async fn shown(written: &str, hidden: &str, options: &Options) -> (Vec<(String, 
     }
     let mut all = Vec::new();
     let mut report = bench.run(FLOW, &format!("Remember {written} for me")).await;
-    while report.status == Status::Paused {
+    while report.status == RunStatus::Paused {
         all.push(("pauses".into(), json!(report.pauses).to_string()));
         let refused = bench.try_answer(&report.run, None, &format!("no: {written}")).await.unwrap_err();
         all.push(("refused answer".into(), format!("{refused} {}", json!(refused.errors))));
         report = bench.answer(&report.run, &format!("ok: {written}")).await;
     }
-    assert_eq!(report.status, Status::Failed, "{report:?}");
+    assert_eq!(report.status, RunStatus::Failed, "{report:?}");
     all.push(("error".into(), json!(report.error).to_string()));
     let run = bench.engine.find(&report.run).await.unwrap();
     let flow = bench.engine.flow_of(&run).ok();
@@ -197,7 +197,7 @@ async fn whoever_asks_to_see_everything_sees_the_question_that_waits_as_it_was_a
     let bench = Bench::echo();
     let flow = "{version: '1', steps: [{name: ask, kind: hitl, message: 'Use {{ input }}?'}]}";
     let report = bench.run(flow, &secret).await;
-    assert_eq!(report.status, Status::Paused);
+    assert_eq!(report.status, RunStatus::Paused);
     assert_eq!(report.pauses[0].message, "Use [redacted:openai]?");
     let run = bench.engine.find(&report.run).await.unwrap();
     let flow = bench.engine.flow_of(&run).ok();

@@ -13,7 +13,7 @@ use scrollback_core::Time;
 use scrollback_core::model::ModelName;
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::wire::Wire;
-use scrollback_flow::driver::{Answer, Engine, Refused, Report, Resume, Start, Status};
+use scrollback_flow::driver::{Answer, Engine, Refused, Report, Resume, RunStatus, Start};
 use scrollback_flow::{Flow, Limits, Prompts, Settings, Source};
 use scrollback_store::{Memory, Store, Tenant};
 use serde_json::{Value, json};
@@ -177,14 +177,14 @@ impl Bench {
     /// Runs to its end; what came out.
     pub(crate) async fn done(&self, yaml: &str, input: &str) -> Value {
         let report = self.run(yaml, input).await;
-        assert_eq!(report.status, Status::Done, "{report:?}");
+        assert_eq!(report.status, RunStatus::Done, "{report:?}");
         report.output
     }
 
     /// Runs to its end; the code it fails with.
     pub(crate) async fn fails(&self, yaml: &str, input: &str) -> String {
         let report = self.run(yaml, input).await;
-        assert_eq!(report.status, Status::Failed, "{report:?}");
+        assert_eq!(report.status, RunStatus::Failed, "{report:?}");
         report.error.map(|error| error.code).unwrap_or_default()
     }
 

@@ -302,7 +302,7 @@ fn bad_input_is_refused_quickly_and_with_a_reason() {
         format!("version: '1'\nsteps: [{text}]\n")
     };
     assert!(read(&bodies(15)).is_ok());
-    assert_eq!(code(&bodies(40)).0, Code::YamlSyntax, "nobody nests this deep by hand");
+    assert_eq!(code(&bodies(40)).0, Code::YamlSyntax, "people do not nest this deep by hand");
     // Work is linear in the tags, right or wrong.
     let tags = |tag: &str| format!("version: '1'\nsteps: [{{name: a, template: '{}'}}]\n", tag.repeat(5_000));
     assert!(read(&tags("{{ input }} {{ steps.a.output }}")).is_ok());

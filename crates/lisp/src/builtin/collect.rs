@@ -11,7 +11,7 @@ pub(super) fn arg(args: &[Value], at: usize) -> &Value {
     args.get(at).unwrap_or(NIL)
 }
 
-/// An argument taken out, so that what nobody else holds can be changed in place.
+/// An argument taken out, so that a value with no other owner can be changed in place.
 pub(super) fn take(args: &mut [Value], at: usize) -> Value {
     args.get_mut(at).map(std::mem::take).unwrap_or_default()
 }

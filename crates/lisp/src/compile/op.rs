@@ -77,7 +77,7 @@ pub(crate) enum Op {
     Closure(u32),
     /// Defines a name; pops the value if the definition has one, and pushes the var.
     Define(u32),
-    /// The same where nobody wants the var.
+    /// The same where the var itself is not used.
     DefineOnly(u32),
     /// Pops so many values into the slots from the first on, and jumps.
     Recur {

@@ -63,7 +63,7 @@ pub(crate) enum Space {
     Builtin,
     /// `*1`, `*2`, `*3`.
     History(u8),
-    /// A namespace nobody knows.
+    /// An unknown namespace.
     Unknown,
 }
 

@@ -21,7 +21,7 @@ use crate::error::{Error, Fault, Reason};
 use crate::value::Value;
 use crate::value::text::shorten;
 
-/// Forms nested deeper than this are no program that somebody meant.
+/// Forms nested deeper than this are refused: no real program needs it.
 const MAX_NESTING: usize = 500;
 /// Bytes of source.
 const MAX_SOURCE: usize = 1 << 20;

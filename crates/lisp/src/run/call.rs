@@ -218,7 +218,7 @@ impl Machine {
                 let floor = fiber.stack.len();
                 let count = args.push_to(&mut fiber.stack);
                 let came = self.call(fiber, callee, count, floor, Record::None, false)?;
-                // Whoever called the builtin looks at the frames again.
+                // The caller of the builtin looks at the frames again.
                 return Ok(if let Called::Done = came { Called::Frames } else { came });
             }
             // A work that calls again is called again before anybody comes here.

@@ -11,7 +11,7 @@ pub(crate) struct Global {
     pub(crate) doc: Option<Text>,
 }
 
-/// Definitions of one fiber. Branches share those of whoever started them until they make their own.
+/// Definitions of one fiber. Branches share those of the fiber that started them until they make their own.
 pub(crate) enum Definitions {
     Own(Vec<Option<Global>>),
     Shared(Arc<Vec<Option<Global>>>),

@@ -11,7 +11,7 @@ use crate::compile::{Name, Op, Quick};
 use crate::error::{Error, Fault, Reason, fault};
 use crate::value::{Closure, Function, Map, Value, Vector};
 
-/// Goes on with the next instruction if a call is over; else whoever looks at the frames goes on.
+/// Goes on with the next instruction if a call is over; else the loop over the frames goes on.
 macro_rules! call {
     ($called:expr) => {
         match $called? {

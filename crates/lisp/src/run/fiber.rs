@@ -143,7 +143,7 @@ impl Fiber {
         }
     }
 
-    /// Hands a result to whoever asked for it.
+    /// Hands a result to the frame that asked for it.
     pub(crate) fn deliver(&mut self, value: Value) {
         match self.frames.last() {
             Some(Frame::Code(_)) => self.stack.push(value),

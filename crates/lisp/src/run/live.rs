@@ -95,7 +95,7 @@ impl Count<'_> {
         }
     }
 
-    /// Whether something is met for the first time. What nobody shares is met only once.
+    /// Whether something is met for the first time. A value with one owner is met only once.
     fn first(&mut self, address: usize, shared: bool) -> bool {
         if !shared && !self.remember {
             return true;

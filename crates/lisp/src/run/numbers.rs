@@ -11,7 +11,7 @@ pub(crate) struct Numbers {
     program: Arc<Unit>,
     /// Names of functions from earlier programs, numbered as they are met, after those of the program.
     others: Vec<Word>,
-    /// All of them by name, once somebody asks by name.
+    /// All of them by name, built at the first lookup by name.
     by_name: BTreeMap<Word, u32>,
 }
 

@@ -42,7 +42,7 @@ pub(crate) trait Work: Send + Sync {
         None
     }
 
-    /// Shows every value it holds, to whoever counts memory.
+    /// Visits every value it holds, for counting memory.
     fn trace(&self, see: &mut dyn FnMut(&Value));
 }
 

@@ -24,7 +24,7 @@ struct Compiled {
     source: Box<str>,
     fast: Regex,
     slow: PikeVM,
-    /// The same pattern made to match a whole text, once somebody asks for it.
+    /// The same pattern made to match a whole text, compiled when it is first needed.
     whole: OnceLock<Option<Pattern>>,
     /// The scratch memory of both engines, lent to one search at a time.
     scratch: Mutex<Option<Scratch>>,

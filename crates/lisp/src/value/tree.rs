@@ -64,7 +64,7 @@ impl<T: Item> Node<T> {
         if let Node::Leaf(items) = self { items } else { &[] }
     }
 
-    /// The parts of this node, for whoever measures memory.
+    /// The parts of this node, for measuring memory.
     pub(crate) fn parts(&self) -> (&[T], impl Iterator<Item = &Arc<Node<T>>>) {
         let (items, children): (&[T], &[Child<T>]) = match self {
             Node::Leaf(items) => (items, &[]),

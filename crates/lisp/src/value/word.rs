@@ -13,7 +13,7 @@ const SHORT: usize = 15;
 pub(crate) struct Word(Kept);
 
 #[derive(Clone)]
-// Whole words, whatever the variant, as in a value: a copy of odd bytes stalls whoever reads them next.
+// Whole words, whatever the variant, as in a value: a copy of odd bytes stalls the next read.
 #[repr(u64)]
 enum Kept {
     Short(Short),

@@ -5,6 +5,9 @@ use std::path::Path;
 
 use scrollback_lisp::{Env, Outcome, Program, Signature, Tool, Value};
 
+#[path = "../../../../tests/support/required.rs"]
+pub mod required;
+
 /// A file of the repository.
 pub fn repository(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)

@@ -256,11 +256,11 @@ pub(crate) struct StatusAnswer {
     last_at: Option<String>,
     /// Turns.
     turns: u64,
-    /// Whether somebody should get in touch.
+    /// Whether a follow-up is due.
     follow_up: FollowUpShape,
 }
 
-/// Whether somebody should get in touch.
+/// Whether a follow-up is due.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "FollowUp")]
 pub(crate) struct FollowUpShape {

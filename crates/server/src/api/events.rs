@@ -12,14 +12,17 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use schemars::JsonSchema;
+use scrollback_agent::Event;
+use scrollback_agent::event::{EntryRecorded, RunChanged};
 use scrollback_core::Slot;
-use scrollback_store::{ConversationId, Listing, RunListing, Tenant};
+use scrollback_store::{ConversationId, Listing, RunListing, RunStatus, Tenant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc};
 
 use super::operation::{Asking, Operation};
-use crate::{App, Live, Problem};
+use crate::events::as_told;
+use crate::{About, App, Caller, Live, Problem};
 
 /// How often the store is looked at for what others wrote.
 const LOOK: Duration = Duration::from_secs(1);
@@ -51,12 +54,9 @@ pub(crate) struct ListenQuery {
 }
 
 /// Tells that an entry is durable.
-pub(crate) fn recorded(app: &App, tenant: &Tenant, id: &ConversationId, position: u64, role: &str) {
-    app.events.tell(tenant, "ConversationRecorded", || about(id, position, role, &app.now().to_string()));
-}
-
-fn about(id: &ConversationId, position: u64, role: &str, at: &str) -> Value {
-    json!({ "event": "ConversationRecorded", "conversation": id.as_str(), "position": position, "role": role, "created_at": at })
+pub(crate) fn recorded(app: &App, tenant: &Tenant, id: &ConversationId, position: u64, role: &'static str) {
+    let about = About::Entry { conversation: id.as_str(), at: app.now() };
+    app.events.tell(tenant, about, || EntryRecorded { position, role, evaluation_id: None });
 }
 
 async fn listen(asking: Asking, query: ListenQuery) -> Result<Response, Problem> {
@@ -73,6 +73,7 @@ async fn listen(asking: Asking, query: ListenQuery) -> Result<Response, Problem>
     let listener = Listener {
         bus: asking.app.events.listen(),
         tenant: asking.tenant().clone(),
+        caller: asking.caller.clone(),
         app: asking.app.clone(),
         only,
         heads: HashMap::new(),
@@ -106,18 +107,19 @@ struct Listener {
     app: App,
     bus: broadcast::Receiver<Live>,
     tenant: Tenant,
+    caller: Caller,
     only: Option<ConversationId>,
     /// The next position of each conversation, as far as it was told.
     heads: HashMap<ConversationId, u64>,
     /// How each run stood when it was told.
-    runs: HashMap<String, String>,
+    runs: HashMap<String, RunStatus>,
     told: mpsc::Sender<Result<Bytes, Infallible>>,
 }
 
 impl Listener {
-    /// Tells what happens until nobody listens.
+    /// Sends events until the client stops listening.
     async fn run(mut self) {
-        // Whoever looked at something before this came looks once more, and misses nothing from then on.
+        // A client that reads its state after this event misses nothing from then on.
         let began = event("Listening", &json!({ "event": "Listening" }));
         if self.look(Telling::Nothing).await.is_none() || self.say(began).await.is_none() {
             return;
@@ -133,7 +135,12 @@ impl Listener {
                     Err(broadcast::error::RecvError::Lagged(_)) => Some(()),
                     Err(broadcast::error::RecvError::Closed) => None,
                 },
-                _ = look.tick() => self.look(Telling::News).await,
+                // A key that was revoked meanwhile hears no more.
+                _ = look.tick() => if self.caller.is_still_known(&self.app).await {
+                    self.look(Telling::News).await
+                } else {
+                    None
+                },
                 _ = quiet.tick() => self.say(": quiet\n\n".into()).await,
                 () = gone.closed() => None,
             };
@@ -152,7 +159,7 @@ impl Listener {
         if live.tenant != self.tenant || !wanted {
             return Some(());
         }
-        if live.event == "ConversationRecorded"
+        if live.event == EntryRecorded::NAME
             && let (Some(id), Some(position)) = (conversation, position)
         {
             let head = self.heads.entry(id).or_insert(position);
@@ -162,7 +169,7 @@ impl Listener {
             *head = position + 1;
         }
         let text = |key: &str| live.data.get(key).and_then(Value::as_str).map(String::from);
-        if let (Some(run), Some(status)) = (text("run"), text("status")) {
+        if let (Some(run), Some(Ok(status))) = (text("run"), text("status").map(|word| word.parse())) {
             self.runs.insert(run, status);
         }
         self.say(event(live.event, &live.data)).await
@@ -186,13 +193,14 @@ impl Listener {
                 Telling::News => row.fork_position.unwrap_or(0),
             });
             if row.head > from {
-                // Of many at once the last says enough: whoever wants them reads the record.
+                // Of many at once the last is enough: clients read the rest from the record.
                 let first = from.max(row.head.saturating_sub(WAITING as u64 / 2));
                 let new = self.app.store.entries(&self.tenant, &row.id, first, row.head).await;
                 for placed in new.unwrap_or_default() {
-                    let at = placed.slot.created_at().to_string();
-                    let data = about(&row.id, placed.position, spoke(&placed.slot), &at);
-                    self.say(event("ConversationRecorded", &data)).await?;
+                    let at = placed.slot.created_at();
+                    let about = About::Entry { conversation: row.id.as_str(), at };
+                    let (position, role) = (placed.position, spoke(&placed.slot));
+                    self.tell(about, &EntryRecorded { position, role, evaluation_id: None }).await?;
                 }
             }
         }
@@ -207,20 +215,23 @@ impl Listener {
         let (store, tenant) = (&self.app.store, &self.tenant);
         let listing = RunListing { limit: NEWEST_RUNS, ..RunListing::default() };
         let mut found = store.run_page(tenant, listing).await.map(|page| page.runs).unwrap_or_default();
-        for (id, _) in self.runs.iter().filter(|(_, status)| *status == "running") {
+        for (id, _) in self.runs.iter().filter(|(_, status)| **status == RunStatus::Running) {
             if !found.iter().any(|run| run.id == *id) {
                 let named = store.runs(tenant, id, 1).await.unwrap_or_default();
                 found.extend(named.into_iter().filter(|run| run.id == *id));
             }
         }
         for run in found {
-            let before = self.runs.insert(run.id.clone(), run.status.clone());
-            if matches!(telling, Telling::News) && before.as_deref() != Some(run.status.as_str()) {
-                let data = json!({ "event": "RunChanged", "run": run.id, "status": run.status });
-                self.say(event("RunChanged", &data)).await?;
+            let before = self.runs.insert(run.id.clone(), run.status);
+            if matches!(telling, Telling::News) && before != Some(run.status) {
+                self.tell(About::Run, &RunChanged { run: run.id, status: run.status }).await?;
             }
         }
         Some(())
+    }
+
+    async fn tell<E: Event>(&self, about: About<'_>, told: &E) -> Option<()> {
+        self.say(event(E::NAME, &as_told(about, told))).await
     }
 
     async fn say(&self, text: String) -> Option<()> {
@@ -228,7 +239,7 @@ impl Listener {
     }
 }
 
-/// Who spoke; a decision is nobody's words.
+/// The role; none for a decision.
 fn spoke(slot: &Slot) -> &'static str {
     match slot {
         Slot::Message(entry) => entry.role.as_str(),

@@ -11,6 +11,8 @@ mod openapi;
 mod operation;
 mod runs;
 mod search;
+mod server;
+mod sessions;
 pub(crate) mod shapes;
 mod simulate;
 mod transfer;
@@ -30,7 +32,7 @@ use serde_json::Value;
 use crate::{App, Caller, Problem};
 pub(crate) use conversations::status_named;
 use operation::{Asking, Given, Operation, Right, Verb};
-pub(crate) use runs::find as find_run;
+pub(crate) use runs::{find as find_run, run_status_named};
 pub(crate) use search::role_named;
 pub(crate) use simulate::compare;
 
@@ -39,7 +41,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     [conversations::operations(), entries::operations(), views::operations(), calls::operations()]
         .into_iter()
         .chain([search::operations(), runs::operations(), transfer::operations(), simulate::operations()])
-        .chain([events::operations()])
+        .chain([events::operations(), server::operations(), sessions::operations()])
         .flatten()
         .collect()
 }

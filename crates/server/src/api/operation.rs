@@ -87,7 +87,7 @@ pub(crate) struct Operation {
     pub(crate) run: Arc<dyn Fn(Asking) -> Answering + Send + Sync>,
 }
 
-/// A request on its way to whoever answers it.
+/// A request on its way to its handler.
 pub(crate) struct Asking {
     pub(crate) app: App,
     pub(crate) caller: Caller,

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
-use scrollback_store::{Cursor, Event, Run, RunListing, Span, Step};
+use scrollback_store::{Cursor, Event, Run, RunListing, RunStatus, Span, Step};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -52,13 +52,8 @@ pub(crate) struct RunsAnswer {
 }
 
 async fn list(asking: Asking, query: RunsQuery) -> Result<RunsAnswer, Problem> {
-    const KNOWN: [&str; 5] = ["running", "paused", "interrupted", "done", "failed"];
-    if query.status.as_deref().is_some_and(|status| !KNOWN.contains(&status)) {
-        let detail = format!("a run is one of: {}", KNOWN.join(", "));
-        return Err(Problem::bad_request("unknown_status", detail).with("known", KNOWN.to_vec()));
-    }
     let listing = RunListing {
-        status: query.status,
+        status: query.status.as_deref().map(run_status_named).transpose()?,
         limit: limit(query.limit)?,
         after: query.after.as_deref().map(Cursor::parse).transpose()?,
     };
@@ -66,6 +61,15 @@ async fn list(asking: Asking, query: RunsQuery) -> Result<RunsAnswer, Problem> {
     Ok(RunsAnswer {
         runs: page.runs.iter().map(RunShape::of).collect(),
         next: page.next.map(|next| next.as_str().to_string()),
+    })
+}
+
+/// The status of that name; a problem that lists the five otherwise.
+pub(crate) fn run_status_named(name: &str) -> Result<RunStatus, Problem> {
+    name.parse().map_err(|_| {
+        let known: Vec<&str> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
+        let detail = format!("a run is one of: {}", known.join(", "));
+        Problem::bad_request("unknown_status", detail).with("known", known)
     })
 }
 
@@ -124,7 +128,7 @@ impl StepShape {
             error: value(step.error.as_deref()),
             key: step.key,
             kind: step.kind,
-            status: step.status,
+            status: step.status.to_string(),
             attempt: step.attempt,
             evaluation: step.evaluation.map(|id| id.to_string()),
             started_at: step.started_at.map(|at| at.to_string()),
@@ -204,7 +208,7 @@ async fn trace(asking: Asking, query: TraceQuery) -> Result<TraceAnswer, Problem
         parent: span.parent,
         name: span.name,
         key: span.key,
-        status: span.status,
+        status: span.status.map(|status| status.to_string()),
         started_at: span.started_at.to_string(),
         ended_at: span.ended_at.map(|at| at.to_string()),
     };
@@ -248,5 +252,5 @@ async fn answer(asking: Asking, given: AnswerShape) -> Result<AnsweredShape, Pro
     let answer = Answer { tenant: asking.tenant().clone(), run: run.id, step: given.step, text: given.text };
     let (id, status) =
         (answer.run.clone(), crate::runs::answer(&asking.app, answer).await.map_err(Refused::into_problem)?);
-    Ok(AnsweredShape { run: id, status })
+    Ok(AnsweredShape { run: id, status: status.to_string() })
 }

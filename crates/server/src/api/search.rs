@@ -60,6 +60,12 @@ pub(crate) struct HitShape {
     recipient: Option<String>,
     /// The conversation.
     conversation: String,
+    /// The session it belongs to.
+    session: String,
+    /// What it is in its session: `main`, `sub-agent`, `side` or `branch`.
+    kind: &'static str,
+    /// What people call the conversation.
+    title: Option<String>,
     /// The entry.
     position: u64,
     /// Who said it; a summary is the system's.
@@ -103,6 +109,9 @@ async fn search(asking: Asking, query: SearchQuery) -> Result<SearchAnswer, Prob
     let hits = found.hits.into_iter().map(|hit| HitShape {
         recipient: hit.recipient.map(|recipient| recipient.to_string()),
         conversation: hit.conversation.to_string(),
+        session: hit.session.to_string(),
+        kind: hit.kind.as_str(),
+        title: hit.title,
         position: hit.position,
         role: hit.role.as_str(),
         created_at: hit.created_at.to_string(),

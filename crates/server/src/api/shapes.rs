@@ -40,9 +40,13 @@ pub(crate) struct ConversationShape {
     pub(crate) title: Option<String>,
     /// `active`, `awaiting_answer`, `closed` or `idle`.
     pub(crate) status: &'static str,
-    /// The conversation it was forked from.
+    /// The session it belongs to.
+    pub(crate) session: String,
+    /// What it is in its session: `main`, `sub-agent`, `side` or `branch`.
+    pub(crate) kind: &'static str,
+    /// The conversation it was forked from or started by.
     pub(crate) parent: Option<String>,
-    /// Where its own entries begin.
+    /// Where its own entries begin; null if it shares none with its parent.
     pub(crate) fork_position: Option<u64>,
     /// When it began.
     pub(crate) created_at: String,
@@ -80,6 +84,8 @@ impl ConversationShape {
             key: row.key.clone(),
             title: row.title.clone(),
             status: row.status().name(),
+            session: row.session.to_string(),
+            kind: row.kind.as_str(),
             parent: row.parent.as_ref().map(ToString::to_string),
             fork_position: row.fork_position,
             created_at: row.created_at.to_string(),
@@ -436,7 +442,7 @@ impl RunShape {
             id: run.id.clone(),
             kind: run.kind.clone(),
             name: run.name.clone(),
-            status: run.status.clone(),
+            status: run.status.to_string(),
             conversation: run.conversation.as_ref().map(ToString::to_string),
             input: run.input.clone(),
             output: run.output.clone(),

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_core::manager::{Passthrough, SharedManager};
-use scrollback_core::needs::Needs;
+use scrollback_core::replay::{Candidate, Needs, simulate};
 use scrollback_core::wire::Wire;
 use scrollback_core::{CurationContext, Slot};
 use scrollback_store::{ConversationId, Sent};
@@ -15,10 +16,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::operation::{Asking, Operation};
-use crate::replay::{Figures, simulate};
+use crate::figures::Figures;
 use crate::{App, Problem, recorded};
 
-/// Most entries that are replayed while somebody waits.
+/// Most entries that are replayed while a client waits.
 const MOST_ENTRIES: usize = 5_000;
 /// Most candidates of one comparison.
 const MOST_MANAGERS: usize = 12;
@@ -81,7 +82,7 @@ async fn run(asking: Asking, wish: SimulateShape) -> Result<SimulateAnswer, Prob
     Ok(SimulateAnswer { model, calls, managers })
 }
 
-/// Somebody who waits for an answer; dropped when they leave.
+/// A client that waits for an answer; dropped when it leaves.
 struct Waits(Arc<AtomicBool>);
 
 impl Default for Waits {
@@ -111,7 +112,7 @@ pub(crate) async fn compare(
     }
     if slots.len() > MOST_ENTRIES {
         let detail = format!(
-            "at most {MOST_ENTRIES} entries are replayed while somebody waits; give a part of them as `messages`"
+            "at most {MOST_ENTRIES} entries are replayed while a client waits; give a part of them as `messages`"
         );
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_long", detail));
     }
@@ -132,14 +133,13 @@ pub(crate) async fn compare(
     crate::blocking(move || {
         let needs = Needs::of(&slots);
         let passthrough: SharedManager = Arc::new(Passthrough);
-        let everything = simulate(&slots, &needs, "passthrough", &passthrough, &cx, &wanted).cost_usd;
-        let figures = managers.iter().map(|(name, manager)| {
-            let mut figures = simulate(&slots, &needs, name, manager, &cx, &wanted);
-            figures.cost_ratio =
-                figures.cost_usd.zip(everything.filter(|cost| *cost > 0.0)).map(|(one, all)| one / all);
-            figures
-        });
-        figures.collect()
+        let began = Instant::now();
+        let clock = || began.elapsed().as_secs_f64() * 1e3;
+        let run = |manager: &SharedManager| {
+            simulate(&slots, &needs, &Candidate::new(manager), &cx, &clock, &wanted)
+        };
+        let everything = run(&passthrough);
+        managers.iter().map(|(name, manager)| Figures::of(name, &run(manager), &everything)).collect()
     })
     .await
 }

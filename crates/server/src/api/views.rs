@@ -180,6 +180,7 @@ fn source(item: &scrollback_core::Item) -> Value {
         Source::Entry(index) if item.is_changed() => json!({ "index": index, "changed": true }),
         Source::Entry(index) => json!({ "index": index }),
         Source::Interrupted { call_id } => json!({ "synthetic": "interrupted", "call_id": call_id }),
+        Source::Ledger { of } => json!({ "synthetic": "ledger", "of": of }),
         Source::Summary { covers } => json!({ "synthetic": "summary", "covers": covers }),
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use maud::{Markup, html};
 
 use super::text::{number, plural, short};
-use crate::replay::ByRole;
+use scrollback_core::replay::ByRole;
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 150.0;

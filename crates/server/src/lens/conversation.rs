@@ -17,10 +17,10 @@ use super::panel::{self, Chosen};
 use super::text::{dollars, number, plural, said, short};
 use super::timeline::{Around, first_words, fold, indented, title};
 use super::viewer::{Shown, Viewer};
-use crate::replay::{Asked, course};
 use crate::sight::Sight;
 use crate::usage::{self, Spent, Total};
 use crate::{Problem, recorded};
+use scrollback_core::replay::{Asked, Seen, course};
 
 /// Places of one page of the timeline.
 const PAGE: u64 = 200;
@@ -143,7 +143,7 @@ fn bars(
         asked.push(call);
     }
     let seen = course(slots, &asked);
-    let bar = |((place, cached), seen): ((usize, Option<u64>), Result<crate::replay::Seen, _>)| {
+    let bar = |((place, cached), seen): ((usize, Option<u64>), Result<Seen, _>)| {
         let seen = seen.ok()?;
         Some(Bar {
             number: place + 1,

@@ -1,9 +1,11 @@
-//! The list of conversations; with an empty store, what to do first.
+//! The list of sessions with their conversations as trees; with an empty store, what to do first.
 
 use axum::extract::Query;
 use axum::response::Response;
 use maud::{Markup, html};
-use scrollback_store::{Conversation, Cursor, Listing, Recipient, Status, Which};
+use scrollback_store::{
+    Conversation, ConversationKind, Cursor, Listing, Recipient, SessionListing, Status, Which,
+};
 use serde::Deserialize;
 
 use super::page::{self, Place, coded};
@@ -15,6 +17,8 @@ use crate::usage::{self, Total};
 
 /// Conversations of one page.
 const PAGE: usize = 50;
+/// Most conversations of one session that the list shows; the page of a conversation has the others.
+const SHOWN: usize = 20;
 /// Entries looked at for how a conversation begins.
 const BEGINNING: u64 = 4;
 
@@ -28,6 +32,10 @@ pub(crate) struct Wish {
 
 /// A conversation as the list shows it.
 struct Row {
+    /// How deep it stands in the tree of its session.
+    depth: usize,
+    /// Conversations of its session that the list leaves out after it.
+    hidden: u64,
     conversation: Conversation,
     entries: u64,
     total: Total,
@@ -41,7 +49,53 @@ pub(crate) async fn show(viewer: Viewer, Query(wish): Query<Wish>) -> Response {
 
 async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
     let filtered = !wish.status.is_empty() || !wish.recipient.is_empty();
-    let some = |text: &str| (!text.is_empty()).then(|| text.to_string());
+    let (rows, next) = if filtered { fitting(viewer, wish).await? } else { sessions(viewer, wish).await? };
+    let nothing = rows.is_empty() && !filtered && wish.after.is_empty();
+    let body = html! {
+        @if nothing { (welcome(viewer)) } @else {
+            div.head { h1 { "Conversations" } }
+            (filter(wish))
+            (list(&rows, viewer.eyes()))
+            @if let Some(next) = next {
+                nav.pager aria-label="Pages" { a.button rel="next" href=(format!("/lens?status={}&recipient={}&after={}", coded(&wish.status), coded(&wish.recipient), coded(next.as_str()))) { "Older" } }
+            }
+        }
+    };
+    Ok(Shown {
+        title: "Conversations".into(),
+        place: Place::Conversations,
+        live: Some("/api/events".into()),
+        body,
+    })
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_string())
+}
+
+/// Sessions, written last first: the main conversation of each, and below it the others.
+async fn sessions(viewer: &Viewer, wish: &Wish) -> Result<(Vec<Row>, Option<Cursor>), Problem> {
+    let after = some(&wish.after).as_deref().map(Cursor::parse).transpose()?;
+    let page = viewer.store().sessions(Some(viewer.tenant()), SessionListing { limit: PAGE, after }).await?;
+    let mut rows = Vec::new();
+    for tree in &page.sessions {
+        let lines = tree.lines();
+        let shown = lines.len().min(SHOWN);
+        for (number, line) in lines.iter().take(SHOWN).enumerate() {
+            let mut conversation = line.conversation.clone();
+            if line.depth == 0 {
+                conversation.title = tree.title().map(String::from);
+                conversation.updated_at = tree.updated_at;
+            }
+            let hidden = if number + 1 == shown { tree.total.saturating_sub(shown as u64) } else { 0 };
+            rows.push(Row { depth: line.depth, hidden, ..row(viewer, conversation, line.messages).await? });
+        }
+    }
+    Ok((rows, page.next))
+}
+
+/// The conversations that a filter leaves, written last first.
+async fn fitting(viewer: &Viewer, wish: &Wish) -> Result<(Vec<Row>, Option<Cursor>), Problem> {
     let which =
         some(&wish.recipient).as_deref().map(Recipient::parse).transpose()?.map_or(Which::All, Which::With);
     let listing = Listing {
@@ -53,33 +107,23 @@ async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
     let page = viewer.store().list(Some(viewer.tenant()), listing).await?;
     let mut rows = Vec::with_capacity(page.conversations.len());
     for (conversation, entries) in page.conversations {
-        let calls = usage::calls_of(viewer.store(), viewer.tenant(), &conversation.id).await?;
-        let first =
-            viewer.store().entries(viewer.tenant(), &conversation.id, 0, BEGINNING).await.unwrap_or_default();
-        rows.push(Row {
-            total: Total::of(&calls),
-            model: calls.last().map(|call| call.model.clone()),
-            begins: first_words(&first),
-            conversation,
-            entries,
-        });
+        rows.push(row(viewer, conversation, entries).await?);
     }
-    let nothing = rows.is_empty() && !filtered && wish.after.is_empty();
-    let body = html! {
-        @if nothing { (welcome(viewer)) } @else {
-            div.head { h1 { "Conversations" } }
-            (filter(wish))
-            (list(&rows, viewer.eyes()))
-            @if let Some(next) = page.next {
-                nav.pager aria-label="Pages" { a.button rel="next" href=(format!("/lens?status={}&recipient={}&after={}", coded(&wish.status), coded(&wish.recipient), coded(next.as_str()))) { "Older" } }
-            }
-        }
-    };
-    Ok(Shown {
-        title: "Conversations".into(),
-        place: Place::Conversations,
-        live: Some("/api/events".into()),
-        body,
+    Ok((rows, page.next))
+}
+
+async fn row(viewer: &Viewer, conversation: Conversation, entries: u64) -> Result<Row, Problem> {
+    let calls = usage::calls_of(viewer.store(), viewer.tenant(), &conversation.id).await?;
+    let first =
+        viewer.store().entries(viewer.tenant(), &conversation.id, 0, BEGINNING).await.unwrap_or_default();
+    Ok(Row {
+        depth: 0,
+        hidden: 0,
+        total: Total::of(&calls),
+        model: calls.last().map(|call| call.model.clone()),
+        begins: first_words(&first),
+        conversation,
+        entries,
     })
 }
 
@@ -116,18 +160,20 @@ fn list(rows: &[Row], eyes: Eyes<'_>) -> Markup {
 }
 
 fn line(row: &Row, eyes: Eyes<'_>) -> Markup {
-    let Row { conversation, entries, total, model, begins } = row;
+    let Row { depth, hidden, conversation, entries, total, model, begins } = row;
     let name = title(conversation, begins.as_deref(), eyes);
     let named = conversation.title.is_some() || conversation.recipient.is_some();
     html! {
         tr id=(format!("c{}", conversation.id)) {
-            td {
+            td data-depth=(depth) {
+                @if *depth > 0 { span.faint aria-hidden="true" { @for _ in 0..*depth { "\u{2003}" } "└ " } }
+                @if conversation.kind != ConversationKind::Main { span.chip.info { (conversation.kind.as_str()) } " " }
                 a.name href=(format!("/lens/conversations/{}", conversation.id)) { (said(&name)) }
                 div.sub {
                     @if let Some(model) = model { (said(model)) " · " }
-                    @if conversation.parent.is_some() { span.chip.info { "fork" } " " }
                     @if let (true, Some(begins)) = (named, begins) { (eyes.glance(begins, 140)) }
                 }
+                @if *hidden > 0 { div.sub { "and " (number(*hidden)) " more conversations of this session" } }
             }
             td { (page::status(conversation.status().name())) }
             td.n { (number(conversation.turns)) }
@@ -141,7 +187,7 @@ fn line(row: &Row, eyes: Eyes<'_>) -> Markup {
     }
 }
 
-/// What somebody sees who has nothing yet: lines to paste, and a conversation to look at.
+/// What a new user sees: lines to paste, and a conversation to look at.
 fn welcome(viewer: &Viewer) -> Markup {
     let base = format!("http://{}", viewer.app.address);
     let codex = format!(

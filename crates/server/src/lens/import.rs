@@ -69,7 +69,7 @@ fn page(report: Option<&Report>) -> Shown {
                         option value="" { "found out from its shape" }
                         @for name in Written::names() { option value=(name) { (name) } }
                     } }
-                    div { label for="to" { "Recipient" } input #to name="recipient" placeholder="nobody in particular" autocomplete="off"; }
+                    div { label for="to" { "Recipient" } input #to name="recipient" placeholder="none" autocomplete="off"; }
                 }
                 div { label for="text" { "Or its text" } textarea #text.mono name="text" spellcheck="false" {} }
                 div { label { input type="checkbox" name="dry_run" value="1"; " only say what would be added" } }

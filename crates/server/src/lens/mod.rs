@@ -34,7 +34,8 @@ use crate::App;
 /// The pages, from `/` on.
 pub fn router() -> Router<App> {
     Router::new()
-        .route("/", get(|| async { Redirect::to("/lens") }))
+        // Clients look whether anybody is there before they say anything.
+        .route("/", get(|| async { Redirect::to("/lens") }).head(|| async {}))
         .route("/lens", get(conversations::show))
         .route("/lens/conversations/{id}", get(conversation::show))
         .route("/lens/conversations/{id}/sight", get(conversation::sight))

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Entry, Time, json};
-use scrollback_store::{Cursor, Event, Run, RunListing, Sent, Step};
+use scrollback_store::{Cursor, Event, Run, RunListing, RunStatus, Sent, Step, StepStatus};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use super::timeline::indented;
 use super::tree::{Node, tree};
 use super::viewer::{Shown, Viewer};
 use crate::Problem;
-use crate::api::find_run;
+use crate::api::{find_run, run_status_named};
 use crate::runs::{self, Answer, Refused};
 use crate::usage;
 
@@ -29,7 +29,6 @@ const PAGE: usize = 50;
 const PROMPTS: usize = 20;
 /// Events listed on the page of a run.
 const EVENTS: usize = 200;
-const STATUSES: [&str; 5] = ["running", "paused", "interrupted", "done", "failed"];
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -43,7 +42,7 @@ pub(crate) async fn list(viewer: Viewer, Query(wish): Query<Wish>) -> Response {
 }
 
 async fn listed(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
-    let status = (!wish.status.is_empty()).then(|| wish.status.clone());
+    let status = Some(&*wish.status).filter(|word| !word.is_empty()).map(run_status_named).transpose()?;
     let after = if wish.after.is_empty() { None } else { Some(Cursor::parse(&wish.after)?) };
     let page = viewer.store().run_page(viewer.tenant(), RunListing { status, limit: PAGE, after }).await?;
     let eyes = viewer.eyes();
@@ -52,20 +51,20 @@ async fn listed(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
         form.fields method="get" action="/lens/runs" aria-label="Filter" {
             div { label for="status" { "Status" } select #status name="status" data-go="1" {
                 option value="" { "any" }
-                @for status in STATUSES { option value=(status) selected[wish.status == status] { (status) } }
+                @for status in RunStatus::ALL { option value=(status) selected[wish.status == status.as_str()] { (status) } }
             } }
             button { "Filter" }
         }
         div.card.scroll data-fresh="runs" {
             @if page.runs.is_empty() {
-                div.in { p { "No runs" @if !wish.status.is_empty() { " that stand so" } "." } p.soft { "Flows are run with " code { "scrollback run FLOW.yaml" } " on this store." } }
+                div.in { p { "No runs" @if !wish.status.is_empty() { " with this status" } "." } p.soft { "Flows are run with " code { "scrollback run FLOW.yaml" } " on this store." } }
             } @else {
                 table.rows {
                     caption.out { "Runs, those that began last first" }
                     thead { tr { th scope="col" { "Run" } th scope="col" { "Status" } th.n.wide-only scope="col" { "Tokens" } th.n scope="col" { "Took" } th.wide-only scope="col" { "Began (UTC)" } } }
                     tbody { @for run in &page.runs { tr id=(format!("r{}", coded(&run.id))) {
                         td { a.name href=(format!("/lens/runs/{}", coded(&run.id))) { (eyes.said(&run.name)) } div.sub { code { (said(&run.id)) } " " @if let Some(input) = &run.input { (eyes.glance(input, 120)) } } }
-                        td { (page::status(&run.status)) }
+                        td { (page::status(run.status.as_str())) }
                         td.n.wide-only { @match tokens(run.usage.as_deref()) { Some(tokens) => (short(tokens)), None => span.faint { "–" } } }
                         td.n { @match run.ended_at { Some(ended) => (lasting(ended.0 - run.started_at.0)), None => span.faint { "–" } } }
                         td.wide-only.nowrap { (page::time(run.started_at)) }
@@ -109,7 +108,7 @@ async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<Shown
     let events = viewer.store().events(viewer.tenant(), &run.id, 0).await?;
     let waiting: Vec<Step> = steps
         .iter()
-        .filter(|step| step.status == "paused" && step.kind != "loop" && is_leaf(step, &steps))
+        .filter(|step| step.status == StepStatus::Paused && step.kind != "loop" && is_leaf(step, &steps))
         .cloned()
         .collect();
     let injected: BTreeSet<String> =
@@ -127,7 +126,7 @@ async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<Shown
     let title = format!("{} · {}", run.name, run.id);
     let body = html! {
         nav.crumbs aria-label="You are here" { a href="/lens/runs" { "Runs" } " / " code { (said(&run.id)) } }
-        div.head data-fresh="head" { h1 { (viewer.eyes().said(&run.name)) } (page::status(&run.status)) }
+        div.head data-fresh="head" { h1 { (viewer.eyes().said(&run.name)) } (page::status(run.status.as_str())) }
         div data-fresh="run" {
             @for step in &waiting { (question(&run, step, waiting.len(), viewer, problem)) }
             @if let (Some(problem), true) = (problem, waiting.is_empty()) { p.note.bad role="alert" { (said(problem)) } }
@@ -147,7 +146,7 @@ async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<Shown
 fn is_leaf(step: &Step, steps: &[Step]) -> bool {
     let inside = |other: &&Step| {
         let rest = other.key.strip_prefix(&step.key);
-        other.status == "paused" && rest.is_some_and(|rest| rest.starts_with(['/', '[', '.']))
+        other.status == StepStatus::Paused && rest.is_some_and(|rest| rest.starts_with(['/', '[', '.']))
     };
     !steps.iter().any(|other| inside(&other))
 }
@@ -265,12 +264,12 @@ struct Around<'a> {
 impl Around<'_> {
     fn node(&self, node: &Node) -> Markup {
         let step = node.step.as_ref();
-        let own = step.map_or("", |step| step.status.as_str());
+        let own = step.map(|step| step.status);
         html! {
             li {
                 div.line {
                     strong { (self.eyes.said(&node.name)) }
-                    @if let Some(step) = step { span.soft.small { (said(&step.kind)) } (page::status(&step.status)) }
+                    @if let Some(step) = step { span.soft.small { (said(&step.kind)) } (page::status(step.status.as_str())) }
                     @if let Some(step) = step.filter(|step| step.attempt > 1) { span.chip.warn { "attempt " (step.attempt) } }
                     @if self.injected.contains(&node.key) { span.chip.info { "conversation injected" } }
                     (self.bar(node, own))
@@ -309,13 +308,13 @@ impl Around<'_> {
     }
 
     /// When it ran, in proportion to the whole run.
-    fn bar(&self, node: &Node, status: &str) -> Markup {
+    fn bar(&self, node: &Node, status: Option<StepStatus>) -> Markup {
         let whole = (self.until.0 - self.from.0).max(1) as f64;
         let part = |at: Time| ((at.0 - self.from.0) as f64 / whole * 100.0).clamp(0.0, 100.0);
         let Some(began) = node.began().map(part) else { return html! {} };
         let ended = node.ended().map_or(100.0, part);
         let class = match status {
-            "failed" | "paused" => status,
+            Some(status @ (StepStatus::Failed | StepStatus::Paused)) => status.as_str(),
             _ => "ran",
         };
         html! {

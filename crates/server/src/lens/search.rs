@@ -3,7 +3,7 @@
 use axum::extract::Query;
 use axum::response::Response;
 use maud::{Markup, html};
-use scrollback_store::{Cursor, Filter, Hit, Query as Words};
+use scrollback_store::{ConversationKind, Cursor, Filter, Hit, Query as Words};
 use serde::Deserialize;
 
 use super::page::{self, Place, coded};
@@ -62,7 +62,8 @@ fn line(hit: &Hit, eyes: Eyes<'_>) -> Markup {
         li {
             div.who {
                 (page::role(hit.role))
-                a href=(to) { @match &hit.recipient { Some(recipient) => (eyes.said(recipient.as_str())), None => code { (hit.conversation.as_str()) } } " #" (hit.position) }
+                a href=(to) { @match &hit.recipient { Some(recipient) => (eyes.said(recipient.as_str())), None => @match &hit.title { Some(title) => (said(&eyes.brief(title, 90))), None => code { (hit.conversation.as_str()) } } } " #" (hit.position) }
+                @if hit.kind != ConversationKind::Main { span.chip.info { (hit.kind.as_str()) } }
                 (page::time(hit.created_at)) span { "turn " (hit.turn) }
             }
             p.said dir="auto" { (marked(&eyes.see(&hit.snippet))) }

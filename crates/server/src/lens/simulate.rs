@@ -12,9 +12,9 @@ use super::text::{dollars, number, said, short};
 use super::timeline::title;
 use super::viewer::{Shown, Viewer};
 use crate::Problem;
-use crate::replay::Figures;
+use crate::figures::{CallFigures, Figures};
 
-/// Candidates that are compared when nobody said which.
+/// The default candidates.
 const USUAL: [&str; 4] =
     ["passthrough", "sliding_window(20)", "sticky(token_budget(8000))", "clear_tool_results(3)"];
 /// Fields for candidates.
@@ -159,7 +159,7 @@ fn curves(figures: &[Figures]) -> Markup {
     let most = figures.iter().map(|one| one.peak).max().unwrap_or(1).max(1) as f64;
     let line = |one: &Figures| {
         let across = (width - left) / one.per_call.len().max(2).saturating_sub(1) as f64;
-        let point = |(place, call): (usize, &crate::replay::CallFigures)| {
+        let point = |(place, call): (usize, &CallFigures)| {
             let (x, y) =
                 (left + across * place as f64, height - 10.0 - (height - 30.0) * call.tokens as f64 / most);
             format!("{x:.1},{y:.1}")

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use maud::{Markup, html};
-use scrollback_core::{BlockKind, Decision, Entry, MediaKind, MediaSource, Role, Slot, ToolCall};
+use scrollback_core::{
+    BlockKind, Decision, Entry, LedgerPart, MediaKind, MediaSource, PlanItem, Role, Slot, ToolCall,
+};
 use scrollback_store::{Conversation, Placed, Recipient};
 
 use super::page;
@@ -280,6 +282,15 @@ impl Around<'_> {
                 "Everything before " a href=(format!("{}?at={before}#e{before}", self.href)) { "#" (before) } " is left out from here on, by " code { (said(by)) }
                 @if let Some(held) = held { "; the task at #" (held) " stays" } "."
             },
+            Decision::Plan { front, tail, limit, by, .. } => {
+                p {
+                    "Views begin with " (plural(front.iter().filter_map(PlanItem::entry).count() as u64, "entry", "entries"))
+                    " and show everything from #" (tail) " on, within " (number(*limit)) " tokens, planned by " code { (said(by)) } "."
+                }
+                @for item in front {
+                    @if let PlanItem::Ledger { ledger } = item { (self.eyes.long(&ledger_text(ledger), "mono", "#")) }
+                }
+            }
             Decision::Summary { covers, text, by, .. } => {
                 p { "Stands for " (plural(covers.iter().map(|(first, last)| last - first + 1).sum(), "entry", "entries")) ", written by " (said(by)) ":" }
                 (self.eyes.long(text, "text", "#"))
@@ -294,6 +305,7 @@ impl Around<'_> {
                 p { "The client sent #" (position) " back in a version of its own:" }
                 (self.eyes.long(body, "mono", "#"))
             }
+            Decision::ProviderEdit { edit, positions } => p { (places(positions)) " are cleared by the provider itself (" code { (said(edit)) } ")." },
             Decision::Superseded { positions } => p { (places(positions)) " broke off, and the client asked again." },
             Decision::Turn { scope, entry, .. } => p { "#" (entry) " is a turn of " code { (said(scope)) } "." },
         } }
@@ -302,6 +314,14 @@ impl Around<'_> {
 
 fn answers(placed: &Placed, id: Option<&str>) -> bool {
     matches!(&placed.slot, Slot::Message(entry) if id.is_some() && entry.tool_call_id().as_deref() == id)
+}
+
+/// A ledger as it was sent, without its first line.
+fn ledger_text(parts: &[LedgerPart]) -> String {
+    let lines = parts.iter().flat_map(|part| {
+        std::iter::once(part.heading.as_str()).chain(part.lines.iter().map(|(_, _, line)| line.as_str()))
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn places(positions: &[u64]) -> Markup {
@@ -323,6 +343,7 @@ pub(crate) fn kind(decision: &Decision) -> &'static str {
     match decision {
         Decision::Lead { .. } => "new lead",
         Decision::Cut { .. } => "cut",
+        Decision::Plan { .. } => "plan",
         Decision::Clear { .. } => "results cleared",
         Decision::Truncate { .. } => "results shortened",
         Decision::Pin { .. } => "pinned",
@@ -331,6 +352,7 @@ pub(crate) fn kind(decision: &Decision) -> &'static str {
         Decision::SummaryFailed { .. } => "summary failed",
         Decision::Interrupted { .. } => "interrupted",
         Decision::Echo { .. } => "changed by the client",
+        Decision::ProviderEdit { .. } => "cleared by the provider",
         Decision::Superseded { .. } => "asked again",
         Decision::Turn { .. } => "turn",
     }

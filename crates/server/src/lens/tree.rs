@@ -91,7 +91,7 @@ mod tests {
             run: "r".into(),
             key: key.into(),
             kind: "step".into(),
-            status: "done".into(),
+            status: scrollback_store::StepStatus::Done,
             attempt: 1,
             input: None,
             output: None,

@@ -10,7 +10,7 @@ use super::page::{Page, Place, coded, may_reveal, trouble};
 use super::text::Eyes;
 use crate::{App, Caller, Problem};
 
-/// Somebody who was let in. Whoever was not is sent to the login.
+/// A viewer who is logged in. Others are sent to the login.
 pub(crate) struct Viewer {
     pub(crate) app: App,
     pub(crate) caller: Caller,

@@ -7,13 +7,15 @@ use bytes::Bytes;
 use scrollback_agent::config::ServerLimits;
 use scrollback_core::json::{self, Kind, Raw};
 use scrollback_core::model::{ModelName, Provider};
+use scrollback_core::request::{Reference, is_in_thread};
 use scrollback_core::wire::{Body, ParseOptions, Wire, WireError};
 use scrollback_core::{Entry, Link, Role, Tools, prefixes};
 
 use super::aside::{LARGE, aside};
+use super::session::Client;
 use crate::problem::Problem;
 
-/// One of the three interfaces that are understood.
+/// What is asked for at one of the four interfaces that are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Chat,
@@ -21,6 +23,9 @@ pub(crate) enum Endpoint {
     Compact,
     Messages,
     CountTokens,
+    Generate,
+    StreamGenerate,
+    CountContents,
 }
 
 impl Endpoint {
@@ -29,6 +34,7 @@ impl Endpoint {
             Endpoint::Chat => Wire::OpenaiChat,
             Endpoint::Responses | Endpoint::Compact => Wire::OpenaiResponses,
             Endpoint::Messages | Endpoint::CountTokens => Wire::Anthropic,
+            Endpoint::Generate | Endpoint::StreamGenerate | Endpoint::CountContents => Wire::Gemini,
         }
     }
 
@@ -36,12 +42,8 @@ impl Endpoint {
         match self {
             Endpoint::Chat | Endpoint::Responses | Endpoint::Compact => Provider::OpenAi,
             Endpoint::Messages | Endpoint::CountTokens => Provider::Anthropic,
+            Endpoint::Generate | Endpoint::StreamGenerate | Endpoint::CountContents => Provider::Gemini,
         }
-    }
-
-    /// The path below the version.
-    pub(crate) fn path(self) -> &'static str {
-        self.route().trim_start_matches("/v1/")
     }
 
     /// The path as policies name it.
@@ -52,7 +54,31 @@ impl Endpoint {
             Endpoint::Compact => "/v1/responses/compact",
             Endpoint::Messages => "/v1/messages",
             Endpoint::CountTokens => "/v1/messages/count_tokens",
+            Endpoint::Generate => "/v1beta/models/{model}:generateContent",
+            Endpoint::StreamGenerate => "/v1beta/models/{model}:streamGenerateContent",
+            Endpoint::CountContents => "/v1beta/models/{model}:countTokens",
         }
+    }
+}
+
+/// Where a request was sent: what it asks for, and what its URL says beside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) endpoint: Endpoint,
+    /// The path and query its provider knows it by.
+    pub(crate) path: String,
+    /// The model, where the path names it.
+    pub(crate) model: Option<String>,
+    /// How the reply shall come, where the URL says so.
+    pub(crate) shape: Option<Shape>,
+}
+
+impl Target {
+    /// An endpoint whose path says nothing more.
+    pub(crate) fn of(endpoint: Endpoint, query: Option<&str>) -> Self {
+        let path = endpoint.route().trim_start_matches("/v1/");
+        let path = query.map_or_else(|| path.to_string(), |query| format!("{path}?{query}"));
+        Target { endpoint, path, model: None, shape: None }
     }
 }
 
@@ -63,6 +89,8 @@ pub(crate) enum Shape {
     Whole,
     /// As events.
     Events,
+    /// As one JSON list that grows by an element with each event.
+    List,
 }
 
 /// A request, read.
@@ -71,8 +99,10 @@ pub(crate) struct Asked {
     pub(crate) endpoint: Endpoint,
     /// The bytes as they came, or as they were unpacked.
     pub(crate) body: Bytes,
-    /// The query, as it came.
-    pub(crate) query: Option<String>,
+    /// The path and query its provider knows it by.
+    pub(crate) path: String,
+    /// The key under which the request stands in the body, where it is not the body itself.
+    pub(crate) inside: Option<&'static str>,
     /// The model as the client names it.
     pub(crate) named: String,
     /// The model; none if the name is none we know how to read.
@@ -85,26 +115,25 @@ pub(crate) struct Asked {
     pub(crate) tools: Option<Tools>,
     /// Tokens the client allows the reply, where it says so.
     pub(crate) output: Option<u64>,
-    /// The response this one goes on from.
-    pub(crate) previous: Option<String>,
-    /// The provider's conversation this one is part of.
-    pub(crate) thread: Option<String>,
-    /// The session that Anthropic's `metadata.user_id` names.
-    pub(crate) session: Option<String>,
+    /// What it goes on from that its provider holds, in whatever way it says so.
+    pub(crate) refers: Option<Reference>,
+    /// Whether it creates or continues a message thread.
+    pub(crate) in_thread: bool,
+    /// The session that the body names, and which client writes it there.
+    pub(crate) session: Option<(Client, String)>,
+    /// The users and devices that the body names.
+    pub(crate) user: Vec<String>,
+    /// Whether the request offers tools.
+    pub(crate) tools_offered: ToolsOffered,
     prefixes: OnceLock<Vec<Link>>,
 }
 
 impl Asked {
     /// Reads a body; a large one on another thread, and with it all that is needed of every byte.
-    pub(crate) async fn taken(
-        endpoint: Endpoint,
-        body: Bytes,
-        query: Option<String>,
-        limits: ServerLimits,
-    ) -> Result<Self, Problem> {
+    pub(crate) async fn taken(target: Target, body: Bytes, limits: ServerLimits) -> Result<Self, Problem> {
         let bytes = body.len();
         let read = move || {
-            let asked = Asked::read(endpoint, body, query, &limits)?;
+            let asked = Asked::read(target, body, &limits)?;
             if bytes >= LARGE {
                 asked.prefixes();
             }
@@ -114,12 +143,8 @@ impl Asked {
     }
 
     /// Reads a body.
-    pub(crate) fn read(
-        endpoint: Endpoint,
-        body: Bytes,
-        query: Option<String>,
-        limits: &ServerLimits,
-    ) -> Result<Self, Problem> {
+    pub(crate) fn read(target: Target, body: Bytes, limits: &ServerLimits) -> Result<Self, Problem> {
+        let Target { endpoint, path, model: in_path, shape } = target;
         let raw = json::check_bytes(&body).map_err(|error| bad(&WireError::from(error)))?;
         if limits.json_depth < json::MAX_DEPTH && depth(raw.text()) > limits.json_depth {
             let detail = format!("the body is nested deeper than {} levels", limits.json_depth);
@@ -133,6 +158,14 @@ impl Asked {
                 format!("the key {key:?} stands twice; readers would disagree about which one counts");
             Problem::bad_request("bad_json", detail)
         })?;
+        // Gemini counts the contents alone, or a whole request under a key of its own.
+        let whole = object.get(COUNTED).filter(|_| endpoint == Endpoint::CountContents);
+        if let Some(whole) = whole.filter(|whole| whole.kind() == Kind::Object) {
+            let inner = Bytes::from(whole.text().to_string());
+            let target = Target { endpoint: Endpoint::Generate, path, model: in_path, shape };
+            let asked = Asked::read(target, inner, limits)?;
+            return Ok(Asked { endpoint, inside: Some(COUNTED), ..asked });
+        }
         let text = |key: &str| object.get(key).and_then(Raw::string).map(std::borrow::Cow::into_owned);
         let parsed = endpoint.wire().parse(raw, &ParseOptions::default()).map_err(|error| bad(&error))?;
         if let Some(place) = parsed.entries.iter().position(|entry| entry.blocks.len() > limits.message_parts)
@@ -140,33 +173,39 @@ impl Asked {
             let detail = format!("message {place} has more than {} parts", limits.message_parts);
             return Err(Problem::bad_request("bad_input", detail));
         }
-        let named = text("model").unwrap_or_default();
+        let refers = Reference::of(endpoint.wire(), raw);
+        let mut entries = parsed.entries;
+        if matches!(refers, Some(Reference::Message(_))) {
+            // Instructions are those the thread was created with. Clients repeat a part of them, or all.
+            entries.retain(|entry| entry.role != Role::System || entry.origin.raw.starts_with('{'));
+        }
+        let named = in_path.or_else(|| text("model")).unwrap_or_default();
         let streams = object.get("stream").is_some_and(|stream| stream.text() == "true");
-        let thread = object.get("conversation").and_then(|thread| match thread.kind() {
-            Kind::Object => thread.get("id").and_then(Raw::string),
-            _ => thread.string(),
-        });
-        let user = object.get("metadata").and_then(|metadata| metadata.get("user_id")?.string());
-        let (thread, session) = (
-            thread.map(std::borrow::Cow::into_owned),
-            user.as_deref().and_then(session_in).filter(|_| endpoint.wire() == Wire::Anthropic),
-        );
+        let (session, user) = claims(endpoint.wire(), raw);
         let most = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
-        let output = most.iter().find_map(|key| object.get(key)?.text().parse().ok());
-        let (previous, model) = (text("previous_response_id"), model(endpoint.provider(), &named));
+        let generation = ["generationConfig", "generation_config"].iter().find_map(|key| object.get(key));
+        let gemini = || {
+            let most = ["maxOutputTokens", "max_output_tokens"].iter();
+            most.filter_map(|key| generation?.get(key)).find_map(|most| most.text().parse().ok())
+        };
+        let output = most.iter().find_map(|key| object.get(key)?.text().parse().ok()).or_else(gemini);
+        let model = model(endpoint.provider(), &named);
         Ok(Asked {
             endpoint,
-            query,
+            path,
+            inside: None,
             model,
             named,
-            shape: if streams { Shape::Events } else { Shape::Whole },
-            entries: parsed.entries,
+            shape: shape.unwrap_or(if streams { Shape::Events } else { Shape::Whole }),
+            entries,
+            refers,
+            in_thread: is_in_thread(endpoint.wire(), raw),
             around: parsed.body,
             tools: parsed.tools,
             output,
-            previous: previous.filter(|_| endpoint.wire() == Wire::OpenaiResponses),
-            thread: thread.filter(|_| endpoint.wire() == Wire::OpenaiResponses),
             session,
+            user,
+            tools_offered: tools_offered(raw),
             prefixes: OnceLock::new(),
             body,
         })
@@ -181,8 +220,12 @@ impl Asked {
         self.endpoint.wire()
     }
 
-    /// How many entries stand first: the instructions.
+    /// How many entries stand first: the instructions. A request that continues a thread has none: its first messages follow
+    /// what was said.
     pub(crate) fn lead(&self) -> usize {
+        if matches!(self.refers, Some(Reference::Message(_))) {
+            return 0;
+        }
         self.entries.iter().take_while(|entry| entry.role == Role::System).count()
     }
 
@@ -191,14 +234,17 @@ impl Asked {
         self.entries.get(self.lead()..).unwrap_or_default()
     }
 
-    /// The path and query a provider knows it by.
-    pub(crate) fn path(&self) -> String {
-        match &self.query {
-            Some(query) => format!("{}?{query}", self.endpoint.path()),
-            None => self.endpoint.path().into(),
+    /// A request made of this one as its provider reads it: under the key under which this one stood.
+    pub(crate) fn as_it_stood(&self, body: Bytes) -> Bytes {
+        match self.inside {
+            Some(key) => [b"{\"", key.as_bytes(), b"\":", &body, b"}"].concat().into(),
+            None => body,
         }
     }
 }
+
+/// The key of a whole request whose tokens Gemini is to count.
+const COUNTED: &str = "generateContentRequest";
 
 /// The model a client means.
 fn model(provider: Provider, named: &str) -> Option<ModelName> {
@@ -207,15 +253,65 @@ fn model(provider: Provider, named: &str) -> Option<ModelName> {
     whole.or_else(|| ModelName::parse(&format!("{}:{named}", provider.name())).ok())
 }
 
-/// The session inside Anthropic's `metadata.user_id`: a JSON text that has one, or the older `…_session_<uuid>`.
-fn session_in(user: &str) -> Option<String> {
+/// The session that a body names, and the users.
+fn claims(wire: Wire, body: Raw<'_>) -> (Option<(Client, String)>, Vec<String>) {
+    let text = |raw: Option<Raw<'_>>| {
+        raw.and_then(Raw::string).filter(|id| !id.is_empty()).map(std::borrow::Cow::into_owned)
+    };
+    let named = |key: &str| text(body.get(key));
+    if wire == Wire::Anthropic {
+        let user = text(body.get("metadata").and_then(|metadata| metadata.get("user_id")));
+        let Some(user) = user else { return (None, Vec::new()) };
+        let (session, user) = split_user(&user);
+        return (session.map(|id| (Client::ClaudeCode, id)), user);
+    }
+    let user = named("safety_identifier").or_else(|| named("user")).into_iter().collect();
+    let metadata = body.get("client_metadata").filter(|_| wire == Wire::OpenaiResponses);
+    // Codex names the session in two places; other clients use the cache key for other things.
+    let session = metadata.and_then(|metadata| {
+        let own = text(metadata.get("session_id"));
+        let codex = metadata.members().any(|(key, _)| key.starts_with("x-codex-"));
+        own.or_else(|| named("prompt_cache_key").filter(|_| codex))
+    });
+    (session.map(|id| (Client::Codex, id)), user)
+}
+
+/// The session inside Anthropic's `metadata.user_id`, and what is left of it: a JSON text that has one beside the device
+/// and the account, or the older `user_…_account_…_session_…`. Anything else is a user.
+fn split_user(user: &str) -> (Option<String>, Vec<String>) {
     if let Ok(raw) = json::check(user)
         && raw.kind() == Kind::Object
     {
-        return raw.get("session_id")?.string().filter(|id| !id.is_empty()).map(std::borrow::Cow::into_owned);
+        let text = |key: &str| raw.get(key).and_then(Raw::string).filter(|id| !id.is_empty());
+        let rest = ["device_id", "account_uuid"].iter().filter_map(|key| text(key));
+        return (
+            text("session_id").map(std::borrow::Cow::into_owned),
+            rest.map(std::borrow::Cow::into_owned).collect(),
+        );
     }
-    let (_, session) = user.rsplit_once("_session_")?;
-    (!session.is_empty()).then(|| session.to_string())
+    match user.rsplit_once("_session_") {
+        Some((rest, session)) if !session.is_empty() => {
+            let parts = rest.strip_prefix("user_").and_then(|rest| rest.split_once("_account_"));
+            let parts = parts.map_or(vec![rest], |(device, account)| vec![device, account]);
+            let parts = parts.into_iter().filter(|part| !part.is_empty());
+            (Some(session.into()), parts.map(String::from).collect())
+        }
+        _ => (None, vec![user.into()]),
+    }
+}
+
+/// Whether a request offers tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolsOffered {
+    Some,
+    None,
+}
+
+fn tools_offered(body: Raw<'_>) -> ToolsOffered {
+    let offered = ["tools", "functions"].iter().any(|key| {
+        body.get(key).is_some_and(|tools| tools.kind() == Kind::Array && tools.elements().next().is_some())
+    });
+    if offered { ToolsOffered::Some } else { ToolsOffered::None }
 }
 
 /// Levels of nesting; brackets inside strings are none.
@@ -256,7 +352,8 @@ mod tests {
     use super::*;
 
     fn asked(endpoint: Endpoint, body: &str) -> Result<Asked, Problem> {
-        Asked::read(endpoint, Bytes::from(body.to_string()), None, &ServerLimits::default())
+        let target = Target::of(endpoint, None);
+        Asked::read(target, Bytes::from(body.to_string()), &ServerLimits::default())
     }
 
     #[test]
@@ -265,12 +362,28 @@ mod tests {
         let found = asked(Endpoint::Messages, body).unwrap();
         assert_eq!((found.shape, found.lead(), found.entries.len()), (Shape::Events, 1, 2));
         assert_eq!(found.model.unwrap().to_string(), "anthropic:claude-opus-4-8");
-        assert_eq!(found.session.as_deref(), Some("12-34"));
-        assert_eq!(session_in(r#"{"device_id":"d","session_id":"s-1"}"#).as_deref(), Some("s-1"));
-        assert_eq!(session_in("just a user"), None);
-        let body = r#"{"model":"gpt-5","input":"hi","conversation":{"id":"conv_1"},"previous_response_id":"resp_1"}"#;
+        assert_eq!(found.session, Some((Client::ClaudeCode, "12-34".into())));
+        assert_eq!(found.user, ["ab", "cd"]);
+        assert_eq!(found.tools_offered, ToolsOffered::None);
+        let device = (Some("s-1".into()), vec!["d".into()]);
+        assert_eq!(split_user(r#"{"device_id":"d","session_id":"s-1"}"#), device);
+        assert_eq!(split_user("just a user"), (None, vec!["just a user".into()]));
+        let body = r#"{"model":"gpt-5","input":"hi","tools":[],"prompt_cache_key":"k","client_metadata":{"session_id":"c"}}"#;
         let found = asked(Endpoint::Responses, body).unwrap();
-        assert_eq!((found.thread.as_deref(), found.previous.as_deref()), (Some("conv_1"), Some("resp_1")));
+        assert_eq!(found.session, Some((Client::Codex, "c".into())));
+        assert_eq!(found.tools_offered, ToolsOffered::None);
+        let body = r#"{"model":"gpt-5","input":"hi","prompt_cache_key":"an application"}"#;
+        assert_eq!(asked(Endpoint::Responses, body).unwrap().session, None);
+        let body = r#"{"model":"gpt-5","input":"hi","previous_response_id":"resp_1"}"#;
+        let found = asked(Endpoint::Responses, body).unwrap();
+        assert_eq!(found.refers, Some(Reference::Response("resp_1".into())));
+        let body = r#"{"model":"gpt-5","input":"hi","conversation":{"id":"conv_1"}}"#;
+        let found = asked(Endpoint::Responses, body).unwrap();
+        assert_eq!(found.refers, Some(Reference::Conversation("conv_1".into())));
+        let body = r#"{"model":"m","max_tokens":9,"system":"x-anthropic-billing-header: 1","messages":[{"role":"system","content":"Use the new tool."},{"role":"user","content":"hi"}],"thread":{"type":"continue","previous_message_id":"msg_1"}}"#;
+        let found = asked(Endpoint::Messages, body).unwrap();
+        assert_eq!(found.refers, Some(Reference::Message("msg_1".into())));
+        assert_eq!((found.lead(), found.entries.len()), (0, 2), "instructions are the thread's");
         assert_eq!(
             asked(Endpoint::Chat, r#"{"model":"offline:echo","messages":[]}"#)
                 .unwrap()
@@ -294,8 +407,8 @@ mod tests {
             });
             let said = "x".repeat(size);
             let body = format!(r#"{{"model":"gpt-5","messages":[{{"role":"user","content":"{said}"}}]}}"#);
-            let read =
-                Asked::taken(Endpoint::Chat, body.into(), None, ServerLimits::default()).await.unwrap();
+            let target = Target::of(Endpoint::Chat, None);
+            let read = Asked::taken(target, body.into(), ServerLimits::default()).await.unwrap();
             assert_eq!(read.entries.len(), 1);
             assert_eq!(served.load(Ordering::Relaxed), !waits, "{size}");
             tokio::task::yield_now().await;
@@ -317,7 +430,7 @@ mod tests {
         }
         let limits = ServerLimits { json_depth: 5, ..ServerLimits::default() };
         let deep = r#"{"model":"[[[[[[[[","messages":[],"x":[[[[[1]]]]]}"#;
-        assert!(Asked::read(Endpoint::Chat, Bytes::from(deep), None, &limits).is_err());
+        assert!(Asked::read(Target::of(Endpoint::Chat, None), Bytes::from(deep), &limits).is_err());
         assert_eq!(depth(r#"{"a":"[[\"[["}"#), 1);
     }
 }

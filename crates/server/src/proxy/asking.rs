@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use bytes::{Bytes, BytesMut};
-use scrollback_agent::Pending;
 use scrollback_agent::config::Abandoned;
+use scrollback_agent::event::{ContextTightened, ReplyPassedOn, RequestCurated, RequestSent};
 use scrollback_agent::exchange::{
     Attempted, Caller, Ended, OpenCall, PartOf, Refusal, Spent, Told, chat_span, send_on,
 };
@@ -15,19 +15,22 @@ use scrollback_agent::provider::{
     Credential, ErrorKind, Passed, PassedRequest, ProviderError, Upstream, without_secret,
 };
 use scrollback_agent::telemetry::{Chat, Place, Sampled, SpanId, names};
+use scrollback_agent::{Event, Pending};
 use scrollback_core::model::facts;
 use scrollback_core::request::Prepared;
 use scrollback_core::stream::Reply;
+use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Time};
-use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::asked::{Asked, Endpoint, Shape, header as text_of};
 use super::call::{Call, Client};
 use super::echo::Echo;
 use super::plan::Plan;
+use super::refusal::{self, Speaks};
 use super::tee::{Patience, Source, Tee};
 use super::upstreams::{Answerer, passed_on};
+use crate::About;
 use crate::problem::Problem;
 
 /// Longest error of a provider that is read before it is handed on.
@@ -147,7 +150,7 @@ impl Caller for Asking<'_> {
         match told {
             Told::Prepared(prepared) => {
                 for decision in &prepared.decisions {
-                    if let Decision::Cut { by, .. } = decision {
+                    if let Decision::Cut { by, .. } | Decision::Plan { by, .. } = decision {
                         app.metrics.add("scrollback_cuts_total", &[("by", by)], 1.0);
                     }
                 }
@@ -155,21 +158,24 @@ impl Caller for Asking<'_> {
                     let wire = self.plan.asked.wire().name();
                     app.metrics.add("scrollback_repairs_total", &[("wire", wire)], 1.0);
                 }
-                self.say("HistoryCurated", || {
-                    let (shown, all) = prepared.entries;
-                    let tokens = prepared.tokens.unwrap_or_default();
-                    json!({
-                        "original_count": all, "curated_count": shown,
-                        "original_tokens": prepared.tokens_recorded.unwrap_or(tokens.total),
-                        "curated_tokens": tokens.total, "instruction_tokens": tokens.instructions,
-                        "tool_tokens": tokens.tools, "by": by(prepared),
-                    })
+                self.say(|| {
+                    let ((curated_count, original_count), tokens) =
+                        (prepared.entries, prepared.tokens.unwrap_or_default());
+                    RequestCurated {
+                        original_count,
+                        curated_count,
+                        original_tokens: prepared.tokens_recorded.unwrap_or(tokens.total),
+                        curated_tokens: tokens.total,
+                        instruction_tokens: tokens.instructions,
+                        tool_tokens: tokens.tools,
+                        by: by(prepared),
+                    }
                 });
             }
-            Told::Sent(event) => self.say("RequestSent", || json!(event)),
+            Told::Sent(event) => self.say(|| RequestSent::clone(event)),
             Told::Tightened(event) => {
                 app.metrics.add("scrollback_cuts_total", &[("by", "overflow")], 1.0);
-                self.say("ContextTightened", || json!(event));
+                self.say(|| ContextTightened::clone(event));
             }
         }
     }
@@ -191,20 +197,10 @@ fn by(prepared: &Prepared) -> String {
 
 impl Asking<'_> {
     /// Tells those who listen what happens to the call.
-    fn say(&self, event: &'static str, more: impl FnOnce() -> Value) {
-        let call = self.call;
-        call.app.events.tell(&call.caller.tenant, event, || {
-            let mut told = json!({
-                "event": event,
-                "conversation": self.conversation,
-                "call": self.id,
-                "created_at": call.app.now().to_string(),
-            });
-            if let (Some(members), Value::Object(more)) = (told.as_object_mut(), more()) {
-                members.extend(more);
-            }
-            told
-        });
+    fn say<E: Event>(&self, event: impl FnOnce() -> E) {
+        let app = &self.call.app;
+        let about = About::Call { conversation: self.conversation.as_deref(), call: &self.id, at: app.now() };
+        app.events.tell(&self.call.caller.tenant, about, event);
     }
 
     fn log(&self, call: &OpenCall, ended: &Ended<'_>) {
@@ -222,25 +218,28 @@ impl Asking<'_> {
             }
         }
         let milliseconds = self.call.began.elapsed().as_millis() as u64;
-        tracing::info!(
-            gen_ai.operation.name = "chat",
-            gen_ai.request.model = asked.named,
-            gen_ai.provider.name = self.call.provider(),
-            gen_ai.conversation.id = self.conversation,
-            gen_ai.usage.input_tokens = spent.input,
-            gen_ai.usage.output_tokens = spent.output,
-            call = call.id,
-            tenant = self.call.caller.tenant.as_str(),
-            status = ended.status,
-            milliseconds,
-            "called"
-        );
+        if let Some(log) = &self.call.log {
+            log.note(|facts| {
+                facts.conversation.clone_from(&self.conversation);
+                facts.call = Some(call.id.clone());
+                facts.outcome = Some(ended.status.to_string());
+                if ended.reply.is_some() {
+                    facts.tokens_in = Some(spent.input);
+                    facts.tokens_out = Some(spent.output);
+                    facts.tokens_cached = Some(spent.cache_read);
+                    facts.cost_usd = spent.cost_usd;
+                }
+            });
+        }
         if let Some(reply) = ended.reply {
-            self.say("ReplyReceived", || {
-                json!({
-                    "status": ended.status, "model": asked.named, "usage": spent, "stop": reply.meta.stop,
-                    "milliseconds": milliseconds, "first_byte_milliseconds": self.first_byte,
-                })
+            self.say(|| ReplyPassedOn {
+                attempt: call.attempt,
+                status: ended.status.into(),
+                model: asked.named.clone(),
+                usage: spent.clone(),
+                stop: reply.meta.stop.clone(),
+                milliseconds,
+                first_byte_milliseconds: self.first_byte,
             });
         }
     }
@@ -306,13 +305,17 @@ impl Call {
                         (passed.status, passed.headers.clone(), Source::Passed(Box::new(passed)))
                     }
                     Ok(passed) => return Err(Box::pin(self.refused(asked, passed, patience)).await),
-                    Err(error) => return Err(unreachable(&error)),
+                    Err(error) => return Err(unreachable(&error, asked.wire())),
                 }
             }
         };
         let events =
             text_of(&headers, "content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
-        let shape = if events { Shape::Events } else { Shape::Whole };
+        let shape = match asked.shape {
+            _ if events => Shape::Events,
+            Shape::List => Shape::List,
+            Shape::Whole | Shape::Events => Shape::Whole,
+        };
         let mut tee = Tee::new(asked.wire(), shape, source, patience);
         // An error that comes inside a reply is seen before anything was handed on.
         let problem = tee.peek().await.map(|problem| ProviderError::told(&problem));
@@ -329,7 +332,7 @@ impl Call {
     fn patience(&self, shape: Shape) -> Patience {
         let limits = &self.app.settings.limits;
         match shape {
-            Shape::Events => {
+            Shape::Events | Shape::List => {
                 Patience { first: limits.first_byte, idle: limits.stream_idle, whole: limits.stream }
             }
             // A reply in one piece says nothing until all of it is written.
@@ -357,13 +360,13 @@ impl Call {
         credential: &Credential,
         timeout: std::time::Duration,
     ) -> PassedRequest {
-        let mut headers = passed_on(&self.headers);
+        let mut headers = passed_on(&self.headers, asked.endpoint.provider());
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         PassedRequest {
             method: Method::POST,
-            path: asked.path(),
+            path: asked.path.clone(),
             headers,
-            body: prepared.body.clone(),
+            body: asked.as_it_stood(prepared.body.clone()),
             credential: credential.clone(),
             timeout,
         }
@@ -437,14 +440,14 @@ impl Call {
 }
 
 /// What is told when no provider answers.
-fn unreachable(error: &ProviderError) -> Box<Refused> {
+fn unreachable(error: &ProviderError, wire: Wire) -> Box<Refused> {
     let (status, code) = match error.kind {
         ErrorKind::Timeout => (StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
         ErrorKind::InvalidRequest => (StatusCode::BAD_REQUEST, "bad_path"),
         _ => (StatusCode::BAD_GATEWAY, "upstream_unreachable"),
     };
     let response = Problem::new(status, code, error.to_string());
-    let body = json!({ "type": "error", "error": { "type": "api_error", "code": code, "message": response.detail } });
+    let body = refusal::body(&response, Speaks::of(wire));
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let body = Bytes::from(body.to_string());
@@ -454,7 +457,7 @@ fn unreachable(error: &ProviderError) -> Box<Refused> {
 fn echo_headers(shape: Shape) -> HeaderMap {
     let kind = match shape {
         Shape::Events => "text/event-stream; charset=utf-8",
-        Shape::Whole => "application/json",
+        Shape::Whole | Shape::List => "application/json",
     };
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -464,11 +467,18 @@ fn echo_headers(shape: Shape) -> HeaderMap {
     headers
 }
 
+/// Where a call was recorded.
+pub(super) struct WrittenAt<'r> {
+    pub(super) conversation: &'r str,
+    pub(super) session: &'r str,
+    pub(super) call: &'r str,
+}
+
 /// What the client is told beside the reply.
 pub(super) fn told(
     call: &Call,
     asked: &Asked,
-    recorded: Option<(&str, &str)>,
+    recorded: Option<WrittenAt<'_>>,
     prepared: &Prepared,
 ) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -478,10 +488,15 @@ pub(super) fn told(
         }
     };
     tell("x-scrollback-model", &call.model(asked));
-    if let Some((conversation, id)) = recorded {
-        tell(super::identity::CONVERSATION, conversation);
-        tell("x-scrollback-call", id);
+    if let Some(recorded) = recorded {
+        tell(super::identity::CONVERSATION, recorded.conversation);
+        tell(super::identity::SESSION, recorded.session);
+        tell("x-scrollback-call", recorded.call);
     }
-    tell("x-scrollback-view", &super::plan::view_header(prepared));
+    let view = super::plan::view_header(prepared);
+    tell("x-scrollback-view", &view);
+    if let Some(log) = &call.log {
+        log.note(|facts| facts.view = Some(view));
+    }
     headers
 }

@@ -13,26 +13,33 @@ use scrollback_agent::exchange::{
     Answered, Ended, Exchange, OnOverflow, OpenCall, Recorder, Unanswered, next_summary, serve_summary,
 };
 use scrollback_agent::journal::Rows;
-use scrollback_agent::provider::{Credential, ProviderError};
-use scrollback_core::request::Prepared;
+use scrollback_agent::provider::{Credential, ErrorKind, ProviderError};
+use scrollback_core::json;
+use scrollback_core::request::{PrepareError, Prepared, Reference, provider_edits};
+use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Status};
 use scrollback_store::{Sent, StoreError, Summarizer};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::aside::{join_result, unfinished};
-use super::asked::{Asked, Endpoint, header as text_of};
+use super::asked::{Asked, Endpoint, Target, header as text_of};
 use super::asking::{Asking, Begun, Refused, TRUNCATED_CLIENT, told};
-use super::identity::{self, Carries};
+use super::call_log::CallLog;
+use super::identity::{self, Carries, Named};
 use super::plan::{Plan, not_prepared, policy};
-use super::record::{Recorded, TRIES, can_confirm_by_reading, store_is_slow};
+use super::provider_state::{ProviderState, remember_thread, unresolved};
+use super::record::{Ending, Recorded, TRIES, can_confirm_by_reading, store_is_slow};
 use super::room::Seat;
+use super::session::Origin;
 use super::tee::pipe;
 use super::upstreams::{Answerer, answerer, passed_back};
 use crate::auth::{Caller, unknown};
 use crate::problem::Problem;
 use crate::{App, body, quota};
 
+/// How often a request is sent anew because its provider does not hold what it goes on from, or keeps no such things.
+const MOST_RESENT: usize = 2;
 /// How long the store may take before a client is told that it does not answer.
 pub(super) const STORE: Duration = Duration::from_secs(30);
 
@@ -43,6 +50,8 @@ pub(super) struct Call {
     pub(super) headers: HeaderMap,
     pub(super) answerer: Answerer,
     pub(super) began: Instant,
+    /// What is known about it for its line in the log.
+    pub(super) log: Option<Arc<CallLog>>,
     _seat: Seat,
 }
 
@@ -53,16 +62,18 @@ pub(super) type Client = oneshot::Sender<Result<Response, Problem>>;
 ///
 /// It is work of its own, because the client may go away before anything came back: then it is cancelled and written down as
 /// such, or goes on for the record.
-pub(super) async fn answer(app: &App, endpoint: Endpoint, request: Request) -> Result<Response, Problem> {
-    let (call, asked) = Call::begin(app, endpoint, request).await?;
-    let carries = identity::carries(&call.headers, &asked)?;
+pub(super) async fn answer(app: &App, target: Target, request: Request) -> Result<Response, Problem> {
+    let (call, asked) = Call::begin(app, target, request).await?;
+    let origin = Origin::of(&call.caller, &call.headers, &asked)?;
+    let carries = identity::carries(&call.headers, &origin)?;
     let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
     if let Some(model) = &asked.model {
         app.calibrations.recall(&*app.store, &call.caller.tenant, model).await;
     }
-    let plan = Arc::new(Plan::new(app, &call.caller.tenant, asked, carries, policy));
+    call.owns_previous(&asked).await?;
+    let state = ProviderState::of(&call, &asked).await?;
+    let plan = Arc::new(Plan::new(app, &call.caller.tenant, asked, origin, carries, policy, state));
     let checking = plan.begin_check();
-    call.owns_previous_response(&plan.asked).await?;
     let (client, response) = oneshot::channel();
     let task = app.tasks.enter();
     // Boxed, because it is large and moved several times before it runs.
@@ -84,7 +95,7 @@ impl Call {
     /// Lets a request in and reads it.
     pub(super) async fn begin(
         app: &App,
-        endpoint: Endpoint,
+        target: Target,
         request: Request,
     ) -> Result<(Box<Call>, Asked), Problem> {
         let (parts, body) = request.into_parts();
@@ -93,34 +104,53 @@ impl Call {
         let limits = &app.settings.limits;
         let seat = app.room.enter(&caller.tenant, limits.concurrent)?;
         quota::admit(app, &caller).await?;
-        let query = parts.uri.query().map(String::from);
         let bytes = body::read(body, &parts.headers, limits).await?;
         let began = Instant::now();
-        let asked = Asked::taken(endpoint, bytes, query, *limits).await?;
-        let upstream = app.upstreams.get(&app.catalog, endpoint.provider(), &asked.named);
+        let asked = Asked::taken(target, bytes, *limits).await?;
+        let upstream = app.upstreams.get(&app.catalog, asked.endpoint.provider(), &asked.named);
         let upstream = upstream
             .map_err(|error| Problem::new(StatusCode::BAD_GATEWAY, error.code(), error.to_string()))?;
         let answerer = answerer(upstream, asked.model.as_ref(), &parts.headers, app.address);
         let headers = parts.headers;
-        let call = Box::new(Call { app: app.clone(), caller, headers, answerer, began, _seat: seat });
+        let log = parts.extensions.get::<Arc<CallLog>>().cloned();
+        if let Some(log) = &log {
+            log.note(|facts| {
+                facts.model = Some(asked.named.clone()).filter(|model| !model.is_empty());
+                facts.session = super::session::session_id(&headers, &asked).map(String::from);
+            });
+        }
+        let call = Box::new(Call { app: app.clone(), caller, headers, answerer, began, log, _seat: seat });
         Ok((call, asked))
     }
 
-    /// An error if another tenant's response would be read with our key.
-    async fn owns_previous_response(&self, asked: &Asked) -> Result<(), Problem> {
-        let Some(previous) = &asked.previous else { return Ok(()) };
+    /// An error if another tenant's response or thread would be read with our key.
+    async fn owns_previous(&self, asked: &Asked) -> Result<(), Problem> {
+        self.owns_conversation(asked).await?;
+        let (Some(previous), Some(reference)) = (identity::previous(asked), &asked.refers) else {
+            return Ok(());
+        };
         let shared =
             self.caller.key.is_some() && !matches!(self.answerer, Answerer::Upstream(_, Credential::Theirs));
         if !shared {
             return Ok(());
         }
-        let known = self.app.store.alias(&self.caller.tenant, identity::BY_RESPONSE, previous).await?;
-        if known.is_some() {
+        let known = self.app.store.alias(&self.caller.tenant, previous.source, &previous.id).await?;
+        known.map(|_| ()).ok_or_else(|| unresolved(reference))
+    }
+
+    /// An error if a request names a provider's conversation, under our key, that this tenant is not known to have.
+    async fn owns_conversation(&self, asked: &Asked) -> Result<(), Problem> {
+        let ours = matches!(self.answerer, Answerer::Upstream(_, Credential::Ours));
+        if self.caller.key.is_none() || !ours || asked.wire() != Wire::OpenaiResponses {
             return Ok(());
         }
-        let detail = format!("Previous response with id '{previous}' not found.");
-        let problem = Problem::bad_request("previous_response_not_found", detail);
-        Err(problem.with("path", "previous_response_id"))
+        // The body may name a response too, which is then what the request goes on from.
+        let body = json::check_bytes(&asked.body).ok();
+        let Some(named) = body.and_then(|body| body.get("conversation")) else { return Ok(()) };
+        let named = if named.kind() == json::Kind::Object { named.get("id") } else { Some(named) };
+        let Some(id) = named.and_then(|id| Some(id.string()?.into_owned())) else { return Ok(()) };
+        let known = self.app.store.alias(&self.caller.tenant, identity::BY_THREAD, &id).await?;
+        known.map(|_| ()).ok_or_else(|| unresolved(&Reference::Conversation(id)))
     }
 
     /// Records, asks, and gives the client what came.
@@ -224,7 +254,25 @@ impl Call {
             cx: &plan.cx,
             overflow: OnOverflow::Tighten,
         };
-        match exchange.ask(&plan.make()).await {
+        let mut asked = exchange.ask(&plan.make()).await;
+        // What the provider does not hold is sent from the record, if it is there. Otherwise the client learns what its
+        // provider said, and sends it.
+        for _ in 0..MOST_RESENT {
+            let Err(Unanswered::Refused(refused)) = &asked else { break };
+            let kind = refused.refusal.error.kind;
+            let Some(make) = plan.make_from_record(kind) else { break };
+            if kind == ErrorKind::StateUnsupported
+                && plan.asked.in_thread
+                && let Answerer::Upstream(upstream, _) = &self.answerer
+            {
+                self.app.threads.refused_by(upstream.place().0);
+            }
+            match exchange.ask(&make).await {
+                Err(Unanswered::Prepare(PrepareError::Unresolved(_))) => break,
+                other => asked = other,
+            }
+        }
+        match asked {
             Ok(Answered { reply, prepared, call }) => Ok(Outcome::Begun(Box::new((reply, prepared, call)))),
             Err(Unanswered::Refused(refused)) => {
                 let refused = *refused;
@@ -266,8 +314,7 @@ impl Call {
         *response.status_mut() = refused.status;
         *response.headers_mut() = passed_back(&refused.headers);
         response.headers_mut().remove(header::CONTENT_LENGTH);
-        let conversation = recorded.conversation().map(|conversation| (conversation.as_str(), id));
-        response.headers_mut().extend(told(self, asked, conversation, prepared));
+        response.headers_mut().extend(told(self, asked, recorded.told(id), prepared));
         response
     }
 
@@ -285,9 +332,7 @@ impl Call {
         let mut response = Response::new(Body::new(piped));
         *response.status_mut() = begun.status;
         *response.headers_mut() = passed_back(&begun.headers);
-        let conversation =
-            recorded.conversation().map(|conversation| (conversation.as_str(), call.id.as_str()));
-        response.headers_mut().extend(told(&self, &plan.asked, conversation, &prepared));
+        response.headers_mut().extend(told(&self, &plan.asked, recorded.told(&call.id), &prepared));
         let request_id = ["x-request-id", "request-id"].iter().find_map(|name| text_of(&begun.headers, name));
         let request_id = request_id.map(String::from);
         // A client that is gone has dropped the other end of the pipe too.
@@ -355,20 +400,29 @@ impl Call {
             meta.request_id = request_id;
             entry
         });
-        let id = reply.meta.response_id.clone().filter(|_| asked.endpoint == Endpoint::Responses);
-        self.close(recorded, entry, row, id).await
+        let source = match asked.endpoint {
+            Endpoint::Responses => Some(identity::BY_RESPONSE),
+            Endpoint::Messages if asked.in_thread => Some(identity::BY_MESSAGE),
+            _ => None,
+        };
+        let id = source.zip(reply.meta.response_id.clone()).map(|(source, id)| Named { source, id });
+        if let Some(id) = id.as_ref().filter(|_| asked.in_thread) {
+            remember_thread(&self.app, &self.caller.tenant, asked, plan.fields.as_ref(), &id.id);
+        }
+        let edits = provider_edits(recorded.record(), &asked.body, &reply.applied_edits, &plan.cx);
+        self.close(recorded, Ending { reply: entry, edits }, row, id).await
     }
 
     /// Records the reply and how the call ended.
     async fn close(
         &self,
         recorded: Box<Recorded>,
-        reply: Option<Entry>,
+        ending: Ending,
         row: Option<Sent>,
-        response: Option<String>,
+        response: Option<Named>,
     ) -> Result<(), Problem> {
         let began = Instant::now();
-        let finished = tokio::time::timeout(STORE, recorded.finish(reply, row, response)).await;
+        let finished = tokio::time::timeout(STORE, recorded.finish(ending, row, response)).await;
         self.app.metrics.time("scrollback_seconds", &[("part", "commit")], began.elapsed().as_secs_f64());
         let Err(problem) = finished.map_err(|_| store_is_slow()).and_then(|finished| Ok(finished?)) else {
             return Ok(());

@@ -6,33 +6,38 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use scrollback_core::request::{Prepared, RequestTokens};
+use scrollback_core::wire::Wire;
 use scrollback_core::{Record, View};
 use serde_json::json;
 
 use super::aside::aside;
-use super::asked::{Asked, Endpoint};
+use super::asked::{Asked, Target};
 use super::asking::told;
 use super::call::Call;
-use super::identity::{self, Carries};
+use super::identity::{self, Carries, Seeking};
 use super::known::size;
 use super::other::hand_on;
 use super::plan::{Plan, not_prepared, policy};
+use super::provider_state::ProviderState;
 use super::record::news;
+use super::session::Origin;
 use super::upstreams::Answerer;
 use crate::App;
 use crate::problem::Problem;
 
 /// Answers `count_tokens`. The header with the view has the count of the whole record too.
-pub(super) async fn answer(app: &App, request: Request) -> Result<Response, Problem> {
-    let (call, asked) = Call::begin(app, Endpoint::CountTokens, request).await?;
-    let carries = identity::carries(&call.headers, &asked)?;
+pub(super) async fn answer(app: &App, target: Target, request: Request) -> Result<Response, Problem> {
+    let (call, asked) = Call::begin(app, target, request).await?;
+    let origin = Origin::of(&call.caller, &call.headers, &asked)?;
+    let carries = identity::carries(&call.headers, &origin)?;
     let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
-    let record = as_if_recorded(&call, &asked, carries).await?;
-    let plan = Arc::new(Plan::new(app, &call.caller.tenant, asked, carries, policy));
+    let record = as_if_recorded(&call, &asked, &origin, carries).await?;
+    let state = ProviderState::of(&call, &asked).await?;
+    let plan = Arc::new(Plan::new(app, &call.caller.tenant, asked, origin, carries, policy, state));
     let bytes = record.slots().iter().map(size).sum();
     let counting = Arc::clone(&plan);
     let prepared = aside(bytes, move || {
-        let mut prepared = counting.prepared(&record).map_err(|error| not_prepared(&error))?;
+        let mut prepared = counting.prepared_to_count(&record).map_err(|error| not_prepared(&error))?;
         let cx = &counting.cx;
         prepared.tokens.get_or_insert_with(|| RequestTokens::of(&View::of(&record, cx), cx));
         Ok::<_, Problem>(prepared)
@@ -40,7 +45,7 @@ pub(super) async fn answer(app: &App, request: Request) -> Result<Response, Prob
     let prepared = prepared.await??;
     let told = told(&call, &plan.asked, None, &prepared);
     match &call.answerer {
-        Answerer::Echo => Ok(counted(&prepared, told)),
+        Answerer::Echo => Ok(counted(plan.asked.wire(), &prepared, told)),
         Answerer::Upstream(upstream, credential) => {
             let timeout = app.settings.limits.first_byte;
             let request = call.passed(&plan.asked, &prepared, credential, timeout);
@@ -49,9 +54,10 @@ pub(super) async fn answer(app: &App, request: Request) -> Result<Response, Prob
     }
 }
 
-fn counted(prepared: &Prepared, told: HeaderMap) -> Response {
+fn counted(wire: Wire, prepared: &Prepared, told: HeaderMap) -> Response {
     let tokens = prepared.tokens.unwrap_or_default();
-    let body = json!({ "input_tokens": tokens.total }).to_string();
+    let key = if wire == Wire::Gemini { "totalTokens" } else { "input_tokens" };
+    let body = json!({ key: tokens.total }).to_string();
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().extend(told);
@@ -59,9 +65,14 @@ fn counted(prepared: &Prepared, told: HeaderMap) -> Response {
 }
 
 /// The record as it would be.
-async fn as_if_recorded(call: &Call, asked: &Asked, carries: Carries) -> Result<Record, Problem> {
-    let app = &call.app;
-    let place = identity::find(app, &call.caller.tenant, &call.headers, asked, carries).await?;
+async fn as_if_recorded(
+    call: &Call,
+    asked: &Asked,
+    origin: &Origin,
+    carries: Carries,
+) -> Result<Record, Problem> {
+    let (app, tenant, headers) = (&call.app, &call.caller.tenant, &call.headers);
+    let place = Seeking { app, tenant, headers, asked, origin, carries }.find().await?;
     let now = app.now();
     let known = &place.known.record;
     let new = news(known, asked, &place.alignment, scrollback_store::new_evaluation(), now);
@@ -69,7 +80,7 @@ async fn as_if_recorded(call: &Call, asked: &Asked, carries: Carries) -> Result<
     for slot in known.slots().iter().cloned().chain(new) {
         record.take(slot).map_err(|error| Problem::bad_request("bad_input", error.to_string()))?;
     }
-    if matches!(place.start, identity::Start::Append) {
+    if matches!(place.start, identity::Start::Append { .. }) {
         app.lately.keep(&call.caller.tenant, &place.conversation, place.known);
     }
     Ok(record)

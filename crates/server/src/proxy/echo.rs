@@ -16,6 +16,13 @@ const PIECE: usize = 8;
 /// What every id made here begins with, after the letters of its wire.
 pub(crate) const OWN_ID: &str = "scrollback_";
 
+/// Which of the responses of one stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Earlier,
+    Last,
+}
+
 /// An answer of our own.
 pub(crate) struct Echo<'a> {
     pub(crate) wire: Wire,
@@ -33,13 +40,20 @@ impl Echo<'_> {
     /// The answer's pieces, as they would have come over a connection.
     pub(crate) fn pieces(&self, shape: Shape) -> Vec<Bytes> {
         let pieces = match (self.wire, shape) {
-            (Wire::Anthropic, Shape::Whole) => {
+            (Wire::Anthropic, Shape::Whole | Shape::List) => {
                 vec![self.message(&self.text(), "end_turn", self.output()).to_string()]
             }
             (Wire::Anthropic, Shape::Events) => self.message_events(),
-            (Wire::OpenaiResponses, Shape::Whole) => vec![self.response("completed").to_string()],
+            (Wire::OpenaiResponses, Shape::Whole | Shape::List) => {
+                vec![self.response("completed").to_string()]
+            }
             (Wire::OpenaiResponses, Shape::Events) => self.response_events(),
-            (_, Shape::Whole) => vec![self.completion().to_string()],
+            (Wire::Gemini, Shape::Whole) => vec![self.contents(&self.text(), Which::Last).to_string()],
+            (Wire::Gemini, Shape::Events) => {
+                self.content_pieces().iter().map(|piece| format!("data: {piece}\r\n\r\n")).collect()
+            }
+            (Wire::Gemini, Shape::List) => self.content_list(),
+            (_, Shape::Whole | Shape::List) => vec![self.completion().to_string()],
             (_, Shape::Events) => self.completion_events(),
         };
         pieces.into_iter().map(Bytes::from).collect()
@@ -138,6 +152,50 @@ impl Echo<'_> {
         events
     }
 
+    /// A response of Gemini with a text, the last one with the reason for its end and the usage.
+    fn contents(&self, text: &str, which: Which) -> Value {
+        let last = which == Which::Last;
+        let (input, output) = (self.input(), self.output());
+        let mut candidate =
+            json!({ "content": { "role": "model", "parts": [{ "text": text }] }, "index": 0 });
+        if let Some(members) = candidate.as_object_mut().filter(|_| last) {
+            members.insert("finishReason".into(), json!("STOP"));
+        }
+        let usage = json!({
+            "promptTokenCount": input, "candidatesTokenCount": output, "totalTokenCount": input + output,
+        });
+        json!({
+            "candidates": [candidate], "usageMetadata": if last { usage } else { json!({ "promptTokenCount": input }) },
+            "modelVersion": self.model, "responseId": format!("{OWN_ID}{}", self.id),
+        })
+    }
+
+    /// A response for each piece of the text.
+    fn content_pieces(&self) -> Vec<Value> {
+        let parts = self.parts();
+        let last = parts.len().saturating_sub(1);
+        if parts.is_empty() {
+            return vec![self.contents("", Which::Last)];
+        }
+        parts
+            .iter()
+            .enumerate()
+            .map(|(number, part)| {
+                self.contents(part, if number == last { Which::Last } else { Which::Earlier })
+            })
+            .collect()
+    }
+
+    /// The same as one list, in the pieces in which it would have come.
+    fn content_list(&self) -> Vec<String> {
+        let pieces = self.content_pieces().into_iter().enumerate();
+        let mut list: Vec<String> = pieces
+            .map(|(number, piece)| format!("{}{piece}", if number == 0 { "[" } else { ",\r\n" }))
+            .collect();
+        list.push("]".into());
+        list
+    }
+
     fn item(&self, text: &str, status: &str) -> Value {
         let content = json!([{ "type": "output_text", "text": text, "annotations": [] }]);
         json!({
@@ -216,7 +274,7 @@ mod tests {
     #[test]
     fn every_form_is_read_as_a_whole_reply() {
         let said = [Entry::text(Role::System, "Be brief."), Entry::text(Role::User, "Grüße, and good day!")];
-        for wire in [Wire::OpenaiChat, Wire::OpenaiResponses, Wire::Anthropic] {
+        for wire in [Wire::OpenaiChat, Wire::OpenaiResponses, Wire::Anthropic, Wire::Gemini] {
             let echo = Echo { wire, model: "m", id: "1", at: 0, said: &said };
             let whole = echo.pieces(Shape::Whole).concat();
             let reply = Reply::from_body(wire, json::check_bytes(&whole).unwrap());

@@ -1,26 +1,32 @@
 //! Which conversation a request belongs to.
 //!
-//! A client that names one (by our header, its own session header, the session in Anthropic's `metadata.user_id`, or what it
-//! goes on from) is believed, inside its tenant. Everybody else is recognised by what they say: the longest stored prefix of
-//! their list, compared by what entries are and not by how they are spelled. Where the list goes on differently from the
-//! record, the record is forked there.
+//! A client that names one (by our header, or by what it goes on from) is believed, inside its tenant. A client that names
+//! its session has its lists matched with the conversations of that session, and whatever is new there becomes a
+//! conversation of the session (`in_session.rs`). All others are recognised by what they say: the longest
+//! stored prefix of their list among the conversations of the same caller, compared by what entries are and not by how
+//! they are spelled. Where the list goes on differently from the record, the record is forked there.
 
 use axum::http::HeaderMap;
-use scrollback_core::identity::{Alignment, align};
+use scrollback_core::identity::{Alignment, align, title_of};
+use scrollback_core::request::{Reference, names_items};
 use scrollback_core::{Link, PREFIX_START, Role, Slot, first_link};
-use scrollback_store::{Conversation, ConversationId, Tenant};
+use scrollback_store::{
+    Child, Continued, Conversation, ConversationId, ConversationKind, MatchScope, NewConversation, Session,
+    SessionId, Tenant,
+};
 
 use super::asked::{Asked, header};
-use super::known::Known;
+use super::known::{Belongs, Known};
+use super::session::{MAX_ID, Origin};
 use crate::App;
 use crate::problem::Problem;
 
 /// The header by which a client names its conversation.
 pub(crate) const CONVERSATION: &str = "x-scrollback-conversation";
-/// The headers in which clients send a session of their own.
-const SESSIONS: [&str; 3] = ["x-claude-code-session-id", "session-id", "x-session-id"];
-/// Longest name, in bytes.
-const MAX_NAME: usize = 512;
+/// The header that tells a client which session its conversation belongs to.
+pub(crate) const SESSION: &str = "x-scrollback-session";
+/// How long a request that failed is taken for the same one when it is repeated, in milliseconds.
+const REPEATED: i64 = 10 * 60 * 1000;
 
 /// Where a request's entries go.
 #[derive(Debug)]
@@ -33,25 +39,35 @@ pub(crate) struct Place {
     pub(crate) alignment: Alignment,
     /// The chain's value over the whole request, where that is what the record says with it.
     pub(crate) prefix: Option<Link>,
-    /// Lists that must not be stored when the entries are: the place was guessed.
+    /// Lists that must not be stored in the scope when the entries are: the place was guessed.
     pub(crate) unless: Vec<Link>,
 }
 
 /// What has to be there before entries can be appended.
 #[derive(Clone, Debug)]
 pub(crate) enum Start {
-    /// A new conversation, known by these names.
-    New(Vec<Named>),
-    /// Nothing: the entries follow the last one.
-    Append,
-    /// A fork.
-    Fork { parent: ConversationId, at: u64 },
+    /// A new conversation.
+    New(Box<Beginning>),
+    /// The entries follow the last one. A side call that goes on becomes something else.
+    Append { promoted: Option<ConversationKind> },
+    /// A fork; one of a helper where a child is described.
+    Fork { parent: ConversationId, at: u64, child: Option<Child> },
+}
+
+/// A conversation to be begun.
+#[derive(Clone, Debug)]
+pub(crate) struct Beginning {
+    pub(crate) conversation: NewConversation,
+    /// The names by which it is found again.
+    pub(crate) names: Vec<Named>,
+    /// The session, where this is its first conversation.
+    pub(crate) session: Option<Session>,
 }
 
 /// A name a client gave a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// Who gave it.
+    /// What kind of name it is.
     pub(crate) source: &'static str,
     pub(crate) id: String,
 }
@@ -65,9 +81,11 @@ impl Named {
 
 /// What tells conversations apart on the wire.
 pub(crate) const BY_CLIENT: &str = "client";
-pub(crate) const BY_SESSION: &str = "session";
 pub(crate) const BY_THREAD: &str = "thread";
 pub(crate) const BY_RESPONSE: &str = "response";
+pub(crate) const BY_MESSAGE: &str = "message";
+/// The first conversation of a sub-agent.
+pub(super) const BY_AGENT: &str = "agent";
 
 /// How much of the history a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,76 +97,301 @@ pub(crate) enum Carries {
 }
 
 /// What a request carries, by its header.
-pub(crate) fn carries(headers: &HeaderMap, asked: &Asked) -> Result<Carries, Problem> {
+pub(crate) fn carries(headers: &HeaderMap, origin: &Origin) -> Result<Carries, Problem> {
     match header(headers, "x-scrollback-mode") {
         None => Ok(Carries::History),
-        Some("append") if named(headers, asked)?.is_some() => Ok(Carries::News),
+        Some("append") if named(headers)?.is_some() || origin.session.is_some() => Ok(Carries::News),
         Some("append") => Err(Problem::bad_request(
             "no_conversation",
             format!("append mode needs an id: name the conversation in the header {CONVERSATION}"),
         )),
         Some(other) => {
-            let detail = format!("{other:?} is no mode; x-scrollback-mode is append, or left away");
+            let detail = format!("unknown mode {other:?}; use append, or omit the header x-scrollback-mode");
             Err(Problem::bad_request("bad_mode", detail))
         }
     }
 }
 
 /// The name a client gives its conversation, if it gives one.
-fn named(headers: &HeaderMap, asked: &Asked) -> Result<Option<Named>, Problem> {
-    let name = |source: &'static str, id: &str| {
-        if id.is_empty() || id.len() > MAX_NAME || id.chars().any(char::is_control) {
-            let detail = "the name of a conversation has 1 to 512 bytes and no control characters";
-            return Err(Problem::bad_request("bad_conversation", detail));
+fn named(headers: &HeaderMap) -> Result<Option<Named>, Problem> {
+    let Some(given) = headers.get(CONVERSATION) else { return Ok(None) };
+    let id = std::str::from_utf8(given.as_bytes()).unwrap_or_default();
+    if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
+        let detail = "the name of a conversation has 1 to 512 bytes and no control characters";
+        return Err(Problem::bad_request("bad_conversation", detail));
+    }
+    Ok(Some(Named { source: BY_CLIENT, id: id.into() }))
+}
+
+/// Most lists that a guess leaves for the store to look for in the commit itself.
+const MAX_GUESSED: usize = 64;
+
+/// A request whose place is looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Seeking<'s> {
+    pub(crate) app: &'s App,
+    pub(crate) tenant: &'s Tenant,
+    pub(crate) headers: &'s HeaderMap,
+    pub(crate) asked: &'s Asked,
+    pub(crate) origin: &'s Origin,
+    pub(crate) carries: Carries,
+}
+
+impl Seeking<'_> {
+    /// The place for a request that names nothing, by what was said here lately. The store has the last word: it refuses
+    /// to write what it knows better, and then the place is to be found. Asked first, it would be asked twice for every
+    /// request.
+    pub(crate) fn guess(&self) -> Result<Option<Place>, Problem> {
+        let Seeking { app, asked, .. } = *self;
+        if asked.refers.is_some()
+            || names_items(asked.wire(), &asked.around)
+            || self.origin.session.is_some()
+            || named(self.headers)?.is_some()
+        {
+            return Ok(None);
         }
-        Ok(Some(Named { source, id: id.into() }))
-    };
-    if let Some(given) = headers.get(CONVERSATION) {
-        return name(BY_CLIENT, std::str::from_utf8(given.as_bytes()).unwrap_or_default());
+        let wanted = lists(asked);
+        let Some(last) = wanted.last().copied() else { return Ok(None) };
+        let scope = MatchScope::caller(&self.origin.caller);
+        let replied =
+            has_reply(asked).then(|| app.lately.take_saying(self.tenant, &scope, &wanted, MAX_GUESSED));
+        let place = match replied.flatten() {
+            Some((at, conversation, known)) => {
+                let alignment = align(&known.record, asked.said(), known.record.len() as u64);
+                if alignment.branches {
+                    app.lately.keep(self.tenant, &conversation, known);
+                    return Ok(None);
+                }
+                let unless = wanted.get(at + 1..).unwrap_or_default().to_vec();
+                let start = Start::Append { promoted: None };
+                Place { conversation, start, known, alignment, prefix: Some(last), unless }
+            }
+            None => Place { prefix: Some(last), unless: wanted, ..self.new_of_caller(Vec::new()) },
+        };
+        Ok(Some(place).filter(|place| place.unless.len() <= MAX_GUESSED))
     }
-    if let Some(session) = SESSIONS.iter().find_map(|name| header(headers, name)) {
-        return name(BY_SESSION, session);
+
+    /// Finds the place for a request. Nothing is written.
+    pub(crate) async fn find(&self) -> Result<Place, Problem> {
+        if let Some(place) = self.continued().await? {
+            return Ok(place);
+        }
+        if let Some(named) = named(self.headers)? {
+            return self.in_named(named).await;
+        }
+        match &self.origin.session {
+            Some(claim) => self.in_session(claim).await,
+            None => self.of_caller().await,
+        }
     }
-    match &asked.session {
-        Some(session) => name(BY_SESSION, session),
-        None => Ok(None),
+
+    /// The place of a request that names nothing: among the conversations of its caller.
+    async fn of_caller(&self) -> Result<Place, Problem> {
+        let wanted = lists(self.asked);
+        let last = wanted.last().copied();
+        let scope = MatchScope::caller(&self.origin.caller);
+        let found = self.app.store.find_prefix(self.tenant, &scope, wanted.clone()).await?;
+        // First messages start conversations, unless they repeat a request that has no reply yet.
+        let repeats = |found: &Continued| {
+            let age = self.app.now().0.saturating_sub(found.conversation.updated_at.0);
+            found.is_at_end(&wanted) && age <= REPEATED
+        };
+        match found.filter(|found| has_reply(self.asked) || repeats(found)) {
+            Some(found) => self.follow(found.conversation, last).await,
+            None => Ok(Place { prefix: last, ..self.new_of_caller(self.thread()) }),
+        }
+    }
+
+    /// The place in the conversation that a client names, or in a fork of it.
+    async fn in_named(&self, named: Named) -> Result<Place, Problem> {
+        let Some(root) = self.by_name(&named).await? else {
+            let conversation = NewConversation::new(self.new_id());
+            let all = std::iter::once(named).chain(self.thread()).collect();
+            return Ok(self.new_place(Beginning { conversation, names: all, session: None }));
+        };
+        if self.carries == Carries::News {
+            let newest = self.newest_fork(root).await?;
+            return self.at_end(newest).await;
+        }
+        let wanted = lists(self.asked);
+        let last = wanted.last().copied();
+        match self.app.store.find_in_session(self.tenant, &root.session, wanted).await? {
+            Some(found) => self.follow(found.conversation, last).await,
+            None if root.head == 0 => self.at_end(root).await,
+            None => self.fork(&root, 0, Alignment::default(), None).await,
+        }
+    }
+
+    /// The name under which the provider's own conversation is kept.
+    fn thread(&self) -> Vec<Named> {
+        match &self.asked.refers {
+            Some(Reference::Conversation(id)) => vec![Named { source: BY_THREAD, id: id.clone() }],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The place after the reply or in the provider's conversation that a request goes on from.
+    async fn continued(&self) -> Result<Option<Place>, Problem> {
+        let Seeking { app, tenant, asked, .. } = *self;
+        if let Some(Named { source, id }) = previous(asked) {
+            let Some(alias) = app.store.alias(tenant, source, &id).await? else { return Ok(None) };
+            let conversation = app.store.conversation(tenant, &alias.conversation).await?;
+            let after = alias.position.unwrap_or(conversation.head);
+            let place = self.at_end(conversation.clone()).await?;
+            let later = place.known.record.slots().iter().skip(after as usize);
+            if later.clone().all(|slot| matches!(slot, Slot::Decision(..))) {
+                return Ok(Some(place));
+            }
+            return self.fork(&conversation, after, Alignment::default(), None).await.map(Some);
+        }
+        let Some(thread) = self.thread().pop() else { return Ok(None) };
+        match self.by_name(&thread).await? {
+            Some(conversation) => self.at_end(conversation).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The conversation a name stands for: its id, or what a client called it.
+    pub(super) async fn by_name(&self, named: &Named) -> Result<Option<Conversation>, Problem> {
+        let Seeking { app, tenant, .. } = *self;
+        if named.source == BY_CLIENT
+            && let Some(id) = ConversationId::parse(&named.id)
+            && let Ok(conversation) = app.store.conversation(tenant, &id).await
+        {
+            return Ok(Some(conversation));
+        }
+        match app.store.alias(tenant, named.source, &named.id).await? {
+            Some(alias) => Ok(Some(app.store.conversation(tenant, &alias.conversation).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The conversation or the fork of it that was written last. Forks that were given to sub-agents are not meant.
+    pub(super) async fn newest_fork(&self, root: Conversation) -> Result<Conversation, Problem> {
+        let Seeking { app, tenant, .. } = *self;
+        let tree = app.store.branches(tenant, &root.id).await?;
+        let mut family = vec![root.id.clone()];
+        let mut newest = root;
+        // Parents come before their forks.
+        for branch in tree {
+            if branch.parent.is_some_and(|parent| family.contains(&parent)) {
+                let fork = app.store.conversation(tenant, &branch.conversation).await?;
+                if fork.kind == ConversationKind::SubAgent {
+                    continue;
+                }
+                family.push(branch.conversation);
+                if (fork.updated_at, &fork.id) > (newest.updated_at, &newest.id) {
+                    newest = fork;
+                }
+            }
+        }
+        Ok(newest)
+    }
+
+    /// The place in a conversation where a list goes on that has a beginning in common with it.
+    pub(super) async fn follow(
+        &self,
+        conversation: Conversation,
+        prefix: Option<Link>,
+    ) -> Result<Place, Problem> {
+        let place = self.at_end(conversation.clone()).await?;
+        let upto = place.known.record.len() as u64;
+        let alignment = align(&place.known.record, self.asked.said(), upto);
+        // A list that names items instead of sending them is not what the record says with it.
+        let prefix = prefix.filter(|_| !names_items(self.asked.wire(), &self.asked.around));
+        if !alignment.branches {
+            return Ok(Place { alignment, prefix, ..place });
+        }
+        self.give_back(place);
+        let place = self.fork(&conversation, alignment.after, alignment, None).await?;
+        Ok(Place { prefix, ..place })
+    }
+
+    /// Keeps what was read of a conversation for the next request there.
+    pub(super) fn give_back(&self, place: Place) {
+        if matches!(place.start, Start::Append { .. }) {
+            self.app.lately.keep(self.tenant, &place.conversation, place.known);
+        }
+    }
+
+    pub(super) fn new_id(&self) -> ConversationId {
+        ConversationId::new(self.app.now())
+    }
+
+    /// A new conversation of a caller that names no session.
+    fn new_of_caller(&self, names: Vec<Named>) -> Place {
+        let scope = MatchScope::caller(&self.origin.caller);
+        let new = NewConversation { scope: Some(scope), ..NewConversation::new(self.new_id()) };
+        self.new_place(Beginning { conversation: new, names, session: None })
+    }
+
+    /// The place at the beginning of a new conversation, which gets the first words of the person as its title.
+    pub(super) fn new_place(&self, mut beginning: Beginning) -> Place {
+        let new = &mut beginning.conversation;
+        new.title = title_of(self.asked.said());
+        let (conversation, scope) = (new.id.clone(), new.scope.clone());
+        let session = new.session.clone().unwrap_or_else(|| SessionId::of(&new.id));
+        let link = first_link(conversation.as_str());
+        let belongs = Belongs { session, scope };
+        let known = Known::new(scrollback_core::Record::new(), link, self.app.now(), belongs);
+        let start = Start::New(Box::new(beginning));
+        Place {
+            conversation,
+            start,
+            known,
+            alignment: Alignment::default(),
+            prefix: None,
+            unless: Vec::new(),
+        }
+    }
+
+    pub(super) async fn at_end(&self, conversation: Conversation) -> Result<Place, Problem> {
+        let known = self.app.lately.take(&conversation);
+        let belongs = Belongs::of(&conversation);
+        let Conversation { id, head, head_link, updated_at, .. } = conversation;
+        let known = if let Some(known) = known {
+            known
+        } else {
+            let record = self.app.store.record(self.tenant, &id, Some(head)).await?;
+            Known::new(record, head_link, updated_at, belongs)
+        };
+        let start = Start::Append { promoted: None };
+        let alignment = Alignment::default();
+        Ok(Place { conversation: id, start, known, alignment, prefix: None, unless: Vec::new() })
+    }
+
+    pub(super) async fn fork(
+        &self,
+        parent: &Conversation,
+        at: u64,
+        alignment: Alignment,
+        child: Option<Child>,
+    ) -> Result<Place, Problem> {
+        let record = self.app.store.record(self.tenant, &parent.id, Some(at)).await?;
+        let mut belongs = Belongs::of(parent);
+        if let Some(child) = &child {
+            belongs.scope.clone_from(&child.scope);
+        }
+        let start = Start::Fork { parent: parent.id.clone(), at, child };
+        // The link is learnt when the first entry is appended.
+        let known = Known::new(record, parent.head_link, parent.updated_at, belongs);
+        Ok(Place { conversation: self.new_id(), start, known, alignment, prefix: None, unless: Vec::new() })
     }
 }
 
-/// Most lists that a guess leaves for the store to look for while nobody else can write.
-const MAX_GUESSED: usize = 64;
-
-/// The place for a request that names nothing, by what was said here lately. The store has the last word: it refuses to
-/// write what it knows better, and then the place is to be found. Asked first, it would be asked twice for every request.
-pub(crate) fn guess(
-    app: &App,
-    tenant: &Tenant,
-    headers: &HeaderMap,
-    asked: &Asked,
-) -> Result<Option<Place>, Problem> {
-    if asked.previous.is_some() || asked.thread.is_some() || named(headers, asked)?.is_some() {
-        return Ok(None);
-    }
-    let wanted = lists(asked);
-    let Some(last) = wanted.last().copied() else { return Ok(None) };
-    let place = match app.lately.take_saying(tenant, &wanted, MAX_GUESSED) {
-        Some((at, conversation, known)) => {
-            let alignment = align(&known.record, asked.said(), known.record.len() as u64);
-            if alignment.branches {
-                app.lately.keep(tenant, &conversation, known);
-                return Ok(None);
-            }
-            let unless = wanted.get(at + 1..).unwrap_or_default().to_vec();
-            Place { conversation, start: Start::Append, known, alignment, prefix: Some(last), unless }
+impl Place {
+    /// The same place, in a conversation that becomes something else in its session by going on.
+    pub(super) fn promoted(mut self, to: Option<ConversationKind>) -> Place {
+        if let Start::Append { promoted } = &mut self.start {
+            *promoted = to;
         }
-        None => Place { prefix: Some(last), unless: wanted, ..new(app, Vec::new()) },
-    };
-    Ok(Some(place).filter(|place| place.unless.len() <= MAX_GUESSED))
+        self
+    }
 }
 
 /// The lists that a request could continue: the chain's value over each, the longest last. What is shared must reach into what
 /// the user said: instructions alone are many conversations'.
-fn lists(asked: &Asked) -> Vec<Link> {
+pub(super) fn lists(asked: &Asked) -> Vec<Link> {
     let user = asked.entries.iter().position(|entry| entry.role == Role::User);
     let first = user.unwrap_or(asked.entries.len());
     let links = asked.prefixes().get(first..).unwrap_or_default().iter().copied();
@@ -158,152 +401,17 @@ fn lists(asked: &Asked) -> Vec<Link> {
     lists
 }
 
-/// Finds the place for a request. Nothing is written.
-pub(crate) async fn find(
-    app: &App,
-    tenant: &Tenant,
-    headers: &HeaderMap,
-    asked: &Asked,
-    carries: Carries,
-) -> Result<Place, Problem> {
-    if let Some(place) = continued(app, tenant, asked).await? {
-        return Ok(place);
-    }
-    let wanted = lists(asked);
-    let last = wanted.last().copied();
-    let Some(named) = named(headers, asked)? else {
-        let found = app.store.find_prefix(tenant, wanted, None).await?;
-        return match found {
-            Some(found) => follow(app, tenant, found.conversation, asked, last).await,
-            None => Ok(Place { prefix: last, ..new(app, thread(asked)) }),
-        };
+/// The reply that a request goes on from, by its provider's id.
+pub(crate) fn previous(asked: &Asked) -> Option<Named> {
+    let (source, id) = match asked.refers.as_ref()? {
+        Reference::Response(id) => (BY_RESPONSE, id),
+        Reference::Message(id) => (BY_MESSAGE, id),
+        Reference::Conversation(_) => return None,
     };
-    let Some(root) = by_name(app, tenant, &named).await? else {
-        return Ok(new(app, std::iter::once(named).chain(thread(asked)).collect()));
-    };
-    if carries == Carries::News {
-        return at_end(app, tenant, newest_fork(app, tenant, root).await?).await;
-    }
-    match app.store.find_prefix(tenant, wanted, Some(&root.id)).await? {
-        Some(found) => follow(app, tenant, found.conversation, asked, last).await,
-        None if root.head == 0 => at_end(app, tenant, root).await,
-        None => fork(app, tenant, &root, 0, Alignment::default()).await,
-    }
+    Some(Named { source, id: id.clone() })
 }
 
-/// The name under which the provider's own conversation is kept.
-fn thread(asked: &Asked) -> Vec<Named> {
-    let thread = asked.thread.iter();
-    thread.map(|id| Named { source: BY_THREAD, id: id.clone() }).collect()
-}
-
-/// The place after the response or in the provider's conversation that a request goes on from.
-async fn continued(app: &App, tenant: &Tenant, asked: &Asked) -> Result<Option<Place>, Problem> {
-    if let Some(previous) = &asked.previous {
-        let Some(alias) = app.store.alias(tenant, BY_RESPONSE, previous).await? else { return Ok(None) };
-        let conversation = app.store.conversation(tenant, &alias.conversation).await?;
-        let after = alias.position.unwrap_or(conversation.head);
-        let place = at_end(app, tenant, conversation.clone()).await?;
-        let later = place.known.record.slots().iter().skip(after as usize);
-        if later.clone().all(|slot| matches!(slot, Slot::Decision(..))) {
-            return Ok(Some(place));
-        }
-        return fork(app, tenant, &conversation, after, Alignment::default()).await.map(Some);
-    }
-    let Some(thread) = thread(asked).pop() else { return Ok(None) };
-    match by_name(app, tenant, &thread).await? {
-        Some(conversation) => at_end(app, tenant, conversation).await.map(Some),
-        None => Ok(None),
-    }
-}
-
-/// The conversation a name stands for: its id, or what a client called it.
-async fn by_name(app: &App, tenant: &Tenant, named: &Named) -> Result<Option<Conversation>, Problem> {
-    if named.source == BY_CLIENT
-        && let Some(id) = ConversationId::parse(&named.id)
-        && let Ok(conversation) = app.store.conversation(tenant, &id).await
-    {
-        return Ok(Some(conversation));
-    }
-    match app.store.alias(tenant, named.source, &named.id).await? {
-        Some(alias) => Ok(Some(app.store.conversation(tenant, &alias.conversation).await?)),
-        None => Ok(None),
-    }
-}
-
-/// The conversation or the fork of it that was written last.
-async fn newest_fork(app: &App, tenant: &Tenant, root: Conversation) -> Result<Conversation, Problem> {
-    let tree = app.store.branches(tenant, &root.id).await?;
-    let mut family = vec![root.id.clone()];
-    let mut newest = root;
-    // Parents come before their forks.
-    for branch in tree {
-        if branch.parent.is_some_and(|parent| family.contains(&parent)) {
-            family.push(branch.conversation.clone());
-            let fork = app.store.conversation(tenant, &branch.conversation).await?;
-            if (fork.updated_at, &fork.id) > (newest.updated_at, &newest.id) {
-                newest = fork;
-            }
-        }
-    }
-    Ok(newest)
-}
-
-/// The place in a conversation where a list goes on that has a beginning in common with it.
-async fn follow(
-    app: &App,
-    tenant: &Tenant,
-    conversation: Conversation,
-    asked: &Asked,
-    prefix: Option<Link>,
-) -> Result<Place, Problem> {
-    let place = at_end(app, tenant, conversation.clone()).await?;
-    let alignment = align(&place.known.record, asked.said(), place.known.record.len() as u64);
-    if !alignment.branches {
-        return Ok(Place { alignment, prefix, ..place });
-    }
-    app.lately.keep(tenant, &place.conversation, place.known);
-    let place = fork(app, tenant, &conversation, alignment.after, alignment).await?;
-    Ok(Place { prefix, ..place })
-}
-
-fn new(app: &App, names: Vec<Named>) -> Place {
-    let conversation = ConversationId::new(app.now());
-    let link = first_link(conversation.as_str());
-    let known = Known::new(scrollback_core::Record::new(), link, app.now());
-    Place {
-        conversation,
-        start: Start::New(names),
-        known,
-        alignment: Alignment::default(),
-        prefix: None,
-        unless: Vec::new(),
-    }
-}
-
-async fn at_end(app: &App, tenant: &Tenant, conversation: Conversation) -> Result<Place, Problem> {
-    let known = app.lately.take(&conversation);
-    let Conversation { id, head, head_link, updated_at, .. } = conversation;
-    let known = match known {
-        Some(known) => known,
-        None => Known::new(app.store.record(tenant, &id, Some(head)).await?, head_link, updated_at),
-    };
-    let start = Start::Append;
-    let alignment = Alignment::default();
-    Ok(Place { conversation: id, start, known, alignment, prefix: None, unless: Vec::new() })
-}
-
-async fn fork(
-    app: &App,
-    tenant: &Tenant,
-    parent: &Conversation,
-    at: u64,
-    alignment: Alignment,
-) -> Result<Place, Problem> {
-    let record = app.store.record(tenant, &parent.id, Some(at)).await?;
-    let start = Start::Fork { parent: parent.id.clone(), at };
-    // The link is learnt when the first entry is appended.
-    let known = Known::new(record, parent.head_link, parent.updated_at);
-    let conversation = ConversationId::new(app.now());
-    Ok(Place { conversation, start, known, alignment, prefix: None, unless: Vec::new() })
+/// Whether a list has anything that a model said, so that it is more than first messages.
+pub(super) fn has_reply(asked: &Asked) -> bool {
+    asked.said().iter().any(|entry| entry.role == Role::Assistant)
 }

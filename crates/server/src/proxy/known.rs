@@ -1,16 +1,16 @@
 //! Records that were used lately, so that a conversation that goes on is not read again.
 //!
-//! A record that is found by its conversation is only used if the store still has it so: whoever asks has just learnt there
+//! A record that is found by its conversation is only used if the store still has it so: the caller has just learnt there
 //! the link of the last entry, and when something was written or erased last. Other servers may do so whenever they like.
 //!
-//! A record that is found by what was said in it is not compared with anything: whoever goes on with it is told by a conflict
+//! A record that is found by what was said in it is not compared with anything: a caller that continues it is told by a conflict
 //! if the store has more by now.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use scrollback_core::{AppendError, Link, Record, Slot, Time, next_prefix};
-use scrollback_store::{Conversation, ConversationId, Tenant};
+use scrollback_store::{Conversation, ConversationId, MatchScope, SessionId, Tenant};
 
 /// Bytes of messages that are kept: a few hundred long conversations.
 const MAX_BYTES: usize = 64 << 20;
@@ -24,15 +24,35 @@ pub(crate) struct Known {
     pub(crate) link: Link,
     /// When it was last so.
     at: Time,
-    /// The chain's value over all that was said, where somebody computed it.
+    /// The chain's value over all that was said, where it was computed.
     pub(crate) prefix: Option<Link>,
+    pub(crate) belongs: Belongs,
     bytes: usize,
 }
 
+/// What a conversation belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct Belongs {
+    pub(crate) session: SessionId,
+    /// Whose lists of messages may continue it.
+    pub(crate) scope: Option<MatchScope>,
+}
+
+impl Belongs {
+    pub(crate) fn of(conversation: &Conversation) -> Self {
+        Belongs { session: conversation.session.clone(), scope: conversation.scope.clone() }
+    }
+}
+
 impl Known {
-    pub(crate) fn new(record: Record, link: Link, at: Time) -> Self {
+    pub(crate) fn new(record: Record, link: Link, at: Time, belongs: Belongs) -> Self {
         let bytes = record.slots().iter().map(size).sum();
-        Known { record, link, at, prefix: None, bytes }
+        Known { record, link, at, prefix: None, belongs, bytes }
+    }
+
+    /// What it is found by: all that was said, and whose lists may continue it.
+    fn said(&self, tenant: &Tenant) -> Option<(Tenant, MatchScope, Link)> {
+        Some((tenant.clone(), self.belongs.scope.clone()?, self.prefix?))
     }
 
     /// About how many bytes of messages it has.
@@ -86,7 +106,7 @@ pub(crate) struct Lately(Mutex<Kept>);
 struct Kept {
     known: HashMap<ConversationId, Held>,
     /// Which of them say what.
-    said: HashMap<(Tenant, Link), ConversationId>,
+    said: HashMap<(Tenant, MatchScope, Link), ConversationId>,
     /// When each was used, oldest first.
     order: BTreeMap<u64, ConversationId>,
     clock: u64,
@@ -102,7 +122,7 @@ struct Held {
 }
 
 impl Lately {
-    /// The record of a conversation as the store has it now. It is taken out: whoever has it brings it back.
+    /// The record of a conversation as the store has it now. It is taken out, and the caller puts it back.
     pub(crate) fn take(&self, now: &Conversation) -> Option<Known> {
         let known = self.kept().remove(&now.id)?;
         (known.link == now.head_link && known.at == now.updated_at).then_some(known)
@@ -113,11 +133,12 @@ impl Lately {
     pub(crate) fn take_saying(
         &self,
         tenant: &Tenant,
+        scope: &MatchScope,
         prefixes: &[Link],
         most: usize,
     ) -> Option<(usize, ConversationId, Known)> {
         let mut kept = self.kept();
-        let key = |prefix: &Link| (tenant.clone(), *prefix);
+        let key = |prefix: &Link| (tenant.clone(), scope.clone(), *prefix);
         let found = prefixes.iter().enumerate().rev();
         let (at, id) = found.into_iter().find_map(|(at, prefix)| Some((at, kept.said.get(&key(prefix))?)))?;
         let id = id.clone();
@@ -137,8 +158,8 @@ impl Lately {
         let now = kept.clock;
         kept.bytes += known.bytes;
         kept.order.insert(now, id.clone());
-        if let Some(prefix) = known.prefix {
-            kept.said.insert((tenant.clone(), prefix), id.clone());
+        if let Some(said) = known.said(tenant) {
+            kept.said.insert(said, id.clone());
         }
         kept.known.insert(id.clone(), Held { used: now, tenant: tenant.clone(), known });
         while kept.bytes > MAX_BYTES || kept.known.len() > MAX_RECORDS {
@@ -157,8 +178,7 @@ impl Kept {
         let Held { used, tenant, known } = self.known.remove(id)?;
         self.order.remove(&used);
         self.bytes -= known.bytes;
-        if let Some(prefix) = known.prefix {
-            let said = (tenant, prefix);
+        if let Some(said) = known.said(&tenant) {
             // Another conversation may have said the same since.
             if self.said.get(&said) == Some(id) {
                 self.said.remove(&said);
@@ -180,10 +200,22 @@ mod tests {
         record
     }
 
+    fn scope() -> MatchScope {
+        MatchScope::caller("anna")
+    }
+
+    fn known(text: &str, link: Link) -> Known {
+        let session = SessionId::new(Time(1));
+        Known::new(record(text), link, Time(5), Belongs { session, scope: Some(scope()) })
+    }
+
     /// The row of a conversation in the store, as far as it matters here.
     fn row(id: &ConversationId, link: u8, at: i64) -> Conversation {
         Conversation {
             id: id.clone(),
+            session: SessionId::of(id),
+            kind: scrollback_store::ConversationKind::Main,
+            scope: Some(scope()),
             tenant: Tenant::default(),
             key: None,
             recipient: None,
@@ -208,11 +240,11 @@ mod tests {
     #[test]
     fn only_what_the_store_still_has_is_used() {
         let (lately, id, tenant) = (Lately::default(), ConversationId::new(Time(1)), Tenant::default());
-        lately.keep(&tenant, &id, Known::new(record("a"), [1; 32], Time(5)));
-        assert!(lately.take(&row(&id, 2, 5)).is_none(), "somebody else wrote");
-        lately.keep(&tenant, &id, Known::new(record("a"), [1; 32], Time(5)));
+        lately.keep(&tenant, &id, known("a", [1; 32]));
+        assert!(lately.take(&row(&id, 2, 5)).is_none(), "another request wrote");
+        lately.keep(&tenant, &id, known("a", [1; 32]));
         assert!(lately.take(&row(&id, 1, 6)).is_none(), "something was erased");
-        lately.keep(&tenant, &id, Known::new(record("a"), [1; 32], Time(5)));
+        lately.keep(&tenant, &id, known("a", [1; 32]));
         assert!(lately.take(&row(&id, 1, 5)).is_some());
         assert!(lately.take(&row(&id, 1, 5)).is_none(), "it is in use");
     }
@@ -221,21 +253,26 @@ mod tests {
     fn a_record_is_found_by_what_was_said_in_it_and_only_in_its_tenant() {
         let (lately, tenant) = (Lately::default(), Tenant::default());
         let ids: Vec<ConversationId> = (0..2).map(|at| ConversationId::new(Time(at))).collect();
-        let said = |prefix| Known { prefix: Some(prefix), ..Known::new(record("a"), [1; 32], Time(5)) };
+        let said = |prefix| Known { prefix: Some(prefix), ..known("a", [1; 32]) };
         lately.keep(&tenant, &ids[0], said([7; 32]));
         let other = Tenant::parse("other").unwrap();
-        assert!(lately.take_saying(&other, &[[7; 32], [8; 32]], 9).is_none());
+        assert!(lately.take_saying(&other, &scope(), &[[7; 32], [8; 32]], 9).is_none());
         let wanted = [[6; 32], [7; 32], [8; 32]];
-        assert!(lately.take_saying(&tenant, &wanted[..2], 9).is_none(), "there is nothing to go on with");
-        assert!(lately.take_saying(&tenant, &wanted, 0).is_none(), "too much to go on with");
-        let found = lately.take_saying(&tenant, &wanted, 9).map(|(at, id, _)| (at, id));
+        let ben = MatchScope::caller("ben");
+        assert!(lately.take_saying(&tenant, &ben, &wanted, 9).is_none(), "another caller");
+        assert!(
+            lately.take_saying(&tenant, &scope(), &wanted[..2], 9).is_none(),
+            "there is nothing to go on with"
+        );
+        assert!(lately.take_saying(&tenant, &scope(), &wanted, 0).is_none(), "too much to go on with");
+        let found = lately.take_saying(&tenant, &scope(), &wanted, 9).map(|(at, id, _)| (at, id));
         assert_eq!(found, Some((1, ids[0].clone())));
-        assert!(lately.take_saying(&tenant, &wanted, 9).is_none(), "it is in use");
+        assert!(lately.take_saying(&tenant, &scope(), &wanted, 9).is_none(), "it is in use");
         // Two conversations that say the same: the later is found, and goes without the other.
         lately.keep(&tenant, &ids[0], said([7; 32]));
         lately.keep(&tenant, &ids[1], said([7; 32]));
         assert!(lately.take(&row(&ids[0], 1, 5)).is_some());
-        assert!(lately.take_saying(&tenant, &wanted, 9).is_some_and(|(_, id, _)| id == ids[1]));
+        assert!(lately.take_saying(&tenant, &scope(), &wanted, 9).is_some_and(|(_, id, _)| id == ids[1]));
         assert!(lately.kept().said.is_empty());
     }
 
@@ -245,7 +282,7 @@ mod tests {
         let long = "x".repeat(MAX_BYTES / 3);
         let ids: Vec<ConversationId> = (0..4).map(|at| ConversationId::new(Time(at))).collect();
         for id in &ids {
-            lately.keep(&tenant, id, Known::new(record(&long), [0; 32], Time(5)));
+            lately.keep(&tenant, id, known(&long, [0; 32]));
         }
         assert!(lately.take(&row(&ids[0], 0, 5)).is_none());
         assert!(lately.take(&row(&ids[3], 0, 5)).is_some());

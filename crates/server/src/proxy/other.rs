@@ -1,59 +1,136 @@
-//! What is passed on without being understood, and the list of models.
+//! What is passed on without being understood.
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::Response;
 use scrollback_agent::exchange::send_on;
-use scrollback_agent::provider::{ErrorKind, PassedRequest, Upstream};
+use scrollback_agent::provider::{Credential, ErrorKind, PassedRequest, Upstream};
 use scrollback_core::model::Provider;
-use serde_json::json;
 
+use super::identity::BY_RESPONSE;
 use super::tee::pipe;
-use super::upstreams::{Answerer, answerer, passed_back, passed_on};
-use crate::auth::{Caller, unknown};
+use super::upstreams::{Answerer, answerer, configured, passed_back, passed_on};
+use super::{Version, gemini, own_headers};
+use crate::auth::{Caller, GOOGLE_KEY, unknown};
 use crate::problem::Problem;
 use crate::{App, body, quota};
 
 /// Passes a request on as it is, and its reply back.
-pub(super) async fn pass(app: &App, request: Request) -> Result<Response, Problem> {
+pub(super) async fn pass(app: &App, version: Version, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(unknown)?;
     caller.may_call()?;
+    own_headers::check(&parts.headers)?;
     let _seat = app.room.enter(&caller.tenant, app.settings.limits.concurrent)?;
     quota::admit(app, &caller).await?;
-    // The router took the version off.
-    let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-    let path = path.strip_prefix('/').unwrap_or_default().to_string();
-    if path.starts_with("v1/") {
+    let provider = whose(version, &parts.headers);
+    let path = path(version, provider, &parts.uri);
+    if path.starts_with("v1/") && provider != Provider::Gemini {
         let detail =
             "the path has /v1 twice: the base URL of Anthropic's clients is this server's without /v1";
         return Err(Problem::new(StatusCode::NOT_FOUND, "bad_base_url", detail));
     }
-    let body = body::read(body, &parts.headers, &app.settings.limits).await?;
-    match who(app, &parts.headers)? {
+    // What is not understood is not unpacked either: its provider reads it as it came.
+    let body = body::read_packed(body, &parts.headers, &app.settings.limits).await?;
+    match who(app, provider, &parts.headers)? {
         Answerer::Echo => {
-            let detail = format!("no provider is configured that would answer {} /v1/{path}", parts.method);
-            Err(Problem::new(StatusCode::NOT_FOUND, "no_provider", detail))
+            let asked = format!("{} {}{}", parts.method, version.prefix(), parts.uri.path());
+            Err(no_upstream(app, &asked, provider))
         }
         Answerer::Upstream(upstream, credential) => {
-            let request = PassedRequest {
-                method: parts.method,
-                path,
-                headers: passed_on(&parts.headers),
-                body,
-                credential,
-                timeout: app.settings.limits.stream,
-            };
+            if caller.key.is_some() && credential == Credential::Ours {
+                may_reach(app, &caller, &parts.method, parts.uri.path()).await?;
+            }
+            let mut headers = passed_on(&parts.headers, provider);
+            if let Some(coding) = parts.headers.get(header::CONTENT_ENCODING) {
+                headers.insert(header::CONTENT_ENCODING, coding.clone());
+            }
+            let timeout = app.settings.limits.stream;
+            let request = PassedRequest { method: parts.method, path, headers, body, credential, timeout };
             hand_on(app, &upstream, request, HeaderMap::new()).await
         }
     }
 }
 
-/// Whose client it is: Anthropic's say so.
-fn who(app: &App, headers: &HeaderMap) -> Result<Answerer, Problem> {
-    let anthropic = headers.contains_key("anthropic-version") || headers.contains_key("x-api-key");
-    let provider = if anthropic { Provider::Anthropic } else { Provider::OpenAi };
+/// Paths whose answer depends on the request alone: nothing that another tenant left at the provider is read or changed.
+const STATELESS: [&str; 9] = [
+    "/embeddings",
+    "/moderations",
+    "/completions",
+    "/audio/speech",
+    "/audio/transcriptions",
+    "/audio/translations",
+    "/images/generations",
+    "/images/edits",
+    "/images/variations",
+];
+/// Gemini's verbs of which the same is true.
+const STATELESS_VERBS: [&str; 3] = [":embedContent", ":batchEmbedContents", ":countTokens"];
+
+/// An error unless a tenant may reach a path under the operator's key. All tenants share that key, so the provider would show each
+/// of them what the others keep there: only stateless paths pass, and responses that this tenant was given.
+async fn may_reach(app: &App, caller: &Caller, method: &Method, path: &str) -> Result<(), Problem> {
+    let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+    let plain = |name: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+        !name.is_empty() && name != "." && name != ".." && name.bytes().all(fits)
+    };
+    let allowed = match segments.as_slice() {
+        ["models"] => *method == Method::GET,
+        ["models", name] if *method == Method::POST => {
+            plain(name) && STATELESS_VERBS.iter().any(|verb| name.ends_with(verb))
+        }
+        ["models", name] => *method == Method::GET && plain(name),
+        ["responses", id] | ["responses", id, "input_items" | "cancel"] => {
+            app.store.alias(&caller.tenant, BY_RESPONSE, id).await?.is_some()
+        }
+        _ => *method == Method::POST && STATELESS.contains(&path),
+    };
+    if allowed {
+        return Ok(());
+    }
+    let detail = "there is no such object of this tenant: with the operator's provider key, only stateless paths and this \
+                  tenant's own responses can be reached";
+    Err(Problem::new(StatusCode::NOT_FOUND, "not_found", detail))
+}
+
+/// No provider serves a path.
+fn no_upstream(app: &App, asked: &str, provider: Provider) -> Problem {
+    let known: Vec<String> =
+        configured(app).into_iter().map(|(name, place)| format!("{name} at {place}")).collect();
+    let have = if known.is_empty() {
+        "none is configured".into()
+    } else {
+        format!("configured: {}", known.join(", "))
+    };
+    let detail =
+        format!("no upstream serves {asked}; {have}; set a key or a base URL for {}", provider.name());
+    Problem::new(StatusCode::NOT_FOUND, "no_provider", detail).with("upstreams", known)
+}
+
+/// The path and query that a provider knows a request by. The router took the version off.
+pub(super) fn path(version: Version, provider: Provider, uri: &Uri) -> String {
+    if provider == Provider::Gemini {
+        return gemini::below(version.name(), uri);
+    }
+    let path = uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    path.strip_prefix('/').unwrap_or(&path).to_string()
+}
+
+/// Whose client it is: Gemini's and Anthropic's say so.
+pub(super) fn whose(version: Version, headers: &HeaderMap) -> Provider {
+    if version == Version::V1Beta || headers.contains_key(GOOGLE_KEY) {
+        Provider::Gemini
+    } else if headers.contains_key("anthropic-version") || headers.contains_key("x-api-key") {
+        Provider::Anthropic
+    } else {
+        Provider::OpenAi
+    }
+}
+
+/// Who answers clients of a provider.
+pub(super) fn who(app: &App, provider: Provider, headers: &HeaderMap) -> Result<Answerer, Problem> {
     let upstream = app.upstreams.get(&app.catalog, provider, "");
     let upstream =
         upstream.map_err(|error| Problem::new(StatusCode::BAD_GATEWAY, error.code(), error.to_string()))?;
@@ -95,29 +172,4 @@ pub(super) async fn hand_on(
         }
     });
     Ok(response)
-}
-
-/// The provider's models, or those that are configured here. Both providers' packages read the list.
-pub(super) async fn models(app: &App, request: Request) -> Result<Response, Problem> {
-    let caller = request.extensions().get::<Caller>().cloned().ok_or_else(unknown)?;
-    caller.may_call()?;
-    if let Answerer::Upstream(..) = who(app, request.headers())? {
-        return pass(app, request).await;
-    }
-    let now = app.now();
-    let names = app.catalog.model_names().into_iter().chain(std::iter::once("offline:echo".to_string()));
-    let list: Vec<_> = names
-        .map(|name| {
-            let id = name.strip_prefix("openai-compatible:").unwrap_or(&name).to_string();
-            json!({
-                "id": id, "object": "model", "type": "model", "display_name": id, "owned_by": "scrollback",
-                "created": now.0 / 1000, "created_at": now.to_string(),
-            })
-        })
-        .collect();
-    let ids = |at: Option<&serde_json::Value>| at.map(|model| model["id"].clone());
-    let body = json!({
-        "object": "list", "has_more": false, "first_id": ids(list.first()), "last_id": ids(list.last()), "data": list,
-    });
-    Ok(([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response())
 }

@@ -4,14 +4,16 @@ use std::sync::{Arc, LazyLock};
 
 use axum::http::HeaderMap;
 use scrollback_agent::config::ServerSettings;
-use scrollback_agent::exchange::Make;
+use scrollback_agent::exchange::{Curated, Make};
+use scrollback_agent::provider::ErrorKind;
 use scrollback_agent::runner::Repair;
 use scrollback_core::manager::{self, Fit, SharedManager};
 use scrollback_core::request::{
-    Asked as Wanted, Carries as Carried, ClientBody, Invalid, Policy, PrepareError, Prepared, RequestTokens,
-    prepare,
+    Asked as Wanted, Carries as Carried, ClientBody, Invalid, Policy, PrepareError, Prepared, Reference,
+    RequestTokens, Surroundings, Threads, names_items, prepare,
 };
-use scrollback_core::{CurationContext, Record};
+use scrollback_core::wire::{Body, ParseOptions};
+use scrollback_core::{CurationContext, Entry, Record, Role, Tools, json};
 use scrollback_store::Tenant;
 use serde_json::json;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -20,6 +22,8 @@ use super::aside::LARGE;
 use super::asked::{Asked, header};
 use super::echo::OWN_ID;
 use super::identity::Carries;
+use super::provider_state::{ProviderState, ThreadFields, unresolved};
+use super::session::Origin;
 use crate::App;
 use crate::problem::Problem;
 
@@ -29,10 +33,14 @@ pub(crate) const PASSTHROUGH: &str = "passthrough";
 /// A request on its way, as far as it does not depend on the record.
 pub(crate) struct Plan {
     pub(crate) asked: Asked,
+    /// Who asks, and in which session.
+    pub(crate) origin: Origin,
     pub(crate) carries: Carries,
     pub(crate) policy: Arc<Policy>,
     /// What a view depends on beside the record.
     pub(crate) cx: Arc<CurationContext>,
+    /// What the thread was created with that the request continues.
+    pub(crate) fields: Option<Arc<ThreadFields>>,
     wanted: Arc<Wanted>,
 }
 
@@ -72,28 +80,39 @@ impl Plan {
         app: &App,
         tenant: &Tenant,
         mut asked: Asked,
+        origin: Origin,
         carries: Carries,
         policy: Policy,
+        state: ProviderState,
     ) -> Self {
+        let ProviderState { fields, threads } = state;
+        let around = Around::of(&mut asked, fields.as_deref());
         let mut cx = CurationContext::for_model(asked.model.clone());
-        cx.tools = asked.tools.take();
+        cx.tools = around.tools;
         cx.wire = Some(asked.wire());
         cx.windows = app.catalog.windows();
         cx.output = asked.output;
         app.calibrations.apply(tenant, &mut cx);
-        let refers = asked.previous.is_some() || asked.thread.is_some();
         // What only this server has cannot be left to the provider.
-        let held_here = asked.previous.as_ref().is_some_and(|id| id.contains(OWN_ID));
-        let in_body = if carries == Carries::News || held_here { Carried::News } else { Carried::History };
+        let held_here = asked.refers.as_ref().is_some_and(|reference| reference.id().contains(OWN_ID));
+        let from_record = carries == Carries::News || held_here || threads == Threads::NotKept;
+        let client = ClientBody {
+            bytes: asked.body.clone(),
+            carries: if from_record { Carried::News } else { Carried::History },
+            refers: asked.refers.clone(),
+            threads,
+            surroundings: around.surroundings,
+        };
         let wanted = Wanted::of_client(
             asked.wire(),
             asked.model.clone(),
             asked.model.as_ref().and_then(|model| app.catalog.dialect(model)),
-            asked.around.clone(),
-            asked.entries.get(..asked.lead()).unwrap_or_default().to_vec(),
-            ClientBody { bytes: asked.body.clone(), carries: in_body, refers },
+            around.body,
+            around.instructions,
+            client,
         );
-        Plan { asked, carries, policy: Arc::new(policy), cx: Arc::new(cx), wanted: Arc::new(wanted) }
+        let (policy, cx, wanted) = (Arc::new(policy), Arc::new(cx), Arc::new(wanted));
+        Plan { asked, origin, carries, policy, cx, fields, wanted }
     }
 
     /// Begins to look at the client's own bytes on another thread, if they are many.
@@ -104,8 +123,32 @@ impl Plan {
 
     /// How the request is made from its record.
     pub(crate) fn make(&self) -> Make {
-        let (wanted, policy) = (Arc::clone(&self.wanted), Arc::clone(&self.policy));
-        Arc::new(move |record, cx| prepare(record, &wanted, &policy, cx))
+        Arc::new(Curated { asked: Arc::clone(&self.wanted), policy: Arc::clone(&self.policy) })
+    }
+
+    /// How the request is made from its record instead, where its provider refused it because of what it goes on from: with
+    /// the whole list, and no reference. None where that is not what was wrong.
+    pub(crate) fn make_from_record(&self, refusal: ErrorKind) -> Option<Make> {
+        let refers = self.asked.refers.is_some();
+        let threads = match refusal {
+            ErrorKind::StateLost if refers || names_items(self.asked.wire(), &self.asked.around) => {
+                Threads::Kept
+            }
+            ErrorKind::StateUnsupported if refers || self.asked.in_thread => Threads::NotKept,
+            _ => return None,
+        };
+        let asked = Arc::new(self.wanted.from_record(threads)?);
+        Some(Arc::new(Curated { asked, policy: Arc::clone(&self.policy) }))
+    }
+
+    /// The request whose tokens are counted: always with the whole list, where the record has it.
+    pub(crate) fn prepared_to_count(&self, record: &Record) -> Result<Prepared, PrepareError> {
+        let refers = self.asked.refers.is_some() || self.asked.in_thread;
+        let whole = refers.then(|| self.wanted.from_record(Threads::NotKept)).flatten();
+        match whole.map(|whole| prepare(record, &whole, &self.policy, &self.cx)) {
+            None | Some(Err(PrepareError::Unresolved(_))) => self.prepared(record),
+            Some(prepared) => prepared,
+        }
     }
 
     /// The request that a record gives, at once.
@@ -116,6 +159,42 @@ impl Plan {
     /// Whether the managers may ask for summaries.
     pub(crate) fn summarizes(&self) -> bool {
         self.policy.written.contains("summarize")
+    }
+}
+
+/// What stands around the messages of a request, where all of them are sent.
+struct Around {
+    body: Body,
+    instructions: Vec<Entry>,
+    tools: Option<Tools>,
+    surroundings: Surroundings,
+}
+
+impl Around {
+    /// As the request has it; for one that continues a thread, with what the thread was created with.
+    fn of(asked: &mut Asked, fields: Option<&ThreadFields>) -> Self {
+        let continues = matches!(asked.refers, Some(Reference::Message(_)));
+        let instructions = asked.entries.get(..asked.lead()).unwrap_or_default().to_vec();
+        let own = Around {
+            body: asked.around.clone(),
+            instructions,
+            tools: asked.tools.take(),
+            surroundings: Surroundings::Known,
+        };
+        if !continues {
+            return own;
+        }
+        let Some(fields) = fields else {
+            return Around { surroundings: Surroundings::WithProvider, ..own };
+        };
+        let body = fields.around(&own.body);
+        let Body::Object { raw, .. } = &body else { return own };
+        let whole =
+            json::check(raw).ok().and_then(|raw| asked.wire().parse(raw, &ParseOptions::default()).ok());
+        let Some(whole) = whole else { return Around { surroundings: Surroundings::WithProvider, ..own } };
+        let is_field = |entry: &Entry| entry.role == Role::System && !entry.origin.raw.starts_with('{');
+        let instructions = whole.entries.into_iter().take_while(is_field).collect();
+        Around { body, instructions, tools: whole.tools, surroundings: Surroundings::Known }
     }
 }
 
@@ -132,8 +211,10 @@ pub(crate) fn view_header(prepared: &Prepared) -> String {
 
 /// What the client is told where no request can be made.
 pub(crate) fn not_prepared(error: &PrepareError) -> Problem {
-    let PrepareError::Invalid { broken, .. } = error else {
-        return Problem::bad_request(error.code(), error.to_string());
+    let broken = match error {
+        PrepareError::Invalid { broken, .. } => broken,
+        PrepareError::Unresolved(reference) => return unresolved(reference),
+        _ => return Problem::bad_request(error.code(), error.to_string()),
     };
     let (rule, path) = broken.first().cloned().unwrap_or_default();
     let list: Vec<_> = broken.iter().map(|(rule, path)| json!({ "rule": rule, "path": path })).collect();

@@ -5,34 +5,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, StatusCode};
 use scrollback_agent::Pending;
+use scrollback_agent::event::EntryRecorded;
 use scrollback_agent::exchange::Recorder;
 use scrollback_agent::journal::Rows;
-use scrollback_core::identity::Alignment;
+use scrollback_core::identity::{Alignment, asks_for_title, title_in};
 use scrollback_core::request::{Stamp, news as said_anew};
-use scrollback_core::{Entry, Record, Slot, Time};
+use scrollback_core::{Decision, Entry, Record, Slot, Status, Time};
 use scrollback_store::{
-    Alias, Appended, ConversationId, ErrorKind, Expected, NewConversation, NewEntry, Sent, StoreError,
-    Tenant, Tx, new_evaluation,
+    Alias, Appended, ConversationId, ErrorKind, Expected, NewConversation, NewEntry, Sent, SessionId,
+    StoreError, Tenant, Tx, new_evaluation,
 };
-use serde_json::json;
 use uuid::Uuid;
 
 use super::aside::LARGE;
 use super::asked::Asked;
+use super::asking::WrittenAt;
 use super::call::STORE;
-use super::identity::{self, BY_RESPONSE, Place, Start};
-use super::known::Known;
+use super::identity::{BY_AGENT, Beginning, Carries, Named, Place, Seeking, Start};
+use super::known::{Belongs, Known};
 use super::plan::Plan;
-use crate::App;
 use crate::problem::Problem;
+use crate::{About, App};
 
-/// How often the place for a request is looked for anew because somebody else wrote there.
+/// How often the place for a request is looked for anew because another request wrote there.
 pub(super) const TRIES: usize = 8;
 
 /// A request and where it is recorded.
 pub(crate) struct Recorded {
     app: App,
     pub(crate) tenant: Tenant,
+    /// How much of the history the request carries.
+    carries: Carries,
+    /// The session whose title the reply is, where the client asks for one.
+    entitles: Option<SessionId>,
     /// Its conversation; none where the store failed and a record is not required.
     conversation: Option<ConversationId>,
     pub(crate) known: Known,
@@ -71,24 +76,28 @@ impl Recorded {
         plan: &Plan,
         tried: usize,
     ) -> Result<Box<Self>, Problem> {
-        let asked = &plan.asked;
-        let guessed = if tried == 0 { identity::guess(app, tenant, headers, asked)? } else { None };
+        let (asked, carries) = (&plan.asked, plan.carries);
+        let seeking = Seeking { app, tenant, headers, asked, origin: &plan.origin, carries };
+        let guessed = if tried == 0 { seeking.guess()? } else { None };
         let place = match guessed {
             Some(place) => place,
-            None => Box::pin(identity::find(app, tenant, headers, asked, plan.carries)).await?,
+            None => Box::pin(seeking.find()).await?,
         };
         let (evaluation, now) = (new_evaluation(), app.now());
         let new = news(&place.known.record, asked, &place.alignment, evaluation, now);
         let head = place.known.record.len() as u64;
-        let (place, under_way) = apart(app, place, head, new.len() as u64);
+        let (place, under_way) = apart(app, place, carries, head, new.len() as u64);
         let Place { conversation, start, mut known, prefix, unless, .. } = place;
         let sequence = new.iter().filter(|slot| matches!(slot, Slot::Message(_))).count() as u64;
         known.expect(&new).map_err(|error| Problem::from(disagree(&error)))?;
         // Known for the whole list already, and not hashed once more.
         known.prefix = prefix;
+        let titled = plan.origin.session.is_some() && asks_for_title(&asked.entries);
         Ok(Box::new(Recorded {
             app: app.clone(),
             tenant: tenant.clone(),
+            carries,
+            entitles: titled.then(|| known.belongs.session.clone()),
             conversation: Some(conversation),
             bytes: known.bytes().max(asked.body.len()),
             known,
@@ -103,10 +112,13 @@ impl Recorded {
 
     /// A request that is served without a record, because the store failed and a record is not required.
     pub(crate) fn nowhere(app: &App, tenant: &Tenant, plan: &Plan) -> Box<Self> {
-        let known = Known::new(Record::new(), [0; 32], app.now());
+        let belongs = Belongs { session: SessionId::new(app.now()), scope: None };
+        let known = Known::new(Record::new(), [0; 32], app.now(), belongs);
         Box::new(Recorded {
             app: app.clone(),
             tenant: tenant.clone(),
+            carries: plan.carries,
+            entitles: None,
             conversation: None,
             known,
             evaluation: Uuid::nil(),
@@ -117,6 +129,12 @@ impl Recorded {
             timed_out: false,
             _under_way: None,
         })
+    }
+
+    /// What the client is told about where it is recorded.
+    pub(crate) fn told<'r>(&'r self, call: &'r str) -> Option<WrittenAt<'r>> {
+        let conversation = self.conversation.as_ref()?.as_str();
+        Some(WrittenAt { conversation, session: self.known.belongs.session.as_str(), call })
     }
 
     /// Whether anything of it is durable already.
@@ -133,15 +151,24 @@ impl Recorded {
             }
             return tx;
         };
-        if !unless.is_empty() {
-            tx.unless_known(unless);
+        if let (false, Some(scope)) = (unless.is_empty(), &self.known.belongs.scope) {
+            tx.unless_known(scope, unless);
         }
         match start {
-            Start::Append => {}
-            Start::Fork { parent, at } => _ = tx.fork(&parent, at, conversation.clone()),
-            Start::New(names) => {
-                let key = names.first().map(identity::Named::key);
-                tx.create(NewConversation { key, ..NewConversation::new(conversation.clone()) });
+            Start::Append { promoted: None } => {}
+            Start::Append { promoted: Some(kind) } => _ = tx.kind(conversation, kind),
+            Start::Fork { parent, at, child: None } => _ = tx.fork(&parent, at, conversation.clone()),
+            Start::Fork { parent, at, child: Some(child) } => {
+                tx.fork_as(&parent, at, conversation.clone(), child);
+            }
+            Start::New(beginning) => {
+                let Beginning { conversation: new, names, session } = *beginning;
+                if let Some(session) = session {
+                    tx.session(session);
+                }
+                // Two conversations may be one sub-agent's, one after the other; other names stand for one only.
+                let key = names.iter().find(|name| name.source != BY_AGENT).map(Named::key);
+                tx.create(NewConversation { key, id: conversation.clone(), ..new });
                 for name in names {
                     tx.alias(Alias {
                         tenant: self.tenant.clone(),
@@ -236,14 +263,16 @@ pub(super) fn can_confirm_by_reading(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::Unknown)
 }
 
-/// Keeps two calls that say the same apart: the second goes its own way from where both begin.
-fn apart(app: &App, mut place: Place, head: u64, new: u64) -> (Place, Option<UnderWay>) {
+/// Keeps two calls that say the same apart: the second goes its own way from where both begin. Clients that send only what
+/// is new have both in the same conversation.
+fn apart(app: &App, mut place: Place, carries: Carries, head: u64, new: u64) -> (Place, Option<UnderWay>) {
     if let Some(under_way) = app.under_way.begin(&place.conversation, head + new) {
         return (place, Some(under_way));
     }
-    if new == 0 && matches!(place.start, Start::Append) {
+    let repeats = new == 0 && carries == Carries::History;
+    if repeats && matches!(place.start, Start::Append { .. }) {
         let parent = std::mem::replace(&mut place.conversation, ConversationId::new(app.now()));
-        place.start = Start::Fork { parent, at: head };
+        place.start = Start::Fork { parent, at: head, child: None };
     }
     let under_way = app.under_way.begin(&place.conversation, head + new);
     (place, under_way)
@@ -269,15 +298,11 @@ pub(super) fn news(
 fn tell(app: &App, tenant: &Tenant, conversation: &ConversationId, first: u64, slots: &[Slot]) {
     for (position, slot) in (first..).zip(slots) {
         let Slot::Message(entry) = slot else { continue };
-        app.events.tell(tenant, "ConversationRecorded", || {
-            json!({
-                "event": "ConversationRecorded",
-                "conversation": conversation.as_str(),
-                "position": position,
-                "role": entry.role.as_str(),
-                "evaluation_id": entry.evaluation_id.to_string(),
-                "created_at": entry.created_at.to_string(),
-            })
+        let about = About::Entry { conversation: conversation.as_str(), at: entry.created_at };
+        app.events.tell(tenant, about, || EntryRecorded {
+            position,
+            role: entry.role.as_str(),
+            evaluation_id: Some(entry.evaluation_id),
         });
     }
 }
@@ -292,20 +317,23 @@ impl Recorded {
     /// goes its own way from what it answers.
     pub(crate) async fn finish(
         mut self: Box<Self>,
-        reply: Option<Entry>,
+        ending: Ending,
         call: Option<Sent>,
-        response: Option<String>,
+        response: Option<Named>,
     ) -> Result<(), StoreError> {
         let Some(conversation) = self.conversation.clone() else { return Ok(()) };
         let app = self.app.clone();
         let now = app.now();
         let head = self.known.record.len() as u64;
-        let reply = reply.map(|entry| entry.stamped(self.evaluation, self.sequence, now));
-        let mut end = End { conversation, at: head, fork: None };
+        let reply = ending.reply.map(|entry| entry.stamped(self.evaluation, self.sequence, now));
+        let edits = if reply.is_some() { ending.edits } else { Vec::new() };
+        let entitles = self.entitles.take().zip(reply.as_ref().and_then(title_of_reply));
+        let mut end = End { conversation, at: head, fork: None, entitles };
         let mut tries = TRIES;
         let in_line = app.waiting.join(1);
         let committed = loop {
-            let tx = end.tx(&self.tenant, now, reply.as_ref(), call.as_ref(), response.as_deref());
+            let said = reply.as_ref().map(|reply| (reply, edits.as_slice()));
+            let tx = end.tx(&self.tenant, now, said, call.as_ref(), response.as_ref());
             tries -= 1;
             match app.store.commit(tx).await {
                 Ok(committed) => break committed,
@@ -322,7 +350,8 @@ impl Recorded {
         };
         drop(in_line);
         if let (Some(appended), Some(entry)) = (committed.appended.first(), reply) {
-            let slots = vec![Slot::Message(Arc::new(entry))];
+            let mut slots = vec![Slot::Message(Arc::new(entry))];
+            slots.extend(edits.into_iter().map(|edit| Slot::Decision(Arc::new(edit), now)));
             tell(&app, &self.tenant, &end.conversation, appended.first, &slots);
             if self.known.take(slots, appended.link, now).is_ok() {
                 app.lately.keep(&self.tenant, &end.conversation, self.known);
@@ -333,11 +362,12 @@ impl Recorded {
         Ok(())
     }
 
-    /// Finds out what another call wrote: decisions are taken in, anything said is left on its own branch.
+    /// Finds out what another call wrote: decisions are taken in, anything said is left on its own branch. Clients that
+    /// send only what is new have everything in one conversation, in the order in which it was written.
     async fn meet(&mut self, end: &mut End, actual: u64) -> Result<(), StoreError> {
         let met = self.app.store.entries(&self.tenant, &end.conversation, end.at, actual).await?;
         let only_decisions = met.iter().all(|placed| matches!(placed.slot, Slot::Decision(..)));
-        if only_decisions && !met.is_empty() {
+        if (only_decisions || self.carries == Carries::News) && !met.is_empty() {
             let link = met.last().map_or(self.known.link, |placed| placed.link);
             let at = met.last().map_or(self.app.now(), |placed| placed.slot.created_at());
             let slots = met.into_iter().map(|placed| placed.slot).collect();
@@ -351,12 +381,28 @@ impl Recorded {
     }
 }
 
+/// What is recorded at the end of a call.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// The reply.
+    pub(crate) reply: Option<Entry>,
+    /// What the provider did to the request by itself.
+    pub(crate) edits: Vec<Decision>,
+}
+
 /// Where a reply goes.
 struct End {
     conversation: ConversationId,
     at: u64,
     /// The conversation it has to be forked from first.
     fork: Option<ConversationId>,
+    /// The session that the reply is the title of.
+    entitles: Option<(SessionId, String)>,
+}
+
+/// The title in the reply of a title call.
+fn title_of_reply(reply: &Entry) -> Option<String> {
+    (reply.status() == Status::Complete).then(|| title_in(&reply.content()?)).flatten()
 }
 
 impl End {
@@ -364,26 +410,31 @@ impl End {
         &self,
         tenant: &Tenant,
         now: Time,
-        reply: Option<&Entry>,
+        said: Option<(&Entry, &[Decision])>,
         call: Option<&Sent>,
-        response: Option<&str>,
+        response: Option<&Named>,
     ) -> Tx {
         let mut tx = Tx::new(tenant, now);
         if let Some(parent) = &self.fork {
             tx.fork(parent, self.at, self.conversation.clone());
         }
-        if let Some(reply) = reply {
-            tx.append(&self.conversation, Expected::At(self.at), vec![reply.clone().into()]);
+        if let Some((reply, edits)) = said {
+            let edits = edits.iter().cloned().map(NewEntry::from);
+            let entries = std::iter::once(reply.clone().into()).chain(edits).collect();
+            tx.append(&self.conversation, Expected::At(self.at), entries);
         }
         // The call stays where it was opened, whatever way its reply goes.
         if let Some(call) = call {
             tx.sent(call.clone());
         }
-        if let (Some(id), Some(_)) = (response, reply) {
+        if let Some((session, title)) = &self.entitles {
+            tx.title(session, title);
+        }
+        if let (Some(Named { source, id }), Some(_)) = (response, said) {
             tx.alias(Alias {
                 tenant: tenant.clone(),
-                source: BY_RESPONSE.into(),
-                source_id: id.into(),
+                source: (*source).into(),
+                source_id: id.clone(),
                 conversation: self.conversation.clone(),
                 position: Some(self.at + 1),
             });

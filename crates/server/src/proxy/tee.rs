@@ -112,7 +112,7 @@ pub(crate) fn pipe() -> (Pipe, Piped) {
 }
 
 impl Pipe {
-    /// Hands bytes on; whether somebody takes them in time.
+    /// Hands bytes on; whether the client takes them in time.
     pub(crate) async fn give(&self, bytes: Bytes, patience: Duration) -> bool {
         matches!(timeout(patience, self.0.send(Ok(bytes))).await, Ok(Ok(())))
     }
@@ -148,9 +148,11 @@ pub(crate) struct Tee {
 impl Tee {
     pub(crate) fn new(wire: Wire, shape: Shape, source: Source, patience: Patience) -> Self {
         let reader = match shape {
-            Shape::Events => Assembler::new(wire).ok().map(|assembler| Reader::Events(Box::new(assembler))),
+            Shape::Events => Assembler::new(wire).ok(),
+            Shape::List => Assembler::of_list(wire).ok(),
             Shape::Whole => None,
         };
+        let reader = reader.map(|assembler| Reader::Events(Box::new(assembler)));
         Tee {
             source,
             reader: reader.unwrap_or(Reader::Whole(wire)),
@@ -295,7 +297,7 @@ fn cut_whole(wire: Wire, how: How) -> Reply {
         How::Closed | How::Broken => scrollback_core::Status::TruncatedUpstream,
     };
     let meta = scrollback_core::Meta { status, ..scrollback_core::Meta::default() };
-    Reply { wire, raw: None, meta, problem: None, notes: Vec::new() }
+    Reply { wire, raw: None, meta, problem: None, notes: Vec::new(), applied_edits: Vec::new() }
 }
 
 /// What is handed on once the reply is durable.

@@ -6,18 +6,18 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use axum::http::header::{self, HeaderMap, HeaderName};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use scrollback_agent::provider::{Catalog, Credential, NoProvider, Upstream};
 use scrollback_core::model::{self, ModelName};
 
 use crate::App;
-use crate::auth::presented;
+use crate::auth::GOOGLE_KEY;
 use crate::keys;
 
-/// Whoever answers a request.
+/// What answers a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Answerer {
-    /// Nobody: the last thing the user said comes back.
+    /// No provider: the last thing the user said comes back.
     Echo,
     /// A provider.
     Upstream(Upstream, Credential),
@@ -37,7 +37,7 @@ impl Upstreams {
         Upstreams { known: Mutex::default(), connect }
     }
 
-    /// Whoever is configured for a provider and a model.
+    /// The upstream that is configured for a provider and a model.
     pub(crate) fn get(
         &self,
         catalog: &Catalog,
@@ -58,8 +58,8 @@ impl Upstreams {
 
 /// Who answers a request for a model.
 ///
-/// A key that is configured is used; else the client's own, if it has one that may be a provider's; else, where nobody said
-/// where the provider is, there is nobody to ask.
+/// A key that is configured is used; else the client's own, if it has one that may be a provider's; else, where it is not configured
+/// where the provider is, there is no one to ask.
 pub(crate) fn answerer(
     upstream: Upstream,
     model: Option<&ModelName>,
@@ -73,7 +73,9 @@ pub(crate) fn answerer(
     if upstream.has_key() {
         return Answerer::Upstream(upstream, Credential::Ours);
     }
-    let own = presented(headers).any(|key| !is_ours(key) && (upstream.is_stated() || is_plausible(key)));
+    let provider = upstream.provider();
+    let own = offered(headers, provider)
+        .any(|key| !is_ours(key) && (upstream.is_stated() || is_plausible(key, provider)));
     match (own, upstream.is_stated()) {
         (true, _) => Answerer::Upstream(upstream, Credential::Theirs),
         (false, true) => Answerer::Upstream(upstream, Credential::Ours),
@@ -85,13 +87,24 @@ pub(crate) fn answerer(
 pub(crate) fn who_answers(app: &App, provider: model::Provider) -> String {
     let upstream = match app.upstreams.get(&app.catalog, provider, "") {
         Ok(upstream) => upstream,
-        Err(error) => return format!("nobody: {error}"),
+        Err(error) => return format!("no provider: {error}"),
     };
     let place = upstream.place().0.to_string();
     match answerer(upstream, None, &HeaderMap::new(), app.address) {
         Answerer::Echo => "offline:echo".into(),
         Answerer::Upstream(..) => place,
     }
+}
+
+/// The providers that a key or a base URL is configured for, by name, and where they are.
+pub(crate) fn configured(app: &App) -> Vec<(&'static str, String)> {
+    let all = [model::Provider::OpenAi, model::Provider::Anthropic, model::Provider::Gemini];
+    let known = all.into_iter().filter_map(|provider| {
+        let upstream = app.upstreams.get(&app.catalog, provider, "").ok()?;
+        let usable = (upstream.has_key() || upstream.is_stated()) && !is_here(&upstream, app.address);
+        usable.then(|| (provider.name(), upstream.place().0.to_string()))
+    });
+    known.collect()
 }
 
 /// Whether the place configured is this very server: clients' variables were set where it was started.
@@ -110,9 +123,46 @@ fn is_ours(key: &str) -> bool {
     key.starts_with(keys::PREFIX)
 }
 
+/// The keys in a request that may be sent to a provider.
+fn offered(headers: &HeaderMap, provider: model::Provider) -> impl Iterator<Item = &str> {
+    headers.iter().filter(move |(name, value)| is_key(name) && may_receive(provider, name, value)).filter_map(
+        |(name, value)| {
+            let text = value.to_str().ok()?;
+            if *name == header::AUTHORIZATION { bearer(text) } else { Some(text) }
+        },
+    )
+}
+
+/// Whether a header holds a key.
+fn is_key(name: &HeaderName) -> bool {
+    *name == header::AUTHORIZATION || name == "x-api-key" || name == GOOGLE_KEY
+}
+
+/// The key after `Bearer`.
+fn bearer(text: &str) -> Option<&str> {
+    let (scheme, key) = text.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+}
+
+/// Whether a header with a key may be sent to a provider. Google's keys have a header of their own, which no other provider is
+/// sent; and Gemini is sent no key that is spelled as those of `OpenAI` and Anthropic are.
+fn may_receive(provider: model::Provider, name: &HeaderName, value: &HeaderValue) -> bool {
+    if provider != model::Provider::Gemini {
+        return name != GOOGLE_KEY;
+    }
+    let text = value.to_str().unwrap_or_default();
+    let key = bearer(text).unwrap_or(text);
+    // Tokens of people who are logged in with either begin as every signed token does.
+    name != "x-api-key" && !["sk-", "eyJ"].iter().any(|start| key.starts_with(start))
+}
+
 /// Whether a text may be a provider's key: people who have none write anything.
-fn is_plausible(key: &str) -> bool {
-    key.starts_with("sk-") && key.len() >= 20
+fn is_plausible(key: &str, provider: model::Provider) -> bool {
+    let starts: &[&str] = match provider {
+        model::Provider::Gemini => &["AIza", "AQ.", "ya29."],
+        _ => &["sk-"],
+    };
+    starts.iter().any(|start| key.starts_with(start)) && key.len() >= 20
 }
 
 /// Headers that say something about one connection only, or about whom to talk to.
@@ -133,8 +183,8 @@ const NOT_PASSED: [HeaderName; 14] = [
     header::REFERER,
 ];
 
-/// The headers of a request that go on to its provider.
-pub(crate) fn passed_on(headers: &HeaderMap) -> HeaderMap {
+/// The headers of a request that go on to its provider: no key that is ours or another provider's.
+pub(crate) fn passed_on(headers: &HeaderMap, provider: model::Provider) -> HeaderMap {
     let mut passed = HeaderMap::with_capacity(headers.len());
     let named = connection_options(headers);
     for (name, value) in headers {
@@ -150,10 +200,10 @@ pub(crate) fn passed_on(headers: &HeaderMap) -> HeaderMap {
         if stays {
             continue;
         }
-        let is_key = *name == header::AUTHORIZATION || text == "x-api-key";
+        let is_key = is_key(name);
         let shown = value.to_str().unwrap_or_default();
         let bare = shown.split_once(' ').map_or(shown, |(_, key)| key.trim());
-        if is_key && (is_ours(shown) || is_ours(bare)) {
+        if is_key && (is_ours(shown) || is_ours(bare) || !may_receive(provider, name, value)) {
             continue;
         }
         let mut value = value.clone();
@@ -163,7 +213,7 @@ pub(crate) fn passed_on(headers: &HeaderMap) -> HeaderMap {
     passed
 }
 
-/// Headers by which a provider would send the client to somebody else, with what it has to say and its key.
+/// Headers by which a provider would send the client to another host, with what it has to say and its key.
 const ELSEWHERE: [&str; 3] = ["location", "refresh", "alt-svc"];
 
 /// The headers of a reply that go back to the client.
@@ -211,7 +261,7 @@ mod tests {
         });
         let upstream = catalog.upstream(model::Provider::OpenAi, "gpt-4o", Duration::from_secs(5)).unwrap();
         let model = ModelName::parse("openai:gpt-4o").unwrap();
-        match answerer(upstream, Some(&model), &headers(pairs), SocketAddr::from(([127, 0, 0, 1], 8787))) {
+        match answerer(upstream, Some(&model), &headers(pairs), SocketAddr::from(([127, 0, 0, 1], 7275))) {
             Answerer::Echo => "echo",
             Answerer::Upstream(_, Credential::Ours) => "ours",
             Answerer::Upstream(_, Credential::Theirs) => "theirs",
@@ -232,16 +282,33 @@ mod tests {
             "theirs"
         );
         assert_eq!(
-            who(&[("OPENAI_BASE_URL", "http://localhost:8787/v1")], &[real]),
+            who(&[("OPENAI_BASE_URL", "http://localhost:7275/v1")], &[real]),
             "echo",
             "it would ask itself"
         );
     }
 
     #[test]
+    fn no_provider_is_sent_the_key_of_another() {
+        let given = headers(&[
+            ("authorization", "Bearer sk-proj-0123456789abcdef"),
+            ("x-api-key", "sk-ant-0123456789abcdef"),
+            ("x-goog-api-key", "AIza0123456789abcdef0123"),
+        ]);
+        let sent = |provider| passed_on(&given, provider).keys().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(sent(model::Provider::OpenAi), ["authorization", "x-api-key"]);
+        assert_eq!(sent(model::Provider::Anthropic), ["authorization", "x-api-key"]);
+        assert_eq!(sent(model::Provider::Gemini), ["x-goog-api-key"]);
+        let own = headers(&[("authorization", "Bearer ya29.0123456789abcdef0123")]);
+        assert_eq!(passed_on(&own, model::Provider::Gemini).len(), 1);
+        let ours = headers(&[("x-goog-api-key", "sb_0123456789abcdef0123")]);
+        assert_eq!(passed_on(&ours, model::Provider::Gemini).len(), 0);
+    }
+
+    #[test]
     fn headers_about_the_connection_stay_here() {
         let given = headers(&[
-            ("host", "127.0.0.1:8787"),
+            ("host", "127.0.0.1:7275"),
             ("connection", "close, x-private"),
             ("x-private", "1"),
             ("x-scrollback-conversation", "a"),
@@ -252,7 +319,8 @@ mod tests {
             ("anthropic-beta", "a,b"),
             ("user-agent", "x"),
         ]);
-        let names: Vec<String> = passed_on(&given).keys().map(ToString::to_string).collect();
+        let names: Vec<String> =
+            passed_on(&given, model::Provider::OpenAi).keys().map(ToString::to_string).collect();
         assert_eq!(names, ["x-api-key", "anthropic-beta", "user-agent"]);
         let back = headers(&[
             ("content-type", "a/b"),

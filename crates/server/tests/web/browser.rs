@@ -10,12 +10,12 @@ use scrollback_core::{Entry, Role, Time};
 use scrollback_server::runs::{Answer, Answering, Refused, Runs};
 use scrollback_server::{App, Scope, bind, keys, serve};
 use scrollback_store::{
-    ConversationId, Event, Expected, Memory, NewConversation, NewEntry, Recipient, Run, Sent, Step, Store,
-    Tenant, new_evaluation,
+    ConversationId, Event, Expected, Memory, NewConversation, NewEntry, Recipient, Run, RunStatus, Sent,
+    Step, StepStatus, Store, Tenant, new_evaluation,
 };
 use serde_json::{Value, json};
 
-use crate::support::{Server, catalog, redactor};
+use crate::support::{Server, catalog, redactor, required};
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -39,14 +39,14 @@ impl Runs for Going {
             let (tenant, store) = (answer.tenant, &self.0);
             let run = store.runs(&tenant, &answer.run, 1).await.unwrap().remove(0);
             let mut steps = store.steps(&tenant, &run.id).await.unwrap();
-            let asked = steps.iter_mut().find(|step| step.status == "paused");
+            let asked = steps.iter_mut().find(|step| step.status == StepStatus::Paused);
             let Some(step) = asked else { return Err(Refused::NotWaiting("it does not wait".into())) };
-            step.status = "done".into();
+            step.status = StepStatus::Done;
             step.output = Some(json!(answer.text).to_string());
             step.ended_at = Some(Time(9_000));
-            let (run, step) = (Run { status: "running".into(), ..run }, step.clone());
+            let (run, step) = (Run { status: RunStatus::Running, ..run }, step.clone());
             store.write(&tenant, Time(9_000), |tx| _ = tx.run(run).step(step)).await.unwrap();
-            Ok("running".into())
+            Ok(RunStatus::Running)
         })
     }
 }
@@ -125,7 +125,7 @@ fn step(run: &str, key: &str, status: &str, began: i64, ended: Option<i64>) -> S
         run: run.into(),
         key: key.into(),
         kind: if key.contains("ask") { "hitl" } else { "step" }.into(),
-        status: status.into(),
+        status: status.parse().unwrap(),
         attempt: 1,
         input: Some(json!("Which date would you like to travel on?").to_string()),
         output: None,
@@ -175,7 +175,7 @@ async fn runs(store: &dyn Store) {
         hash: "00".into(),
         text: "name: trip\nsteps:\n  - name: chat\n    kind: loop\n".into(),
         settings: None,
-        status: status.into(),
+        status: status.parse().unwrap(),
         conversation: None,
         input: Some("A week in Lisbon".into()),
         output: None,
@@ -210,7 +210,7 @@ async fn runs(store: &dyn Store) {
         prompt(&record, "trip-paused", "chat[2]/clarify", &asked),
         prompt(&record, "hostile", &payloads[12], &nasty_asked),
     ];
-    let mut bad = run("hostile", &payloads[17], &payloads[18]);
+    let mut bad = run("hostile", &payloads[17], "failed");
     (bad.input, bad.output, bad.error, bad.text) = (
         Some(payloads.join("\n")),
         Some(payloads[19].clone()),
@@ -294,6 +294,9 @@ async fn facts() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_works_in_a_browser_and_hostile_texts_do_nothing() {
+    if required::program(&["chromium", "chromium-browser"], "the lens in a browser").is_none() {
+        return;
+    }
     let facts = facts().await;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lens");
     std::fs::create_dir_all(&folder).unwrap();
@@ -301,12 +304,7 @@ async fn every_page_works_in_a_browser_and_hostile_texts_do_nothing() {
     std::fs::write(&written, facts.to_string()).unwrap();
     let script = root().join("tests/browser/lens.py");
     let run = tokio::task::spawn_blocking(move || {
-        Command::new("python3")
-            .arg(script)
-            .arg(written)
-            .arg(folder.join("pictures"))
-            .output()
-            .expect("python3 and chromium; ./dev setup installs them")
+        Command::new("python3").arg(script).arg(written).arg(folder.join("pictures")).output().unwrap()
     });
     let output = run.await.unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! Summaries that somebody asks for: written offline, or by a model that is named.
+//! Summaries on request: written offline, or by a model that is named.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -111,7 +111,7 @@ async fn summaries_are_written_by_a_model_that_is_named() {
     let decided = server.get(&concrete(path, &id)).await.json();
     assert_eq!(decided["decisions"][0]["decision"]["by"], "openai:gpt-4o", "{decided}");
 
-    // A model that refuses, one nobody has, and a file of this machine.
+    // A model that refuses, an unknown one, and a file of this machine.
     let (address, _) =
         provider("401 Unauthorized", r#"{"error":{"message":"no such key","type":"invalid_request_error"}}"#);
     let server = asking(address);

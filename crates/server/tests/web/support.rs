@@ -15,7 +15,10 @@ use scrollback_store::{Memory, Store, Tenant};
 use serde_json::Value;
 use tower::ServiceExt;
 
-pub(crate) const ADDRESS: &str = "127.0.0.1:8787";
+#[path = "../../../../tests/support/required.rs"]
+pub(crate) mod required;
+
+pub(crate) const ADDRESS: &str = "127.0.0.1:7275";
 
 /// A server, and who asks it.
 #[derive(Clone)]

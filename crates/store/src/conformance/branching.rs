@@ -3,9 +3,11 @@
 use scrollback_core::{Entry, Slot, prefixes};
 
 use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, suite, user};
+use crate::conversation::NewConversation;
 use crate::engine::fork::Continued;
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, Recipient};
+use crate::session::MatchScope;
 
 suite![
     a_fork_shares_what_lies_below_and_goes_its_own_way,
@@ -107,12 +109,14 @@ async fn rewinding_makes_a_fork_current(bench: Bench) -> Outcome {
 async fn the_longest_prefix_is_found_and_never_across_tenants(bench: Bench) -> Outcome {
     let system = Entry::text(scrollback_core::Role::System, "Today is Monday.");
     let talk = [user("one"), assistant("two"), user("three")];
-    let id = bench.begin().await?;
+    let scope = MatchScope::caller("anna");
+    let id = bench.begin_in(&scope).await?;
     bench.say(&id, std::iter::once(system).chain(talk.clone()).collect()).await?;
     let store = bench.store();
     let place = |found: Option<Continued>| found.map(|found| (found.conversation.id, found.position));
-    let find =
-        async |entries: &[Entry]| store.find_prefix(&bench.tenant, prefixes(entries), None).await.map(place);
+    let find = async |entries: &[Entry]| {
+        store.find_prefix(&bench.tenant, &scope, prefixes(entries)).await.map(place)
+    };
     same!(find(&talk).await?, Some((id.clone(), 4)));
     same!(find(&talk[..2]).await?, Some((id.clone(), 3)));
     let longer = [talk.clone().as_slice(), &[assistant("four"), user("five")]].concat();
@@ -120,16 +124,15 @@ async fn the_longest_prefix_is_found_and_never_across_tenants(bench: Bench) -> O
     same!(find(&[user("two")]).await?, None);
     same!(find(&[Entry::text(scrollback_core::Role::System, "Today is Monday.")]).await?, None);
     let other = crate::Tenant::parse("somebody else")?;
-    same!(place(store.find_prefix(&other, prefixes(&talk), None).await?), None);
+    same!(place(store.find_prefix(&other, &scope, prefixes(&talk)).await?), None);
     let fork = store.fork(&bench.tenant, &id, 3, ConversationId::new(NOON), NOON).await?.id;
     bench.say(&fork, vec![user("else")]).await?;
     let edited = [user("one"), assistant("two"), user("else")];
     same!(find(&edited).await?, Some((fork.clone(), 4)));
-    let stranger = bench.begin().await?;
-    same!(store.find_prefix(&bench.tenant, prefixes(&talk), Some(&stranger)).await?, None);
-    let within = store.find_prefix(&bench.tenant, prefixes(&talk), Some(&fork)).await?;
-    same!(place(within), Some((id.clone(), 4)));
-    let (all, known) = (prefixes(&longer), store.find_prefix(&bench.tenant, prefixes(&longer), None).await?);
+    let stranger = MatchScope::caller("ben");
+    same!(store.find_prefix(&bench.tenant, &stranger, prefixes(&talk)).await?, None);
+    let all = prefixes(&longer);
+    let known = store.find_prefix(&bench.tenant, &scope, all.clone()).await?;
     same!(known.map(|found| (found.covered, found.is_at_end(&all))), Some((3, true)));
     // Instructions that take the place of the first ones leave the list where it was.
     let tuesday = Entry::text(scrollback_core::Role::System, "Today is Tuesday.").as_lead();
@@ -144,7 +147,9 @@ async fn nothing_is_written_about_a_list_that_is_known(bench: Bench) -> Outcome 
     let begin = |known: &[Entry], tenant: &crate::Tenant| {
         let mut tx = crate::Tx::new(tenant, NOON);
         let id = ConversationId::new(NOON);
-        tx.unless_known(prefixes(known)).create(crate::NewConversation::new(id.clone()));
+        let scope = MatchScope::caller("anna");
+        tx.unless_known(&scope, prefixes(known));
+        tx.create(NewConversation { scope: Some(scope), ..NewConversation::new(id.clone()) });
         tx.append(&id, crate::Expected::At(0), crate::NewEntry::evaluation(talk.clone(), NOON));
         (tx, id)
     };

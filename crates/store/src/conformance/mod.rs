@@ -21,6 +21,7 @@ mod recipients;
 mod requests;
 mod running;
 mod searching;
+mod sessions;
 
 use std::fmt;
 use std::future::Future;
@@ -33,6 +34,7 @@ use crate::conversation::NewConversation;
 use crate::entry::{Appended, Expected, NewEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
+use crate::session::MatchScope;
 use crate::store::{Listing, Store};
 
 /// A case that failed, and why.
@@ -120,6 +122,7 @@ pub fn cases() -> Vec<Case> {
         requests::suite(),
         running::suite(),
         searching::suite(),
+        sessions::suite(),
     ]
     .into_iter()
     .flatten()
@@ -155,10 +158,18 @@ impl Bench {
         self.store.as_ref()
     }
 
-    /// A new conversation with nobody.
+    /// A new conversation without a recipient.
     async fn begin(&self) -> Result<ConversationId, Wrong> {
         let id = ConversationId::new(NOON);
         self.store().write(&self.tenant, NOON, |tx| _ = tx.create(NewConversation::new(id.clone()))).await?;
+        Ok(id)
+    }
+
+    /// A new conversation that lists of messages of a scope may continue.
+    async fn begin_in(&self, scope: &MatchScope) -> Result<ConversationId, Wrong> {
+        let id = ConversationId::new(NOON);
+        let new = NewConversation { scope: Some(scope.clone()), ..NewConversation::new(id.clone()) };
+        self.store().write(&self.tenant, NOON, |tx| _ = tx.create(new)).await?;
         Ok(id)
     }
 

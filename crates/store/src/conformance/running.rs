@@ -9,6 +9,7 @@ use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, new_evaluation};
 use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
+use crate::status::{EvaluationStatus, RunStatus, StepStatus};
 use crate::store::{CallListing, RunListing};
 
 suite![
@@ -31,7 +32,7 @@ fn run(bench: &Bench, id: &str) -> Run {
         hash: "00".into(),
         text: "steps: []".into(),
         settings: Some("{\"b\": 1.0, \"a\": 2}".into()),
-        status: "running".into(),
+        status: RunStatus::Running,
         conversation: None,
         input: Some("in".into()),
         output: None,
@@ -43,12 +44,12 @@ fn run(bench: &Bench, id: &str) -> Run {
     }
 }
 
-fn step(run: &str, key: &str, status: &str) -> Step {
+fn step(run: &str, key: &str, status: StepStatus) -> Step {
     Step {
         run: run.into(),
         key: key.into(),
         kind: "agent".into(),
-        status: status.into(),
+        status,
         attempt: 1,
         input: None,
         output: Some("\"x\"".into()),
@@ -64,7 +65,7 @@ async fn runs_steps_spans_and_events_are_written_with_the_entries(bench: Bench) 
     let id = bench.begin().await?;
     let name = format!("run{}", &new_evaluation().simple().to_string()[..12]);
     let store = bench.store();
-    let (run, done) = (run(&bench, &name), step(&name, "b", "done"));
+    let (run, done) = (run(&bench, &name), step(&name, "b", StepStatus::Done));
     let span = Span {
         id: "s1".into(),
         run: name.clone(),
@@ -86,7 +87,10 @@ async fn runs_steps_spans_and_events_are_written_with_the_entries(bench: Bench) 
     };
     let committed = store
         .write(&bench.tenant, NOON, |tx| {
-            tx.run(run.clone()).step(done.clone()).step(step(&name, "a", "running")).span(span.clone());
+            tx.run(run.clone())
+                .step(done.clone())
+                .step(step(&name, "a", StepStatus::Running))
+                .span(span.clone());
             tx.event(event(0, "run.started")).event(event(1, "step.started"));
             tx.append(&id, Expected::At(0), NewEntry::evaluation([user("in")], NOON));
         })
@@ -100,13 +104,13 @@ async fn runs_steps_spans_and_events_are_written_with_the_entries(bench: Bench) 
     same!(store.events(&bench.tenant, &name, 1).await?, [event(1, "step.started")]);
     let refused = store
         .write(&bench.tenant, NOON, |tx| {
-            tx.step(step(&name, "a", "done"));
+            tx.step(step(&name, "a", StepStatus::Done));
             tx.append(&id, Expected::At(0), NewEntry::evaluation([user("late")], NOON));
         })
         .await;
     same!(kind(refused), Some(ErrorKind::Conflict));
     let steps = store.steps(&bench.tenant, &name).await?;
-    same!(steps.first().map(|step| step.status.as_str()), Some("running"));
+    same!(steps.first().map(|step| step.status), Some(StepStatus::Running));
     let other = crate::Tenant::parse("somebody else")?;
     same!(store.runs(&other, &name, 9).await?.len(), 0);
     same!(kind(store.steps(&other, &name).await), Some(ErrorKind::NotFound));
@@ -117,7 +121,7 @@ async fn large_values_come_back_and_go_when_nothing_names_them(bench: Bench) -> 
     let (store, name) = (bench.store(), format!("run{}", new_evaluation().simple()));
     let long = |letter: &str| Some(letter.repeat(5_000));
     let first = Run { input: long("a"), output: Some("blob:no such".into()), ..run(&bench, &name) };
-    let made = Step { input: long("b"), ..step(&name, "k", "running") };
+    let made = Step { input: long("b"), ..step(&name, "k", StepStatus::Running) };
     store.write(&bench.tenant, NOON, |tx| _ = tx.run(first.clone()).step(made.clone())).await?;
     same!(store.runs(&bench.tenant, &name, 1).await?, [first.clone()]);
     same!(store.steps(&bench.tenant, &name).await?, [made.clone()]);
@@ -135,7 +139,7 @@ fn begun(id: Uuid, conversation: &ConversationId) -> Evaluation {
         first_position: None,
         last_position: None,
         count: 0,
-        status: "running".into(),
+        status: EvaluationStatus::Running,
         prompt_identity: None,
         lease: None,
         started_at: NOON,
@@ -151,11 +155,11 @@ async fn evaluations_follow_what_is_appended(bench: Bench) -> Outcome {
         let said = NewEntry::continued([user("a"), user("b")], evaluation, sequence, NOON);
         store.append(&bench.tenant, NOON, &id, Expected::Any, said).await?;
     }
-    let ended = Evaluation { status: "done".into(), ended_at: Some(NOON), ..begun };
+    let ended = Evaluation { status: EvaluationStatus::Done, ended_at: Some(NOON), ..begun };
     store.write(&bench.tenant, NOON, |tx| _ = tx.evaluation(ended)).await?;
     let found = store.evaluation(&bench.tenant, evaluation).await?;
     let told = found.map(|found| (found.first_position, found.last_position, found.count, found.status));
-    same!(told, Some((Some(0), Some(3), 4, "done".to_string())));
+    same!(told, Some((Some(0), Some(3), 4, EvaluationStatus::Done)));
     Ok(())
 }
 
@@ -290,11 +294,11 @@ async fn calls_are_listed_newest_first_without_bodies_and_opened_with_them(bench
 async fn runs_are_listed_in_pages(bench: Bench) -> Outcome {
     let store = bench.store();
     let names: Vec<String> = (0..3).map(|number| format!("run_{number}_{}", new_evaluation())).collect();
-    let paused = |name: &String| Run { status: "paused".into(), ..run(&bench, name) };
+    let paused = |name: &String| Run { status: RunStatus::Paused, ..run(&bench, name) };
     store.write(&bench.tenant, NOON, |tx| names.iter().for_each(|name| _ = tx.run(paused(name)))).await?;
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
-        let what = RunListing { status: Some("paused".into()), limit: 2, after };
+        let what = RunListing { status: Some(RunStatus::Paused), limit: 2, after };
         let page = store.run_page(&bench.tenant, what).await?;
         ensure!(page.runs.len() <= 2, "a page has its size");
         seen.extend(page.runs.into_iter().map(|run| run.id));
@@ -306,7 +310,7 @@ async fn runs_are_listed_in_pages(bench: Bench) -> Outcome {
     for name in &names {
         same!(seen.iter().filter(|id| *id == name).count(), 1);
     }
-    let done = RunListing { status: Some("done".into()), limit: 1_000, after: None };
+    let done = RunListing { status: Some(RunStatus::Done), limit: 1_000, after: None };
     let done = store.run_page(&bench.tenant, done).await?;
     ensure!(!done.runs.iter().any(|run| names.contains(&run.id)), "only those that stand so");
     Ok(())

@@ -7,7 +7,7 @@ use scrollback_core::{
 
 use super::check::{self, message};
 use super::lineage::{self, Lineage};
-use super::{calls, read};
+use super::{calls, read, session};
 use crate::body;
 use crate::conversation::{Conversation, NewConversation, Status};
 use crate::entry::{Appended, Expected, NewEntry};
@@ -16,6 +16,7 @@ use crate::id::Tenant;
 use crate::pack::Packed;
 use crate::rows::{DECISION, EntryRow, MESSAGE, Rows, SummaryRow};
 use crate::run::Evaluation;
+use crate::session::SessionId;
 use crate::tx::Target;
 use uuid::Uuid;
 
@@ -40,13 +41,19 @@ pub(crate) async fn create<R: Rows>(
             "there is a conversation with that id or key already",
         ));
     }
+    if let Some(parent) = &new.parent {
+        lineage::conversation(rows, tenant, parent).await?;
+    }
     let conversation = Conversation {
         head_link: first_link(new.id.as_str()),
+        session: new.session.unwrap_or_else(|| SessionId::of(&new.id)),
+        kind: new.kind,
+        scope: new.scope,
         id: new.id,
         tenant: tenant.clone(),
         key: new.key,
         recipient: new.recipient,
-        parent: None,
+        parent: new.parent,
         fork_position: None,
         title: new.title,
         status: None,
@@ -62,6 +69,7 @@ pub(crate) async fn create<R: Rows>(
         settings: new.settings,
     };
     rows.put(&conversation).await?;
+    session::note_main(rows, &conversation).await?;
     Ok(conversation)
 }
 
@@ -344,7 +352,7 @@ pub(crate) fn row(
     }
 }
 
-/// Writes what follows from an entry: calls, summaries, words, which somebody may have found already.
+/// Writes what follows from an entry: calls, summaries, and words, which may have been found already.
 pub(crate) async fn derive<R: Rows>(
     rows: &mut R,
     conversation: &Conversation,

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Role, Slot};
 
 use super::lineage::Lineage;
@@ -68,6 +69,8 @@ pub(crate) async fn note<R: Rows>(
 pub(crate) struct Ledger {
     calls: Vec<(String, u64, Option<u64>)>,
     latest: HashMap<String, usize>,
+    /// The calls of the newest reply, by the name of their tool: some results have no id and are paired by name.
+    newest: Vec<(String, usize)>,
     erased: HashSet<u64>,
 }
 
@@ -87,11 +90,30 @@ impl Ledger {
                 self.latest.insert(call_id.clone(), self.calls.len());
                 self.calls.push((call_id, position, None));
             }
+            let named = entry.tool_calls().filter_map(|call| {
+                let place = self.latest.get(call.call_id.as_ref()?.as_str().as_ref())?;
+                Some((call.name.as_str().into_owned(), *place))
+            });
+            self.newest = named.collect();
         }
-        let answered = entry.tool_call_id().and_then(|id| self.calls.get_mut(*self.latest.get(&id)?));
+        let answered = match entry.tool_call_id() {
+            Some(id) => self.latest.get(&id).copied(),
+            None => self.answered_by_name(entry),
+        };
+        let answered = answered.and_then(|place| self.calls.get_mut(place));
         if let Some((_, _, result)) = answered.filter(|(_, _, result)| result.is_none()) {
             *result = Some(position);
         }
+    }
+
+    /// The first call of the newest reply to the tool of a result, that has no result yet. Only Gemini pairs by name.
+    fn answered_by_name(&self, entry: &Entry) -> Option<usize> {
+        if entry.origin.wire != Wire::Gemini {
+            return None;
+        }
+        let name = entry.tool_result()?.name.as_ref()?.as_str();
+        let open = |place: usize| self.calls.get(place).is_some_and(|(_, _, result)| result.is_none());
+        self.newest.iter().find(|(tool, place)| *tool == name && open(*place)).map(|(_, place)| *place)
     }
 
     /// The rows a conversation should have: its own calls, and the calls of its ancestors that it answered. Given those it
@@ -151,7 +173,7 @@ pub(crate) async fn rebuild<R: Rows>(
     Ok(wanted.len().max(stored.len()) as u64)
 }
 
-/// A call that nobody has answered yet.
+/// A call that was not answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingCall {
     /// Its id.
@@ -160,7 +182,7 @@ pub struct PendingCall {
     pub position: u64,
 }
 
-/// The calls of a record that nobody has answered yet, oldest first.
+/// The calls of a record that were not answered yet, oldest first.
 pub(crate) async fn pending<R: Rows>(
     rows: &mut R,
     lineage: &Lineage,

@@ -116,7 +116,7 @@ pub(crate) async fn follows<R: Rows>(
     Ok(None)
 }
 
-/// A summary must name the one it takes the place of, or somebody else's would be lost.
+/// A summary must name the one it takes the place of, or another writer's summary would be lost.
 async fn current_is_replaced<R: Rows>(
     rows: &mut R,
     lineage: &Lineage,
@@ -143,6 +143,7 @@ async fn names_what_is_there<R: Rows>(
     let positions: Vec<u64> = match decision {
         Decision::Lead { positions }
         | Decision::Clear { positions, .. }
+        | Decision::ProviderEdit { positions, .. }
         | Decision::Truncate { positions, .. } => positions.clone(),
         Decision::SummaryFailed { range: (first, last), .. } if first > last => {
             return bad(format!("the range {first} to {last} is none"));

@@ -2,7 +2,7 @@
 
 use scrollback_core::Time;
 
-use super::{append, fork, large, sent};
+use super::{append, fork, large, sent, session};
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
@@ -19,14 +19,30 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
     let mut told = Told::default();
     for op in ops {
         match op {
-            Op::Unless(prefixes) => {
-                if fork::is_known(rows, &tenant, &prefixes).await? {
+            Op::Unless(scope, prefixes) => {
+                if session::is_known(rows, &tenant, scope, &prefixes).await? {
                     return Err(StoreError::new(ErrorKind::Conflict, "these messages are known already"));
                 }
             }
             Op::Create(new) => ours.conversation = Some(append::create(rows, &tenant, at, new).await?),
-            Op::Fork { parent, at: place, id } => {
-                ours.conversation = Some(fork::fork(rows, &tenant, &parent, place, id, at).await?);
+            Op::Session(new) => {
+                own(&tenant, &new.tenant)?;
+                session::begin(rows, new).await?;
+            }
+            Op::Title(id, title) => session::entitle(rows, &tenant, &id, title).await?,
+            Op::Kind(id, kind) => {
+                let conversation = ours.conversation(rows, &tenant, &id).await?;
+                conversation.kind = kind;
+                rows.put(&*conversation).await?;
+                session::note_main(rows, conversation).await?;
+            }
+            Op::Fork { parent, at: place, id, child } => {
+                let mut forked = fork::fork(rows, &tenant, &parent, place, id, at).await?;
+                if let Some(child) = child {
+                    (forked.kind, forked.scope, forked.title) = (child.kind, child.scope, child.title);
+                    rows.put(&forked).await?;
+                }
+                ours.conversation = Some(forked);
             }
             Op::Append { to, expected, entries } => {
                 let slots = append::places(entries, at)?;
@@ -116,12 +132,12 @@ fn own(tenant: &Tenant, of: &Tenant) -> Result<(), StoreError> {
 #[derive(Default)]
 struct Ours {
     run: Option<String>,
-    /// As it is after what was written so far; nobody else can write to it.
+    /// As it is after what was written so far; it is locked against other writers.
     conversation: Option<Conversation>,
 }
 
 impl Ours {
-    /// An error if a run is somebody else's, or nobody's.
+    /// An error if a run belongs to another holder, or to none.
     async fn run<R: Rows>(&mut self, rows: &mut R, tenant: &Tenant, id: &str) -> Result<(), StoreError> {
         if self.run.as_deref() == Some(id) {
             return Ok(());
@@ -133,7 +149,7 @@ impl Ours {
         Ok(())
     }
 
-    /// The same of a conversation, which nobody else can write to from then on.
+    /// The same of a conversation, which is locked against other writers from then on.
     async fn conversation<R: Rows>(
         &mut self,
         rows: &mut R,
@@ -193,7 +209,7 @@ impl Told {
     }
 }
 
-/// Adds to what keys were used for. The rows are locked by name, so that nobody's addition is lost.
+/// Adds to what keys were used for. The rows are locked by name, so that no addition is lost.
 pub(crate) async fn charge<R: Rows>(rows: &mut R, uses: Vec<KeyUse>) -> Result<Vec<KeyUse>, StoreError> {
     let mut totals = Vec::with_capacity(uses.len());
     for mut used in uses {
@@ -221,7 +237,7 @@ pub enum Leased {
     Evaluation(uuid::Uuid),
 }
 
-/// Takes or renews a lease at `now`. Somebody else's that has not ended is an error, unless its holder is known dead.
+/// Takes or renews a lease at `now`. Another holder's lease that has not ended is an error, unless its holder is known dead.
 pub(crate) async fn lease<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,

@@ -11,6 +11,7 @@ use crate::conversation::Conversation;
 use crate::error::StoreError;
 use crate::rows::{Blob, CallRow, EntryRow, PartRow, Rows, SentRow, SummaryRow};
 use crate::run::{Alias, Evaluation, Event, Key, Run, Span, Step};
+use crate::session::Session;
 use crate::sqlite::Sqlite;
 use crate::table::Scan;
 
@@ -29,6 +30,7 @@ pub(crate) struct Everything {
     sent: Vec<SentRow>,
     parts: Vec<PartRow>,
     aliases: Vec<Alias>,
+    sessions: Vec<Session>,
     keys: Vec<Key>,
 }
 
@@ -49,6 +51,7 @@ pub(crate) async fn read<R: Rows>(rows: &mut R) -> Result<Everything, StoreError
         sent: rows.scan(Scan::new()).await?,
         parts: rows.scan(Scan::new()).await?,
         aliases: rows.scan(Scan::new()).await?,
+        sessions: rows.scan(Scan::new()).await?,
         keys: rows.scan(Scan::new()).await?,
     })
 }
@@ -74,6 +77,7 @@ async fn write<R: Rows>(rows: &mut R, all: Everything) -> Result<(), StoreError>
     rows.add(&all.sent).await?;
     rows.add(&all.parts).await?;
     rows.add(&all.aliases).await?;
+    rows.add(&all.sessions).await?;
     rows.add(&all.keys).await?;
     for conversation in &all.conversations {
         let lineage = Lineage::of(rows, conversation).await?;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use scrollback_core::{Decision, Slot, Time};
+use scrollback_core::{Slot, Time};
 
 use super::lineage::{self, Lineage};
 use super::request::Requests;
-use super::{append, calls, commit, read, sent};
+use super::{append, calls, commit, read, sent, session};
 use crate::body::{self, Grave};
 use crate::conversation::Conversation;
 use crate::error::StoreError;
@@ -73,11 +73,13 @@ pub(crate) async fn erase<R: Rows>(
     for reader in &mut readers {
         // Nothing is appended to it and no call of it written until this is done.
         *reader = commit::locked(rows, tenant, &reader.id).await?;
-        erase_summaries(rows, tenant, reader, &positions, reason, at).await?;
+        erase_repeated(rows, tenant, reader, &positions, reason, at).await?;
         derive_anew(rows, tenant, reader).await?;
         count.sent += empty_sent(rows, tenant, reader, &positions, &evaluations).await?;
-        if *what == Erase::All {
+        // The titles of sessions and of what clients say are words of the conversation.
+        if *what == Erase::All || reader.scope.is_some() {
             reader.title = None;
+            session::forget_title(rows, reader).await?;
         }
         reader.updated_at = at;
         rows.put(reader).await?;
@@ -102,8 +104,8 @@ async fn erase_row<R: Rows>(
     rows.put(&EntryRow { kind: TOMBSTONE.into(), body, ..row.clone() }).await
 }
 
-/// Erases the summaries of a conversation that stand for an erased entry: their text may repeat it.
-async fn erase_summaries<R: Rows>(
+/// Erases the summaries and plans of a conversation that repeat words of an erased entry.
+async fn erase_repeated<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     conversation: &Conversation,
@@ -119,8 +121,7 @@ async fn erase_summaries<R: Rows>(
     decisions.retain(|row| row.kind == DECISION);
     for (row, placed) in decisions.iter().zip(read::places(rows, tenant, &decisions).await?) {
         let Slot::Decision(decision, _) = &placed.slot else { continue };
-        let Decision::Summary { covers, .. } = decision.as_ref() else { continue };
-        if covers.iter().any(|(first, last)| positions.range(*first..=*last).next().is_some()) {
+        if decision.repeats(|position| positions.contains(&position)) {
             erase_row(rows, tenant, row, reason, at).await?;
             rows.remove::<SummaryRow>(vec![row.conversation.as_str().into(), row.position.into()]).await?;
         }

@@ -8,6 +8,7 @@ use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::rows::{EntryRow, MESSAGE, Rows, TOMBSTONE};
+use crate::session::ConversationKind;
 use crate::table::Scan;
 
 /// Forks a conversation: what lies below `at` is shared, what comes is its own.
@@ -33,6 +34,7 @@ pub(crate) async fn fork<R: Rows>(
         key: None,
         parent: Some(parent.id.clone()),
         fork_position: Some(at),
+        kind: ConversationKind::Branch,
         status: None,
         status_at: None,
         created_at: now,
@@ -161,75 +163,6 @@ impl Continued {
     pub fn is_at_end(&self, hashes: &[Link]) -> bool {
         self.covered.checked_sub(1).and_then(|last| hashes.get(last)) == Some(&self.conversation.head_prefix)
     }
-}
-
-/// Whether the tenant has a list of messages with one of these prefixes. The longest, which few have, is looked for first.
-pub(crate) async fn is_known<R: Rows>(
-    rows: &mut R,
-    tenant: &Tenant,
-    hashes: &[Link],
-) -> Result<bool, StoreError> {
-    for hash in hashes.iter().rev().filter(|hash| **hash != PREFIX_START) {
-        // One of them is this tenant's, unless others say the same: then all are looked at.
-        for limit in [Some(1), None] {
-            let scan = Scan::new().equal("prefix_hash", hash.as_slice());
-            let scan = limit.map_or(scan.clone(), |limit| scan.limit(limit));
-            let found = rows.scan::<EntryRow>(scan).await?;
-            let alone = found.is_empty();
-            for row in found {
-                let of: Option<Conversation> = rows.get(vec![row.conversation.as_str().into()]).await?;
-                if of.is_some_and(|of| of.tenant == *tenant) {
-                    return Ok(true);
-                }
-            }
-            if alone {
-                break;
-            }
-        }
-    }
-    Ok(false)
-}
-
-/// The longest stored prefix of a list of messages, by its chain. Of several, the one written last.
-pub(crate) async fn find_prefix<R: Rows>(
-    rows: &mut R,
-    tenant: &Tenant,
-    hashes: &[Link],
-    within: Option<&ConversationId>,
-) -> Result<Option<Continued>, StoreError> {
-    let family = match within {
-        Some(id) => {
-            let top = lineage::conversation(rows, tenant, id).await?;
-            let lineage = Lineage::of(rows, &top).await?;
-            let mut family: Vec<ConversationId> =
-                lineage.segments.iter().map(|segment| segment.conversation.clone()).collect();
-            let forks = lineage::descendants(rows, id).await?;
-            family.extend(forks.into_iter().map(|fork| fork.id));
-            Some(family)
-        }
-        None => None,
-    };
-    for (at, hash) in hashes.iter().enumerate().rev().filter(|(_, hash)| **hash != PREFIX_START) {
-        let scan = Scan::new().equal("prefix_hash", hash.as_slice());
-        let mut best: Option<(Conversation, u64)> = None;
-        for row in rows.scan::<EntryRow>(scan).await? {
-            if family.as_ref().is_some_and(|family| !family.contains(&row.conversation)) {
-                continue;
-            }
-            let found: Option<Conversation> = rows.get(vec![row.conversation.as_str().into()]).await?;
-            let Some(found) = found.filter(|found| found.tenant == *tenant) else { continue };
-            let newer = best
-                .as_ref()
-                .is_none_or(|(best, _)| (best.updated_at, &best.id) < (found.updated_at, &found.id));
-            if newer {
-                best = Some((found, row.position + 1));
-            }
-        }
-        if let Some((conversation, position)) = best {
-            return Ok(Some(Continued { conversation, position, covered: at + 1 }));
-        }
-    }
-    Ok(None)
 }
 
 /// A conversation and where it stands in the tree of its forks.

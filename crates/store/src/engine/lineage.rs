@@ -31,19 +31,21 @@ impl Lineage {
     pub(crate) async fn of<R: Rows>(rows: &mut R, conversation: &Conversation) -> Result<Self, StoreError> {
         let mut segments = Vec::new();
         let mut below = conversation.head;
-        let mut next = (conversation.id.clone(), conversation.parent.clone(), conversation.fork_position);
+        let forked = |row: &Conversation| row.forked_from().map(|(parent, at)| (parent.clone(), at));
+        let mut next = (conversation.id.clone(), forked(conversation));
         loop {
-            let (id, parent, fork_position) = next;
-            let from = fork_position.filter(|_| parent.is_some()).unwrap_or(0);
+            let (id, fork) = next;
+            let from = fork.as_ref().map_or(0, |(_, at)| *at);
             segments.push(Segment { conversation: id, from, below });
-            let Some(parent) = parent else { break };
+            let Some((parent, _)) = fork else { break };
             if segments.len() > MAX_DEPTH {
                 return Err(StoreError::damaged("the ancestors of a conversation have no end"));
             }
             below = below.min(from);
             let row: Option<Conversation> = rows.get(vec![parent.as_str().into()]).await?;
             let row = row.ok_or_else(|| StoreError::damaged("the parent of a conversation is missing"))?;
-            next = (row.id, row.parent, row.fork_position);
+            let fork = forked(&row);
+            next = (row.id, fork);
         }
         segments.reverse();
         Ok(Lineage { segments, whole: true })
@@ -230,6 +232,9 @@ pub(crate) async fn descendants<R: Rows>(
     while let Some(parent) = open.pop() {
         let scan = Scan::new().equal("parent_id", Value::from(parent.as_str())).ascending(&["id"]);
         for child in rows.scan::<Conversation>(scan).await? {
+            if child.fork_position.is_none() {
+                continue;
+            }
             open.push(child.id.clone());
             found.push(child);
         }

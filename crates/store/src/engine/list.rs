@@ -61,7 +61,7 @@ pub(crate) async fn list<R: Rows>(
     Ok(Page { conversations, next })
 }
 
-fn read_cursor(cursor: &Cursor) -> Result<(Time, ConversationId), StoreError> {
+pub(super) fn read_cursor(cursor: &Cursor) -> Result<(Time, ConversationId), StoreError> {
     let parts = cursor.as_str().split_once('.');
     let read = parts.and_then(|(at, id)| Some((Time(at.parse().ok()?), ConversationId::parse(id)?)));
     read.ok_or_else(Cursor::bad)

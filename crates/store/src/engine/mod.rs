@@ -16,5 +16,6 @@ pub(crate) mod request;
 pub(crate) mod restore;
 pub(crate) mod search;
 pub(crate) mod sent;
+pub(crate) mod session;
 pub(crate) mod tail;
 pub(crate) mod verify;

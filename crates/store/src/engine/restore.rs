@@ -1,18 +1,20 @@
 //! Writing a conversation as it was somewhere else: same id, same positions, same links.
 
-use super::append;
 use super::lineage::Lineage;
+use super::{append, session};
 use crate::body;
 use crate::conversation::Conversation;
 use crate::entry::Placed;
 use crate::error::{ErrorKind, StoreError};
 use crate::pack;
 use crate::rows::Rows;
+use crate::session::Session;
 
 /// Adds places to a conversation that is new here or ends where they begin. What they say was verified by the caller.
 pub(crate) async fn restore<R: Rows>(
     rows: &mut R,
     conversation: Conversation,
+    session: Option<Session>,
     places: Vec<Placed>,
 ) -> Result<(), StoreError> {
     let before = rows.lock(&conversation.id).await?;
@@ -24,12 +26,16 @@ pub(crate) async fn restore<R: Rows>(
         row.key.clone_from(&before.key);
     } else if let Some(key) = &row.key {
         rows.lock_name(&format!("{}\n{key}", row.tenant)).await?;
-        // Somebody else is current here; the conversation is kept beside it.
+        // Another conversation is current here; this one is kept beside it.
         if super::lineage::with_key(rows, &row.tenant, key).await?.is_some() {
             row.key = None;
         }
     }
+    if let Some(session) = session {
+        session::restore(rows, session).await?;
+    }
     rows.put(&row).await?;
+    session::note_main(rows, &row).await?;
     let mut written = Vec::with_capacity(places.len());
     for placed in &places {
         let body = body::write(&placed.slot);

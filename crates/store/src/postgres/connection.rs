@@ -13,7 +13,7 @@ use crate::search::{Candidate, Wanted};
 use crate::sql::{Sql, conversation_demands};
 use crate::table::Value;
 
-/// A connection that somebody works on. If the work is dropped half done, so is the connection, and with it the
+/// A connection that is in use. If the work is dropped half done, so is the connection, and with it the
 /// transaction.
 pub(crate) struct Lent {
     client: Option<Object>,

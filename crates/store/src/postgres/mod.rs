@@ -1,6 +1,6 @@
 //! The store for many machines: one schema of a PostgreSQL database.
 //!
-//! A writer locks the row of its conversation, so positions are dense and ordered whoever writes from wherever. Every
+//! A writer locks the row of its conversation, so positions are dense and ordered, whichever machine writes. Every
 //! transaction says whose rows it may touch, and row-level security holds it to that.
 
 mod connection;
@@ -25,8 +25,12 @@ const CONNECTIONS: usize = 16;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 3] =
-    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const STEPS: [&str; 4] = [
+    include_str!("schema_1.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
 /// The key of the lock under which the schema is made or migrated.
 const MIGRATING: i64 = 0x5343_5242;

@@ -94,7 +94,7 @@ enum Kind {
     Select,
     /// One row, by its key.
     Get,
-    /// The same, which nobody else may then write.
+    /// The same, locked against other writers.
     Lock,
     Insert,
     Upsert,

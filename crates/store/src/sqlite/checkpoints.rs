@@ -1,7 +1,7 @@
 //! Puts the log away while others write.
 //!
-//! A commit goes to the log; sooner or later its pages have to be copied into the file, and synced there. Whoever commits when
-//! the log is full does that for everybody and lets everybody wait. So most of it is done here before: on a thread of its own,
+//! A commit goes to the log; sooner or later its pages have to be copied into the file, and synced there. A commit that runs when
+//! the log is full does that while all others wait. So most of it is done here before: on a thread of its own,
 //! on a connection of its own, without keeping anybody from reading or writing.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -26,7 +26,7 @@ pub(super) struct Checkpoints {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Whoever commits, and counts.
+/// The committing side, which counts.
 pub(super) struct Counted {
     notes: Option<SyncSender<Note>>,
     commits: usize,
@@ -71,7 +71,7 @@ impl Counted {
         Counted { notes: None, commits: 0 }
     }
 
-    /// Counts a commit. Nobody waits: a thread that is busy with the log will be told again.
+    /// Counts a commit. Never blocks: a thread that is busy with the log will be told again.
     pub(super) fn add(&mut self) {
         self.commits += 1;
         if self.commits >= COMMITS

@@ -116,13 +116,13 @@ impl Session {
         run(&self.connection, "delete from waiting where place <= $1", &[Value::Int(last)]).map(|_| ())
     }
 
-    /// The words of an entry that somebody else appended.
+    /// The words of an entry that another process appended.
     fn words_at(&mut self, place: i64) -> Result<String, StoreError> {
         let words = self.whereabouts(place).and_then(|(conversation, position)| {
             finish(Box::pin(read::words_at(self, &conversation, position)))
         });
         match words {
-            // Nobody can say what it said. Whoever mends it has to write its words anew (`verify --reindex`).
+            // Its text cannot be read. After a repair its words have to be written anew (`verify --reindex`).
             Err(error) if error.kind() == ErrorKind::Damaged => Ok(String::new()),
             words => words,
         }

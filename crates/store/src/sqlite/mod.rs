@@ -84,7 +84,7 @@ impl Sqlite {
     fn send<T: Send + 'static>(queue: Option<&Queue>, job: Job<Session, T>) -> Answer<'static, T> {
         let (asked, answer) = Asked::new(job);
         let gone = || StoreError::new(ErrorKind::Io, "a thread of the store has ended");
-        // Whoever asks is not made to wait here: it may be a thread that serves others.
+        // The caller must not be blocked here: it may be a thread that serves others.
         let sent = queue.ok_or_else(gone).and_then(|queue| {
             queue.try_send(Box::new(asked)).map_err(|error| match error {
                 TrySendError::Full(_) => {
@@ -175,7 +175,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_queue_that_is_full_refuses_instead_of_waiting() {
-        // Nobody takes what is put into this queue.
+        // Nothing reads this queue.
         let (queue, _kept) = sync_channel(1);
         let ask = || Sqlite::send::<()>(Some(&queue), Box::new(|_| Box::pin(async { Ok(()) })));
         let (_first, second) = (ask(), ask());

@@ -21,7 +21,7 @@ const OLDEST_LIBRARY: i32 = 3_051_003;
 /// Bytes of a page of a new file. An append writes about ten pages to the log, so larger ones cost time, and save no room.
 const PAGE: u32 = 4096;
 
-/// Pages in the log before whoever commits puts it away: only where so much is written that `checkpoints.rs` never reaches the
+/// Pages in the log before a commit does the checkpoint itself: only where so much is written that `checkpoints.rs` never reaches the
 /// end of it.
 const LOG_PAGES: u32 = 32_768;
 
@@ -29,12 +29,13 @@ const LOG_PAGES: u32 = 32_768;
 const BUSY: Duration = Duration::from_secs(30);
 
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
+    include_str!("schema_6.sql"),
 ];
 
 /// The version of the schema this program writes.
@@ -100,7 +101,7 @@ pub(super) fn writer(location: &Location, options: &Options, now: Time) -> Resul
         let message = format!("the file has a journal of kind {journal} and cannot be given a log");
         return Err(at(path, &StoreError::new(ErrorKind::OpenFailed, message)));
     }
-    // From now on whoever commits syncs the log.
+    // From now on the committing thread syncs the log.
     connection.pragma_update(None, "synchronous", "normal").map_err(|error| failed(&error))?;
     Ok(connection)
 }

@@ -1,8 +1,8 @@
 //! The one writer of a process: takes what waits, commits it together, then answers each.
 //!
 //! SQLite writes a commit to the log, and the writer syncs the log itself: SQLite would sync the time of the file with it,
-//! which nobody needs and which takes longer, and it would sync what nobody waits for. So others can read a commit for the
-//! moment in which it is synced; nobody was told of it then, and what is written after it is not durable without it.
+//! which is not needed and takes longer, and it would sync what no caller waits for. So others can read a commit for the
+//! moment in which it is synced; no caller was told of it then, and what is written after it is not durable without it.
 
 use std::fs::File;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -19,13 +19,13 @@ use crate::backend::Job;
 use crate::error::{ErrorKind, StoreError};
 use crate::memory::finish;
 
-/// What one commit takes at most, so that nobody waits long for others.
+/// What one commit takes at most, so that no caller waits long for others.
 pub(super) struct Limits {
     /// Jobs, most of which append one entry or a few.
     pub(super) jobs: usize,
     /// Time spent waiting for others to join; less where the disk is quick.
     pub(super) collecting: Duration,
-    /// Jobs that may wait; beyond, whoever asks is told to come back.
+    /// Jobs that may wait; beyond that, callers are told to come back.
     pub(super) queue: usize,
 }
 
@@ -72,7 +72,7 @@ impl<T: Send + 'static> Waiting for Asked<T> {
             (Some(result), _) => result,
             (None, Ok(())) => Err(StoreError::new(ErrorKind::Io, "the writer of the store has ended")),
         };
-        // Whoever asked may have left; the work is done all the same.
+        // The caller may have left; the work is done all the same.
         let _ = self.to.send(result);
     }
 }
@@ -81,7 +81,7 @@ impl<T: Send + 'static> Waiting for Asked<T> {
 pub(super) enum Log {
     /// By syncing what they were written to.
     File(File),
-    /// Not at all: there is no disk, or nobody waits for it.
+    /// Not at all: there is no disk, or no caller waits for it.
     Nowhere,
 }
 
@@ -94,7 +94,7 @@ impl Log {
     }
 }
 
-/// An error if a file has no name any more: whoever opens the store next will not find what was written to it.
+/// An error if a file has no name any more: the next process that opens the store would not find what was written to it.
 #[cfg(unix)]
 fn still_there(file: &File) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt;
@@ -139,7 +139,7 @@ struct Writer {
     waiting: Receiver<Box<dyn Waiting>>,
     limits: Limits,
     log: Log,
-    /// Commits, for whoever puts the log away.
+    /// Commits, for the checkpoint thread.
     counted: Counted,
     /// Jobs of the last commit. Those who waited for it together are likely to come back together.
     together: usize,
@@ -160,7 +160,7 @@ impl Writer {
         }
     }
 
-    /// Puts words that wait into the index. Nobody waits for this, not even for the disk: what a power loss takes of it waits
+    /// Puts waiting words into the index. No caller waits for this, not even for the disk: what a power loss takes of it waits
     /// again, and is found as it is.
     fn index(&mut self) -> Result<(), StoreError> {
         let indexed = self.run_sql("begin immediate");
@@ -212,7 +212,7 @@ impl Writer {
         commit.map(|_| ()).map_err(|error| self.lost(&error))
     }
 
-    /// What else waits, or comes soon. Only as many are waited for as came together the last time: whoever writes alone is
+    /// What else waits, or comes soon. Only as many are waited for as came together the last time: a single writer is
     /// not slowed down.
     fn more(&self, collected: usize, patience: Instant) -> Option<Box<dyn Waiting>> {
         if let Ok(job) = self.waiting.try_recv() {
@@ -249,7 +249,7 @@ impl Writer {
         run().map(|_| ()).map_err(|error| failed(&error))
     }
 
-    /// A commit that failed. A full disk has rolled everything back; after any other failure nobody knows.
+    /// A commit that failed. A full disk has rolled everything back; after any other failure the outcome is unknown.
     fn lost(&mut self, error: &rusqlite::Error) -> StoreError {
         let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
         let busy = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy);

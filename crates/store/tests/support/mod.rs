@@ -6,6 +6,9 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+#[path = "../../../../tests/support/required.rs"]
+pub mod required;
+
 /// A PostgreSQL server in a temporary folder, on a socket there; gone when dropped.
 pub struct Server {
     folder: TempDir,
@@ -29,7 +32,7 @@ impl Server {
     /// Starts a server; none, with a notice, if there is no PostgreSQL to be had.
     pub fn start() -> Option<Server> {
         let Some(bin) = programs() else {
-            eprintln!("notice: PostgreSQL is not installed (./dev setup installs it); not tested against it");
+            required::missing("PostgreSQL", "everything that needs a server of it");
             return None;
         };
         let folder = tempfile::Builder::new().prefix("scrollback-pg").tempdir_in("/tmp").unwrap();
@@ -153,9 +156,21 @@ pub fn before_parts(schema: &str, version: usize) -> String {
     let columns = ["tenant", "template", "request_hash", "tokens", "factor", "holder"];
     let drop_columns =
         columns.map(|column| format!("alter table {schema}sent drop column {column};")).concat();
+    let sessions = before_sessions(schema);
     format!(
-        "drop index {schema}sent_model; drop index {schema}sent_open; drop table {schema}sent_parts; {drop_columns}
+        "{sessions} drop index {schema}sent_model; drop index {schema}sent_open; drop table {schema}sent_parts; {drop_columns}
          update {schema}meta set value = '{version}' where key = 'schema_version';"
+    )
+}
+
+/// SQL that takes a store back to the version before there were sessions.
+pub fn before_sessions(schema: &str) -> String {
+    let columns = ["session_id", "kind", "scope"];
+    let drop_columns =
+        columns.map(|column| format!("alter table {schema}conversations drop column {column};")).concat();
+    format!(
+        "drop index {schema}conversations_session; drop index {schema}conversations_scope; \
+         drop table {schema}sessions; {drop_columns}"
     )
 }
 

@@ -56,9 +56,7 @@ impl Trace {
         command.args([mode, inside(folder.path(), FILE).as_str(), "1"]).args(words);
         let ran = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !ran.is_ok_and(|status| status.success()) {
-            eprintln!(
-                "notice: strace cannot be run here (./dev setup installs it); not tested what a disk loses"
-            );
+            crate::support::required::missing("strace, or the right to use it", "what a disk may lose");
             return None;
         }
         let mut begun: HashMap<String, String> = HashMap::new();

@@ -1,5 +1,7 @@
 //! What a server answers, as a tool's outcome.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
 
@@ -98,12 +100,7 @@ fn bytes(what: &str, kind: String, data: String) -> Part {
 }
 
 fn is_base64(data: &str) -> bool {
-    let digits = data.trim_end_matches('=');
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    !data.is_empty()
-        && data.len().is_multiple_of(4)
-        && data.len() - digits.len() <= 2
-        && digits.bytes().all(fits)
+    !data.is_empty() && STANDARD.decode(data).is_ok()
 }
 
 #[cfg(test)]

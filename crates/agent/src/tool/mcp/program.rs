@@ -16,7 +16,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A running program. Dropping it kills it and its children.
 pub(super) struct Program {
-    /// Empty once the program has ended: its number may be somebody else's by then.
+    /// Empty once the program has ended: its number may belong to another process by then.
     group: Arc<Mutex<Option<Group>>>,
     said: Arc<Mutex<Kept>>,
     /// How it ended, once it has.

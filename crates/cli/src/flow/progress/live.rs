@@ -29,7 +29,7 @@ pub(super) struct Live {
 enum Order {
     /// A line that stays.
     Print(String),
-    /// Nothing is drawn until further notice; somebody waits for that.
+    /// Nothing is drawn until further notice; the sender waits for that.
     Hide(SyncSender<()>),
     /// From here on it is drawn again.
     Show,
@@ -94,7 +94,7 @@ impl Live {
     }
 }
 
-/// Draws until nobody gives orders any more.
+/// Draws until the last sender is dropped.
 fn draw(shown: &Mutex<Shown>, redactor: &Mutex<Option<Arc<Redactor>>>, orders: &Receiver<Order>) {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     // What a style looks up is drawn when the spinner turns; a message would be drawn whenever it is set, too.

@@ -173,7 +173,7 @@ pub enum Size {
     /// It does, and reports what does not fit.
     #[default]
     Counted,
-    /// It does not: whoever asks knows, or leaves it to the provider.
+    /// It does not: the caller knows, or leaves it to the provider.
     NotJudged,
 }
 

@@ -301,7 +301,7 @@ fn read_media(part: &Object<'_>, source: &Arc<str>) -> Option<Media> {
     Some(Media { kind, mime, name, source: place, detail: None, size: None })
 }
 
-/// An address everybody can read, or a file kept at the provider.
+/// A public address, or a file kept at the provider.
 fn place_of(address: Text) -> MediaSource {
     let text = address.as_str();
     let open = text.starts_with("http://") || text.starts_with("https://");

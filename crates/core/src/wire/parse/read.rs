@@ -95,7 +95,7 @@ pub(super) fn role_word<'a>(
     }
 }
 
-/// The complaint about a role nobody knows.
+/// The complaint about an unknown role.
 pub(super) fn unknown_role(word: &str, path: &At<'_>, roles: &str) -> WireError {
     let problem = format!("unknown role {}: expected {roles}", quoted(word));
     WireError::bad_message(path.key("role"), problem)

@@ -9,6 +9,7 @@ use crate::block::{Block, BlockKind, Media, ToolCall, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
 use crate::json::{self, Edit, Edits, Kind, Raw};
 use crate::model::{Line, ModelName};
+use crate::record::standing::changes_tools;
 use crate::text::Text;
 use crate::view::{Fidelity, Item, Reason, SUMMARY_HEADING, Source};
 use crate::wire::Wire;
@@ -77,6 +78,8 @@ pub(super) fn render(
     cx: &mut Cx<'_>,
     rendered: &mut Rendered,
 ) {
+    let placed = cx.sends().then(|| place_tool_changes(style, items, cx)).flatten();
+    let items = placed.as_deref().unwrap_or(items);
     let mut drafts: Vec<Draft> = Vec::new();
     let unchanged = |item: &Item| cx.is_own(&item.entry) && item.fidelity == Fidelity::AsSaid;
     // Messages that all came on this wire stay apart, so that a whole one need not be taken into blocks.
@@ -113,6 +116,51 @@ pub(super) fn render(
     rendered.messages = drafts.into_iter().map(|draft| print(style, draft, cx)).collect();
 }
 
+/// Moves changes of tools to where the provider takes them: after what a user said, before a reply or the end. A cut may have
+/// left them without what they followed. None if they stand well.
+fn place_tool_changes(style: &Style, items: &[Item], cx: &Cx<'_>) -> Option<Vec<Item>> {
+    let changes =
+        |item: &Item| item.entry.role == Role::System && cx.is_own(&item.entry) && changes_tools(&item.entry);
+    if style.assistant != "assistant" || !items.iter().any(changes) {
+        return None;
+    }
+    let mut placed = Vec::with_capacity(items.len());
+    let mut waiting: Vec<Item> = Vec::new();
+    let mut rest = items.iter().peekable();
+    while let Some(item) = rest.next() {
+        if changes(item) {
+            waiting.push(item.clone());
+        } else {
+            placed.push(item.clone());
+        }
+        let spoken = placed.last().is_some_and(|item| matches!(item.entry.role, Role::User | Role::Tool));
+        let answered = rest.peek().is_none_or(|next| next.entry.role == Role::Assistant);
+        if spoken && answered {
+            placed.append(&mut waiting);
+        }
+    }
+    placed.append(&mut waiting);
+    Some(placed)
+}
+
+/// A message that changes tools: its blocks, so that it can be joined with the next one.
+fn tool_changes(style: &Style, item: &Item, cx: &mut Cx<'_>) -> Option<Draft> {
+    let slots: Vec<Slot> = (0..)
+        .zip(&item.entry.blocks)
+        .filter_map(|(at, block)| {
+            let json = own_block(style, block, item, None)?;
+            Some(Slot { at, json, is_result: false, is_call: false })
+        })
+        .collect();
+    if slots.is_empty() {
+        cx.explain(&item.entry, Reason::Unsupported, 0, true);
+        return None;
+    }
+    let mut draft = verbatim(&item.entry, slots);
+    draft.role = Role::System;
+    Some(draft)
+}
+
 /// A summary that would come first, as its heading and its text.
 fn leading_summary(item: &Item) -> Option<(&'static str, String)> {
     if !matches!(item.source, Source::Summary { .. }) || item.entry.role != Role::Assistant {
@@ -142,8 +190,11 @@ fn draft(
     let own = cx.is_own(entry) && is_message(entry);
     if entry.role == Role::System {
         // A message of instructions stays one where the provider takes it: after a user, before a reply or the end.
-        let placed = before.is_some_and(|draft| matches!(draft.role, Role::User | Role::Tool))
-            && matches!(after, None | Some(Role::Assistant));
+        let follows = before.is_some_and(|draft| matches!(draft.role, Role::User | Role::Tool));
+        let placed = follows && matches!(after, None | Some(Role::Assistant));
+        if own && cx.sends() && changes_tools(entry) {
+            return tool_changes(style, item, cx);
+        }
         if own && item.fidelity == Fidelity::AsSaid && (!cx.sends() || (placed && cx.wire != Wire::Gemini)) {
             return Some(verbatim(entry, Vec::new()));
         }
@@ -352,6 +403,10 @@ fn add(style: &Style, drafts: &mut Vec<Draft>, next: Draft, cx: &mut Cx<'_>) {
         Joins::All => same_side,
     };
     let mixed = style.has(Habit::ResultsAlone) && (last.role == Role::Tool) != (next.role == Role::Tool);
+    let both_instructions = cx.sends() && last.role == Role::System && next.role == Role::System;
+    if both_instructions && !last.blocks.is_empty() && !next.blocks.is_empty() {
+        return last.join(next);
+    }
     let join =
         if cx.sends() || !apart { (wanted || parts) && !(mixed && (cx.sends() || !parts)) } else { false };
     if !join {

@@ -139,7 +139,7 @@ fn print(wire: Wire, name: &str, tool: &Definition<'_>) -> String {
         Wire::OpenaiChat | Wire::OpenaiResponses => {
             inner.push_str(",\"parameters\":");
             inner.push_str(schema);
-            // Responses is strict about schemas unless told otherwise; nobody else is.
+            // Responses is strict about schemas unless told otherwise; the others are not.
             let lax = (wire == Wire::OpenaiResponses).then_some("false");
             if let Some(strict) = tool.strict.map(Raw::text).or(lax) {
                 inner.push_str(",\"strict\":");

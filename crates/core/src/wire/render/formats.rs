@@ -27,7 +27,7 @@ pub(super) fn is_pdf(mime: &str) -> bool {
     essence(mime) == "application/pdf"
 }
 
-/// The ending of a document's name, which is also what Converse calls its format; none if nobody takes such files.
+/// The ending of a document's name, which is also what Converse calls its format; none if no provider takes such files.
 pub(super) fn document(mime: &str) -> Option<&'static str> {
     let known = DOCUMENTS.iter().find(|(known, _)| *known == essence(mime)).map(|(_, ending)| *ending);
     known.or_else(|| is_text(mime).then_some("txt"))

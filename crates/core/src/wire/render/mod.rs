@@ -34,6 +34,7 @@ use crate::view::{Changed, Dropped, Explanation, Fidelity, Item, Reason, Source}
 
 use super::check::Violation;
 use super::repair::Repair;
+use super::replies::Replies;
 use super::{Body, Wire};
 pub(super) use gemini::UNSIGNED;
 pub use lost::Lost;
@@ -79,13 +80,13 @@ pub struct Rendered {
     pub left_out: Vec<LeftOut>,
     /// Whether a message of our own had to be put in front.
     pub opened: bool,
-    /// What had to be mended before it could be sent.
+    /// What had to be repaired before it could be sent.
     pub repairs: Vec<Repair>,
     /// The entries each message is made of; messages of our own have none.
     pub(super) sources: Sources,
-    /// The request, where mending it changed more than the fields above.
+    /// The request, where repairing it changed more than the fields above.
     pub(super) whole: Option<String>,
-    /// The request as it was checked, if nothing had to be mended.
+    /// The request as it was checked, if nothing had to be repaired.
     pub(super) checked: Option<Checked>,
 }
 
@@ -121,12 +122,12 @@ impl Sources {
     }
 }
 
-/// A request that was checked and needed no mending.
+/// A request that was checked and needed no repair.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// Its JSON text.
     pub body: String,
-    /// What is still wrong with it, and not for us to mend.
+    /// What is still wrong with it and is not repaired here.
     pub violations: Vec<Violation>,
 }
 
@@ -156,7 +157,15 @@ impl LeftOut {
                 explanation.dropped.push(dropped);
             } else {
                 let (from_chars, to_chars) = left.chars;
-                let changed = Changed { index, manager: "wire", reason, from_chars, to_chars, by: None };
+                let changed = Changed {
+                    index,
+                    manager: "wire",
+                    reason,
+                    from_chars,
+                    to_chars,
+                    by: None,
+                    lines: Vec::new(),
+                };
                 explanation.changed.push(changed);
             }
         }
@@ -172,13 +181,15 @@ pub const SYSTEM_NOTE: &str = "[System message]\n";
 
 /// What becomes of what was said on the wire it is printed on.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Own {
+pub(super) enum Own<'o> {
     /// It goes out as it came.
     AsSaid,
-    /// Ids that would be refused are mended.
-    Mended {
+    /// Ids that would be refused are replaced.
+    Repaired {
         /// The first entry known to be sent otherwise than it was said.
         edited: Option<u64>,
+        /// What a provider said, whose ids stay as they are.
+        replies: Option<&'o Replies>,
     },
 }
 
@@ -186,7 +197,7 @@ pub(super) enum Own {
 pub(crate) struct Cx<'o> {
     pub(crate) wire: Wire,
     pub(crate) options: RenderOptions<'o>,
-    own: Own,
+    own: Own<'o>,
     pub(crate) lost: Vec<Lost>,
     pub(crate) left_out: Vec<LeftOut>,
     /// The entry being printed.
@@ -199,7 +210,7 @@ pub(crate) struct Cx<'o> {
     awaited: HashMap<String, VecDeque<String>>,
     /// Ids of the calls printed in the message being made, which must differ.
     taken: HashSet<String>,
-    /// Whether nobody but the model has spoken since it called, so that its next calls join the message.
+    /// Whether only the model has spoken since it called, so that its next calls join the message.
     only_model: bool,
     /// Calls printed in the custom style, by printed id: their results must have it too.
     custom: HashSet<String>,
@@ -238,11 +249,11 @@ impl Cx<'_> {
         self.only_model = true;
         self.printed.clear();
         self.calls_printed = 0;
-        let kept = self.is_own(entry) && matches!(self.own, Own::AsSaid);
+        let kept = self.is_own(entry) && (matches!(self.own, Own::AsSaid) || entry.is_reply());
         for (number, call) in entry.tool_calls().filter(|call| call.style.is_client()).enumerate() {
             let id = call.call_id.as_ref().map(|id| id.as_str().into_owned());
             let printed = match &id {
-                Some(id) if kept => id.clone(),
+                Some(id) if kept || self.is_a_providers(id, entry) => id.clone(),
                 Some(id) => self.free_id(id, entry),
                 None => format!("sb_{}_{number}", self.position.unwrap_or_default()),
             };
@@ -258,6 +269,12 @@ impl Cx<'_> {
                 self.awaited.entry(id).or_default().push_back(printed);
             }
         }
+    }
+
+    /// Whether a provider of this wire gave the id, and gets it back.
+    fn is_a_providers(&self, id: &str, entry: &Entry) -> bool {
+        let Own::Repaired { replies: Some(replies), .. } = self.own else { return false };
+        self.is_own(entry) && replies.gave(id)
     }
 
     /// An id as the wire takes it, and numbered where another call of the message has it.
@@ -301,7 +318,7 @@ impl Cx<'_> {
             BlockKind::ToolResult(result) => self.result_id(result),
             _ => return None,
         };
-        let changed = matches!(self.own, Own::Mended { .. })
+        let changed = matches!(self.own, Own::Repaired { .. })
             && block.call_id().is_some_and(|said| said.as_str() != printed);
         changed.then_some(printed)
     }
@@ -318,7 +335,12 @@ impl Cx<'_> {
 }
 
 /// Prints entries as messages of `wire`.
-pub(super) fn render(wire: Wire, mut items: Vec<Item>, options: RenderOptions<'_>, own: Own) -> Rendered {
+pub(super) fn render<'o>(
+    wire: Wire,
+    mut items: Vec<Item>,
+    options: RenderOptions<'o>,
+    own: Own<'o>,
+) -> Rendered {
     let mut cx = Cx {
         wire,
         options,
@@ -382,7 +404,7 @@ impl Binding {
         }
         let known = match cx.own {
             Own::AsSaid => None,
-            Own::Mended { edited } => edited,
+            Own::Repaired { edited, .. } => edited,
         };
         let mut expected = next_message(0, cx);
         let edited = items.iter().position(|item| {

@@ -1,4 +1,4 @@
-//! Gemini describes parameters in a dialect of its own; everybody else wants JSON Schema.
+//! Gemini describes parameters in a dialect of its own; the others want JSON Schema.
 
 use super::quote;
 use crate::json::{self, Edit, Edits, Kind, Raw};

@@ -3,6 +3,7 @@
 use super::{Cx, quote};
 use crate::block::BlockKind;
 use crate::json::{self, Kind, Raw};
+use crate::record::standing::changes_tools;
 use crate::text::Text;
 use crate::view::{Fidelity, Item};
 use crate::wire::Wire;
@@ -22,7 +23,7 @@ pub(super) fn names(wire: Wire) -> &'static [&'static str] {
     }
 }
 
-/// Whether a value of that field is instructions, and not nothing or something nobody can read.
+/// Whether a value of that field is instructions, and not empty or unreadable.
 pub(super) fn holds(wire: Wire, value: Raw<'_>) -> bool {
     match wire {
         Wire::OpenaiResponses => value.kind() == Kind::String,
@@ -37,8 +38,10 @@ pub(super) fn split(lead: Vec<Item>, cx: &Cx<'_>) -> (Vec<Item>, Vec<Item>) {
         let listed = message
             && match cx.wire {
                 Wire::OpenaiResponses => true,
-                // A provider that refuses instructions in front of the list takes them in the field.
-                Wire::Anthropic | Wire::Bedrock => !cx.sends(),
+                // A provider that refuses instructions in front of the list takes them in the field, but for those that
+                // change its tools.
+                Wire::Anthropic => !cx.sends() || changes_tools(&item.entry),
+                Wire::Bedrock => !cx.sends(),
                 _ => false,
             };
         !listed

@@ -1,5 +1,5 @@
-//! What can be mended at the very place a rule complains about. Trouble between messages (who answers whom, who speaks
-//! first) is not here: printing the coherent view mends that.
+//! Repairs at the very place a rule complains about. Trouble between messages (who answers whom, who speaks
+//! first) is not here: printing the coherent view repairs that.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use crate::json::{self, Edit, Edits, Kind, Raw, quote};
 use crate::wire::check::Violation;
 use crate::wire::render::{UNSIGNED, ids, placeholder_tool, tool_name};
+use crate::wire::replies::Replies;
 use crate::wire::{Wire, list_key};
 
 /// Longest texts some rules allow, in characters.
@@ -18,14 +19,14 @@ const MAX_DESCRIPTION: usize = 1024;
 /// What a user says where the conversation must not end with the model.
 const CONTINUE: &str = "Continue.";
 
-/// The edits that mend what they can of these violations.
-pub(super) fn local(wire: Wire, body: Raw<'_>, broken: &[Violation]) -> Edits {
+/// The edits that repair what they can of these violations.
+pub(super) fn local(wire: Wire, body: Raw<'_>, broken: &[Violation], replies: &Replies) -> Edits {
     let mut edits = Edits::new();
     let messages: Vec<Raw<'_>> = body.get(list_key(wire)).into_iter().flat_map(Raw::elements).collect();
     let parts = Parts::default();
     for violation in broken {
-        let place = Place { wire, body, messages: &messages, parts: &parts, path: &violation.path };
-        place.mend(violation.rule, &mut edits);
+        let place = Place { wire, body, messages: &messages, parts: &parts, path: &violation.path, replies };
+        place.repair(violation.rule, &mut edits);
     }
     edits
 }
@@ -62,11 +63,13 @@ struct Place<'a> {
     messages: &'a [Raw<'a>],
     parts: &'a Parts<'a>,
     path: &'a str,
+    /// What a provider said, which stays as it is.
+    replies: &'a Replies,
 }
 
 impl<'a> Place<'a> {
-    /// Adds the edits for one violation; none if it cannot be mended here.
-    fn mend(&self, rule: &str, edits: &mut Edits) {
+    /// Adds the edits for one violation; none if it cannot be repaired here.
+    fn repair(&self, rule: &str, edits: &mut Edits) {
         match rule {
             "OC-5" => self.put("/content", "\"\"", edits),
             "OC-6" | "OR-12" | "OR-13" | "OR-18" | "OR-22" | "GE-13" | "GE-10" | "AN-44" => {
@@ -215,7 +218,7 @@ impl<'a> Place<'a> {
         // All at once: a list may have many, and each stands in two places.
         for (path, id) in ids_at(self.wire, self.messages, 0..=self.messages.len()) {
             let fitting = ids::fit(self.wire, &id);
-            if fitting != id {
+            if fitting != id && !self.replies.gave(&id) {
                 edits.insert(path, Edit::Put(quote(&fitting)));
             }
         }
@@ -442,7 +445,7 @@ impl<'a> Place<'a> {
         edits.insert(path, Edit::Put(format!("[{}]", list.join(","))));
     }
 
-    /// Gives a document a text beside it, or a name nobody else has.
+    /// Gives a document a text beside it, or a unique name.
     fn mend_document(&self, edits: &mut Edits) {
         let named = self.path.strip_suffix("/document/name");
         let block = named.map_or_else(|| self.block_path(), str::to_string);

@@ -26,7 +26,7 @@ pub(super) enum Role {
 
 pub(super) struct Message<'a> {
     pub(super) role: Role,
-    /// Whether there is no content: none given, `null`, no text, no blocks.
+    /// Whether it says nothing: no content, `null`, no text or no blocks, and no settings for the turn either.
     pub(super) is_empty: bool,
     /// The blocks; a text for content is one of them.
     pub(super) blocks: Vec<Block<'a>>,
@@ -128,9 +128,10 @@ impl<'a> Request<'a> {
 }
 
 fn read_message(message: Raw<'_>, index: usize) -> Message<'_> {
-    let (mut role, mut content) = (Role::Other, None);
+    let (mut role, mut content, mut sets) = (Role::Other, None, false);
     for (key, value) in message.members() {
         match key.as_ref() {
+            "output_config" => sets = true,
             "role" => role = role_named(value),
             "content" if content.is_none() => content = Some(value),
             _ => {}
@@ -156,6 +157,8 @@ fn read_message(message: Raw<'_>, index: usize) -> Message<'_> {
             Kind::Bool | Kind::Number | Kind::Object => {}
         }
     }
+    // Claude Code sets the effort of a turn by a system message without content.
+    is_empty &= !(sets && role == Role::System);
     Message { role, is_empty, blocks }
 }
 

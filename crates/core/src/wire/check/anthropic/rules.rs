@@ -49,7 +49,7 @@ pub(in super::super) const RULES: &[Rule] = &[
     Rule::new(
         "AN-11",
         Refused,
-        "no message is empty, except a last one of the assistant",
+        "no message is empty, except a last one of the assistant and a system message with settings",
         "left the empty message out",
     ),
     Rule::new("AN-12", Refused, "the list ends with a user message", "put a user message at the end")

@@ -6,7 +6,7 @@ use super::super::Report;
 use super::item::{Item, Side};
 use super::request::{Request, Store};
 
-/// A short number behind the prefix is of somebody's own making; the provider's ids are longer.
+/// A short number behind the prefix was made up by a client; the provider's ids are longer.
 const OWN_DIGITS: usize = 6;
 
 /// The ids that were met so far.

@@ -18,7 +18,7 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 /// Whether the provider keeps what it is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Store {
-    /// It does, as nobody said otherwise.
+    /// It does, by default.
     #[default]
     On,
     /// `store: false`.

@@ -45,7 +45,8 @@ pub(crate) fn give_ids(entries: &mut [Entry]) -> bool {
                 let open = std::iter::from_fn(|| queue.pop_front())
                     .find(|id| !answered.contains(id.as_str().as_ref()));
                 given |= open.is_some();
-                result.call_id = open;
+                // A copy, not a part of the call's message: what this result said has no id.
+                result.call_id = open.map(|id| Text::from(&*id.as_str()));
             }
         }
         (rest, position) = (others, position + run);

@@ -1,0 +1,88 @@
+//! What a provider's cache would have held of a prompt.
+
+use crate::model::ModelName;
+
+const TABLE: &str = include_str!("../../data/caches.csv");
+
+/// How a provider caches the start of prompts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheRule {
+    /// Shorter prefixes are not cached.
+    pub minimum: u64,
+    /// Prefixes are cached in steps of so many tokens.
+    pub step: u64,
+    /// How long a prefix is kept after its last use, in milliseconds.
+    pub lifetime_ms: i64,
+}
+
+impl CacheRule {
+    /// The rule for a model; the usual one where none is named.
+    ///
+    /// ```
+    /// use scrollback_core::{model::ModelName, replay::CacheRule};
+    /// let model = ModelName::parse("anthropic:claude-haiku-4-5")?;
+    /// assert_eq!(CacheRule::of(Some(&model)).minimum, 4096);
+    /// assert_eq!(CacheRule::of(None).held(1300, None), 1280);
+    /// # Ok::<(), scrollback_core::model::BadModel>(())
+    /// ```
+    pub fn of(model: Option<&ModelName>) -> Self {
+        let name = model.map(ToString::to_string).unwrap_or_default();
+        let rows = TABLE.lines().filter(|line| !line.starts_with('#'));
+        let fits = rows.filter_map(|line| line.split_once(',')).filter(|(start, _)| name.starts_with(start));
+        let best = fits.max_by_key(|(start, _)| start.len());
+        best.and_then(|(_, rest)| CacheRule::parse(rest)).unwrap_or(CacheRule {
+            minimum: 1024,
+            step: 128,
+            lifetime_ms: 300_000,
+        })
+    }
+
+    fn parse(row: &str) -> Option<CacheRule> {
+        let mut cells = row.split(',');
+        let minimum = cells.next()?.parse().ok()?;
+        let step = cells.next()?.parse::<u64>().ok()?.max(1);
+        let lifetime_ms = cells.next()?.parse::<i64>().ok()? * 1000;
+        Some(CacheRule { minimum, step, lifetime_ms })
+    }
+
+    /// Tokens the cache holds of a prefix of `shared` tokens that was last used `idle` milliseconds ago, where that is known.
+    pub fn held(&self, shared: u64, idle: Option<i64>) -> u64 {
+        if shared < self.minimum || idle.is_some_and(|idle| idle > self.lifetime_ms) {
+            return 0;
+        }
+        shared / self.step * self.step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_row_reads_and_the_longest_name_counts() {
+        for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+            let (_, rest) = line.split_once(',').unwrap();
+            assert!(
+                CacheRule::parse(rest).is_some_and(|rule| rule.minimum > 0 && rule.lifetime_ms > 0),
+                "{line}"
+            );
+        }
+        let rule = |name: &str| CacheRule::of(ModelName::parse(name).ok().as_ref());
+        assert_eq!(
+            rule("anthropic:claude-sonnet-4-5"),
+            CacheRule { minimum: 1024, step: 1, lifetime_ms: 300_000 }
+        );
+        assert_eq!(rule("gemini:gemini-2.5-pro").minimum, 2048);
+        assert_eq!(rule("mistral:mistral-large").step, 128);
+    }
+
+    #[test]
+    fn a_prefix_that_is_short_or_was_idle_for_long_is_not_held() {
+        let rule = CacheRule { minimum: 1024, step: 128, lifetime_ms: 1000 };
+        assert_eq!(
+            (rule.held(1023, None), rule.held(1200, Some(1000)), rule.held(1200, Some(1001))),
+            (0, 1152, 0)
+        );
+    }
+}

@@ -1,0 +1,14 @@
+//! Replaying conversations: what calls saw, what other managers would have sent, what that would have cost, and what it would
+//! have lost. Nothing here asks a model or reads a clock, so the same transcript gives the same figures everywhere.
+
+mod caching;
+mod course;
+mod figures;
+mod needs;
+mod simulation;
+
+pub use caching::CacheRule;
+pub use course::{Asked, ByRole, Seen, course};
+pub use figures::{CallFigures, Figures, Loss, Lost, Tally};
+pub use needs::{Kept, Missing, Needs, Share, Stake};
+pub use simulation::{Candidate, simulate};

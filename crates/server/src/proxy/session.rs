@@ -1,0 +1,269 @@
+//! Who sends a request, and which session of theirs it belongs to: what headers and bodies of clients say about it.
+
+use axum::http::{HeaderMap, header};
+
+use super::asked::{Asked, header as text_of};
+use crate::auth::{Caller, presented};
+use crate::problem::Problem;
+
+/// Longest id of a session or sub-agent, in bytes. Real ones have 16 to 70.
+pub(super) const MAX_ID: usize = 512;
+
+/// A client that names its sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    ClaudeCode,
+    Codex,
+    Opencode,
+    /// Any client that sends `x-session-id`.
+    Other,
+}
+
+impl Client {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Client::ClaudeCode => "claude-code",
+            Client::Codex => "codex",
+            Client::Opencode => "opencode",
+            Client::Other => "other",
+        }
+    }
+}
+
+/// The headers in which clients name their session. The first that is there counts.
+const SESSIONS: [(&str, Client); 6] = [
+    ("x-claude-code-session-id", Client::ClaudeCode),
+    ("session-id", Client::Codex),
+    ("session_id", Client::Codex),
+    ("x-opencode-session", Client::Opencode),
+    ("x-session-affinity", Client::Opencode),
+    ("x-session-id", Client::Other),
+];
+
+/// The session that a request says it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionClaim {
+    pub(crate) client: Client,
+    pub(crate) id: String,
+    /// The sub-agent that asks, where the client names it.
+    pub(crate) agent: Option<String>,
+    /// The sub-agent or session that started it, where the client names it.
+    pub(crate) parent: Option<String>,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// A fingerprint of who calls. It is not a secret, and no key can be found from it.
+    pub(crate) caller: String,
+    pub(crate) session: Option<SessionClaim>,
+}
+
+impl Origin {
+    pub(crate) fn of(caller: &Caller, headers: &HeaderMap, asked: &Asked) -> Result<Self, Problem> {
+        Ok(Origin { caller: fingerprint(caller, headers, asked), session: claim(headers, asked)? })
+    }
+}
+
+/// The client that names its session, and the id: in a header, or else in the body.
+fn named<'a>(headers: &'a HeaderMap, asked: &'a Asked) -> Option<(Client, &'a str)> {
+    let named = SESSIONS.iter().find_map(|(name, client)| Some((*client, text_of(headers, name)?)));
+    named.or_else(|| asked.session.as_ref().map(|(client, id)| (*client, id.as_str())))
+}
+
+/// The client's own id of its session.
+pub(crate) fn session_id<'a>(headers: &'a HeaderMap, asked: &'a Asked) -> Option<&'a str> {
+    named(headers, asked).map(|(_, id)| id)
+}
+
+/// The session a request names, if it names one.
+fn claim(headers: &HeaderMap, asked: &Asked) -> Result<Option<SessionClaim>, Problem> {
+    let Some((client, id)) = named(headers, asked) else { return Ok(None) };
+    let checked = |id: &str| {
+        if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
+            let detail = format!("the id of a session has 1 to {MAX_ID} bytes and no control characters");
+            return Err(Problem::bad_request("bad_session", detail));
+        }
+        Ok(id.to_string())
+    };
+    let from = |name: &str| text_of(headers, name).map(checked).transpose();
+    let id = checked(id)?;
+    let (agent, parent) = match client {
+        Client::ClaudeCode => (from("x-claude-code-agent-id")?, from("x-claude-code-parent-agent-id")?),
+        Client::Codex => {
+            let thread = from("thread-id")?.filter(|thread| *thread != id);
+            let parent = from("x-codex-parent-thread-id")?;
+            match (thread, parent) {
+                // The session is the thread's own: it belongs to the session of the one that started it.
+                (None, Some(parent)) => {
+                    let agent = Some(id);
+                    return Ok(Some(SessionClaim {
+                        client,
+                        id: parent.clone(),
+                        agent,
+                        parent: Some(parent),
+                    }));
+                }
+                other => other,
+            }
+        }
+        Client::Opencode | Client::Other => match from("x-parent-session-id")? {
+            // A sub-agent has a session of its own, below that of its parent.
+            Some(parent) if parent != id => {
+                let agent = Some(id);
+                return Ok(Some(SessionClaim { client, id: parent.clone(), agent, parent: Some(parent) }));
+            }
+            _ => (None, None),
+        },
+    };
+    Ok(Some(SessionClaim { client, id, agent, parent }))
+}
+
+/// A fingerprint of who calls: the key of this server, or else the provider's key; the recipient; the user that the body
+/// names. Tokens of a login are renewed while a session goes on: of those the account counts, where the client tells it.
+fn fingerprint(caller: &Caller, headers: &HeaderMap, asked: &Asked) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("scrollback 2026 caller");
+    let mut add = |name: &str, value: &str| {
+        hasher.update(&(name.len() as u64).to_be_bytes()).update(name.as_bytes());
+        hasher.update(&(value.len() as u64).to_be_bytes()).update(value.as_bytes());
+    };
+    match &caller.key {
+        Some(key) => add("key", &key.name),
+        None => {
+            for credential in credentials(headers) {
+                if !is_renewed(credential) {
+                    add("credential", credential);
+                } else if let Some(account) = text_of(headers, "chatgpt-account-id") {
+                    add("account", account);
+                } else if asked.user.is_empty() {
+                    add("credential", credential);
+                }
+            }
+        }
+    }
+    if let Some(recipient) = text_of(headers, "x-scrollback-recipient") {
+        add("recipient", recipient);
+    }
+    for user in &asked.user {
+        add("user", user);
+    }
+    let hex = hasher.finalize().to_hex();
+    hex.as_str().get(..32).unwrap_or_default().into()
+}
+
+/// Everything that may be a provider's key.
+fn credentials(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let named = text_of(headers, "api-key");
+    let other = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    // What is no bearer token is taken as it is.
+    let other = other.filter(|value| !value.to_ascii_lowercase().starts_with("bearer "));
+    presented(headers).chain(named).chain(other)
+}
+
+/// Whether a credential is replaced by another while its owner stays the same: a token of a login.
+fn is_renewed(credential: &str) -> bool {
+    credential.starts_with("sk-ant-oat") || credential.starts_with("eyJ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::auth::Scope;
+    use crate::proxy::asked::{Endpoint, Target};
+    use axum::http::{HeaderName, HeaderValue};
+    use bytes::Bytes;
+    use scrollback_agent::config::ServerLimits;
+    use scrollback_store::Tenant;
+
+    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&str, &str)| {
+            (HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap())
+        };
+        pairs.iter().map(pair).collect()
+    }
+
+    fn origin(endpoint: Endpoint, pairs: &[(&str, &str)], body: &str) -> Result<Origin, Problem> {
+        let asked =
+            Asked::read(Target::of(endpoint, None), Bytes::from(body.to_string()), &ServerLimits::default())
+                .unwrap();
+        let caller = Caller { tenant: Tenant::default(), scope: Scope::Admin, key: None };
+        Origin::of(&caller, &headers(pairs), &asked)
+    }
+
+    const CHAT: &str = r#"{"model":"m","messages":[]}"#;
+
+    fn claimed(pairs: &[(&str, &str)]) -> Option<(&'static str, String, Option<String>, Option<String>)> {
+        let claim = origin(Endpoint::Chat, pairs, CHAT).unwrap().session?;
+        Some((claim.client.as_str(), claim.id, claim.agent, claim.parent))
+    }
+
+    #[test]
+    fn sessions_and_sub_agents_are_found_as_each_client_sends_them() {
+        let text = |text: &str| Some(text.to_string());
+        let cases: [(&[(&str, &str)], _); 8] = [
+            (&[], None),
+            (&[("x-claude-code-session-id", "s")], Some(("claude-code", "s".into(), None, None))),
+            (
+                &[
+                    ("x-claude-code-session-id", "s"),
+                    ("x-claude-code-agent-id", "a"),
+                    ("x-claude-code-parent-agent-id", "p"),
+                ],
+                Some(("claude-code", "s".into(), text("a"), text("p"))),
+            ),
+            (&[("session-id", "s"), ("thread-id", "s")], Some(("codex", "s".into(), None, None))),
+            (
+                &[("session-id", "s"), ("thread-id", "t"), ("x-codex-parent-thread-id", "s")],
+                Some(("codex", "s".into(), text("t"), text("s"))),
+            ),
+            (
+                &[("session_id", "t"), ("x-codex-parent-thread-id", "s")],
+                Some(("codex", "s".into(), text("t"), text("s"))),
+            ),
+            (
+                &[("x-session-id", "c"), ("x-session-affinity", "c"), ("x-parent-session-id", "p")],
+                Some(("opencode", "p".into(), text("c"), text("p"))),
+            ),
+            (&[("x-session-id", "mine")], Some(("other", "mine".into(), None, None))),
+        ];
+        for (pairs, wanted) in cases {
+            assert_eq!(claimed(pairs), wanted, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn ids_that_are_too_long_are_refused() {
+        let long = "x".repeat(10_000);
+        let refused = origin(Endpoint::Chat, &[("session-id", &long)], CHAT).unwrap_err();
+        assert_eq!((refused.status.as_u16(), refused.code), (400, "bad_session"));
+        let agent = [("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", long.as_str())];
+        assert_eq!(origin(Endpoint::Chat, &agent, CHAT).unwrap_err().code, "bad_session");
+    }
+
+    #[test]
+    fn callers_differ_by_key_recipient_and_user_and_not_by_a_renewed_token() {
+        let of = |pairs: &[(&str, &str)], body: &str| origin(Endpoint::Chat, pairs, body).unwrap().caller;
+        let all = [
+            of(&[], CHAT),
+            of(&[("authorization", "Bearer one")], CHAT),
+            of(&[("authorization", "Bearer two")], CHAT),
+            of(&[("x-api-key", "three")], CHAT),
+            of(&[("x-scrollback-recipient", "anna")], CHAT),
+            of(&[], r#"{"model":"m","messages":[],"user":"anna"}"#),
+            of(&[], r#"{"model":"m","messages":[],"safety_identifier":"anna"}"#),
+            of(&[("authorization", "Bearer eyJ.1"), ("chatgpt-account-id", "a")], CHAT),
+        ];
+        let distinct: std::collections::BTreeSet<&String> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len() - 1, "a user is a user, by whichever name");
+        let renewed = of(&[("authorization", "Bearer eyJ.2"), ("chatgpt-account-id", "a")], CHAT);
+        assert_eq!(renewed, all[7]);
+        let body = r#"{"model":"m","messages":[],"metadata":{"user_id":"{\"device_id\":\"d\",\"session_id\":\"s\"}"}}"#;
+        let login = |token: &str| {
+            origin(Endpoint::Messages, &[("authorization", &format!("Bearer sk-ant-oat01-{token}"))], body)
+                .unwrap()
+                .caller
+        };
+        assert_eq!(login("1"), login("2"), "the device stays the same while its token is renewed");
+    }
+}

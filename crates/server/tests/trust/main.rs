@@ -1,0 +1,9 @@
+//! The walls around the record: each test is named after a promise and fails when the wall has a hole.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod browsers;
+mod keys;
+mod provider_objects;
+#[allow(dead_code, reason = "shared with the tests of the web pages")]
+#[path = "../web/support.rs"]
+mod support;

@@ -1,0 +1,138 @@
+//! How runs, steps and evaluations stand. The words exist only where rows, JSON and people are written to and read from.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::{ErrorKind, StoreError};
+
+/// A closed set of words: `as_str`, `FromStr` and the forms that follow from them.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident, $what:literal { $($(#[$says:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$says])* $variant,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+
+            /// The word for it.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)*
+                }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = StoreError;
+
+            fn from_str(word: &str) -> Result<Self, StoreError> {
+                $name::ALL.iter().copied().find(|known| known.as_str() == word).ok_or_else(|| {
+                    let known: Vec<&str> = $name::ALL.iter().map(|known| known.as_str()).collect();
+                    let message = format!("unknown {} {word:?} (known: {})", $what, known.join(", "));
+                    StoreError::new(ErrorKind::BadArgument, message)
+                })
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let word = String::deserialize(deserializer)?;
+                word.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+words! {
+    /// How a run stands.
+    RunStatus, "status of a run" {
+        /// A process works on it.
+        Running = "running",
+        /// It waits for people.
+        Paused = "paused",
+        /// It was stopped, or its process died; it can go on.
+        Interrupted = "interrupted",
+        /// It has an output.
+        Done = "done",
+        /// It failed; the failed step can be tried again.
+        Failed = "failed",
+    }
+}
+
+words! {
+    /// How a step of a run stands, or a span of its trace.
+    StepStatus, "status of a step" {
+        /// It is being done.
+        Running = "running",
+        /// It waits for a person.
+        Paused = "paused",
+        /// Its condition did not hold.
+        Skipped = "skipped",
+        /// It has an output.
+        Done = "done",
+        /// It failed.
+        Failed = "failed",
+    }
+}
+
+words! {
+    /// How an evaluation stands.
+    EvaluationStatus, "status of an evaluation" {
+        /// It is being worked on.
+        Running = "running",
+        /// It waits for a person.
+        Paused = "paused",
+        /// The model replied.
+        Done = "done",
+        /// It ended without a reply.
+        Failed = "failed",
+    }
+}
+
+impl StepStatus {
+    /// Whether it has not ended.
+    pub fn is_open(self) -> bool {
+        matches!(self, StepStatus::Running | StepStatus::Paused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_read_back_and_others_are_refused() {
+        for status in RunStatus::ALL {
+            assert_eq!(status.as_str().parse(), Ok(*status));
+            assert_eq!(serde_json::to_string(status).unwrap_or_default(), format!("\"{status}\""));
+        }
+        for status in StepStatus::ALL {
+            assert_eq!(status.as_str().parse(), Ok(*status));
+        }
+        for status in EvaluationStatus::ALL {
+            assert_eq!(status.as_str().parse(), Ok(*status));
+        }
+        let refused = "finished".parse::<RunStatus>().map_err(|error| error.to_string());
+        let message =
+            "unknown status of a run \"finished\" (known: running, paused, interrupted, done, failed)";
+        assert_eq!(refused, Err(message.into()));
+    }
+}

@@ -1,0 +1,368 @@
+//! A sub-agent as it is written down: its mission, what it may use, and how far it may go.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scrollback_agent::provider::Provider;
+use scrollback_agent::runner::Throttle;
+use scrollback_lisp::{Mismatch, Signature, Validation, Value};
+
+use super::compression::Chosen;
+use super::mission::{Template, UnknownPlaceholder};
+use super::step::{EndReason, Fail, Step};
+use super::system_prompt::SystemPrompt;
+use super::tools::{AgentTool, by_name};
+
+/// Names that programs end with.
+const RESERVED: [&str; 2] = ["return", "fail"];
+
+/// A sub-agent. Settings that are not given are inherited from its caller.
+#[derive(Clone)]
+pub struct SubAgent {
+    /// What it is called.
+    pub name: String,
+    mission: Template,
+    signature: Option<Signature>,
+    tools: BTreeMap<String, AgentTool>,
+    data: BTreeMap<String, Value>,
+    /// What names of its data, and of what it returns, mean: shown beside data, and handed on with what is returned.
+    pub descriptions: BTreeMap<String, String>,
+    /// Why it ends before anybody is asked: the step it follows failed.
+    pub(crate) obstacle: Option<Fail>,
+    /// How many turns it has.
+    pub max_turns: usize,
+    /// How many more after returns that did not fit.
+    pub retry_turns: usize,
+    /// How far it may go.
+    pub limits: AgentLimits,
+    /// How values are held against signatures.
+    pub validation: Validation,
+    /// Decimals of floats in the value it returns; all of them if nothing is said.
+    pub float_precision: Option<u32>,
+    /// What may be inherited.
+    pub settings: Settings,
+    /// The text of the file it was read from.
+    pub file: Option<String>,
+}
+
+/// What a sub-agent inherits unless it has its own.
+#[derive(Clone, Default)]
+pub struct Settings {
+    /// The model.
+    pub model: Option<Arc<dyn Provider>>,
+    /// How requests are tried again.
+    pub llm_retry: Option<Throttle>,
+    /// How history is compressed.
+    pub compression: Option<Chosen>,
+    /// The instructions.
+    pub system_prompt: Option<SystemPrompt>,
+}
+
+impl Settings {
+    /// These where they say something, others where not.
+    #[must_use]
+    pub fn or(&self, other: &Settings) -> Settings {
+        Settings {
+            model: self.model.clone().or_else(|| other.model.clone()),
+            llm_retry: self.llm_retry.or(other.llm_retry),
+            compression: self.compression.clone().or_else(|| other.compression.clone()),
+            system_prompt: self.system_prompt.clone().or_else(|| other.system_prompt.clone()),
+        }
+    }
+}
+
+/// How far a sub-agent may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentLimits {
+    /// Time one program may compute, without its tools.
+    pub timeout: Duration,
+    /// Time for the whole mission, model and tools included.
+    pub mission_timeout: Option<Duration>,
+    /// Units of work of one program.
+    pub fuel: u64,
+    /// Bytes of definitions that are kept from turn to turn, written down.
+    pub memory_limit: usize,
+    /// What happens beyond that.
+    pub on_memory_limit: OnMemoryLimit,
+    /// Turns of this agent and all it calls. Where it says nothing and is called itself, those of its caller hold alone,
+    /// else [`TURN_BUDGET`]; they hold in any case.
+    pub turn_budget: Option<usize>,
+    /// How deep agents may call agents, this one included; inherited in the same way, else [`MAX_DEPTH`].
+    pub max_depth: Option<usize>,
+}
+
+/// Turns of an agent and all it calls, where nothing is said: four missions of the usual length.
+pub const TURN_BUDGET: usize = 20;
+/// How deep agents may call agents, where nothing is said.
+pub const MAX_DEPTH: usize = 3;
+
+/// What happens when definitions take too much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMemoryLimit {
+    /// The turn fails, and its definitions are undone.
+    #[default]
+    FailTurn,
+    /// The mission ends.
+    Stop,
+}
+
+impl Default for AgentLimits {
+    fn default() -> Self {
+        let lisp = scrollback_lisp::Limits::default();
+        AgentLimits {
+            timeout: lisp.time,
+            mission_timeout: None,
+            fuel: lisp.fuel,
+            // As much as a model could ever have read.
+            memory_limit: 1 << 20,
+            on_memory_limit: OnMemoryLimit::FailTurn,
+            turn_budget: None,
+            max_depth: None,
+        }
+    }
+}
+
+/// A sub-agent that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadAgent {
+    /// The mission says nothing.
+    BlankMission,
+    /// The mission has a placeholder that nothing fills.
+    Placeholder(UnknownPlaceholder),
+    /// A name that programs end with, or that is there already.
+    Name(String),
+    /// A tool needs a signature, and the agent has none.
+    NoSignature(String),
+}
+
+impl fmt::Display for BadAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadAgent::BlankMission => f.write_str("the mission is blank; say what is to be done"),
+            BadAgent::Placeholder(error) => error.fmt(f),
+            BadAgent::Name(problem) => f.write_str(problem),
+            BadAgent::NoSignature(name) => {
+                write!(
+                    f,
+                    "the agent {name:?} has no signature, so it cannot be a tool; write one: \"(name :type) -> :type\""
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadAgent {}
+
+impl From<UnknownPlaceholder> for BadAgent {
+    fn from(error: UnknownPlaceholder) -> Self {
+        BadAgent::Placeholder(error)
+    }
+}
+
+/// Data that does not fit the signature, every place of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadData(pub Vec<Mismatch>);
+
+impl fmt::Display for BadData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<String> = self.0.iter().take(10).map(|mismatch| format!("data {mismatch}")).collect();
+        f.write_str(&shown.join("; "))?;
+        let more = self.0.len().saturating_sub(10);
+        if more > 0 { write!(f, "; and {more} more") } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for BadData {}
+
+impl SubAgent {
+    /// A sub-agent with a mission and a signature, and the usual limits.
+    ///
+    /// ```
+    /// use scrollback_subagent::SubAgent;
+    /// use scrollback_lisp::Signature;
+    /// let signature = Signature::parse("(limit :int) -> [:string]").ok();
+    /// assert!(SubAgent::new("Who spent more than {{limit}}?", signature.clone()).is_ok());
+    /// assert!(SubAgent::new("Who spent more than {{limt}}?", signature).is_err());
+    /// ```
+    pub fn new(mission: &str, signature: Option<Signature>) -> Result<Self, BadAgent> {
+        if mission.trim().is_empty() {
+            return Err(BadAgent::BlankMission);
+        }
+        let mission = Template::parse(mission);
+        mission.check(signature.as_ref())?;
+        Ok(SubAgent {
+            name: "subagent".into(),
+            mission,
+            signature,
+            tools: BTreeMap::new(),
+            data: BTreeMap::new(),
+            descriptions: BTreeMap::new(),
+            obstacle: None,
+            max_turns: super::MAX_TURNS,
+            retry_turns: 0,
+            limits: AgentLimits::default(),
+            validation: Validation::Enabled,
+            float_precision: None,
+            settings: Settings::default(),
+            file: None,
+        })
+    }
+
+    /// The same with another mission.
+    pub fn with_mission(mut self, mission: &str) -> Result<Self, BadAgent> {
+        if mission.trim().is_empty() {
+            return Err(BadAgent::BlankMission);
+        }
+        self.mission = Template::parse(mission);
+        self.mission.check(self.signature.as_ref())?;
+        Ok(self)
+    }
+
+    /// Adds a tool.
+    pub fn add_tool(&mut self, tool: AgentTool) -> Result<(), BadAgent> {
+        let name = tool.line.name.clone();
+        reserved("tool", &name)?;
+        if self.tools.insert(name.clone(), tool).is_some() {
+            return Err(BadAgent::Name(format!("two tools have the name {name:?}")));
+        }
+        Ok(())
+    }
+
+    /// Adds data, in place of what has the same name.
+    pub fn add_data(&mut self, name: &str, value: Value) -> Result<(), BadAgent> {
+        reserved("data", name)?;
+        self.data.insert(name.into(), value);
+        Ok(())
+    }
+
+    /// This agent as a tool of another: its data are the arguments, its return is the result.
+    pub fn as_tool(&self, name: &str, description: Option<&str>) -> Result<AgentTool, BadAgent> {
+        if self.signature.is_none() {
+            return Err(BadAgent::NoSignature(self.name.clone()));
+        }
+        Ok(AgentTool::agent(name, description.map(String::from), Arc::new(self.clone())))
+    }
+
+    /// A prompt with a signature as a tool: one question to the model, whose program is the answer.
+    pub fn llm_tool(
+        name: &str,
+        prompt: &str,
+        signature: Signature,
+        description: Option<&str>,
+        timeout: Option<Duration>,
+    ) -> Result<AgentTool, BadAgent> {
+        let mut agent = SubAgent::new(prompt, Some(signature))?;
+        (agent.name, agent.max_turns, agent.limits.mission_timeout) = (name.into(), 1, timeout);
+        agent.as_tool(name, description)
+    }
+
+    /// The mission.
+    pub fn mission(&self) -> &Template {
+        &self.mission
+    }
+
+    /// What it takes and returns.
+    pub fn signature(&self) -> Option<&Signature> {
+        self.signature.as_ref()
+    }
+
+    /// What it may call.
+    pub fn tools(&self) -> &BTreeMap<String, AgentTool> {
+        &self.tools
+    }
+
+    /// What it may read.
+    pub fn data(&self) -> &BTreeMap<String, Value> {
+        &self.data
+    }
+
+    /// Its data with more laid over it, made to fit the signature; with what was odd about it.
+    pub(crate) fn given(
+        &self,
+        more: &BTreeMap<String, Value>,
+    ) -> Result<(BTreeMap<String, Value>, Vec<String>), BadData> {
+        let mut data = self.data.clone();
+        data.extend(more.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let Some(signature) = &self.signature else { return Ok((data, Vec::new())) };
+        let args = data.iter().map(|(name, value)| (Value::str(name.as_str()), value.clone())).collect();
+        let accepted = signature.accept(self.validation, &args).map_err(BadData)?;
+        Ok((by_name(&accepted.args), accepted.warnings))
+    }
+
+    /// This agent with what another returned as its data, described as that one describes it; refused if it lacks what
+    /// this one needs.
+    ///
+    /// After a step that failed no model is asked: run, the agent gives a step that ends as `chained_failure`, and so does
+    /// every one after it, for the same cause.
+    pub fn then(&self, step: &Step) -> Result<SubAgent, NotChained> {
+        let mut next = self.clone();
+        let value = match &step.outcome {
+            Ok(value) => value,
+            Err(fail) => {
+                next.obstacle = Some(chained(step, fail));
+                return Ok(next);
+            }
+        };
+        let Value::Map(returned) = value else {
+            return Err(NotChained::NoMap(value.label()));
+        };
+        for (name, value) in by_name(returned) {
+            next.add_data(&name, value).map_err(NotChained::Name)?;
+            if let Some(text) = step.descriptions.get(&name) {
+                next.descriptions.entry(name).or_insert_with(|| text.clone());
+            }
+        }
+        next.given(&BTreeMap::new()).map_err(NotChained::Missing)?;
+        Ok(next)
+    }
+}
+
+/// The end of a step that follows one that failed; the first cause, however long the chain is.
+fn chained(step: &Step, fail: &Fail) -> Fail {
+    match fail.reason {
+        EndReason::ChainedFailure => fail.clone(),
+        reason => {
+            let message = format!("{} ended before it ({}): {}", step.name, reason.as_str(), fail.message);
+            Fail::new(EndReason::ChainedFailure, message)
+        }
+    }
+}
+
+/// Why one agent cannot follow another. Nothing was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotChained {
+    /// The one before returned something that has no names.
+    NoMap(String),
+    /// It returned something under a name that cannot be data.
+    Name(BadAgent),
+    /// It did not return what this one needs.
+    Missing(BadData),
+}
+
+impl fmt::Display for NotChained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotChained::NoMap(label) => {
+                write!(f, "the step before returned {label}; only a map can be the data of the next")
+            }
+            NotChained::Name(error) => error.fmt(f),
+            NotChained::Missing(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NotChained {}
+
+fn reserved(what: &str, name: &str) -> Result<(), BadAgent> {
+    if RESERVED.contains(&name) {
+        return Err(BadAgent::Name(format!(
+            "{what} {name:?}: programs end with ({name} …); give it another name"
+        )));
+    }
+    if name.is_empty() {
+        return Err(BadAgent::Name(format!("{what}: a name is missing")));
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+"""Claude Code: what it sends, and what must come of it."""
+
+import json
+from collections import Counter
+
+import long
+from harness import Scenario, alone, equal, expect
+from said import Fail, Lost, Reply, Spoilt, call, do, say, text, thought
+from terminal import Terminal
+from upstream import Role
+
+# What the script may ask for; the client keeps its other guards.
+ALLOWED = "Bash,Edit,Write,Read,Agent"
+KEY = "sk-ant-of-the-client"
+SESSION = "5e551017-0000-4000-8000-000000000001"
+
+
+def environment(side, **more):
+    """Claude Code's own variables: where the provider is, and no word to any other place."""
+    settings = {
+        "userID": "0" * 64,
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "numStartups": 5,
+        "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
+        "projects": {str(side.work): {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}},
+    }
+    place = side.home / ".claude.json"
+    if not place.exists():
+        place.write_text(json.dumps(settings))
+    return {
+        "ANTHROPIC_BASE_URL": side.url,
+        "ANTHROPIC_API_KEY": KEY,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
+        **more,
+    }
+
+
+def claude(side, prompt, *args, fine=(0,), env=None, **more):
+    """One headless run; the line it printed at the end."""
+    command = [side.harness.npm("claude"), "-p", prompt, "--output-format", "json", "--allowedTools", ALLOWED, *args]
+    run = side.run(command, environment(side, **(env or {})), **more)
+    expect(run.code in fine, "claude ended with", run.code, run.out[-1500:], run.err[-1500:])
+    return json.loads(run.out.strip().splitlines()[-1])
+
+
+def named(prompt):
+    """One headless run with a session of a known name."""
+    return lambda side: claude(side, prompt, "--session-id", SESSION)["result"]
+
+
+def one_conversation(_, through):
+    equal(len(through.server.conversations()), 1, "conversations")
+
+
+def recorded(*words):
+    """One conversation, whose record holds these words."""
+
+    def check(_, through):
+        one_conversation(_, through)
+        for word in words:
+            found = through.server.command("search", word)
+            expect(found and json.dumps(found).count("conversation"), f"the record does not hold {word!r}")
+
+    return check
+
+
+# Plain
+
+
+def plain_roles():
+    return [Role("main", [say("Good day to you.")])]
+
+
+# Tools whose calls the client spells anew
+
+
+def edits_roles():
+    path = "notes.txt"
+    steps = [do("Write", file_path=f"{{work}}/{path}", content="".join(f"line {n}\n" for n in range(6)))]
+    steps += [
+        do("Edit", file_path=f"{{work}}/{path}", old_string=f"line {n}\n", new_string=f"changed {n}\n") for n in range(6)
+    ]
+    steps += [do("Bash", command=f"cd {{work}} && cat {path}", description="Show the file"), say("All six are changed.")]
+    return [Role("main", steps)]
+
+
+def edited(direct, through):
+    one_conversation(direct, through)
+    equal((through.work / "notes.txt").read_text(), "".join(f"changed {n}\n" for n in range(6)), "the file")
+    last = through.provider.calls("main")[-1].texts()
+    expect("replace_all" in last, "the client no longer adds replace_all: this scenario shows nothing any more")
+
+
+def parallel_roles():
+    both = Reply(text("Both at once."), call("Bash", command="echo one"), call("Bash", command="sleep 0.3; echo two"))
+    return [Role("main", [both, say("Both are done.")])]
+
+
+def thinking_roles():
+    steps = [
+        Reply(thought("First I look."), text("Looking."), call("Bash", command="echo seen")),
+        Reply(thought("Then again."), call("Bash", command="echo again")),
+        Reply(thought("Now I know."), text("It was seen.")),
+    ]
+    return [Role("main", steps)]
+
+
+# Sub-agents
+
+
+def agents_roles():
+    both = Reply(
+        call("Agent", description="Count apples", prompt="APPLES: count them", subagent_type="general-purpose", run_in_background=False),
+        call("Agent", description="Count pears", prompt="PEARS: count them", subagent_type="general-purpose", run_in_background=False),
+    )
+    return [
+        Role("apples", [do("Bash", command="echo 7"), say("Seven apples.")], lambda r: "APPLES: count" in r.first_user()),
+        Role("pears", [do("Bash", command="sleep 1; echo 9"), say("Nine pears.")], lambda r: "PEARS: count" in r.first_user()),
+        Role("main", [both, say("Seven apples and nine pears.")]),
+    ]
+
+
+# Sessions that go on
+
+
+def resumed_roles():
+    return [Role("main", [say("It is noted: heron."), do("Bash", command="echo looked"), say("The word is heron.")])]
+
+
+def continued(side):
+    claude(side, "The word is heron", "--session-id", SESSION)
+    if side.server:
+        side.server.restart()
+    return claude(side, "Which word?", "--continue")["result"]
+
+
+def resumed(side):
+    claude(side, "The word is heron", "--session-id", SESSION)
+    if side.server:
+        side.server.restart()
+    return claude(side, "Which word?", "--resume", SESSION)["result"]
+
+
+def forked(side):
+    claude(side, "The word is heron", "--session-id", SESSION)
+    if side.server:
+        side.server.restart()
+    return claude(side, "Which word?", "--resume", SESSION, "--fork-session")["result"]
+
+
+def compacted_roles():
+    steps = [say("It is noted: heron."), say("<summary>The word is heron.</summary>"), say("The word is heron.")]
+    return [Role("main", steps)]
+
+
+def compacted(side):
+    claude(side, "The word is heron", "--session-id", SESSION)
+    claude(side, "/compact", "--resume", SESSION)
+    return claude(side, "Which word?", "--resume", SESSION)["result"]
+
+
+# Errors
+
+
+def failing(*failures):
+    return lambda: [Role("main", [*failures, do("Bash", command="echo done"), *failures, say("Done in the end.")])]
+
+
+# A person at a terminal
+
+
+def interactive_roles():
+    _, _, main = agents_roles()
+    title = Role("title", [say('{"title": "Counting fruit"}')], lambda r: not r.tools() and "Write the title" in r.first_user())
+    summary = say("<analysis>Fruit was counted.</analysis>\n<summary>Seven apples and nine pears.</summary>")
+    steps = [*main.steps, summary, say("There were sixteen.")]
+    return [title, *agents_roles()[:2], Role("main", steps)]
+
+
+def interactive(side):
+    """A title call, two sub-agents, the client's own compaction, and a question after it."""
+    env = environment(side)
+    # With this the client makes no title.
+    env.pop("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC")
+    # Sub-agents are waited for, so that the order of calls does not hang on chance.
+    env["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"] = "1"
+    command = [side.harness.npm("claude"), "--session-id", SESSION, "--permission-mode", "default", "--allowedTools", ALLOWED]
+    screen = Terminal(command, side.work, side.environment(env))
+    try:
+        screen.shows("❯")
+        screen.line("Count the fruit in the basket")
+        screen.shows("Seven apples and nine pears.")
+        screen.line("/compact")
+        screen.shows("Compacted")
+        screen.line("How many in all?")
+        screen.shows("There were sixteen.")
+    finally:
+        screen.close()
+    return "There were sixteen."
+
+
+def kinds(side):
+    """Of each session of the record, how many conversations of each kind."""
+    found = {}
+    for one in side.listed:
+        found.setdefault(one.get("session"), Counter())[one.get("kind")] += 1
+    return [dict(one) for one in found.values()]
+
+
+def one_session(**wanted):
+    """One session with so many conversations of each kind."""
+
+    def check(_, through):
+        through.listed = through.server.conversations()
+        equal(kinds(through), [{name.replace("_", "-"): number for name, number in wanted.items()}], "sessions")
+
+    return check
+
+
+# Windows
+
+
+def overflow_roles():
+    return long.claude_roles(10, 3000)()
+
+
+def reading(rounds, tokens):
+    def drive(side):
+        long.files(side, rounds, tokens)
+        return claude(side, "Read all modules", "--session-id", SESSION, seconds=600)["result"]
+
+    return drive
+
+
+def cut(most):
+    """One conversation, cut: the prefix stands between cuts, and no call pays for more than `most` uncached tokens."""
+
+    def check(_, through):
+        one_conversation(_, through)
+        found = long.figures(through.provider)
+        expect(found["cuts"] > 0, "nothing was cut", found)
+        moved = long.stable(through.provider, "messages")
+        expect(moved is None, moved)
+        long.bounded(through.provider, most)
+
+    return check
+
+
+WINDOW = '[models."anthropic:claude-opus-5-5"]\ncontext_window = 40000\n'
+
+def thoughtless(side):
+    """The provider answers without a thought although thinking is asked for; that is its own business."""
+    return claude(side, "Try", "--session-id", SESSION, "--model", "claude-sonnet-4-5")["result"]
+
+
+SOON = {"retry-after": "0"}
+
+SCENARIOS = [
+    Scenario("claude-code", "no other machine", plain_roles, named("Say good day"), alone, direct=False, watched=True),
+    Scenario("claude-code", "plain", plain_roles, named("Say good day"), one_conversation, short=True),
+    Scenario("claude-code", "edits", edits_roles, named("Change all six lines"), edited, short=True),
+    Scenario("claude-code", "parallel tools", parallel_roles, named("Do both"), one_conversation),
+    Scenario("claude-code", "thinking", thinking_roles, named("Think about it"), one_conversation),
+    Scenario("claude-code", "sub-agents", agents_roles, named("Count the fruit"), None),
+    Scenario("claude-code", "continue", resumed_roles, continued, one_conversation),
+    Scenario("claude-code", "resume", resumed_roles, resumed, one_conversation),
+    Scenario("claude-code", "fork-session", resumed_roles, forked, None),
+    Scenario("claude-code", "own compaction", compacted_roles, compacted, None),
+    Scenario("claude-code", "429", failing(Fail(429, "rate_limit_error", "slow down", SOON)), named("Try"), one_conversation),
+    Scenario("claude-code", "529", failing(Fail(529, "overloaded_error", "Overloaded", SOON)), named("Try"), one_conversation),
+    Scenario("claude-code", "500", failing(Fail(500, "api_error", "Internal server error", SOON)), named("Try"), one_conversation),
+    Scenario("claude-code", "lost connection", failing(Lost()), named("Try"), one_conversation),
+    Scenario("claude-code", "lost in the middle", failing(Lost(say("Lost half way through."))), named("Try"), one_conversation),
+    Scenario("claude-code", "interactive", interactive_roles, interactive, one_session(main=1, side=1, sub_agent=2, branch=1),
+             known="the call that sums up and what follows it are two branches, not one"),
+    Scenario("claude-code", "a reply without a thought", failing(), thoughtless, one_conversation, said=["AN-32"]),
+    Scenario("claude-code", "overflow", overflow_roles, reading(10, 3000), cut(40000), exact=False, direct=False,
+             provider={"window": 36000}),
+    Scenario("claude-code", "small window", long.claude_roles(30, 1500), reading(30, 1500), cut(40000), exact=False, direct=False,
+             config=WINDOW),
+    Scenario("claude-code", "error in the middle", failing(Spoilt(say("Spoilt half way through."))), named("Try"), one_conversation),
+]

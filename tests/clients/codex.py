@@ -1,0 +1,204 @@
+"""Codex: what it sends, and what must come of it."""
+
+import json
+
+import long
+from harness import Scenario, alone, equal, expect
+from said import Fail, Lost, Reply, Spoilt, call, do, say, text, thought
+from upstream import Role
+
+CONFIG = """
+model = "{model}"
+model_provider = "scripted"
+check_for_update_on_startup = false
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+{settings}
+
+[features]
+plugins = false
+remote_plugin = false
+apps = false
+
+[analytics]
+enabled = false
+
+[feedback]
+enabled = false
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+request_max_retries = 3
+stream_max_retries = 3
+{provider}
+"""
+
+
+def codex(side, prompt, *args, model="gpt-5.5", settings="", provider="", fine=(0,), **more):
+    """One headless run; its events."""
+    home = side.home / ".codex"
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(CONFIG.format(url=side.url, model=model, settings=settings, provider=provider))
+    command = [side.harness.npm("codex"), "exec", *args, "--json", "--skip-git-repo-check", prompt]
+    run = side.run(command, {"CODEX_HOME": str(home), "OPENAI_API_KEY": "sk-of-the-client"}, **more)
+    expect(run.code in fine, "codex ended with", run.code, run.out[-1500:], run.err[-1500:])
+    return run.lines()
+
+
+def said_last(events):
+    """The last message to the person."""
+    texts = [one["item"]["text"] for one in events if one.get("item", {}).get("type") == "agent_message"]
+    return texts[-1] if texts else ""
+
+
+def asking(prompt, **more):
+    return lambda side: said_last(codex(side, prompt, **more))
+
+
+def one_conversation(_, through):
+    equal(len(through.server.conversations()), 1, "conversations")
+
+
+def no_upgrade(direct, through):
+    one_conversation(direct, through)
+    asked = [one for one in through.provider.received if one.method == "GET" and one.bare == "/v1/responses"]
+    equal(len(asked), 0, "requests to speak over a websocket that reached the provider")
+
+
+def plain_roles():
+    return [Role("main", [say("Good day to you.")])]
+
+
+def tools_roles():
+    patch = "*** Begin Patch\n*** Add File: notes.txt\n+one\n+two\n*** End Patch\n"
+    steps = [
+        do("exec_command", cmd="echo one; echo two"),
+        do("apply_patch", input=patch),
+        do("exec_command", cmd="cat notes.txt"),
+        say("The file holds two lines."),
+    ]
+    return [Role("main", steps)]
+
+
+def written(direct, through):
+    one_conversation(direct, through)
+    equal((through.work / "notes.txt").read_text(), "one\ntwo\n", "the file")
+
+
+def parallel_roles():
+    both = Reply(call("exec_command", cmd="echo one"), call("exec_command", cmd="echo two"))
+    return [Role("main", [both, say("Both are done.")])]
+
+
+def thinking_roles():
+    steps = [
+        Reply(thought("First I look."), call("exec_command", cmd="echo seen")),
+        Reply(thought("Then again."), call("exec_command", cmd="echo again")),
+        Reply(thought("Now I know."), text("It was seen.")),
+    ]
+    return [Role("main", steps)]
+
+
+def resumed_roles():
+    return [Role("main", [say("It is noted: heron."), do("exec_command", cmd="echo looked"), say("The word is heron.")])]
+
+
+def resumed(side):
+    codex(side, "The word is heron")
+    if side.server:
+        side.server.restart()
+    return said_last(codex(side, "Which word?", "resume", "--last"))
+
+
+def failing(*failures):
+    return lambda: [Role("main", [*failures, do("exec_command", cmd="echo done"), *failures, say("Done in the end.")])]
+
+
+# Windows
+
+
+def reading(rounds, tokens, **more):
+    def drive(side):
+        long.files(side, rounds, tokens)
+        return said_last(codex(side, "Read all modules", seconds=600, **more))
+
+    return drive
+
+
+def cut(most):
+    """One conversation, cut: the prefix stands between cuts, and no call pays for more than `most` uncached tokens."""
+
+    def check(direct, through):
+        one_conversation(direct, through)
+        found = long.figures(through.provider)
+        expect(found["cuts"] > 0, "nothing was cut", found)
+        moved = long.stable(through.provider, "input")
+        expect(moved is None, moved)
+        long.bounded(through.provider, most)
+
+    return check
+
+
+def kept_tools(direct, through):
+    """After cuts the tools that the client sends as an item of the list still stand in front."""
+    cut(40000)(direct, through)
+    for number, one in enumerate(through.provider.answered("main")):
+        expect(one.json["input"][0].get("type") == "additional_tools", f"request {number} has lost its tools")
+
+
+def compacting(rounds, tokens):
+    """The client makes its own history shorter when it passes what its settings allow."""
+    return reading(rounds, tokens, settings="model_context_window = 40000\nmodel_auto_compact_token_limit = 20000")
+
+
+def compacting_roles():
+    """One call that sums up comes where the client wants it, and is answered whenever it comes."""
+
+    def sums_up(request):
+        return "CONTEXT CHECKPOINT" in json.dumps(request.json["input"][-1])
+
+    return [Role("summary", [say("Modules were read.")], sums_up), *long.codex_roles(6, 3000)()]
+
+
+def questions(side):
+    """Eight long questions to the newest model, each in a run of its own."""
+    for number in range(8):
+        words = f"Question {number}: what does this do?\n{long.source(number, 4000)}"
+        more = ("resume", "--last") if number else ()
+        answer = codex(side, words, *more, model="gpt-6.1-sol")
+    return said_last(answer)
+
+
+def questions_roles():
+    return [Role("main", [say(f"It keeps order, {number}.") for number in range(8)])]
+
+
+WINDOW = '[models."openai:{}"]\ncontext_window = 40000\n'
+
+SOON = {"retry-after": "0"}
+
+SCENARIOS = [
+    Scenario("codex", "no other machine", plain_roles, asking("Say good day"), alone, direct=False, watched=True),
+    Scenario("codex", "plain", plain_roles, asking("Say good day"), one_conversation, short=True),
+    Scenario("codex", "plain, newest model", plain_roles, asking("Say good day", model="gpt-6.1-sol"), one_conversation),
+    Scenario("codex", "tools", tools_roles, asking("Write two lines"), written, short=True),
+    Scenario("codex", "parallel tools", parallel_roles, asking("Do both"), one_conversation),
+    Scenario("codex", "thinking", thinking_roles, asking("Think about it"), one_conversation),
+    Scenario("codex", "resume", resumed_roles, resumed, one_conversation),
+    Scenario("codex", "websocket", tools_roles, asking("Try", provider="supports_websockets = true"), no_upgrade),
+    Scenario("codex", "small window", long.codex_roles(30, 1500), reading(30, 1500), cut(40000), exact=False, direct=False,
+             config=WINDOW.format("gpt-5.5")),
+    Scenario("codex", "small window, newest model", questions_roles, questions, kept_tools, exact=False, direct=False,
+             config=WINDOW.format("gpt-6.1-sol")),
+    Scenario("codex", "own compaction", compacting_roles, compacting(6, 3000)),
+    Scenario("codex", "overflow", long.codex_roles(10, 3000), reading(10, 3000), cut(40000), exact=False, direct=False,
+             provider={"window": 32000}),
+    Scenario("codex", "429", failing(Fail(429, "rate_limit_error", "slow down", SOON)), asking("Try"), one_conversation),
+    Scenario("codex", "500", failing(Fail(500, "server_error", "Internal server error", SOON)), asking("Try"), one_conversation),
+    Scenario("codex", "lost connection", failing(Lost()), asking("Try"), one_conversation),
+    Scenario("codex", "lost in the middle", failing(Lost(say("Lost half way through."))), asking("Try"), one_conversation),
+    Scenario("codex", "error in the middle", failing(Spoilt(say("Spoilt half way through."))), asking("Try"), one_conversation),
+]

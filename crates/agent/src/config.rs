@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use scrollback_core::model::ModelName;
 use scrollback_core::nearest::nearest;
 use scrollback_core::redact::Options;
-use scrollback_store::{FollowUps, Settings};
+use scrollback_store::{FollowUps, HistorySettings};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ const FILE: &str = "scrollback.toml";
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     store: Option<String>,
-    providers: BTreeMap<String, Provider>,
+    providers: BTreeMap<String, ProviderSection>,
     models: BTreeMap<String, Model>,
     history: History,
     flow: FlowTable,
@@ -73,7 +73,7 @@ struct FollowUp {
 /// `[providers.NAME]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Provider {
+struct ProviderSection {
     base_url: Option<String>,
     key_env: Option<String>,
     dialect: Option<String>,
@@ -146,9 +146,9 @@ impl Config {
     }
 
     /// How histories are kept.
-    pub fn history(&self) -> Result<Settings, BadConfig> {
-        let usual = Settings::default();
-        let settings = Settings {
+    pub fn history(&self) -> Result<HistorySettings, BadConfig> {
+        let usual = HistorySettings::default();
+        let settings = HistorySettings {
             max_turns_before_compaction: self
                 .history
                 .max_turns_before_compaction

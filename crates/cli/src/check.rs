@@ -16,29 +16,29 @@ use serde_json::Value;
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, INVALID, USAGE};
-use crate::load::{How, Loaded, Written, format_named};
+use crate::load::{InputFormat, LoadOptions, LoadedInput, format_named};
 use crate::{answer, batch, convert, input};
 
 /// What is asked of a list.
-pub(crate) struct Job {
+pub(crate) struct CheckJob {
     pub(crate) wire: Wire,
     pub(crate) model: Option<ModelName>,
     pub(crate) dialect: Option<String>,
     pub(crate) strictness: Strictness,
-    pub(crate) repair: Mend,
-    pub(crate) how: How,
+    pub(crate) repair: RepairFlag,
+    pub(crate) how: LoadOptions,
 }
 
 /// Whether the list shall be repaired.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mend {
+pub(crate) enum RepairFlag {
     No,
     Yes,
 }
 
 /// The `--json` object.
 #[derive(Serialize)]
-struct Answer {
+struct CheckJson {
     wire: Wire,
     valid: bool,
     violations: Vec<Violation>,
@@ -62,13 +62,13 @@ pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<ExitCode, Failure> {
     }
     let wire = input::wire_named(args.wire.as_deref())?.ok_or_else(no_wire)?;
     let model = input::model_named(args.input.model.as_deref())?;
-    let job = Job {
+    let job = CheckJob {
         wire,
         dialect: config.dialect(model.as_ref()),
         model,
         strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
-        repair: if args.repair { Mend::Yes } else { Mend::No },
-        how: How {
+        repair: if args.repair { RepairFlag::Yes } else { RepairFlag::No },
+        how: LoadOptions {
             from: format_named(args.input.from.as_deref())?,
             take: args.input.take,
             conversation: args.input.take_conversation,
@@ -96,7 +96,7 @@ pub(crate) fn no_wire() -> Failure {
     Failure::new(USAGE, "usage", message).with("known", known)
 }
 
-impl Job {
+impl CheckJob {
     /// Judges a file: a body of the wire, or anything that can be printed as one.
     fn run(&self, file: &Path, previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
         if file.is_dir() {
@@ -117,7 +117,7 @@ impl Job {
     /// Whether a file is in another format than the one it shall be checked for.
     pub(crate) fn is_other(&self, bytes: &[u8]) -> bool {
         match self.how.from {
-            Some(from) => from != Written::Wire(self.wire),
+            Some(from) => from != InputFormat::Wire(self.wire),
             None => std::str::from_utf8(bytes).is_ok_and(|text| transcript::detect(text).is_some()),
         }
     }
@@ -128,7 +128,11 @@ impl Job {
     }
 
     /// Judges what another wire or transcript becomes on this one.
-    pub(crate) fn run_other(&self, loaded: &Loaded, previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
+    pub(crate) fn run_other(
+        &self,
+        loaded: &LoadedInput,
+        previous: Option<Raw<'_>>,
+    ) -> Result<Judged, Failure> {
         let body = convert::convert(loaded, self.wire).body(self.wire, None);
         input::check(body.as_bytes()).map(|body| self.judge(body, previous))
     }
@@ -155,7 +159,8 @@ impl Job {
             CheckOptions { model: self.model.as_ref(), previous, dialect, ..CheckOptions::default() };
         let violations = check(self.wire, body, options);
         let valid = !violations.iter().any(|violation| violation.is_fatal(self.strictness));
-        let repaired = (self.repair == Mend::Yes).then(|| repair(self.wire, body, options, self.strictness));
+        let repaired =
+            (self.repair == RepairFlag::Yes).then(|| repair(self.wire, body, options, self.strictness));
         Judged { wire: self.wire, valid, violations, repaired, strictness: self.strictness }
     }
 }
@@ -171,11 +176,11 @@ fn first(wire: Wire, body: Raw<'_>, take: usize) -> String {
 
 /// A body with its list printed anew, all else in its own spelling.
 fn with_list(wire: Wire, body: Raw<'_>, print: impl Fn(Raw<'_>) -> String) -> String {
-    if body.kind() == json::Kind::Array {
+    if body.kind() == json::JsonKind::Array {
         return print(body);
     }
     let member = |(name, value): (Raw<'_>, Raw<'_>)| {
-        let listed = json::unescape(name.text()) == list_key(wire) && value.kind() == json::Kind::Array;
+        let listed = json::unescape(name.text()) == list_key(wire) && value.kind() == json::JsonKind::Array;
         let value = if listed { print(value) } else { json::one_line(value).into_owned() };
         format!("{}:{value}", name.text())
     };
@@ -195,7 +200,7 @@ fn lines(wire: Wire, body: &str) -> String {
 
 impl Judged {
     pub(crate) fn to_json(&self) -> Result<String, Failure> {
-        let answer = |repairs| Answer {
+        let answer = |repairs| CheckJson {
             wire: self.wire,
             valid: self.valid,
             violations: self.violations.clone(),

@@ -12,16 +12,16 @@ use crate::input;
 
 /// The format of an input, where it was named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum InputFormat {
     Wire(Wire),
     Transcript(Format),
 }
 
 /// How an input shall be read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct How {
+pub(crate) struct LoadOptions {
     /// In which format; detected if none.
-    pub(crate) from: Option<Written>,
+    pub(crate) from: Option<InputFormat>,
     /// How many messages; all if none.
     pub(crate) take: Option<usize>,
     /// Which conversation of a transcript, from 0; the first if none.
@@ -29,7 +29,7 @@ pub(crate) struct How {
 }
 
 /// An input, read.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedInput {
     /// The wire the messages are in.
     pub(crate) wire: Wire,
     /// The transcript they were found in, if it was one.
@@ -44,9 +44,10 @@ pub(crate) struct Loaded {
 }
 
 /// The format of that name; a usage error that lists them all otherwise.
-pub(crate) fn format_named(name: Option<&str>) -> Result<Option<Written>, Failure> {
+pub(crate) fn format_named(name: Option<&str>) -> Result<Option<InputFormat>, Failure> {
     let Some(name) = name else { return Ok(None) };
-    let found = Wire::named(name).map(Written::Wire).or_else(|| Format::named(name).map(Written::Transcript));
+    let found =
+        Wire::named(name).map(InputFormat::Wire).or_else(|| Format::named(name).map(InputFormat::Transcript));
     found.map(Some).ok_or_else(|| {
         let known: Vec<&str> = Wire::ALL
             .iter()
@@ -58,21 +59,21 @@ pub(crate) fn format_named(name: Option<&str>) -> Result<Option<Written>, Failur
     })
 }
 
-impl How {
+impl LoadOptions {
     /// Reads a file, or the folder of a session.
-    pub(crate) fn load_file(self, file: &Path) -> Result<Loaded, Failure> {
+    pub(crate) fn load_file(self, file: &Path) -> Result<LoadedInput, Failure> {
         let all = self.read_file(file)?;
         self.pick(all, file)
     }
 
     /// Reads the bytes of a file.
-    pub(crate) fn load_bytes(self, bytes: &[u8], file: &Path) -> Result<Loaded, Failure> {
+    pub(crate) fn load_bytes(self, bytes: &[u8], file: &Path) -> Result<LoadedInput, Failure> {
         let all = self.read(bytes, file).map_err(|failure| failure.about(file))?;
         self.pick(all, file)
     }
 
     /// The conversation that is wanted.
-    fn pick(self, mut all: Vec<Loaded>, file: &Path) -> Result<Loaded, Failure> {
+    fn pick(self, mut all: Vec<LoadedInput>, file: &Path) -> Result<LoadedInput, Failure> {
         let several = all.len();
         let wanted = self.conversation.unwrap_or(0);
         if wanted >= several {
@@ -90,7 +91,7 @@ impl How {
     }
 
     /// Reads a file with all its conversations, or only the one that is wanted.
-    pub(crate) fn load_all(self, file: &Path) -> Result<Vec<Loaded>, Failure> {
+    pub(crate) fn load_all(self, file: &Path) -> Result<Vec<LoadedInput>, Failure> {
         if self.conversation.is_some() {
             self.load_file(file).map(|one| vec![one])
         } else {
@@ -98,7 +99,7 @@ impl How {
         }
     }
 
-    fn read_file(self, file: &Path) -> Result<Vec<Loaded>, Failure> {
+    fn read_file(self, file: &Path) -> Result<Vec<LoadedInput>, Failure> {
         // A folder that is no session is only a folder, which cannot be read.
         if file.join("agents").is_dir() {
             let read = transcript::read_strands_folder(&input::read_folder(file)?);
@@ -109,17 +110,17 @@ impl How {
     }
 
     /// Reads bytes: a body of some wire, or a transcript.
-    fn read(self, bytes: &[u8], file: &Path) -> Result<Vec<Loaded>, Failure> {
+    fn read(self, bytes: &[u8], file: &Path) -> Result<Vec<LoadedInput>, Failure> {
         let text = match (std::str::from_utf8(bytes), self.from) {
-            (_, Some(Written::Wire(_))) | (Err(_), None) => None,
+            (_, Some(InputFormat::Wire(_))) | (Err(_), None) => None,
             (Ok(text), _) => Some(text),
-            (Err(error), Some(Written::Transcript(_))) => {
+            (Err(error), Some(InputFormat::Transcript(_))) => {
                 let message = format!("not UTF-8 at byte {}", error.valid_up_to());
                 return Err(Failure::new(INVALID, "bad_json", message).with("byte", error.valid_up_to()));
             }
         };
         let format = match (self.from, text) {
-            (Some(Written::Transcript(format)), _) => Some(format),
+            (Some(InputFormat::Transcript(format)), _) => Some(format),
             (None, Some(text)) => transcript::detect(text),
             _ => None,
         };
@@ -132,10 +133,10 @@ impl How {
     }
 
     /// Reads a body that is JSON already, with all its conversations or only the one that is wanted.
-    pub(crate) fn load_body(self, body: Raw<'_>) -> Result<Vec<Loaded>, Failure> {
+    pub(crate) fn load_body(self, body: Raw<'_>) -> Result<Vec<LoadedInput>, Failure> {
         let named = match self.from {
-            Some(Written::Wire(wire)) => Some(wire),
-            Some(Written::Transcript(format)) => {
+            Some(InputFormat::Wire(wire)) => Some(wire),
+            Some(InputFormat::Transcript(format)) => {
                 let file = Path::new("-");
                 let all = self.conversations(format, transcript::read(Some(format), body.text()), file)?;
                 return match self.conversation {
@@ -152,7 +153,7 @@ impl How {
         let indexes = parsed.indexes.clone();
         let record = parsed.into_record()?;
         let indexes = by_position(&record, &indexes);
-        Ok(vec![Loaded { wire, transcript: None, record, indexes, body, tools, notes }])
+        Ok(vec![LoadedInput { wire, transcript: None, record, indexes, body, tools, notes }])
     }
 
     fn conversations(
@@ -160,7 +161,7 @@ impl How {
         format: Format,
         read: Result<Transcript, TranscriptError>,
         file: &Path,
-    ) -> Result<Vec<Loaded>, Failure> {
+    ) -> Result<Vec<LoadedInput>, Failure> {
         let read = read.map_err(|error| {
             Failure::new(INVALID, "bad_input", format!("{format}: {error}"))
                 .with("line", error.line)
@@ -177,7 +178,7 @@ impl How {
             let numbers: Vec<_> = (0..record.message_count()).map(Some).collect();
             let indexes = by_position(&record, &numbers);
             let transcript = Some(format);
-            all.push(Loaded { wire, transcript, record, indexes, body: Body::List, tools, notes });
+            all.push(LoadedInput { wire, transcript, record, indexes, body: Body::List, tools, notes });
         }
         if all.is_empty() {
             let message = format!("the {format} transcript holds no conversation");
@@ -208,14 +209,16 @@ fn by_position(record: &Record, indexes: &[Option<usize>]) -> Vec<Option<usize>>
 
 fn no_messages(body: Raw<'_>) -> WireError {
     let what = match body.kind() {
-        json::Kind::Object if body.get("role").is_some() => "a single message (wrap it in [ ])".to_string(),
-        json::Kind::Object => "an object without `messages`".to_string(),
+        json::JsonKind::Object if body.get("role").is_some() => {
+            "a single message (wrap it in [ ])".to_string()
+        }
+        json::JsonKind::Object => "an object without `messages`".to_string(),
         other => other.name().to_string(),
     };
     WireError::bad_input(format!("expected a list of messages or an object with `messages`, found {what}"))
 }
 
-impl Loaded {
+impl LoadedInput {
     /// The message a position came from, by its place in the input's list; none for what stands elsewhere.
     pub(crate) fn index(&self, position: u64) -> Option<u64> {
         self.indexes.get(position as usize).copied().flatten().map(|index| index as u64)

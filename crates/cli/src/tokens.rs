@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use crate::args::TokensArgs;
 use crate::failure::Failure;
-use crate::load::{How, Loaded, format_named};
+use crate::load::{LoadOptions, LoadedInput, format_named};
 use crate::{answer, batch, input};
 
 /// The `--json` object.
 #[derive(Serialize)]
-pub(crate) struct Answer {
+pub(crate) struct TokensJson {
     model: Option<String>,
     method: Method,
     tokenizer: Tokenizer,
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
         return batch::tokens(file);
     }
     let model = input::model_named(args.input.model.as_deref())?;
-    let how = How {
+    let how = LoadOptions {
         from: format_named(args.input.from.as_deref())?,
         take: args.input.take,
         conversation: args.input.take_conversation,
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
 
 /// Counts every message as it is: nothing is left out, coherent or not. Instructions that stand in a field of their
 /// own count as overhead.
-pub(crate) fn count(loaded: Loaded, model: Option<ModelName>) -> Answer {
+pub(crate) fn count(loaded: LoadedInput, model: Option<ModelName>) -> TokensJson {
     let Counter { tokenizer, method, .. } = Counter::for_model(model.as_ref());
     let last = loaded.indexes.iter().copied().flatten().max();
     let mut messages = vec![0; last.map_or(0, |last| last + 1)];
@@ -63,5 +63,12 @@ pub(crate) fn count(loaded: Loaded, model: Option<ModelName>) -> Answer {
     let cx = CurationContext { tools: loaded.tools, ..CurationContext::for_model(model) };
     let overhead = cx.overhead(cx.counter) + around;
     let total = messages.iter().sum::<usize>() + overhead;
-    Answer { model: cx.model.map(|model| model.to_string()), method, tokenizer, total, messages, overhead }
+    TokensJson {
+        model: cx.model.map(|model| model.to_string()),
+        method,
+        tokenizer,
+        total,
+        messages,
+        overhead,
+    }
 }

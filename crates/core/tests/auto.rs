@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use scrollback_core::wire::{ParseOptions, Wire};
-use scrollback_core::{CurationContext, CurationError, Item, Record, Source, json, manager};
+use scrollback_core::{CurationContext, CurationError, ItemSource, Record, ViewItem, json, manager};
 use serde_json::{Value, json};
 
 fn context() -> CurationContext {
@@ -22,10 +22,10 @@ fn append(record: &mut Record, messages: &[Value]) {
 }
 
 /// A view as the cases write it: positions of whole entries, and ledgers.
-fn told(items: &[Item]) -> Vec<Value> {
-    let one = |item: &Item| match &item.source {
-        Source::Entry(position) => json!(position),
-        Source::Ledger { .. } => json!({ "ledger": item.entry.content().unwrap() }),
+fn told(items: &[ViewItem]) -> Vec<Value> {
+    let one = |item: &ViewItem| match &item.source {
+        ItemSource::Entry(position) => json!(position),
+        ItemSource::Ledger { .. } => json!({ "ledger": item.entry.content().unwrap() }),
         other => panic!("nothing else is shown: {other:?}"),
     };
     items.iter().map(one).collect()
@@ -46,7 +46,7 @@ fn play(case: &Value, manager: &str) -> usize {
             Err(CurationError::BudgetTooSmall { needed, .. }) => assert_eq!(needed, tokens, "{id} at {at}"),
             Err(other) => panic!("{id} at {at}: {other}"),
             Ok(view) => {
-                let items: Vec<Item> = view.items().collect();
+                let items: Vec<ViewItem> = view.items().collect();
                 if let Some(wanted) = call["view"].as_array() {
                     assert_eq!(&told(&items), wanted, "{id} at {at}");
                 }

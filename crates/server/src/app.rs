@@ -14,12 +14,12 @@ use scrollback_core::redact::Redactor;
 use scrollback_store::Store;
 
 use crate::auth::Keyring;
+use crate::background_tasks::Tasks;
 use crate::events::Events;
 use crate::metrics::Metrics;
-use crate::proxy::{self, CallsUnderWay, Lately, Room, ThreadMemory, Upstreams};
+use crate::proxy::{self, CallsUnderWay, RecentRecords, TenantSlots, ThreadMemory, Upstreams};
 use crate::runs::Runs;
-use crate::tasks::Tasks;
-use crate::waiting::Waiting;
+use crate::write_queue::WriteQueue;
 
 /// What all requests share. Cheap to clone; clones are the same server.
 #[derive(Clone)]
@@ -50,15 +50,15 @@ pub struct Shared {
     /// What was learnt about models from what their providers reported.
     pub calibrations: Arc<Calibrations>,
     /// Records used lately.
-    pub(crate) lately: Lately,
+    pub(crate) lately: RecentRecords,
     /// What is known about message threads.
     pub(crate) threads: ThreadMemory,
     /// Calls that wait for their reply.
     pub(crate) under_way: CallsUnderWay,
     /// Requests of each tenant.
-    pub(crate) room: Room,
+    pub(crate) room: TenantSlots,
     /// Entries that wait for the store.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WriteQueue,
     /// Providers that requests are passed on to.
     pub(crate) upstreams: Upstreams,
     /// Work that goes on after its request.
@@ -95,11 +95,11 @@ impl App {
             runs: OnceLock::new(),
             telemetry: OnceLock::new(),
             calibrations: Arc::default(),
-            lately: Lately::default(),
+            lately: RecentRecords::default(),
             threads: ThreadMemory::default(),
             under_way: CallsUnderWay::default(),
-            room: Room::default(),
-            waiting: Waiting::default(),
+            room: TenantSlots::default(),
+            waiting: WriteQueue::default(),
             upstreams: Upstreams::new(settings.limits.connect),
             tasks: Tasks::default(),
             settings,

@@ -16,11 +16,11 @@ use scrollback_store::{Key, StoreError, Tenant};
 
 use crate::App;
 use crate::keys;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// What a key may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum KeyScope {
     /// Use the proxy.
     Proxy,
     /// Read: the lens, and what the REST API reads.
@@ -29,37 +29,37 @@ pub enum Scope {
     Admin,
 }
 
-impl Scope {
+impl KeyScope {
     /// All three.
-    pub const ALL: [Scope; 3] = [Scope::Proxy, Scope::Read, Scope::Admin];
+    pub const ALL: [KeyScope; 3] = [KeyScope::Proxy, KeyScope::Read, KeyScope::Admin];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Scope::Proxy => "proxy",
-            Scope::Read => "read",
-            Scope::Admin => "admin",
+            KeyScope::Proxy => "proxy",
+            KeyScope::Read => "read",
+            KeyScope::Admin => "admin",
         }
     }
 
     /// The scope of that name.
-    pub fn named(name: &str) -> Option<Scope> {
-        Scope::ALL.into_iter().find(|scope| scope.as_str() == name)
+    pub fn named(name: &str) -> Option<KeyScope> {
+        KeyScope::ALL.into_iter().find(|scope| scope.as_str() == name)
     }
 }
 
 /// Who is calling, and what they may do. An extractor: handlers that take one have been let in.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub struct ApiCaller {
     /// Whose data.
     pub tenant: Tenant,
     /// What they may do.
-    pub scope: Scope,
+    pub scope: KeyScope,
     /// The key they showed; none where there are none.
     pub key: Option<Arc<Key>>,
 }
 
-impl Caller {
+impl ApiCaller {
     /// Whether their key is still one of the server's; for what goes on after the request was let in.
     pub(crate) async fn is_still_known(&self, app: &App) -> bool {
         let Ok(known) = app.keyring.keys(app, app.now()).await else { return true };
@@ -70,51 +70,51 @@ impl Caller {
     }
 
     /// An error unless they may use the proxy.
-    pub fn may_call(&self) -> Result<(), Problem> {
-        self.may(self.scope != Scope::Read, "use the proxy")
+    pub fn may_call(&self) -> Result<(), HttpProblem> {
+        self.may(self.scope != KeyScope::Read, "use the proxy")
     }
 
     /// An error unless they may read.
-    pub fn may_read(&self) -> Result<(), Problem> {
-        self.may(self.scope != Scope::Proxy, "read")
+    pub fn may_read(&self) -> Result<(), HttpProblem> {
+        self.may(self.scope != KeyScope::Proxy, "read")
     }
 
     /// An error unless they may change things.
-    pub fn may_write(&self) -> Result<(), Problem> {
-        self.may(self.scope == Scope::Admin, "change anything")
+    pub fn may_write(&self) -> Result<(), HttpProblem> {
+        self.may(self.scope == KeyScope::Admin, "change anything")
     }
 
-    fn may(&self, allowed: bool, what: &str) -> Result<(), Problem> {
+    fn may(&self, allowed: bool, what: &str) -> Result<(), HttpProblem> {
         if allowed {
             return Ok(());
         }
         let detail = format!("a key with scope {} may not {what}", self.scope.as_str());
-        Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail))
+        Err(HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", detail))
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
-    type Rejection = Problem;
+impl<S: Send + Sync> FromRequestParts<S> for ApiCaller {
+    type Rejection = HttpProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        parts.extensions.get::<Caller>().cloned().ok_or_else(unknown)
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HttpProblem> {
+        parts.extensions.get::<ApiCaller>().cloned().ok_or_else(unknown)
     }
 }
 
-/// Finds out who calls, before any of the body is read. An unknown caller has no [`Caller`]; pages that all may
+/// Finds out who calls, before any of the body is read. An unknown caller has no [`ApiCaller`]; pages that all may
 /// see, such as the login, do without.
 pub(crate) async fn identify(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match caller(&app, request.headers()).await {
         Ok(Some(caller)) if caller.key.is_none() && is_forwarded(request.headers()) => {
             let detail = "a proxy forwarded this request, and this server has no keys to tell callers apart: make one with \
                           `scrollback key add NAME`";
-            return Problem::new(StatusCode::FORBIDDEN, "forwarded", detail).into_response();
+            return HttpProblem::new(StatusCode::FORBIDDEN, "forwarded", detail).into_response();
         }
         Ok(Some(caller)) => {
             request.extensions_mut().insert(caller);
         }
         Ok(None) => {}
-        Err(error) => return Problem::from(error).into_response(),
+        Err(error) => return HttpProblem::from(error).into_response(),
     }
     next.run(request).await
 }
@@ -128,17 +128,17 @@ fn is_forwarded(headers: &HeaderMap) -> bool {
 }
 
 /// Who calls; none if they are not known.
-pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, StoreError> {
+pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<ApiCaller>, StoreError> {
     let now = app.now();
     let known = app.keyring.keys(app, now).await?;
     if known.never_had_any {
-        let anonymous = Caller { tenant: Tenant::default(), scope: Scope::Admin, key: None };
+        let anonymous = ApiCaller { tenant: Tenant::default(), scope: KeyScope::Admin, key: None };
         return Ok(app.address.ip().is_loopback().then_some(anonymous));
     }
     let keys = &known.valid;
     let of = |key: &Arc<Key>| {
-        let scope = Scope::named(&key.scope)?;
-        Some(Caller { tenant: key.tenant.clone(), scope, key: Some(Arc::clone(key)) })
+        let scope = KeyScope::named(&key.scope)?;
+        Some(ApiCaller { tenant: key.tenant.clone(), scope, key: Some(Arc::clone(key)) })
     };
     // A provider's key may come in one header and ours in the other.
     let shown = presented(headers).find_map(|shown| keys.iter().find(|key| keys::is_of(shown, key)));
@@ -236,9 +236,9 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 /// An unknown caller.
-pub(crate) fn unknown() -> Problem {
+pub(crate) fn unknown() -> HttpProblem {
     let detail = "this server wants one of its keys; send it as Authorization: Bearer sb_… (`scrollback key add` makes one)";
-    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+    HttpProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
 }
 
 /// The keys that are valid, read again when they may have changed.

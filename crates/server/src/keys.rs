@@ -3,7 +3,7 @@
 use scrollback_core::Time;
 use scrollback_store::{Key, KeyLimits, Tenant, hex};
 
-use crate::auth::Scope;
+use crate::auth::KeyScope;
 
 /// What every key begins with, so that people and redaction know one when they see it.
 pub const PREFIX: &str = "sb_";
@@ -20,7 +20,7 @@ const MAX_NAME: usize = 64;
 /// assert!(keys::is_of(&shown, &kept));
 /// # Ok::<(), keys::BadKeyName>(())
 /// ```
-pub fn new(name: &str, tenant: &Tenant, scope: Scope, now: Time) -> Result<(Key, String), BadKeyName> {
+pub fn new(name: &str, tenant: &Tenant, scope: KeyScope, now: Time) -> Result<(Key, String), BadKeyName> {
     let fits = !name.is_empty()
         && name.len() <= MAX_NAME
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte));

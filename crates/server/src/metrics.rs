@@ -34,14 +34,14 @@ const TOTAL: &str = "_total";
 
 /// Names and values, in the order in which they are written.
 type Labels = Vec<(String, String)>;
-type Counts = Family<Labels, Counter>;
+type CounterFamily = Family<Labels, Counter>;
 type Sums = Family<Labels, Counter<f64, AtomicU64>>;
 type Times = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// Counters and times, by name and labels.
 pub struct Metrics {
     registry: Registry,
-    counters: [Counts; COUNTERS.len()],
+    counters: [CounterFamily; COUNTERS.len()],
     cost: Sums,
     seconds: Times,
 }
@@ -56,7 +56,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         let counters = COUNTERS.map(|(name, help)| {
-            let counts = Counts::default();
+            let counts = CounterFamily::default();
             registry.register(name, help, counts.clone());
             counts
         });
@@ -100,7 +100,7 @@ impl Metrics {
         text
     }
 
-    fn counter(&self, name: &str) -> Option<&Counts> {
+    fn counter(&self, name: &str) -> Option<&CounterFamily> {
         let place = COUNTERS.iter().position(|(known, _)| *known == bare(name))?;
         self.counters.get(place)
     }

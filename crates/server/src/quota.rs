@@ -7,14 +7,14 @@ use scrollback_core::Time;
 use scrollback_store::{Key, KeyLimits, KeyUse};
 
 use crate::App;
-use crate::auth::Caller;
-use crate::problem::Problem;
+use crate::auth::ApiCaller;
+use crate::problem::HttpProblem;
 
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 24 * 60 * MINUTE;
 
 /// Counts a request, and refuses it if its key was used too much.
-pub(crate) async fn admit(app: &App, caller: &Caller) -> Result<(), Problem> {
+pub(crate) async fn admit(app: &App, caller: &ApiCaller) -> Result<(), HttpProblem> {
     let Some(key) = limited(caller) else { return Ok(()) };
     let now = app.now();
     let used = match app.store.charge(uses(key, now, Amount { requests: 1, ..Amount::default() })).await {
@@ -28,7 +28,7 @@ pub(crate) async fn admit(app: &App, caller: &Caller) -> Result<(), Problem> {
         Some((what, span)) => {
             let wait = (span - now.0.rem_euclid(span) + 999) / 1000;
             let detail = format!("the key {:?} has used its {what}; try again in {wait} s", key.name);
-            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", detail);
+            let problem = HttpProblem::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", detail);
             Err(problem.retry_after(wait.max(1) as u64))
         }
         None => Ok(()),
@@ -36,7 +36,7 @@ pub(crate) async fn admit(app: &App, caller: &Caller) -> Result<(), Problem> {
 }
 
 /// Counts what a call used.
-pub(crate) async fn charge(app: &App, caller: &Caller, tokens: u64, cost_usd: Option<f64>) {
+pub(crate) async fn charge(app: &App, caller: &ApiCaller, tokens: u64, cost_usd: Option<f64>) {
     let Some(key) = limited(caller) else { return };
     let microdollars = (cost_usd.unwrap_or(0.0) * 1e6).round() as u64;
     let amount = Amount { tokens, microdollars, ..Amount::default() };
@@ -45,7 +45,7 @@ pub(crate) async fn charge(app: &App, caller: &Caller, tokens: u64, cost_usd: Op
     }
 }
 
-fn limited(caller: &Caller) -> Option<&Key> {
+fn limited(caller: &ApiCaller) -> Option<&Key> {
     caller.key.as_deref().filter(|key| key.limits != KeyLimits::default())
 }
 

@@ -7,8 +7,8 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::problem::Problem;
-use crate::{App, api, auth, gate, lens, proxy};
+use crate::problem::HttpProblem;
+use crate::{App, api, auth, lens, origin_check, proxy};
 
 /// Everything the server answers.
 ///
@@ -28,7 +28,7 @@ pub fn router(app: App) -> Router {
         .route("/readyz", get(ready))
         .merge(known)
         .fallback(nothing)
-        .layer(middleware::from_fn_with_state(app.clone(), gate::check))
+        .layer(middleware::from_fn_with_state(app.clone(), origin_check::check))
         .with_state(app)
 }
 
@@ -48,7 +48,7 @@ async fn nothing(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Respon
     let known = ["/chat/completions", "/responses", "/models", "/embeddings"];
     if known.iter().any(|path| uri.path().starts_with(path)) {
         let detail = "the base URL of OpenAI's clients ends in /v1, as in http://127.0.0.1:7275/v1";
-        return Problem::new(StatusCode::NOT_FOUND, "bad_base_url", detail).into_response();
+        return HttpProblem::new(StatusCode::NOT_FOUND, "bad_base_url", detail).into_response();
     }
     // Who asks is not known here, so no host is named.
     let known: Vec<&str> = proxy::configured(&app).into_iter().map(|(name, _)| name).collect();
@@ -58,7 +58,7 @@ async fn nothing(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Respon
         format!("configured: {}", known.join(", "))
     };
     let detail = format!("there is no such page, and no upstream serves this path; {have}");
-    Problem::new(StatusCode::NOT_FOUND, "not_found", detail).with("upstreams", known).into_response()
+    HttpProblem::new(StatusCode::NOT_FOUND, "not_found", detail).with("upstreams", known).into_response()
 }
 
 /// Whether requests can be served: the store answers.
@@ -66,13 +66,13 @@ async fn ready(State(app): State<App>) -> Response {
     match app.store.keys().await {
         Ok(_) => "ready\n".into_response(),
         Err(error) => {
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string()).into_response()
+            HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string()).into_response()
         }
     }
 }
 
 /// What is counted, for Prometheus.
-async fn metrics(State(app): State<App>, caller: auth::Caller) -> Result<Response, Problem> {
+async fn metrics(State(app): State<App>, caller: auth::ApiCaller) -> Result<Response, HttpProblem> {
     caller.may_read()?;
     if app.telemetry().is_on() {
         let counts = app.telemetry().counts();

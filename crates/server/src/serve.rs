@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::exchange::mark_lost;
 use scrollback_core::tokens::Tokenizer;
 use socket2::{SockRef, TcpKeepalive};
@@ -15,8 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::App;
+use crate::connection_limits::SlotCounter;
 use crate::router;
-use crate::seats::Seats;
 use crate::workers::{Accepted, Workers};
 
 /// A port that is taken, before anything is answered on it.
@@ -36,7 +36,7 @@ pub async fn bind(address: SocketAddr) -> io::Result<Listening> {
 
 /// Answers on a port until `stop` is asked for. Requests under way then have some time to finish. Connections are served on
 /// threads of their own, one for every core; an error if they cannot be started.
-pub async fn serve(app: App, listening: Listening, stop: Stop) -> io::Result<()> {
+pub async fn serve(app: App, listening: Listening, stop: StopSignal) -> io::Result<()> {
     let limits = app.settings.limits;
     let mut connection = http1::Builder::new();
     connection
@@ -54,7 +54,7 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) -> io::Result<()>
     }
     let mut workers = Workers::start(&connection, &router(app.clone()))?;
     let room = Arc::new(Semaphore::new(limits.connections));
-    let neighbours = Seats::default();
+    let neighbours = SlotCounter::default();
     loop {
         // A connection that finds no room waits in the kernel, as it would on a busy machine.
         let next = async { (Arc::clone(&room).acquire_owned().await, listening.listener.accept().await) };

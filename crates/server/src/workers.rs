@@ -16,13 +16,13 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use crate::seats::Seat;
+use crate::connection_limits::OccupiedSlot;
 
 /// An accepted connection.
 pub(crate) struct Accepted {
     pub(crate) stream: TcpStream,
     /// Its places among all connections and among those of its address, until it ends.
-    pub(crate) places: (OwnedSemaphorePermit, Seat<IpAddr>),
+    pub(crate) places: (OwnedSemaphorePermit, OccupiedSlot<IpAddr>),
 }
 
 /// All of them. When this is dropped they end, with whatever is left of their work.

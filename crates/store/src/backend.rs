@@ -16,10 +16,10 @@ use crate::engine::lineage;
 use crate::engine::session::Among;
 use crate::engine::verify::Verified;
 use crate::engine::{self, calls, commit, fork, session, tail, verify};
-use crate::entry::Placed;
+use crate::entry::StoredEntry;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
-use crate::pack::packed;
+use crate::precompute::packed;
 use crate::rows::Rows;
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
@@ -33,7 +33,7 @@ use crate::tx::{Committed, Tx};
 pub(crate) type Working<'r, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'r>>;
 
 /// Work to be done inside one transaction.
-pub(crate) type Job<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> Working<'r, T> + Send>;
+pub(crate) type TxJob<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> Working<'r, T> + Send>;
 
 /// Whose rows a transaction may touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,10 +57,10 @@ pub(crate) trait Backend: Send + Sync {
     fn place(&self) -> String;
 
     /// Runs a job that may write; what it wrote is durable when the answer comes. A job that fails has written nothing.
-    fn write<T: Send + 'static>(&self, whose: Whose, job: Job<Self::Rows, T>) -> Answer<'_, T>;
+    fn write<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T>;
 
     /// Runs a job that only reads, on one state of the database.
-    fn read<T: Send + 'static>(&self, whose: Whose, job: Job<Self::Rows, T>) -> Answer<'_, T>;
+    fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T>;
 
     /// Copies everything into a new SQLite file, as it is at one moment, while writers go on.
     fn copy_to(&self, path: &Path) -> Answer<'_, ()>;
@@ -112,7 +112,7 @@ impl<B: Backend> Store for B {
         id: &ConversationId,
         from: u64,
         below: u64,
-    ) -> Answer<'_, Vec<Placed>> {
+    ) -> Answer<'_, Vec<StoredEntry>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| engine::list::entries(rows, &tenant, &id, from, below)))
     }
@@ -386,7 +386,7 @@ impl<B: Backend> Store for B {
         &self,
         conversation: Conversation,
         session: Option<Session>,
-        places: Vec<Placed>,
+        places: Vec<StoredEntry>,
     ) -> Answer<'_, ()> {
         self.write(
             (&conversation.tenant).into(),

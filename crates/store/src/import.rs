@@ -37,12 +37,12 @@ pub struct Importer {
     /// Now.
     pub now: Time,
     /// Whether anything is written.
-    pub mode: Mode,
+    pub mode: ImportMode,
 }
 
 /// Whether an import writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum ImportMode {
     /// It does.
     Write,
     /// It only says what it would write.
@@ -90,7 +90,7 @@ impl Importer {
     /// Imports one conversation of a source. `session` names it where the source does not.
     pub async fn conversation(
         &self,
-        source: transcript::Conversation,
+        source: transcript::ReadConversation,
         session: &str,
     ) -> Result<Imported, StoreError> {
         self.piece(source, session, &mut Course::default()).await
@@ -99,7 +99,7 @@ impl Importer {
     /// Imports the next piece of a conversation.
     pub async fn piece(
         &self,
-        source: transcript::Conversation,
+        source: transcript::ReadConversation,
         session: &str,
         course: &mut Course,
     ) -> Result<Imported, StoreError> {
@@ -115,7 +115,7 @@ impl Importer {
         imported.skipped = known.iter().filter(|known| known.is_some()).count() as u64;
         imported.added = source.entries.len() as u64 - imported.skipped;
         let nothing_new = imported.added == 0 && source.decisions.is_empty();
-        if self.mode == Mode::DryRun || nothing_new {
+        if self.mode == ImportMode::DryRun || nothing_new {
             course.positions.extend(known);
             return Ok(imported);
         }
@@ -146,7 +146,7 @@ impl Importer {
     /// entries of the session it has, if that was written down.
     async fn place(
         &self,
-        source: &transcript::Conversation,
+        source: &transcript::ReadConversation,
         session: &str,
     ) -> Result<(ConversationId, Option<u64>), StoreError> {
         if let Some(alias) = self.store.alias(&self.tenant, &self.format, session).await? {
@@ -181,7 +181,7 @@ impl Importer {
     /// The place a conversation branched off, if that was imported.
     async fn fork_of(
         &self,
-        source: &transcript::Conversation,
+        source: &transcript::ReadConversation,
     ) -> Result<Option<(ConversationId, u64)>, StoreError> {
         let Some(parent) = &source.parent else { return Ok(None) };
         let Some(of) = self.store.alias(&self.tenant, &self.format, &parent.id).await? else {
@@ -207,7 +207,7 @@ impl Importer {
     async fn write(
         &self,
         id: &ConversationId,
-        source: &transcript::Conversation,
+        source: &transcript::ReadConversation,
         session: &str,
         keys: &[String],
         mut sequence: u64,
@@ -252,7 +252,7 @@ impl Importer {
     async fn decide(
         &self,
         id: &ConversationId,
-        source: &transcript::Conversation,
+        source: &transcript::ReadConversation,
         course: &mut Course,
         imported: &mut Imported,
     ) -> Result<(), StoreError> {
@@ -297,7 +297,11 @@ impl Importer {
 
 /// What identifies each entry in its source: the session, the line's id or number, and a hash of what it says. Of entries
 /// that share all three, the later ones are numbered.
-fn keys(source: &transcript::Conversation, session: &str, seen: &mut HashMap<[u8; 8], u32>) -> Vec<String> {
+fn keys(
+    source: &transcript::ReadConversation,
+    session: &str,
+    seen: &mut HashMap<[u8; 8], u32>,
+) -> Vec<String> {
     let key = |(entry, at): (&Entry, &transcript::Source)| {
         let hash = blake3::hash(entry.origin.raw.as_bytes()).to_hex();
         let part = entry.origin.part.as_ref().map_or(0, |part| part.number);

@@ -41,9 +41,9 @@ mod history;
 mod id;
 pub mod import;
 mod memory;
-mod pack;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod precompute;
 mod request;
 mod rows;
 mod run;
@@ -60,15 +60,17 @@ mod url;
 mod words;
 
 pub use body::{hex, unhex};
-pub use compact::{Compaction, Offline, Plan, Summarizer, Writing, compact, plan, settle, summary_input};
-pub use conversation::{Conversation, FollowUp, FollowUps, NewConversation, Settings, Status};
+pub use compact::{
+    Compaction, CompactionPlan, Offline, Summarizer, Writing, compact, plan, settle, summary_input,
+};
+pub use conversation::{Conversation, FollowUp, FollowUps, HistorySettings, NewConversation, Status};
 pub use engine::calls::PendingCall;
 pub use engine::commit::Leased;
 pub use engine::erase::{Erase, ErasedCount};
 pub use engine::fork::{Branch, Continued};
 pub use engine::session::SESSION_CONVERSATIONS;
-pub use engine::verify::{Problem, ProblemKind, Verified};
-pub use entry::{Appended, Expected, NewEntry, Placed};
+pub use engine::verify::{IntegrityProblem, ProblemKind, Verified};
+pub use entry::{Appended, Expected, NewEntry, StoredEntry};
 pub use error::{ErrorKind, StoreError};
 pub use history::{History, history};
 pub use id::{ConversationId, Recipient, Tenant, new_call, new_evaluation};
@@ -81,9 +83,9 @@ pub use session::{
     ConversationKind, MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree, TreeLine,
 };
 pub use sqlite::{Access, Durability, GooseSession, Options, SCHEMA, Sqlite, read_goose};
-pub use status::{EvaluationStatus, RunStatus, StepStatus};
+pub use status::{CallStatus, EvaluationStatus, RunStatus, StepStatus};
 pub use store::{
     Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary, Which,
 };
-pub use tx::{Child, Committed, Tx};
+pub use tx::{Committed, ForkChild, Tx};
 pub use url::{Url, open, open_for};

@@ -150,7 +150,7 @@ pub(crate) type Demanded = (String, bool);
 
 /// How a database is asked: entries of one tenant that have all these words and none of those.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WordQuery {
     pub(crate) tenant: Tenant,
     pub(crate) all: Vec<Demanded>,
     pub(crate) none: Vec<Demanded>,
@@ -160,7 +160,7 @@ pub(crate) struct Wanted {
     pub(crate) limit: usize,
 }
 
-impl Wanted {
+impl WordQuery {
     /// Whether the words of an entry, with a space between them, are all that is wanted and nothing that is not.
     pub(crate) fn is_in(&self, words: &str) -> bool {
         let has = |(word, prefix): &Demanded| {
@@ -172,7 +172,7 @@ impl Wanted {
 
 /// An entry that has the words, or may have them because it waits for the index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Candidate {
+pub(crate) struct SearchCandidate {
     pub(crate) conversation: ConversationId,
     pub(crate) position: u64,
     /// Whether an index says so.

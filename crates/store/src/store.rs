@@ -13,7 +13,7 @@ use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
 use crate::engine::fork::{Branch, Continued};
 use crate::engine::verify::Verified;
-use crate::entry::{Appended, Expected, NewEntry, Placed};
+use crate::entry::{Appended, Expected, NewEntry, StoredEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
@@ -49,8 +49,13 @@ pub trait Store: Send + Sync {
     fn list(&self, tenant: Option<&Tenant>, what: Listing) -> Answer<'_, Page>;
 
     /// The places of a record from a position on, below another.
-    fn entries(&self, tenant: &Tenant, id: &ConversationId, from: u64, below: u64)
-    -> Answer<'_, Vec<Placed>>;
+    fn entries(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        from: u64,
+        below: u64,
+    ) -> Answer<'_, Vec<StoredEntry>>;
 
     /// The record, or what it was below a position.
     fn record(&self, tenant: &Tenant, id: &ConversationId, below: Option<u64>) -> Answer<'_, Record>;
@@ -228,7 +233,7 @@ pub trait Store: Send + Sync {
         &self,
         conversation: Conversation,
         session: Option<Session>,
-        places: Vec<Placed>,
+        places: Vec<StoredEntry>,
     ) -> Answer<'_, ()>;
 }
 
@@ -310,9 +315,9 @@ pub struct Recent {
     /// The conversation.
     pub conversation: Conversation,
     /// The entries that stand first.
-    pub lead: Vec<Placed>,
+    pub lead: Vec<StoredEntry>,
     /// The newest turns that no summary stands for.
-    pub turns: Vec<Placed>,
+    pub turns: Vec<StoredEntry>,
     /// The summary in force.
     pub summary: Option<Summary>,
     /// Messages of the record, erased ones included.

@@ -145,16 +145,16 @@ impl Default for ServerLimits {
 pub(super) struct Server {
     listen: Option<String>,
     record: Option<Recording>,
-    repair: Option<Mend>,
+    repair: Option<RepairSetting>,
     drain: Option<bool>,
     managers: Option<toml::Value>,
-    limits: Limits,
+    limits: ServerLimitsSection,
     policy: Option<Vec<WrittenPolicy>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Mend {
+enum RepairSetting {
     Auto,
     Never,
 }
@@ -172,7 +172,7 @@ struct WrittenPolicy {
 /// `[server.limits]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Limits {
+struct ServerLimitsSection {
     body_bytes: Option<usize>,
     header_bytes: Option<usize>,
     json_depth: Option<usize>,
@@ -202,7 +202,7 @@ impl Server {
             drain: self.drain.or(lower.drain),
             managers: self.managers.or(lower.managers),
             policy: self.policy.or(lower.policy),
-            limits: Limits {
+            limits: ServerLimitsSection {
                 body_bytes: mine.body_bytes.or(other.body_bytes),
                 header_bytes: mine.header_bytes.or(other.header_bytes),
                 json_depth: mine.json_depth.or(other.json_depth),
@@ -241,8 +241,8 @@ impl Server {
             listen,
             record: self.record.unwrap_or_default(),
             repair: match self.repair {
-                None | Some(Mend::Auto) => Repair::Auto,
-                Some(Mend::Never) => Repair::Never,
+                None | Some(RepairSetting::Auto) => Repair::Auto,
+                Some(RepairSetting::Never) => Repair::Never,
             },
             abandoned: if self.drain == Some(true) { Abandoned::Drain } else { Abandoned::Cancel },
             managers: usual,
@@ -252,7 +252,7 @@ impl Server {
     }
 }
 
-impl Limits {
+impl ServerLimitsSection {
     fn settings(&self) -> Result<ServerLimits, BadConfig> {
         let usual = ServerLimits::default();
         let seconds = |stated: Option<u64>, usual: Duration| stated.map_or(usual, Duration::from_secs);

@@ -5,9 +5,9 @@ use reqwest::{Client, Method};
 use serde_json::{Map, Value};
 
 use super::command::fill_with;
-use super::output::Kept;
-use super::{Call, Outcome, Output, Spec, Tool};
-use crate::effects::Pending;
+use super::output::OutputEnds;
+use super::{Call, Spec, Tool, ToolOutcome, ToolOutput};
+use crate::effects::BoxFuture;
 use crate::net::{Follow, client, headers, innermost, safe_url, within};
 
 /// A request with places for arguments.
@@ -44,7 +44,7 @@ impl HttpTool {
         Ok(HttpTool { spec, client, method, url: call.url.clone(), headers })
     }
 
-    async fn run(&self, call: Call) -> Outcome {
+    async fn run(&self, call: Call) -> ToolOutcome {
         let url = fill_with(&self.url, &call.arguments, |value| percent_encoded(&value));
         let body: Map<String, Value> = call
             .arguments
@@ -59,22 +59,24 @@ impl HttpTool {
         }
         let mut response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return Outcome::Failed(format!("the request failed: {}", innermost(&error))),
+            Err(error) => return ToolOutcome::Failed(format!("the request failed: {}", innermost(&error))),
         };
-        let mut kept = Kept::new(self.spec.max_output);
+        let mut kept = OutputEnds::new(self.spec.max_output);
         loop {
             match response.chunk().await {
                 Ok(Some(bytes)) => kept.take(&bytes),
                 Ok(None) => break,
-                Err(error) => return Outcome::Failed(format!("the answer broke off: {}", innermost(&error))),
+                Err(error) => {
+                    return ToolOutcome::Failed(format!("the answer broke off: {}", innermost(&error)));
+                }
             }
         }
         let status = response.status();
         let text = kept.into_text();
         if status.as_u16() >= 400 {
-            return Outcome::Failed(format!("status {}: {text}", status.as_u16()));
+            return ToolOutcome::Failed(format!("status {}: {text}", status.as_u16()));
         }
-        Outcome::Done(Output::Text(text))
+        ToolOutcome::Done(ToolOutput::Text(text))
     }
 }
 
@@ -83,7 +85,7 @@ impl Tool for HttpTool {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> Pending<'_, Outcome> {
+    fn call(&self, call: Call) -> BoxFuture<'_, ToolOutcome> {
         Box::pin(self.run(call))
     }
 }

@@ -9,9 +9,9 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::agent_file::AgentFile;
-use scrollback_agent::document::Problem;
+use scrollback_agent::document::DocumentProblem;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Catalog, Environment, NoProvider, NoProviderKind, Provider};
 use scrollback_agent::react::{AgentSession, QueryStatus, SessionResult};
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
 use crate::store::{Intent, Setup, block_on, conversation_named, now, recipient_named};
 use crate::{input, telemetry};
-use answer::Answer;
+use answer::AgentJson;
 use args::AgentArgs;
 
 /// Exit code of an agent that waits for a person.
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
     runner.catalog = catalog;
     runner.trace = args.trace.as_deref().map(trace_to).transpose()?;
     if args.stream {
-        let stream = if json { Stream::Error } else { Stream::Output };
+        let stream = if json { TextSink::Error } else { TextSink::Output };
         runner.sink = Some(stream_to(stream));
         progress::end_lines(&runner.bus, move || stream.write("\n"));
     } else {
@@ -137,7 +137,7 @@ fn usage(message: &str) -> Failure {
 }
 
 /// Every mistake in the file, one line each.
-fn invalid(args: &AgentArgs, problems: &[Problem]) -> Failure {
+fn invalid(args: &AgentArgs, problems: &[DocumentProblem]) -> Failure {
     let file = args.file.display();
     let lines: Vec<String> = problems.iter().map(|problem| format!("{file}:{problem}")).collect();
     let list: Vec<Value> = problems.iter().map(Value::from).collect();
@@ -181,7 +181,7 @@ async fn report(
     let conversation = session.with_journal(|journal| journal.conversation().map(ToString::to_string)).await;
     let entries = session.with_journal(|journal| journal.record().message_count()).await;
     if json {
-        let answer = Answer::of(result, conversation.as_deref(), entries);
+        let answer = AgentJson::of(result, conversation.as_deref(), entries);
         input::print(&format!("{}\n", json!(answer)))?;
     } else if let Some(answer) = result.answer.as_ref().filter(|_| !args.stream) {
         input::print(&format!("{answer}\n"))?;
@@ -227,22 +227,22 @@ fn trace_to(path: &std::path::Path) -> Result<Trace, Failure> {
 
 /// Where text goes as it comes.
 #[derive(Clone, Copy)]
-enum Stream {
+enum TextSink {
     Output,
     Error,
 }
 
-impl Stream {
+impl TextSink {
     fn write(self, text: &str) {
         // A reader that left does not stop the agent.
         let _ = match self {
-            Stream::Output => write!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush()),
-            Stream::Error => write!(std::io::stderr(), "{text}"),
+            TextSink::Output => write!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush()),
+            TextSink::Error => write!(std::io::stderr(), "{text}"),
         };
     }
 }
 
-fn stream_to(stream: Stream) -> Sink {
+fn stream_to(stream: TextSink) -> Sink {
     Arc::new(move |delta| {
         if let Delta::Text(text) = delta {
             stream.write(text);
@@ -251,7 +251,7 @@ fn stream_to(stream: Stream) -> Sink {
 }
 
 /// The first Ctrl-C asks the agent to stop at the next safe point; the next one ends the process.
-pub(crate) fn on_interrupt(stop: &Stop) {
+pub(crate) fn on_interrupt(stop: &StopSignal) {
     let stop = stop.clone();
     // Without a handler Ctrl-C ends the process, and everything recorded stays all the same.
     let _ = ctrlc::set_handler(move || {

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use scrollback_store::{CallListing, Sent, Store, Tenant};
 
 use super::Client;
-use super::machine::Machine;
-use super::running::{Found, look};
+use super::machine::ClientMachine;
+use super::running::{AddressState, look};
 use super::setup::{leads_to, server_address};
 use super::upstream::surroundings;
 use crate::failure::Failure;
@@ -37,14 +37,16 @@ pub(crate) struct PortState {
 pub(crate) fn port() -> Result<PortState, Failure> {
     let address = server_address()?;
     let (answers, ok, detail) = match look(address) {
-        Found::Server(running) => {
+        AddressState::Server(running) => {
             (true, true, format!("a server answers, version {}, {}", running.version, running.store))
         }
-        Found::Locked { version } => (true, true, format!("a server answers, version {version}, with keys")),
-        Found::Nothing => {
+        AddressState::Locked { version } => {
+            (true, true, format!("a server answers, version {version}, with keys"))
+        }
+        AddressState::Nothing => {
             (false, true, "free; `scrollback serve` or `scrollback wrap CLIENT` uses it".into())
         }
-        Found::Other => {
+        AddressState::Other => {
             let who = holder_of(address.port()).map_or_else(
                 || "another program".into(),
                 |holder| format!("{} (process {})", holder.name, holder.id),
@@ -60,7 +62,7 @@ pub(crate) async fn clients(
     server: SocketAddr,
     store: Option<&dyn Store>,
 ) -> Result<Vec<ClientState>, Failure> {
-    let machine = Machine::here()?;
+    let machine = ClientMachine::here()?;
     let installed = Client::ALL.into_iter().filter(|client| machine.program(client.name()).is_some());
     let calls = match store {
         Some(store) => {

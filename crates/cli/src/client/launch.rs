@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::Client;
-use super::machine::Machine;
+use super::machine::ClientMachine;
 use super::setup::format::Format;
 use super::upstream::Surroundings;
 
@@ -27,7 +27,7 @@ pub(crate) fn launch(
     client: Option<Client>,
     base: &str,
     found: &Surroundings,
-    machine: &Machine,
+    machine: &ClientMachine,
     arguments: &[OsString],
 ) -> Launch {
     let mut launch = Launch { notes: found.notes.clone(), ..Launch::default() };
@@ -80,7 +80,13 @@ impl Launch {
     }
 }
 
-fn claude(launch: &mut Launch, base: &str, found: &Surroundings, machine: &Machine, arguments: &[OsString]) {
+fn claude(
+    launch: &mut Launch,
+    base: &str,
+    found: &Surroundings,
+    machine: &ClientMachine,
+    arguments: &[OsString],
+) {
     launch.set("ANTHROPIC_BASE_URL", base);
     // Without this Claude Code leaves its tool search off behind any base URL but its maker's.
     let usual = found.upstreams.anthropic.as_deref().is_none_or(|url| url.contains("//api.anthropic.com"));
@@ -103,7 +109,7 @@ fn claude(launch: &mut Launch, base: &str, found: &Surroundings, machine: &Machi
     launch.arguments = vec!["--settings".into(), settings.to_string()];
 }
 
-fn opencode(launch: &mut Launch, base: &str, found: &Surroundings, machine: &Machine) {
+fn opencode(launch: &mut Launch, base: &str, found: &Surroundings, machine: &ClientMachine) {
     if found.opencode_providers.is_empty() {
         return;
     }
@@ -134,12 +140,12 @@ mod tests {
 
     const BASE: &str = "http://127.0.0.1:7275";
 
-    fn machine(variables: &[(&str, &str)]) -> Machine {
+    fn machine(variables: &[(&str, &str)]) -> ClientMachine {
         let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        Machine { home: "/nowhere/home".into(), folder: "/nowhere/work".into(), variables }
+        ClientMachine { home: "/nowhere/home".into(), folder: "/nowhere/work".into(), variables }
     }
 
-    fn told(client: Option<Client>, machine: &Machine, arguments: &[&str]) -> Launch {
+    fn told(client: Option<Client>, machine: &ClientMachine, arguments: &[&str]) -> Launch {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         launch(client, BASE, &surroundings(client, machine, &arguments), machine, &arguments)
     }

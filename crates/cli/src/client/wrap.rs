@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::config::{ServerSettings, user_store};
 use scrollback_core::redact::Redactor;
 use scrollback_server::{App, Listening, bind, serve};
@@ -13,8 +13,8 @@ use serde_json::json;
 
 use super::args::WrapArgs;
 use super::launch::{Launch, launch};
-use super::machine::Machine;
-use super::running::{Found, Running, look, loopback};
+use super::machine::ClientMachine;
+use super::running::{AddressState, Running, look, loopback};
 use super::upstream::{Surroundings, Upstreams, surroundings};
 use super::{Client, child, nearest_client, reachable};
 use crate::failure::{FAILED, Failure, USAGE};
@@ -25,7 +25,7 @@ use crate::{input, telemetry};
 
 pub(crate) fn run(args: &WrapArgs, json: bool) -> Result<ExitCode, Failure> {
     let Some((program, arguments)) = args.command.split_first() else { return Ok(ExitCode::SUCCESS) };
-    let machine = Machine::here()?;
+    let machine = ClientMachine::here()?;
     check_program(program, &machine)?;
     let named = StoreArgs { store: args.store.clone(), tenant: None };
     let setup = Setup::anywhere(&named)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &WrapArgs, json: bool) -> Result<ExitCode, Failure> {
 }
 
 /// Finds mistakes in the command before a server is started for it.
-fn check_program(program: &OsString, machine: &Machine) -> Result<(), Failure> {
+fn check_program(program: &OsString, machine: &ClientMachine) -> Result<(), Failure> {
     let name = program.to_string_lossy();
     if name.starts_with('-') {
         let message = format!(
@@ -93,9 +93,9 @@ fn running(wanted: &mut Upstreams, settings: &ServerSettings) -> Result<Option<R
     let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, scrollback_agent::config::DEFAULT_PORT));
     let address = reachable(settings.listen.unwrap_or(usual));
     match look(address) {
-        Found::Server(running) => Ok(passes_on_to(&running, wanted).then_some(running)),
-        Found::Locked { .. } => Err(locked(&format!("the server on {address}"))),
-        Found::Nothing | Found::Other => Ok(None),
+        AddressState::Server(running) => Ok(passes_on_to(&running, wanted).then_some(running)),
+        AddressState::Locked { .. } => Err(locked(&format!("the server on {address}"))),
+        AddressState::Nothing | AddressState::Other => Ok(None),
     }
 }
 
@@ -110,12 +110,12 @@ fn outer_server(wanted: &mut Upstreams) -> Option<Running> {
             continue;
         }
         match look(address) {
-            Found::Server(running) => {
+            AddressState::Server(running) => {
                 *url = None;
                 outer.get_or_insert(running);
             }
-            Found::Locked { .. } => *url = None,
-            Found::Nothing | Found::Other => {}
+            AddressState::Locked { .. } => *url = None,
+            AddressState::Nothing | AddressState::Other => {}
         }
     }
     outer
@@ -144,7 +144,7 @@ fn locked(what: &str) -> Failure {
 struct Server {
     address: SocketAddr,
     store: String,
-    stop: Stop,
+    stop: StopSignal,
     served: tokio::task::JoinHandle<std::io::Result<()>>,
     telemetry: scrollback_agent::telemetry::Telemetry,
 }
@@ -170,7 +170,7 @@ impl Server {
         let telemetry = telemetry::start(&setup.config)?;
         let app = App::new(store, settings, catalog(setup, upstreams), redactor, address);
         app.send_spans_to(telemetry.clone());
-        let stop = Stop::default();
+        let stop = StopSignal::default();
         let served = tokio::spawn(serve(app, listening, stop.clone()));
         Ok(Server { address, store: described, stop, served, telemetry })
     }
@@ -233,7 +233,7 @@ struct Wrapped<'w> {
     arguments: &'w [OsString],
     client: Option<Client>,
     found: &'w Surroundings,
-    machine: &'w Machine,
+    machine: &'w ClientMachine,
     quiet: bool,
     json: bool,
 }

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use scrollback_flow::settings::Setting;
-use scrollback_flow::{Flow, Kind, Problem, SCHEMA};
+use scrollback_flow::{Flow, FlowProblem, SCHEMA, StepKind};
 use serde_json::{Value, json};
 
 use super::args::ValidateArgs;
-use super::load::{Loaded, load};
-use super::shown;
+use super::load::{LoadedFlow, load};
+use super::problem_text;
 use crate::failure::{Failure, INVALID};
 use crate::input;
 
@@ -38,10 +38,10 @@ pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<ExitCode, Failure> 
 
 /// Says what is wrong: one document for programs, marked lines for people.
 fn report(
-    loaded: &Loaded,
+    loaded: &LoadedFlow,
     valid: bool,
-    errors: &[Problem],
-    warnings: &[Problem],
+    errors: &[FlowProblem],
+    warnings: &[FlowProblem],
     settings: Option<&[Setting]>,
     json: bool,
 ) -> Result<(), Failure> {
@@ -52,7 +52,7 @@ fn report(
         }
         return input::print(&format!("{document}\n"));
     }
-    shown::problems(loaded, errors, warnings);
+    problem_text::problems(loaded, errors, warnings);
     settings.map_or(Ok(()), |settings| input::print(&table(settings)))
 }
 
@@ -73,7 +73,7 @@ fn table(settings: &[Setting]) -> String {
 }
 
 /// One line about a flow that can be run.
-fn summary(loaded: &Loaded, flow: &Flow, valid: bool) -> String {
+fn summary(loaded: &LoadedFlow, flow: &Flow, valid: bool) -> String {
     let file = loaded.file.display();
     if !valid {
         return format!("{file} has warnings, and --strict counts them\n");
@@ -81,7 +81,7 @@ fn summary(loaded: &Loaded, flow: &Flow, valid: bool) -> String {
     let steps = flow.all_steps();
     let conversations = steps
         .iter()
-        .filter(|step| matches!(&step.kind, Kind::Loop(inner) if inner.conversation.is_some()))
+        .filter(|step| matches!(&step.kind, StepKind::Loop(inner) if inner.conversation.is_some()))
         .count();
     let talks = match conversations {
         0 => String::new(),

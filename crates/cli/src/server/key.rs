@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anstyle::{Reset, Style};
-use scrollback_server::{Scope, keys};
+use scrollback_server::{KeyScope, keys};
 use scrollback_store::{Key, KeyLimits};
 use serde_json::json;
 
@@ -23,9 +23,9 @@ pub(crate) fn run(args: &KeyArgs, json: bool) -> Result<(), Failure> {
 
 async fn make(setup: &Setup, args: &AddArgs, json: bool) -> Result<(), Failure> {
     let scope = match args.scope {
-        ScopeArg::Proxy => Scope::Proxy,
-        ScopeArg::Read => Scope::Read,
-        ScopeArg::Admin => Scope::Admin,
+        ScopeArg::Proxy => KeyScope::Proxy,
+        ScopeArg::Read => KeyScope::Read,
+        ScopeArg::Admin => KeyScope::Admin,
     };
     if args.usd_per_day.is_some_and(|dollars| !dollars.is_finite() || dollars <= 0.0) {
         return Err(Failure::new(USAGE, "usage", "--usd-per-day must be above 0"));

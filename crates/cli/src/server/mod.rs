@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anstyle::{Reset, Style};
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::config::{DEFAULT_PORT, ServerSettings, listen_address};
 use scrollback_core::redact::Redactor;
 use scrollback_server::runs::Runs;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         let kept = store.describe();
         let listening = bind(address).await.map_err(|error| busy_port::cannot_listen(address, &error))?;
         let catalog = setup.config.catalog();
-        let stop = Stop::default();
+        let stop = StopSignal::default();
         let telemetry = telemetry::start(&setup.config)?;
         let mut flows = Flows::new(Arc::clone(&store), &setup.config, resumed, &stop);
         flows.telemetry = telemetry.clone();
@@ -103,7 +103,7 @@ fn announce(app: &App, kept: &str, json: bool) -> Result<(), Failure> {
 }
 
 /// Asks the server to stop on Ctrl-C or when the system wants it; the second time at once.
-fn stop_on_signal(stop: &Stop) -> Result<(), Failure> {
+fn stop_on_signal(stop: &StopSignal) -> Result<(), Failure> {
     #[cfg(unix)]
     let mut ended = signal(SignalKind::terminate()).map_err(|error| Failure::io("signals", &error))?;
     let stop = stop.clone();

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anstyle::{AnsiColor, Reset, Style};
 use scrollback_agent::ModelSummarizer;
 use scrollback_core::wire::{RenderOptions, Wire};
-use scrollback_core::{Entry, Fidelity, Item, Role, Slot, Source, Time};
+use scrollback_core::{Entry, Fidelity, ItemSource, Role, Slot, Time, ViewItem};
 use scrollback_store::{
-    Compaction, Conversation, Erase, Expected, Listing, NewEntry, Offline, Placed, Recipient, Status, Store,
-    Summarizer, Tenant, Which, compact, hex, history,
+    Compaction, Conversation, Erase, Expected, Listing, NewEntry, Offline, Recipient, Status, Store,
+    StoredEntry, Summarizer, Tenant, Which, compact, hex, history,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ impl Cx {
                 (rendered.system, rendered.messages)
             };
             let raw = |text: String| RawValue::from_string(text).ok();
-            let shown = Shown {
+            let shown = HistoryJson {
                 recipient: self.recipient.as_str(),
                 key: self.recipient.key(),
                 conversation: conversation.id.as_str(),
@@ -253,7 +253,7 @@ impl Cx {
 
 /// The `--json` object of `show`.
 #[derive(serde::Serialize)]
-struct Shown<'a> {
+struct HistoryJson<'a> {
     recipient: &'a str,
     key: String,
     conversation: &'a str,
@@ -269,7 +269,7 @@ struct Shown<'a> {
 
 /// The messages of a file, whatever wire or transcript it is.
 fn messages(file: &Path) -> Result<Vec<Entry>, Failure> {
-    let how = load::How { from: None, take: None, conversation: None };
+    let how = load::LoadOptions { from: None, take: None, conversation: None };
     let loaded = match how.load_file(file) {
         // A text that is no text is refused as such, not as bad JSON.
         Err(failure) if failure.says("surrogate") => return Err(failure.turned(FAILED, "bad_text")),
@@ -292,12 +292,12 @@ fn positions(text: &str) -> Result<Erase, Failure> {
 }
 
 /// A place of the record as JSON: a message of the wire, a decision or a tombstone in the neutral form.
-fn said(placed: &Placed, wire: Wire) -> Vec<String> {
+fn said(placed: &StoredEntry, wire: Wire) -> Vec<String> {
     let position = placed.position;
     match &placed.slot {
         Slot::Message(entry) => {
-            let source = Source::Entry(position);
-            let item = Item { source, entry: Arc::clone(entry), fidelity: Fidelity::AsSaid };
+            let source = ItemSource::Entry(position);
+            let item = ViewItem { source, entry: Arc::clone(entry), fidelity: Fidelity::AsSaid };
             let rendered = wire.render([item], RenderOptions::default());
             match rendered.system {
                 Some(system) if rendered.messages.is_empty() => {
@@ -341,19 +341,19 @@ fn line(out: &mut String, when: Option<Time>, who: &str, what: &str) {
     let _ = writeln!(out, "{dim}{when:16}{Reset}  {colour}{who:9}{Reset}  {text}");
 }
 
-fn lines(items: &[Item]) -> String {
+fn lines(items: &[ViewItem]) -> String {
     let mut out = String::new();
     for item in items {
         match &item.source {
-            Source::Summary { .. } => line(&mut out, None, "summary", &gist(&item.entry)),
-            Source::Ledger { .. } => line(&mut out, None, "ledger", &gist(&item.entry)),
+            ItemSource::Summary { .. } => line(&mut out, None, "summary", &gist(&item.entry)),
+            ItemSource::Ledger { .. } => line(&mut out, None, "ledger", &gist(&item.entry)),
             _ => line(&mut out, Some(item.entry.created_at), item.entry.role.as_str(), &gist(&item.entry)),
         }
     }
     out
 }
 
-fn all_lines(places: &[Placed]) -> String {
+fn all_lines(places: &[StoredEntry]) -> String {
     let mut out = String::new();
     for placed in places {
         let when = Some(placed.slot.created_at());

@@ -11,14 +11,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use scrollback_agent::document::Problem;
+use scrollback_agent::document::DocumentProblem;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Catalog, Environment, Provider};
 use scrollback_lisp::Value;
 use scrollback_store::Run;
 use scrollback_subagent::case::read_data;
 use scrollback_subagent::compression::{BadCompression, Chosen, parse};
-use scrollback_subagent::{BadData, Host, NotReady, Overlay, Settings, Step, SubAgent, SubagentFile, Views};
+use scrollback_subagent::{
+    BadData, Host, InheritedSettings, NotReady, Overlay, Step, SubAgent, SubagentFile, Views,
+};
 use serde_json::json;
 
 use crate::agent::{on_interrupt, provider_named, provider_of_file};
@@ -26,7 +28,7 @@ use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
 use crate::store::args::StoreArgs;
 use crate::store::{Intent, Setup, block_on};
 use crate::{input, telemetry};
-use args::{RunArgs, SubagentArgs, SubagentCommand, View};
+use args::{RunArgs, SubagentArgs, SubagentCommand, TurnsView};
 
 pub(crate) fn run(args: &SubagentArgs, json: bool) -> Result<ExitCode, Failure> {
     match (&args.command, &args.run) {
@@ -57,8 +59,10 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
     let overlay = Overlay { mission: args.mission.clone() };
     let file = load(&args.file, &overlay)?;
     let catalog = Arc::new(setup.config.catalog());
-    let mut settings =
-        Settings { model: model(args.model.as_deref(), &file, &catalog)?, ..Settings::default() };
+    let mut settings = InheritedSettings {
+        model: model(args.model.as_deref(), &file, &catalog)?,
+        ..InheritedSettings::default()
+    };
     if let Some(text) = &args.compression {
         settings.compression = Some(compression_named(text)?);
     }
@@ -102,7 +106,7 @@ fn load(file: &Path, overlay: &Overlay) -> Result<SubagentFile, Failure> {
     SubagentFile::load(file, overlay, &environment).map_err(|found| invalid(file, &found))
 }
 
-fn invalid(file: &Path, problems: &[Problem]) -> Failure {
+fn invalid(file: &Path, problems: &[DocumentProblem]) -> Failure {
     let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", file.display())).collect();
     let list: Vec<serde_json::Value> = problems.iter().map(serde_json::Value::from).collect();
     Failure::several(INVALID, "invalid_agent", lines).with("problems", list)
@@ -139,7 +143,7 @@ fn data_file(file: &Path) -> Result<BTreeMap<String, Value>, Failure> {
 async fn start(
     agent: &SubAgent,
     data: &BTreeMap<String, Value>,
-    settings: &Settings,
+    settings: &InheritedSettings,
     host: &Arc<Host>,
     file: &Path,
 ) -> Result<Step, Failure> {
@@ -150,7 +154,12 @@ async fn start(
     })
 }
 
-async fn resume(agent: &SubAgent, id: &str, settings: &Settings, host: &Arc<Host>) -> Result<Step, Failure> {
+async fn resume(
+    agent: &SubAgent,
+    id: &str,
+    settings: &InheritedSettings,
+    host: &Arc<Host>,
+) -> Result<Step, Failure> {
     let (run, mut journal) = stored(host, id).await?;
     let resumed = agent.resume(Some(run), settings, host, &mut journal).await;
     resumed.map_err(|error| Failure::new(FAILED, error.code(), error.to_string()))
@@ -216,12 +225,12 @@ fn plain(value: &Value) -> String {
 }
 
 fn views(args: &RunArgs) -> Views {
-    let has = |view: View| args.show.contains(&view);
+    let has = |view: TurnsView| args.show.contains(&view);
     Views {
-        turns: has(View::Turns),
-        compressed: has(View::Compressed),
-        raw: has(View::Raw),
-        usage: has(View::Usage),
+        turns: has(TurnsView::Turns),
+        compressed: has(TurnsView::Compressed),
+        raw: has(TurnsView::Raw),
+        usage: has(TurnsView::Usage),
         full: args.full,
     }
 }

@@ -6,13 +6,13 @@ use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
 use super::ledger::{Ledger, LedgerPart};
-use super::plan::{Plan, Unit};
+use super::plan::{AutoPlan, PlanUnit};
 use crate::context::CurationContext;
 use crate::entry::Role;
-use crate::need::Index;
+use crate::need::NeedIndex;
 use crate::need::identifiers::identifiers;
 use crate::need::score::{Moment, ONE};
-use crate::need::segments::{Reading, heading, segment_texts};
+use crate::need::segments::{EntrySegments, heading, segment_texts};
 use crate::ranges::Ranges;
 use crate::record::groups::Group;
 use crate::tokens::Counter;
@@ -56,7 +56,7 @@ const LONGEST_PATH: usize = 200;
 pub(crate) struct Scene<'v, 'r> {
     pub(crate) view: &'v View<'r>,
     pub(crate) counter: Counter,
-    pub(crate) index: &'v Index,
+    pub(crate) index: &'v NeedIndex,
     /// Number of groups before the call.
     pub(crate) now: u32,
     /// Groups that must stand whole.
@@ -72,7 +72,7 @@ pub(crate) struct Scene<'v, 'r> {
 
 /// One segment that a ledger may show.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct LedgerCandidate {
     group: u32,
     /// Its place among the segments of its group.
     number: u32,
@@ -100,7 +100,7 @@ struct Way {
 
 impl Scene<'_, '_> {
     /// The plan that follows on a view of these units.
-    pub(crate) fn plan(&self, units: &[Unit]) -> Plan {
+    pub(crate) fn plan(&self, units: &[PlanUnit]) -> AutoPlan {
         let table = self.table();
         let moment = Moment::new(self.index, self.now, &table, self.folders());
         let chances = moment.chances(self.index, &table);
@@ -127,21 +127,21 @@ impl Scene<'_, '_> {
                 best = Some(way);
             }
         }
-        let Some(way) = best else { return Plan { front: units.to_vec(), tail: self.now } };
+        let Some(way) = best else { return AutoPlan { front: units.to_vec(), tail: self.now } };
         self.settled(units, way, &candidates)
     }
 
     /// The plan of a way: its ledger is counted, and shortened while the view is over the limit.
-    fn settled(&self, units: &[Unit], mut way: Way, candidates: &[Candidate]) -> Plan {
+    fn settled(&self, units: &[PlanUnit], mut way: Way, candidates: &[LedgerCandidate]) -> AutoPlan {
         let mut front = units.get(..way.kept).unwrap_or_default().to_vec();
-        front.extend(way.added.iter().map(|group| Unit::Group(*group)));
+        front.extend(way.added.iter().map(|group| PlanUnit::Group(*group)));
         let newest = self.groups_from(way.tail).map(|group| self.group_tokens(group)).sum::<usize>();
         let tokens = self.fixed + newest + front.iter().map(|unit| self.unit_tokens(unit)).sum::<usize>();
         while !way.chosen.is_empty() {
             let ledger = self.ledger(&way.chosen, candidates);
             let excess = (tokens + ledger.tokens(self.counter)).saturating_sub(self.limit);
             if excess == 0 {
-                front.push(Unit::Ledger(Arc::new(ledger)));
+                front.push(PlanUnit::Ledger(Arc::new(ledger)));
                 break;
             }
             let mut taken = 0;
@@ -151,7 +151,7 @@ impl Scene<'_, '_> {
                 taken += candidates.get(last).map_or(0, |last| last.tokens) as usize;
             }
         }
-        Plan { front, tail: way.tail }
+        AutoPlan { front, tail: way.tail }
     }
 
     /// The identifiers that the call sees in any case: those of the lead and of the live groups.
@@ -172,10 +172,10 @@ impl Scene<'_, '_> {
         self.view.group_tokens(self.counter, group)
     }
 
-    fn unit_tokens(&self, unit: &Unit) -> usize {
+    fn unit_tokens(&self, unit: &PlanUnit) -> usize {
         match unit {
-            Unit::Group(group) => self.group_tokens(*group),
-            Unit::Ledger(ledger) => ledger.tokens(self.counter),
+            PlanUnit::Group(group) => self.group_tokens(*group),
+            PlanUnit::Ledger(ledger) => ledger.tokens(self.counter),
         }
     }
 
@@ -194,7 +194,7 @@ impl Scene<'_, '_> {
         let newest = (self.now.saturating_sub(FOLDER_GROUPS)..self.now).filter_map(|group| self.group(group));
         for group in newest.filter(|group| group.role == Role::Assistant) {
             let Some(entry) = self.view.record().entry(group.first.into()) else { continue };
-            Reading::of(entry).arguments(|_, units| {
+            EntrySegments::of(entry).arguments(|_, units| {
                 for unit in units {
                     let whole = std::iter::once(unit.as_str());
                     for path in identifiers(unit).into_iter().chain(whole).filter(|path| is_path(path)) {
@@ -216,7 +216,7 @@ impl Scene<'_, '_> {
     }
 
     /// The segments that may be worth a line, best first; no more than could ever be shown.
-    fn candidates(&self, chances: &[u32]) -> Vec<Candidate> {
+    fn candidates(&self, chances: &[u32]) -> Vec<LedgerCandidate> {
         let mut found = Vec::new();
         for group_index in self.groups().filter(|group| !self.live.contains(*group)) {
             let Some(group) = self.group(group_index) else { continue };
@@ -230,7 +230,7 @@ impl Scene<'_, '_> {
                     if value > 0 {
                         let tokens = 1 + (shown.bytes * tokens_of_text).div_ceil(bytes.max(1));
                         let density = (value << 16) / (tokens + HEADER);
-                        found.push(Candidate {
+                        found.push(LedgerCandidate {
                             group: group_index,
                             number,
                             position,
@@ -255,8 +255,8 @@ impl Scene<'_, '_> {
     }
 
     /// The ledger of chosen candidates: by group, in the order of the record.
-    fn ledger(&self, chosen: &[usize], candidates: &[Candidate]) -> Ledger {
-        let mut lines: Vec<&Candidate> = chosen.iter().filter_map(|at| candidates.get(*at)).collect();
+    fn ledger(&self, chosen: &[usize], candidates: &[LedgerCandidate]) -> Ledger {
+        let mut lines: Vec<&LedgerCandidate> = chosen.iter().filter_map(|at| candidates.get(*at)).collect();
         lines.sort_unstable_by_key(|line| (line.group, line.number));
         let record = self.view.record();
         let mut parts: Vec<LedgerPart> = Vec::new();
@@ -284,19 +284,19 @@ impl Scene<'_, '_> {
 struct Market<'s> {
     scene: &'s Scene<'s, 's>,
     chances: &'s [u32],
-    candidates: &'s [Candidate],
+    candidates: &'s [LedgerCandidate],
     growth: usize,
 }
 
 impl Market<'_> {
     /// The best way that keeps these units, which have `before` tokens; none if what must stay does not fit beside them.
-    fn way(&self, front: &[Unit], before: usize, covered: Covered, is_first: bool) -> Option<Way> {
+    fn way(&self, front: &[PlanUnit], before: usize, covered: Covered, is_first: bool) -> Option<Way> {
         let scene = self.scene;
         let inside: HashSet<u32> = front
             .iter()
             .filter_map(|unit| match unit {
-                Unit::Group(group) => Some(*group),
-                Unit::Ledger(_) => None,
+                PlanUnit::Group(group) => Some(*group),
+                PlanUnit::Ledger(_) => None,
             })
             .collect();
         let live = scene.live.iter().filter(|group| !inside.contains(group));
@@ -310,7 +310,7 @@ impl Market<'_> {
         let whole = added.iter().copied().chain(scene.groups_from(tail));
         whole.for_each(|group| covered.add_group(scene, group));
         used += LEDGER;
-        let start = Start { kept: before + scene.lead, used, tail, inside };
+        let start = CutStart { kept: before + scene.lead, used, tail, inside };
         let (chosen, price) = self.choose(&start, &mut covered);
         Some(Way { kept: front.len(), tail, added, chosen, price })
     }
@@ -361,12 +361,12 @@ impl Market<'_> {
     }
 
     /// Chooses lines while they are worth more than they cost; the choices up to the lowest price, and that price.
-    fn choose(&self, start: &Start, covered: &mut Covered) -> (Vec<usize>, u128) {
+    fn choose(&self, start: &CutStart, covered: &mut Covered) -> (Vec<usize>, u128) {
         let scene = self.scene;
         let room = (FILL * scene.limit.saturating_sub(start.used) / 1000) as u64;
         let total: u64 = self.chances.iter().map(|chance| u64::from(*chance)).sum();
         let mut missing = total.saturating_sub(covered.sum(self.chances));
-        let fits = |one: &Candidate| one.group < start.tail && !start.inside.contains(&one.group);
+        let fits = |one: &LedgerCandidate| one.group < start.tail && !start.inside.contains(&one.group);
         let ranked = self.candidates.iter().enumerate().filter(|(_, one)| fits(one));
         let mut heap: BinaryHeap<Rank> =
             ranked.map(|(at, one)| (one.density, one.group, Reverse(one.number), at)).collect();
@@ -409,7 +409,7 @@ impl Market<'_> {
     }
 
     /// What a way costs in tokens per call: what coming calls will miss, writing what is not cached, and reading.
-    fn price(&self, start: &Start, missing: u64, taken: u64) -> u128 {
+    fn price(&self, start: &CutStart, missing: u64, taken: u64) -> u128 {
         let scene = self.scene;
         let (limit, growth) = (scene.limit as u128, self.growth as u128);
         let size = start.used as u128 + u128::from(taken);
@@ -424,7 +424,7 @@ impl Market<'_> {
 }
 
 /// Where a way begins: its prefix, and what stands whole beside it.
-struct Start {
+struct CutStart {
     /// Tokens of the prefix.
     kept: usize,
     /// Tokens of everything but the lines of the ledger.
@@ -457,10 +457,10 @@ impl Covered {
         scene.group_ids(group).for_each(|id| self.add(id));
     }
 
-    fn add_unit(&mut self, scene: &Scene<'_, '_>, unit: &Unit) {
+    fn add_unit(&mut self, scene: &Scene<'_, '_>, unit: &PlanUnit) {
         match unit {
-            Unit::Group(group) => self.add_group(scene, *group),
-            Unit::Ledger(ledger) => {
+            PlanUnit::Group(group) => self.add_group(scene, *group),
+            PlanUnit::Ledger(ledger) => {
                 for (position, segment, _) in ledger.lines() {
                     let ids = scene.index.segment_ids(*position as u32, *segment);
                     for id in ids {

@@ -26,7 +26,7 @@ pub struct Alignment {
 
 /// Compares a list of messages, without its leading instructions, with a record up to position `upto`.
 pub fn align(record: &Record, list: &[Entry], upto: u64) -> Alignment {
-    let mut said = Recorded::new(record, upto);
+    let mut said = ComparableEntries::new(record, upto);
     let mut found = Alignment { places: vec![None; list.len()], ..Alignment::default() };
     let mut items: Option<Items<'_>> = None;
     for (index, entry) in list.iter().enumerate() {
@@ -42,18 +42,18 @@ pub fn align(record: &Record, list: &[Entry], upto: u64) -> Alignment {
             continue;
         };
         match said.take(&wanted, entry.role) {
-            Next::Same(position) => {
+            RecordNext::Same(position) => {
                 found.superseded.append(&mut said.passed);
                 found.place(index, position);
                 if resolved.is_none() && said.is_spelled_differently(position, entry) {
                     found.echoed.push((position, index));
                 }
             }
-            Next::Other => {
+            RecordNext::Other => {
                 found.branches = true;
                 return found;
             }
-            Next::End => break,
+            RecordNext::End => break,
         }
     }
     found.branches = said.has_more();
@@ -74,7 +74,7 @@ impl Alignment {
 }
 
 /// What comes next in a record, beside an entry of a list.
-enum Next {
+enum RecordNext {
     /// The same entry, at this position.
     Same(u64),
     /// Another entry.
@@ -84,7 +84,7 @@ enum Next {
 }
 
 /// The entries of a record that a client would send back, one after the other.
-struct Recorded<'r> {
+struct ComparableEntries<'r> {
     record: &'r Record,
     /// Messages that count, by position.
     entries: std::iter::Peekable<std::vec::IntoIter<u64>>,
@@ -92,7 +92,7 @@ struct Recorded<'r> {
     passed: Vec<u64>,
 }
 
-impl<'r> Recorded<'r> {
+impl<'r> ComparableEntries<'r> {
     fn new(record: &'r Record, upto: u64) -> Self {
         let mut leads = true;
         let mut positions = Vec::new();
@@ -113,32 +113,32 @@ impl<'r> Recorded<'r> {
                 }
             }
         }
-        Recorded { record, entries: positions.into_iter().peekable(), passed: Vec::new() }
+        ComparableEntries { record, entries: positions.into_iter().peekable(), passed: Vec::new() }
     }
 
     /// The next entry, if it is the wanted one. Wrappers and replies that broke off are passed over.
-    fn take(&mut self, wanted: &Link, role: Role) -> Next {
+    fn take(&mut self, wanted: &Link, role: Role) -> RecordNext {
         while let Some(position) = self.entries.peek().copied() {
             let Some(Slot::Message(entry)) = self.record.get(position) else {
                 // What was erased cannot be compared: the same role at the same place is taken for it.
                 let erased =
                     matches!(self.record.get(position), Some(Slot::Erased(gone)) if gone.role == role);
-                return if erased { self.advance(position) } else { Next::Other };
+                return if erased { self.advance(position) } else { RecordNext::Other };
             };
             match identity(entry) {
                 Some(identity) if identity == *wanted => return self.advance(position),
-                Some(_) if entry.status() == Status::Complete => return Next::Other,
+                Some(_) if entry.status() == Status::Complete => return RecordNext::Other,
                 Some(_) => self.passed.push(position),
                 None => {}
             }
             self.entries.next();
         }
-        Next::End
+        RecordNext::End
     }
 
-    fn advance(&mut self, position: u64) -> Next {
+    fn advance(&mut self, position: u64) -> RecordNext {
         self.entries.next();
-        Next::Same(position)
+        RecordNext::Same(position)
     }
 
     /// The next entry, if it says nothing of its own and has the same content.

@@ -15,9 +15,9 @@
 //! [`Echo`](crate::Decision::Echo) keeps the client's version.
 
 mod align;
+mod content;
 mod items;
 mod prefix;
-mod said;
 mod titles;
 mod wrappers;
 
@@ -32,10 +32,10 @@ use crate::json::{self, Raw};
 use crate::text::Text;
 
 pub use align::{Alignment, align};
+use content::Said;
+pub(crate) use content::block_said;
+pub use content::content_hash;
 pub use prefix::{PREFIX_START, next_prefix, prefixes};
-use said::Said;
-pub(crate) use said::block_said;
-pub use said::content_hash;
 pub use titles::{asks_for_title, begins_after_compaction, first_request, title_in, title_of};
 pub use wrappers::{WRAPPERS, Wrapper, without_wrappers};
 

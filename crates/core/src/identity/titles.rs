@@ -1,7 +1,7 @@
 //! What people call a conversation: the first words of the person, or what the client's own title call answered.
 
 use crate::entry::{Entry, Role};
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, JsonKind, Raw};
 
 use super::without_wrappers;
 
@@ -105,7 +105,7 @@ pub fn title_in(answer: &str) -> Option<String> {
     let fenced = answer.strip_prefix("```json").or_else(|| answer.strip_prefix("```"));
     let bare = fenced.map_or(answer, |rest| rest.trim_end_matches("```")).trim();
     if let Ok(raw) = json::check(bare)
-        && raw.kind() == Kind::Object
+        && raw.kind() == JsonKind::Object
     {
         return raw.get("title").and_then(Raw::string).and_then(|title| first_words(&title));
     }

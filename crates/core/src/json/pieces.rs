@@ -8,7 +8,7 @@ use super::raw::string_end;
 use super::{Raw, is_space_char};
 
 /// A stretch of a JSON text.
-pub(crate) enum Piece<'a> {
+pub(crate) enum JsonPiece<'a> {
     /// A string literal, quotes included.
     String(&'a str),
     /// Everything up to the next one.
@@ -16,7 +16,7 @@ pub(crate) enum Piece<'a> {
 }
 
 /// Cuts a value into its string literals and what stands between them.
-pub(crate) fn pieces(raw: Raw<'_>) -> impl Iterator<Item = Piece<'_>> {
+pub(crate) fn pieces(raw: Raw<'_>) -> impl Iterator<Item = JsonPiece<'_>> {
     let mut rest = raw.text();
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -26,11 +26,11 @@ pub(crate) fn pieces(raw: Raw<'_>) -> impl Iterator<Item = Piece<'_>> {
         if quote > 0 {
             let (between, after) = rest.split_at(quote);
             rest = after;
-            return Some(Piece::Between(between));
+            return Some(JsonPiece::Between(between));
         }
         let (literal, after) = rest.split_at(string_end(rest.as_bytes()));
         rest = after;
-        Some(Piece::String(literal))
+        Some(JsonPiece::String(literal))
     })
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn pieces(raw: Raw<'_>) -> impl Iterator<Item = Piece<'_>> {
 pub(crate) fn depth(raw: Raw<'_>) -> usize {
     let (mut depth, mut deepest) = (0usize, 0);
     for piece in pieces(raw) {
-        let Piece::Between(text) = piece else { continue };
+        let JsonPiece::Between(text) = piece else { continue };
         for byte in text.bytes() {
             match byte {
                 b'[' | b'{' => depth += 1,
@@ -59,8 +59,8 @@ pub fn one_line(raw: Raw<'_>) -> Cow<'_, str> {
     let mut out = String::with_capacity(raw.text().len());
     for piece in pieces(raw) {
         match piece {
-            Piece::String(literal) => out.push_str(literal),
-            Piece::Between(text) => out.extend(text.chars().filter(|c| !is_space_char(*c))),
+            JsonPiece::String(literal) => out.push_str(literal),
+            JsonPiece::Between(text) => out.extend(text.chars().filter(|c| !is_space_char(*c))),
         }
     }
     Cow::Owned(out)

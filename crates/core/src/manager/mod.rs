@@ -31,7 +31,7 @@ use crate::ranges::Ranges;
 use crate::view::{Reason, View};
 
 pub use crate::config::{
-    ConfigError, ConfigErrorKind, Written, parse, parse_list, parse_raw, parse_value, read_call,
+    ConfigCall, ConfigError, ConfigErrorKind, parse, parse_list, parse_raw, parse_value, read_call,
 };
 pub use active_tools::ActiveTools;
 pub use auto::Auto;
@@ -105,7 +105,7 @@ pub struct SummaryAsk {
     /// Longest text accepted, in characters.
     pub max_chars: usize,
     /// Where it shall stand.
-    pub place: crate::decision::Place,
+    pub place: crate::decision::SummaryPlace,
     /// Who shall write it: `offline`, or a model.
     pub summarizer: String,
     /// The scope it shall hold for; everywhere if none.

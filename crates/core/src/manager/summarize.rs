@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::turn_window::last_turns;
 use super::{Ask, HistoryManager, SummaryAsk, config_of};
 use crate::context::{CurationContext, Summaries};
-use crate::decision::Place;
+use crate::decision::SummaryPlace;
 use crate::entry::Role;
 use crate::error::CurationError;
 use crate::ranges::Ranges;
@@ -24,7 +24,7 @@ pub struct Summarize {
     /// How much is covered.
     pub extent: Extent,
     /// Where the summary stands.
-    pub place: Place,
+    pub place: SummaryPlace,
     /// Who writes it: `offline`, or a model.
     pub summarizer: String,
     /// Turns above which a summary is asked for.
@@ -50,7 +50,7 @@ impl Default for Summarize {
     fn default() -> Self {
         Summarize {
             extent: Extent::KeepRecent(3),
-            place: Place::System,
+            place: SummaryPlace::System,
             summarizer: "offline".into(),
             max_turns: None,
             max_tokens: None,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::needs::Kept;
+use super::needs::Retained;
 use crate::model::ModelFacts;
 
 /// Prices relative to plain input, for models whose prices are not known: reading from a cache, writing to it, output.
@@ -35,9 +35,9 @@ pub struct Tally {
     /// Entries of views that were not as they were said.
     pub rewritten: u64,
     /// What was still shown of what replies used.
-    pub kept: Kept,
+    pub kept: Retained,
     /// The same where the manager's choice decides.
-    pub kept_at_cut: Kept,
+    pub kept_at_cut: Retained,
     /// Views that hold the last user entry.
     pub task_kept: u64,
     /// Rules of the wire that rendered views broke.

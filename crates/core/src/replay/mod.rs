@@ -8,7 +8,7 @@ mod needs;
 mod simulation;
 
 pub use caching::CacheRule;
-pub use course::{Asked, ByRole, Seen, course};
+pub use course::{ByRole, RepeatedCall, Seen, course};
 pub use figures::{CallFigures, Figures, Loss, Lost, Tally};
-pub use needs::{Kept, Missing, Needs, Share, Stake};
+pub use needs::{Missing, Needs, Retained, Share, Stake};
 pub use simulation::{Candidate, simulate};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::edit::signature;
-use super::{Anchors, Purpose, Reason, SUMMARY_HEADING, Shown, View};
+use super::{Anchors, Purpose, Reason, SUMMARY_HEADING, ShownSummary, View};
 use crate::context::CurationContext;
-use crate::decision::Place;
+use crate::decision::SummaryPlace;
 use crate::entry::{Entry, Role};
 use crate::ranges::Ranges;
 use crate::record::Record;
-use crate::record::decided::Summary;
+use crate::record::decisions::RecordSummary;
 
 /// Who is named where a provider itself left something out.
 pub(crate) const PROVIDER: &str = "provider";
@@ -130,18 +130,19 @@ impl<'r> View<'r> {
     }
 
     /// Shows a summary instead of the groups it covers, and instead of the one before it.
-    pub(super) fn show_summary(&mut self, summary: Arc<Summary>) {
+    pub(super) fn show_summary(&mut self, summary: Arc<RecordSummary>) {
         // What was pinned after it was summarised is shown again.
         let covered = self.body.intersect(&summary.groups).minus(&self.pinned);
         self.body = self.body.minus(&covered);
         self.note_drop(covered, &"summarize".into(), Reason::Summarized, Some(summary.at));
         let role = match summary.place {
-            Place::System => Role::System,
-            Place::Assistant => Role::Assistant,
+            SummaryPlace::System => Role::System,
+            SummaryPlace::Assistant => Role::Assistant,
         };
-        self.summary = Some(Shown {
+        self.summary = Some(ShownSummary {
             entry: Arc::new(Entry::text(role, &format!("{SUMMARY_HEADING}\n{}", summary.text))),
-            before: (summary.place == Place::Assistant).then(|| summary.groups.iter().next().unwrap_or(0)),
+            before: (summary.place == SummaryPlace::Assistant)
+                .then(|| summary.groups.iter().next().unwrap_or(0)),
             summary,
         });
     }

@@ -106,7 +106,7 @@ fn shortened_texts(blocks: &[Block], shorten: impl Fn(&str) -> Option<String>) -
 
 /// Which entries an edit reaches.
 #[derive(Clone, Debug)]
-pub(crate) enum Reach {
+pub(crate) enum EditScope {
     /// All results of groups outside `exempt`.
     All { exempt: Ranges },
     /// Results before `mark`, of tools that are not excluded, outside `exempt`.
@@ -128,7 +128,7 @@ pub(crate) struct Mark {
 #[derive(Clone, Debug)]
 pub(crate) struct Edit {
     pub(crate) rewrite: Rewrite,
-    pub(crate) reach: Reach,
+    pub(crate) reach: EditScope,
     pub(crate) manager: &'static str,
     /// The decision that asked for it, if one did.
     pub(crate) by: Option<u64>,
@@ -137,14 +137,14 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    pub(crate) fn new(rewrite: Rewrite, reach: Reach, manager: &'static str) -> Self {
+    pub(crate) fn new(rewrite: Rewrite, reach: EditScope, manager: &'static str) -> Self {
         let signature = signature(&rewrite);
         Edit { rewrite, reach, manager, by: None, signature }
     }
 
     /// A rewriting that was recorded at position `at`.
     pub(crate) fn decided(rewrite: Rewrite, manager: &'static str, at: u64) -> Self {
-        Edit { by: Some(at), ..Edit::new(rewrite, Reach::Decided, manager) }
+        Edit { by: Some(at), ..Edit::new(rewrite, EditScope::Decided, manager) }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::entry::{Entry, Role, Time};
 use crate::json::{self, JsonError, Raw};
 use crate::record::{AppendError, Record, Slot};
 use crate::tokens::{Tokenizer, entry_tokens};
-use crate::view::Item;
+use crate::view::ViewItem;
 
 pub(crate) use parse::openai_responses::items as responses_items;
 pub use render::{
@@ -129,7 +129,7 @@ impl Wire {
     }
 
     /// Prints entries as messages of this wire.
-    pub fn render(self, items: impl IntoIterator<Item = Item>, options: RenderOptions<'_>) -> Rendered {
+    pub fn render(self, items: impl IntoIterator<Item = ViewItem>, options: RenderOptions<'_>) -> Rendered {
         render::render(self, items.into_iter().collect(), options, render::Own::AsSaid)
     }
 }

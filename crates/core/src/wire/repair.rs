@@ -15,7 +15,7 @@ use super::render::{self, Own};
 use super::replies::{Judged, Replies};
 use super::{ParseOptions, Purpose, RenderOptions, Wire, list_key};
 use crate::context::{CurationContext, Unfinished};
-use crate::json::{self, Edit, Edits, Kind, Raw};
+use crate::json::{self, Edit, Edits, JsonKind, Raw};
 use crate::manager::Passthrough;
 
 /// Rounds after which whatever still offends is given up. Each round ends one kind of trouble; more than a handful
@@ -39,7 +39,7 @@ pub struct Repair {
 impl Repair {
     fn of(wire: Wire, violation: &Violation) -> Self {
         let rule = rules(wire).iter().find(|rule| rule.id == violation.rule);
-        let action = rule.map(|rule| rule.mend).filter(|mend| !mend.is_empty()).unwrap_or("left out");
+        let action = rule.map(|rule| rule.repair).filter(|repair| !repair.is_empty()).unwrap_or("left out");
         Repair { rule: violation.rule, path: violation.path.clone(), action }
     }
 }
@@ -180,7 +180,7 @@ fn offending(wire: Wire, broken: &[Violation]) -> Edits {
 
 /// A bare list under the key its wire keeps messages under, so that pointers lead into it.
 fn as_object(wire: Wire, body: Raw<'_>) -> Option<String> {
-    (body.kind() == Kind::Array).then(|| format!("{{\"{}\":{}}}", list_key(wire), body.text()))
+    (body.kind() == JsonKind::Array).then(|| format!("{{\"{}\":{}}}", list_key(wire), body.text()))
 }
 
 /// The bare list again, if nothing had to be put beside it.

@@ -19,7 +19,7 @@ pub struct Agent {
     /// Its instructions, word for word.
     pub system_prompt: Option<String>,
     /// How history reaches it.
-    pub mode: Mode,
+    pub mode: HistoryMode,
     /// Whether its replies come while they are written.
     pub stream: bool,
     /// Longest reply, in tokens; what a call reserves.
@@ -41,7 +41,7 @@ pub struct Agent {
 /// How history reaches an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum HistoryMode {
     /// As messages, each with its own role.
     #[default]
     Chat,

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::conversations::limit;
-use super::operation::{Asking, Operation};
+use super::operation::{ApiRequest, Operation};
 use super::shapes::EntryShape;
-use crate::Problem;
+use crate::HttpProblem;
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
@@ -55,7 +55,7 @@ pub(crate) struct EntriesAnswer {
     head: u64,
 }
 
-async fn list(asking: Asking, query: EntriesQuery) -> Result<EntriesAnswer, Problem> {
+async fn list(asking: ApiRequest, query: EntriesQuery) -> Result<EntriesAnswer, HttpProblem> {
     let id = asking.conversation()?;
     let head = asking.app.store.conversation(asking.tenant(), &id).await?.head;
     let from = query.from.unwrap_or(0).min(head);
@@ -101,11 +101,11 @@ impl From<Appended> for AppendAnswer {
     }
 }
 
-async fn append(asking: Asking, wish: AppendShape) -> Result<AppendAnswer, Problem> {
+async fn append(asking: ApiRequest, wish: AppendShape) -> Result<AppendAnswer, HttpProblem> {
     let id = asking.conversation()?;
     let entries = messages(wish.messages.get(), wish.wire.as_deref())?;
     if entries.is_empty() {
-        return Err(Problem::bad_request("bad_input", "there are no messages to append"));
+        return Err(HttpProblem::bad_request("bad_input", "there are no messages to append"));
     }
     let now = asking.app.now();
     let expected = wish.expect.map_or(Expected::Any, Expected::At);
@@ -126,31 +126,32 @@ fn role(entry: &NewEntry) -> &'static str {
 }
 
 /// Messages of some wire as entries.
-pub(crate) fn messages(text: &str, wire: Option<&str>) -> Result<Vec<scrollback_core::Entry>, Problem> {
-    let body = json::check(text).map_err(|error| Problem::bad_request("bad_json", error.problem))?;
+pub(crate) fn messages(text: &str, wire: Option<&str>) -> Result<Vec<scrollback_core::Entry>, HttpProblem> {
+    let body = json::check(text).map_err(|error| HttpProblem::bad_request("bad_json", error.problem))?;
     let wire = match wire {
         Some(name) => wire_named(name)?,
-        None => Wire::detect(body)
-            .ok_or_else(|| Problem::bad_request("bad_input", "`messages` are no messages of a known wire"))?,
+        None => Wire::detect(body).ok_or_else(|| {
+            HttpProblem::bad_request("bad_input", "`messages` are no messages of a known wire")
+        })?,
     };
     let parsed = wire.parse(body, &ParseOptions::default()).map_err(|error| refused(&error))?;
     Ok(parsed.entries)
 }
 
 /// A wire by its name.
-pub(crate) fn wire_named(name: &str) -> Result<Wire, Problem> {
+pub(crate) fn wire_named(name: &str) -> Result<Wire, HttpProblem> {
     Wire::named(name).ok_or_else(|| {
         let known = Wire::ALL.map(Wire::name);
         let detail = format!("unknown wire {name:?} (known: {})", known.join(", "));
-        Problem::bad_request("unknown_wire", detail).with("known", known.to_vec())
+        HttpProblem::bad_request("unknown_wire", detail).with("known", known.to_vec())
     })
 }
 
-fn refused(error: &WireError) -> Problem {
+fn refused(error: &WireError) -> HttpProblem {
     let code = match error.code() {
         "bad_json" => "bad_json",
         "bad_message" => "bad_message",
         _ => "bad_input",
     };
-    Problem::bad_request(code, error.to_string()).with("path", error.path())
+    HttpProblem::bad_request(code, error.to_string()).with("path", error.path())
 }

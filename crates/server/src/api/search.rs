@@ -6,8 +6,8 @@ use scrollback_store::{ConversationId, Cursor, Filter, Query, Recipient};
 use serde::{Deserialize, Serialize};
 
 use super::conversations::{limit, status_named};
-use super::operation::{Asking, Operation};
-use crate::Problem;
+use super::operation::{ApiRequest, Operation};
+use crate::HttpProblem;
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![Operation::get("/search", "search", "Entries that have all the words, best first.", search)]
@@ -78,18 +78,21 @@ pub(crate) struct HitShape {
     turn: u64,
 }
 
-async fn search(asking: Asking, query: SearchQuery) -> Result<SearchAnswer, Problem> {
+async fn search(asking: ApiRequest, query: SearchQuery) -> Result<SearchAnswer, HttpProblem> {
     let time = |name: &str, text: Option<&str>| {
         let read = |text| {
             Time::parse(text).ok_or_else(|| {
-                Problem::bad_request("bad_time", format!("`{name}` is no time such as 2026-01-31T12:00:00Z"))
+                HttpProblem::bad_request(
+                    "bad_time",
+                    format!("`{name}` is no time such as 2026-01-31T12:00:00Z"),
+                )
             })
         };
         text.map(read).transpose()
     };
     let conversation = query.conversation.as_deref().map(|id| {
         ConversationId::parse(id).ok_or_else(|| {
-            Problem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
+            HttpProblem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
         })
     });
     let filter = Filter {
@@ -122,10 +125,10 @@ async fn search(asking: Asking, query: SearchQuery) -> Result<SearchAnswer, Prob
 }
 
 /// A role by its name.
-pub(crate) fn role_named(name: &str) -> Result<Role, Problem> {
+pub(crate) fn role_named(name: &str) -> Result<Role, HttpProblem> {
     let roles = [Role::System, Role::User, Role::Assistant, Role::Tool];
     roles.into_iter().find(|role| role.as_str() == name).ok_or_else(|| {
-        Problem::bad_request(
+        HttpProblem::bad_request(
             "unknown_role",
             format!("unknown role {name:?} (known: system, user, assistant, tool)"),
         )

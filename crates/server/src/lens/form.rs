@@ -3,11 +3,11 @@
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 
-use crate::{App, Problem};
+use crate::{App, HttpProblem};
 
 /// The fields of a form.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fields(Vec<Field>);
+pub(crate) struct FormFields(Vec<Field>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Field {
@@ -16,12 +16,12 @@ struct Field {
     value: Bytes,
 }
 
-impl Fields {
+impl FormFields {
     /// Reads the body of a posted form, of either kind that browsers send.
-    pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+    pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, HttpProblem> {
         let bytes = crate::body::read(body, headers, &app.settings.limits).await?;
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
-        let bad = || Problem::bad_request("bad_form", "this is not what a form sends");
+        let bad = || HttpProblem::bad_request("bad_form", "this is not what a form sends");
         match kind.split(';').next().unwrap_or("").trim() {
             "application/x-www-form-urlencoded" => {
                 let pairs: Vec<(String, String)> =
@@ -29,12 +29,12 @@ impl Fields {
                         .map(|query| query.0)
                         .map_err(|_| bad())?;
                 let field = |(name, value): (String, String)| Field { name, file: None, value: value.into() };
-                Ok(Fields(pairs.into_iter().map(field).collect()))
+                Ok(FormFields(pairs.into_iter().map(field).collect()))
             }
             "multipart/form-data" => {
                 let boundary = kind.split(';').find_map(|part| part.trim().strip_prefix("boundary="));
                 parts(&bytes, boundary.map(|text| text.trim_matches('"')).ok_or_else(bad)?)
-                    .map(Fields)
+                    .map(FormFields)
                     .ok_or_else(bad)
             }
             _ => Err(bad()),
@@ -111,7 +111,7 @@ mod tests {
         let body = "--x\r\nContent-Disposition: form-data; name=\"format\"\r\n\r\n\r\n--x\r\n\
                     Content-Disposition: form-data; name=\"file\"; filename=\"a;b.jsonl\"\r\nContent-Type: text/plain\r\n\r\n\
                     {\"a\":1}\r\n--no\r\n\r\n--x--\r\n";
-        let fields = Fields(parts(&Bytes::from(body), "x").unwrap());
+        let fields = FormFields(parts(&Bytes::from(body), "x").unwrap());
         assert_eq!(fields.text("format"), "");
         let (_, bytes) = fields.file("file").unwrap();
         assert_eq!(bytes.as_ref(), b"{\"a\":1}\r\n--no\r\n");

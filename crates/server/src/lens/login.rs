@@ -7,18 +7,18 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use serde::Deserialize;
 
-use super::form::Fields;
-use super::page::{Page, Place, trouble};
+use super::form::FormFields;
+use super::page::{NavItem, Page, trouble};
 use super::text::said;
 use crate::{App, auth};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(crate) struct Wish {
+pub(crate) struct LoginQuery {
     to: String,
 }
 
-pub(crate) async fn show(State(app): State<App>, Query(wish): Query<Wish>) -> Response {
+pub(crate) async fn show(State(app): State<App>, Query(wish): Query<LoginQuery>) -> Response {
     page(&app, StatusCode::OK, &wish.to, None)
 }
 
@@ -35,11 +35,11 @@ fn page(app: &App, status: StatusCode, to: &str, problem: Option<&str>) -> Respo
             }
         } }
     };
-    Page { title: "Log in", place: Place::Elsewhere, live: None, body }.show_as(status, app, None)
+    Page { title: "Log in", place: NavItem::Elsewhere, live: None, body }.show_as(status, app, None)
 }
 
 pub(crate) async fn take(State(app): State<App>, headers: HeaderMap, body: Body) -> Response {
-    let fields = match Fields::read(&app, &headers, body).await {
+    let fields = match FormFields::read(&app, &headers, body).await {
         Ok(fields) => fields,
         Err(problem) => return trouble(&app, None, &problem),
     };

@@ -6,26 +6,26 @@ use maud::{Markup, html};
 use scrollback_store::{ConversationKind, Cursor, Filter, Hit, Query as Words};
 use serde::Deserialize;
 
-use super::page::{self, Place, coded};
+use super::page::{self, NavItem, coded};
 use super::text::{Eyes, said};
-use super::viewer::{Shown, Viewer};
-use crate::Problem;
+use super::viewer::{PageContent, Viewer};
+use crate::HttpProblem;
 
 const PAGE: usize = 30;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(crate) struct Wish {
+pub(crate) struct SearchQuery {
     q: String,
     role: String,
     after: String,
 }
 
-pub(crate) async fn show(viewer: Viewer, Query(wish): Query<Wish>) -> Response {
+pub(crate) async fn show(viewer: Viewer, Query(wish): Query<SearchQuery>) -> Response {
     viewer.answer(made(&viewer, &wish).await)
 }
 
-async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
+async fn made(viewer: &Viewer, wish: &SearchQuery) -> Result<PageContent, HttpProblem> {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_string());
     let role = some(&wish.role).as_deref().map(crate::api::role_named).transpose()?;
     let after = some(&wish.after).as_deref().map(Cursor::parse).transpose()?;
@@ -53,7 +53,7 @@ async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
             @if let Some(next) = found.next { nav.pager aria-label="Pages" { a.button rel="next" href=(format!("/lens/search?q={}&role={}&after={}", coded(&wish.q), coded(&wish.role), coded(next.as_str()))) { "More" } } }
         }
     };
-    Ok(Shown { title: "Search".into(), place: Place::Search, live: None, body })
+    Ok(PageContent { title: "Search".into(), place: NavItem::Search, live: None, body })
 }
 
 fn line(hit: &Hit, eyes: Eyes<'_>) -> Markup {

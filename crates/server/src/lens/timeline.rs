@@ -3,26 +3,27 @@
 use std::collections::{BTreeMap, HashMap};
 
 use maud::{Markup, html};
+use scrollback_core::stream::StopReason;
 use scrollback_core::{
     BlockKind, Decision, Entry, LedgerPart, MediaKind, MediaSource, PlanItem, Role, Slot, ToolCall,
 };
-use scrollback_store::{Conversation, Placed, Recipient};
+use scrollback_store::{Conversation, Recipient, StoredEntry};
 
 use super::page;
 use super::text::{Eyes, lasting, number, plural, said, short};
 use crate::api::shapes::reasoning;
-use crate::sight::{Fate, Sight, Why};
+use crate::visibility::{CallVisibility, Fate, Why};
 
 /// One thing on the timeline, and the results that belong to it.
-pub(crate) struct Item<'a> {
-    pub(crate) placed: &'a Placed,
+pub(crate) struct TimelineItem<'a> {
+    pub(crate) placed: &'a StoredEntry,
     /// Results of its calls that stand on the same page, by call id.
-    results: Vec<&'a Placed>,
+    results: Vec<&'a StoredEntry>,
 }
 
 /// Puts results to their calls, as far as both are on the page.
-pub(crate) fn fold(places: &[Placed]) -> Vec<Item<'_>> {
-    let mut items: Vec<Item<'_>> = Vec::new();
+pub(crate) fn fold(places: &[StoredEntry]) -> Vec<TimelineItem<'_>> {
+    let mut items: Vec<TimelineItem<'_>> = Vec::new();
     let mut claimed: HashMap<String, usize> = HashMap::new();
     for placed in places {
         if let Slot::Message(entry) = &placed.slot {
@@ -38,25 +39,25 @@ pub(crate) fn fold(places: &[Placed]) -> Vec<Item<'_>> {
                     .filter_map(|call| Some((call.call_id.as_ref()?.as_str().into_owned(), at))),
             );
         }
-        items.push(Item { placed, results: Vec::new() });
+        items.push(TimelineItem { placed, results: Vec::new() });
     }
     items
 }
 
 /// What the timeline needs to know about the page it is on.
-pub(crate) struct Around<'a> {
+pub(crate) struct TimelineContext<'a> {
     /// The address of the conversation.
     pub(crate) href: String,
     pub(crate) eyes: Eyes<'a>,
     /// What the chosen call saw, if one is chosen.
-    pub(crate) sight: Option<&'a Sight>,
+    pub(crate) sight: Option<&'a CallVisibility>,
     /// Tokens by position, where they were counted.
     pub(crate) tokens: &'a BTreeMap<u64, u64>,
     /// The calls that were made, by the position their replies got: numbered from 0.
     pub(crate) calls: BTreeMap<u64, usize>,
 }
 
-impl Around<'_> {
+impl TimelineContext<'_> {
     fn fate(&self, position: u64) -> Option<&Fate> {
         self.sight.map(|sight| sight.fate(position))
     }
@@ -79,7 +80,7 @@ impl Around<'_> {
     }
 
     /// One thing on the timeline.
-    pub(crate) fn item(&self, item: &Item<'_>) -> Markup {
+    pub(crate) fn item(&self, item: &TimelineItem<'_>) -> Markup {
         let at = item.placed.position;
         match &item.placed.slot {
             Slot::Message(entry) => html! {
@@ -127,8 +128,8 @@ impl Around<'_> {
                 @if let Some(model) = meta.and_then(|meta| meta.model_served.as_ref().or(meta.model_asked.as_ref())) {
                     span { (said(model)) }
                 }
-                @if let Some(stop) = meta.and_then(|meta| meta.stop.as_deref()).filter(|stop| *stop != "stop" && *stop != "end") {
-                    span { "stopped: " (said(stop)) }
+                @if let Some(stop) = meta.and_then(|meta| meta.stop.as_ref()).filter(|stop| **stop != StopReason::Stop) {
+                    span { "stopped: " (said(stop.as_str())) }
                 }
                 @if entry.status() != scrollback_core::Status::Complete { span.chip.bad { (status(entry.status())) } }
                 @if let (Role::Assistant, Some(call)) = (entry.role, self.calls.get(&at)) {
@@ -192,8 +193,8 @@ impl Around<'_> {
     }
 
     /// The calls of an entry, each with its result.
-    fn calls(&self, at: u64, entry: &Entry, results: &[&Placed]) -> Markup {
-        let mut left: Vec<&Placed> = results.to_vec();
+    fn calls(&self, at: u64, entry: &Entry, results: &[&StoredEntry]) -> Markup {
+        let mut left: Vec<&StoredEntry> = results.to_vec();
         html! {
             @for (number, call) in entry.tool_calls().enumerate() {
                 @let id = call.call_id.as_ref().map(|id| id.as_str().into_owned());
@@ -211,7 +212,7 @@ impl Around<'_> {
         number: usize,
         caller: &Entry,
         call: &ToolCall,
-        result: Option<&Placed>,
+        result: Option<&StoredEntry>,
     ) -> Markup {
         let (name, arguments) = (call.name.as_str(), call.arguments.as_str());
         let answer = result.and_then(|placed| match &placed.slot {
@@ -312,7 +313,7 @@ impl Around<'_> {
     }
 }
 
-fn answers(placed: &Placed, id: Option<&str>) -> bool {
+fn answers(placed: &StoredEntry, id: Option<&str>) -> bool {
     matches!(&placed.slot, Slot::Message(entry) if id.is_some() && entry.tool_call_id().as_deref() == id)
 }
 
@@ -392,7 +393,7 @@ pub(crate) fn title(conversation: &Conversation, first: Option<&str>, eyes: Eyes
 }
 
 /// The first thing a user said.
-pub(crate) fn first_words(places: &[Placed]) -> Option<String> {
+pub(crate) fn first_words(places: &[StoredEntry]) -> Option<String> {
     places.iter().find_map(|placed| match &placed.slot {
         Slot::Message(entry) if entry.role == Role::User => entry.content(),
         _ => None,

@@ -8,7 +8,7 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Role};
 use serde_json::{Value, json};
 
-use super::asked::Shape;
+use super::client_request::ReplyShape;
 
 /// Characters in one event of a streamed text.
 const PIECE: usize = 8;
@@ -38,23 +38,23 @@ pub(crate) struct Echo<'a> {
 
 impl Echo<'_> {
     /// The answer's pieces, as they would have come over a connection.
-    pub(crate) fn pieces(&self, shape: Shape) -> Vec<Bytes> {
+    pub(crate) fn pieces(&self, shape: ReplyShape) -> Vec<Bytes> {
         let pieces = match (self.wire, shape) {
-            (Wire::Anthropic, Shape::Whole | Shape::List) => {
+            (Wire::Anthropic, ReplyShape::Whole | ReplyShape::List) => {
                 vec![self.message(&self.text(), "end_turn", self.output()).to_string()]
             }
-            (Wire::Anthropic, Shape::Events) => self.message_events(),
-            (Wire::OpenaiResponses, Shape::Whole | Shape::List) => {
+            (Wire::Anthropic, ReplyShape::Events) => self.message_events(),
+            (Wire::OpenaiResponses, ReplyShape::Whole | ReplyShape::List) => {
                 vec![self.response("completed").to_string()]
             }
-            (Wire::OpenaiResponses, Shape::Events) => self.response_events(),
-            (Wire::Gemini, Shape::Whole) => vec![self.contents(&self.text(), Which::Last).to_string()],
-            (Wire::Gemini, Shape::Events) => {
+            (Wire::OpenaiResponses, ReplyShape::Events) => self.response_events(),
+            (Wire::Gemini, ReplyShape::Whole) => vec![self.contents(&self.text(), Which::Last).to_string()],
+            (Wire::Gemini, ReplyShape::Events) => {
                 self.content_pieces().iter().map(|piece| format!("data: {piece}\r\n\r\n")).collect()
             }
-            (Wire::Gemini, Shape::List) => self.content_list(),
-            (_, Shape::Whole | Shape::List) => vec![self.completion().to_string()],
-            (_, Shape::Events) => self.completion_events(),
+            (Wire::Gemini, ReplyShape::List) => self.content_list(),
+            (_, ReplyShape::Whole | ReplyShape::List) => vec![self.completion().to_string()],
+            (_, ReplyShape::Events) => self.completion_events(),
         };
         pieces.into_iter().map(Bytes::from).collect()
     }
@@ -276,10 +276,10 @@ mod tests {
         let said = [Entry::text(Role::System, "Be brief."), Entry::text(Role::User, "Grüße, and good day!")];
         for wire in [Wire::OpenaiChat, Wire::OpenaiResponses, Wire::Anthropic, Wire::Gemini] {
             let echo = Echo { wire, model: "m", id: "1", at: 0, said: &said };
-            let whole = echo.pieces(Shape::Whole).concat();
+            let whole = echo.pieces(ReplyShape::Whole).concat();
             let reply = Reply::from_body(wire, json::check_bytes(&whole).unwrap());
             let mut assembler = Assembler::new(wire).unwrap();
-            for piece in echo.pieces(Shape::Events) {
+            for piece in echo.pieces(ReplyShape::Events) {
                 assembler.feed(&piece);
             }
             for reply in [reply, assembler.finish()] {

@@ -18,7 +18,7 @@ use scrollback_core::wire::Wire;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::asked::Shape;
+use super::client_request::ReplyShape;
 
 /// Pieces that may wait for a slow client before its provider is no longer read.
 const WAITING: usize = 32;
@@ -28,17 +28,17 @@ const LINGER: Duration = Duration::from_secs(2);
 const MAX_KEPT: usize = 256 << 20;
 
 /// Where the bytes of a reply come from.
-pub(crate) enum Source {
+pub(crate) enum ReplySource {
     Passed(Box<Passed>),
     /// Bytes that are there already.
     Given(std::collections::VecDeque<Bytes>),
 }
 
-impl Source {
+impl ReplySource {
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, ProviderError>> {
         match self {
-            Source::Passed(passed) => passed.next().await,
-            Source::Given(pieces) => pieces.pop_front().map(Ok),
+            ReplySource::Passed(passed) => passed.next().await,
+            ReplySource::Given(pieces) => pieces.pop_front().map(Ok),
         }
     }
 }
@@ -53,7 +53,7 @@ pub(crate) struct Patience {
 
 /// How a reply ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ReplyEnd {
     pub(crate) reply: Reply,
     /// The bytes as they came.
     pub(crate) bytes: Bytes,
@@ -63,7 +63,7 @@ pub(crate) struct Ended {
 
 /// Why the bytes ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum ReplyEndReason {
     /// The provider closed the reply.
     Closed,
     /// The connection broke, or took too long.
@@ -124,15 +124,15 @@ impl Pipe {
 }
 
 /// Reads a copy of a reply.
-enum Reader {
+enum ReplyReader {
     Events(Box<Assembler>),
     Whole(Wire),
 }
 
 /// A reply that is passed on while it is read.
 pub(crate) struct Tee {
-    source: Source,
-    reader: Reader,
+    source: ReplySource,
+    reader: ReplyReader,
     kept: Vec<Bytes>,
     size: usize,
     /// What is handed on when the reply is durable.
@@ -146,16 +146,16 @@ pub(crate) struct Tee {
 }
 
 impl Tee {
-    pub(crate) fn new(wire: Wire, shape: Shape, source: Source, patience: Patience) -> Self {
+    pub(crate) fn new(wire: Wire, shape: ReplyShape, source: ReplySource, patience: Patience) -> Self {
         let reader = match shape {
-            Shape::Events => Assembler::new(wire).ok(),
-            Shape::List => Assembler::of_list(wire).ok(),
-            Shape::Whole => None,
+            ReplyShape::Events => Assembler::new(wire).ok(),
+            ReplyShape::List => Assembler::of_list(wire).ok(),
+            ReplyShape::Whole => None,
         };
-        let reader = reader.map(|assembler| Reader::Events(Box::new(assembler)));
+        let reader = reader.map(|assembler| ReplyReader::Events(Box::new(assembler)));
         Tee {
             source,
-            reader: reader.unwrap_or(Reader::Whole(wire)),
+            reader: reader.unwrap_or(ReplyReader::Whole(wire)),
             kept: Vec::new(),
             size: 0,
             held: Vec::new(),
@@ -175,7 +175,7 @@ impl Tee {
         if let Ok(Some(Ok(bytes))) = first {
             self.take(&bytes);
             self.held.push(bytes);
-            if let Reader::Events(assembler) = &self.reader {
+            if let ReplyReader::Events(assembler) = &self.reader {
                 // Only a beginning can be an error and nothing else; looking into it costs a copy.
                 let small = self.size <= 64 << 10;
                 return small.then(|| assembler.so_far().problem).flatten();
@@ -195,7 +195,7 @@ impl Tee {
         if self.size <= MAX_KEPT {
             self.kept.push(bytes.clone());
         }
-        if let Reader::Events(assembler) = &mut self.reader {
+        if let ReplyReader::Events(assembler) = &mut self.reader {
             assembler.feed(bytes);
             if assembler.is_complete() {
                 self.complete.get_or_insert_with(Instant::now);
@@ -204,20 +204,20 @@ impl Tee {
     }
 
     /// Passes the reply on until it is whole or ends otherwise. What makes it whole is left in `held`.
-    pub(crate) async fn run(mut self, pipe: &Pipe, abandoned: Abandoned) -> (Ended, Rest) {
+    pub(crate) async fn run(mut self, pipe: &Pipe, abandoned: Abandoned) -> (ReplyEnd, LastPiece) {
         let mut listening = true;
         // What was looked at before goes first, except what ends the reply.
-        if self.complete.is_none() && matches!(self.reader, Reader::Events(_)) {
+        if self.complete.is_none() && matches!(self.reader, ReplyReader::Events(_)) {
             for bytes in std::mem::take(&mut self.held) {
                 listening &= pipe.give(bytes, self.patience.idle).await;
             }
         }
         let how = loop {
             if self.broken {
-                break How::Broken;
+                break ReplyEndReason::Broken;
             }
             if !listening && abandoned == Abandoned::Cancel {
-                break How::Abandoned;
+                break ReplyEndReason::Abandoned;
             }
             let deadline = match self.complete {
                 Some(at) => at + LINGER,
@@ -232,10 +232,10 @@ impl Tee {
             };
             match next {
                 Ok(Some(Ok(bytes))) => listening &= self.pass(bytes, pipe, listening).await,
-                Ok(None) => break How::Closed,
+                Ok(None) => break ReplyEndReason::Closed,
                 // A reply that is whole needs no end of its connection.
-                Ok(Some(Err(_))) | Err(_) if self.complete.is_some() => break How::Closed,
-                Ok(Some(Err(_))) | Err(_) => break How::Broken,
+                Ok(Some(Err(_))) | Err(_) if self.complete.is_some() => break ReplyEndReason::Closed,
+                Ok(Some(Err(_))) | Err(_) => break ReplyEndReason::Broken,
             }
         };
         self.end(how)
@@ -244,7 +244,7 @@ impl Tee {
     /// Hands a piece on and reads it; whether the client is still there.
     async fn pass(&mut self, bytes: Bytes, pipe: &Pipe, listening: bool) -> bool {
         match &self.reader {
-            Reader::Events(_) if self.complete.is_none() => {
+            ReplyReader::Events(_) if self.complete.is_none() => {
                 // Reading is quick; it comes first so that the piece that ends the reply can be held back.
                 self.take(&bytes);
                 if self.complete.is_some() {
@@ -253,13 +253,13 @@ impl Tee {
                 }
                 !listening || pipe.give(bytes, self.patience.idle).await
             }
-            Reader::Events(_) => {
+            ReplyReader::Events(_) => {
                 self.take(&bytes);
                 self.held.push(bytes);
                 true
             }
             // Which piece is the last is known when there is none after it.
-            Reader::Whole(_) => {
+            ReplyReader::Whole(_) => {
                 self.take(&bytes);
                 self.held.push(bytes);
                 let before = self.held.len().saturating_sub(1);
@@ -273,41 +273,41 @@ impl Tee {
         }
     }
 
-    fn end(self, how: How) -> (Ended, Rest) {
+    fn end(self, how: ReplyEndReason) -> (ReplyEnd, LastPiece) {
         let bytes: Bytes = self.kept.concat().into();
         let reply = match self.reader {
-            Reader::Events(assembler) => match how {
-                How::Abandoned => assembler.finish_cancelled(),
-                How::Closed | How::Broken => assembler.finish(),
+            ReplyReader::Events(assembler) => match how {
+                ReplyEndReason::Abandoned => assembler.finish_cancelled(),
+                ReplyEndReason::Closed | ReplyEndReason::Broken => assembler.finish(),
             },
-            Reader::Whole(wire) => match json::check_bytes(&bytes) {
+            ReplyReader::Whole(wire) => match json::check_bytes(&bytes) {
                 Ok(body) if self.size <= MAX_KEPT => Reply::from_body(wire, body),
                 _ => cut_whole(wire, how),
             },
         };
-        let ended = Ended { reply, bytes, first: self.first };
-        (ended, Rest { held: self.held, how, patience: self.patience.idle })
+        let ended = ReplyEnd { reply, bytes, first: self.first };
+        (ended, LastPiece { held: self.held, how, patience: self.patience.idle })
     }
 }
 
 /// A reply in one piece that did not become whole: nothing of it can be read.
-fn cut_whole(wire: Wire, how: How) -> Reply {
+fn cut_whole(wire: Wire, how: ReplyEndReason) -> Reply {
     let status = match how {
-        How::Abandoned => scrollback_core::Status::TruncatedClient,
-        How::Closed | How::Broken => scrollback_core::Status::TruncatedUpstream,
+        ReplyEndReason::Abandoned => scrollback_core::Status::TruncatedClient,
+        ReplyEndReason::Closed | ReplyEndReason::Broken => scrollback_core::Status::TruncatedUpstream,
     };
     let meta = scrollback_core::Meta { status, ..scrollback_core::Meta::default() };
     Reply { wire, raw: None, meta, problem: None, notes: Vec::new(), applied_edits: Vec::new() }
 }
 
 /// What is handed on once the reply is durable.
-pub(crate) struct Rest {
+pub(crate) struct LastPiece {
     held: Vec<Bytes>,
-    how: How,
+    how: ReplyEndReason,
     patience: Duration,
 }
 
-impl Rest {
+impl LastPiece {
     /// Hands on the rest, and ends the body as the provider's ended.
     pub(crate) async fn give(self, pipe: Pipe) {
         for bytes in self.held {
@@ -315,7 +315,7 @@ impl Rest {
                 return;
             }
         }
-        if self.how == How::Broken {
+        if self.how == ReplyEndReason::Broken {
             pipe.cut().await;
         }
     }

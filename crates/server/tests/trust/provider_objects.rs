@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode};
 use scrollback_agent::config::ServerSettings;
 use scrollback_agent::provider::Catalog;
-use scrollback_server::Scope;
+use scrollback_server::KeyScope;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -67,8 +67,8 @@ async fn a_tenant_reaches_only_its_own_objects_under_the_operators_key() {
         _ => None,
     });
     let plain = Server::new();
-    let anna = plain.with_key("a", Scope::Proxy).await.key().to_string();
-    let bert = plain.with_key("b", Scope::Proxy).await.key().to_string();
+    let anna = plain.with_key("a", KeyScope::Proxy).await.key().to_string();
+    let bert = plain.with_key("b", KeyScope::Proxy).await.key().to_string();
     let server = Server::with(Arc::clone(&plain.app.store), ServerSettings::default(), catalog);
     let (anna, bert) = (server.clone().holding(anna), server.holding(bert));
     let said = anna.post("/v1/responses", json!({ "model": "gpt-5", "input": "hi" })).await;

@@ -8,8 +8,8 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use scrollback_agent::config::ServerSettings;
 use scrollback_core::Time;
-use scrollback_server::runs::{Answer as RunAnswer, Answering, Refused, Runs};
-use scrollback_server::{Scope, api};
+use scrollback_server::runs::{AnswerFuture, AnswerRefused, PersonAnswer, Runs};
+use scrollback_server::{KeyScope, api};
 use scrollback_store::{
     Event, Memory, NewConversation, Run, RunStatus, Sent, Span, Step, StepStatus, Tenant, Tx, new_evaluation,
 };
@@ -81,13 +81,13 @@ impl Contract {
 struct Scripted;
 
 impl Runs for Scripted {
-    fn answer(&self, answer: RunAnswer) -> Answering<'_> {
+    fn answer(&self, answer: PersonAnswer) -> AnswerFuture<'_> {
         let said = match answer.text.as_str() {
             "yes" => Ok(RunStatus::Running),
-            "busy" => Err(Refused::Busy("another process is working on it".into())),
-            "old" => Err(Refused::Unreadable("the stored flow cannot be read".into())),
-            "late" => Err(Refused::NotWaiting("it does not wait".into())),
-            _ => Err(Refused::DoesNotFit("a date is wanted".into())),
+            "busy" => Err(AnswerRefused::Busy("another process is working on it".into())),
+            "old" => Err(AnswerRefused::Unreadable("the stored flow cannot be read".into())),
+            "late" => Err(AnswerRefused::NotWaiting("it does not wait".into())),
+            _ => Err(AnswerRefused::DoesNotFit("a date is wanted".into())),
         };
         Box::pin(async move { said })
     }
@@ -341,7 +341,7 @@ async fn refusals(contract: &mut Contract, server: &Server, id: &str) {
 
 /// Callers who are not known, or may not, and bodies that are too large.
 async fn strangers(contract: &mut Contract, path: &str, verb: &str, id: &str) {
-    let keyed = Server::new().with_key("default", Scope::Proxy).await;
+    let keyed = Server::new().with_key("default", KeyScope::Proxy).await;
     let (query, body) = valid(path, verb, id);
     let path_of = concrete(path, id);
     let unknown = ask(&keyed.without_key(), &path_of, verb, &query, body.as_ref()).await;
@@ -393,9 +393,9 @@ impl http_body::Body for Never {
 
 #[tokio::test]
 async fn a_read_key_reads_and_changes_nothing() {
-    let admin = Server::new().with_key("default", Scope::Admin).await;
+    let admin = Server::new().with_key("default", KeyScope::Admin).await;
     let id = admin.talk(exchange()).await;
-    let reader = admin.with_key("default", Scope::Read).await;
+    let reader = admin.with_key("default", KeyScope::Read).await;
     assert_eq!(reader.get(&format!("/api/conversations/{id}")).await.status, StatusCode::OK);
     let view = reader.post(&format!("/api/conversations/{id}/views"), json!({})).await;
     assert_eq!(view.status, StatusCode::OK, "a view changes nothing");
@@ -411,9 +411,9 @@ async fn a_read_key_reads_and_changes_nothing() {
 
 #[tokio::test]
 async fn nothing_of_one_tenant_is_seen_by_another() {
-    let ours = Server::new().with_key("ours", Scope::Admin).await;
+    let ours = Server::new().with_key("ours", KeyScope::Admin).await;
     let (id, call) = filled(&ours, &Tenant::parse("ours").unwrap()).await;
-    let theirs = ours.with_key("theirs", Scope::Admin).await;
+    let theirs = ours.with_key("theirs", KeyScope::Admin).await;
     let contract = Contract::new();
     for (path, verb) in contract.operations() {
         let (query, body) = valid(&path, &verb, &id);

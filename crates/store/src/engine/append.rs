@@ -13,11 +13,11 @@ use crate::conversation::{Conversation, NewConversation, Status};
 use crate::entry::{Appended, Expected, NewEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::Tenant;
-use crate::pack::Packed;
+use crate::precompute::Packed;
 use crate::rows::{DECISION, EntryRow, MESSAGE, Rows, SummaryRow};
 use crate::run::Evaluation;
 use crate::session::SessionId;
-use crate::tx::Target;
+use crate::tx::AppendTarget;
 use uuid::Uuid;
 
 /// Begins a conversation.
@@ -78,11 +78,11 @@ pub(crate) async fn target<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     at: Time,
-    to: &Target,
+    to: &AppendTarget,
 ) -> Result<Conversation, StoreError> {
     let id = match to {
-        Target::Conversation(id) => id.clone(),
-        Target::Current(recipient, fresh) => {
+        AppendTarget::Conversation(id) => id.clone(),
+        AppendTarget::Current(recipient, fresh) => {
             let key = recipient.key();
             if let Some(current) = lineage::with_key(rows, tenant, &key).await? {
                 current.id

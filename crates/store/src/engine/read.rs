@@ -8,7 +8,7 @@ use scrollback_core::{Decision, Link, Record, Role, Slot, body_hash, first_link,
 use super::lineage::Lineage;
 use crate::body;
 use crate::conversation::Conversation;
-use crate::entry::{NewEntry, Placed};
+use crate::entry::{NewEntry, StoredEntry};
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{Blob, EntryRow, Rows};
@@ -38,12 +38,12 @@ pub(crate) async fn places<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     entries: &[EntryRow],
-) -> Result<Vec<Placed>, StoreError> {
+) -> Result<Vec<StoredEntry>, StoreError> {
     let blobs = blobs_of(rows, tenant, entries).await?;
     entries.iter().map(|row| place(row, &blobs)).collect()
 }
 
-fn place(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Placed, StoreError> {
+fn place(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<StoredEntry, StoreError> {
     let damaged = |why: &str| {
         let (conversation, position) = (&row.conversation, row.position);
         StoreError::damaged(format!(
@@ -57,7 +57,7 @@ fn place(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Placed, Store
         return Err(damaged("it does not say what was written"));
     }
     let prefix = row.prefix.as_deref().and_then(|prefix| prefix.try_into().ok());
-    Ok(Placed { position: row.position, slot, link, body_hash: hash, prefix })
+    Ok(StoredEntry { position: row.position, slot, link, body_hash: hash, prefix })
 }
 
 /// The places of a record from a position on, below another.
@@ -67,7 +67,7 @@ pub(crate) async fn range<R: Rows>(
     lineage: &Lineage,
     from: u64,
     below: u64,
-) -> Result<Vec<Placed>, StoreError> {
+) -> Result<Vec<StoredEntry>, StoreError> {
     let found = lineage.rows(rows, from, below).await?;
     let dense = (from..).zip(&found).all(|(position, row)| row.position == position);
     if !dense || (found.len() as u64) < below.saturating_sub(from) {

@@ -12,9 +12,9 @@ use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{EntryRow, MESSAGE, Rows};
 use crate::run::Run;
-use crate::search::{Cursor, Filter, Hit, Hits, Query, Term, Wanted};
+use crate::search::{Cursor, Filter, Hit, Hits, Query, Term, WordQuery};
 use crate::table::Scan;
-use crate::words::{Word, words};
+use crate::words::{TextWord, words};
 
 /// Most entries that are looked at for one search. Beyond, only the newest conversations are ranked.
 const MAX_CANDIDATES: usize = 10_000;
@@ -116,7 +116,7 @@ async fn matches<R: Rows>(
         conversation = Some(of_run);
     }
     let (all, none) = query.demands();
-    let wanted = Wanted {
+    let wanted = WordQuery {
         tenant: tenant.clone(),
         all,
         none,
@@ -125,7 +125,7 @@ async fn matches<R: Rows>(
         status: filter.status,
         limit: MAX_CANDIDATES,
     };
-    let mut tools = Tools::default();
+    let mut tools = ToolsByConversation::default();
     let mut found = Vec::new();
     for candidate in rows.find(&wanted).await? {
         let (row, slot) = match read::at(rows, tenant, &candidate.conversation, candidate.position).await {
@@ -167,11 +167,11 @@ fn passes(row: &EntryRow, filter: &Filter) -> bool {
 
 /// Which tools the entries of conversations are about; records are read once per search, and only when asked for.
 #[derive(Default)]
-struct Tools {
+struct ToolsByConversation {
     called: HashMap<ConversationId, HashMap<String, String>>,
 }
 
-impl Tools {
+impl ToolsByConversation {
     /// Whether an entry calls a tool of that name or answers one.
     async fn used<R: Rows>(
         &mut self,
@@ -207,8 +207,8 @@ impl Tools {
 }
 
 /// Where a term stands among words: the number of the word it begins with.
-fn places<'w>(term: &'w Term, text: &'w [Word]) -> impl Iterator<Item = usize> + 'w {
-    let fits = move |window: &[Word]| {
+fn places<'w>(term: &'w Term, text: &'w [TextWord]) -> impl Iterator<Item = usize> + 'w {
+    let fits = move |window: &[TextWord]| {
         window.iter().zip(&term.words).enumerate().all(|(at, (word, wanted))| {
             let last = at + 1 == term.words.len();
             if term.prefix && last { word.text.starts_with(wanted.as_str()) } else { word.text == *wanted }
@@ -219,7 +219,7 @@ fn places<'w>(term: &'w Term, text: &'w [Word]) -> impl Iterator<Item = usize> +
 
 /// How well a text matches; none if it does not. Several mentions count more, in a long text less; like BM25 without the
 /// rarity of words, which depends on everything else in the store.
-fn score(query: &Query, text: &[Word]) -> Option<f64> {
+fn score(query: &Query, text: &[TextWord]) -> Option<f64> {
     if query.none.iter().any(|term| places(term, text).next().is_some()) {
         return None;
     }

@@ -12,7 +12,7 @@ use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use scrollback_core::Time;
 use tokio_postgres::{Config, NoTls};
 
-use crate::backend::{Backend, Job, Whose};
+use crate::backend::{Backend, TxJob, Whose};
 use crate::engine::copy;
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Answer;
@@ -90,7 +90,7 @@ impl Postgres {
         Ok(Lent::new(client))
     }
 
-    async fn transact<T>(&self, how: &str, whose: Whose, job: Job<Lent, T>) -> Result<T, StoreError> {
+    async fn transact<T>(&self, how: &str, whose: Whose, job: TxJob<Lent, T>) -> Result<T, StoreError> {
         let tenant = match &whose {
             Whose::Tenant(tenant) => tenant.as_str(),
             Whose::All => "*",
@@ -127,11 +127,11 @@ impl Backend for Postgres {
         self.place.clone()
     }
 
-    fn write<T: Send + 'static>(&self, whose: Whose, job: Job<Lent, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
         Box::pin(self.transact("begin", whose, job))
     }
 
-    fn read<T: Send + 'static>(&self, whose: Whose, job: Job<Lent, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
         Box::pin(self.transact("begin isolation level repeatable read read only", whose, job))
     }
 

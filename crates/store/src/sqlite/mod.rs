@@ -19,13 +19,13 @@ use std::thread::JoinHandle;
 use rusqlite::Connection;
 use scrollback_core::Time;
 
-use crate::backend::{Backend, Job, Whose};
+use crate::backend::{Backend, TxJob, Whose};
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Answer;
-use checkpoints::{Checkpoints, Counted};
-use connection::Session;
+use checkpoints::{Checkpoints, CommitCounter};
+use connection::SqliteSession;
 use open::Location;
-use writer::{Asked, Limits, Log, Queue};
+use writer::{BatchLimits, Log, Queue, WriteJob};
 
 pub use goose::{GooseSession, read_goose};
 pub use open::{Access, Durability, Options, SCHEMA};
@@ -61,9 +61,9 @@ impl Sqlite {
             Access::Write => Some(Checkpoints::start(open::log(path, options)?)?),
             Access::Read => None,
         };
-        let counted = checkpoints.as_ref().map_or_else(Counted::nowhere, Checkpoints::counted);
+        let counted = checkpoints.as_ref().map_or_else(CommitCounter::nowhere, Checkpoints::counted);
         let (writer, thread) =
-            writer::start(connection, open::synced(path, options)?, counted, Limits::default())?;
+            writer::start(connection, open::synced(path, options)?, counted, BatchLimits::default())?;
         let (readers, mut threads) = readers(path)?;
         threads.push(thread);
         let place = format!("sqlite:{}", path.display());
@@ -75,14 +75,14 @@ impl Sqlite {
         let location = Location::Memory;
         let connection = open::writer(&location, &Options::default(), now)?;
         let (writer, thread) =
-            writer::start(connection, Log::Nowhere, Counted::nowhere(), Limits::default())?;
+            writer::start(connection, Log::Nowhere, CommitCounter::nowhere(), BatchLimits::default())?;
         let place = "sqlite::memory:".into();
         let threads = vec![thread];
         Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads, checkpoints: None })
     }
 
-    fn send<T: Send + 'static>(queue: Option<&Queue>, job: Job<Session, T>) -> Answer<'static, T> {
-        let (asked, answer) = Asked::new(job);
+    fn send<T: Send + 'static>(queue: Option<&Queue>, job: TxJob<SqliteSession, T>) -> Answer<'static, T> {
+        let (asked, answer) = WriteJob::new(job);
         let gone = || StoreError::new(ErrorKind::Io, "a thread of the store has ended");
         // The caller must not be blocked here: it may be a thread that serves others.
         let sent = queue.ok_or_else(gone).and_then(|queue| {
@@ -117,7 +117,7 @@ impl Drop for Sqlite {
 }
 
 fn readers(path: &Path) -> Result<(Queue, Vec<JoinHandle<()>>), StoreError> {
-    let (queue, waiting) = sync_channel(Limits::default().queue);
+    let (queue, waiting) = sync_channel(BatchLimits::default().queue);
     let waiting = Arc::new(Mutex::new(waiting));
     let start = |_| {
         let path = path.to_path_buf();
@@ -128,23 +128,23 @@ fn readers(path: &Path) -> Result<(Queue, Vec<JoinHandle<()>>), StoreError> {
 }
 
 impl Backend for Sqlite {
-    type Rows = Session;
+    type Rows = SqliteSession;
 
     fn place(&self) -> String {
         self.place.clone()
     }
 
-    fn write<T: Send + 'static>(&self, _: Whose, job: Job<Session, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
         Sqlite::send(self.writer.as_ref(), job)
     }
 
-    fn read<T: Send + 'static>(&self, _: Whose, job: Job<Session, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
         Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
     }
 
     fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
         let path = path.to_path_buf();
-        let job: Job<Session, ()> = Box::new(move |session: &mut Session| {
+        let job: TxJob<SqliteSession, ()> = Box::new(move |session: &mut SqliteSession| {
             let copied = backup::copy(&session.connection, &path);
             Box::pin(async move { copied })
         });

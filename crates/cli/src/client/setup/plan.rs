@@ -7,29 +7,29 @@ use std::path::PathBuf;
 use super::format::Format;
 use super::journal::Setting;
 use crate::client::launch::opencode_base;
-use crate::client::machine::Machine;
+use crate::client::machine::ClientMachine;
 use crate::client::upstream::{CHATGPT, is_signed_in, opencode_file, setting, surroundings};
 use crate::client::{Client, reachable};
 use crate::failure::{FAILED, Failure, USAGE};
 
 /// What a client's configuration shall say.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
-    pub(crate) files: Vec<Wanted>,
+pub(crate) struct SetupPlan {
+    pub(crate) files: Vec<WantedSettings>,
     /// What the person should know.
     pub(crate) notes: Vec<String>,
 }
 
 /// Settings of one file.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedSettings {
     pub(crate) path: PathBuf,
     pub(crate) format: Format,
     pub(crate) settings: Vec<Setting>,
 }
 
 /// The settings for a server at `base`, as in `http://127.0.0.1:7275`.
-pub(crate) fn wanted(client: Client, machine: &Machine, base: &str) -> Result<Plan, Failure> {
+pub(crate) fn wanted(client: Client, machine: &ClientMachine, base: &str) -> Result<SetupPlan, Failure> {
     let folder = machine.configuration(client);
     let found = surroundings(Some(client), machine, &[]);
     match client {
@@ -43,7 +43,10 @@ pub(crate) fn wanted(client: Client, machine: &Machine, base: &str) -> Result<Pl
             {
                 settings.push(Setting::new(&["env", "ENABLE_TOOL_SEARCH"], "true"));
             }
-            Ok(Plan { files: vec![Wanted { path, format: Format::Json, settings }], notes: found.notes })
+            Ok(SetupPlan {
+                files: vec![WantedSettings { path, format: Format::Json, settings }],
+                notes: found.notes,
+            })
         }
         Client::Codex => codex(machine, base, found.notes),
         Client::Opencode => {
@@ -56,10 +59,13 @@ pub(crate) fn wanted(client: Client, machine: &Machine, base: &str) -> Result<Pl
                 return Err(Failure::new(FAILED, "no_provider", message));
             }
             let path = opencode_file(machine);
-            Ok(Plan { files: vec![Wanted { path, format: Format::Jsonc, settings }], notes: found.notes })
+            Ok(SetupPlan {
+                files: vec![WantedSettings { path, format: Format::Jsonc, settings }],
+                notes: found.notes,
+            })
         }
         Client::Gemini => {
-            let env = Wanted {
+            let env = WantedSettings {
                 path: folder.join(".env"),
                 format: Format::Dotenv,
                 settings: vec![Setting::new(&["GOOGLE_GEMINI_BASE_URL"], base)],
@@ -67,13 +73,13 @@ pub(crate) fn wanted(client: Client, machine: &Machine, base: &str) -> Result<Pl
             let mut files = vec![env];
             // With a base URL and no choice of its own, Gemini CLI looks for a way to sign in that it then refuses.
             if found.gemini_auth.as_deref().is_none_or(|kind| kind == "gemini-api-key") {
-                files.push(Wanted {
+                files.push(WantedSettings {
                     path: folder.join("settings.json"),
                     format: Format::Jsonc,
                     settings: vec![Setting::new(&["security", "auth", "selectedType"], "gemini-api-key")],
                 });
             }
-            Ok(Plan { files, notes: found.notes })
+            Ok(SetupPlan { files, notes: found.notes })
         }
         Client::Aider => {
             let message =
@@ -83,7 +89,7 @@ pub(crate) fn wanted(client: Client, machine: &Machine, base: &str) -> Result<Pl
     }
 }
 
-fn codex(machine: &Machine, base: &str, mut notes: Vec<String>) -> Result<Plan, Failure> {
+fn codex(machine: &ClientMachine, base: &str, mut notes: Vec<String>) -> Result<SetupPlan, Failure> {
     let folder = machine.configuration(Client::Codex);
     let path = folder.join("config.toml");
     if let Some(name) = setting(&path, Format::Toml, &["model_provider"]).filter(|name| name != "openai") {
@@ -101,7 +107,7 @@ fn codex(machine: &Machine, base: &str, mut notes: Vec<String>) -> Result<Plan, 
         ));
     }
     let settings = vec![Setting::new(&["openai_base_url"], &format!("{base}/v1"))];
-    Ok(Plan { files: vec![Wanted { path, format: Format::Toml, settings }], notes })
+    Ok(SetupPlan { files: vec![WantedSettings { path, format: Format::Toml, settings }], notes })
 }
 
 /// Whether a base URL of a client leads to a server.

@@ -30,7 +30,7 @@ use crate::entry::{Entry, Role};
 use crate::json::{self, quote};
 use crate::model::ModelName;
 use crate::record::{Record, Slot};
-use crate::view::{Changed, Dropped, Explanation, Fidelity, Item, Reason, Source};
+use crate::view::{Changed, Dropped, Explanation, Fidelity, ItemSource, Reason, ViewItem};
 
 use super::check::Violation;
 use super::repair::Repair;
@@ -232,10 +232,10 @@ impl Cx<'_> {
     }
 
     /// Starts with an item: whose it is, the ids its calls are printed with, and what their results must know.
-    fn enter(&mut self, item: &Item) {
+    fn enter(&mut self, item: &ViewItem) {
         let entry = &item.entry;
         self.position = match item.source {
-            Source::Entry(position) => Some(position),
+            ItemSource::Entry(position) => Some(position),
             _ => None,
         };
         self.only_model &= entry.role == Role::Assistant;
@@ -337,7 +337,7 @@ impl Cx<'_> {
 /// Prints entries as messages of `wire`.
 pub(super) fn render<'o>(
     wire: Wire,
-    mut items: Vec<Item>,
+    mut items: Vec<ViewItem>,
     options: RenderOptions<'o>,
     own: Own<'o>,
 ) -> Rendered {
@@ -398,7 +398,7 @@ struct Binding {
 }
 
 impl Binding {
-    fn of(items: &[Item], lead: usize, cx: &Cx<'_>) -> Self {
+    fn of(items: &[ViewItem], lead: usize, cx: &Cx<'_>) -> Self {
         if !cx.sends() || !binds(cx.wire, cx.options) {
             return Binding { edited_from: None, binds: false };
         }
@@ -409,7 +409,7 @@ impl Binding {
         let mut expected = next_message(0, cx);
         let edited = items.iter().position(|item| {
             let as_said = item.fidelity == Fidelity::AsSaid
-                && item.source == Source::Entry(expected)
+                && item.source == ItemSource::Entry(expected)
                 && known != Some(expected);
             expected = next_message(expected + 1, cx);
             !as_said
@@ -535,7 +535,7 @@ impl Rendered {
     /// `input` that was one text stays one as long as it is all there is.
     fn list_value<'s>(&self, wire: Wire, was: json::Raw<'s>, list: &'s str) -> &'s str {
         if wire == Wire::OpenaiResponses
-            && was.kind() == json::Kind::String
+            && was.kind() == json::JsonKind::String
             && let [only] = self.messages.as_slice()
             && *only == format!("{{\"role\":\"user\",\"content\":{}}}", was.text())
         {

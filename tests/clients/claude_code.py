@@ -14,6 +14,15 @@ ALLOWED = "Bash,Edit,Write,Read,Agent"
 KEY = "sk-ant-of-the-client"
 SESSION = "5e551017-0000-4000-8000-000000000001"
 
+# No word to any other place.
+QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
+}
+
 
 def environment(side, **more):
     """Claude Code's own variables: where the provider is, and no word to any other place."""
@@ -31,11 +40,7 @@ def environment(side, **more):
     return {
         "ANTHROPIC_BASE_URL": side.url,
         "ANTHROPIC_API_KEY": KEY,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "DISABLE_TELEMETRY": "1",
-        "DISABLE_ERROR_REPORTING": "1",
-        "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
+        **QUIET,
         **more,
     }
 
@@ -222,6 +227,12 @@ def one_session(**wanted):
     return check
 
 
+def sixteen(direct, through):
+    """One session: what the person sees, the title call, two sub-agents, and what follows the compaction; with the client's title."""
+    one_session(main=1, side=1, sub_agent=2, branch=1)(direct, through)
+    equal([one["title"] for one in through.server.get("/api/sessions")["sessions"]], ["Counting fruit"], "titles")
+
+
 # Windows
 
 
@@ -276,8 +287,7 @@ SCENARIOS = [
     Scenario("claude-code", "500", failing(Fail(500, "api_error", "Internal server error", SOON)), named("Try"), one_conversation),
     Scenario("claude-code", "lost connection", failing(Lost()), named("Try"), one_conversation),
     Scenario("claude-code", "lost in the middle", failing(Lost(say("Lost half way through."))), named("Try"), one_conversation),
-    Scenario("claude-code", "interactive", interactive_roles, interactive, one_session(main=1, side=1, sub_agent=2, branch=1),
-             known="the call that sums up and what follows it are two branches, not one"),
+    Scenario("claude-code", "interactive", interactive_roles, interactive, sixteen),
     Scenario("claude-code", "a reply without a thought", failing(), thoughtless, one_conversation, said=["AN-32"]),
     Scenario("claude-code", "overflow", overflow_roles, reading(10, 3000), cut(40000), exact=False, direct=False,
              provider={"window": 36000}),

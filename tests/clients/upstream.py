@@ -27,7 +27,7 @@ WIRES = {
 
 
 # Seconds that the last reply of a role waits for another role; what never comes is a failure of its own (`left`).
-WAIT = 60
+WAIT = 180
 
 
 class Role:
@@ -35,8 +35,8 @@ class Role:
 
     def __init__(self, name, steps, wants=None, after=()):
         self.name, self.steps, self.wants = name, list(steps), wants or (lambda request: True)
-        # Roles that are played to their end before the last step of this one is answered: a client that ends with this
-        # role would leave their replies half read.
+        # Roles that are played to their end, and whose replies have reached the client, before the last step of this one is
+        # answered: a client that ends with this role would leave them half read.
         self.after = after
         self.at, self.played = 0, threading.Event()
 
@@ -52,6 +52,8 @@ class Received:
         self.json = judge.readable(body) if body else None
         self.plain = body
         self.usage, self.role, self.status, self.reply = None, None, None, None
+        # Whether it was answered to the end.
+        self.played = False
 
     @property
     def bare(self):
@@ -95,6 +97,8 @@ class Upstream:
         self.responses = {}  # id → everything that was said up to it
         self.threads = {}  # message id → {"body", "reply", "continued"}
         self.expired = set()
+        # Returns when everything that was answered has reached the client; where there is something in between that knows.
+        self.settle = lambda: None
         provider = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -167,7 +171,9 @@ class Upstream:
         for other in self.roles if last else ():
             if other.name in role.after:
                 other.played.wait(WAIT)
+                self.settle()
         self.play(http, request, step)
+        request.played = True
         if last:
             role.played.set()
 

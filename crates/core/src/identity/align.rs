@@ -1,6 +1,7 @@
 //! Where a client's list of messages stands in a record.
 
 use super::items::{Items, names_items};
+use super::titles::asks_for_summary;
 use super::{content_hash, identity};
 use crate::chain::Link;
 use crate::decision::Decision;
@@ -22,6 +23,8 @@ pub struct Alignment {
     pub superseded: Vec<u64>,
     /// Entries that the list spells differently from the version that is in force: where, and which entry of the list.
     pub echoed: Vec<(u64, usize)>,
+    /// The reply that the client leaves out of the list with which it asks for a summary: it will stand behind the summary.
+    pub left_out: Option<u64>,
 }
 
 /// Compares a list of messages, without its leading instructions, with a record up to position `upto`.
@@ -41,6 +44,9 @@ pub fn align(record: &Record, list: &[Entry], upto: u64) -> Alignment {
             }
             continue;
         };
+        if asks_for_summary(entry) {
+            found.left_out = said.pass_reply();
+        }
         match said.take(&wanted, entry.role) {
             RecordNext::Same(position) => {
                 found.superseded.append(&mut said.passed);
@@ -147,6 +153,19 @@ impl<'r> ComparableEntries<'r> {
         let entry = self.record.entry(position)?;
         let same = identity(entry).is_none() && content_hash(entry) == content_hash(wanted);
         same.then(|| self.entries.next()).flatten()
+    }
+
+    /// Passes over the next entry, if it is a reply without calls and comes before nothing that was said later, but for the
+    /// question for a summary itself.
+    fn pass_reply(&mut self) -> Option<u64> {
+        let position = *self.entries.peek()?;
+        let reply = self.record.entry(position)?;
+        let is_reply = reply.role == Role::Assistant
+            && reply.status() == Status::Complete
+            && reply.tool_calls().next().is_none();
+        let mut later = self.entries.clone().skip(1).filter_map(|position| self.record.entry(position));
+        let is_last = later.next().is_none_or(asks_for_summary);
+        (is_reply && is_last).then(|| self.entries.next()).flatten()
     }
 
     /// Whether anything is left that a client would have to send back.
@@ -289,6 +308,23 @@ mod tests {
         assert_eq!((found.covered, found.branches, found.echoed), (2, false, vec![]));
         let unknown = read(r#"[{"type":"item_reference","id":"fc_9"}]"#);
         assert!(aligned(&[ask.clone(), reply], &[ask, unknown, output]).branches);
+    }
+
+    #[test]
+    fn a_list_that_asks_for_a_summary_may_leave_the_last_reply_out() {
+        let ask = user("Your task is to create a detailed summary of the conversation so far.");
+        let list = [user("a"), ask.clone()];
+        let found = aligned(&[user("a"), reply("b")], &list);
+        assert_eq!((found.covered, found.branches, found.left_out), (1, false, Some(1)));
+        let again = aligned(&[user("a"), reply("b"), ask.clone(), broken("ha")], &list);
+        assert_eq!((again.covered, again.branches, again.left_out), (2, false, Some(1)));
+        assert_eq!(again.superseded, [3]);
+        // Only the last reply, and only for a summary.
+        assert!(aligned(&[user("a"), reply("b"), user("c"), reply("d")], &list).branches);
+        assert!(aligned(&[user("a"), Entry::calling(None, &[("c1", "look", "{}")])], &list).branches);
+        assert!(aligned(&[user("a"), reply("b")], &[user("a"), user("c")]).branches);
+        let whole = aligned(&[user("a"), reply("b")], &[user("a"), reply("b"), ask]);
+        assert_eq!((whole.covered, whole.branches, whole.left_out), (2, false, None));
     }
 
     #[test]

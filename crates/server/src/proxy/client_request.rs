@@ -125,6 +125,8 @@ pub(crate) struct ClientRequest {
     pub(crate) user: Vec<String>,
     /// Whether the request offers tools.
     pub(crate) tools_offered: ToolsOffered,
+    /// Whether the reply is to be an object with a title and nothing else, which is how clients have a session named.
+    pub(crate) wants_title: bool,
     prefixes: OnceLock<Vec<Link>>,
 }
 
@@ -214,6 +216,7 @@ impl ClientRequest {
             session,
             user,
             tools_offered: tools_offered(raw),
+            wants_title: wants_title(&object),
             prefixes: OnceLock::new(),
             body,
         })
@@ -321,6 +324,25 @@ fn tools_offered(body: Raw<'_>) -> ToolsOffered {
             .is_some_and(|tools| tools.kind() == JsonKind::Array && tools.elements().next().is_some())
     });
     if offered { ToolsOffered::Some } else { ToolsOffered::None }
+}
+
+/// Where each wire has the schema of the reply.
+const SCHEMAS: [&[&str]; 5] = [
+    &["output_config", "format", "schema"],
+    &["response_format", "json_schema", "schema"],
+    &["text", "format", "schema"],
+    &["generationConfig", "responseSchema"],
+    &["generationConfig", "responseJsonSchema"],
+];
+
+/// Whether the reply has to be an object whose only member is a title.
+fn wants_title(body: &json::Object<'_>) -> bool {
+    SCHEMAS.iter().any(|path| {
+        let Some((first, rest)) = path.split_first() else { return false };
+        let schema = rest.iter().try_fold(body.get(first), |inside, key| Some(inside?.get(key)));
+        let members = schema.flatten().and_then(|schema| schema.get("properties"));
+        members.is_some_and(|members| members.members().map(|(key, _)| key).eq(["title"]))
+    })
 }
 
 /// Levels of nesting; brackets inside strings are none.

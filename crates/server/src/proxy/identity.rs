@@ -164,7 +164,8 @@ impl Seeking<'_> {
                 }
                 let unless = wanted.get(at + 1..).unwrap_or_default().to_vec();
                 let start = Precondition::Append { promoted: None };
-                Placement { conversation, start, known, alignment, prefix: Some(last), unless }
+                let prefix = Some(last).filter(|_| alignment.left_out.is_none());
+                Placement { conversation, start, known, alignment, prefix, unless }
             }
             None => Placement { prefix: Some(last), unless: wanted, ..self.new_of_caller(Vec::new()) },
         };
@@ -298,7 +299,9 @@ impl Seeking<'_> {
         let upto = place.known.record.len() as u64;
         let alignment = align(&place.known.record, self.asked.said(), upto);
         // A list that names items instead of sending them is not what the record says with it.
+        // Nor is one that leaves a reply out.
         let prefix = prefix.filter(|_| !names_items(self.asked.wire(), &self.asked.around));
+        let prefix = prefix.filter(|_| alignment.left_out.is_none());
         if !alignment.branches {
             return Ok(Placement { alignment, prefix, ..place });
         }

@@ -92,7 +92,8 @@ impl RecordedCall {
         known.expect(&new).map_err(|error| HttpProblem::from(disagree(&error)))?;
         // Known for the whole list already, and not hashed once more.
         known.prefix = prefix;
-        let titled = plan.origin.session.is_some() && asks_for_title(&asked.entries);
+        let asks = asked.wants_title || asks_for_title(&asked.entries);
+        let titled = plan.origin.session.is_some() && asks;
         Ok(Box::new(RecordedCall {
             app: app.clone(),
             tenant: tenant.clone(),

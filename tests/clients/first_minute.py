@@ -91,6 +91,11 @@ def set_up(side, client, file, before, run):
     equal(again.lines()[0]["state"], "unchanged", "setup a second time")
     written = place.read_bytes()
     output = run(side)
+    installed = f"{side.harness.npm(client).parent}:{side.harness.path}"
+    here = {**env, "HOME": str(side.home), "PATH": installed, "ANTHROPIC_BASE_URL": "", "OPENAI_BASE_URL": ""}
+    told = side.server.command("doctor", fine=(0, 1), env=here)[0]["checks"]
+    found = next(one for one in told if one["name"] == client)
+    expect(found["through"] and found["last_call"].endswith("(ok)"), "doctor says", found)
     undone = side.run([side.harness.binary, "setup", client, "--undo"], env)
     equal(undone.code, 0, "setup --undo " + undone.err)
     if place.read_bytes() != before:
@@ -159,7 +164,7 @@ def went_through(direct, through):
 
 
 SCENARIOS = [
-    Scenario("claude-code", "wrapped on a new machine", roles, claude_wrapped, same_requests, exact=False),
+    Scenario("claude-code", "wrapped on a new machine", roles, claude_wrapped, same_requests, exact=False, short=True),
     Scenario("codex", "wrapped with its own provider", roles, codex_wrapped, same_requests, exact=False),
     Scenario("claude-code", "set up and taken back", roles, claude_set_up, went_through),
     Scenario("codex", "set up and taken back", roles, codex_set_up, went_through),

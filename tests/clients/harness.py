@@ -142,10 +142,10 @@ class Scrollback:
         self.stop()
         self.start()
 
-    def command(self, *args, fine=(0,)):
+    def command(self, *args, fine=(0,), env=None):
         made = subprocess.run(
             [self.binary, *args, "--store", "sqlite:record.db", "--json"],
-            cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=PATIENCE,
+            cwd=self.folder, env={**self.environment(), **(env or {})}, capture_output=True, text=True, timeout=PATIENCE,
         )
         expect(made.returncode in fine, args, made.stderr)
         return [json.loads(line) for line in made.stdout.splitlines()]

@@ -104,7 +104,10 @@ impl Setup {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(folder).map_err(|error| Failure::io(&folder.display().to_string(), &error))
+        builder.create(folder).map_err(|error| {
+            let why = "the folder of the store cannot be made (--store names another place)";
+            Failure::io(&format!("{why}: {}", folder.display()), &error)
+        })
     }
 
     /// Opens the store.

@@ -37,7 +37,7 @@ pub(crate) use content::block_said;
 pub use content::content_hash;
 pub use prefix::{PREFIX_START, next_prefix, prefixes};
 pub use titles::{asks_for_title, begins_after_compaction, first_request, title_in, title_of};
-pub use wrappers::{WRAPPERS, Wrapper, without_wrappers};
+pub use wrappers::{FRAMES, PREAMBLES, Preamble, WRAPPERS, Wrapper, without_wrappers};
 
 /// What an entry is, however a client spells it. None for an entry that says nothing of its own: only client wrappers, only reasoning,
 /// or nothing at all. Such entries come and go between calls.

@@ -184,7 +184,11 @@ fn a_summary_that_is_asked_for_without_the_last_reply_makes_no_branch() {
     assert_ne!(ask(&[begun, assistant("answer 0"), user("Another way")]), main);
     assert_eq!(kinds(&server), ["main", "branch", "branch"]);
     let received = upstream.received().into_iter().map(|received| String::from_utf8(received.body).unwrap());
-    assert_eq!(received.collect::<Vec<_>>(), *sent.lock().unwrap(), "the model is sent what the client wrote");
+    assert_eq!(
+        received.collect::<Vec<_>>(),
+        *sent.lock().unwrap(),
+        "the model is sent what the client wrote"
+    );
     server.verified();
 }
 
@@ -201,14 +205,19 @@ fn a_call_whose_answer_is_a_title_names_the_session() {
     assert_eq!(trees(&server)[0].0, "Count the apples, please");
     let schema = |members: Value| json!({ "format": { "type": "json_schema", "schema": { "type": "object", "properties": members } } });
     let title = |members: Value| {
-        let plain = messages("In words of no release we know.", &[], &[user("<session>Count the apples</session>")]);
+        let plain =
+            messages("In words of no release we know.", &[], &[user("<session>Count the apples</session>")]);
         let mut body: Value = serde_json::from_str(&plain).unwrap();
         body["output_config"] = schema(members);
         body.to_string()
     };
     let string = || json!({ "type": "string" });
     ask(&title(json!({ "title": string(), "topic": string() })));
-    assert_eq!(trees(&server)[0].0, "Count the apples, please", "an object with a title among other things is none");
+    assert_eq!(
+        trees(&server)[0].0,
+        "Count the apples, please",
+        "an object with a title among other things is none"
+    );
     ask(&title(json!({ "title": string() })));
     assert_eq!(trees(&server)[0].0, "Six apples");
 }

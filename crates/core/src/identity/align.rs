@@ -44,9 +44,7 @@ pub fn align(record: &Record, list: &[Entry], upto: u64) -> Alignment {
             }
             continue;
         };
-        if asks_for_summary(entry) {
-            found.left_out = said.pass_reply();
-        }
+        found.left_out = said.pass_reply(entry).or(found.left_out);
         match said.take(&wanted, entry.role) {
             RecordNext::Same(position) => {
                 found.superseded.append(&mut said.passed);
@@ -155,17 +153,20 @@ impl<'r> ComparableEntries<'r> {
         same.then(|| self.entries.next()).flatten()
     }
 
-    /// Passes over the next entry, if it is a reply without calls and comes before nothing that was said later, but for the
-    /// question for a summary itself.
-    fn pass_reply(&mut self) -> Option<u64> {
+    /// Passes over the next entry, if it is the last reply and has no calls, and the client asks for a summary instead. The
+    /// question itself may be recorded already.
+    fn pass_reply(&mut self, asking: &Entry) -> Option<u64> {
         let position = *self.entries.peek()?;
         let reply = self.record.entry(position)?;
         let is_reply = reply.role == Role::Assistant
             && reply.status() == Status::Complete
             && reply.tool_calls().next().is_none();
+        if !is_reply || !asks_for_summary(asking) {
+            return None;
+        }
         let mut later = self.entries.clone().skip(1).filter_map(|position| self.record.entry(position));
-        let is_last = later.next().is_none_or(asks_for_summary);
-        (is_reply && is_last).then(|| self.entries.next()).flatten()
+        let is_last = later.next().is_none_or(|entry| asks_for_summary(entry));
+        is_last.then(|| self.entries.next()).flatten()
     }
 
     /// Whether anything is left that a client would have to send back.

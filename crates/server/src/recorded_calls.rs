@@ -14,14 +14,15 @@ use crate::visibility::{CallVisibility, SentBody};
 use crate::{App, HttpProblem};
 use scrollback_core::replay::RepeatedCall;
 
-/// A model by its name.
-pub(crate) fn model_named(name: &str) -> Result<ModelName, HttpProblem> {
-    ModelName::parse(name).map_err(|error| HttpProblem::bad_request("unknown_model", error.to_string()))
+/// A model by its name, which may leave out the provider where the model is known or the wire tells.
+pub(crate) fn model_named(name: &str, wire: Option<Wire>) -> Result<ModelName, HttpProblem> {
+    ModelName::resolve(name, wire.and_then(Wire::provider))
+        .map_err(|error| HttpProblem::bad_request("unknown_model", error.to_string()))
 }
 
 /// The provider of a model that a request names. Only those that are configured: a script would be a file of this machine.
 pub(crate) fn provider_named(app: &App, name: &str) -> Result<Arc<dyn Provider>, HttpProblem> {
-    let model = model_named(name.split_once("?api=").map_or(name, |(model, _)| model))?;
+    let model = model_named(name.split_once("?api=").map_or(name, |(model, _)| model), None)?;
     if model.provider() == model::Provider::Offline && model.model() != "echo" {
         let detail = "of the offline models only offline:echo answers requests";
         return Err(HttpProblem::bad_request("unknown_model", detail));

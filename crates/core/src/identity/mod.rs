@@ -16,6 +16,7 @@
 
 mod align;
 mod content;
+mod continuation;
 mod items;
 mod prefix;
 mod titles;
@@ -35,6 +36,7 @@ pub use align::{Alignment, align};
 use content::Said;
 pub(crate) use content::block_said;
 pub use content::content_hash;
+pub use continuation::{Continuation, continue_from};
 pub use prefix::{PREFIX_START, next_prefix, prefixes};
 pub use titles::{asks_for_title, begins_after_compaction, first_request, title_in, title_of};
 pub use wrappers::{FRAMES, PREAMBLES, Preamble, WRAPPERS, Wrapper, without_wrappers};

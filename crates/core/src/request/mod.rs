@@ -28,10 +28,9 @@ mod tokens;
 pub use caller_request::{CallerRequest, Carries, ClientBody, Surroundings};
 pub use ladder::{Ladder, LadderStep, Stated, too_large};
 pub use new_entries::{Stamp, lead_of, news};
-pub(crate) use prepare::decisions;
 pub use prepare::{
-    Fidelity, Invalid, Policy, PrepareError, Prepared, RequestMessage, UnknownWindow, is_whole, prepare,
-    prepare_items,
+    Fidelity, Invalid, Policy, PrepareError, Prepared, RequestMessage, UnknownWindow, decisions, is_whole,
+    prepare, prepare_items,
 };
 pub use provider_edits::provider_edits;
 pub use reference::{Reference, Threads, is_in_thread, names_items};

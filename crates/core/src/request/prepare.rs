@@ -588,7 +588,7 @@ fn refused(repairs: &[Repair]) -> PrepareError {
 }
 
 /// What the managers decided and the record does not have yet: a cut that moved, results that were shortened.
-pub(crate) fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Decision> {
+pub fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Decision> {
     let mut new = Vec::new();
     let epoch = view.epoch().map_or(0, |epoch| epoch.id);
     if let Some(cut @ Decision::Cut { before, .. }) = view.cut().filter(|_| epoch > 0) {

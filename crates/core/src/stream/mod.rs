@@ -22,6 +22,7 @@ mod delta;
 mod gemini;
 mod growing;
 mod list;
+mod messages;
 mod openai_chat;
 mod openai_responses;
 mod problem;
@@ -33,6 +34,7 @@ mod usage;
 use std::fmt;
 
 pub use delta::Delta;
+pub use messages::messages_in;
 pub use problem::StreamError;
 pub use reply::{AppliedEdit, Reply};
 use stop::Asks;

@@ -54,7 +54,7 @@ impl<'r> View<'r> {
     }
 
     /// The same for a request: what managers decide about it is recorded before it is sent.
-    pub(crate) fn to_send(record: &'r Record, cx: &CurationContext) -> Self {
+    pub fn to_send(record: &'r Record, cx: &CurationContext) -> Self {
         View { purpose: Purpose::Send, ..View::of(record, cx) }
     }
 

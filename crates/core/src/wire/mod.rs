@@ -23,6 +23,7 @@ use crate::context::Tools;
 use crate::decision::Decision;
 use crate::entry::{Entry, Role, Time};
 use crate::json::{self, JsonError, Raw};
+use crate::model::Provider;
 use crate::record::{AppendError, Record, Slot};
 use crate::tokens::{Tokenizer, entry_tokens};
 use crate::view::ViewItem;
@@ -82,6 +83,17 @@ impl Wire {
     /// The wire of that name.
     pub fn named(name: &str) -> Option<Wire> {
         Wire::ALL.into_iter().find(|wire| wire.name() == name)
+    }
+
+    /// Whose own format it is; none for the neutral form.
+    pub fn provider(self) -> Option<Provider> {
+        match self {
+            Wire::OpenaiChat | Wire::OpenaiResponses => Some(Provider::OpenAi),
+            Wire::Anthropic => Some(Provider::Anthropic),
+            Wire::Gemini => Some(Provider::Gemini),
+            Wire::Bedrock => Some(Provider::Bedrock),
+            Wire::Scrollback => None,
+        }
     }
 
     /// The wire a body is written in, by its shape.

@@ -2,9 +2,10 @@
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
-use scrollback_core::json;
-use scrollback_core::wire::{ParseOptions, Wire, WireError};
-use scrollback_store::{Appended, Expected, NewEntry, hex};
+use scrollback_core::stream::messages_in;
+use scrollback_core::wire::{Wire, WireError};
+use scrollback_core::{Entry, json};
+use scrollback_store::{Appended, ConversationId, Expected, NewEntry, follow, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -69,7 +70,7 @@ async fn list(asking: ApiRequest, query: EntriesQuery) -> Result<EntriesAnswer, 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AppendShape {
-    /// A list of messages, or a request body that holds one, of any wire.
+    /// A list of messages, a request body that holds one, a single message, or the whole reply of a provider, of any wire.
     #[schemars(with = "serde_json::Value")]
     messages: Box<RawValue>,
     /// The wire of the messages; detected if not said.
@@ -78,6 +79,10 @@ pub(crate) struct AppendShape {
     /// The position the first of them shall get; any if not said.
     #[serde(default)]
     expect: Option<u64>,
+    /// The list is the caller's own, whole or its newest part: only what the record does not say yet is appended, and the
+    /// answer has the position of each message. For conversations with a recipient.
+    #[serde(default)]
+    follow: bool,
 }
 
 /// Where the messages are.
@@ -92,12 +97,30 @@ pub(crate) struct AppendAnswer {
     last: u64,
     /// The value of the hash chain at the last.
     link: String,
+    /// With `follow`: the position of each message of the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    positions: Option<Vec<u64>>,
+    /// With `follow`: how many entries were appended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    appended: Option<usize>,
+    /// With `follow`: whether the list left what was recorded, so that the conversation goes on in a fork, which is the one
+    /// named here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branched: Option<bool>,
 }
 
 impl From<Appended> for AppendAnswer {
     fn from(appended: Appended) -> Self {
         let Appended { conversation, first, last, link } = appended;
-        AppendAnswer { conversation: conversation.to_string(), first, last, link: hex(&link) }
+        AppendAnswer {
+            conversation: conversation.to_string(),
+            first,
+            last,
+            link: hex(&link),
+            positions: None,
+            appended: None,
+            branched: None,
+        }
     }
 }
 
@@ -106,6 +129,9 @@ async fn append(asking: ApiRequest, wish: AppendShape) -> Result<AppendAnswer, H
     let entries = messages(wish.messages.get(), wish.wire.as_deref())?;
     if entries.is_empty() {
         return Err(HttpProblem::bad_request("bad_input", "there are no messages to append"));
+    }
+    if wish.follow {
+        return follow_list(asking, &id, &entries, wish.expect).await;
     }
     let now = asking.app.now();
     let expected = wish.expect.map_or(Expected::Any, Expected::At);
@@ -118,6 +144,48 @@ async fn append(asking: ApiRequest, wish: AppendShape) -> Result<AppendAnswer, H
     Ok(appended.into())
 }
 
+/// Appends what the record of the recipient's current conversation does not say yet.
+async fn follow_list(
+    asking: ApiRequest,
+    id: &ConversationId,
+    list: &[Entry],
+    expect: Option<u64>,
+) -> Result<AppendAnswer, HttpProblem> {
+    let (app, tenant) = (&asking.app, asking.tenant());
+    let row = app.store.conversation(tenant, id).await?;
+    let Some(recipient) = row.recipient else {
+        return Err(HttpProblem::bad_request(
+            "bad_request",
+            "`follow` needs a conversation with a recipient",
+        ));
+    };
+    if expect.is_some() {
+        return Err(HttpProblem::bad_request(
+            "bad_request",
+            "`follow` finds its position itself; omit `expect`",
+        ));
+    }
+    let current = app.store.current(tenant, &recipient).await?.map_or_else(|| id.clone(), |row| row.id);
+    let record = app.store.record(tenant, &current, None).await?;
+    let done = follow(app.store.as_ref(), tenant, &recipient, &record, list, app.now()).await?;
+    let now = app.store.current(tenant, &recipient).await?;
+    let (conversation, head, link) =
+        now.map_or((current, 0, String::new()), |row| (row.id, row.head, hex(&row.head_link)));
+    let new_from = head.saturating_sub(done.appended as u64);
+    for (position, entry) in done.positions.iter().zip(list).filter(|(position, _)| **position >= new_from) {
+        super::events::recorded(app, tenant, &conversation, *position, entry.role.as_str());
+    }
+    Ok(AppendAnswer {
+        conversation: conversation.to_string(),
+        first: done.positions.first().copied().unwrap_or(0),
+        last: done.positions.last().copied().unwrap_or(0),
+        link,
+        positions: Some(done.positions),
+        appended: Some(done.appended),
+        branched: Some(done.branched),
+    })
+}
+
 fn role(entry: &NewEntry) -> &'static str {
     match entry {
         NewEntry::Message(entry) => entry.role.as_str(),
@@ -128,14 +196,8 @@ fn role(entry: &NewEntry) -> &'static str {
 /// Messages of some wire as entries.
 pub(crate) fn messages(text: &str, wire: Option<&str>) -> Result<Vec<scrollback_core::Entry>, HttpProblem> {
     let body = json::check(text).map_err(|error| HttpProblem::bad_request("bad_json", error.problem))?;
-    let wire = match wire {
-        Some(name) => wire_named(name)?,
-        None => Wire::detect(body).ok_or_else(|| {
-            HttpProblem::bad_request("bad_input", "`messages` are no messages of a known wire")
-        })?,
-    };
-    let parsed = wire.parse(body, &ParseOptions::default()).map_err(|error| refused(&error))?;
-    Ok(parsed.entries)
+    let wire = wire.map(wire_named).transpose()?;
+    messages_in(body, wire).map_err(|error| refused(&error))
 }
 
 /// A wire by its name.

@@ -116,7 +116,7 @@ pub(crate) async fn compare(
         );
         return Err(HttpProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_long", detail));
     }
-    let model = model.map(recorded_calls::model_named).transpose()?;
+    let model = model.map(|name| recorded_calls::model_named(name, None)).transpose()?;
     let mut managers = Vec::with_capacity(candidates.len());
     for value in &candidates {
         let name = value.as_str().map_or_else(|| value.to_string(), ToString::to_string);

@@ -3,8 +3,9 @@
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_agent::ModelSummarizer;
-use scrollback_core::wire::{LeftOut, Wire};
-use scrollback_core::{Decision, ItemSource, Record, Slot, Summaries, View};
+use scrollback_core::request::decisions;
+use scrollback_core::wire::{LeftOut, RenderOptions, Wire};
+use scrollback_core::{Decision, ItemSource, Record, Slot, Summaries, View, ViewItem};
 use scrollback_store::{Compaction, Expected, HistorySettings, Offline, Summarizer, compact};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -53,6 +54,10 @@ pub(crate) struct ViewShape {
     /// The wire of the body; that of the last message if not said.
     #[serde(default)]
     wire: Option<String>,
+    /// Record what the managers decide, because the view is about to be sent: the next view then begins as this one did. Needs
+    /// a key of scope `admin`. Every item of `view` has its `message`.
+    #[serde(default)]
+    record: bool,
 }
 
 /// A view.
@@ -110,22 +115,60 @@ pub(crate) struct TokensShape {
 async fn compute(asking: ApiRequest, wish: ViewShape) -> Result<ViewAnswer, HttpProblem> {
     let id = asking.conversation()?;
     let manager = recorded_calls::manager_from(&wish.managers)?;
-    let model = wish.model.as_deref().map(recorded_calls::model_named).transpose()?;
     let wire = wish.wire.as_deref().map(wire_named).transpose()?;
+    let model = wish.model.as_deref().map(|name| recorded_calls::model_named(name, wire)).transpose()?;
+    if wish.record && wish.upto.is_some() {
+        return Err(HttpProblem::bad_request(
+            "bad_request",
+            "`record` is for the record as it is now; omit `upto`",
+        ));
+    }
+    if wish.record {
+        asking.caller.may_write()?;
+    }
     let record = asking.app.store.record(asking.tenant(), &id, wish.upto).await?;
     let app = asking.app.clone();
+    let records = wish.record;
     let work = move || {
         let wire = wire.unwrap_or_else(|| wire_of(&record));
         let mut cx = recorded_calls::context(&app, model);
         cx.wire = Some(wire);
         // No model is called here: what a summary would say is written offline, and nothing is recorded.
         cx.summaries = Summaries::InPlace;
-        let view = record.view(&cx, manager.as_ref()).map_err(|error| {
+        let start = if records { View::to_send(&record, &cx) } else { View::of(&record, &cx) };
+        let view = manager.curate(start, &cx).map_err(|error| {
             HttpProblem::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string())
         })?;
-        answer(&record, &view, wire, &cx)
+        let new = if records { decisions(&record, &view, &cx) } else { Vec::new() };
+        let mut told = answer(&record, &view, wire, &cx)?;
+        if records {
+            told.view = view.items().map(|item| with_message(item, wire)).collect();
+        }
+        Ok::<_, HttpProblem>((told, new))
     };
-    crate::blocking(work).await?
+    let (told, new) = crate::blocking(work).await??;
+    if !new.is_empty() {
+        let now = asking.app.now();
+        let new = new.into_iter().map(Into::into).collect();
+        let appended = asking.app.store.append(asking.tenant(), now, &id, Expected::Any, new).await?;
+        for position in appended.first..=appended.last {
+            super::events::recorded(&asking.app, asking.tenant(), &id, position, "decision");
+        }
+    }
+    Ok(told)
+}
+
+/// An item of a view with its message in the wire's own form.
+fn with_message(item: ViewItem, wire: Wire) -> Value {
+    let mut told = source(&item);
+    let rendered = wire.render([item], RenderOptions::default());
+    let read = |text: &String| serde_json::from_str::<Value>(text).ok();
+    let system = || Some(json!({ "role": "system", "content": read(rendered.system.as_ref()?)? }));
+    let message = rendered.messages.first().and_then(read).or_else(system);
+    if let (Some(members), Some(message)) = (told.as_object_mut(), message) {
+        members.insert("message".into(), message);
+    }
+    told
 }
 
 fn answer(

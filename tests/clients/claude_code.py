@@ -123,9 +123,12 @@ def agents_roles():
         call("Agent", description="Count apples", prompt="APPLES: count them", subagent_type="general-purpose", run_in_background=False),
         call("Agent", description="Count pears", prompt="PEARS: count them", subagent_type="general-purpose", run_in_background=False),
     )
+    apples = [do("Bash", command="echo 7"), say("Seven apples.")]
+    # The client lists the results in the order in which its sub-agents end: this one has a round to go when the other has ended.
+    pears = [do("Bash", command="echo 4"), do("Bash", command="echo 5"), say("Nine pears.")]
     return [
-        Role("apples", [do("Bash", command="echo 7"), say("Seven apples.")], lambda r: "APPLES: count" in r.first_user()),
-        Role("pears", [do("Bash", command="sleep 1; echo 9"), say("Nine pears.")], lambda r: "PEARS: count" in r.first_user()),
+        Role("apples", apples, lambda r: "APPLES: count" in r.first_user()),
+        Role("pears", pears, lambda r: "PEARS: count" in r.first_user(), after=["apples"], waits=2),
         Role("main", [both, say("Seven apples and nine pears.")]),
     ]
 

@@ -33,11 +33,12 @@ WAIT = 180
 class Role:
     """One conversation of a script: its steps, and which requests belong to it."""
 
-    def __init__(self, name, steps, wants=None, after=()):
+    def __init__(self, name, steps, wants=None, after=(), waits=None):
         self.name, self.steps, self.wants = name, list(steps), wants or (lambda request: True)
-        # Roles that are played to their end, and whose replies have reached the client, before the last step of this one is
-        # answered: a client that ends with this role would leave them half read.
+        # Roles that are played to their end, and whose replies have reached the client, before one step of this one is
+        # answered, the last where no other is named: a client that ends with this role would leave them half read.
         self.after = after
+        self.waits = len(self.steps) if waits is None else waits
         self.at, self.played = 0, threading.Event()
 
 
@@ -168,7 +169,8 @@ class Upstream:
                 step = self.judged(request, step)
         role = next((one for one in self.roles if one.name == request.role), None)
         last = role is not None and role.at >= len(role.steps)
-        for other in self.roles if last else ():
+        waits = role is not None and role.at == role.waits
+        for other in self.roles if waits else ():
             if other.name in role.after:
                 other.played.wait(WAIT)
                 self.settle()

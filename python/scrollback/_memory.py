@@ -40,7 +40,7 @@ class Memory:
         self.conversation.append(role if content is None else {"role": role, "content": content})
 
     def last(self, count: int = 10) -> list[Any]:
-        """The newest messages, at most so many, ready to be sent."""
+        """The newest messages, ready to be sent: `Conversation.last`."""
         return self.conversation.last(count)
 
     @property

@@ -139,7 +139,8 @@ class Conversation:
         return [Entry.of(id, one) for one in self._chat.entries(first, END if last is None else last)]
 
     def last(self, count: int = 10) -> list[Any]:
-        """The newest messages, at most so many, as OpenAI chat has them. Tool calls and their results stay together."""
+        """The newest messages, as OpenAI chat has them. Instructions and the last question stay, and tool calls stay with their
+        results, so there may be a few more than asked for."""
         return self.view(f"sliding_window({count})", wire="openai-chat").messages
 
     def pin(self, positions: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import anthropic
 import httpx
+import httpx2  # what the client of Anthropic stands on
 import openai
 import pytest
 
@@ -17,16 +18,17 @@ from scrollback import ArgumentError, Store, wrap
 class Scripted:
     """A provider that keeps what it is sent."""
 
-    def __init__(self, reply: Callable[[int], dict[str, Any] | str]) -> None:
+    def __init__(self, reply: Callable[[int], dict[str, Any] | str], web: Any = httpx) -> None:
         self.reply = reply
+        self.web = web
         self.asked: list[dict[str, Any]] = []
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:
+    def __call__(self, request: Any) -> Any:
         self.asked.append(json.loads(request.content))
         reply = self.reply(len(self.asked))
         if isinstance(reply, str):
-            return httpx.Response(200, text=reply, headers={"content-type": "text/event-stream"})
-        return httpx.Response(200, json=reply)
+            return self.web.Response(200, text=reply, headers={"content-type": "text/event-stream"})
+        return self.web.Response(200, json=reply)
 
 
 def completion(number: int) -> dict[str, Any]:
@@ -66,9 +68,9 @@ def test_an_openai_client_is_recorded_and_sent_a_view() -> None:
 
 
 def test_an_anthropic_client_is_recorded_and_keeps_its_system() -> None:
-    server, store = Scripted(message), Store(":memory:")
-    transport = httpx.MockTransport(server)
-    client = wrap(anthropic.Anthropic(api_key="x", http_client=httpx.Client(transport=transport)), "anna", store=store, manager="turn_window(1)")
+    server, store = Scripted(message, httpx2), Store(":memory:")
+    plain = anthropic.Anthropic(api_key="x", http_client=httpx2.Client(transport=httpx2.MockTransport(server)))
+    client = wrap(plain, "anna", store=store, manager="turn_window(1)")
     for number in range(1, 4):
         client.messages.create(
             model="claude-sonnet-4-5",

@@ -70,7 +70,8 @@ def wrapped(create: Callable[..., Any], chat: Conversation, manager: object, wir
         if isinstance(said, dict):
             chat.append(said, wire=None)
 
-    if inspect.iscoroutinefunction(create):
+    # The SDKs wrap their methods, which hides what they are.
+    if inspect.iscoroutinefunction(inspect.unwrap(create)):
 
         async def create_async(*args: Any, **options: Any) -> Any:
             reply = await create(*args, **await apart(shown, options))

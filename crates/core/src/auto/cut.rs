@@ -10,9 +10,8 @@ use super::plan::{AutoPlan, PlanUnit};
 use crate::context::CurationContext;
 use crate::entry::Role;
 use crate::need::NeedIndex;
-use crate::need::identifiers::identifiers;
-use crate::need::score::{Moment, ONE};
-use crate::need::segments::{EntrySegments, heading, segment_texts};
+use crate::need::score::{Moment, ONE, folders};
+use crate::need::segments::{heading, segment_texts};
 use crate::ranges::Ranges;
 use crate::record::groups::Group;
 use crate::tokens::Counter;
@@ -47,10 +46,6 @@ const FULL: u64 = 8;
 /// Groups from which the tokens of a coming call are expected, and the least number expected.
 const GROWTH_GROUPS: usize = 8;
 const GROWTH_LEAST: usize = 50;
-/// Groups whose calls say which folders are in use.
-const FOLDER_GROUPS: u32 = 6;
-/// Longer paths are not looked at for folders.
-const LONGEST_PATH: usize = 200;
 
 /// A view before a call, with everything a plan depends on.
 pub(crate) struct Scene<'v, 'r> {
@@ -102,7 +97,8 @@ impl Scene<'_, '_> {
     /// The plan that follows on a view of these units.
     pub(crate) fn plan(&self, units: &[PlanUnit]) -> AutoPlan {
         let table = self.table();
-        let moment = Moment::new(self.index, self.now, &table, self.folders());
+        let folders = folders(self.view.record(), self.now);
+        let moment = Moment::new(self.index, self.now, &table, folders);
         let chances = moment.chances(self.index, &table);
         let candidates = self.candidates(&chances);
         let costs: Vec<usize> = units.iter().map(|unit| self.unit_tokens(unit)).collect();
@@ -186,24 +182,6 @@ impl Scene<'_, '_> {
 
     fn groups_from(&self, tail: u32) -> impl Iterator<Item = u32> + '_ {
         self.groups().rev().take_while(move |index| *index >= tail)
-    }
-
-    /// Folders that the newest calls named.
-    fn folders(&self) -> HashSet<String> {
-        let mut folders = HashSet::new();
-        let newest = (self.now.saturating_sub(FOLDER_GROUPS)..self.now).filter_map(|group| self.group(group));
-        for group in newest.filter(|group| group.role == Role::Assistant) {
-            let Some(entry) = self.view.record().entry(group.first.into()) else { continue };
-            EntrySegments::of(entry).arguments(|_, units| {
-                for unit in units {
-                    let whole = std::iter::once(unit.as_str());
-                    for path in identifiers(unit).into_iter().chain(whole).filter(|path| is_path(path)) {
-                        folders.extend(path.rsplit_once('/').map(|(folder, _)| folder.to_string()));
-                    }
-                }
-            });
-        }
-        folders
     }
 
     /// Tokens that a call is expected to add.
@@ -501,16 +479,6 @@ fn places(costs: &[usize]) -> Vec<usize> {
     places.sort_unstable();
     places.dedup();
     places
-}
-
-/// Whether an identifier is a path with folders.
-fn is_path(text: &str) -> bool {
-    let word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '.' | '@' | '~' | '-');
-    let mut parts = text.split('/');
-    text.chars().nth(LONGEST_PATH - 1).is_none()
-        && parts.next().is_some_and(|first| first.chars().all(word))
-        && text.contains('/')
-        && parts.all(|part| !part.is_empty() && part.chars().all(|letter| word(letter) || letter == '+'))
 }
 
 /// Tokens of a request that are no group and no ledger, and the same without the start of the reply.

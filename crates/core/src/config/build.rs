@@ -304,7 +304,7 @@ fn summarize(options: &Options<'_>) -> Result<Summarize, ConfigError> {
 fn relevant(options: &Options<'_>) -> Result<Relevant, ConfigError> {
     let (max_tokens, reserve) = budget(options)?;
     let mut weights = Weights::default();
-    if let Some(given) = options.object("weights", &["match", "recency"])? {
+    if let Some(given) = options.object("weights", &["match", "recency", "need"])? {
         let weight = |name: &str, default: f64| match given.decimal(name)? {
             Some(weight) if weight < 0.0 => Err(given.bad(name, "a weight must not be negative")),
             weight => Ok(weight.unwrap_or(default)),
@@ -312,6 +312,8 @@ fn relevant(options: &Options<'_>) -> Result<Relevant, ConfigError> {
         weights = Weights {
             matching: weight("match", weights.matching)?,
             recency: weight("recency", weights.recency)?,
+            // Who weighs only words and place asks for nothing else.
+            need: weight("need", 0.0)?,
         };
     }
     Ok(Relevant { max_tokens, weights, reserve })

@@ -5,7 +5,11 @@
 
 use std::collections::HashSet;
 
+use super::identifiers::identifiers;
 use super::index::{IdentifierUse, NeedIndex};
+use super::segments::EntrySegments;
+use crate::entry::Role;
+use crate::record::Record;
 
 /// The logarithm's table: 2 to the power of i/16, times 2^16.
 const POW: [u64; 16] = [
@@ -20,6 +24,11 @@ const MOST: i64 = 16_384;
 const BLOCK: usize = 60;
 /// Groups of an identifier that count for its link.
 const LINKED: usize = 8;
+
+/// Groups whose calls say which folders are in use.
+const FOLDER_GROUPS: u32 = 6;
+/// Longer paths are not looked at for folders.
+const LONGEST_PATH: usize = 200;
 
 /// Weights in 1/1024 of a natural unit, in the order in which the features are named.
 mod weight {
@@ -186,6 +195,34 @@ impl Moment {
         };
         (0..).zip(index.known()).map(chance).collect()
     }
+}
+
+/// Folders that the newest calls before group `now` named.
+pub(crate) fn folders(record: &Record, now: u32) -> HashSet<String> {
+    let mut folders = HashSet::new();
+    let newest = (now.saturating_sub(FOLDER_GROUPS)..now).filter_map(|group| record.groups.get(group));
+    for group in newest.filter(|group| group.role == Role::Assistant) {
+        let Some(entry) = record.entry(group.first.into()) else { continue };
+        EntrySegments::of(entry).arguments(|_, units| {
+            for unit in units {
+                let whole = std::iter::once(unit.as_str());
+                for path in identifiers(unit).into_iter().chain(whole).filter(|path| is_path(path)) {
+                    folders.extend(path.rsplit_once('/').map(|(folder, _)| folder.to_string()));
+                }
+            }
+        });
+    }
+    folders
+}
+
+/// Whether an identifier is a path with folders.
+fn is_path(text: &str) -> bool {
+    let word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '.' | '@' | '~' | '-');
+    let mut parts = text.split('/');
+    text.chars().nth(LONGEST_PATH - 1).is_none()
+        && parts.next().is_some_and(|first| first.chars().all(word))
+        && text.contains('/')
+        && parts.all(|part| !part.is_empty() && part.chars().all(|letter| word(letter) || letter == '+'))
 }
 
 /// The logistic function of a weighted sum.

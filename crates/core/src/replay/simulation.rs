@@ -259,7 +259,10 @@ impl<'n> Simulation<'n> {
 
     /// Corrects estimates by what a reply reports about the request that was really sent, where it is the one simulated here.
     fn learn(&mut self, tokens: RequestTokens, reply: &Entry) {
-        if tokens.exact || self.cut != self.cut_then {
+        // A transcript without instructions and tools does not hold what the reply's input was counted from.
+        let is_whole =
+            self.cx.tools.is_some() || self.record.entry(0).is_some_and(|entry| entry.role == Role::System);
+        if tokens.exact || self.cut != self.cut_then || !is_whole {
             return;
         }
         let Some(meta) = reply.meta.as_deref() else { return };
@@ -272,7 +275,7 @@ impl<'n> Simulation<'n> {
     }
 
     fn finish(mut self) -> Tally {
-        self.tally.price(self.cx.model.as_ref().and_then(facts).as_ref());
+        self.tally.price(self.cx.model.as_ref().and_then(facts).as_ref(), &self.caching);
         self.tally
     }
 }

@@ -15,8 +15,8 @@ use crate::HttpProblem;
 use crate::simulation_tables::{CallFigures, Figures};
 
 /// The default candidates.
-const USUAL: [&str; 4] =
-    ["passthrough", "sliding_window(20)", "sticky(token_budget(8000))", "clear_tool_results(3)"];
+const USUAL: [&str; 5] =
+    ["passthrough", "sliding_window(20)", "clear_tool_results(3)", "sticky(token_budget(8k))", "auto(8k)"];
 /// Fields for candidates.
 const FIELDS: usize = 5;
 /// Conversations to choose from.

@@ -55,7 +55,7 @@ RANDOM = [
 # Seconds that anything of ours may take. It is never waited for where all is well; machines may be slow.
 PATIENCE = 180
 # Seconds that a client may take for a run.
-CLIENT = 400
+CLIENT = 900
 
 
 class Failed(AssertionError):

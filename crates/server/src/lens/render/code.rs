@@ -32,12 +32,14 @@ impl Language {
     pub(crate) fn named(name: &str) -> Self {
         let lower = name.trim_start_matches('.').to_ascii_lowercase();
         match lower.as_str() {
-            "rust" | "rs" | "c" | "h" | "cpp" | "cc" | "hpp" | "c++" | "java" | "kt" | "kotlin" | "js" | "jsx" | "javascript"
-            | "mjs" | "ts" | "tsx" | "typescript" | "go" | "swift" | "scala" | "cs" | "csharp" | "dart" | "php" | "css"
-            | "scss" | "zig" | "proto" => Language::Braces,
-            "python" | "py" | "pyi" | "ruby" | "rb" | "r" | "elixir" | "ex" | "exs" | "perl" | "pl" => Language::Hash,
-            "sh" | "bash" | "zsh" | "shell" | "console" | "toml" | "yaml" | "yml" | "ini" | "conf" | "dockerfile"
-            | "makefile" | "mk" | "env" => Language::Settings,
+            "rust" | "rs" | "c" | "h" | "cpp" | "cc" | "hpp" | "c++" | "java" | "kt" | "kotlin" | "js"
+            | "jsx" | "javascript" | "mjs" | "ts" | "tsx" | "typescript" | "go" | "swift" | "scala"
+            | "cs" | "csharp" | "dart" | "php" | "css" | "scss" | "zig" | "proto" => Language::Braces,
+            "python" | "py" | "pyi" | "ruby" | "rb" | "r" | "elixir" | "ex" | "exs" | "perl" | "pl" => {
+                Language::Hash
+            }
+            "sh" | "bash" | "zsh" | "shell" | "console" | "toml" | "yaml" | "yml" | "ini" | "conf"
+            | "dockerfile" | "makefile" | "mk" | "env" => Language::Settings,
             "sql" | "lua" | "haskell" | "hs" => Language::Dashes,
             "json" | "jsonl" | "jsonc" | "json5" | "ndjson" => Language::Json,
             "diff" | "patch" => Language::Diff,
@@ -72,11 +74,68 @@ impl Language {
 
 /// Words that stand out in any language: the few that people look for.
 const WORDS: [&str; 62] = [
-    "as", "async", "await", "begin", "break", "case", "catch", "class", "const", "continue", "def", "default", "del", "do",
-    "elif", "else", "end", "enum", "except", "export", "extends", "false", "final", "finally", "fn", "for", "from", "func",
-    "function", "if", "impl", "import", "in", "interface", "is", "let", "match", "mod", "mut", "new", "nil", "none", "not", "null",
-    "private", "pub", "public", "raise", "return", "select", "self", "static", "struct", "switch", "this", "throw", "trait",
-    "true", "try", "type", "use", "while",
+    "as",
+    "async",
+    "await",
+    "begin",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "def",
+    "default",
+    "del",
+    "do",
+    "elif",
+    "else",
+    "end",
+    "enum",
+    "except",
+    "export",
+    "extends",
+    "false",
+    "final",
+    "finally",
+    "fn",
+    "for",
+    "from",
+    "func",
+    "function",
+    "if",
+    "impl",
+    "import",
+    "in",
+    "interface",
+    "is",
+    "let",
+    "match",
+    "mod",
+    "mut",
+    "new",
+    "nil",
+    "none",
+    "not",
+    "null",
+    "private",
+    "pub",
+    "public",
+    "raise",
+    "return",
+    "select",
+    "self",
+    "static",
+    "struct",
+    "switch",
+    "this",
+    "throw",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "use",
+    "while",
 ];
 
 /// Code as a block.
@@ -201,17 +260,24 @@ mod tests {
     #[test]
     fn comments_strings_numbers_and_words_stand_out() {
         assert_eq!(found(Language::Braces, "let x = 12; // a"), ["k let", "m 12", "c // a"]);
-        assert_eq!(found(Language::Hash, "def f(): return 'a#b' # c"), ["k def", "k return", "s &#39;a#b&#39;", "c # c"]);
+        assert_eq!(
+            found(Language::Hash, "def f(): return 'a#b' # c"),
+            ["k def", "k return", "s &#39;a#b&#39;", "c # c"]
+        );
         assert_eq!(found(Language::Settings, "a#b \"c\\\"d\""), ["s &quot;c\\&quot;d&quot;"]);
         assert_eq!(found(Language::Json, "{\"a\": [1, null]}"), ["s &quot;a&quot;", "m 1", "k null"]);
-        assert_eq!(found(Language::Diff, "+a\n-b\n c"), ["add +a\n", "del -b\n", " c"].map(|text| text.replace("\\n", "\n")));
+        assert_eq!(
+            found(Language::Diff, "+a\n-b\n c"),
+            ["add +a\n", "del -b\n", " c"].map(|text| text.replace("\\n", "\n"))
+        );
         assert_eq!(found(Language::Braces, "fn f<'a>() {}"), ["k fn"], "a lifetime is no string");
     }
 
     #[test]
     fn text_is_kept_to_the_letter_and_stays_inert() {
         for language in [Language::Plain, Language::Braces, Language::Hash, Language::Json, Language::Diff] {
-            for text in ["", "\"", "</script>", "'é\u{1F980}", "/* never closed", "a\\", "`a\nb`", "0x1fé"] {
+            for text in ["", "\"", "</script>", "'é\u{1F980}", "/* never closed", "a\\", "`a\nb`", "0x1fé"]
+            {
                 let shown = coloured(language, text).0;
                 assert!(!shown.contains("</script"), "{shown}");
                 let mut bare = String::new();

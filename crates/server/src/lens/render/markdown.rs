@@ -53,7 +53,9 @@ impl Writer {
             Event::HardBreak => self.out.push_str("<br>"),
             Event::Rule => self.out.push_str("<hr>"),
             Event::TaskListMarker(done) => self.out.push_str(if done { "☑ " } else { "☐ " }),
-            Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => self.say(&text),
+            Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                self.say(&text)
+            }
         }
     }
 
@@ -73,7 +75,9 @@ impl Writer {
         match tag {
             Tag::CodeBlock(kind) => {
                 let language = match &kind {
-                    CodeBlockKind::Fenced(info) => Language::named(info.split_whitespace().next().unwrap_or_default()),
+                    CodeBlockKind::Fenced(info) => {
+                        Language::named(info.split_whitespace().next().unwrap_or_default())
+                    }
                     CodeBlockKind::Indented => Language::Plain,
                 };
                 self.block = Some((language, String::new()));
@@ -205,20 +209,52 @@ mod tests {
         ] {
             let shown = markdown(text).0;
             let lower = shown.to_ascii_lowercase();
-            for bad in ["<script", "<img", "<b ", "<i>", "href=\"javascript", "href=\" javascript", "href=\"data", "\"onmouseover"] {
+            for bad in [
+                "<script",
+                "<img",
+                "<b ",
+                "<i>",
+                "href=\"javascript",
+                "href=\" javascript",
+                "href=\"data",
+                "\"onmouseover",
+            ] {
                 assert!(!lower.contains(bad), "{text:?} became {shown}");
             }
         }
-        assert!(markdown("[x](https://a.example/?q=1&r=2)").0.contains("href=\"https://a.example/?q=1&amp;r=2\""));
+        assert!(
+            markdown("[x](https://a.example/?q=1&r=2)").0.contains("href=\"https://a.example/?q=1&amp;r=2\"")
+        );
     }
 
     #[test]
     fn every_tag_that_opens_closes_however_deep_it_lies() {
         let deep = format!("{}text", "> ".repeat(300));
-        for text in [deep.as_str(), "- a\n  - b\n    - c", "1. a\n\n   > b\n   > - c", "~~a **b *c*** d~~", "|a|\n|-|"] {
+        for text in [
+            deep.as_str(),
+            "- a\n  - b\n    - c",
+            "1. a\n\n   > b\n   > - c",
+            "~~a **b *c*** d~~",
+            "|a|\n|-|",
+        ] {
             let shown = markdown(text).0;
-            for tag in ["p", "ul", "ol", "li", "blockquote", "em", "strong", "del", "table", "thead", "tbody", "tr", "td"] {
-                let open = shown.matches(&format!("<{tag}>")).count() + shown.matches(&format!("<{tag} ")).count();
+            for tag in [
+                "p",
+                "ul",
+                "ol",
+                "li",
+                "blockquote",
+                "em",
+                "strong",
+                "del",
+                "table",
+                "thead",
+                "tbody",
+                "tr",
+                "td",
+            ] {
+                let open =
+                    shown.matches(&format!("<{tag}>")).count() + shown.matches(&format!("<{tag} ")).count();
                 assert_eq!(open, shown.matches(&format!("</{tag}>")).count(), "{tag} in {shown}");
             }
             assert!(shown.matches("<blockquote>").count() <= DEEPEST);

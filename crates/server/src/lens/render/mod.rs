@@ -6,8 +6,10 @@
 
 mod code;
 mod markdown;
+mod speech;
 mod tools;
 
 pub(crate) use code::{Language, code};
 pub(crate) use markdown::markdown;
-pub(crate) use tools::{Action, action};
+pub(crate) use speech::speech;
+pub(crate) use tools::{action, exit_code};

@@ -66,7 +66,9 @@ pub(crate) fn action(name: &str, arguments: &str) -> Option<Action> {
         let written = text(&["content", "file_text", "new_source"])?;
         return Some(Action::Write { path, text: written });
     }
-    let is_shell = ["bash", "shell", "exec", "command", "terminal"].iter().any(|word| name.to_ascii_lowercase().contains(word));
+    let is_shell = ["bash", "shell", "exec", "command", "terminal"]
+        .iter()
+        .any(|word| name.to_ascii_lowercase().contains(word));
     if !is_shell {
         return None;
     }
@@ -241,18 +243,41 @@ mod tests {
 
     #[test]
     fn tools_are_known_by_what_they_are_given() {
-        let edit = |old: &str, new: &str| Action::Edit { path: "a.rs".into(), parts: vec![(old.into(), new.into())] };
+        let edit = |old: &str, new: &str| Action::Edit {
+            path: "a.rs".into(),
+            parts: vec![(old.into(), new.into())],
+        };
         for (name, arguments, wanted) in [
             ("Edit", r#"{"file_path":"a.rs","old_string":"x","new_string":"y"}"#, Some(edit("x", "y"))),
             ("edit", r#"{"filePath":"a.rs","oldString":"x","newString":"y"}"#, Some(edit("x", "y"))),
-            ("str_replace_based_edit_tool", r#"{"command":"str_replace","path":"a.rs","old_str":"x"}"#, Some(edit("x", ""))),
-            ("MultiEdit", r#"{"file_path":"a.rs","edits":[{"old_string":"x","new_string":"y"}]}"#, Some(edit("x", "y"))),
-            ("Write", r#"{"file_path":"a","content":"b"}"#, Some(Action::Write { path: "a".into(), text: "b".into() })),
+            (
+                "str_replace_based_edit_tool",
+                r#"{"command":"str_replace","path":"a.rs","old_str":"x"}"#,
+                Some(edit("x", "")),
+            ),
+            (
+                "MultiEdit",
+                r#"{"file_path":"a.rs","edits":[{"old_string":"x","new_string":"y"}]}"#,
+                Some(edit("x", "y")),
+            ),
+            (
+                "Write",
+                r#"{"file_path":"a","content":"b"}"#,
+                Some(Action::Write { path: "a".into(), text: "b".into() }),
+            ),
             ("Bash", r#"{"command":"ls","description":"d"}"#, Some(Action::Shell("ls".into()))),
             ("shell", r#"{"command":["bash","-lc","ls"]}"#, Some(Action::Shell("bash -lc ls".into()))),
             ("exec_command", r#"{"cmd":"ls"}"#, Some(Action::Shell("ls".into()))),
-            ("update_plan", r#"{"plan":[{"step":"a","status":"completed"}]}"#, Some(Action::Plan(vec![(Progress::Done, "a".into())]))),
-            ("apply_patch", "*** Begin Patch\n*** End Patch", Some(Action::Patch("*** Begin Patch\n*** End Patch".into()))),
+            (
+                "update_plan",
+                r#"{"plan":[{"step":"a","status":"completed"}]}"#,
+                Some(Action::Plan(vec![(Progress::Done, "a".into())])),
+            ),
+            (
+                "apply_patch",
+                "*** Begin Patch\n*** End Patch",
+                Some(Action::Patch("*** Begin Patch\n*** End Patch".into())),
+            ),
             ("Read", r#"{"file_path":"a"}"#, None),
             ("order", r#"{"command":"ls"}"#, None),
             ("Edit", "{broken", None),
@@ -265,8 +290,14 @@ mod tests {
     fn an_edit_is_shown_as_what_came_and_went() {
         let old = "a\nb\nc\nd\ne\nf\ng\nh\nlast";
         let shown = difference(old, &old.replace("last", "new"), Language::Plain, "/whole").0;
-        assert!(shown.contains("<span class=\"line del\"><span class=\"sign\">−</span>last\n</span>"), "{shown}");
-        assert!(shown.contains("<span class=\"line add\"><span class=\"sign\">+</span>new\n</span>"), "{shown}");
+        assert!(
+            shown.contains("<span class=\"line del\"><span class=\"sign\">−</span>last\n</span>"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("<span class=\"line add\"><span class=\"sign\">+</span>new\n</span>"),
+            "{shown}"
+        );
         assert!(shown.contains("⋯ 5 unchanged lines"), "{shown}");
         let hostile = difference("<script>", "</code><script>", Language::Braces, "/whole").0;
         assert!(!hostile.contains("<script>"), "{hostile}");

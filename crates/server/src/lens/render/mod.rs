@@ -9,7 +9,6 @@ mod markdown;
 mod speech;
 mod tools;
 
-pub(crate) use code::{Language, code};
-pub(crate) use markdown::markdown;
+use markdown::markdown;
 pub(crate) use speech::speech;
 pub(crate) use tools::{action, exit_code};

@@ -6,7 +6,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::super::diff::{self, Line};
+use super::super::diff::{self, DiffLine};
 use super::super::text::{Eyes, number, plural};
 use super::code::{Language, code, coloured};
 
@@ -154,16 +154,16 @@ fn changed(parts: &[(String, String)]) -> (usize, usize) {
     for (old, now) in parts {
         for line in compare(old, now) {
             match line {
-                Line::New(..) => new += 1,
-                Line::Gone(..) => gone += 1,
-                Line::Same(_) => {}
+                DiffLine::New(..) => new += 1,
+                DiffLine::Gone(..) => gone += 1,
+                DiffLine::Same(_) => {}
             }
         }
     }
     (new, gone)
 }
 
-fn compare<'t>(old: &'t str, new: &'t str) -> Vec<Line<'t>> {
+fn compare<'t>(old: &'t str, new: &'t str) -> Vec<DiffLine<'t>> {
     diff::messages(&old.lines().collect::<Vec<_>>(), &new.lines().collect::<Vec<_>>())
 }
 
@@ -195,12 +195,12 @@ fn rows<'t>(old: &'t str, new: &'t str) -> Vec<Row<'t>> {
     let mut rows = Vec::new();
     for (place, line) in lines.into_iter().enumerate() {
         match line {
-            Line::Gone(_, line) => rows.push(Row::Gone(line)),
-            Line::New(_, line) => {
+            DiffLine::Gone(_, line) => rows.push(Row::Gone(line)),
+            DiffLine::New(_, line) => {
                 kept.next();
                 rows.push(Row::New(line));
             }
-            Line::Same(count) => {
+            DiffLine::Same(count) => {
                 let same: Vec<&str> = kept.by_ref().take(count).collect();
                 let (head, tail) =
                     (if place == 0 { 0 } else { CONTEXT }, if place == last { 0 } else { CONTEXT });

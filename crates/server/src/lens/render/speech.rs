@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use scrollback_core::Role;
-use scrollback_core::identity::{Passage, passages};
+use scrollback_core::identity::without_wrappers;
 
 use super::super::text::{Eyes, Length, length, number};
 use super::markdown;
@@ -20,15 +20,18 @@ pub(crate) fn speech(eyes: Eyes<'_>, role: Role, text: &str, whole: &str) -> Mar
                 div.in { (prose(eyes, text, whole)) }
             }
         },
-        _ => html! {
-            @for passage in passages(text) { @match passage {
-                Passage::Own(words) => @if !words.trim().is_empty() { (prose(eyes, words.trim_matches('\n'), whole)) },
-                Passage::Wrapped(wrapper, inside) => details.fold {
-                    summary { span.soft { "added by " (wrapper.client) } code { (wrapper.tag) } span { (eyes.glance(inside, 80)) } }
-                    div.in { (eyes.long(inside, "text", whole)) }
-                },
-            } }
-        },
+        _ => {
+            let own = without_wrappers(text);
+            html! {
+                @if !own.trim().is_empty() { (prose(eyes, own.trim_matches('\n'), whole)) }
+                @if own.len() < text.len() {
+                    details.fold {
+                        summary { span.soft { "as the client sent it" } span { (eyes.glance(text, 90)) } }
+                        div.in { (eyes.long(text, "text", whole)) }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -58,7 +61,6 @@ mod tests {
     fn reminders_of_a_client_stand_behind_a_click() {
         let text = "<system-reminder>be **kind**</system-reminder>\nfix `main.rs`";
         let shown = speech(Eyes::Open, Role::User, text, "/whole").0;
-        assert!(shown.contains("<code>system-reminder</code>"), "{shown}");
         assert!(shown.contains("<p>fix <code>main.rs</code></p>"), "{shown}");
         assert!(
             shown.contains("added by claude-code") && !shown.contains("<strong>kind</strong>"),

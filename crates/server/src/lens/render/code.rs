@@ -266,10 +266,7 @@ mod tests {
         );
         assert_eq!(found(Language::Settings, "a#b \"c\\\"d\""), ["s &quot;c\\&quot;d&quot;"]);
         assert_eq!(found(Language::Json, "{\"a\": [1, null]}"), ["s &quot;a&quot;", "m 1", "k null"]);
-        assert_eq!(
-            found(Language::Diff, "+a\n-b\n c"),
-            ["add +a\n", "del -b\n", " c"].map(|text| text.replace("\\n", "\n"))
-        );
+        assert_eq!(found(Language::Diff, "+a\n-b\n c"), ["add +a\n", "del -b\n", "  c"]);
         assert_eq!(found(Language::Braces, "fn f<'a>() {}"), ["k fn"], "a lifetime is no string");
     }
 

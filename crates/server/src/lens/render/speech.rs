@@ -61,7 +61,10 @@ mod tests {
     fn reminders_of_a_client_stand_behind_a_click() {
         let text = "<system-reminder>be **kind**</system-reminder>\nfix `main.rs`";
         let shown = speech(Eyes::Open, Role::User, text, "/whole").0;
-        assert!(shown.contains("<p>fix <code>main.rs</code></p>"), "{shown}");
+        assert!(
+            shown.starts_with("<div class=\"md\" dir=\"auto\"><p>fix <code>main.rs</code></p></div><details"),
+            "{shown}"
+        );
         assert!(
             shown.contains("added by claude-code") && !shown.contains("<strong>kind</strong>"),
             "{shown}"

@@ -15,6 +15,7 @@ mod import;
 mod login;
 mod page;
 mod panel;
+mod render;
 mod runs;
 mod sample;
 mod search;

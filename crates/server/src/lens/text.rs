@@ -74,6 +74,23 @@ impl Eyes<'_> {
     }
 }
 
+/// How much room a text takes.
+pub(crate) enum Length {
+    /// All of it is shown.
+    Short,
+    /// So many characters: it waits folded on the page.
+    Long(u64),
+    /// So many characters, of which the page shows those before a place; the rest has a page of its own.
+    Huge(u64, usize),
+}
+
+/// How much room a text takes.
+pub(crate) fn length(text: &str) -> Length {
+    let Some(cut) = beginning(text) else { return Length::Short };
+    let characters = text.chars().count();
+    if characters <= FOLDED { Length::Long(characters as u64) } else { Length::Huge(characters as u64, cut) }
+}
+
 /// Where a text is cut that is too long to be shown at once.
 fn beginning(text: &str) -> Option<usize> {
     let by_length = text.char_indices().nth(FIRST).map(|(at, _)| at);

@@ -10,6 +10,7 @@ use scrollback_core::{
 use scrollback_store::{Conversation, Recipient, StoredEntry};
 
 use super::page;
+use super::render::{action, exit_code, speech};
 use super::text::{Eyes, lasting, number, plural, said, short};
 use crate::api::shapes::reasoning;
 use crate::visibility::{CallVisibility, Fate, Why};
@@ -155,7 +156,7 @@ impl TimelineContext<'_> {
             }
             @for block in &entry.blocks { @match &block.kind {
                 BlockKind::Text(text) | BlockKind::Refusal(text) => {
-                    @if !text.as_str().trim().is_empty() { (self.eyes.long(&text.as_str(), "text", &self.whole(at))) }
+                    @if !text.as_str().trim().is_empty() { (speech(self.eyes, entry.role, &text.as_str(), &self.whole(at))) }
                 }
                 BlockKind::ToolResult(_) => (self.result(at, entry)),
                 BlockKind::Media(media) => (self.media(media)),
@@ -220,16 +221,25 @@ impl TimelineContext<'_> {
             _ => None,
         });
         let class = answer.map_or("", |(at, _)| self.fate_class(at));
+        let action = action(&name, &arguments);
         html! {
             details.fold.result.(class) id=(format!("c{at}-{number}")) {
                 summary {
                     strong { (self.eyes.glance(&name, 60)) }
-                    code.soft { (self.eyes.glance(&arguments, 80)) }
+                    @match &action {
+                        Some(action) => span.does { (action.glance(self.eyes)) },
+                        None => code.soft { (self.eyes.glance(&arguments, 80)) },
+                    }
                     (self.outcome(call, answer))
                 }
                 div.in.stack {
-                    div { div.who { span.soft { "arguments" } }
-                        (self.eyes.long(&indented(&arguments), "mono", &self.whole(at))) }
+                    @match &action {
+                        Some(action) => {
+                            (action.show(self.eyes, &self.whole(at)))
+                            details.fold { summary { span.soft { "arguments as they came" } } div.in { (self.arguments(at, &arguments)) } }
+                        }
+                        None => div { div.who { span.soft { "arguments" } } (self.arguments(at, &arguments)) },
+                    }
                     @if let Some((at, entry)) = answer {
                         div id=(format!("e{at}")) {
                             div.who { a.at href=(format!("{}#e{at}", self.here(at))) { "#" (at) } span.soft { "result after " (lasting(entry.created_at.0 - caller.created_at.0)) }
@@ -243,11 +253,21 @@ impl TimelineContext<'_> {
         }
     }
 
+    /// Arguments as they came, JSON over several lines.
+    fn arguments(&self, at: u64, arguments: &str) -> Markup {
+        self.eyes.long(&indented(arguments), "mono", &self.whole(at))
+    }
+
     /// What came of a call, in a few words.
     fn outcome(&self, call: &ToolCall, answer: Option<(u64, &std::sync::Arc<Entry>)>) -> Markup {
         html! {
             @if let Some((at, entry)) = answer {
-                span.soft { "→ " (self.eyes.glance(&entry.content().unwrap_or_default(), 60)) }
+                @let said = entry.content().unwrap_or_default();
+                @match exit_code(&said) {
+                    Some(0) | None => {}
+                    Some(code) => span.chip.bad { "exit " (code) },
+                }
+                span.soft { "→ " (self.eyes.glance(&said, 60)) }
                 @if entry.tool_result().and_then(|result| result.is_error) == Some(true) { span.chip.bad { "error" } }
                 (self.fate_label(at))
             } @else if call.style.is_client() {

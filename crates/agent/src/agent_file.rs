@@ -183,10 +183,11 @@ fn system(fields: &mut Fields<'_, '_>, folder: &Path) -> Option<String> {
     let mut inner = Fields::of(node, path, fields.problems());
     let file = inner.required_text("file");
     inner.end();
-    match std::fs::read_to_string(folder.join(file?)) {
+    let file = folder.join(file?);
+    match std::fs::read_to_string(&file) {
         Ok(text) => Some(text.trim_end().to_string()),
         Err(error) => {
-            fields.problem("system", format!("the file cannot be read: {error}"));
+            fields.problem("system", format!("the file {} cannot be read: {error}", file.display()));
             None
         }
     }

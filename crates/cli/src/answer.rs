@@ -27,7 +27,10 @@ pub(crate) fn with_body(wire: Wire, rendered: &Rendered, rest: &impl Serialize) 
     Ok(out)
 }
 
-/// The same for a body that is text already.
+/// Members that say something about a body, which it must not have itself.
+const SAID_ABOUT_IT: [&str; 5] = ["wire", "valid", "violations", "repairs", "left"];
+
+/// The same for a body that is text already, with everything it has.
 pub(crate) fn with_text(wire: Wire, body: Raw<'_>, rest: &impl Serialize) -> Result<String, Failure> {
     let mut out = String::from("{");
     let mut put = |key: &str, value: Raw<'_>| {
@@ -39,18 +42,8 @@ pub(crate) fn with_text(wire: Wire, body: Raw<'_>, rest: &impl Serialize) -> Res
     if body.kind() == json::JsonKind::Array {
         put(list_key(wire), body);
     } else {
-        let keys = [system_key(wire), Some(tools_key(wire)), Some(list_key(wire))];
-        let others = match wire {
-            Wire::Scrollback => Some("scrollback"),
-            // What is put into a conversation has another key than what is sent.
-            Wire::OpenaiResponses => Some("items"),
-            Wire::Gemini => Some("system_instruction"),
-            _ => None,
-        };
-        for key in others.into_iter().chain(keys.into_iter().flatten()) {
-            if let Some(value) = body.get(key) {
-                put(key, value);
-            }
+        for (key, value) in body.members().filter(|(key, _)| !SAID_ABOUT_IT.contains(&key.as_ref())) {
+            put(&key, value);
         }
     }
     let rest = to_json(rest)?;

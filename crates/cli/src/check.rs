@@ -44,6 +44,9 @@ struct CheckJson {
     violations: Vec<Violation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     repairs: Option<Value>,
+    /// What could not be repaired.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left: Vec<Violation>,
 }
 
 /// A list, judged.
@@ -205,6 +208,7 @@ impl Judged {
             valid: self.valid,
             violations: self.violations.clone(),
             repairs,
+            left: self.repaired.as_ref().map_or_else(Vec::new, |repaired| repaired.left.clone()),
         };
         let Some(repaired) = &self.repaired else { return answer::to_json(&answer(None)) };
         let body = input::check(repaired.body.as_bytes())?;

@@ -1,8 +1,10 @@
 //! `scrollback curate`: what a model call would be sent.
 
 use scrollback_agent::config::{self, Config};
-use scrollback_core::manager::{SharedManager, parse_list};
+use scrollback_core::manager::{Passthrough, SharedManager, parse_list};
 use scrollback_core::model::ModelName;
+use scrollback_core::wire::check::CheckOptions;
+use scrollback_core::wire::repair::drop_parted_ids;
 use scrollback_core::wire::{LeftOut, Purpose, RenderOptions, Rendered, Wire, opening_tokens};
 use scrollback_core::{
     CurationContext, Decision, Epoch, Explanation, HistoryCurated, ItemSource, Role, Summaries, Tools,
@@ -177,6 +179,12 @@ impl CurateJob {
             Some(to) => to.request(view.items(), options, (to == loaded.wire).then_some(&loaded.body)),
             None => wire.render(view.items(), options),
         };
+        if wire == Wire::OpenaiResponses && wire == loaded.wire {
+            let before = loaded.record.view(&self.cx, &Passthrough)?;
+            let before = wire.render(before.items(), options).messages;
+            let options = CheckOptions { model: self.cx.model.as_ref(), ..CheckOptions::default() };
+            drop_parted_ids(&mut rendered.messages, &before, options);
+        }
         let defined = self.cx.tools.as_ref().and_then(Tools::wire) == Some(wire);
         if defined && loaded.transcript.is_none() {
             // They stand in the request as they came.

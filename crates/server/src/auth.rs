@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use scrollback_core::Time;
-use scrollback_store::{Key, StoreError, Tenant};
+use scrollback_store::{ErrorKind, Key, StoreError, Tenant, hex};
 
 use crate::App;
 use crate::keys;
@@ -145,9 +145,9 @@ pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<ApiC
     if let Some(key) = shown {
         return Ok(of(key));
     }
-    let session =
-        cookie(headers, COOKIE).and_then(|session| keys.iter().find(|key| holds(session, key, now)));
-    Ok(session.and_then(of))
+    let Some(session) = cookie(headers, COOKIE) else { return Ok(None) };
+    let Some(shown) = unseal(session, secret(app).await?, now) else { return Ok(None) };
+    Ok(keys.iter().find(|key| keys::is_of(&shown, key)).and_then(of))
 }
 
 /// The header with the key of Gemini's clients.
@@ -196,14 +196,54 @@ pub const COOKIE: &str = "scrollback_session";
 /// How long it lasts.
 const SESSION_SECONDS: i64 = 12 * 60 * 60;
 
+/// Whether a request came over TLS, as far as can be known: this server speaks none itself, a proxy in front of it says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// It did.
+    Tls,
+    /// It did not, or nothing says so.
+    Plain,
+}
+
+impl Transport {
+    /// What the headers of a request say.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let forwarded = text("forwarded").to_ascii_lowercase();
+        let stated =
+            forwarded.split([';', ',']).any(|pair| matches!(pair.trim(), "proto=https" | "proto=\"https\""));
+        let by_proxy = text("x-forwarded-proto").split(',').next().unwrap_or_default().trim();
+        if stated || by_proxy.eq_ignore_ascii_case("https") { Transport::Tls } else { Transport::Plain }
+    }
+}
+
 /// Exchanges a key for the value of a `Set-Cookie` header; none if there is no such key.
-pub async fn login(app: &App, shown: &str) -> Result<Option<String>, StoreError> {
+pub async fn login(app: &App, shown: &str, transport: Transport) -> Result<Option<String>, StoreError> {
     let now = app.now();
     let keys = app.keyring.keys(app, now).await?;
-    let Some(key) = keys.valid.iter().find(|key| keys::is_of(shown.trim(), key)) else { return Ok(None) };
+    let shown = shown.trim();
+    if !keys.valid.iter().any(|key| keys::is_of(shown, key)) {
+        return Ok(None);
+    }
     let until = now.0 / 1000 + SESSION_SECONDS;
-    let value = format!("{}.{until}.{}", key.name, mac(key, until));
-    Ok(Some(format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS}")))
+    let Some(value) = seal(shown, secret(app).await?, until) else {
+        return Err(StoreError::new(ErrorKind::Io, "this machine gives no random numbers"));
+    };
+    let secure = if transport == Transport::Tls { "; Secure" } else { "" };
+    Ok(Some(format!(
+        "{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS}{secure}"
+    )))
+}
+
+/// The random secret of the store, which all servers on it share.
+async fn secret(app: &App) -> Result<&str, StoreError> {
+    let read = || async {
+        let mut random = [0; 32];
+        getrandom::fill(&mut random)
+            .map_err(|_| StoreError::new(ErrorKind::Io, "this machine gives no random numbers"))?;
+        app.store.secret(hex(&random)).await
+    };
+    app.secret.get_or_try_init(read).await.map(String::as_str)
 }
 
 /// The value of a `Set-Cookie` header that ends a session.
@@ -211,22 +251,51 @@ pub fn logout() -> String {
     format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0")
 }
 
-/// Whether a session was given for this key and has not ended. Revoking the key ends it too.
-fn holds(session: &str, key: &Key, now: Time) -> bool {
-    // Names may hold dots; the time and the proof do not.
-    let mut parts = session.rsplitn(3, '.');
-    let (Some(proof), Some(until), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
-        return false;
-    };
-    let Ok(until) = until.parse::<i64>() else { return false };
-    let proven = blake3::hash(proof.as_bytes()) == blake3::hash(mac(key, until).as_bytes());
-    name == key.name && until > now.0 / 1000 && proven
+/// A session: the key itself, sealed by the secret of the store, until a time. A stolen database has the secret and only hashes of
+/// keys, so no session can be made from it; a session alone shows nothing of the key.
+fn seal(shown: &str, secret: &str, until: i64) -> Option<String> {
+    let mut nonce = [0; 16];
+    getrandom::fill(&mut nonce).ok()?;
+    let nonce = hex(&nonce);
+    let sealed: String = hex(&covered(shown.as_bytes(), secret, &nonce, until));
+    let proof = proof(secret, until, &nonce, &sealed);
+    Some(format!("{until}.{nonce}.{sealed}.{}", proof.to_hex()))
 }
 
-/// What only this server can say about a key: made with the hash that is kept, which is never shown.
-fn mac(key: &Key, until: i64) -> String {
-    let secret = blake3::derive_key("scrollback 2026 lens session", &key.hash);
-    blake3::keyed_hash(&secret, format!("{}\n{until}", key.name).as_bytes()).to_hex().to_string()
+/// The key in a session; none if it was not made with this secret, or has ended. Revoking the key ends it too.
+fn unseal(session: &str, secret: &str, now: Time) -> Option<String> {
+    let parts: Vec<&str> = session.split('.').collect();
+    let [until, nonce, sealed, stated] = parts.as_slice() else { return None };
+    let until: i64 = until.parse().ok()?;
+    // The comparison of hashes is in constant time.
+    let proven = blake3::Hash::from_hex(stated).ok()? == proof(secret, until, nonce, sealed);
+    if !proven || until <= now.0 / 1000 {
+        return None;
+    }
+    String::from_utf8(covered(&unhex(sealed)?, secret, nonce, until)).ok()
+}
+
+/// Bytes under a stream of others that only the secret gives, or what such bytes cover.
+fn covered(bytes: &[u8], secret: &str, nonce: &str, until: i64) -> Vec<u8> {
+    let key = blake3::derive_key("scrollback 2026 lens session seal", secret.as_bytes());
+    let mut stream = vec![0; bytes.len()];
+    let mut hasher = blake3::Hasher::new_keyed(&key);
+    hasher.update(format!("{until}\n{nonce}").as_bytes()).finalize_xof().fill(&mut stream);
+    bytes.iter().zip(stream).map(|(byte, cover)| byte ^ cover).collect()
+}
+
+fn proof(secret: &str, until: i64, nonce: &str, sealed: &str) -> blake3::Hash {
+    let key = blake3::derive_key("scrollback 2026 lens session proof", secret.as_bytes());
+    blake3::keyed_hash(&key, format!("{until}\n{nonce}\n{sealed}").as_bytes())
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(pair).collect()
 }
 
 fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -278,5 +347,25 @@ impl Keyring {
         let keys = Arc::new(KnownKeys { valid, never_had_any });
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&keys)));
         Ok(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn sessions_hold_for_their_secret_and_their_time() {
+        let session = seal("sb_0123456789", "secret", 100).unwrap();
+        assert!(!session.contains("sb_"));
+        assert_eq!(unseal(&session, "secret", Time(99_000)).as_deref(), Some("sb_0123456789"));
+        assert_eq!(unseal(&session, "secret", Time(100_000)), None, "it has ended");
+        assert_eq!(unseal(&session, "another", Time(0)), None);
+        let longer = session.replacen("100.", "900.", 1);
+        assert_eq!(unseal(&longer, "secret", Time(0)), None, "its time is part of the proof");
+        for broken in ["", "....", "1.2.3.4", "100.aa.zz.bb", &session[1..]] {
+            assert_eq!(unseal(broken, "secret", Time(0)), None, "{broken:?}");
+        }
     }
 }

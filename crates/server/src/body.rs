@@ -11,6 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::content_encoding::{ContentEncoding, NotUnpacked};
+use crate::memory::Share;
 use crate::problem::HttpProblem;
 use crate::proxy::join_result;
 
@@ -19,23 +20,26 @@ pub(crate) async fn read(
     body: Body,
     headers: &HeaderMap,
     limits: &ServerLimits,
+    share: &mut Share,
 ) -> Result<Bytes, HttpProblem> {
     within(headers, limits)?;
     let coding = ContentEncoding::of(headers)?;
-    let packed = collect(body, limits).await?;
+    let packed = collect(body, limits, share).await?;
     if coding == ContentEncoding::Identity {
         return Ok(packed);
     }
     let limit = limits.body_bytes;
     // Few bytes may become many, which takes time.
     let unpacked = join_result(spawn_blocking(move || coding.unpack(packed, limit))).await?;
-    unpacked.map_err(|why| match why {
+    let unpacked = unpacked.map_err(|why| match why {
         NotUnpacked::TooLarge => too_large(limits),
         NotUnpacked::Broken => {
             let detail = format!("the body is not {}, or not whole", coding.name());
             HttpProblem::bad_request("bad_encoding", detail)
         }
-    })
+    })?;
+    share.grow(unpacked.len()).await?;
+    Ok(unpacked)
 }
 
 /// Reads a body that is passed on as it is, compressed or not.
@@ -43,9 +47,10 @@ pub(crate) async fn read_packed(
     body: Body,
     headers: &HeaderMap,
     limits: &ServerLimits,
+    share: &mut Share,
 ) -> Result<Bytes, HttpProblem> {
     within(headers, limits)?;
-    collect(body, limits).await
+    collect(body, limits, share).await
 }
 
 /// An error if a body says itself that it is larger than the limit.
@@ -58,8 +63,9 @@ fn within(headers: &HeaderMap, limits: &ServerLimits) -> Result<(), HttpProblem>
     Ok(())
 }
 
-async fn collect(mut body: Body, limits: &ServerLimits) -> Result<Bytes, HttpProblem> {
+async fn collect(mut body: Body, limits: &ServerLimits, share: &mut Share) -> Result<Bytes, HttpProblem> {
     let began = Instant::now();
+    let mut last = began;
     let mut first: Option<Bytes> = None;
     let mut whole = BytesMut::new();
     loop {
@@ -67,7 +73,10 @@ async fn collect(mut body: Body, limits: &ServerLimits) -> Result<Bytes, HttpPro
         // The moment at which what came so far is too little.
         let seconds = received as f64 / limits.body_pace.max(1) as f64;
         let patience = limits.body_grace.max(Duration::from_secs_f64(seconds));
-        let frame = timeout_at(began + patience, body.frame()).await.map_err(|_| too_slow())?;
+        // A client that was quick at first may not fall silent for longer than one that was slow from the beginning.
+        let until = (began + patience).min(last + limits.body_grace);
+        let frame = timeout_at(until, body.frame()).await.map_err(|_| too_slow())?;
+        last = Instant::now();
         let Some(frame) = frame else { break };
         let frame = frame
             .map_err(|_| HttpProblem::bad_request("bad_body", "the body broke off or is badly framed"))?;
@@ -75,6 +84,7 @@ async fn collect(mut body: Body, limits: &ServerLimits) -> Result<Bytes, HttpPro
         if received + bytes.len() > limits.body_bytes {
             return Err(too_large(limits));
         }
+        share.grow(bytes.len()).await?;
         match &first {
             None => first = Some(bytes),
             Some(start) => {

@@ -1,6 +1,9 @@
 //! How much a key may be used: requests and tokens a minute, money a day. Counted in the store, so that all servers on it
 //! count together and a restart forgets nothing.
 
+use std::sync::OnceLock;
+use std::time::Instant;
+
 use axum::http::StatusCode;
 use scrollback_agent::config::Recording;
 use scrollback_core::Time;
@@ -10,13 +13,31 @@ use crate::App;
 use crate::auth::ApiCaller;
 use crate::problem::HttpProblem;
 
+/// Time as the use of keys is counted: the machine's when it was first asked for, and from then on what has really passed, so
+/// that a clock that jumps neither locks keys nor gives them more.
+#[derive(Debug, Default)]
+pub(crate) struct QuotaClock(OnceLock<(Instant, Time)>);
+
+impl QuotaClock {
+    /// What time it is.
+    pub(crate) fn now(&self, app: &App) -> Time {
+        self.at(Instant::now(), || app.now())
+    }
+
+    fn at(&self, now: Instant, clock: impl FnOnce() -> Time) -> Time {
+        let (began, time) = self.0.get_or_init(|| (now, clock()));
+        let passed = now.saturating_duration_since(*began).as_millis();
+        Time(time.0.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX)))
+    }
+}
+
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 24 * 60 * MINUTE;
 
 /// Counts a request, and refuses it if its key was used too much.
 pub(crate) async fn admit(app: &App, caller: &ApiCaller) -> Result<(), HttpProblem> {
     let Some(key) = limited(caller) else { return Ok(()) };
-    let now = app.now();
+    let now = app.quota_clock.now(app);
     let used = match app.store.charge(uses(key, now, Amount { requests: 1, ..Amount::default() })).await {
         Err(error) if app.settings.record == Recording::BestEffort => {
             tracing::warn!(%error, "a request could not be counted");
@@ -40,7 +61,7 @@ pub(crate) async fn charge(app: &App, caller: &ApiCaller, tokens: u64, cost_usd:
     let Some(key) = limited(caller) else { return };
     let microdollars = (cost_usd.unwrap_or(0.0) * 1e6).round() as u64;
     let amount = Amount { tokens, microdollars, ..Amount::default() };
-    if let Err(error) = app.store.charge(uses(key, app.now(), amount)).await {
+    if let Err(error) = app.store.charge(uses(key, app.quota_clock.now(app), amount)).await {
         tracing::warn!(%error, "what a key used could not be counted");
     }
 }
@@ -84,6 +105,15 @@ fn exceeded(limits: &KeyLimits, used: &[KeyUse]) -> Option<(&'static str, i64)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_jumps_moves_no_window() {
+        let (clock, start) = (QuotaClock::default(), Instant::now());
+        assert_eq!(clock.at(start, || Time(1_000)), Time(1_000));
+        let later = start + std::time::Duration::from_secs(2);
+        assert_eq!(clock.at(later, || Time(900_000_000)), Time(3_000), "forward");
+        assert_eq!(clock.at(later, || Time(0)), Time(3_000), "back");
+    }
 
     #[test]
     fn each_limit_counts_for_its_time() {

@@ -10,6 +10,13 @@ use axum::routing::get;
 use crate::problem::HttpProblem;
 use crate::{App, api, auth, lens, origin_check, proxy};
 
+/// Pages and the REST API read, redact and print texts of any length.
+macro_rules! off_loop {
+    () => {
+        middleware::from_fn(crate::off_loop::run)
+    };
+}
+
 /// Everything the server answers.
 ///
 /// Every request passes the gate (whose page sent it, and for whom it was meant), then says who is calling, and only then
@@ -18,14 +25,14 @@ pub fn router(app: App) -> Router {
     let known = Router::new()
         .nest("/v1", proxy::router())
         .nest("/v1beta", proxy::gemini_router())
-        .nest("/api", api::router().layer(middleware::map_response(with_version)))
-        .merge(lens::router())
+        .nest("/api", api::router().layer(middleware::map_response(with_version)).layer(off_loop!()))
+        .merge(lens::router().layer(off_loop!()))
         .route("/metrics", get(metrics))
         .layer(middleware::from_fn_with_state(app.clone(), auth::identify))
         .layer(middleware::from_fn(auth::take_key_from_query));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
+        .route("/readyz", get(crate::ready::ready))
         .merge(known)
         .fallback(nothing)
         .layer(middleware::from_fn_with_state(app.clone(), origin_check::check))
@@ -59,16 +66,6 @@ async fn nothing(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Respon
     };
     let detail = format!("there is no such page, and no upstream serves this path; {have}");
     HttpProblem::new(StatusCode::NOT_FOUND, "not_found", detail).with("upstreams", known).into_response()
-}
-
-/// Whether requests can be served: the store answers.
-async fn ready(State(app): State<App>) -> Response {
-    match app.store.keys().await {
-        Ok(_) => "ready\n".into_response(),
-        Err(error) => {
-            HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string()).into_response()
-        }
-    }
 }
 
 /// What is counted, for Prometheus.

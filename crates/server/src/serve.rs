@@ -94,7 +94,13 @@ pub async fn serve(app: App, listening: Listening, stop: StopSignal) -> io::Resu
         app.tasks.ended().await;
     };
     if tokio::time::timeout(limits.shutdown, ending).await.is_err() {
-        tracing::warn!("requests were still under way when time was up");
+        tracing::warn!(
+            "requests were still under way when time was up: what came of their replies is recorded"
+        );
+        app.time_is_up.stop();
+        if tokio::time::timeout(LAST_WORDS, app.tasks.ended()).await.is_err() {
+            tracing::warn!("replies could not be recorded in time: their calls will be marked as lost");
+        }
     }
     Ok(())
 }
@@ -117,6 +123,8 @@ fn refuse(stream: &TcpStream) {
     let _ = stream.try_write(answer.as_bytes());
 }
 
+/// How long replies that were cut off may take to be recorded.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long a connection is silent before it is probed: well below the minutes after which routers forget one.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Headers of one request: what clients send are some twenty.

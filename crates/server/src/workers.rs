@@ -18,6 +18,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::connection_limits::OccupiedSlot;
 
+/// What the names of the threads that serve connections begin with.
+pub(crate) const NAME: &str = "scrollback-serving-";
+
 /// An accepted connection.
 pub(crate) struct Accepted {
     pub(crate) stream: TcpStream,
@@ -95,7 +98,7 @@ impl Worker {
             let _ = tell.send(());
             let _ = may_end.await;
         };
-        thread::Builder::new().name(format!("scrollback-{number}")).spawn(move || {
+        thread::Builder::new().name(format!("{NAME}{number}")).spawn(move || {
             runtime.block_on(work);
             runtime.shutdown_background();
         })?;

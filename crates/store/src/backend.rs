@@ -15,7 +15,7 @@ use crate::engine::fork::{Branch, Continued};
 use crate::engine::lineage;
 use crate::engine::session::Among;
 use crate::engine::verify::Verified;
-use crate::engine::{self, calls, commit, fork, session, tail, verify};
+use crate::engine::{self, calls, commit, fact, fork, session, tail, verify};
 use crate::entry::StoredEntry;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
@@ -64,6 +64,16 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Copies everything into a new SQLite file, as it is at one moment, while writers go on.
     fn copy_to(&self, path: &Path) -> Answer<'_, ()>;
+
+    /// Runs a search: it may take long, so it neither keeps others from reading nor goes on when no caller waits for it.
+    fn search<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T> {
+        self.read(whose, job)
+    }
+
+    /// Why the database does not hold this program to the rows of one tenant, if it does not.
+    fn missing_wall(&self) -> Answer<'_, Option<String>> {
+        Box::pin(async { Ok(None) })
+    }
 
     /// What must follow an erasure for the bytes to be gone.
     fn scrub(&self) -> Answer<'_, ()> {
@@ -142,7 +152,8 @@ impl<B: Backend> Store for B {
     ) -> Answer<'_, Hits> {
         let tenant = tenant.clone();
         let whose = (&tenant).into();
-        self.read(
+        Backend::search(
+            self,
             whose,
             job!(|rows| engine::search::search(rows, &tenant, &query, &filter, limit, after.as_ref())),
         )
@@ -368,6 +379,18 @@ impl<B: Backend> Store for B {
 
     fn keys(&self) -> Answer<'_, Vec<Key>> {
         self.read(Whose::All, job!(|rows| rows.scan::<Key>(crate::table::Scan::new().ascending(&["name"]))))
+    }
+
+    fn secret(&self, proposed: String) -> Answer<'_, String> {
+        self.write(Whose::All, job!(|rows| fact::secret(rows, proposed)))
+    }
+
+    fn heartbeat(&self, now: Time) -> Answer<'_, ()> {
+        self.write(Whose::All, job!(|rows| fact::heartbeat(rows, now)))
+    }
+
+    fn missing_wall(&self) -> Answer<'_, Option<String>> {
+        Backend::missing_wall(self)
     }
 
     fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>> {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::future::Future;
 use std::pin::Pin;
 
-use scrollback_core::manager::{Ask, Extent, Summarize, SummaryAsk};
+use scrollback_core::manager::{AfterFailure, Ask, Extent, Summarize, SummaryAsk};
 use scrollback_core::{CurationContext, Decision, Record, Role, Time, summarize_offline};
 
 use crate::conversation::HistorySettings;
@@ -113,6 +113,8 @@ pub async fn plan(
     let manager = Summarize {
         extent: Extent::KeepRecent(settings.recent_turns_to_keep),
         max_turns: Some(settings.max_turns_before_compaction),
+        // Compacting is asked for: an attempt that failed is no reason not to try again.
+        after_failure: AfterFailure::Now,
         ..Summarize::default()
     };
     let ask = record.plan(&CurationContext::default(), &manager).into_iter().next();

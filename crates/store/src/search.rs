@@ -1,5 +1,9 @@
 //! Search: what may be asked, and what is found.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use scrollback_core::redact::Redactor;
 use scrollback_core::{Role, Time};
 use uuid::Uuid;
 
@@ -86,6 +90,22 @@ pub struct Filter {
     pub run: Option<String>,
     /// Only this conversation.
     pub conversation: Option<ConversationId>,
+    /// What takes secrets out of texts before they are looked at, for callers who may not see them: such a text is found,
+    /// ranked, cut and marked as they would see it, so that no search tells whether a secret begins in some way.
+    pub redactor: Option<Arc<Redactor>>,
+}
+
+impl Filter {
+    /// A text as the caller may see it.
+    pub(crate) fn seen(&self, text: String) -> String {
+        match &self.redactor {
+            Some(redactor) => match redactor.text(&text).text {
+                Cow::Borrowed(_) => text,
+                Cow::Owned(redacted) => redacted,
+            },
+            None => text,
+        }
+    }
 }
 
 /// An entry that was found.

@@ -223,6 +223,15 @@ pub trait Store: Send + Sync {
     /// Adds to what keys were used for, and says how much that is now; what others add meanwhile is counted too.
     fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>>;
 
+    /// The random secret of this store: the proposed one if it has none yet. All servers on the store share it.
+    fn secret(&self, proposed: String) -> Answer<'_, String>;
+
+    /// Writes a row, and answers once it is durable: whether the store takes writes.
+    fn heartbeat(&self, now: Time) -> Answer<'_, ()>;
+
+    /// Why the database does not hold this program to the rows of one tenant, if it does not.
+    fn missing_wall(&self) -> Answer<'_, Option<String>>;
+
     /// Copies the whole store into a new SQLite file, as it is at one moment, while writers go on. Opening the copy is
     /// restoring it.
     fn backup(&self, to: &Path) -> Answer<'_, ()>;

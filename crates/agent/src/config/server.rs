@@ -103,6 +103,10 @@ pub struct ServerLimits {
     pub connections_per_ip: usize,
     /// Entries that may wait for the store: a store that is slow must not fill the memory.
     pub waiting_entries: usize,
+    /// Bytes that bodies and replies under way may take together, each counted with its copies.
+    pub memory_bytes: usize,
+    /// Requests that providers are asked at once; beyond that, tenants take turns.
+    pub upstream_requests: usize,
     /// How long a connection to an upstream may take to open.
     pub connect: Duration,
     /// How long an upstream may take to answer at all: as long as the providers' own packages wait.
@@ -130,6 +134,8 @@ impl Default for ServerLimits {
             connections: 4096,
             connections_per_ip: 256,
             waiting_entries: 10_000,
+            memory_bytes: 512 << 20,
+            upstream_requests: 1024,
             connect: seconds(5),
             first_byte: seconds(600),
             stream_idle: seconds(600),
@@ -184,6 +190,8 @@ struct ServerLimitsSection {
     connections: Option<usize>,
     connections_per_ip: Option<usize>,
     waiting_entries: Option<usize>,
+    memory_bytes: Option<usize>,
+    upstream_requests: Option<usize>,
     connect_seconds: Option<u64>,
     first_byte_seconds: Option<u64>,
     stream_idle_seconds: Option<u64>,
@@ -214,6 +222,8 @@ impl Server {
                 connections: mine.connections.or(other.connections),
                 connections_per_ip: mine.connections_per_ip.or(other.connections_per_ip),
                 waiting_entries: mine.waiting_entries.or(other.waiting_entries),
+                memory_bytes: mine.memory_bytes.or(other.memory_bytes),
+                upstream_requests: mine.upstream_requests.or(other.upstream_requests),
                 connect_seconds: mine.connect_seconds.or(other.connect_seconds),
                 first_byte_seconds: mine.first_byte_seconds.or(other.first_byte_seconds),
                 stream_idle_seconds: mine.stream_idle_seconds.or(other.stream_idle_seconds),
@@ -268,6 +278,8 @@ impl ServerLimitsSection {
             connections: self.connections.unwrap_or(usual.connections),
             connections_per_ip: self.connections_per_ip.unwrap_or(usual.connections_per_ip),
             waiting_entries: self.waiting_entries.unwrap_or(usual.waiting_entries),
+            memory_bytes: self.memory_bytes.unwrap_or(usual.memory_bytes),
+            upstream_requests: self.upstream_requests.unwrap_or(usual.upstream_requests),
             connect: seconds(self.connect_seconds, usual.connect),
             first_byte: seconds(self.first_byte_seconds, usual.first_byte),
             stream_idle: seconds(self.stream_idle_seconds, usual.stream_idle),
@@ -283,6 +295,8 @@ impl ServerLimitsSection {
             ("connections_per_ip", limits.connections_per_ip),
             ("waiting_entries", limits.waiting_entries),
             ("message_parts", limits.message_parts),
+            ("memory_bytes", limits.memory_bytes),
+            ("upstream_requests", limits.upstream_requests),
         ];
         if let Some((key, _)) = sizes.iter().find(|(_, size)| *size == 0) {
             return refused(key, "must be at least 1");

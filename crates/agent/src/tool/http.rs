@@ -46,6 +46,11 @@ impl HttpTool {
 
     async fn run(&self, call: Call) -> ToolOutcome {
         let url = fill_with(&self.url, &call.arguments, |value| percent_encoded(&value));
+        if leaves_its_path(&url) {
+            let message =
+                "an argument would lead to another path: `.` and `..` are refused as parts of a path";
+            return ToolOutcome::Failed(message.into());
+        }
         let body: Map<String, Value> = call
             .arguments
             .into_iter()
@@ -90,10 +95,56 @@ impl Tool for HttpTool {
     }
 }
 
+/// Whether the path of a URL has a part that steps out of it, however that is spelled: servers decode before they resolve.
+fn leaves_its_path(url: &str) -> bool {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let path = path.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+    let mut decoded = path.as_bytes().to_vec();
+    // Twice, because some servers do so too.
+    for _ in 0..2 {
+        decoded = percent_decoded(&decoded);
+    }
+    decoded.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| matches!(part, b"." | b".."))
+}
+
+fn percent_decoded(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        let pair = if *byte == b'%' { digit(text.get(at + 1)).zip(digit(text.get(at + 2))) } else { None };
+        if let Some((high, low)) = pair {
+            out.push((high * 16 + low) as u8);
+            at += 3;
+        } else {
+            out.push(*byte);
+            at += 1;
+        }
+    }
+    out
+}
+
 /// A text as it may stand in any part of a URL.
 fn percent_encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_argument_leads_out_of_the_path() {
+        let at = |id: &str| format!("https://api.example/v1/users/{}/notes?x=..", percent_encoded(id));
+        for id in ["..", ".", "a/../b", "../admin", "..\\admin", "%2e%2e", "%2e%2e%2fadmin", "a/./b"] {
+            assert!(leaves_its_path(&at(id)), "{id}");
+        }
+        for id in ["anna", "..a", "a..", "a.b", "...", "50%", "%zz", ""] {
+            assert!(!leaves_its_path(&at(id)), "{id}");
+        }
+        assert!(!leaves_its_path("https://api.example"));
+    }
 }

@@ -23,6 +23,10 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 
+    /// Serve with keys although the PostgreSQL role bypasses row-level security, the second wall between tenants
+    #[arg(long)]
+    pub(crate) allow_superuser: bool,
+
     /// How log lines are written, on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,

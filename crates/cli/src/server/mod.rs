@@ -48,6 +48,13 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
             );
             return Err(Failure::new(USAGE, "no_keys", message));
         }
+        if !args.allow_superuser
+            && !store.keys().await?.is_empty()
+            && let Some(why) = store.missing_wall().await?
+        {
+            let message = format!("{why}: use a role of its own for the server, or accept that with --allow-superuser");
+            return Err(Failure::new(USAGE, "superuser", message));
+        }
         let kept = store.describe();
         let listening = bind(address).await.map_err(|error| busy_port::cannot_listen(address, &error))?;
         let catalog = setup.config.catalog();

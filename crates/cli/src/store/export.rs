@@ -71,7 +71,7 @@ pub(crate) fn run(args: &ExportArgs, json: bool) -> Result<(), Failure> {
         if let (ExportTarget::Sqlite, Some(to)) = (target, &args.to) {
             store.backup(to).await?;
             return input::print(&if json {
-                "{\"ok\":true}\n".into()
+                format!("{}\n", json!({ "ok": true, "to": to.display().to_string(), "format": args.format }))
             } else {
                 format!("{}\n", to.display())
             });
@@ -90,13 +90,24 @@ pub(crate) fn run(args: &ExportArgs, json: bool) -> Result<(), Failure> {
         };
         let mut out = ExportOutput::to(args.to.as_deref(), target)?;
         let mut written = HashSet::new();
+        let conversations = wanted.len();
         for (tenant, id) in wanted {
             match target {
                 ExportTarget::Own => own(store.as_ref(), &tenant, &id, &mut written, &mut out).await?,
                 _ => other(store.as_ref(), &tenant, &id, target, args, &mut out).await?,
             }
         }
-        out.finish()
+        out.finish()?;
+        match &args.to {
+            // What was written is in the file; standard output says so.
+            Some(to) if json => {
+                let told = json!({
+                    "ok": true, "to": to.display().to_string(), "format": args.format, "conversations": conversations,
+                });
+                input::print(&format!("{told}\n"))
+            }
+            _ => Ok(()),
+        }
     })
 }
 

@@ -128,6 +128,10 @@ impl Cx {
 
     fn append(&self, args: &AppendArgs) -> Result<(), Failure> {
         let role = role_named(&args.role)?;
+        if role == Role::Tool && args.content.is_some() && args.call_id.is_none() {
+            let message = "a tool's result answers a call: name it with --call-id ID";
+            return Err(Failure::new(USAGE, "usage", message));
+        }
         let entries = match (&args.content, args.file.as_ref().or(args.input.as_ref())) {
             (Some(text), _) if role == Role::Tool && args.call_id.is_some() => {
                 vec![Entry::result(args.call_id.as_deref().unwrap_or_default(), text)]

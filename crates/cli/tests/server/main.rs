@@ -11,6 +11,7 @@ mod client;
 mod process;
 mod upstream;
 
+mod attack;
 mod browser;
 mod busy_port;
 mod conversations;

@@ -298,6 +298,7 @@ fn summarize(options: &Options<'_>) -> Result<Summarize, ConfigError> {
         max_tokens: options.whole("max_tokens", 1)?,
         max_entries: options.whole("max_entries", 0)?,
         max_chars: options.whole("max_chars", 1)?.unwrap_or(default.max_chars),
+        after_failure: default.after_failure,
     })
 }
 

@@ -15,8 +15,8 @@ use std::borrow::Cow;
 pub(crate) use check::is_shallow;
 pub use check::{JsonError, MAX_DEPTH, check, check_bytes};
 pub(crate) use edit::{Edit, Edits, edit};
-pub use pieces::one_line;
 pub(crate) use pieces::{JsonPiece, depth, pieces};
+pub use pieces::{map_strings, one_line};
 pub use raw::{Elements, JsonKind, Members, Object, Raw};
 pub use string::{quote, unescape, write_string};
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2};
 
 use super::raw::string_end;
+use super::string::{unescape, write_string};
 use super::{Raw, is_space_char};
 
 /// A stretch of a JSON text.
@@ -32,6 +33,40 @@ pub(crate) fn pieces(raw: Raw<'_>) -> impl Iterator<Item = JsonPiece<'_>> {
         rest = after;
         Some(JsonPiece::String(literal))
     })
+}
+
+/// The value with other texts in its strings, keys included: `change` is given what each stands for, and says what shall stand
+/// there if that is something else. None if nothing changed; all else keeps its spelling.
+///
+/// ```
+/// use scrollback_core::json;
+/// let raw = json::check(r#"{"a": [1.50, "\u0073ecret"]}"#)?;
+/// let changed = json::map_strings(raw, |text| (text == "secret").then(|| "…".into()));
+/// assert_eq!(changed.as_deref(), Some(r#"{"a": [1.50, "…"]}"#));
+/// # Ok::<(), json::JsonError>(())
+/// ```
+pub fn map_strings(raw: Raw<'_>, mut change: impl FnMut(&str) -> Option<String>) -> Option<String> {
+    let mut out: Option<String> = None;
+    let mut at = 0;
+    for piece in pieces(raw) {
+        let text = match piece {
+            JsonPiece::Between(text) | JsonPiece::String(text) => text,
+        };
+        let changed = match piece {
+            JsonPiece::String(literal) => change(&unescape(literal)),
+            JsonPiece::Between(_) => None,
+        };
+        match (&mut out, changed) {
+            (Some(out), None) => out.push_str(text),
+            (None, None) => {}
+            (out, Some(changed)) => {
+                let before = raw.text().get(..at).unwrap_or_default();
+                write_string(out.get_or_insert_with(|| before.to_string()), &changed);
+            }
+        }
+        at += text.len();
+    }
+    out
 }
 
 /// How deep lists and objects are nested in a value; 0 for anything else.

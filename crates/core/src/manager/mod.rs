@@ -43,7 +43,7 @@ pub use pin::{Pin, Where};
 pub use relevant::{Relevant, Weights};
 pub use sliding_window::SlidingWindow;
 pub use sticky::{Sticky, StickyInner};
-pub use summarize::{Extent, Summarize};
+pub use summarize::{AfterFailure, Extent, Summarize};
 pub use token_budget::TokenBudget;
 pub use trajectory::TrajectoryWindow;
 pub use truncate::{Keep, ToolResultTruncator, shortened};

@@ -95,6 +95,8 @@ pub struct Record {
     pub(crate) cache: Cache,
     /// What requests need wherever a cut lies.
     pub(crate) standing: RequestPositions,
+    /// Calls without ids that wait for a result.
+    unnamed: missing_ids::Unnamed,
     /// Counts what changes views other than by adding at their end; part of every fold's key.
     pub(crate) version: u64,
 }

@@ -113,6 +113,43 @@ pub(crate) fn repair_if(
     }
 }
 
+/// Drops the ids of Responses items that a view parted from the reasoning they were made after (OR-5). Items that were so before
+/// stay as they came.
+pub fn drop_parted_ids(messages: &mut Vec<String>, before: &[String], options: CheckOptions<'_>) {
+    let list = |messages: &[String]| format!("[{}]", messages.join(","));
+    let parted = |text: &str| -> Vec<usize> {
+        let Ok(body) = json::check(text) else { return Vec::new() };
+        let found = check::check(Wire::OpenaiResponses, body, options);
+        let place = |violation: Violation| violation.path.split('/').nth(2)?.parse().ok();
+        found.into_iter().filter(|violation| violation.rule == "OR-5").filter_map(place).collect()
+    };
+    let text = list(messages);
+    let found = parted(&text);
+    let Ok(body) = json::check(&text) else { return };
+    if found.is_empty() {
+        return;
+    }
+    let id = |item: Raw<'_>| item.get("id").and_then(Raw::string).map(std::borrow::Cow::into_owned);
+    let whole = list(before);
+    let known: HashSet<String> = match json::check(&whole) {
+        Ok(items) => {
+            let items: Vec<Raw<'_>> = items.elements().collect();
+            parted(&whole).into_iter().filter_map(|at| id(*items.get(at)?)).collect()
+        }
+        Err(_) => HashSet::new(),
+    };
+    let drops: HashSet<usize> = found.into_iter().collect();
+    let print = |(at, item): (usize, Raw<'_>)| {
+        let drops = drops.contains(&at) && id(item).is_some_and(|id| !known.contains(&id));
+        if drops {
+            json::edit(item, &Edits::from([("/id".into(), Edit::Remove)]))
+        } else {
+            item.text().into()
+        }
+    };
+    *messages = body.elements().enumerate().map(print).collect();
+}
+
 /// The coherent view of the list, every unanswered call closed.
 fn rerender(
     wire: Wire,

@@ -29,6 +29,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, get};
 use serde_json::Value;
 
+use crate::secrets::{self, Sees};
 use crate::{ApiCaller, App, HttpProblem};
 pub(crate) use conversations::status_named;
 use operation::{ApiRequest, Operation, RequestBody, Right, Verb};
@@ -101,15 +102,23 @@ async fn answer(
             Right::Read => caller.may_read()?,
             Right::Write => caller.may_write()?,
         }
-        let (parts, body) = request.into_parts();
+        let _seat = app.api_room.enter(&caller.tenant, app.settings.limits.concurrent)?;
+        let (mut parts, body) = request.into_parts();
+        parts.uri = secrets::take_reveal(&caller, parts.uri)?;
+        let mut share = app.memory.share(&caller.tenant);
         let body = match operation.given {
             RequestBody::Nothing => axum::body::Bytes::new(),
             RequestBody::Json(_) | RequestBody::Bytes => {
-                crate::body::read(body, &parts.headers, &app.settings.limits).await?
+                crate::body::read(body, &parts.headers, &app.settings.limits, &mut share).await?
             }
         };
+        let (redactor, sees) = (Arc::clone(&app.redactor), Sees::of(&caller));
         let asking = ApiRequest { app, caller, path, uri: parts.uri, headers: parts.headers, body };
-        (operation.run)(asking).await
+        let answer = (operation.run)(asking).await?;
+        Ok::<_, HttpProblem>(match sees {
+            Sees::All => answer,
+            Sees::Redacted => secrets::redacted(answer, &redactor).await,
+        })
     };
     answered.await.unwrap_or_else(IntoResponse::into_response)
 }

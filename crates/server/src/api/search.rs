@@ -1,5 +1,7 @@
 //! Search over everything that was said.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use scrollback_core::{Role, Time};
 use scrollback_store::{ConversationId, Cursor, Filter, Query, Recipient};
@@ -8,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::conversations::{limit, status_named};
 use super::operation::{ApiRequest, Operation};
 use crate::HttpProblem;
+use crate::secrets::Sees;
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![Operation::get("/search", "search", "Entries that have all the words, best first.", search)]
@@ -105,6 +108,7 @@ async fn search(asking: ApiRequest, query: SearchQuery) -> Result<SearchAnswer, 
         evaluation: None,
         run: query.run,
         conversation: conversation.transpose()?,
+        redactor: (Sees::of(&asking.caller) == Sees::Redacted).then(|| Arc::clone(&asking.app.redactor)),
     };
     let after = query.after.as_deref().map(Cursor::parse).transpose()?;
     let most = limit(query.limit)?;

@@ -3,7 +3,15 @@
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 
+use scrollback_agent::config::ServerLimits;
+use scrollback_store::Tenant;
+
+use super::viewer::Viewer;
+use crate::memory::Share;
 use crate::{App, HttpProblem};
+
+/// Bytes of a form that are read before it is known who sent it: a key, and where to go with it.
+const OF_STRANGERS: usize = 8 << 10;
 
 /// The fields of a form.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,8 +26,25 @@ struct Field {
 
 impl FormFields {
     /// Reads the body of a posted form, of either kind that browsers send.
-    pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, HttpProblem> {
-        let bytes = crate::body::read(body, headers, &app.settings.limits).await?;
+    pub(crate) async fn read(viewer: &Viewer, headers: &HeaderMap, body: Body) -> Result<Self, HttpProblem> {
+        let mut share = viewer.app.memory.share(&viewer.caller.tenant);
+        FormFields::within(&viewer.app.settings.limits, &mut share, headers, body).await
+    }
+
+    /// The same of a caller who is not known yet, and may hold almost nothing.
+    pub(crate) async fn of_stranger(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, HttpProblem> {
+        let limits = ServerLimits { body_bytes: OF_STRANGERS, ..app.settings.limits };
+        let mut share = app.memory.share(&Tenant::default());
+        FormFields::within(&limits, &mut share, headers, body).await
+    }
+
+    async fn within(
+        limits: &ServerLimits,
+        share: &mut Share,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Self, HttpProblem> {
+        let bytes = crate::body::read(body, headers, limits, share).await?;
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
         let bad = || HttpProblem::bad_request("bad_form", "this is not what a form sends");
         match kind.split(';').next().unwrap_or("").trim() {

@@ -24,7 +24,7 @@ pub(crate) async fn show(viewer: Viewer) -> Response {
 pub(crate) async fn take(viewer: Viewer, headers: HeaderMap, body: Body) -> Response {
     let made = async {
         viewer.caller.may_write()?;
-        let fields = FormFields::read(&viewer.app, &headers, body).await?;
+        let fields = FormFields::read(&viewer, &headers, body).await?;
         let report = transfer::import(&viewer.app, viewer.tenant(), given(&fields)?).await?;
         Ok::<_, HttpProblem>(page(Some(&report)))
     };

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::form::FormFields;
 use super::page::{NavItem, Page, trouble};
 use super::text::said;
+use crate::auth::Transport;
 use crate::{App, auth};
 
 #[derive(Deserialize, Default)]
@@ -39,12 +40,12 @@ fn page(app: &App, status: StatusCode, to: &str, problem: Option<&str>) -> Respo
 }
 
 pub(crate) async fn take(State(app): State<App>, headers: HeaderMap, body: Body) -> Response {
-    let fields = match FormFields::read(&app, &headers, body).await {
+    let fields = match FormFields::of_stranger(&app, &headers, body).await {
         Ok(fields) => fields,
         Err(problem) => return trouble(&app, None, &problem),
     };
     let to = fields.text("to");
-    match auth::login(&app, &fields.text("key")).await {
+    match auth::login(&app, &fields.text("key"), Transport::of(&headers)).await {
         Ok(Some(cookie)) => with_cookie(Redirect::to(within(&to)).into_response(), &cookie),
         Ok(None) => page(&app, StatusCode::UNAUTHORIZED, &to, Some("This is no valid key of this server.")),
         Err(error) => trouble(&app, None, &error.into()),

@@ -90,7 +90,7 @@ pub(crate) async fn answer(
     let taken = async {
         viewer.caller.may_write()?;
         let run = find_run(&viewer.app, viewer.tenant(), &id).await?;
-        let fields = FormFields::read(&viewer.app, &headers, body).await?;
+        let fields = FormFields::read(&viewer, &headers, body).await?;
         let step = Some(fields.text("step")).filter(|step| !step.is_empty());
         let given =
             PersonAnswer { tenant: viewer.tenant().clone(), run: run.id, step, text: fields.text("text") };

@@ -1,5 +1,7 @@
 //! Search over everything that was said.
 
+use std::sync::Arc;
+
 use axum::extract::Query;
 use axum::response::Response;
 use maud::{Markup, html};
@@ -29,7 +31,9 @@ async fn made(viewer: &Viewer, wish: &SearchQuery) -> Result<PageContent, HttpPr
     let some = |text: &str| (!text.is_empty()).then(|| text.to_string());
     let role = some(&wish.role).as_deref().map(crate::api::role_named).transpose()?;
     let after = some(&wish.after).as_deref().map(Cursor::parse).transpose()?;
-    let filter = Filter { role, ..Filter::default() };
+    // What is looked through, cut and marked is what the viewer may see.
+    let redactor = (!viewer.sees_all()).then(|| Arc::clone(&viewer.app.redactor));
+    let filter = Filter { role, redactor, ..Filter::default() };
     let words = Words::parse(&wish.q);
     let asked = !words.is_empty();
     let found = viewer.store().search(viewer.tenant(), words, filter, PAGE, after).await?;

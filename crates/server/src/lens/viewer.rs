@@ -8,6 +8,7 @@ use scrollback_store::{Store, Tenant};
 
 use super::page::{NavItem, Page, coded, may_reveal, trouble};
 use super::text::Eyes;
+use crate::secrets::log_reveal;
 use crate::{ApiCaller, App, HttpProblem};
 
 /// A viewer who is logged in. Others are sent to the login.
@@ -30,7 +31,11 @@ impl FromRequestParts<App> for Viewer {
             return Err(trouble(app, None, &problem));
         }
         let asked = parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "reveal=1"));
-        Ok(Viewer { app: app.clone(), reveal: asked && may_reveal(&caller), caller })
+        let reveal = asked && may_reveal(&caller);
+        if reveal {
+            log_reveal(&caller, parts.uri.path());
+        }
+        Ok(Viewer { app: app.clone(), reveal, caller })
     }
 }
 

@@ -1,8 +1,10 @@
 //! Work on a large request is done beside the threads that serve connections: each of them serves many.
 
 use axum::http::StatusCode;
+use scrollback_store::Tenant;
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use crate::fair::Turns;
 use crate::problem::HttpProblem;
 
 /// Bytes from which reading, hashing, checking or counting them takes longer than another connection should wait: from about
@@ -15,6 +17,25 @@ pub(crate) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, HttpProblem> {
     if bytes < LARGE { Ok(work()) } else { join_result(spawn_blocking(work)).await }
+}
+
+/// The same, when it is the tenant's turn at the machine's cores.
+pub(crate) async fn in_turn<T: Send + 'static>(
+    turns: &Turns,
+    tenant: &Tenant,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, HttpProblem> {
+    if bytes < LARGE {
+        return Ok(work());
+    }
+    let turn = turns.take(tenant).await;
+    // The turn goes with the work, which goes on if no one waits for it any more.
+    let work = move || {
+        let _turn = turn;
+        work()
+    };
+    join_result(spawn_blocking(work)).await
 }
 
 /// The result of a task that ran in parallel.

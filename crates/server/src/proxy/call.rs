@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::admission::TenantSlot;
-use super::background::{join_result, unfinished};
+use super::background::{in_turn, join_result, unfinished};
 use super::call_log::CallLog;
 use super::caller::{ProviderRefusal, ProxyCaller, StartedReply, told};
 use super::client_request::{ClientRequest, Endpoint, RequestTarget, header as text_of};
@@ -36,6 +36,7 @@ use super::session::RequestOrigin;
 use super::tee::pipe;
 use super::upstreams::{Answerer, answerer, passed_back};
 use crate::auth::{ApiCaller, unknown};
+use crate::memory::Share;
 use crate::problem::HttpProblem;
 use crate::{App, body, quota};
 
@@ -54,6 +55,8 @@ pub(super) struct ProxyCall {
     /// What is known about it for its line in the log.
     pub(super) log: Option<Arc<CallLog>>,
     _seat: TenantSlot,
+    /// What the body takes of the server's memory.
+    _share: Share,
 }
 
 /// Who waits for the response.
@@ -109,9 +112,10 @@ impl ProxyCall {
         let limits = &app.settings.limits;
         let seat = app.room.enter(&caller.tenant, limits.concurrent)?;
         quota::admit(app, &caller).await?;
-        let bytes = body::read(body, &parts.headers, limits).await?;
+        let mut share = app.memory.share(&caller.tenant);
+        let bytes = body::read(body, &parts.headers, limits, &mut share).await?;
         let began = Instant::now();
-        let asked = ClientRequest::taken(target, bytes, *limits).await?;
+        let asked = ClientRequest::taken(&app.heavy_turns, &caller.tenant, target, bytes, *limits).await?;
         let upstream = app.upstreams.get(&app.catalog, asked.endpoint.provider(), &asked.named);
         let upstream = upstream
             .map_err(|error| HttpProblem::new(StatusCode::BAD_GATEWAY, error.code(), error.to_string()))?;
@@ -124,8 +128,16 @@ impl ProxyCall {
                 facts.session = super::session::session_id(&headers, &asked).map(String::from);
             });
         }
-        let call =
-            Box::new(ProxyCall { app: app.clone(), caller, headers, answerer, began, log, _seat: seat });
+        let call = Box::new(ProxyCall {
+            app: app.clone(),
+            caller,
+            headers,
+            answerer,
+            began,
+            log,
+            _seat: seat,
+            _share: share,
+        });
         Ok((call, asked))
     }
 
@@ -151,10 +163,16 @@ impl ProxyCall {
             return Ok(());
         }
         // The body may name a response too, which is then what the request goes on from.
-        let body = json::check_bytes(&asked.body).ok();
-        let Some(named) = body.and_then(|body| body.get("conversation")) else { return Ok(()) };
-        let named = if named.kind() == json::JsonKind::Object { named.get("id") } else { Some(named) };
-        let Some(id) = named.and_then(|id| Some(id.string()?.into_owned())) else { return Ok(()) };
+        let body = asked.body.clone();
+        let named = move || {
+            let named = json::check_bytes(&body).ok()?.get("conversation")?;
+            let named = if named.kind() == json::JsonKind::Object { named.get("id") } else { Some(named) };
+            named.and_then(|id| Some(id.string()?.into_owned()))
+        };
+        let Some(id) = in_turn(&self.app.heavy_turns, &self.caller.tenant, asked.body.len(), named).await?
+        else {
+            return Ok(());
+        };
         let known = self.app.store.alias(&self.caller.tenant, identity::BY_THREAD, &id).await?;
         known.map(|_| ()).ok_or_else(|| unresolved(&Reference::Conversation(id)))
     }
@@ -358,7 +376,15 @@ impl ProxyCall {
         let request_id = request_id.map(String::from);
         // A client that is gone has dropped the other end of the pipe too.
         let _ = client.send(Ok(response));
-        let (ended, rest) = begun.tee.run(&pipe, self.app.settings.abandoned).await;
+        let ended = begun.tee.run(&pipe, self.app.settings.abandoned, &self.app.time_is_up).await;
+        drop(begun.turn);
+        let (ended, rest) = match ended.read(&self.app, &self.caller.tenant, self.keys()).await {
+            Ok(read) => read,
+            Err(problem) => {
+                tracing::error!(code = problem.code, detail = problem.detail, "a reply could not be read");
+                return pipe.cut().await;
+            }
+        };
         match self.finish(plan, recorded, &prepared, call, &ended, request_id).await {
             Ok(()) => rest.give(pipe).await,
             Err(problem) => {
@@ -408,7 +434,7 @@ impl ProxyCall {
             overflow: OnOverflow::Tighten,
         };
         let spent = scrollback_agent::exchange::Caller::spend(exchange.caller, prepared, Some(reply), false);
-        let response = self.without_keys(ended.bytes.clone()).to_vec();
+        let response = ended.bytes.to_vec();
         let outcome = AttemptEnd { status: &status, reply: Some(reply), spent: &spent };
         let row = exchange.finish(prepared, call, &outcome, Some(response));
         quota::charge(&self.app, &self.caller, spent.total(), spent.cost_usd).await;
@@ -418,7 +444,7 @@ impl ProxyCall {
             let meta = entry.meta.get_or_insert_default();
             meta.model_asked = Some(asked.named.clone());
             meta.provider = Some(self.provider().into());
-            meta.request_id = request_id;
+            meta.request_id = request_id.map(|id| self.without_keys_in(id));
             entry
         });
         let source = match asked.endpoint {

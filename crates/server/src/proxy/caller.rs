@@ -11,9 +11,7 @@ use scrollback_agent::exchange::{
     AttemptEnd, AttemptUsage, Attempted, Caller, ExchangeEvent, OpenCall, PartOf, Refusal, chat_span, send_on,
 };
 use scrollback_agent::lease::holder;
-use scrollback_agent::provider::{
-    Credential, ErrorKind, Passed, PassedRequest, ProviderError, Upstream, without_secret,
-};
+use scrollback_agent::provider::{Credential, ErrorKind, Passed, PassedRequest, ProviderError, Upstream};
 use scrollback_agent::telemetry::{Chat, Sampled, SpanContext, SpanId, names};
 use scrollback_agent::{BoxFuture, Event};
 use scrollback_core::model::facts;
@@ -24,6 +22,7 @@ use scrollback_core::{Decision, Entry, Time};
 use scrollback_store::CallStatus;
 use uuid::Uuid;
 
+use super::background::in_turn;
 use super::call::{ProxyCall, ResponseSender};
 use super::client_request::{ClientRequest, Endpoint, ReplyShape, header as text_of};
 use super::echo::Echo;
@@ -31,13 +30,13 @@ use super::policy::CallPlan;
 use super::refusal::{self, Speaks};
 use super::tee::{Patience, ReplySource, Tee};
 use super::upstreams::{Answerer, passed_on};
+use super::used_keys::UsedKeys;
 use crate::About;
+use crate::fair::Turn;
 use crate::problem::HttpProblem;
 
 /// Longest error of a provider that is read before it is handed on.
 const MAX_ERROR: usize = 1 << 20;
-/// Shortest text that is taken for a key in what a provider sends back.
-const SHORTEST_KEY: usize = 12;
 
 /// A call, as the exchange sees it.
 pub(super) struct ProxyCaller<'c> {
@@ -58,6 +57,8 @@ pub(super) struct StartedReply {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) tee: Tee,
+    /// The turn at providers, until the reply has ended.
+    pub(super) turn: Turn,
 }
 
 /// An answer that is not a reply.
@@ -126,6 +127,7 @@ impl Caller for ProxyCaller<'_> {
                     Err(refused) => Attempted::Refused(*refused),
                 },
                 () = client.closed(), if cancels => Attempted::Stopped(Left, None),
+                () = asking.app.time_is_up.asked() => Attempted::Stopped(Left, None),
             }
         })
     }
@@ -305,8 +307,11 @@ impl ProxyCall {
         id: &str,
     ) -> Result<StartedReply, Box<ProviderRefusal>> {
         let patience = self.patience(asked.shape);
+        let turn = self.app.upstream_turns.take(&self.caller.tenant).await;
         let (status, headers, source) = match &self.answerer {
-            Answerer::Echo => (StatusCode::OK, echo_headers(asked.shape), self.echo(asked, prepared, id)),
+            Answerer::Echo => {
+                (StatusCode::OK, echo_headers(asked.shape), self.echo(asked, prepared, id).await)
+            }
             Answerer::Upstream(upstream, credential) => {
                 match self.send(asked, prepared, upstream, credential, patience).await {
                     Ok(passed) if passed.status.is_success() => {
@@ -324,7 +329,8 @@ impl ProxyCall {
             ReplyShape::List => ReplyShape::List,
             ReplyShape::Whole | ReplyShape::Events => ReplyShape::Whole,
         };
-        let mut tee = Tee::new(asked.wire(), shape, source, patience);
+        let memory = self.app.memory.share(&self.caller.tenant);
+        let mut tee = Tee::new(asked.wire(), shape, source, patience, memory);
         // An error that comes inside a reply is seen before anything was handed on.
         let problem = tee.peek().await.map(|problem| ProviderError::told(&problem));
         match problem {
@@ -333,7 +339,7 @@ impl ProxyCall {
                 let kept = self.without_keys(body.clone());
                 Err(Box::new(ProviderRefusal { status, headers, body, kept, error }))
             }
-            _ => Ok(StartedReply { status, headers, tee }),
+            _ => Ok(StartedReply { status, headers, tee, turn }),
         }
     }
 
@@ -380,19 +386,20 @@ impl ProxyCall {
         }
     }
 
-    fn echo(&self, asked: &ClientRequest, prepared: &Prepared, id: &str) -> ReplySource {
-        let echo = Echo {
-            wire: asked.wire(),
-            model: &asked.named,
-            id,
-            at: self.app.now().0 / 1000,
-            said: said(prepared, asked),
+    /// An answer of our own. Its tokens are counted and its text is copied, so that of a long request is made elsewhere.
+    async fn echo(&self, asked: &ClientRequest, prepared: &Prepared, id: &str) -> ReplySource {
+        let (wire, endpoint, shape, at) =
+            (asked.wire(), asked.endpoint, asked.shape, self.app.now().0 / 1000);
+        let (model, id, said) = (asked.named.clone(), id.to_string(), said(prepared, asked).to_vec());
+        let answered = move || {
+            let echo = Echo { wire, model: &model, id: &id, at, said: &said };
+            match endpoint {
+                Endpoint::Compact => vec![super::responses::compacted(&echo)],
+                _ => echo.pieces(shape),
+            }
         };
-        let pieces = match asked.endpoint {
-            Endpoint::Compact => vec![super::responses::compacted(&echo)],
-            _ => echo.pieces(asked.shape),
-        };
-        ReplySource::Given(pieces.into())
+        let pieces = in_turn(&self.app.heavy_turns, &self.caller.tenant, asked.body.len(), answered).await;
+        ReplySource::Given(pieces.unwrap_or_default().into())
     }
 
     /// Reads what came instead of a reply.
@@ -442,13 +449,17 @@ impl ProxyCall {
 
     /// Bytes without any key that this call was made with.
     pub(super) fn without_keys(&self, bytes: Bytes) -> Bytes {
-        let bytes = match &self.answerer {
-            Answerer::Upstream(upstream, _) => upstream.without_key(bytes),
-            Answerer::Echo => bytes,
-        };
-        // A text that is too short for a key may well be a word of the reply.
-        let keys = crate::auth::presented(&self.headers).filter(|key| key.len() >= SHORTEST_KEY);
-        keys.fold(bytes, without_secret)
+        self.keys().without(bytes)
+    }
+
+    /// A text without any key that this call was made with.
+    pub(super) fn without_keys_in(&self, text: String) -> String {
+        String::from_utf8_lossy(&self.without_keys(Bytes::from(text))).into_owned()
+    }
+
+    /// The keys that this call was made with.
+    pub(super) fn keys(&self) -> UsedKeys {
+        UsedKeys::of(&self.answerer, &self.headers)
     }
 }
 

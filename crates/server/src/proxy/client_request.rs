@@ -10,9 +10,11 @@ use scrollback_core::model::{ModelName, Provider};
 use scrollback_core::request::{Reference, is_in_thread};
 use scrollback_core::wire::{Body, ParseOptions, Wire, WireError};
 use scrollback_core::{Entry, Link, Role, Tools, prefixes};
+use scrollback_store::Tenant;
 
-use super::background::{LARGE, aside};
+use super::background::{LARGE, in_turn};
 use super::session::SessionClient;
+use crate::fair::Turns;
 use crate::problem::HttpProblem;
 
 /// What is asked for at one of the four interfaces that are understood.
@@ -133,6 +135,8 @@ pub(crate) struct ClientRequest {
 impl ClientRequest {
     /// Reads a body; a large one on another thread, and with it all that is needed of every byte.
     pub(crate) async fn taken(
+        turns: &Turns,
+        tenant: &Tenant,
         target: RequestTarget,
         body: Bytes,
         limits: ServerLimits,
@@ -145,7 +149,7 @@ impl ClientRequest {
             }
             Ok(asked)
         };
-        aside(bytes, read).await?
+        in_turn(turns, tenant, bytes, read).await?
     }
 
     /// Reads a body.
@@ -430,6 +434,7 @@ mod tests {
     async fn a_large_body_keeps_nobody_waiting() {
         use std::sync::Arc;
         use std::sync::atomic::{AtomicBool, Ordering};
+        let (turns, tenant) = (Turns::new(1), Tenant::default());
         for (size, waits) in [(1000, true), (LARGE, false)] {
             let served = Arc::new(AtomicBool::new(false));
             tokio::spawn({
@@ -439,7 +444,8 @@ mod tests {
             let said = "x".repeat(size);
             let body = format!(r#"{{"model":"gpt-5","messages":[{{"role":"user","content":"{said}"}}]}}"#);
             let target = RequestTarget::of(Endpoint::Chat, None);
-            let read = ClientRequest::taken(target, body.into(), ServerLimits::default()).await.unwrap();
+            let read = ClientRequest::taken(&turns, &tenant, target, body.into(), ServerLimits::default());
+            let read = read.await.unwrap();
             assert_eq!(read.entries.len(), 1);
             assert_eq!(served.load(Ordering::Relaxed), !waits, "{size}");
             tokio::task::yield_now().await;

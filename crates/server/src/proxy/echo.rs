@@ -10,6 +10,11 @@ use serde_json::{Value, json};
 
 use super::client_request::ReplyShape;
 
+/// Bytes of a request whose tokens are counted one by one; of a larger one they are estimated, and the usage says so.
+const COUNTED: usize = 256 << 10;
+/// Bytes of a token in an estimate.
+const BYTES_PER_TOKEN: usize = 4;
+
 /// Characters in one event of a streamed text.
 const PIECE: usize = 8;
 
@@ -65,11 +70,33 @@ impl Echo<'_> {
     }
 
     fn input(&self) -> usize {
+        if self.is_estimated() {
+            return OVERHEAD + self.bytes() / BYTES_PER_TOKEN;
+        }
         OVERHEAD + self.said.iter().map(|entry| entry_tokens(Tokenizer::O200kBase, entry)).sum::<usize>()
     }
 
     fn output(&self) -> usize {
-        Tokenizer::O200kBase.count(&self.text())
+        let text = self.text();
+        if self.is_estimated() { text.len() / BYTES_PER_TOKEN } else { Tokenizer::O200kBase.count(&text) }
+    }
+
+    /// Bytes of everything that is said.
+    fn bytes(&self) -> usize {
+        self.said.iter().map(|entry| entry.origin.raw.len()).sum()
+    }
+
+    /// Whether there is so much that its tokens are estimated.
+    fn is_estimated(&self) -> bool {
+        self.bytes() > COUNTED
+    }
+
+    /// Usage that says so where it is estimated.
+    fn labelled(&self, mut usage: Value) -> Value {
+        if let Some(members) = usage.as_object_mut().filter(|_| self.is_estimated()) {
+            members.insert("estimated".into(), json!(true));
+        }
+        usage
     }
 
     fn parts(&self) -> Vec<String> {
@@ -79,7 +106,9 @@ impl Echo<'_> {
 
     fn chat_usage(&self) -> Value {
         let (input, output) = (self.input(), self.output());
-        json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output })
+        self.labelled(
+            json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output }),
+        )
     }
 
     fn completion(&self) -> Value {
@@ -126,7 +155,7 @@ impl Echo<'_> {
             "id": format!("msg_{OWN_ID}{}", self.id), "type": "message", "role": "assistant", "model": self.model,
             "content": content,
             "stop_reason": if stop.is_empty() { Value::Null } else { json!(stop) }, "stop_sequence": null,
-            "usage": { "input_tokens": self.input(), "output_tokens": output },
+            "usage": self.labelled(json!({ "input_tokens": self.input(), "output_tokens": output })),
         })
     }
 
@@ -165,7 +194,7 @@ impl Echo<'_> {
             "promptTokenCount": input, "candidatesTokenCount": output, "totalTokenCount": input + output,
         });
         json!({
-            "candidates": [candidate], "usageMetadata": if last { usage } else { json!({ "promptTokenCount": input }) },
+            "candidates": [candidate], "usageMetadata": if last { self.labelled(usage) } else { json!({ "promptTokenCount": input }) },
             "modelVersion": self.model, "responseId": format!("{OWN_ID}{}", self.id),
         })
     }
@@ -217,7 +246,7 @@ impl Echo<'_> {
             "model": self.model, "error": null, "incomplete_details": null, "instructions": null, "metadata": {},
             "parallel_tool_calls": true, "temperature": null, "top_p": null, "tool_choice": "auto", "tools": [],
             "output": if done { json!([self.item(&self.text(), status)]) } else { json!([]) },
-            "usage": if done { usage } else { Value::Null },
+            "usage": if done { self.labelled(usage) } else { Value::Null },
         })
     }
 

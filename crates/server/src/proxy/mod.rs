@@ -30,6 +30,7 @@ mod session_placement;
 mod tee;
 mod upgrade;
 mod upstreams;
+mod used_keys;
 
 use std::sync::Arc;
 use std::time::Instant;

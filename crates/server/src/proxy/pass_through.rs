@@ -32,7 +32,8 @@ pub(super) async fn pass(app: &App, version: Version, request: Request) -> Resul
         return Err(HttpProblem::new(StatusCode::NOT_FOUND, "bad_base_url", detail));
     }
     // What is not understood is not unpacked either: its provider reads it as it came.
-    let body = body::read_packed(body, &parts.headers, &app.settings.limits).await?;
+    let mut share = app.memory.share(&caller.tenant);
+    let body = body::read_packed(body, &parts.headers, &app.settings.limits, &mut share).await?;
     match who(app, provider, &parts.headers)? {
         Answerer::Echo => {
             let asked = format!("{} {}{}", parts.method, version.prefix(), parts.uri.path());

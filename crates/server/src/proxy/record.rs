@@ -204,7 +204,11 @@ impl RecordedCall {
         tx.calls(rows.sent, rows.template);
         let waiting = slots.len() + decided.len();
         let in_line = self.app.waiting.enter(waiting, self.app.settings.limits.waiting_entries)?;
-        let Ok(committed) = tokio::time::timeout(STORE, self.app.store.commit(tx)).await else {
+        let commit = async {
+            let _turn = self.app.store_turns.take(&self.tenant).await;
+            self.app.store.commit(tx).await
+        };
+        let Ok(committed) = tokio::time::timeout(STORE, commit).await else {
             self.timed_out = true;
             return Err(StoreError::new(ErrorKind::Io, TOO_SLOW));
         };
@@ -266,7 +270,8 @@ impl Recorder for RecordedCall {
 
 /// Whether looking again tells whether a commit was written, or where it belongs instead.
 pub(super) fn can_confirm_by_reading(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::Unknown)
+    // An unknown outcome is none of them: the store whose sync failed would say what is in its log, not what is on the disk.
+    matches!(kind, ErrorKind::Conflict | ErrorKind::Exists)
 }
 
 /// Keeps two calls that say the same apart: the second goes its own way from where both begin. Clients that send only what

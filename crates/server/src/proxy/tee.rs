@@ -10,22 +10,29 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use scrollback_agent::StopSignal;
 use scrollback_agent::config::Abandoned;
 use scrollback_agent::provider::{Passed, ProviderError};
 use scrollback_core::json;
 use scrollback_core::stream::{Assembler, Reply, StreamError};
 use scrollback_core::wire::Wire;
+use scrollback_store::Tenant;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::background::in_turn;
 use super::client_request::ReplyShape;
+use super::used_keys::UsedKeys;
+use crate::App;
+use crate::memory::Share;
+use crate::problem::HttpProblem;
 
 /// Pieces that may wait for a slow client before its provider is no longer read.
 const WAITING: usize = 32;
 /// How long a provider may take to close a stream whose reply is whole.
 const LINGER: Duration = Duration::from_secs(2);
 /// Bytes of a reply that are kept for the record; what is longer is passed on, and recorded as cut.
-const MAX_KEPT: usize = 256 << 20;
+const MAX_KEPT: usize = 64 << 20;
 
 /// Where the bytes of a reply come from.
 pub(crate) enum ReplySource {
@@ -59,6 +66,8 @@ pub(crate) struct ReplyEnd {
     pub(crate) bytes: Bytes,
     /// When the first byte came.
     pub(crate) first: Option<Instant>,
+    /// What it takes of the server's memory.
+    _share: Share,
 }
 
 /// Why the bytes ended.
@@ -143,10 +152,18 @@ pub(crate) struct Tee {
     began: Instant,
     /// Whether the connection broke before anything was handed on.
     broken: bool,
+    /// What the kept bytes take of the server's memory.
+    memory: Share,
 }
 
 impl Tee {
-    pub(crate) fn new(wire: Wire, shape: ReplyShape, source: ReplySource, patience: Patience) -> Self {
+    pub(crate) fn new(
+        wire: Wire,
+        shape: ReplyShape,
+        source: ReplySource,
+        patience: Patience,
+        memory: Share,
+    ) -> Self {
         let reader = match shape {
             ReplyShape::Events => Assembler::new(wire).ok(),
             ReplyShape::List => Assembler::of_list(wire).ok(),
@@ -164,6 +181,7 @@ impl Tee {
             patience,
             began: Instant::now(),
             broken: false,
+            memory,
         }
     }
 
@@ -204,7 +222,8 @@ impl Tee {
     }
 
     /// Passes the reply on until it is whole or ends otherwise. What makes it whole is left in `held`.
-    pub(crate) async fn run(mut self, pipe: &Pipe, abandoned: Abandoned) -> (ReplyEnd, LastPiece) {
+    /// When `time_is_up`, what came so far is all that is recorded.
+    pub(crate) async fn run(mut self, pipe: &Pipe, abandoned: Abandoned, time_is_up: &StopSignal) -> Unread {
         let mut listening = true;
         // What was looked at before goes first, except what ends the reply.
         if self.complete.is_none() && matches!(self.reader, ReplyReader::Events(_)) {
@@ -229,16 +248,23 @@ impl Tee {
                     listening = false;
                     continue;
                 }
+                () = time_is_up.asked() => break ReplyEndReason::Broken,
             };
             match next {
-                Ok(Some(Ok(bytes))) => listening &= self.pass(bytes, pipe, listening).await,
+                Ok(Some(Ok(bytes))) => {
+                    // The provider waits until there is room for what it says; where none comes, the reply ends here.
+                    if self.memory.grow(bytes.len()).await.is_err() {
+                        break ReplyEndReason::Broken;
+                    }
+                    listening &= self.pass(bytes, pipe, listening).await;
+                }
                 Ok(None) => break ReplyEndReason::Closed,
                 // A reply that is whole needs no end of its connection.
                 Ok(Some(Err(_))) | Err(_) if self.complete.is_some() => break ReplyEndReason::Closed,
                 Ok(Some(Err(_))) | Err(_) => break ReplyEndReason::Broken,
             }
         };
-        self.end(how)
+        Unread { tee: self, how }
     }
 
     /// Hands a piece on and reads it; whether the client is still there.
@@ -285,8 +311,35 @@ impl Tee {
                 _ => cut_whole(wire, how),
             },
         };
-        let ended = ReplyEnd { reply, bytes, first: self.first };
+        let ended = ReplyEnd { reply, bytes, first: self.first, _share: self.memory };
         (ended, LastPiece { held: self.held, how, patience: self.patience.idle })
+    }
+}
+
+/// A reply that has ended and is not read yet.
+pub(crate) struct Unread {
+    tee: Tee,
+    how: ReplyEndReason,
+}
+
+impl Unread {
+    /// Reads it, without the keys that the call was made with; a long one when it is the tenant's turn.
+    pub(crate) async fn read(
+        self,
+        app: &App,
+        tenant: &Tenant,
+        keys: UsedKeys,
+    ) -> Result<(ReplyEnd, LastPiece), HttpProblem> {
+        let Unread { mut tee, how } = self;
+        // What the bytes came from is no longer needed, and stays on the thread it was opened on.
+        tee.source = ReplySource::Given(std::collections::VecDeque::new());
+        let size = tee.size;
+        let read = move || {
+            let (mut ended, rest) = tee.end(how);
+            keys.hide(&mut ended);
+            (ended, rest)
+        };
+        in_turn(&app.heavy_turns, tenant, size, read).await
     }
 }
 

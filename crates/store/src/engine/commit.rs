@@ -215,8 +215,11 @@ pub(crate) async fn charge<R: Rows>(rows: &mut R, uses: Vec<KeyUse>) -> Result<V
     for mut used in uses {
         rows.lock_name(&format!("use\n{}\n{}", used.key, used.window)).await?;
         let before: Option<KeyUse> = rows.get(used.key()).await?;
-        // A clock that is behind adds to the stretch of those that are not.
-        if let Some(before) = before.filter(|before| before.began >= used.began) {
+        // A clock that is a little behind adds to the stretch of those that are not. A stretch that begins later than the next
+        // one was written by a clock that had jumped ahead: it would hold the key's counts until then.
+        let ahead = |before: &KeyUse| before.began.0.saturating_sub(used.began.0);
+        let counts = |before: &KeyUse| (0..=span_of(&used.window)).contains(&ahead(before));
+        if let Some(before) = before.filter(counts) {
             used.began = before.began;
             used.requests = used.requests.saturating_add(before.requests);
             used.tokens = used.tokens.saturating_add(before.tokens);
@@ -226,6 +229,12 @@ pub(crate) async fn charge<R: Rows>(rows: &mut R, uses: Vec<KeyUse>) -> Result<V
         totals.push(used);
     }
     Ok(totals)
+}
+
+/// Milliseconds of a stretch by its name.
+fn span_of(window: &str) -> i64 {
+    const MINUTE: i64 = 60_000;
+    if window == "minute" { MINUTE } else { 24 * 60 * MINUTE }
 }
 
 /// What a lease is on.

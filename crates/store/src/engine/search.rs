@@ -30,7 +30,6 @@ struct Match {
     conversation: ConversationId,
     position: u64,
     role: Role,
-    text: String,
 }
 
 impl Match {
@@ -86,7 +85,7 @@ pub(crate) async fn search<R: Rows>(
     let next = matches.last().filter(|_| more).map(Match::cursor);
     let mut hits = Vec::with_capacity(matches.len());
     for found in matches {
-        hits.push(show(rows, query, found).await?);
+        hits.extend(show(rows, tenant, query, filter, found).await?);
     }
     Ok(Hits { hits, next })
 }
@@ -138,7 +137,7 @@ async fn matches<R: Rows>(
         if !passes(&row, filter) {
             continue;
         }
-        let Some(text) = read::searchable(&slot) else { continue };
+        let Some(text) = read::searchable(&slot).map(|text| filter.seen(text)) else { continue };
         let Some(score) = score(query, &words(&text)) else { continue };
         if let Some(tool) = &filter.tool
             && !tools.used(rows, tenant, &row, &slot, tool).await?
@@ -150,7 +149,8 @@ async fn matches<R: Rows>(
             _ => Role::System,
         };
         let (conversation, position) = (candidate.conversation, candidate.position);
-        found.push(Match { score, created_at: slot.created_at(), conversation, position, role, text });
+        // Texts are read again for the page that is shown: holding all of them would take as much memory as the record has.
+        found.push(Match { score, created_at: slot.created_at(), conversation, position, role });
     }
     Ok(found)
 }
@@ -235,15 +235,24 @@ fn score(query: &Query, text: &[TextWord]) -> Option<f64> {
     Some(score)
 }
 
-async fn show<R: Rows>(rows: &mut R, query: &Query, found: Match) -> Result<Hit, StoreError> {
+async fn show<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    query: &Query,
+    filter: &Filter,
+    found: Match,
+) -> Result<Option<Hit>, StoreError> {
+    let slot = read::at(rows, tenant, &found.conversation, found.position).await?;
+    let Some(text) = slot.and_then(|(_, slot)| read::searchable(&slot)) else { return Ok(None) };
+    let text = filter.seen(text);
     let conversation: Option<Conversation> = rows.get(vec![found.conversation.as_str().into()]).await?;
     let conversation =
         conversation.ok_or_else(|| StoreError::damaged("the conversation of a hit is missing"))?;
     let lineage = Lineage::of(rows, &conversation).await?;
     let below = found.position + 1;
     let turn = lineage.count(rows, |scan: Scan| scan.is("role", "user").below("position", below)).await?;
-    Ok(Hit {
-        snippet: snippet(query, &found.text),
+    Ok(Some(Hit {
+        snippet: snippet(query, &text),
         conversation: found.conversation,
         session: conversation.session,
         kind: conversation.kind,
@@ -253,7 +262,7 @@ async fn show<R: Rows>(rows: &mut R, query: &Query, found: Match) -> Result<Hit,
         role: found.role,
         created_at: found.created_at,
         turn,
-    })
+    }))
 }
 
 /// The words around the first match on one line, matches marked.

@@ -7,6 +7,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, ToSql, params_from_iter};
 
 use super::places;
+use super::wanted::{Wanted, too_long};
 use crate::engine::read;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::ConversationId;
@@ -28,7 +29,12 @@ pub(crate) struct SqliteSession {
     waiting: usize,
     /// The words of those that wait, by place, as far as they were seen here.
     unindexed: BTreeMap<i64, String>,
+    /// How long the job at work is wanted, if that ends.
+    wanted: Option<Wanted>,
 }
+
+/// Instructions of SQLite's machine between two looks at whether a search is still wanted: some tens of microseconds.
+const STEPS: i32 = 4_000;
 
 /// Entries that wait before their words are put into the index together. Each search reads all of them.
 const TOGETHER: usize = 32;
@@ -48,7 +54,18 @@ struct Words {
 impl SqliteSession {
     pub(super) fn new(connection: Connection) -> Self {
         let (words, kept, unindexed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        SqliteSession { connection, known: None, words, kept, waiting: 0, unindexed }
+        SqliteSession { connection, known: None, words, kept, waiting: 0, unindexed, wanted: None }
+    }
+
+    /// Gives up the job at work when it is not wanted any more; none lets it take its time.
+    pub(super) fn work_while(&mut self, wanted: Option<Wanted>) {
+        let watched = wanted.clone();
+        // Without a handler, statements run to their end; that none could be set is told by the check between statements.
+        let _ = match watched {
+            Some(watched) => self.connection.progress_handler(STEPS, Some(move || watched.is_over())),
+            None => self.connection.progress_handler(0, None::<fn() -> bool>),
+        };
+        self.wanted = wanted;
     }
 
     /// Keeps or forgets what the job at work did to words.
@@ -172,6 +189,7 @@ pub(super) fn failed(error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::CannotOpen) => ErrorKind::OpenFailed,
         Some(ErrorCode::ConstraintViolation) => ErrorKind::Exists,
         Some(ErrorCode::TooBig) => ErrorKind::TooLarge,
+        Some(ErrorCode::OperationInterrupted) => return too_long(),
         _ => ErrorKind::Io,
     };
     let what = match kind {
@@ -230,6 +248,9 @@ impl Sql for SqliteSession {
         sql: &str,
         values: Vec<ColumnValue>,
     ) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
+        if let Some(wanted) = &self.wanted {
+            wanted.check()?;
+        }
         ask(&self.connection, sql, &values)
     }
 

@@ -9,12 +9,14 @@ mod connection;
 mod goose;
 mod open;
 mod places;
+mod wanted;
 mod writer;
 
 use std::path::Path;
 use std::sync::mpsc::{TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use scrollback_core::Time;
@@ -25,6 +27,7 @@ use crate::store::Answer;
 use checkpoints::{Checkpoints, CommitCounter};
 use connection::SqliteSession;
 use open::Location;
+use wanted::Wanted;
 use writer::{BatchLimits, Log, Queue, WriteJob};
 
 pub use goose::{GooseSession, read_goose};
@@ -32,6 +35,10 @@ pub use open::{Access, Durability, Options, SCHEMA};
 
 /// Connections that read. More would only wait for the same disk.
 const READERS: usize = 4;
+/// Connections that search: each takes a core while it does.
+const SEARCHERS: usize = 2;
+/// How long a search may take.
+const SEARCH: Duration = Duration::from_secs(10);
 
 /// A store in a SQLite file, or in memory.
 pub struct Sqlite {
@@ -41,6 +48,8 @@ pub struct Sqlite {
     writer: Option<Queue>,
     /// None for a database in memory, which has one connection.
     readers: Option<Queue>,
+    /// Searches have threads of their own, so that nothing else waits behind them.
+    searchers: Option<Queue>,
     /// Those that read, then the one that writes.
     threads: Vec<JoinHandle<()>>,
     /// None for a database in memory, or one that is only read, and once the store is closing.
@@ -64,10 +73,13 @@ impl Sqlite {
         let counted = checkpoints.as_ref().map_or_else(CommitCounter::nowhere, Checkpoints::counted);
         let (writer, thread) =
             writer::start(connection, open::synced(path, options)?, counted, BatchLimits::default())?;
-        let (readers, mut threads) = readers(path)?;
+        let (searchers, more) = readers(path, SEARCHERS)?;
+        let (readers, mut threads) = readers(path, READERS)?;
+        threads.extend(more);
         threads.push(thread);
         let place = format!("sqlite:{}", path.display());
-        Ok(Sqlite { place, location, writer: Some(writer), readers: Some(readers), threads, checkpoints })
+        let (writer, readers, searchers) = (Some(writer), Some(readers), Some(searchers));
+        Ok(Sqlite { place, location, writer, readers, searchers, threads, checkpoints })
     }
 
     /// A database that lives as long as the value.
@@ -78,7 +90,8 @@ impl Sqlite {
             writer::start(connection, Log::Nowhere, CommitCounter::nowhere(), BatchLimits::default())?;
         let place = "sqlite::memory:".into();
         let threads = vec![thread];
-        Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads, checkpoints: None })
+        let (writer, readers, searchers) = (Some(writer), None, None);
+        Ok(Sqlite { place, location, writer, readers, searchers, threads, checkpoints: None })
     }
 
     fn send<T: Send + 'static>(queue: Option<&Queue>, job: TxJob<SqliteSession, T>) -> Answer<'static, T> {
@@ -108,6 +121,7 @@ impl Drop for Sqlite {
         let writer = self.threads.pop();
         self.checkpoints = None;
         self.readers = None;
+        self.searchers = None;
         for reader in self.threads.drain(..) {
             let _ = reader.join();
         }
@@ -116,14 +130,14 @@ impl Drop for Sqlite {
     }
 }
 
-fn readers(path: &Path) -> Result<(Queue, Vec<JoinHandle<()>>), StoreError> {
+fn readers(path: &Path, count: usize) -> Result<(Queue, Vec<JoinHandle<()>>), StoreError> {
     let (queue, waiting) = sync_channel(BatchLimits::default().queue);
     let waiting = Arc::new(Mutex::new(waiting));
     let start = |_| {
         let path = path.to_path_buf();
         writer::read_on(move || open::reader(&path), Arc::clone(&waiting))
     };
-    let threads = (0..READERS).map(start).collect::<Result<_, _>>()?;
+    let threads = (0..count).map(start).collect::<Result<_, _>>()?;
     Ok((queue, threads))
 }
 
@@ -140,6 +154,27 @@ impl Backend for Sqlite {
 
     fn read<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
         Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
+    }
+
+    fn search<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
+        let wanted = Wanted::until(Instant::now() + SEARCH);
+        let watched = wanted.clone();
+        let job: TxJob<SqliteSession, T> = Box::new(move |session: &mut SqliteSession| {
+            Box::pin(async move {
+                session.work_while(Some(watched));
+                let found = job(session).await;
+                session.work_while(None);
+                found
+            })
+        });
+        let found = Sqlite::send(self.searchers.as_ref().or(self.writer.as_ref()), job);
+        // Dropped with the future, when the caller stops waiting, also before it was asked for the first time.
+        let waits = wanted.guard();
+        Box::pin(async move {
+            let found = found.await;
+            drop(waits);
+            found
+        })
     }
 
     fn copy_to(&self, path: &Path) -> Answer<'_, ()> {

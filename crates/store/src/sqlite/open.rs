@@ -168,12 +168,25 @@ fn open_file(path: &Path, options: &Options) -> Result<Connection, StoreError> {
         Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
     };
+    if !known {
+        make_private(path)
+            .map_err(|error| at(path, &StoreError::new(ErrorKind::OpenFailed, error.to_string())))?;
+    }
     let connection = Connection::open_with_flags(path, flags).map_err(|error| at(path, &failed(&error)))?;
     let writable = !connection.is_readonly("main").map_err(|error| at(path, &failed(&error)))?;
     if options.access == Access::Write && !writable {
         return Err(at(path, &StoreError::new(ErrorKind::ReadOnly, "the file cannot be written")));
     }
     Ok(connection)
+}
+
+/// Makes an empty file that only its owner may read. SQLite gives the log and the index beside it the same rights.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(|_| ())
 }
 
 /// Whether an existing file is a store, or still empty. Reads the header itself: opening a file as a database may already

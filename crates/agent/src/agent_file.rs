@@ -15,6 +15,9 @@ use crate::react::{Extract, React, ReactMode};
 use crate::runner::{Budget, Deadline, Repair, Runner, Throttle};
 use crate::tool::load::{self, AGENT_SOURCES, Declared, ReadSignature};
 
+/// The JSON Schema of AGENT.yaml, for editors. Names of managers, and what only makes sense as a whole, are for the reader.
+pub const SCHEMA: &str = include_str!("../agent.schema.json");
+
 /// An agent as a file describes it. Everything in it was checked.
 pub struct AgentFile {
     /// What it is called.

@@ -2,7 +2,9 @@
 //! directory, merged field by field.
 
 mod flow;
+mod retention;
 mod server;
+mod span;
 mod telemetry;
 pub mod user_store;
 
@@ -20,7 +22,11 @@ use serde_json::{Map, Value};
 use crate::provider::{Catalog, ModelSettings, ProviderSettings};
 use crate::runner::Prices;
 pub use flow::{FlowLayer, FlowTable, HistoryTable, LimitsTable};
-pub use server::{Abandoned, DEFAULT_PORT, Policy, Recording, ServerLimits, ServerSettings, listen_address};
+pub use retention::{Retention, read_size};
+pub use server::{
+    Abandoned, DEFAULT_PORT, Policy, RecipientField, Recording, ServerLimits, ServerSettings, listen_address,
+};
+pub use span::read_span;
 pub use telemetry::TelemetrySettings;
 
 /// The file's name, in a project or in `scrollback/` of the user's configuration directory.
@@ -39,6 +45,7 @@ pub struct Config {
     redact: Redact,
     server: server::Server,
     telemetry: telemetry::Telemetry,
+    retention: retention::WrittenRetention,
     /// The files it was read from.
     #[serde(skip)]
     files: Vec<PathBuf>,
@@ -172,7 +179,13 @@ impl Config {
 
     /// How the server behaves.
     pub fn server(&self) -> Result<ServerSettings, BadConfig> {
-        self.server.settings()
+        let settings = self.server.settings()?;
+        Ok(ServerSettings { follow_ups: self.follow_ups(), retention: self.retention()?, ..settings })
+    }
+
+    /// What is kept for how long.
+    pub fn retention(&self) -> Result<Retention, BadConfig> {
+        self.retention.settings()
     }
 
     /// Where spans are sent, and what is in them; none where they are not wanted.
@@ -250,6 +263,7 @@ impl Config {
         self.history = self.history.over(lower.history);
         self.server = self.server.over(lower.server);
         self.telemetry = self.telemetry.over(lower.telemetry);
+        self.retention = self.retention.over(lower.retention);
         self.redact.email = self.redact.email.or(lower.redact.email);
         self.redact.phone = self.redact.phone.or(lower.redact.phone);
         self.redact.card = self.redact.card.or(lower.redact.card);
@@ -333,6 +347,7 @@ fn read(path: &Path) -> Result<Config, BadConfig> {
         }
     }
     config.server.settings().map_err(|error| bad(path, &error.0))?;
+    config.retention.settings().map_err(|error| bad(path, &error.0))?;
     config.store = config.store.map(|url| beside(path, &url));
     config.files = vec![path.to_path_buf()];
     let modes = config.models.iter().filter_map(|(name, model)| Some((name.clone(), model.mode.clone()?)));

@@ -58,6 +58,7 @@ macro_rules! events {
 events! {
     PromptRendered ConversationRecorded HistoryCurated RequestSent ReplyReceived Throttled ContextTightened
     ToolInvoked StateRolledBack SummaryWritten SummaryFailed EvaluationCompleted EvaluationFailed RunChanged
+    FollowUpDue
 }
 
 /// An evaluation starts.
@@ -152,6 +153,17 @@ pub struct RunChanged {
     pub run: String,
     /// How it stands now.
     pub status: scrollback_store::RunStatus,
+}
+
+/// It is time to get in touch with a recipient.
+#[derive(Clone, Debug, Serialize)]
+pub struct FollowUpDue {
+    /// Whom the conversation is with.
+    pub recipient: String,
+    /// Where the conversation stands.
+    pub status: &'static str,
+    /// Since when it is due.
+    pub due_at: String,
 }
 
 /// A request goes out.

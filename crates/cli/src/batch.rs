@@ -318,7 +318,9 @@ impl BatchLine<'_> {
             MessagesIn::File(file) => how.load_all(Path::new(&file))?,
         };
         let several = all.len() > 1;
-        let numbered = |(number, loaded): (usize, LoadedInput)| {
+        let numbered = |(number, mut loaded): (usize, LoadedInput)| {
+            // A batch counts conversations from 0, as `take_conversation` of its lines does.
+            loaded.one_of = None;
             let body = answer(loaded)?;
             let rest = body.strip_prefix('{').unwrap_or(&body);
             Ok(if several { format!("{{\"conversation\":{number},{rest}") } else { body })

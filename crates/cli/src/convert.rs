@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
-use crate::load::{LoadOptions, LoadedInput, format_named};
+use crate::load::{Conversations, LoadOptions, LoadedInput};
 use crate::{answer, batch, input};
 
 pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
@@ -16,16 +16,16 @@ pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
         return batch::convert(file);
     }
     let to = input::wire_named(args.to.as_deref())?.ok_or_else(no_target)?;
-    let how = LoadOptions {
-        from: format_named(args.input.from.as_deref())?,
-        take: args.input.take,
-        conversation: args.input.take_conversation,
-    };
+    let how = LoadOptions::of(&args.input)?;
+    let which = if args.input.all { Conversations::All } else { Conversations::One };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
-    let loaded = how.load_file(file)?;
-    let rendered = convert(&loaded, to);
+    how.load_asked(file, which)?.iter().try_for_each(|loaded| print(loaded, to, which, json))
+}
+
+fn print(loaded: &LoadedInput, to: Wire, which: Conversations, json: bool) -> Result<(), Failure> {
+    let rendered = convert(loaded, to);
     if json {
-        return input::print(&format!("{}\n", to_json(&loaded, &rendered, to)?));
+        return input::print(&format!("{}\n", to_json(loaded, &rendered, to)?));
     }
     let around = match &loaded.body {
         body if loaded.wire == to && loaded.transcript.is_none() => Some(body),
@@ -33,9 +33,12 @@ pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
         Body::List if to == Wire::OpenaiChat => Some(&Body::List),
         _ => None,
     };
+    if which == Conversations::All {
+        loaded.say_which(which);
+    }
     input::print(&format!("{}\n", rendered.body(to, around)))?;
     loaded.notes.iter().for_each(|note| input::note(note));
-    report(&loaded, &rendered);
+    report(loaded, &rendered);
     Ok(())
 }
 

@@ -1,24 +1,28 @@
 //! `scrollback curate`: what a model call would be sent.
 
+use std::io::Write as _;
+use std::sync::Arc;
+
 use scrollback_agent::config::{self, Config};
 use scrollback_core::manager::{Passthrough, SharedManager, parse_list};
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::check::CheckOptions;
 use scrollback_core::wire::repair::drop_parted_ids;
-use scrollback_core::wire::{LeftOut, Purpose, RenderOptions, Rendered, Wire, opening_tokens};
+use scrollback_core::wire::{Body, LeftOut, Purpose, RenderOptions, Rendered, Wire, opening_tokens};
 use scrollback_core::{
-    CurationContext, Decision, Epoch, Explanation, HistoryCurated, ItemSource, Role, Summaries, Tools,
-    Unfinished, View,
+    CurationContext, Decision, Epoch, Explanation, Fidelity, HistoryCurated, ItemSource, Role, Summaries,
+    Tools, Unfinished, View,
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{CurateArgs, UnfinishedArg};
 use crate::failure::Failure;
-use crate::load::{LoadOptions, LoadedInput, format_named};
+use crate::load::{Conversations, LoadOptions, LoadedInput, WhichConversation};
 use crate::{answer, batch, convert, explain, input};
 
 /// One curation, wherever it was asked for.
+#[derive(Clone)]
 pub(crate) struct CurateJob {
     pub(crate) manager: SharedManager,
     pub(crate) cx: CurationContext,
@@ -53,6 +57,8 @@ struct CurateJson {
     repairs: Vec<scrollback_core::wire::repair::Repair>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    #[serde(flatten)]
+    which: WhichConversation,
 }
 
 #[derive(Serialize)]
@@ -117,30 +123,39 @@ pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
     };
     cx.tools = args.tools.clone().map(Tools::named);
     let to = input::wire_named(args.to.as_deref())?;
-    let how = LoadOptions {
-        from: format_named(args.input.from.as_deref())?,
-        take: args.input.take,
-        conversation: args.input.take_conversation,
-    };
-    let job = CurateJob { manager, cx, to, how };
+    let job = CurateJob { manager, cx, to, how: LoadOptions::of(&args.input)? };
+    let which = if args.input.all { Conversations::All } else { Conversations::One };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
-    let loaded = job.how.load_file(file)?;
-    job.run(loaded, |curated| {
-        if args.explain {
-            explain::print(curated);
+    for loaded in job.how.load_asked(file, which)? {
+        if which == Conversations::All {
+            loaded.say_which(which);
         }
-        if json {
-            return input::print(&format!("{}\n", to_json(curated)?));
-        }
-        let same = curated.wire == curated.loaded.wire && curated.loaded.transcript.is_none();
-        let around = same.then_some(&curated.loaded.body);
-        input::print(&format!("{}\n", curated.rendered.body(curated.wire, around)))?;
-        if !args.explain {
-            curated.loaded.notes.iter().for_each(|note| input::note(note));
-        }
-        convert::report(curated.loaded, &curated.rendered);
-        Ok(())
-    })
+        job.clone().run(loaded, |curated| show(curated, args, json))?;
+    }
+    Ok(())
+}
+
+/// Prints a curation, and where it was asked for what it left out.
+fn show(curated: &FinishedCuration<'_>, args: &CurateArgs, json: bool) -> Result<(), Failure> {
+    if let Some(which) = args.explain {
+        explain::print(curated, which);
+    }
+    if let Some(file) = &args.dropped {
+        let text = format!("{}\n", curated.left_out());
+        let written = input::create(file)?.write_all(text.as_bytes());
+        written.map_err(|error| Failure::io(&file.display().to_string(), &error))?;
+    }
+    if json {
+        return input::print(&format!("{}\n", to_json(curated)?));
+    }
+    let same = curated.wire == curated.loaded.wire && curated.loaded.transcript.is_none();
+    let around = same.then_some(&curated.loaded.body);
+    input::print(&format!("{}\n", curated.rendered.body(curated.wire, around)))?;
+    if args.explain.is_none() {
+        curated.loaded.notes.iter().for_each(|note| input::note(note));
+    }
+    convert::report(curated.loaded, &curated.rendered);
+    Ok(())
 }
 
 /// A finished curation with everything it came from.
@@ -203,6 +218,23 @@ impl FinishedCuration<'_> {
         let mut explanation = self.view.explain();
         LeftOut::explain(&self.rendered.left_out, &mut explanation);
         explanation
+    }
+
+    /// What was left out whole, as a list of messages in the format of the input.
+    fn left_out(&self) -> String {
+        let mut dropped: Vec<u64> = self.explanation().dropped.iter().map(|drop| drop.index).collect();
+        dropped.sort_unstable();
+        dropped.dedup();
+        let item = |position: u64| {
+            let entry = Arc::clone(self.loaded.record.entry(position)?);
+            Some(scrollback_core::ViewItem {
+                source: ItemSource::Entry(position),
+                entry,
+                fidelity: Fidelity::AsSaid,
+            })
+        };
+        let items = dropped.into_iter().filter_map(item);
+        self.loaded.wire.render(items, RenderOptions::default()).body(self.loaded.wire, Some(&Body::List))
     }
 
     /// One item per entry that is sent.
@@ -279,6 +311,7 @@ pub(crate) fn to_json(curated: &FinishedCuration<'_>) -> Result<String, Failure>
         lost: answer::lost(&curated.rendered.lost, curated.loaded),
         repairs: curated.rendered.repairs.clone(),
         notes: curated.loaded.notes.clone(),
+        which: curated.loaded.which_members(),
     };
     answer::with_body(curated.wire, &curated.rendered, &answer)
 }

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Reset, Style};
 use scrollback_core::tokens::{Count, entry_tokens};
 use scrollback_core::{Entry, ItemSource, Reason, SUMMARY_HEADING};
 
+use crate::args::ExplainArg;
 use crate::curate::FinishedCuration;
 
 /// Longest excerpt of a text.
@@ -32,12 +33,12 @@ struct ExplainRow {
 }
 
 /// Prints what was kept, changed and left out, entry by entry, and by whom.
-pub(crate) fn print(curated: &FinishedCuration<'_>) {
+pub(crate) fn print(curated: &FinishedCuration<'_>, which: ExplainArg) {
     // If it cannot be written, there is no one to tell.
-    let _ = write(&mut anstream::stderr().lock(), curated);
+    let _ = write(&mut anstream::stderr().lock(), curated, which);
 }
 
-fn write(out: &mut impl Write, curated: &FinishedCuration<'_>) -> std::io::Result<()> {
+fn write(out: &mut impl Write, curated: &FinishedCuration<'_>, which: ExplainArg) -> std::io::Result<()> {
     let (dim, bold) = (Style::new().dimmed(), Style::new().bold());
     let count = curated.view.count(curated.cx);
     let record = curated.view.record();
@@ -52,7 +53,12 @@ fn write(out: &mut impl Write, curated: &FinishedCuration<'_>) -> std::io::Resul
         count.counter.tokenizer.name(),
     )?;
     writeln!(out, "{dim}    {:>7}  {:<10} {:>7}  what happened{Reset}", "entry", "role", "tokens")?;
-    for row in rows(curated, &count) {
+    let wanted = |row: &ExplainRow| match which {
+        ExplainArg::All => true,
+        ExplainArg::Dropped => row.fate == Fate::Dropped,
+        ExplainArg::Changed => row.fate == Fate::Changed,
+    };
+    for row in rows(curated, &count).into_iter().filter(wanted) {
         row.write(out)?;
     }
     let mut warnings: BTreeMap<&str, Vec<u64>> = BTreeMap::new();

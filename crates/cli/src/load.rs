@@ -7,6 +7,7 @@ use scrollback_core::transcript::{self, Format, Transcript, TranscriptError};
 use scrollback_core::wire::{Body, ParseOptions, Wire, WireError, list_key, system_key};
 use scrollback_core::{Record, Slot, Tools};
 
+use crate::args::InputArgs;
 use crate::failure::{Failure, INVALID, USAGE};
 use crate::input;
 
@@ -17,15 +18,24 @@ pub(crate) enum InputFormat {
     Transcript(Format),
 }
 
-/// How an input shall be read.
+/// LoadOptions an input shall be read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoadOptions {
     /// In which format; detected if none.
     pub(crate) from: Option<InputFormat>,
-    /// How many messages; all if none.
+    /// LoadOptions many messages; all if none.
     pub(crate) take: Option<usize>,
-    /// Which conversation of a transcript, from 0; the first if none.
+    /// WhichConversation conversation of a transcript, from 0; the first if none.
     pub(crate) conversation: Option<usize>,
+}
+
+/// LoadOptions many conversations of an input are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conversations {
+    /// The one that is named, or the first.
+    One,
+    /// All of them.
+    All,
 }
 
 /// An input, read.
@@ -41,6 +51,17 @@ pub(crate) struct LoadedInput {
     pub(crate) tools: Option<Tools>,
     /// What the reader had to assume, and what it could not read.
     pub(crate) notes: Vec<String>,
+    /// WhichConversation of several conversations of the input it is.
+    pub(crate) one_of: Option<OneOf>,
+}
+
+/// A conversation of an input that holds several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OneOf {
+    /// Its number, from 1.
+    pub(crate) number: usize,
+    /// LoadOptions many there are.
+    pub(crate) of: usize,
 }
 
 /// The format of that name; a usage error that lists them all otherwise.
@@ -72,31 +93,66 @@ impl LoadOptions {
         self.pick(all, file)
     }
 
+    /// Reads the bytes of a file: the conversations a command line asks for.
+    pub(crate) fn load_bytes_asked(
+        self,
+        bytes: &[u8],
+        file: &Path,
+        which: Conversations,
+    ) -> Result<Vec<LoadedInput>, Failure> {
+        if which == Conversations::One || self.conversation.is_some() {
+            return self.load_bytes(bytes, file).map(|one| vec![one]);
+        }
+        Ok(numbered(self.read(bytes, file).map_err(|failure| failure.about(file))?))
+    }
+
     /// The conversation that is wanted.
     fn pick(self, mut all: Vec<LoadedInput>, file: &Path) -> Result<LoadedInput, Failure> {
         let several = all.len();
         let wanted = self.conversation.unwrap_or(0);
         if wanted >= several {
-            let message = format!("there is no conversation {wanted}: the transcript has {several}");
+            let message = format!(
+                "there is no conversation {}: the transcript has {several}, counted from 1",
+                wanted + 1
+            );
             return Err(Failure::new(INVALID, "bad_input", message)
                 .with("conversations", several)
                 .about(file));
         }
         let mut loaded = all.swap_remove(wanted);
+        loaded.one_of = (several > 1).then_some(OneOf { number: wanted + 1, of: several });
         if several > 1 && self.conversation.is_none() {
-            let note = format!("the first of {several} conversations (--take-conversation N for another)");
-            loaded.notes.insert(0, note);
+            loaded
+                .notes
+                .insert(0, format!("conversation 1 of {several} (--conversation N for another, --all)"));
         }
         Ok(loaded)
+    }
+
+    /// What a command line asks for.
+    pub(crate) fn of(args: &InputArgs) -> Result<Self, Failure> {
+        let counted_from_1 = args.conversation.map(|number| (number - 1) as usize);
+        Ok(LoadOptions {
+            from: format_named(args.from.as_deref())?,
+            take: args.take,
+            conversation: counted_from_1.or(args.take_conversation),
+        })
+    }
+
+    /// The conversations a command line asks for: all of them, or one.
+    pub(crate) fn load_asked(self, file: &Path, which: Conversations) -> Result<Vec<LoadedInput>, Failure> {
+        match which {
+            Conversations::One => self.load_file(file).map(|one| vec![one]),
+            Conversations::All => self.load_all(file),
+        }
     }
 
     /// Reads a file with all its conversations, or only the one that is wanted.
     pub(crate) fn load_all(self, file: &Path) -> Result<Vec<LoadedInput>, Failure> {
         if self.conversation.is_some() {
-            self.load_file(file).map(|one| vec![one])
-        } else {
-            self.read_file(file)
+            return self.load_file(file).map(|one| vec![one]);
         }
+        self.read_file(file).map(numbered)
     }
 
     fn read_file(self, file: &Path) -> Result<Vec<LoadedInput>, Failure> {
@@ -153,7 +209,7 @@ impl LoadOptions {
         let indexes = parsed.indexes.clone();
         let record = parsed.into_record()?;
         let indexes = by_position(&record, &indexes);
-        Ok(vec![LoadedInput { wire, transcript: None, record, indexes, body, tools, notes }])
+        Ok(vec![LoadedInput { wire, transcript: None, record, indexes, body, tools, notes, one_of: None }])
     }
 
     fn conversations(
@@ -178,7 +234,16 @@ impl LoadOptions {
             let numbers: Vec<_> = (0..record.message_count()).map(Some).collect();
             let indexes = by_position(&record, &numbers);
             let transcript = Some(format);
-            all.push(LoadedInput { wire, transcript, record, indexes, body: Body::List, tools, notes });
+            all.push(LoadedInput {
+                wire,
+                transcript,
+                record,
+                indexes,
+                body: Body::List,
+                tools,
+                notes,
+                one_of: None,
+            });
         }
         if all.is_empty() {
             let message = format!("the {format} transcript holds no conversation");
@@ -186,6 +251,15 @@ impl LoadOptions {
         }
         Ok(all)
     }
+}
+
+/// Conversations that know their number.
+fn numbered(mut all: Vec<LoadedInput>) -> Vec<LoadedInput> {
+    let of = all.len();
+    for (at, loaded) in all.iter_mut().enumerate() {
+        loaded.one_of = (of > 1).then_some(OneOf { number: at + 1, of });
+    }
+    all
 }
 
 /// Notes of one kind in one line.
@@ -207,7 +281,8 @@ fn by_position(record: &Record, indexes: &[Option<usize>]) -> Vec<Option<usize>>
     record.slots().iter().map(place).collect()
 }
 
-fn no_messages(body: Raw<'_>) -> WireError {
+/// Why a body without a known shape cannot be read.
+pub(crate) fn no_messages(body: Raw<'_>) -> WireError {
     let what = match body.kind() {
         json::JsonKind::Object if body.get("role").is_some() => {
             "a single message (wrap it in [ ])".to_string()
@@ -250,4 +325,36 @@ impl LoadedInput {
             None => system_key(self.wire).map_or_else(|| path.into(), |key| format!("/{key}{path}")),
         }
     }
+    /// Says which of several conversations this is: once for each where all are shown, else only if none was named.
+    pub(crate) fn say_which(&self, which: Conversations) {
+        match (self.one_of, which) {
+            (Some(OneOf { number, of }), Conversations::All) => {
+                input::note(&format!("conversation {number} of {of}"));
+            }
+            (Some(_), Conversations::One) => {
+                self.notes
+                    .iter()
+                    .filter(|note| note.starts_with("conversation "))
+                    .for_each(|note| input::note(note));
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Members that say which conversation an answer is about, where there are several.
+    pub(crate) fn which_members(&self) -> WhichConversation {
+        WhichConversation {
+            conversation: self.one_of.map(|one| one.number),
+            conversations: self.one_of.map(|one| one.of),
+        }
+    }
+}
+
+/// WhichConversation conversation an answer is about, in the answer.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub(crate) struct WhichConversation {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) conversation: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) conversations: Option<usize>,
 }

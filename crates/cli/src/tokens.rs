@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::TokensArgs;
 use crate::failure::Failure;
-use crate::load::{LoadOptions, LoadedInput, format_named};
+use crate::load::{Conversations, LoadOptions, LoadedInput, WhichConversation};
 use crate::{answer, batch, input};
 
 /// The `--json` object.
@@ -19,6 +19,8 @@ pub(crate) struct TokensJson {
     total: usize,
     messages: Vec<usize>,
     overhead: usize,
+    #[serde(flatten)]
+    which: WhichConversation,
 }
 
 pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
@@ -26,28 +28,30 @@ pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
         return batch::tokens(file);
     }
     let model = input::model_named(args.input.model.as_deref())?;
-    let how = LoadOptions {
-        from: format_named(args.input.from.as_deref())?,
-        take: args.input.take,
-        conversation: args.input.take_conversation,
-    };
+    let how = LoadOptions::of(&args.input)?;
+    let which = if args.input.all { Conversations::All } else { Conversations::One };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
-    let loaded = how.load_file(file)?;
-    let answer = count(loaded, model);
-    if json {
-        return input::print(&format!("{}\n", answer::to_json(&answer)?));
+    for loaded in how.load_asked(file, which)? {
+        loaded.say_which(which);
+        let answer = count(loaded, model.clone());
+        if json {
+            input::print(&format!("{}\n", answer::to_json(&answer)?))?;
+            continue;
+        }
+        input::print(&format!(
+            "{} tokens ({}, {})\n",
+            answer.total,
+            answer.method.name(),
+            answer.tokenizer.name()
+        ))?;
     }
-    input::print(&format!(
-        "{} tokens ({}, {})\n",
-        answer.total,
-        answer.method.name(),
-        answer.tokenizer.name()
-    ))
+    Ok(())
 }
 
 /// Counts every message as it is: nothing is left out, coherent or not. Instructions that stand in a field of their
 /// own count as overhead.
 pub(crate) fn count(loaded: LoadedInput, model: Option<ModelName>) -> TokensJson {
+    let which = loaded.which_members();
     let Counter { tokenizer, method, .. } = Counter::for_model(model.as_ref());
     let last = loaded.indexes.iter().copied().flatten().max();
     let mut messages = vec![0; last.map_or(0, |last| last + 1)];
@@ -70,5 +74,6 @@ pub(crate) fn count(loaded: LoadedInput, model: Option<ModelName>) -> TokensJson
         total,
         messages,
         overhead,
+        which,
     }
 }

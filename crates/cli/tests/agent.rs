@@ -161,7 +161,7 @@ fn what_is_wrong_on_the_command_line_is_said_before_anything_runs() {
         (&["--resume"], "--resume needs"),
         (&["--input", "x", "--recipient", "a\u{1}b"], "recipient"),
         (&["--input", "x", "--conversation", "short"], "no conversation id"),
-        (&["--input", "x", "--model", "gpt-4o"], "openai:gpt-4o"),
+        (&["--input", "x", "--model", "opnai:gpt-4o"], "openai:gpt-4o"),
         (&["--input", "x", "-m", "slidding_window(3)"], "sliding_window"),
         (&["--input", "x", "--nonsense"], "--nonsense"),
         (&["--input", "x", "--model", "gemini:gemini-2.5-pro"], "not called"),

@@ -75,7 +75,9 @@ fn every_document_fits_the_schema_that_describes_it() {
             "lens-prompt",
             "init",
             "event",
-            "error"
+            "error",
+            "agent",
+            "subagent"
         ]
     );
     let misspelt = scrollback_in(&folder, &["schema", "lens-shwo", "--json"], b"");

@@ -4,6 +4,7 @@
 //! store never had a key, and listening on this machine only, every caller is the tenant `default` and may do everything; a request
 //! that another machine's proxy forwarded is not from this machine.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{FromRequestParts, Request, State};
@@ -141,9 +142,19 @@ pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<ApiC
         Some(ApiCaller { tenant: key.tenant.clone(), scope, key: Some(Arc::clone(key)) })
     };
     // A provider's key may come in one header and ours in the other.
-    let shown = presented(headers).find_map(|shown| keys.iter().find(|key| keys::is_of(shown, key)));
-    if let Some(key) = shown {
-        return Ok(of(key));
+    let known_in = |keys: &[Arc<Key>]| {
+        let found = presented(headers).find_map(|shown| keys.iter().find(|key| keys::is_of(shown, key)));
+        found.and_then(of)
+    };
+    if let Some(caller) = known_in(keys) {
+        return Ok(Some(caller));
+    }
+    // It may have been made a moment ago.
+    if presented(headers).any(|shown| shown.starts_with(keys::PREFIX))
+        && let Some(newer) = app.keyring.newer(app, now).await?
+        && let Some(caller) = known_in(&newer.valid)
+    {
+        return Ok(Some(caller));
     }
     let Some(session) = cookie(headers, COOKIE) else { return Ok(None) };
     let Some(shown) = unseal(session, secret(app).await?, now) else { return Ok(None) };
@@ -312,7 +323,11 @@ pub(crate) fn unknown() -> HttpProblem {
 
 /// The keys that are valid, read again when they may have changed.
 #[derive(Debug, Default)]
-pub(crate) struct Keyring(Mutex<Option<(Time, Keys)>>);
+pub(crate) struct Keyring {
+    known: Mutex<Option<(Time, Keys)>>,
+    /// When the use of each key was noted.
+    noted: Mutex<HashMap<String, Time>>,
+}
 
 type Keys = Arc<KnownKeys>;
 
@@ -327,25 +342,48 @@ pub(crate) struct KnownKeys {
 
 /// How long the keys are remembered, in milliseconds: so late may a revoked key still be used.
 const REMEMBERED: i64 = 1000;
+/// How long they are not read again for a key that is unknown, in milliseconds: a new key works that soon.
+const READ_AGAIN: i64 = 50;
 
 impl Keyring {
+    /// Whether the use of a key was not noted for some time, in milliseconds; from now on it is.
+    pub(crate) fn is_first_use(&self, name: &str, now: Time, span: i64) -> bool {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let lately = noted.get(name).is_some_and(|at| (0..span).contains(&(now.0 - at.0)));
+        if !lately {
+            noted.insert(name.into(), now);
+        }
+        !lately
+    }
+
     /// The keys that are valid.
     pub(crate) async fn keys(&self, app: &App, now: Time) -> Result<Keys, StoreError> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((read_at, keys)) = &known
             && (0..REMEMBERED).contains(&(now.0 - read_at.0))
         {
             return Ok(Arc::clone(keys));
         }
-        let read = match app.store.keys().await {
-            Ok(read) => read,
-            // While the store is away, those who were known stay known.
-            Err(error) => return known.map(|(_, keys)| keys).ok_or(error),
-        };
+        // While the store is away, those who were known stay known.
+        self.read(app, now).await.or_else(|error| known.map(|(_, keys)| keys).ok_or(error))
+    }
+
+    /// The keys as they are now, for one that is not among those that are remembered; none if they were read a moment ago,
+    /// so that wrong keys do not make the store busy.
+    async fn newer(&self, app: &App, now: Time) -> Result<Option<Keys>, StoreError> {
+        let read_at = self.known.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(at, _)| *at);
+        if read_at.is_some_and(|at| (0..READ_AGAIN).contains(&(now.0 - at.0))) {
+            return Ok(None);
+        }
+        self.read(app, now).await.map(Some)
+    }
+
+    async fn read(&self, app: &App, now: Time) -> Result<Keys, StoreError> {
+        let read = app.store.keys().await?;
         let never_had_any = read.is_empty();
         let valid = read.into_iter().filter(|key| key.revoked_at.is_none()).map(Arc::new).collect();
         let keys = Arc::new(KnownKeys { valid, never_had_any });
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&keys)));
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&keys)));
         Ok(keys)
     }
 }

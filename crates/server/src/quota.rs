@@ -11,6 +11,7 @@ use scrollback_store::{Key, KeyLimits, KeyUse};
 
 use crate::App;
 use crate::auth::ApiCaller;
+use crate::keys;
 use crate::problem::HttpProblem;
 
 /// Time as the use of keys is counted: the machine's when it was first asked for, and from then on what has really passed, so
@@ -36,8 +37,11 @@ const DAY: i64 = 24 * 60 * MINUTE;
 
 /// Counts a request, and refuses it if its key was used too much.
 pub(crate) async fn admit(app: &App, caller: &ApiCaller) -> Result<(), HttpProblem> {
-    let Some(key) = limited(caller) else { return Ok(()) };
     let now = app.quota_clock.now(app);
+    if let Some(key) = caller.key.as_deref() {
+        note_use(app, key, now);
+    }
+    let Some(key) = limited(caller) else { return Ok(()) };
     let used = match app.store.charge(uses(key, now, Amount { requests: 1, ..Amount::default() })).await {
         Err(error) if app.settings.record == Recording::BestEffort => {
             tracing::warn!(%error, "a request could not be counted");
@@ -66,6 +70,29 @@ pub(crate) async fn charge(app: &App, caller: &ApiCaller, tokens: u64, cost_usd:
     }
 }
 
+/// What the stretch is called whose beginning is the last use of a key.
+pub const LAST_USE: &str = "last";
+
+/// Notes that a key was used: at most once a minute for each key and server, and not while the request waits.
+fn note_use(app: &App, key: &Key, now: Time) {
+    if !app.keyring.is_first_use(&key.name, now, MINUTE) {
+        return;
+    }
+    let used = KeyUse {
+        key: key.name.clone(),
+        window: LAST_USE.into(),
+        began: now,
+        requests: 1,
+        ..KeyUse::default()
+    };
+    let app = app.clone();
+    tokio::spawn(async move {
+        if let Err(error) = app.store.charge(vec![used]).await {
+            tracing::warn!(%error, "the use of a key could not be noted");
+        }
+    });
+}
+
 fn limited(caller: &ApiCaller) -> Option<&Key> {
     caller.key.as_deref().filter(|key| key.limits != KeyLimits::default())
 }
@@ -79,7 +106,7 @@ struct Amount {
 
 fn uses(key: &Key, now: Time, amount: Amount) -> Vec<KeyUse> {
     let within = |window: &str, span: i64| KeyUse {
-        key: key.name.clone(),
+        key: keys::family(&key.name).into(),
         window: window.into(),
         began: Time(now.0 - now.0.rem_euclid(span)),
         requests: amount.requests,

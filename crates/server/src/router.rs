@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::problem::HttpProblem;
+use crate::retention::measure_store;
 use crate::{App, api, auth, lens, origin_check, proxy};
 
 /// Pages and the REST API read, redact and print texts of any length.
@@ -77,6 +78,7 @@ async fn metrics(State(app): State<App>, caller: auth::ApiCaller) -> Result<Resp
             app.metrics.set("scrollback_spans_total", &[("outcome", outcome)], total as f64);
         }
     }
+    measure_store(&app).await;
     let text = app.metrics.text();
     Ok(([(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)], text).into_response())
 }

@@ -16,6 +16,8 @@ use tokio::sync::Semaphore;
 
 use crate::App;
 use crate::connection_limits::SlotCounter;
+use crate::follow_ups;
+use crate::retention;
 use crate::router;
 use crate::workers::{Accepted, Workers};
 
@@ -55,6 +57,10 @@ pub async fn serve(app: App, listening: Listening, stop: StopSignal) -> io::Resu
     let mut workers = Workers::start(&connection, &router(app.clone()))?;
     let room = Arc::new(Semaphore::new(limits.connections));
     let neighbours = SlotCounter::default();
+    let watching = [
+        tokio::spawn(follow_ups::watch(app.clone())).abort_handle(),
+        tokio::spawn(retention::keep(app.clone())).abort_handle(),
+    ];
     loop {
         // A connection that finds no room waits in the kernel, as it would on a busy machine.
         let next = async { (Arc::clone(&room).acquire_owned().await, listening.listener.accept().await) };
@@ -87,6 +93,7 @@ pub async fn serve(app: App, listening: Listening, stop: StopSignal) -> io::Resu
             (Err(_), _) => break,
         }
     }
+    watching.iter().for_each(tokio::task::AbortHandle::abort);
     drop(listening);
     let ending = async {
         workers.drain().await;

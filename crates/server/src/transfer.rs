@@ -131,12 +131,12 @@ impl From<scrollback_store::StoreError> for FailedImport {
 }
 
 impl Report {
-    fn add(&mut self, done: Imported) {
+    fn add(&mut self, done: &Imported) {
         self.conversations += done.conversations;
         self.added += done.added;
         self.skipped += done.skipped;
         let room = MAX_FAILED.saturating_sub(self.notes.len());
-        self.notes.extend(done.notes.into_iter().take(room));
+        self.notes.extend(done.note_lines().into_iter().take(room));
     }
 }
 
@@ -174,7 +174,7 @@ async fn foreign(
     };
     for (number, conversation) in conversations.into_iter().enumerate() {
         let session = format!("scrollback:{}#{number}", given.name);
-        report.add(importer.piece(conversation, &session, &mut Course::default()).await?);
+        report.add(&importer.piece(conversation, &session, &mut Course::default()).await?);
     }
     Ok(())
 }
@@ -234,7 +234,7 @@ async fn own(
 
 async fn finish(reader: ExportReader, store: &dyn Store, report: &mut Report) -> Result<(), FailedImport> {
     let (added, skipped) = reader.finish(store, LinkCheck::Links).await?;
-    report.add(Imported { conversations: 1, added, skipped, notes: Vec::new() });
+    report.add(&Imported { conversations: 1, added, skipped, ..Imported::default() });
     Ok(())
 }
 

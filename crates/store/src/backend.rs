@@ -13,6 +13,7 @@ use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
 use crate::engine::fork::{Branch, Continued};
 use crate::engine::lineage;
+use crate::engine::prune::KeptBody;
 use crate::engine::session::Among;
 use crate::engine::verify::Verified;
 use crate::engine::{self, calls, commit, fact, fork, session, tail, verify};
@@ -24,6 +25,7 @@ use crate::rows::Rows;
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
+use crate::size::Sizes;
 use crate::store::{
     Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary,
 };
@@ -73,6 +75,22 @@ pub(crate) trait Backend: Send + Sync {
     /// Why the database does not hold this program to the rows of one tenant, if it does not.
     fn missing_wall(&self) -> Answer<'_, Option<String>> {
         Box::pin(async { Ok(None) })
+    }
+
+    /// Bytes by kind.
+    fn measure(&self) -> Answer<'_, Sizes> {
+        Box::pin(async { Ok(Sizes::default()) })
+    }
+
+    /// Bytes in use.
+    fn in_use(&self) -> Answer<'_, u64> {
+        Box::pin(async move { Ok(self.measure().await?.used()) })
+    }
+
+    /// Gives free pages back; how many are left. A database that does so by itself has none.
+    fn give_back(&self, pages: u64) -> Answer<'_, u64> {
+        let _ = pages;
+        Box::pin(async { Ok(0) })
     }
 
     /// What must follow an erasure for the bytes to be gone.
@@ -395,6 +413,28 @@ impl<B: Backend> Store for B {
 
     fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>> {
         self.write(Whose::All, job!(|rows| commit::charge(rows, uses)))
+    }
+
+    fn oldest_bodies(&self, tenant: Option<&Tenant>, before: Time, most: usize) -> Answer<'_, Vec<KeptBody>> {
+        let tenant = tenant.cloned();
+        let whose = tenant.as_ref().map_or(Whose::All, Whose::from);
+        self.read(whose, job!(|rows| engine::prune::oldest(rows, tenant.as_ref(), before, most)))
+    }
+
+    fn empty_bodies(&self, calls: Vec<KeptBody>) -> Answer<'_, u64> {
+        self.write(Whose::All, job!(|rows| engine::prune::empty(rows, &calls)))
+    }
+
+    fn sizes(&self) -> Answer<'_, Sizes> {
+        self.measure()
+    }
+
+    fn used(&self) -> Answer<'_, u64> {
+        self.in_use()
+    }
+
+    fn shrink(&self, pages: u64) -> Answer<'_, u64> {
+        self.give_back(pages)
     }
 
     fn backup(&self, to: &Path) -> Answer<'_, ()> {

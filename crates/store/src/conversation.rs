@@ -220,6 +220,12 @@ pub struct FollowUp {
 }
 
 impl FollowUps {
+    /// The longest of the times, in milliseconds.
+    pub(crate) fn longest(&self) -> i64 {
+        let minutes = [self.awaiting_answer, self.active, self.idle, self.closed].into_iter().max();
+        i64::try_from(minutes.unwrap_or_default().saturating_mul(60_000)).unwrap_or(i64::MAX)
+    }
+
     /// Whether a conversation is due at `now`.
     pub fn of(&self, conversation: &Conversation, now: Time) -> FollowUp {
         let minutes = match conversation.status() {

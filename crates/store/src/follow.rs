@@ -62,10 +62,10 @@ pub async fn follow(
         *place = Some(position);
     }
     // What says nothing of its own may not be recorded: it stands where the entry before it does.
-    let mut last = 0;
+    let mut nearest = 0;
     let said = found.places.into_iter().map(|place| {
-        last = place.unwrap_or(last);
-        last
+        nearest = place.unwrap_or(nearest);
+        nearest
     });
     Ok(Followed {
         positions: lead.into_iter().take(instructions.len()).chain(said).collect(),

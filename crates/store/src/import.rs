@@ -1,9 +1,9 @@
 //! Import: conversations of other tools become stored ones, and importing again adds only what is new.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use scrollback_core::transcript::{self, Note};
+use scrollback_core::transcript;
 use scrollback_core::{Decision, Entry, Time};
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ use crate::tx::Tx;
 /// Entries written in one commit.
 const BATCH: usize = 256;
 
-/// Notes that are kept of an import.
+/// Kinds of notes that are kept of an import.
 const MAX_NOTES: usize = 1_000;
 
 /// Where imported conversations go, and what is known about their source.
@@ -58,18 +58,34 @@ pub struct Imported {
     pub added: u64,
     /// Entries that were there already.
     pub skipped: u64,
-    /// What had to be assumed, and what is no message.
-    pub notes: Vec<String>,
+    /// What had to be assumed, and what is no message: each kind once, and how often it was met.
+    pub notes: BTreeMap<String, u64>,
 }
 
 impl Imported {
-    /// Adds what another import did. Of many notes the first are kept: there may be one for each of a million lines.
+    /// Adds what another import did. Of many kinds of notes the first are kept: there may be one for each of a million lines.
     pub fn and(&mut self, other: Imported) {
         self.conversations += other.conversations;
         self.added += other.added;
         self.skipped += other.skipped;
-        let left = MAX_NOTES.saturating_sub(self.notes.len());
-        self.notes.extend(other.notes.into_iter().take(left));
+        for (kind, times) in other.notes {
+            if self.notes.contains_key(&kind) || self.notes.len() < MAX_NOTES {
+                *self.notes.entry(kind).or_default() += times;
+            }
+        }
+    }
+
+    /// Notes a kind of thing once more.
+    fn note(&mut self, kind: impl Into<String>) {
+        *self.notes.entry(kind.into()).or_default() += 1;
+    }
+
+    /// The notes, a line for each kind.
+    pub fn note_lines(&self) -> Vec<String> {
+        let line = |(kind, times): (&String, &u64)| {
+            if *times > 1 { format!("{kind}, {times} times") } else { kind.clone() }
+        };
+        self.notes.iter().map(line).collect()
     }
 }
 
@@ -105,10 +121,10 @@ impl Importer {
     ) -> Result<Imported, StoreError> {
         let session = source.id.clone().unwrap_or_else(|| session.to_string());
         let mut imported = Imported { conversations: u64::from(source.before == 0), ..Imported::default() };
-        imported.notes = notes(&source.notes);
+        source.notes.iter().for_each(|note| imported.note(&note.kind));
         if !course.timeless && source.entries.iter().any(|entry| entry.created_at == Time(0)) {
             course.timeless = true;
-            imported.notes.push(format!("no times in the source: {} is taken", self.fallback));
+            imported.note(format!("no times in the source: {} is taken", self.fallback));
         }
         let keys: Vec<String> = keys(&source, &session, &mut course.seen);
         let known = self.known(&keys).await?;
@@ -123,7 +139,7 @@ impl Importer {
         let first_new = known.iter().position(Option::is_none).unwrap_or(known.len());
         let out_of_order = known.iter().skip(first_new).any(Option::is_some);
         if out_of_order {
-            imported.notes.push("entries were inserted between known ones; they are added at the end".into());
+            imported.note("entries were inserted between known ones; they are added at the end");
         }
         let numbered = numbered.unwrap_or(imported.skipped);
         course.positions.extend(known);
@@ -273,7 +289,7 @@ impl Importer {
             tx.append(id, Expected::Any, vec![decision.into()]).alias(self.alias(key, id, Some(head)));
             match self.store.commit(tx).await {
                 Err(error) if matches!(error.kind(), ErrorKind::BadDecision | ErrorKind::Stale) => {
-                    imported.notes.push(format!("a decision of the source does not hold: {error}"));
+                    imported.note(format!("a decision of the source does not hold ({})", error.code()));
                 }
                 other => {
                     other?;
@@ -313,15 +329,4 @@ fn keys(
         if *times == 1 { key } else { format!("{key}/{times}") }
     };
     source.entries.iter().zip(&source.sources).map(key).collect()
-}
-
-/// Notes of one kind as one.
-fn notes(notes: &[Note]) -> Vec<String> {
-    let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
-    for note in notes {
-        *counts.entry(note.kind.as_str()).or_default() += 1;
-    }
-    let told =
-        |(kind, count): (&str, usize)| if count > 1 { format!("{kind}, {count} times") } else { kind.into() };
-    counts.into_iter().map(told).collect()
 }

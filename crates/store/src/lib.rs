@@ -33,6 +33,7 @@ mod body;
 mod compact;
 pub mod conformance;
 mod conversation;
+mod due;
 mod engine;
 mod entry;
 mod error;
@@ -45,12 +46,14 @@ mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod precompute;
+pub mod prune;
 mod request;
 mod rows;
 mod run;
 mod run_rows;
 mod search;
 mod session;
+mod size;
 mod sql;
 mod sqlite;
 mod status;
@@ -65,10 +68,12 @@ pub use compact::{
     Compaction, CompactionPlan, Offline, Summarizer, Writing, compact, plan, settle, summary_input,
 };
 pub use conversation::{Conversation, FollowUp, FollowUps, HistorySettings, NewConversation, Status};
+pub use due::{Between, Due, due};
 pub use engine::calls::PendingCall;
 pub use engine::commit::Leased;
 pub use engine::erase::{Erase, ErasedCount};
 pub use engine::fork::{Branch, Continued};
+pub use engine::prune::KeptBody;
 pub use engine::session::SESSION_CONVERSATIONS;
 pub use engine::verify::{IntegrityProblem, ProblemKind, Verified};
 pub use entry::{Appended, Expected, NewEntry, StoredEntry};
@@ -84,6 +89,7 @@ pub use search::{Cursor, Filter, Hit, Hits, Query};
 pub use session::{
     ConversationKind, MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree, TreeLine,
 };
+pub use size::Sizes;
 pub use sqlite::{Access, Durability, GooseSession, Options, SCHEMA, Sqlite, read_goose};
 pub use status::{CallStatus, EvaluationStatus, RunStatus, StepStatus};
 pub use store::{

@@ -12,6 +12,7 @@ use crate::engine::calls::PendingCall;
 use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
 use crate::engine::fork::{Branch, Continued};
+use crate::engine::prune::KeptBody;
 use crate::engine::verify::Verified;
 use crate::entry::{Appended, Expected, NewEntry, StoredEntry};
 use crate::error::{ErrorKind, StoreError};
@@ -19,6 +20,7 @@ use crate::id::{ConversationId, Recipient, Tenant};
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
+use crate::size::Sizes;
 use crate::status::RunStatus;
 use crate::tx::{Committed, Tx};
 
@@ -231,6 +233,20 @@ pub trait Store: Send + Sync {
 
     /// Why the database does not hold this program to the rows of one tenant, if it does not.
     fn missing_wall(&self) -> Answer<'_, Option<String>>;
+    /// Calls whose bodies are kept and that began before a moment, the oldest first. All tenants' if none is named.
+    fn oldest_bodies(&self, tenant: Option<&Tenant>, before: Time, most: usize) -> Answer<'_, Vec<KeptBody>>;
+
+    /// Lets go of the bodies of calls: what was sent and answered. That they were made stays. How many had bodies.
+    fn empty_bodies(&self, calls: Vec<KeptBody>) -> Answer<'_, u64>;
+
+    /// Bytes by kind. Looks at everything, so not to be asked often.
+    fn sizes(&self) -> Answer<'_, Sizes>;
+
+    /// Bytes in use; quick.
+    fn used(&self) -> Answer<'_, u64>;
+
+    /// Gives some free pages back to the file system, and says how many more could be given back.
+    fn shrink(&self, pages: u64) -> Answer<'_, u64>;
 
     /// Copies the whole store into a new SQLite file, as it is at one moment, while writers go on. Opening the copy is
     /// restoring it.

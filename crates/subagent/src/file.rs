@@ -33,6 +33,9 @@ pub struct SubagentFile {
     nested: Vec<NestedFile>,
 }
 
+/// The JSON Schema of the AGENT.yaml of a sub-agent, for editors. Signatures, missions and strategies are for the reader.
+pub const SCHEMA: &str = include_str!("../subagent.schema.json");
+
 /// An agent that is a tool, in a file of its own.
 struct NestedFile {
     tool: SourceTool,
@@ -93,6 +96,16 @@ impl SubagentFile {
         environment: &Environment,
     ) -> Result<Self, Vec<DocumentProblem>> {
         SubagentFile::parse_at(text, folder, overlay, environment, 0)
+    }
+
+    /// What the agent is called.
+    pub fn name(&self) -> &str {
+        &self.agent.name
+    }
+
+    /// How many tools it declares; a server counts as one.
+    pub fn tool_count(&self) -> usize {
+        self.agent.tools().len() + self.servers.len() + self.nested.len()
     }
 
     fn parse_at(

@@ -40,7 +40,7 @@ pub use agent::{
     TURN_BUDGET,
 };
 pub use extract::extract;
-pub use file::{NotReady, Overlay, SubagentFile};
+pub use file::{NotReady, Overlay, SCHEMA, SubagentFile};
 pub use host::Host;
 pub use input::{Input, ToolLine};
 pub use mission::{PromptTemplate, UnknownPlaceholder};

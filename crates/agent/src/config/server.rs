@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use scrollback_core::manager::{self, SharedManager};
-use scrollback_store::Tenant;
+use scrollback_store::{FollowUps, Tenant};
 use serde::Deserialize;
 
-use super::BadConfig;
+use super::{BadConfig, Retention};
 use crate::runner::Repair;
 
 /// What the server does when an entry cannot be recorded.
@@ -46,8 +46,28 @@ pub struct ServerSettings {
     pub managers: Option<SharedManager>,
     /// Policies, of which the first that fits is used.
     pub policies: Vec<Policy>,
+    /// Fields of a request that name the recipient where no header does, in this order.
+    pub recipient_from: Vec<RecipientField>,
+    /// When conversations are due to be followed up.
+    pub follow_ups: FollowUps,
+    /// What is kept for how long.
+    pub retention: Retention,
     /// How much it takes.
     pub limits: ServerLimits,
+}
+
+/// A field of a request's body that may name whom it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum RecipientField {
+    /// `safety_identifier`, of `OpenAI`'s wires.
+    #[serde(rename = "safety_identifier")]
+    SafetyIdentifier,
+    /// `user`, of `OpenAI`'s wires.
+    #[serde(rename = "user")]
+    User,
+    /// `metadata.user_id`, of Anthropic's wire.
+    #[serde(rename = "metadata.user_id")]
+    MetadataUserId,
 }
 
 impl std::fmt::Debug for ServerSettings {
@@ -156,6 +176,7 @@ pub(super) struct Server {
     managers: Option<toml::Value>,
     limits: ServerLimitsSection,
     policy: Option<Vec<WrittenPolicy>>,
+    recipient_from: Option<Vec<RecipientField>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -210,6 +231,7 @@ impl Server {
             drain: self.drain.or(lower.drain),
             managers: self.managers.or(lower.managers),
             policy: self.policy.or(lower.policy),
+            recipient_from: self.recipient_from.or(lower.recipient_from),
             limits: ServerLimitsSection {
                 body_bytes: mine.body_bytes.or(other.body_bytes),
                 header_bytes: mine.header_bytes.or(other.header_bytes),
@@ -257,6 +279,9 @@ impl Server {
             abandoned: if self.drain == Some(true) { Abandoned::Drain } else { Abandoned::Cancel },
             managers: usual,
             policies: policies.collect::<Result<_, _>>()?,
+            recipient_from: self.recipient_from.clone().unwrap_or_default(),
+            follow_ups: FollowUps::default(),
+            retention: Retention::default(),
             limits: self.limits.settings()?,
         })
     }

@@ -4,25 +4,28 @@ mod answer;
 pub(crate) mod args;
 pub(crate) mod progress;
 
-use std::fs::File;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use scrollback_agent::StopSignal;
 use scrollback_agent::agent_file::AgentFile;
 use scrollback_agent::document::DocumentProblem;
 use scrollback_agent::journal::Journal;
+use scrollback_agent::lease::{described, is_dead};
 use scrollback_agent::provider::{Catalog, Environment, NoProvider, NoProviderKind, Provider};
 use scrollback_agent::react::{AgentSession, QueryStatus, SessionResult};
 use scrollback_agent::runner::{CannotResume, CannotResumeKind, Runner, Sink, Trace};
 use scrollback_core::Record;
 use scrollback_core::manager::parse_list;
 use scrollback_core::stream::Delta;
+use scrollback_store::EvaluationStatus;
 use scrollback_subagent::read_signature;
 use serde_json::{Value, json};
 
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
+use crate::store::args::StoreArgs;
 use crate::store::{Intent, Setup, block_on, conversation_named, now, recipient_named};
 use crate::{input, telemetry};
 use answer::AgentJson;
@@ -42,8 +45,8 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
         let message = format!("{}: no such file", args.file.display());
         return Err(Failure::new(USAGE, "io", message));
     }
-    let mut file =
-        AgentFile::load(&args.file, &environment, read_signature).map_err(|found| invalid(args, &found))?;
+    let mut file = AgentFile::load(&args.file, &environment, read_signature)
+        .map_err(|found| invalid(&args.file, &found))?;
     if !args.managers.is_empty() {
         file.history = parse_list(&args.managers)?;
     }
@@ -60,6 +63,9 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
     } else {
         progress::follow(&runner.bus);
     }
+    if args.verbose {
+        progress::follow_results(&runner.bus);
+    }
     on_interrupt(&runner.stop);
     block_on(async {
         let telemetry = telemetry::start(&setup.config)?;
@@ -69,7 +75,15 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
             .connect()
             .await
             .map_err(|error| Failure::new(FAILED, "mcp_server", format!("{error}")))?;
-        let journal = journal(args, &setup).await?;
+        let of = JournalOf {
+            recipient: args.recipient.as_deref(),
+            conversation: args.conversation.as_deref(),
+            store: &args.store,
+        };
+        if !args.resume && (of.recipient.is_some() || of.conversation.is_some()) {
+            until_free(args, &of, &setup, &runner.stop).await?;
+        }
+        let journal = journal(&of, &setup).await?;
         let session = AgentSession::new(&*file.name, file.system, runner, file.react, journal);
         let result = if args.resume {
             resume(&session, asked.as_deref()).await?
@@ -84,7 +98,7 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
 
 /// What the agent is asked, or answered; none if nothing was given.
 fn input_text(args: &AgentArgs) -> Result<Option<String>, Failure> {
-    let text = match args.input.as_deref() {
+    let text = match args.input.as_deref().or(args.prompt.as_deref()) {
         Some("-") => {
             let bytes = input::read("-".as_ref())?;
             Some(String::from_utf8(bytes).map_err(|_| usage("standard input is not UTF-8"))?)
@@ -94,9 +108,9 @@ fn input_text(args: &AgentArgs) -> Result<Option<String>, Failure> {
     let text = text.map(|text| text.trim_end_matches('\n').to_string());
     match text {
         Some(text) if text.trim().is_empty() => Err(usage("--input is blank; say what the agent shall do")),
-        None if !args.resume => {
-            Err(usage("--input is missing; say what the agent shall do, or - to read it"))
-        }
+        None if !args.resume => Err(usage(
+            "--input is missing; say what the agent shall do, as an argument or with --input, or - to read it",
+        )),
         text => Ok(text),
     }
 }
@@ -137,29 +151,77 @@ fn usage(message: &str) -> Failure {
 }
 
 /// Every mistake in the file, one line each.
-fn invalid(args: &AgentArgs, problems: &[DocumentProblem]) -> Failure {
-    let file = args.file.display();
+pub(crate) fn invalid(file: &std::path::Path, problems: &[DocumentProblem]) -> Failure {
+    let file = file.display();
     let lines: Vec<String> = problems.iter().map(|problem| format!("{file}:{problem}")).collect();
     let list: Vec<Value> = problems.iter().map(Value::from).collect();
     Failure::several(INVALID, "invalid_agent", lines).with("problems", list)
 }
 
+/// What the command line says about where a conversation is written.
+pub(crate) struct JournalOf<'a> {
+    pub(crate) recipient: Option<&'a str>,
+    pub(crate) conversation: Option<&'a str>,
+    pub(crate) store: &'a StoreArgs,
+}
+
 /// Where the conversation is written: where it was named, or in a store if one was, or nowhere.
-async fn journal(args: &AgentArgs, setup: &Setup) -> Result<Journal, Failure> {
+pub(crate) async fn journal(of: &JournalOf<'_>, setup: &Setup) -> Result<Journal, Failure> {
     let tenant = setup.tenant();
-    if let Some(id) = &args.conversation {
+    if let Some(id) = of.conversation {
         let id = conversation_named(id)?;
         return Ok(Journal::open(setup.open(Intent::Write).await?, tenant, id).await?);
     }
-    if let Some(recipient) = &args.recipient {
+    if let Some(recipient) = of.recipient {
         let recipient = recipient_named(recipient)?;
         return Ok(Journal::with(setup.open(Intent::Write).await?, tenant, &recipient, now()).await?);
     }
-    let named = args.store.store.is_some() || std::env::var_os("SCROLLBACK_STORE").is_some();
+    let named = of.store.store.is_some() || std::env::var_os("SCROLLBACK_STORE").is_some();
     if named {
         return Ok(Journal::begin(setup.open(Intent::Write).await?, tenant, now()));
     }
     Ok(Journal::memory(Record::new()))
+}
+
+/// How often is looked whether a conversation is free.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Waits until no living process works on the conversation, where that is wanted; says who does otherwise.
+async fn until_free(
+    args: &AgentArgs,
+    of: &JournalOf<'_>,
+    setup: &Setup,
+    stop: &StopSignal,
+) -> Result<(), Failure> {
+    let (store, tenant) = (setup.open(Intent::Write).await?, setup.tenant());
+    let id = match (of.conversation, of.recipient) {
+        (Some(id), _) => Some(conversation_named(id)?),
+        (None, Some(name)) => {
+            store.current(&tenant, &recipient_named(name)?).await?.map(|current| current.id)
+        }
+        (None, None) => None,
+    };
+    let Some(id) = id else { return Ok(()) };
+    let mut told = false;
+    loop {
+        let all = store.evaluations(&tenant, &id).await?;
+        let held = all.into_iter().filter(|one| one.status == EvaluationStatus::Running);
+        let lease =
+            held.filter_map(|one| one.lease).find(|lease| lease.until > now() && !is_dead(&lease.holder));
+        let Some(lease) = lease else { return Ok(()) };
+        let who = described(&lease.holder);
+        if !args.wait {
+            let message = format!("{who} works on this conversation; --wait waits until it has finished");
+            return Err(Failure::new(FAILED, "busy", message).with("holder", lease.holder));
+        }
+        if !std::mem::replace(&mut told, true) {
+            input::note(&format!("waiting for {who}, which works on this conversation"));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = stop.asked() => return Err(Failure::new(FAILED, "interrupted", "stopped while waiting")),
+        }
+    }
 }
 
 async fn resume(session: &AgentSession, answer: Option<&str>) -> Result<SessionResult, Failure> {
@@ -216,7 +278,7 @@ async fn report(
 
 /// A line per request, written as soon as it is made.
 fn trace_to(path: &std::path::Path) -> Result<Trace, Failure> {
-    let file = File::create(path).map_err(|error| Failure::io(&path.display().to_string(), &error))?;
+    let file = input::create(path)?;
     let file = Mutex::new(file);
     Ok(Arc::new(move |attempt| {
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,6 +304,16 @@ impl TextSink {
     }
 }
 
+/// Prints text as it comes.
+pub(crate) fn to_output() -> Sink {
+    stream_to(TextSink::Output)
+}
+
+/// Ends the line after a text that was printed as it came.
+pub(crate) fn end_line() {
+    TextSink::Output.write("\n");
+}
+
 fn stream_to(stream: TextSink) -> Sink {
     Arc::new(move |delta| {
         if let Delta::Text(text) = delta {
@@ -264,7 +336,7 @@ pub(crate) fn on_interrupt(stop: &StopSignal) {
 
 /// The provider of a model that was named on the command line.
 pub(crate) fn provider_named(catalog: &Catalog, name: &str) -> Result<Arc<dyn Provider>, Failure> {
-    catalog.provider_named(name).map_err(|error| {
+    catalog.provider_named(&input::full_model(name)).map_err(|error| {
         let exit = match error.kind() {
             NoProviderKind::BadScript => INVALID,
             NoProviderKind::MissingKey => FAILED,

@@ -36,10 +36,11 @@ const TURNS: u32 = 20;
 
 pub(crate) fn run(args: &InitArgs, json: bool) -> Result<ExitCode, Failure> {
     if let Some(model) = &args.model {
-        judge(model).map_err(|message| Failure::new(USAGE, "unknown_model", message))?;
+        judge(&input::full_model(model)).map_err(|message| Failure::new(USAGE, "unknown_model", message))?;
     }
     let files = ["flow.yaml", "scrollback.toml"].map(|name| args.folder.join(name));
     refuse_existing(&files, args)?;
+    let args = &InitArgs { model: args.model.as_deref().map(input::full_model), ..args.clone() };
     let asks = !args.yes && !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let wish = if asks { ask(args, &mut std::io::stdin().lock())? } else { usual(args) };
     let [flow, settings] = &files;

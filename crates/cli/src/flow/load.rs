@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use scrollback_agent::config;
-use scrollback_agent::document::TextPosition;
+use scrollback_agent::document::{self, TextPosition};
 use scrollback_agent::provider::{Catalog, Environment};
 use scrollback_core::redact::Redactor;
 use scrollback_flow::{Code, Flow, FlowProblem, FlowSettings, Problems, Prompts, Read, ReadOptions};
@@ -50,6 +50,11 @@ impl LoadedFlow {
     pub(crate) fn folder(&self) -> PathBuf {
         let parent = self.file.parent().filter(|parent| !parent.as_os_str().is_empty());
         parent.map_or_else(|| PathBuf::from("."), PathBuf::from)
+    }
+
+    /// Whether the document has no such key.
+    pub(crate) fn is_without(&self, key: &str) -> bool {
+        document::parse(&self.text).is_ok_and(|node| node.get(key).is_none())
     }
 
     /// What the flow is called if it does not say.

@@ -1,8 +1,10 @@
 //! Problems of a flow as people see them: the message, the place, and the line with a mark under it.
 
 use std::io::Write;
+use std::path::Path;
 
 use anstyle::{AnsiColor, Reset, Style};
+use scrollback_agent::document::{self, TextPosition};
 use scrollback_core::redact::Redactor;
 use scrollback_flow::FlowProblem;
 
@@ -11,21 +13,50 @@ use super::load::LoadedFlow;
 /// Longest line that is shown; a mark under a longer one is hard to find.
 const LONGEST: usize = 300;
 
+/// A problem of any document as people see it.
+struct Mark<'p> {
+    code: &'p str,
+    message: &'p str,
+    path: &'p str,
+    at: TextPosition,
+}
+
+/// Prints problems of an agent's file on standard error, as those of flows are.
+pub(crate) fn document_problems(
+    text: &str,
+    file: &Path,
+    redactor: &Redactor,
+    problems: &[document::DocumentProblem],
+) {
+    let (text, file) = (masked(text, redactor), file.display().to_string());
+    for problem in problems {
+        let message = redactor.text(&problem.message).text;
+        let mark = Mark { code: problem.code, message: &message, path: &problem.path, at: problem.at };
+        show(&text, &file, &mark, "error", AnsiColor::Red.on_default().bold());
+    }
+}
+
 /// Prints problems on standard error, in the order of the file.
 pub(crate) fn problems(loaded: &LoadedFlow, errors: &[FlowProblem], warnings: &[FlowProblem]) {
     let text = masked(&loaded.text, &loaded.redactor);
     let file = loaded.file.display().to_string();
     let red = AnsiColor::Red.on_default().bold();
     let yellow = AnsiColor::Yellow.on_default().bold();
-    for problem in errors {
-        show(&text, &file, problem, "error", red);
-    }
-    for problem in warnings {
-        show(&text, &file, problem, "warning", yellow);
+    for (list, word, style) in [(errors, "error", red), (warnings, "warning", yellow)] {
+        for problem in list {
+            let (message, path) = (&problem.message, &problem.path);
+            show(
+                &text,
+                &file,
+                &Mark { code: problem.code.as_str(), message, path, at: problem.at },
+                word,
+                style,
+            );
+        }
     }
 }
 
-fn show(text: &str, file: &str, problem: &FlowProblem, word: &str, style: Style) {
+fn show(text: &str, file: &str, problem: &Mark<'_>, word: &str, style: Style) {
     let dim = Style::new().dimmed();
     let mut err = anstream::stderr().lock();
     let (line, column) = (problem.at.line, problem.at.column);

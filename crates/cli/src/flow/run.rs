@@ -54,6 +54,10 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
     }
     let given = text_of(args.input.as_deref())?;
     can_be_asked(&read.flow, &loaded.catalog)?;
+    let given = match given {
+        None if read.flow.reads_input() => Some(asked_input()?),
+        given => given,
+    };
     let progress = Progress::new(args.more.progress);
     let start = RunStart {
         flow: Arc::new(read.flow),
@@ -139,6 +143,21 @@ fn text_of(given: Option<&str>) -> Result<Option<String>, Failure> {
         }
         other => Ok(other.map(String::from)),
     }
+}
+
+/// Asks on the terminal what the run shall work on. Elsewhere there is no one to ask.
+fn asked_input() -> Result<String, Failure> {
+    let missing = || usage("the flow reads its input; give it with --input TEXT, or --input - to read it");
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        return Err(missing());
+    }
+    let mut err = anstream::stderr();
+    let _ = write!(err, "What shall the run work on?\n> ").and_then(|()| err.flush());
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    read.map_err(|error| Failure::io("standard input", &error))?;
+    let line = line.trim_end_matches(['\n', '\r']);
+    if line.trim().is_empty() { Err(missing()) } else { Ok(line.to_string()) }
 }
 
 /// Finds out before anything runs whether every model can be asked: its name, its script, its key.

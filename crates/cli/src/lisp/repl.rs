@@ -92,7 +92,7 @@ pub(super) fn run(given: &GivenArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| failed(&error))?
         .build();
     let mut editor: Editor<Names, _> = Editor::with_config(config).map_err(|error| failed(&error))?;
-    let history = history_file();
+    let history = input::history_file("lisp-history");
     if let Some(file) = &history {
         let _ = editor.load_history(file);
     }
@@ -120,16 +120,6 @@ pub(super) fn run(given: &GivenArgs) -> Result<ExitCode, Failure> {
         save(file, &session.memory)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Where typed lines are kept between sessions.
-fn history_file() -> Option<std::path::PathBuf> {
-    let home = std::env::var_os("XDG_STATE_HOME")
-        .map(std::path::PathBuf::from)
-        .or_else(|| std::env::home_dir().map(|home| home.join(".local/state")))?;
-    let folder = home.join("scrollback");
-    std::fs::create_dir_all(&folder).ok()?;
-    Some(folder.join("lisp-history"))
 }
 
 impl ReplSession {

@@ -46,6 +46,7 @@ pub(crate) enum LogFormat {
   scrollback key add laptop
   scrollback key add ci --tenant acme --scope proxy --rpm 60 --usd-per-day 5
   scrollback key list
+  scrollback key rotate laptop
   scrollback key revoke laptop")]
 pub(crate) struct KeyArgs {
     #[command(flatten)]
@@ -61,6 +62,12 @@ pub(crate) enum KeyAction {
     Add(AddArgs),
     /// List the keys, without the keys themselves
     List,
+    /// Make a second key for the same purpose, with scope, tenant and limits of the first, which stays valid until it is
+    /// revoked
+    Rotate {
+        /// The name of the key
+        name: String,
+    },
     /// Make a key invalid
     Revoke {
         /// Its name
@@ -78,11 +85,11 @@ pub(crate) struct AddArgs {
     pub(crate) scope: ScopeArg,
 
     /// Requests a minute it may make
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::input::count)]
     pub(crate) rpm: Option<u64>,
 
     /// Tokens a minute it may use
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::input::count)]
     pub(crate) tpm: Option<u64>,
 
     /// Dollars a day it may spend, where prices are known

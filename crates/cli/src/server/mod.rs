@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{FAILED, Failure, USAGE};
-use crate::store::{Intent, Setup};
+use crate::store::{Intent, Setup, private};
 use crate::{input, telemetry};
 use args::{LogFormat, ServeArgs};
 use runs::Flows;
@@ -41,6 +41,7 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         .map_err(|error| Failure::io("the runtime", &error))?;
     runtime.block_on(async {
         let store = setup.open(Intent::Write).await?;
+        private::check(&setup.url)?;
         if !address.ip().is_loopback() && !store.keys().await?.iter().any(|key| key.revoked_at.is_none()) {
             let message = format!(
                 "{address} can be reached from other machines, and there is no key: make one with `scrollback key add NAME`, \

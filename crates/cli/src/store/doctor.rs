@@ -9,6 +9,7 @@ use scrollback_store::{Access, Listing, SCHEMA, Url, open_for};
 use serde_json::{Value, json};
 
 use super::args::DoctorArgs;
+use super::prune::bytes;
 use super::{Intent, Setup, block_on, now};
 use crate::failure::{FAILED, Failure};
 use crate::{client, input};
@@ -39,6 +40,10 @@ impl DoctorCheck {
 }
 
 pub(crate) fn run(args: &DoctorArgs, json: bool) -> Result<ExitCode, Failure> {
+    if args.server {
+        let port = client::doctor::port()?;
+        return report(&[DoctorCheck::new("server", port.answers, port.detail)], json);
+    }
     let (setup, mut checks) = match Setup::new(&args.store) {
         Ok(setup) => {
             let files =
@@ -58,14 +63,19 @@ pub(crate) fn run(args: &DoctorArgs, json: bool) -> Result<ExitCode, Failure> {
         checks.extend(block_on(async { Ok(store_checks(setup).await) })?);
         checks.push(keys(setup));
         checks.extend(clients(setup)?);
+        checks.extend(block_on(async { Ok(size(setup).await) })?);
     }
+    report(&checks, json)
+}
+
+fn report(checks: &[DoctorCheck], json: bool) -> Result<ExitCode, Failure> {
     let ok = checks.iter().all(|check| check.ok);
     if json {
         let checks: Vec<_> = checks.iter().map(DoctorCheck::to_json).collect();
         input::print(&format!("{}\n", json!({ "ok": ok, "checks": checks })))?;
     } else {
         let mut out = String::new();
-        for check in &checks {
+        for check in checks {
             let (mark, colour) = if check.ok { ("ok", AnsiColor::Green) } else { ("!!", AnsiColor::Red) };
             let _ =
                 writeln!(out, "{}{mark}{Reset}  {:13}  {}", colour.on_default(), check.name, check.detail);
@@ -118,6 +128,19 @@ async fn store_checks(setup: &Setup) -> Vec<DoctorCheck> {
         checks.push(file_system(&folder_of(&path)));
     }
     checks
+}
+
+/// How much room the store takes, by what takes it; nothing where that is not known.
+async fn size(setup: &Setup) -> Option<DoctorCheck> {
+    if !setup.exists() {
+        return None;
+    }
+    let kinds = setup.open(Intent::Look).await.ok()?.sizes().await.ok()?.kinds();
+    let told: Vec<String> = kinds.iter().map(|(kind, size)| format!("{kind} {}", bytes(*size))).collect();
+    let mut check = DoctorCheck::new("size", true, told.join(", "));
+    let object = kinds.iter().map(|(kind, size)| ((*kind).to_string(), Value::from(*size)));
+    check.more.insert("bytes".into(), Value::Object(object.collect()));
+    Some(check)
 }
 
 fn folder_of(path: &Path) -> PathBuf {

@@ -275,7 +275,7 @@ impl Import<'_> {
         let dry = Memory::new();
         let store: &dyn Store = if self.args.dry_run { &dry } else { self.store.as_ref() };
         let (added, skipped) = reader.finish(store, check).await?;
-        self.done.and(Imported { conversations: 1, added, skipped, notes: Vec::new() });
+        self.done.and(Imported { conversations: 1, added, skipped, ..Imported::default() });
         Ok(())
     }
 
@@ -289,12 +289,12 @@ impl Import<'_> {
                 .collect();
             let object = json!({
                 "files": self.args.files.len(), "conversations": done.conversations, "added": done.added,
-                "skipped": done.skipped, "notes": done.notes, "failed": failed,
+                "skipped": done.skipped, "notes": done.note_lines(), "failed": failed,
             });
             input::print(&format!("{object}\n"))?;
         } else {
-            for note in &done.notes {
-                input::note(note);
+            for note in done.note_lines() {
+                input::note(&note);
             }
             for failed in &self.failed {
                 let place = if failed.line > 0 { format!(", line {}", failed.line) } else { String::new() };

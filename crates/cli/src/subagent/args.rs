@@ -53,6 +53,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "VIEWS", value_delimiter = ',')]
     pub(crate) show: Vec<TurnsView>,
 
+    /// Tell the results of tools too
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+
     /// Shorten nothing of what is shown
     #[arg(long)]
     pub(crate) full: bool,

@@ -70,6 +70,9 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
     let is_stored = store.store.is_some() || std::env::var_os("SCROLLBACK_STORE").is_some();
     let mut host = Host { catalog: Arc::clone(&catalog), ..Host::default() };
     progress::follow(&host.bus);
+    if args.verbose {
+        crate::agent::progress::follow_results(&host.bus);
+    }
     on_interrupt(&host.stop);
     block_on(async {
         if is_stored || args.resume.is_some() {

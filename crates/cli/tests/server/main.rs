@@ -25,6 +25,7 @@ mod hostile;
 mod keys;
 mod many;
 mod packages;
+mod people;
 mod provider_state;
 mod same_chain;
 mod sessions;

@@ -195,9 +195,9 @@ fn a_summary_that_is_asked_for_without_the_last_reply_makes_no_branch() {
 /// The words with which clients ask for a title change with every release; what they want for an answer does not.
 #[test]
 fn a_call_whose_answer_is_a_title_names_the_session() {
-    let upstream = Upstream::start(|number, received| match received.json()["tools"].is_array() {
-        true => reply(number, &text("done")),
-        false => reply(number, &text(r#"{"title": "Six apples"}"#)),
+    let upstream = Upstream::start(|number, received| {
+        let answer = if received.json()["tools"].is_array() { "done" } else { r#"{"title": "Six apples"}"# };
+        reply(number, &text(answer))
     });
     let server = Server::before("named", upstream.address, "");
     let ask = |body: &str| assert_eq!(server.call("POST", "/v1/messages", &[SESSION], body).status, 200);

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::json::{JsonKind, Raw};
 use crate::manager::{Passthrough, SharedManager};
 use syntax::ConfigNode;
+pub use syntax::spelled_number;
 
 /// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

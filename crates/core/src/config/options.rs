@@ -2,7 +2,7 @@
 
 use serde_json::Number;
 
-use super::syntax::ConfigNode;
+use super::syntax::{ConfigNode, spelled_number};
 use super::{ConfigError, ConfigErrorKind};
 use crate::nearest::nearest;
 
@@ -108,8 +108,16 @@ impl<'n> Options<'n> {
     /// A whole number of at least `least`.
     pub(super) fn whole(&self, name: &str, least: u64) -> Result<Option<usize>, ConfigError> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let ConfigNode::Number(number) = value else { return Err(self.wrong(name, "a whole number", value)) };
-        match as_whole(number) {
+        let spelled = match value {
+            // In JSON and YAML `16k` and `16_000` are texts.
+            ConfigNode::Text(text) | ConfigNode::Word(text) if text.contains(['k', '_']) => {
+                spelled_number(text)
+            }
+            ConfigNode::Number(number) => Some(number.clone()),
+            _ => None,
+        };
+        let Some(number) = spelled else { return Err(self.wrong(name, "a whole number", value)) };
+        match as_whole(&number) {
             Some(number) if number >= least => {
                 usize::try_from(number).map(Some).map_err(|_| self.wrong(name, "a smaller number", value))
             }

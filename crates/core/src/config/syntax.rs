@@ -289,7 +289,14 @@ impl SyntaxReader<'_> {
 }
 
 /// A number as people write it: `8000`, `8_000`, `8k`, `-0.5`.
-fn spelled_number(text: &str) -> Option<Number> {
+///
+/// ```
+/// use scrollback_core::manager::spelled_number;
+/// assert_eq!(spelled_number("16k").and_then(|number| number.as_u64()), Some(16_000));
+/// assert_eq!(spelled_number("16_000").and_then(|number| number.as_u64()), Some(16_000));
+/// assert_eq!(spelled_number("_16"), None);
+/// ```
+pub fn spelled_number(text: &str) -> Option<Number> {
     let (plain, thousands) = match text.strip_suffix('k') {
         Some(plain) => (plain, true),
         None => (text, false),

@@ -32,6 +32,7 @@ use crate::view::{Reason, View};
 
 pub use crate::config::{
     ConfigCall, ConfigError, ConfigErrorKind, parse, parse_list, parse_raw, parse_value, read_call,
+    spelled_number,
 };
 pub use active_tools::ActiveTools;
 pub use auto::Auto;

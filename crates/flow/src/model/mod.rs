@@ -43,6 +43,11 @@ impl Flow {
         found
     }
 
+    /// Whether anything in it says what the run was given: the first step's input, or a mention of `input`.
+    pub fn reads_input(&self) -> bool {
+        step::reads_input(&self.steps, step::At::Start)
+    }
+
     /// The step of a name.
     pub fn step(&self, name: &str) -> Option<&Step> {
         self.all_steps().into_iter().find(|step| step.name == name)

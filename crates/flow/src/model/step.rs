@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Agent, LoopMemory, QuotaLimits};
-use crate::{Expression, FlowTemplate};
+use crate::expression::Mention;
+use crate::{Expression, FlowName, FlowTemplate};
 
 /// One step. Its name is unique in the whole flow.
 pub struct Step {
@@ -174,4 +175,42 @@ pub(super) fn collect<'s>(steps: &'s [Step], found: &mut Vec<&'s Step>) {
             collect(body, found);
         }
     }
+}
+
+/// Where a list of steps runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    /// First of all: what is `previous` to it is the run's input.
+    Start,
+    /// After other steps.
+    Later,
+}
+
+// The depth is that of the file, which its reader limits.
+/// Whether steps, or any inside them, read the run's input.
+pub(super) fn reads_input(steps: &[Step], at: At) -> bool {
+    steps.iter().enumerate().any(|(number, step)| {
+        let at = if number == 0 { at } else { At::Later };
+        let reads = |mentions: &[Mention]| {
+            mentions.iter().any(|mention| {
+                mention.name == FlowName::Input || (mention.name == FlowName::Previous && at == At::Start)
+            })
+        };
+        let own = match &step.kind {
+            StepKind::Agent(_) => reads(step.input.mentions()),
+            StepKind::Template(text) => reads(text.mentions()),
+            StepKind::Hitl(hitl) => reads(hitl.message.mentions()),
+            StepKind::Loop(inner) => inner.exit.as_ref().is_some_and(|exit| {
+                exit.expression.mentions().iter().any(|mention| mention.name == FlowName::Input)
+            }),
+            StepKind::Conditional(choice) => reads(choice.condition.mentions()),
+            StepKind::Map(map) => reads(map.over.mentions()),
+            StepKind::Parallel(_) => false,
+        };
+        // What a container receives is `previous` to the first step inside it.
+        let container = !matches!(step.kind, StepKind::Agent(_) | StepKind::Template(_) | StepKind::Hitl(_));
+        let inside = if container && reads(step.input.mentions()) { At::Start } else { At::Later };
+        own || step.when.as_ref().is_some_and(|when| reads(when.mentions()))
+            || step.kind.bodies().into_iter().any(|body| reads_input(body, inside))
+    })
 }

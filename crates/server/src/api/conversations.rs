@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_store::{
-    ConversationId, Cursor, Erase, FollowUps, Listing, NewConversation, Recipient, Status, Tenant, Which,
+    ConversationId, Cursor, Erase, Listing, NewConversation, Recipient, Status, Tenant, Which,
 };
 use serde::{Deserialize, Serialize};
 
@@ -266,15 +266,15 @@ pub(crate) struct StatusAnswer {
 #[schemars(rename = "FollowUp")]
 pub(crate) struct FollowUpShape {
     /// Whether it is time.
-    due: bool,
+    pub(crate) due: bool,
     /// When it is; null if never.
-    at: Option<String>,
+    pub(crate) at: Option<String>,
 }
 
 async fn status(asking: ApiRequest, _: Nothing) -> Result<StatusAnswer, HttpProblem> {
     let id = asking.conversation()?;
     let row = asking.app.store.conversation(asking.tenant(), &id).await?;
-    let follow_up = FollowUps::default().of(&row, asking.app.now());
+    let follow_up = asking.app.settings.follow_ups.of(&row, asking.app.now());
     Ok(StatusAnswer {
         conversation: row.id.to_string(),
         recipient: row.recipient.as_ref().map(ToString::to_string),

@@ -9,6 +9,7 @@ mod entries;
 mod events;
 mod openapi;
 mod operation;
+mod recipients;
 mod runs;
 mod search;
 mod server;
@@ -42,7 +43,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     [conversations::operations(), entries::operations(), views::operations(), calls::operations()]
         .into_iter()
         .chain([search::operations(), runs::operations(), transfer::operations(), simulate::operations()])
-        .chain([events::operations(), server::operations(), sessions::operations()])
+        .chain([events::operations(), server::operations(), sessions::operations(), recipients::operations()])
         .flatten()
         .collect()
 }

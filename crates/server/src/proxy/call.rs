@@ -72,7 +72,7 @@ pub(super) async fn answer(
     request: Request,
 ) -> Result<Response, HttpProblem> {
     let (call, asked) = ProxyCall::begin(app, target, request).await?;
-    let origin = RequestOrigin::of(&call.caller, &call.headers, &asked)?;
+    let origin = RequestOrigin::of(&call.caller, &call.headers, &asked, &app.settings.recipient_from)?;
     let carries = identity::carries(&call.headers, &origin)?;
     let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
     if let Some(model) = &asked.model {

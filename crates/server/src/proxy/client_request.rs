@@ -293,7 +293,7 @@ fn claims(wire: Wire, body: Raw<'_>) -> (Option<(SessionClient, String)>, Vec<St
 
 /// The session inside Anthropic's `metadata.user_id`, and what is left of it: a JSON text that has one beside the device
 /// and the account, or the older `user_…_account_…_session_…`. Anything else is a user.
-fn split_user(user: &str) -> (Option<String>, Vec<String>) {
+pub(super) fn split_user(user: &str) -> (Option<String>, Vec<String>) {
     if let Ok(raw) = json::check(user)
         && raw.kind() == JsonKind::Object
     {

@@ -6,7 +6,7 @@
 //! stored prefix of their list among the conversations of the same caller, compared by what entries are and not by how
 //! they are spelled. Where the list goes on differently from the record, the record is forked there.
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use scrollback_core::identity::{Alignment, align, title_of};
 use scrollback_core::request::{Reference, names_items};
 use scrollback_core::{Link, PREFIX_START, Role, Slot, first_link};
@@ -206,10 +206,16 @@ impl Seeking<'_> {
     /// The place in the conversation that a client names, or in a fork of it.
     async fn in_named(&self, named: ClientName) -> Result<Placement, HttpProblem> {
         let Some(root) = self.by_name(&named).await? else {
-            let conversation = NewConversation::new(self.new_id());
+            let conversation = self.new_conversation();
             let all = std::iter::once(named).chain(self.thread()).collect();
             return Ok(self.new_place(Beginning { conversation, names: all, session: None }));
         };
+        if let (Some(asked), Some(recorded)) = (&self.origin.recipient, &root.recipient)
+            && asked != recorded
+        {
+            let detail = "this conversation is with another recipient; name another conversation";
+            return Err(HttpProblem::new(StatusCode::CONFLICT, "other_recipient", detail));
+        }
         if self.carries == Carries::News {
             let newest = self.newest_fork(root).await?;
             return self.at_end(newest).await;
@@ -221,6 +227,11 @@ impl Seeking<'_> {
             None if root.head == 0 => self.at_end(root).await,
             None => self.fork(&root, 0, Alignment::default(), None).await,
         }
+    }
+
+    /// A new conversation with the recipient of the request, if it has one.
+    pub(super) fn new_conversation(&self) -> NewConversation {
+        NewConversation { recipient: self.origin.recipient.clone(), ..NewConversation::new(self.new_id()) }
     }
 
     /// The name under which the provider's own conversation is kept.
@@ -324,7 +335,7 @@ impl Seeking<'_> {
     /// A new conversation of a caller that names no session.
     fn new_of_caller(&self, names: Vec<ClientName>) -> Placement {
         let scope = MatchScope::caller(&self.origin.caller);
-        let new = NewConversation { scope: Some(scope), ..NewConversation::new(self.new_id()) };
+        let new = NewConversation { scope: Some(scope), ..self.new_conversation() };
         self.new_place(Beginning { conversation: new, names, session: None })
     }
 

@@ -22,6 +22,7 @@ mod pass_through;
 mod policy;
 mod prefix_cache;
 mod provider_state;
+mod recipient;
 mod record;
 mod refusal;
 mod responses;

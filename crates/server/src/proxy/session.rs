@@ -2,8 +2,13 @@
 
 use axum::http::{HeaderMap, header};
 
+use scrollback_agent::config::RecipientField;
+use scrollback_store::Recipient;
+
 use super::client_request::{ClientRequest, header as text_of};
+use super::recipient;
 use crate::auth::{ApiCaller, presented};
+use crate::keys;
 use crate::problem::HttpProblem;
 
 /// Longest id of a session or sub-agent, in bytes. Real ones have 16 to 70.
@@ -57,15 +62,23 @@ pub(crate) struct RequestOrigin {
     /// A fingerprint of who calls. It is not a secret, and no key can be found from it.
     pub(crate) caller: String,
     pub(crate) session: Option<SessionClaim>,
+    /// Whom conversations that begin with it are with.
+    pub(crate) recipient: Option<Recipient>,
 }
 
 impl RequestOrigin {
+    /// `fields` of the body name the recipient where no header does.
     pub(crate) fn of(
         caller: &ApiCaller,
         headers: &HeaderMap,
         asked: &ClientRequest,
+        fields: &[RecipientField],
     ) -> Result<Self, HttpProblem> {
-        Ok(RequestOrigin { caller: fingerprint(caller, headers, asked), session: claim(headers, asked)? })
+        Ok(RequestOrigin {
+            caller: fingerprint(caller, headers, asked),
+            session: claim(headers, asked)?,
+            recipient: recipient::of(headers, asked, fields)?,
+        })
     }
 }
 
@@ -134,7 +147,7 @@ fn fingerprint(caller: &ApiCaller, headers: &HeaderMap, asked: &ClientRequest) -
         hasher.update(&(value.len() as u64).to_be_bytes()).update(value.as_bytes());
     };
     match &caller.key {
-        Some(key) => add("key", &key.name),
+        Some(key) => add("key", keys::family(&key.name)),
         None => {
             for credential in credentials(headers) {
                 if !is_renewed(credential) {
@@ -147,7 +160,7 @@ fn fingerprint(caller: &ApiCaller, headers: &HeaderMap, asked: &ClientRequest) -
             }
         }
     }
-    if let Some(recipient) = text_of(headers, "x-scrollback-recipient") {
+    if let Some(recipient) = recipient::in_header(headers) {
         add("recipient", recipient);
     }
     for user in &asked.user {
@@ -197,7 +210,7 @@ mod tests {
         )
         .unwrap();
         let caller = ApiCaller { tenant: Tenant::default(), scope: KeyScope::Admin, key: None };
-        RequestOrigin::of(&caller, &headers(pairs), &asked)
+        RequestOrigin::of(&caller, &headers(pairs), &asked, &[])
     }
 
     const CHAT: &str = r#"{"model":"m","messages":[]}"#;

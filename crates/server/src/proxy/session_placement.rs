@@ -99,7 +99,7 @@ impl Seeking<'_> {
             session: Some(session.id.clone()),
             kind,
             scope: Some(MatchScope::session(&session.id, claim.agent.as_deref())),
-            ..NewConversation::new(self.new_id())
+            ..self.new_conversation()
         };
         let agent = claim.agent.iter().map(|agent| self.agent_name(claim, agent));
         Beginning { conversation, names: agent.collect(), session: None }

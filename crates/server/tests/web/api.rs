@@ -187,7 +187,7 @@ pub(crate) async fn filled(server: &Server, tenant: &Tenant) -> (String, String)
 }
 
 pub(crate) fn concrete(path: &str, id: &str) -> String {
-    path.replace("{id}", id)
+    path.replace("{id}", id).replace("{recipient}", id)
 }
 
 /// A query or body that the operation takes.
@@ -202,7 +202,9 @@ fn valid(path: &str, verb: &str, id: &str) -> (String, Option<Value>) {
         ("post", "/api/conversations/{id}/erase") => {
             (none(), Some(json!({ "positions": [6, 6], "reason": "asked" })))
         }
-        ("post", "/api/conversations/{id}/status") => (none(), Some(json!({ "status": "closed" }))),
+        ("post", "/api/conversations/{id}/status" | "/api/recipients/{recipient}/status") => {
+            (none(), Some(json!({ "status": "closed" })))
+        }
         ("post", "/api/conversations/{id}/views") => (
             none(),
             Some(
@@ -216,6 +218,8 @@ fn valid(path: &str, verb: &str, id: &str) -> (String, Option<Value>) {
         ("post", "/api/simulate") => {
             (none(), Some(json!({ "conversation": id, "managers": ["passthrough", "turn_window(1)"] })))
         }
+        ("post", "/api/recipients/{recipient}/erase") => (none(), Some(json!({ "all": true }))),
+        ("get", "/api/recipients") => ("?due=1h".into(), None),
         ("get", "/api/search") => ("?q=paris".into(), None),
         ("get", "/api/export") => (format!("?conversation={id}"), None),
         _ => (none(), None),
@@ -238,9 +242,11 @@ async fn every_operation_and_status_of_the_document_is_as_it_says() {
     server.app.continue_runs_with(Arc::new(Scripted));
     let tenant = Tenant::default();
     let (id, call) = filled(&server, &tenant).await;
+    server.post("/api/conversations", json!({ "recipient": "mara" })).await;
     let named = |path: &str| match path {
         _ if path.starts_with("/api/calls/") => call.clone(),
         _ if path.starts_with("/api/runs/") => "run00000000000001".to_string(),
+        _ if path.starts_with("/api/recipients/") => "mara".to_string(),
         _ => id.clone(),
     };
     // What is well, and what is not found.

@@ -16,7 +16,10 @@ use tokio_postgres::{Config, NoTls};
 use crate::backend::{Backend, TxJob, Whose};
 use crate::engine::copy;
 use crate::error::{ErrorKind, StoreError};
+use crate::size::Sizes;
+use crate::sql::Sql;
 use crate::store::Answer;
+use crate::table::Cells;
 use connection::{Lent, failed};
 
 /// Connections of one process: more than cores rarely help, and a server has few for all.
@@ -171,6 +174,24 @@ impl Backend for Postgres {
                 format!("the PostgreSQL role {name:?} {right}, so row-level security does not hold it to one tenant's rows")
             }))
         })
+    }
+
+    fn measure(&self) -> Answer<'_, Sizes> {
+        let asking: TxJob<Lent, Sizes> = Box::new(|rows| {
+            Box::pin(async move {
+                let sql = "select c.relname::text, pg_total_relation_size(c.oid) from pg_class c \
+                           join pg_namespace n on n.oid = c.relnamespace \
+                           where n.nspname = current_schema() and c.relkind in ('r', 'm')";
+                let mut sizes = Sizes::default();
+                for row in rows.ask(sql, Vec::new()).await? {
+                    let mut cells = Cells::new("pg_class", row);
+                    let (name, bytes) = (cells.text(), cells.number()?);
+                    sizes.add(&name, bytes);
+                }
+                Ok(sizes)
+            })
+        });
+        self.read(Whose::All, asking)
     }
 
     fn copy_to(&self, path: &Path) -> Answer<'_, ()> {

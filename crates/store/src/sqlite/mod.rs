@@ -23,7 +23,10 @@ use scrollback_core::Time;
 
 use crate::backend::{Backend, TxJob, Whose};
 use crate::error::{ErrorKind, StoreError};
+use crate::size::Sizes;
+use crate::sql::Sql;
 use crate::store::Answer;
+use crate::table::Cells;
 use checkpoints::{Checkpoints, CommitCounter};
 use connection::SqliteSession;
 use open::Location;
@@ -177,6 +180,55 @@ impl Backend for Sqlite {
         })
     }
 
+    fn measure(&self) -> Answer<'_, Sizes> {
+        let asking: TxJob<SqliteSession, Sizes> = Box::new(|session| {
+            Box::pin(async move {
+                let sql = "select name, sum(pgsize) from dbstat where aggregate = 1 group by name";
+                let mut sizes = Sizes::default();
+                for row in session.ask(sql, Vec::new()).await? {
+                    let mut cells = Cells::new("dbstat", row);
+                    let (name, bytes) = (cells.text(), cells.number()?);
+                    sizes.add(&name, bytes);
+                }
+                let (_, free) = pages(session).await?;
+                Ok(Sizes { free, ..sizes })
+            })
+        });
+        self.read(Whose::All, asking)
+    }
+
+    fn in_use(&self) -> Answer<'_, u64> {
+        let asking: TxJob<SqliteSession, u64> = Box::new(|session| {
+            Box::pin(async move {
+                let (all, free) = pages(session).await?;
+                Ok(all.saturating_sub(free))
+            })
+        });
+        self.read(Whose::All, asking)
+    }
+
+    fn give_back(&self, most: u64) -> Answer<'_, u64> {
+        let work: TxJob<SqliteSession, u64> = Box::new(move |session| {
+            let connection = &session.connection;
+            let asked =
+                |name: &str| connection.query_row(&format!("pragma {name}"), [], |row| row.get::<_, i64>(0));
+            let given = || -> rusqlite::Result<u64> {
+                // A file of before this was possible keeps its free pages, and fills them again.
+                if asked("auto_vacuum")? != INCREMENTAL {
+                    return Ok(0);
+                }
+                // Each step of the statement gives back one page.
+                let mut vacuum = connection.prepare(&format!("pragma incremental_vacuum({most})"))?;
+                let mut rows = vacuum.query([])?;
+                while rows.next()?.is_some() {}
+                asked("freelist_count").map(|left| left.try_into().unwrap_or_default())
+            };
+            let given = given().map_err(|error| connection::failed(&error));
+            Box::pin(async move { given })
+        });
+        self.write(Whose::All, work)
+    }
+
     fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
         let path = path.to_path_buf();
         let job: TxJob<SqliteSession, ()> = Box::new(move |session: &mut SqliteSession| {
@@ -202,6 +254,17 @@ impl Backend for Sqlite {
             settle().map_err(|error| connection::failed(&error))
         })
     }
+}
+
+/// What `pragma auto_vacuum` says where free pages can be given back one by one.
+const INCREMENTAL: i64 = 2;
+
+/// Bytes of all pages, and of those that are free.
+async fn pages(session: &mut SqliteSession) -> Result<(u64, u64), StoreError> {
+    let sql = "select p.page_count * s.page_size, f.freelist_count * s.page_size \
+               from pragma_page_count() p, pragma_page_size() s, pragma_freelist_count() f";
+    let mut cells = Cells::new("pages", session.ask(sql, Vec::new()).await?.pop().unwrap_or_default());
+    Ok((cells.number()?, cells.number()?))
 }
 
 #[cfg(test)]

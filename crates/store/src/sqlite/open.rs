@@ -240,6 +240,8 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     common(connection)?;
     // Means something only before the first table is there.
     connection.pragma_update(None, "page_size", PAGE)?;
+    // Room that pruning made can then be given back in small steps, while others write.
+    connection.pragma_update(None, "auto_vacuum", "incremental")?;
     if options.access == Access::Write {
         // A new file has a journal for a moment. If its removal were not synced too, a power loss could bring it back, and
         // with it the empty file it remembers.

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::store::args::{DoctorArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, SearchArgs, VerifyArgs};
+use crate::store::args::{
+    DoctorArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, ReadArgs, SearchArgs, ShowPlaceArgs,
+    VerifyArgs,
+};
 
 /// Keeps everything that was said, and sends each model call only what that call needs.
 #[derive(Parser)]
@@ -71,6 +74,12 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Find what was said, in all conversations
     Search(SearchArgs),
+    /// Look at any conversation, session or entry
+    Show(ShowPlaceArgs),
+    /// Print the exact text behind a handle
+    Read(ReadArgs),
+    /// Offer search and reading of the record to another program, over its standard input and output (MCP)
+    Mcp(crate::server::args::McpArgs),
     /// Read other tools' transcripts, or our own exports, into the store
     Import(ImportArgs),
     /// Write conversations in our own form, any provider's, or other tools'

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::problem::HttpProblem;
-use crate::{App, api, auth, lens, origin_check, proxy};
+use crate::{App, api, auth, lens, mcp, origin_check, proxy};
 
 /// Everything the server answers.
 ///
@@ -20,6 +20,7 @@ pub fn router(app: App) -> Router {
         .nest("/v1beta", proxy::gemini_router())
         .nest("/api", api::router().layer(middleware::map_response(with_version)))
         .merge(lens::router())
+        .merge(mcp::router())
         .route("/metrics", get(metrics))
         .layer(middleware::from_fn_with_state(app.clone(), auth::identify))
         .layer(middleware::from_fn(auth::take_key_from_query));

@@ -45,6 +45,7 @@ mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod precompute;
+pub mod recall;
 mod request;
 mod rows;
 mod run;

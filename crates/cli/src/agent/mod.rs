@@ -16,9 +16,11 @@ use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Catalog, Environment, NoProvider, NoProviderKind, Provider};
 use scrollback_agent::react::{AgentSession, QueryStatus, SessionResult};
 use scrollback_agent::runner::{CannotResume, CannotResumeKind, Runner, Sink, Trace};
+use scrollback_agent::tool::{RecallNames, recall_tools};
 use scrollback_core::Record;
 use scrollback_core::manager::parse_list;
 use scrollback_core::stream::Delta;
+use scrollback_store::Memory;
 use scrollback_subagent::read_signature;
 use serde_json::{Value, json};
 
@@ -69,7 +71,17 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
             .connect()
             .await
             .map_err(|error| Failure::new(FAILED, "mcp_server", format!("{error}")))?;
-        let journal = journal(args, &setup).await?;
+        let journal = journal(args, &setup, file.recall).await?;
+        if file.recall
+            && let Some(place) = journal.recall(Arc::clone(&runner.clock))
+        {
+            for tool in recall_tools(&place, RecallNames::Prefixed) {
+                let taken = |error: scrollback_agent::tool::BadTool| {
+                    Failure::new(INVALID, "invalid_agent", error.to_string())
+                };
+                runner.tools.add(tool).map_err(taken)?;
+            }
+        }
         let session = AgentSession::new(&*file.name, file.system, runner, file.react, journal);
         let result = if args.resume {
             resume(&session, asked.as_deref()).await?
@@ -145,7 +157,7 @@ fn invalid(args: &AgentArgs, problems: &[DocumentProblem]) -> Failure {
 }
 
 /// Where the conversation is written: where it was named, or in a store if one was, or nowhere.
-async fn journal(args: &AgentArgs, setup: &Setup) -> Result<Journal, Failure> {
+async fn journal(args: &AgentArgs, setup: &Setup, recall: bool) -> Result<Journal, Failure> {
     let tenant = setup.tenant();
     if let Some(id) = &args.conversation {
         let id = conversation_named(id)?;
@@ -158,6 +170,10 @@ async fn journal(args: &AgentArgs, setup: &Setup) -> Result<Journal, Failure> {
     let named = args.store.store.is_some() || std::env::var_os("SCROLLBACK_STORE").is_some();
     if named {
         return Ok(Journal::begin(setup.open(Intent::Write).await?, tenant, now()));
+    }
+    if recall {
+        // Recall reads a store; this one ends with the process.
+        return Ok(Journal::begin(Arc::new(Memory::new()), tenant, now()));
     }
     Ok(Journal::memory(Record::new()))
 }

@@ -9,6 +9,7 @@ pub(crate) mod import;
 mod lines;
 pub(crate) mod list;
 mod progress;
+pub(crate) mod read;
 pub(crate) mod search;
 pub(crate) mod verify;
 

@@ -25,6 +25,7 @@ mod keys;
 mod many;
 mod packages;
 mod provider_state;
+mod recall;
 mod same_chain;
 mod sessions;
 mod shown;

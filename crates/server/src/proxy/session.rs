@@ -40,6 +40,11 @@ const SESSIONS: [(&str, SessionClient); 6] = [
     ("x-session-id", SessionClient::Other),
 ];
 
+/// What the headers of a request call its session, in the order in which they count.
+pub(crate) fn session_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    SESSIONS.iter().filter_map(|(name, _)| text_of(headers, name))
+}
+
 /// The session that a request says it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionClaim {
@@ -57,6 +62,8 @@ pub(crate) struct RequestOrigin {
     /// A fingerprint of who calls. It is not a secret, and no key can be found from it.
     pub(crate) caller: String,
     pub(crate) session: Option<SessionClaim>,
+    /// The name that `wrap` gave this run of the client, so that a tool the client starts finds the session too.
+    pub(crate) run: Option<String>,
 }
 
 impl RequestOrigin {
@@ -65,7 +72,12 @@ impl RequestOrigin {
         headers: &HeaderMap,
         asked: &ClientRequest,
     ) -> Result<Self, HttpProblem> {
-        Ok(RequestOrigin { caller: fingerprint(caller, headers, asked), session: claim(headers, asked)? })
+        let run = text_of(headers, "x-scrollback-session").filter(|name| (1..=MAX_ID).contains(&name.len()));
+        Ok(RequestOrigin {
+            caller: fingerprint(caller, headers, asked),
+            session: claim(headers, asked)?,
+            run: run.map(String::from),
+        })
     }
 }
 

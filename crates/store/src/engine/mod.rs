@@ -12,6 +12,7 @@ pub(crate) mod large;
 pub(crate) mod lineage;
 pub(crate) mod list;
 pub(crate) mod read;
+pub(crate) mod recall;
 pub(crate) mod request;
 pub(crate) mod restore;
 pub(crate) mod search;

@@ -19,7 +19,7 @@ use crate::support::{Dice, Server, before_recall, block_on};
 
 /// Needles looked for in one conversation; long ones lose thousands.
 const NEEDLES: usize = 12;
-/// Longer values are pasted texts, for which nobody searches by two words near them.
+/// Longer values are pasted texts, which are not looked for by two words near them.
 const LONGEST: usize = 200;
 /// Largest transcript that is read, in bytes.
 const LARGEST: u64 = 3_000_000;

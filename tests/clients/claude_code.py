@@ -1,6 +1,7 @@
 """Claude Code: what it sends, and what must come of it."""
 
 import json
+import re
 from collections import Counter
 
 import long
@@ -274,7 +275,56 @@ def thoughtless(side):
 
 SOON = {"retry-after": "0"}
 
+# Recall
+
+LOG = "for n in $(seq 1 60); do echo line $n of the deployment log; done; echo the staging port is 48123"
+
+
+def found_handle(request):
+    """The handle of the entry that a search of the request found."""
+    found = re.findall(r"(sb:[a-z0-9]{10}#\d+) [^\\]*result of Bash", request.texts())
+    return do("mcp__scrollback__read", handle=found[-1] if found else "none", pattern="port")
+
+
+def recall_roles():
+    steps = [do("Bash", command=LOG, description="Print the log")]
+    steps += [do("Bash", command=f"echo step {n}", description="Go on") for n in range(3)]
+    steps += [
+        do("mcp__scrollback__search", query="quokka"),
+        do("mcp__scrollback__search", query="staging port"),
+        found_handle,
+        do("Bash", command="echo connect to 48123", description="Use it"),
+        say("It was 48123."),
+    ]
+    return [Role("main", steps)]
+
+
+def recalling(side):
+    store = f"sqlite:{side.folder}/server/record.db"
+    server = {"command": side.harness.binary, "args": ["mcp", "--store", store]}
+    return claude(
+        side, "Find the port", "--session-id", SESSION, "--strict-mcp-config",
+        "--mcp-config", json.dumps({"mcpServers": {"scrollback": server}}),
+        "--allowedTools", ALLOWED + ",mcp__scrollback__search,mcp__scrollback__read",
+        env={"SCROLLBACK_SESSION": SESSION, "ENABLE_TOOL_SEARCH": "false"},
+    )["result"]
+
+
+def recalled(_, through):
+    calls = through.provider.calls("main")
+    expect("mcp__scrollback__search" in calls[0].tools(), "the tools are offered from the first request on", calls[0].tools())
+    before = calls[4].texts()
+    expect("the staging port is 48123" not in before, "the value was cleared from the view")
+    expect(re.search(r"result left out: 61 lines, read sb:[a-z0-9]{10}#\d+", before), "the placeholder has the handle", before[-3000:])
+    expect("0 hits in this session" in calls[5].texts(), "an empty search says what was searched")
+    expect("the staging port is «48123»" in calls[6].texts() or "port" in calls[6].texts(), "the search found it")
+    expect("the staging port is 48123" in calls[7].texts(), "the exact text was read back", calls[7].texts()[-2000:])
+    recorded("48123")(None, through)
+
+
 SCENARIOS = [
+    Scenario("claude-code", "recall", recall_roles, recalling, recalled, exact=False, direct=False,
+             config='[server]\nmanagers = ["clear_tool_results(1)"]\n'),
     Scenario("claude-code", "no other machine", plain_roles, named("Say good day"), alone, direct=False, watched=True),
     Scenario("claude-code", "plain", plain_roles, named("Say good day"), one_conversation, short=True),
     Scenario("claude-code", "edits", edits_roles, named("Change all six lines"), edited, short=True),

@@ -32,6 +32,8 @@ pub struct AgentFile {
     pub history: SharedManager,
     /// How it thinks and answers.
     pub react: React,
+    /// Whether the model may search and read the record by the recall tools.
+    pub recall: bool,
     /// The folder of the file, which paths in it are relative to.
     pub folder: PathBuf,
     tool_choice: ToolChoice,
@@ -143,6 +145,7 @@ fn read(
     };
     let tools = fields.node("tools");
     let tools = tools.map(|node| load::tools(node, "tools", &place, fields.problems())).unwrap_or_default();
+    let recall = fields.flag("recall").unwrap_or(false);
     let history = history(&mut fields);
     let mut react = react(&mut fields);
     react.output = output(&mut fields);
@@ -166,6 +169,7 @@ fn read(
         tools,
         history,
         react,
+        recall,
         folder: folder.into(),
         tool_choice,
         parallel,

@@ -8,8 +8,9 @@ use scrollback_store::{
     StoreError, Tenant, Tx,
 };
 
-use crate::effects::BoxFuture;
+use crate::effects::{BoxFuture, Clock};
 use crate::exchange::Recorder;
+use crate::tool::RecallPlace;
 use scrollback_core::request::{BodyTemplate, RequestMessage, RequestTokens};
 
 /// A record that is being written.
@@ -159,6 +160,17 @@ impl Journal {
             JournalTarget::Store(kept) => kept.recipient.as_ref(),
             JournalTarget::Nowhere | JournalTarget::Elsewhere(_) => None,
         }
+    }
+
+    /// Where recall finds what is written here; none without a store.
+    pub fn recall(&self, clock: Arc<dyn Clock>) -> Option<RecallPlace> {
+        let JournalTarget::Store(StoredJournal { store, tenant, id, .. }) = &self.kept else { return None };
+        Some(RecallPlace {
+            store: Arc::clone(store),
+            tenant: tenant.clone(),
+            conversation: id.clone(),
+            clock,
+        })
     }
 
     /// The store and whose data it is; none before the conversation has begun, and where the caller stores it.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::store::args::{
-    DoctorArgs, ErasePersonArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, PruneArgs, SearchArgs,
+    DoctorArgs, ErasePersonArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, PruneArgs, ReadArgs,
+    SearchArgs, ShowPlaceArgs,
     VerifyArgs,
 };
 
@@ -80,6 +81,12 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Find what was said, in all conversations
     Search(SearchArgs),
+    /// Look at any conversation, session or entry
+    Show(ShowPlaceArgs),
+    /// Print the exact text behind a handle
+    Read(ReadArgs),
+    /// Offer search and reading of the record to another program, over its standard input and output (MCP)
+    Mcp(crate::server::args::McpArgs),
     /// Read other tools' transcripts, or our own exports, into the store
     Import(ImportArgs),
     /// Write conversations in our own form, any provider's, or other tools'

@@ -49,6 +49,7 @@ pub mod model;
 pub mod nearest;
 mod need;
 mod ranges;
+pub mod recall;
 mod record;
 pub mod redact;
 pub mod replay;

@@ -5,6 +5,7 @@
 //! - `proxy` answers `/v1/*`: it records what a client says, sends its provider the view, and passes the reply on as it
 //!   comes while a copy is read for the record.
 //! - [`api`] is the REST API, [`lens`] the pages for people.
+//! - [`mcp`] offers the recall tools to other programs.
 //! - [`auth`] tells who calls: a [`ApiCaller`] has a tenant and a scope, and no query leaves its tenant. [`keys`] makes and
 //!   judges API keys.
 //! - A [`HttpProblem`] is what went wrong, in the form of RFC 9457; the proxy says it in the form of the client's provider.
@@ -23,6 +24,7 @@ mod fair;
 mod follow_ups;
 pub mod keys;
 pub mod lens;
+pub mod mcp;
 mod memory;
 mod metrics;
 mod off_loop;

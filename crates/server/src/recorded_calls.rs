@@ -58,6 +58,7 @@ pub(crate) fn asked(app: &App, call: &Sent, tools: Option<Tools>) -> Result<Repe
         summaries: Summaries::Recorded,
         ..context(app, ModelName::parse(&call.model).ok())
     };
+    cx = cx.in_conversation(call.conversation.as_str());
     if let Some(factor) = call.factor {
         cx.counter = cx.counter.with_factor(Factor::of(factor));
     }

@@ -9,7 +9,7 @@ use axum::routing::get;
 
 use crate::problem::HttpProblem;
 use crate::retention::measure_store;
-use crate::{App, api, auth, lens, origin_check, proxy};
+use crate::{App, api, auth, lens, mcp, origin_check, proxy};
 
 /// Pages and the REST API read, redact and print texts of any length.
 macro_rules! off_loop {
@@ -28,6 +28,7 @@ pub fn router(app: App) -> Router {
         .nest("/v1beta", proxy::gemini_router())
         .nest("/api", api::router().layer(middleware::map_response(with_version)).layer(off_loop!()))
         .merge(lens::router().layer(off_loop!()))
+        .merge(mcp::router())
         .route("/metrics", get(metrics))
         .layer(middleware::from_fn_with_state(app.clone(), auth::identify))
         .layer(middleware::from_fn(auth::take_key_from_query));

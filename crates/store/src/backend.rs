@@ -4,6 +4,8 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 
+use scrollback_core::recall::found::{FoundHits, FoundPlace};
+use scrollback_core::recall::{SearchRequest, Tail};
 use scrollback_core::{Link, Record, Time};
 use uuid::Uuid;
 
@@ -16,11 +18,12 @@ use crate::engine::lineage;
 use crate::engine::prune::KeptBody;
 use crate::engine::session::Among;
 use crate::engine::verify::Verified;
-use crate::engine::{self, calls, commit, fact, fork, session, tail, verify};
+use crate::engine::{self, calls, commit, fact, fork, recall, session, tail, verify};
 use crate::entry::StoredEntry;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::precompute::packed;
+use crate::recall::{Deadline, Here};
 use crate::rows::Rows;
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
@@ -175,6 +178,45 @@ impl<B: Backend> Store for B {
             whose,
             job!(|rows| engine::search::search(rows, &tenant, &query, &filter, limit, after.as_ref())),
         )
+    }
+
+    fn conversations_ending(&self, tenant: &Tenant, tail: &Tail) -> Answer<'_, Vec<Conversation>> {
+        let (tenant, tail) = (tenant.clone(), tail.clone());
+        self.read((&tenant).into(), job!(|rows| recall::ending(rows, &tenant, &tail)))
+    }
+
+    fn places_with_tools(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        from: u64,
+        below: u64,
+    ) -> Answer<'_, Vec<FoundPlace>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| recall::places(rows, &tenant, &id, from, below)))
+    }
+
+    fn find_for_recall(
+        &self,
+        tenant: &Tenant,
+        here: &Here,
+        request: &SearchRequest,
+        deadline: &Deadline,
+    ) -> Answer<'_, Option<FoundHits>> {
+        let (tenant, here) = (tenant.clone(), here.clone());
+        let (request, deadline) = (request.clone(), deadline.clone());
+        let whose = (&tenant).into();
+        self.read(whose, job!(|rows| recall::find(rows, &tenant, &here, &request, &deadline)))
+    }
+
+    fn session_called(&self, tenant: &Tenant, client_id: &str) -> Answer<'_, Option<Session>> {
+        let (tenant, client_id) = (tenant.clone(), client_id.to_string());
+        self.read((&tenant).into(), job!(|rows| recall::session_called(rows, &tenant, &client_id)))
+    }
+
+    fn newest_in_project(&self, tenant: &Tenant, project: Option<&str>) -> Answer<'_, Option<Conversation>> {
+        let (tenant, project) = (tenant.clone(), project.map(String::from));
+        self.read((&tenant).into(), job!(|rows| recall::newest_in(rows, &tenant, project.as_deref())))
     }
 
     fn find_prefix(

@@ -30,6 +30,8 @@ pub struct Conversation {
     pub kind: ConversationKind,
     /// Whose lists of messages may continue it; none where it is only written by its id.
     pub scope: Option<MatchScope>,
+    /// The working directory or repository its client reported.
+    pub project: Option<String>,
     /// What people call it.
     pub title: Option<String>,
     /// Where it stands; unset reads idle.
@@ -91,6 +93,8 @@ pub struct NewConversation {
     pub kind: ConversationKind,
     /// Whose lists of messages may continue it.
     pub scope: Option<MatchScope>,
+    /// The working directory or repository its client reported.
+    pub project: Option<String>,
 }
 
 impl NewConversation {
@@ -106,6 +110,7 @@ impl NewConversation {
             session: None,
             kind: ConversationKind::Main,
             scope: None,
+            project: None,
         }
     }
 
@@ -251,6 +256,7 @@ mod tests {
             session: SessionId::of(&ConversationId::from_parts(Time(0), 0)),
             kind: ConversationKind::Main,
             scope: None,
+            project: None,
             tenant: Tenant::default(),
             key: None,
             recipient: None,

@@ -46,6 +46,8 @@ struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kind: Option<ConversationKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    project: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<SessionHeader>,
     head: Head,
 }
@@ -144,6 +146,7 @@ fn header(row: &Conversation, session: Option<Session>) -> Result<String, StoreE
         last_said_at: row.last_said_at.map(|at| at.to_string()),
         settings: row.settings,
         kind: Some(row.kind),
+        project: row.project.clone(),
         session: Some(session),
         head: Head { position: row.head, link: hex(&row.head_link), prefix: hex(&row.head_prefix) },
     };
@@ -279,6 +282,7 @@ impl ExportReader {
             session: SessionId::of(&session_id),
             kind: header.kind.unwrap_or(kind),
             scope: None,
+            project: header.project,
             tenant: tenant.cloned().map_or_else(|| Tenant::parse(&header.tenant), Ok)?,
             key: header.key,
             recipient: header.recipient.as_deref().map(Recipient::parse).transpose()?,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use scrollback_core::identity::project_of;
 use scrollback_core::transcript;
 use scrollback_core::{Decision, Entry, Time};
 use uuid::Uuid;
@@ -185,6 +186,7 @@ impl Importer {
                     new = NewConversation::with(id.clone(), recipient);
                 }
                 new.title.clone_from(&source.title);
+                new.project = project_of(&source.entries);
                 tx.create(new);
                 id
             }

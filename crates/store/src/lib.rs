@@ -47,6 +47,7 @@ mod memory;
 mod postgres;
 mod precompute;
 pub mod prune;
+pub mod recall;
 mod request;
 mod rows;
 mod run;

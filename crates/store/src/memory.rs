@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use imbl::OrdMap;
 use scrollback_core::Link;
+use scrollback_core::recall::found::Extent;
 
 use crate::backend::{Backend, TxJob, Whose, Working};
 use crate::conversation::Conversation;
@@ -225,6 +226,20 @@ impl Rows for Tables {
         Ok(())
     }
 
+    async fn extent(&mut self, wanted: &WordQuery) -> Result<Extent, StoreError> {
+        let tenant = Scan::new().equal("tenant", wanted.tenant.as_str());
+        let mut extent = Extent::default();
+        for row in self.scan::<Conversation>(tenant).await? {
+            if wanted.recipient.is_none_or_equal(row.recipient.as_ref().map(Recipient::as_str))
+                && wanted.project.is_none_or_equal(row.project.as_deref())
+            {
+                extent.conversations += 1;
+                extent.entries += row.head.saturating_sub(row.fork_position.unwrap_or(0));
+            }
+        }
+        Ok(extent)
+    }
+
     async fn find(&mut self, wanted: &WordQuery) -> Result<Vec<SearchCandidate>, StoreError> {
         let mut conversations: BTreeMap<String, Option<Conversation>> = BTreeMap::new();
         let mut found = Vec::new();
@@ -240,7 +255,11 @@ impl Rows for Tables {
                 let row = row.filter(|row| {
                     row.tenant == wanted.tenant
                         && wanted.status.is_none_or(|status| row.status() == status)
-                        && wanted.conversation.as_ref().is_none_or(|id| row.id.as_str() == id)
+                        && wanted
+                            .conversations
+                            .as_ref()
+                            .is_none_or(|ids| ids.iter().any(|id| row.id.as_str() == id))
+                        && wanted.project.is_none_or_equal(row.project.as_deref())
                         && wanted.recipient.is_none_or_equal(row.recipient.as_ref().map(Recipient::as_str))
                 });
                 conversations.insert(id.clone(), row);

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 
+use scrollback_core::recall::Tail;
+use scrollback_core::recall::found::Extent;
 use scrollback_core::{Link, Role, Time};
 
 use crate::conversation::{Conversation, Status};
@@ -81,6 +83,9 @@ pub(crate) trait Rows: Send {
         conversation: &ConversationId,
         position: u64,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// How many entries and conversations there are where something is wanted.
+    fn extent(&mut self, wanted: &WordQuery) -> impl Future<Output = Result<Extent, StoreError>> + Send;
 
     /// Entries that have all the words wanted, at most so many.
     fn find(
@@ -190,6 +195,8 @@ impl Table for Conversation {
         "session_id",
         "kind",
         "scope",
+        "tail",
+        "project",
     ];
     const KEY: usize = 1;
 
@@ -218,6 +225,8 @@ impl Table for Conversation {
             self.session.as_str().into(),
             self.kind.as_str().into(),
             self.scope.as_ref().map(MatchScope::as_str).into(),
+            Tail::of(self.id.as_str()).map_or_else(String::new, |tail| tail.to_string()).into(),
+            self.project.clone().into(),
         ]
     }
 
@@ -245,6 +254,11 @@ impl Table for Conversation {
             session: SessionId::stored(cells.text()),
             kind: cells.word(kind_named)?.unwrap_or_default(),
             scope: cells.maybe_text().map(MatchScope::stored),
+            project: {
+                // The tail follows from the id.
+                cells.maybe_text();
+                cells.maybe_text()
+            },
         })
     }
 }

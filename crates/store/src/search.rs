@@ -175,9 +175,22 @@ pub(crate) struct WordQuery {
     pub(crate) all: Vec<Demanded>,
     pub(crate) none: Vec<Demanded>,
     pub(crate) recipient: Option<String>,
-    pub(crate) conversation: Option<String>,
+    /// Only in these conversations.
+    pub(crate) conversations: Option<Vec<String>>,
+    /// Only in conversations of this project.
+    pub(crate) project: Option<String>,
     pub(crate) status: Option<Status>,
+    /// Whether all words must be there, or any of them.
+    pub(crate) words: WordDemand,
     pub(crate) limit: usize,
+}
+
+/// How many of the words an entry must have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum WordDemand {
+    #[default]
+    All,
+    Any,
 }
 
 impl WordQuery {
@@ -186,7 +199,11 @@ impl WordQuery {
         let has = |(word, prefix): &Demanded| {
             words.split(' ').any(|own| own == word || *prefix && own.starts_with(word.as_str()))
         };
-        self.all.iter().all(has) && !self.none.iter().any(has)
+        let wanted = match self.words {
+            WordDemand::All => self.all.iter().all(has),
+            WordDemand::Any => self.all.iter().any(has),
+        };
+        wanted && !self.none.iter().any(has)
     }
 }
 

@@ -4,6 +4,8 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 
+use scrollback_core::recall::found::{FoundHits, FoundPlace};
+use scrollback_core::recall::{SearchRequest, Tail};
 use scrollback_core::{Link, Record, Time};
 use uuid::Uuid;
 
@@ -17,6 +19,7 @@ use crate::engine::verify::Verified;
 use crate::entry::{Appended, Expected, NewEntry, StoredEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
+use crate::recall::{Deadline, Here};
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
@@ -77,6 +80,33 @@ pub trait Store: Send + Sync {
         limit: usize,
         after: Option<Cursor>,
     ) -> Answer<'_, Hits>;
+
+    /// The conversations whose ids end with the tail of a handle: one, or more after imports.
+    fn conversations_ending(&self, tenant: &Tenant, tail: &Tail) -> Answer<'_, Vec<Conversation>>;
+
+    /// Places of a record, each with the tool whose result it is.
+    fn places_with_tools(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        from: u64,
+        below: u64,
+    ) -> Answer<'_, Vec<FoundPlace>>;
+
+    /// What the recall tool `search` finds. None if the scope means nothing where the caller is.
+    fn find_for_recall(
+        &self,
+        tenant: &Tenant,
+        here: &Here,
+        request: &SearchRequest,
+        deadline: &Deadline,
+    ) -> Answer<'_, Option<FoundHits>>;
+
+    /// The session that a client calls by this id, the newest if several callers do.
+    fn session_called(&self, tenant: &Tenant, client_id: &str) -> Answer<'_, Option<Session>>;
+
+    /// The conversation of a project that was written last; of any project if none is named.
+    fn newest_in_project(&self, tenant: &Tenant, project: Option<&str>) -> Answer<'_, Option<Conversation>>;
 
     /// The longest stored prefix of a list of messages, by its [chain](scrollback_core::prefixes), among the conversations
     /// of one scope. Of several, the one that was not continued yet; of those the one written last.

@@ -29,6 +29,8 @@ pub struct SubagentFile {
     pub model: Option<String>,
     /// The folder of the file, which paths in it are relative to.
     pub folder: PathBuf,
+    /// Whether programs may search and read the record: `(tool/search …)` and the others.
+    pub recall: bool,
     servers: Vec<McpServer>,
     nested: Vec<NestedFile>,
 }
@@ -233,8 +235,9 @@ fn read(
     let tools = fields.node("tools");
     let tools = tools.map(|node| load::tools(node, "tools", &place, fields.problems())).unwrap_or_default();
     let (servers, nested) = add_tools(tools, draft, folder, environment, depth, fields.problems());
+    let recall = fields.flag("recall").unwrap_or(false);
     fields.end();
-    Some(SubagentFile { agent: agent?, model, folder: folder.into(), servers, nested })
+    Some(SubagentFile { agent: agent?, model, folder: folder.into(), recall, servers, nested })
 }
 
 /// The signature; none at all where it cannot be read.

@@ -116,6 +116,10 @@ impl<'r> Evaluation<'r> {
         cx.session =
             runner.session.clone().map(|session| -> Arc<dyn std::any::Any + Send + Sync> { session });
         cx.output = body::output_limit(&info, runner.sampling);
+        if let Some(conversation) = journal.conversation().filter(|_| !journal.is_elsewhere()) {
+            // Positions of a journal that is kept elsewhere are not those of the record.
+            cx = cx.in_conversation(conversation.as_str());
+        }
         let policy = policy(runner, &prompt.name, journal.is_elsewhere());
         Evaluation {
             id: new_evaluation(),

@@ -12,6 +12,7 @@ pub mod load;
 pub mod mcp;
 mod output;
 mod process;
+mod recall;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +28,7 @@ pub use function::{Function, tool};
 pub use http::{HttpCall, HttpTool};
 pub use human::Human;
 pub use output::shorten;
+pub use recall::{RecallNames, RecallPlace, recall_tools};
 
 /// Something that can be called.
 pub trait Tool: Send + Sync {

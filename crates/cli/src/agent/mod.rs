@@ -17,10 +17,11 @@ use scrollback_agent::lease::{described, is_dead};
 use scrollback_agent::provider::{Catalog, Environment, NoProvider, NoProviderKind, Provider};
 use scrollback_agent::react::{AgentSession, QueryStatus, SessionResult};
 use scrollback_agent::runner::{CannotResume, CannotResumeKind, Runner, Sink, Trace};
+use scrollback_agent::tool::{RecallNames, recall_tools};
 use scrollback_core::Record;
 use scrollback_core::manager::parse_list;
 use scrollback_core::stream::Delta;
-use scrollback_store::EvaluationStatus;
+use scrollback_store::{EvaluationStatus, Memory};
 use scrollback_subagent::read_signature;
 use serde_json::{Value, json};
 
@@ -79,11 +80,15 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
             recipient: args.recipient.as_deref(),
             conversation: args.conversation.as_deref(),
             store: &args.store,
+            recalls: file.recall,
         };
         if !args.resume && (of.recipient.is_some() || of.conversation.is_some()) {
             until_free(args, &of, &setup, &runner.stop).await?;
         }
         let journal = journal(&of, &setup).await?;
+        if file.recall {
+            add_recall(&mut runner, &journal)?;
+        }
         let session = AgentSession::new(&*file.name, file.system, runner, file.react, journal);
         let result = if args.resume {
             resume(&session, asked.as_deref()).await?
@@ -158,11 +163,25 @@ pub(crate) fn invalid(file: &std::path::Path, problems: &[DocumentProblem]) -> F
     Failure::several(INVALID, "invalid_agent", lines).with("problems", list)
 }
 
+/// Gives an agent the tools that look things up in its record; a record that no store keeps has none.
+pub(crate) fn add_recall(runner: &mut Runner, journal: &Journal) -> Result<(), Failure> {
+    let Some(place) = journal.recall(Arc::clone(&runner.clock)) else { return Ok(()) };
+    for tool in recall_tools(&place, RecallNames::Prefixed) {
+        runner
+            .tools
+            .add(tool)
+            .map_err(|taken| Failure::new(INVALID, "invalid_agent", taken.to_string()))?;
+    }
+    Ok(())
+}
+
 /// What the command line says about where a conversation is written.
 pub(crate) struct JournalOf<'a> {
     pub(crate) recipient: Option<&'a str>,
     pub(crate) conversation: Option<&'a str>,
     pub(crate) store: &'a StoreArgs,
+    /// Whether the agent looks things up in the record, which takes a store.
+    pub(crate) recalls: bool,
 }
 
 /// Where the conversation is written: where it was named, or in a store if one was, or nowhere.
@@ -179,6 +198,10 @@ pub(crate) async fn journal(of: &JournalOf<'_>, setup: &Setup) -> Result<Journal
     let named = of.store.store.is_some() || std::env::var_os("SCROLLBACK_STORE").is_some();
     if named {
         return Ok(Journal::begin(setup.open(Intent::Write).await?, tenant, now()));
+    }
+    if of.recalls {
+        // Recall reads a store; this one ends with the process.
+        return Ok(Journal::begin(Arc::new(Memory::new()), tenant, now()));
     }
     Ok(Journal::memory(Record::new()))
 }

@@ -105,6 +105,14 @@ pub(crate) fn run(args: &ChatArgs, json: bool) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::new(FAILED, "mcp_server", format!("{error}")))?;
         let manager = Arc::clone(&runner.manager);
         let (journal, talk) = journal(args, &setup).await?;
+        if file.recall {
+            if talk.store.is_none() {
+                let message = "the agent looks things up in its record (`recall: true`), which takes a store: give --store or \
+                               --recipient";
+                return Err(Failure::new(USAGE, "usage", message));
+            }
+            agent::add_recall(&mut runner, &journal)?;
+        }
         let session = AgentSession::new(&*file.name, file.system, runner, file.react, journal);
         let mut chat = Chat { session, talk, provider, manager, setup: &setup, asked: false };
         chat.greet().await?;
@@ -140,6 +148,7 @@ async fn journal(args: &ChatArgs, setup: &Setup) -> Result<(Journal, Talk), Fail
         recipient: args.recipient.as_deref(),
         conversation: args.conversation.as_deref(),
         store: &args.store,
+        recalls: false,
     };
     let journal = agent::journal(&asked, setup).await?;
     let stored = journal.conversation().is_some();

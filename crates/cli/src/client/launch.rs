@@ -59,6 +59,7 @@ pub(crate) fn launch(
                 launch.set(name, base);
             }
         }
+        Some(Client::Cursor | Client::Vscode) => {}
         None => {
             launch.set("OPENAI_BASE_URL", &versioned);
             launch.set("ANTHROPIC_BASE_URL", base);
@@ -77,6 +78,17 @@ pub(crate) fn launch(
 impl Launch {
     fn set(&mut self, name: &str, value: &str) {
         self.variables.push((name.into(), value.into()));
+    }
+}
+
+/// Names this run of a client, for the recall server that the client starts and, where its requests can carry it, for the
+/// record.
+pub(crate) fn name_run(launch: &mut Launch, client: Option<Client>, machine: &ClientMachine, name: &str) {
+    launch.set("SCROLLBACK_SESSION", name);
+    if client == Some(Client::Claude) {
+        let header = format!("x-scrollback-session: {name}");
+        let own = machine.variable("ANTHROPIC_CUSTOM_HEADERS").map(|own| format!("{own}\n{header}"));
+        launch.set("ANTHROPIC_CUSTOM_HEADERS", &own.unwrap_or(header));
     }
 }
 
@@ -172,6 +184,20 @@ mod tests {
         assert_eq!(variable(&any, "OPENAI_BASE_URL"), Some("http://127.0.0.1:7275/v1"));
         assert_eq!(variable(&any, "ANTHROPIC_BASE_URL"), Some(BASE));
         assert_eq!(variable(&any, "GOOGLE_GEMINI_BASE_URL"), Some(BASE));
+    }
+
+    #[test]
+    fn a_run_has_a_name_for_the_tools_its_client_starts() {
+        let here = machine(&[("ANTHROPIC_CUSTOM_HEADERS", "x-team: a")]);
+        let mut claude = told(Some(Client::Claude), &here, &[]);
+        name_run(&mut claude, Some(Client::Claude), &here, "run-1");
+        assert_eq!(variable(&claude, "SCROLLBACK_SESSION"), Some("run-1"));
+        let headers = variable(&claude, "ANTHROPIC_CUSTOM_HEADERS");
+        assert_eq!(headers, Some("x-team: a\nx-scrollback-session: run-1"), "headers of the person stay");
+        let mut codex = told(Some(Client::Codex), &here, &[]);
+        name_run(&mut codex, Some(Client::Codex), &here, "run-1");
+        assert_eq!(variable(&codex, "SCROLLBACK_SESSION"), Some("run-1"));
+        assert_eq!(variable(&codex, "ANTHROPIC_CUSTOM_HEADERS"), None);
     }
 
     #[test]

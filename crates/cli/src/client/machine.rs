@@ -49,6 +49,11 @@ impl ClientMachine {
             Client::Opencode => self.folder_of("XDG_CONFIG_HOME", ".config").join("opencode"),
             Client::Gemini => self.home.join(".gemini"),
             Client::Aider => self.home.clone(),
+            Client::Cursor => self.home.join(".cursor"),
+            Client::Vscode if cfg!(target_os = "macos") => {
+                self.home.join("Library/Application Support/Code/User")
+            }
+            Client::Vscode => self.folder_of("XDG_CONFIG_HOME", ".config").join("Code").join("User"),
         }
     }
 

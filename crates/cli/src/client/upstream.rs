@@ -57,6 +57,8 @@ pub(crate) fn surroundings(
         Some(Client::Opencode) => opencode(machine),
         Some(Client::Gemini) => gemini(machine),
         Some(Client::Aider) => aider(machine),
+        // Their models are asked by their makers' servers.
+        Some(Client::Cursor | Client::Vscode) => Surroundings::default(),
         None => Surroundings { upstreams: of_environment(machine), ..Surroundings::default() },
     }
 }

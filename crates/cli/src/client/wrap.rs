@@ -12,7 +12,7 @@ use scrollback_server::{App, Listening, bind, serve};
 use serde_json::json;
 
 use super::args::WrapArgs;
-use super::launch::{Launch, launch};
+use super::launch::{Launch, launch, name_run};
 use super::machine::ClientMachine;
 use super::running::{AddressState, Running, look, loopback};
 use super::upstream::{Surroundings, Upstreams, surroundings};
@@ -43,8 +43,16 @@ pub(crate) fn run(args: &WrapArgs, json: bool) -> Result<ExitCode, Failure> {
     } else {
         running(&mut found.upstreams, &settings)?
     };
-    let wrapped =
-        Wrapped { program, arguments, client, found: &found, machine: &machine, quiet: args.quiet, json };
+    let wrapped = Wrapped {
+        program,
+        arguments,
+        client,
+        found: &found,
+        machine: &machine,
+        store_url: &setup.url,
+        quiet: args.quiet,
+        json,
+    };
     let code = runtime.block_on(async {
         if let Some(running) = running {
             return wrapped.run(running.address, &running.store, Started::Before).await;
@@ -234,14 +242,26 @@ struct Wrapped<'w> {
     client: Option<Client>,
     found: &'w Surroundings,
     machine: &'w ClientMachine,
+    /// The store of a server that is started here.
+    store_url: &'w str,
     quiet: bool,
     json: bool,
+}
+
+/// A name for this run that no other has.
+fn run_name() -> String {
+    scrollback_store::ConversationId::new(crate::store::now()).as_str().to_lowercase()
 }
 
 impl Wrapped<'_> {
     async fn run(&self, server: SocketAddr, store: &str, started: Started) -> Result<u8, Failure> {
         let base = format!("http://{server}");
         let mut told: Launch = launch(self.client, &base, self.found, self.machine, self.arguments);
+        name_run(&mut told, self.client, self.machine, &run_name());
+        if started == Started::Now {
+            // A tool that the client starts reads the record where this server writes it.
+            told.variables.push(("SCROLLBACK_STORE".into(), self.store_url.into()));
+        }
         if told.gemini_defaults {
             let file = gemini_defaults()?;
             told.variables.push(("GEMINI_CLI_SYSTEM_DEFAULTS_PATH".into(), file.display().to_string()));

@@ -107,3 +107,27 @@ pub(crate) enum ScopeArg {
     /// Everything
     Admin,
 }
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "The tools are search, read, around and outline; all of them only read. The session is the one that --session or
+SCROLLBACK_SESSION names (a client's own id, ours, or a handle), else the newest in the working directory; every answer says
+which it was. `scrollback setup CLIENT` registers this command with a client.
+
+Examples:
+  scrollback mcp
+  scrollback mcp --store sqlite:team.db --tenant team
+  claude mcp add scrollback -- scrollback mcp"
+)]
+pub(crate) struct McpArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// The session that `session` and `conversation` mean
+    #[arg(long, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+
+    /// The working directory by which a session is found; the process's own if not given
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<std::path::PathBuf>,
+}

@@ -3,6 +3,7 @@
 pub(crate) mod args;
 pub(crate) mod busy_port;
 pub(crate) mod key;
+pub(crate) mod mcp;
 mod runs;
 
 use std::io::IsTerminal;

@@ -230,6 +230,54 @@ pub(crate) struct SearchArgs {
 
 #[derive(clap::Args)]
 #[command(
+    after_help = "Search results, placeholders, summaries and the lens show handles. A handle stays valid for the life of the
+record; what was erased answers `erased`. At most 10,000 tokens are printed at once, with the next range to ask for.
+
+Examples:
+  scrollback read sb:k7q2m9x4td#412
+  scrollback read sb:k7q2m9x4td#412 --lines 10-40
+  scrollback read sb:k7q2m9x4td#412-418 --pattern '/error|failed/i' --context 3"
+)]
+pub(crate) struct ReadArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// A place, as sb:CONV#POS, or several in a row, as sb:CONV#FIRST-LAST
+    pub(crate) handle: String,
+
+    /// Only these lines, as in 10-40
+    #[arg(long, value_name = "A-B")]
+    pub(crate) lines: Option<String>,
+
+    /// Only lines with this text, or that match /regex/
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) pattern: Option<String>,
+
+    /// Lines around each match
+    #[arg(long, value_name = "N", requires = "pattern")]
+    pub(crate) context: Option<u64>,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  scrollback show 01JD8Z6W3M5V9K7Q2M9X4TDRAN
+  scrollback show sb:k7q2m9x4td
+  scrollback show sb:k7q2m9x4td#412-418 --json")]
+pub(crate) struct ShowPlaceArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// The id of a conversation or session, or a handle
+    #[arg(value_name = "ID|HANDLE")]
+    pub(crate) what: String,
+
+    /// How many places of a conversation, the newest
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) limit: u64,
+}
+
+#[derive(clap::Args)]
+#[command(
     after_help = "Positions, hashes, both chains, heads, sequences, derived tables and blobs are checked. A chain
 cannot show that its end was cut off; --expect compares it with a link noted elsewhere. The exit code is 4 when something
 is not as it was written.

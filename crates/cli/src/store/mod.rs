@@ -12,6 +12,7 @@ pub(crate) mod list;
 pub(crate) mod private;
 mod progress;
 pub(crate) mod prune;
+pub(crate) mod read;
 pub(crate) mod search;
 pub(crate) mod verify;
 

@@ -14,12 +14,14 @@ use std::sync::Arc;
 use scrollback_agent::document::DocumentProblem;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Catalog, Environment, Provider};
+use scrollback_agent::tool::{RecallNames, recall_tools};
 use scrollback_lisp::Value;
-use scrollback_store::Run;
+use scrollback_store::{Memory, Run};
 use scrollback_subagent::case::read_data;
 use scrollback_subagent::compression::{BadCompression, Chosen, parse};
 use scrollback_subagent::{
-    BadData, Host, InheritedSettings, NotReady, Overlay, Step, SubAgent, SubagentFile, Views,
+    AgentTool, BadData, Host, InheritedSettings, NotReady, OutputForm, Overlay, Step, SubAgent, SubagentFile,
+    Views,
 };
 use serde_json::json;
 
@@ -79,14 +81,32 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
             host.store = Some((setup.open(Intent::Write).await?, setup.tenant()));
         }
         host.telemetry = telemetry::start(&setup.config)?;
+        let recall = file.recall;
+        if recall && host.store.is_none() {
+            // Recall reads a store; this one ends with the process.
+            host.store = Some((Arc::new(Memory::new()), setup.tenant()));
+        }
         let host = Arc::new(host);
         let mut agent = connected(file, &catalog).await?;
         if let Some(turns) = args.max_turns {
             agent.max_turns = turns as usize;
         }
         let step = match &args.resume {
-            Some(id) => resume(&agent, id, &settings, &host).await?,
-            None => start(&agent, &data, &settings, &host, &args.file).await?,
+            Some(id) => {
+                let (run, mut journal) = stored(&host, id).await?;
+                if recall {
+                    add_recall(&mut agent, &journal, &host)?;
+                }
+                let resumed = agent.resume(Some(run), &settings, &host, &mut journal).await;
+                resumed.map_err(|error| Failure::new(FAILED, error.code(), error.to_string()))?
+            }
+            None => {
+                let mut journal = host.journal();
+                if recall {
+                    add_recall(&mut agent, &journal, &host)?;
+                }
+                start(&agent, &data, &settings, &host, &mut journal, &args.file).await?
+            }
         };
         telemetry::end(&host.telemetry).await;
         report(&step, args, json)
@@ -148,24 +168,25 @@ async fn start(
     data: &BTreeMap<String, Value>,
     settings: &InheritedSettings,
     host: &Arc<Host>,
+    journal: &mut Journal,
     file: &Path,
 ) -> Result<Step, Failure> {
-    let ran = agent.run(data, settings, host, &mut host.journal()).await;
+    let ran = agent.run(data, settings, host, journal).await;
     ran.map_err(|error: BadData| {
         let lines = error.0.iter().map(|mismatch| format!("{}: data {mismatch}", file.display())).collect();
         Failure::several(INVALID, "invalid_data", lines)
     })
 }
 
-async fn resume(
-    agent: &SubAgent,
-    id: &str,
-    settings: &InheritedSettings,
-    host: &Arc<Host>,
-) -> Result<Step, Failure> {
-    let (run, mut journal) = stored(host, id).await?;
-    let resumed = agent.resume(Some(run), settings, host, &mut journal).await;
-    resumed.map_err(|error| Failure::new(FAILED, error.code(), error.to_string()))
+/// Lets programs of the agent search and read its own record.
+fn add_recall(agent: &mut SubAgent, journal: &Journal, host: &Host) -> Result<(), Failure> {
+    let Some(place) = journal.recall(Arc::clone(&host.clock)) else { return Ok(()) };
+    let bad = |message: String| Failure::new(INVALID, "invalid_agent", message);
+    for tool in recall_tools(&place, RecallNames::Bare) {
+        let tool = AgentTool::new(tool, None, OutputForm::Text).map_err(|error| bad(error.to_string()))?;
+        agent.add_tool(tool).map_err(|error| bad(error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// A stored run of a sub-agent and its record.

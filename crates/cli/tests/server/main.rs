@@ -27,6 +27,7 @@ mod many;
 mod packages;
 mod people;
 mod provider_state;
+mod recall;
 mod same_chain;
 mod sessions;
 mod shown;

@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
 use super::ledger::{Ledger, LedgerPart};
+use super::notice::notice;
 use super::plan::{AutoPlan, PlanUnit};
 use crate::context::CurationContext;
 use crate::entry::Role;
@@ -13,6 +14,7 @@ use crate::need::NeedIndex;
 use crate::need::score::{Moment, ONE, folders};
 use crate::need::segments::{heading, segment_texts};
 use crate::ranges::Ranges;
+use crate::recall::Handle;
 use crate::record::groups::Group;
 use crate::tokens::Counter;
 use crate::view::View;
@@ -133,8 +135,16 @@ impl Scene<'_, '_> {
         front.extend(way.added.iter().map(|group| PlanUnit::Group(*group)));
         let newest = self.groups_from(way.tail).map(|group| self.group_tokens(group)).sum::<usize>();
         let tokens = self.fixed + newest + front.iter().map(|unit| self.unit_tokens(unit)).sum::<usize>();
+        let shown: HashSet<u32> = front
+            .iter()
+            .filter_map(|unit| match unit {
+                PlanUnit::Group(group) => Some(*group),
+                PlanUnit::Ledger(_) => None,
+            })
+            .collect();
+        let notice = notice(self.view, &shown, way.tail);
         while !way.chosen.is_empty() {
-            let ledger = self.ledger(&way.chosen, candidates);
+            let ledger = self.ledger(&way.chosen, candidates, notice.clone());
             let excess = (tokens + ledger.tokens(self.counter)).saturating_sub(self.limit);
             if excess == 0 {
                 front.push(PlanUnit::Ledger(Arc::new(ledger)));
@@ -233,18 +243,22 @@ impl Scene<'_, '_> {
     }
 
     /// The ledger of chosen candidates: by group, in the order of the record.
-    fn ledger(&self, chosen: &[usize], candidates: &[LedgerCandidate]) -> Ledger {
+    fn ledger(&self, chosen: &[usize], candidates: &[LedgerCandidate], notice: Option<LedgerPart>) -> Ledger {
         let mut lines: Vec<&LedgerCandidate> = chosen.iter().filter_map(|at| candidates.get(*at)).collect();
         lines.sort_unstable_by_key(|line| (line.group, line.number));
         let record = self.view.record();
-        let mut parts: Vec<LedgerPart> = Vec::new();
+        let mut parts: Vec<LedgerPart> = notice.into_iter().collect();
         for group in lines.chunk_by(|one, next| one.group == next.group) {
             let Some(first) = group.first().and_then(|line| self.group(line.group)).map(|group| group.first)
             else {
                 continue;
             };
             let Some(opening) = record.entry(first.into()) else { continue };
-            let mut part = LedgerPart { heading: heading(first.into(), opening), lines: Vec::new() };
+            let mut named = heading(first.into(), opening);
+            if let Some(tail) = self.view.recall() {
+                named = format!("{named} {}", Handle::at(tail.clone(), first.into()));
+            }
+            let mut part = LedgerPart { heading: named, lines: Vec::new() };
             for of_entry in group.chunk_by(|one, next| one.position == next.position) {
                 let Some(position) = of_entry.first().map(|line| u64::from(line.position)) else { continue };
                 let Some(entry) = record.entry(position) else { continue };

@@ -19,6 +19,7 @@ mod content;
 mod continuation;
 mod items;
 mod prefix;
+mod project;
 mod titles;
 mod wrappers;
 
@@ -38,6 +39,7 @@ pub(crate) use content::block_said;
 pub use content::content_hash;
 pub use continuation::{Continuation, continue_from};
 pub use prefix::{PREFIX_START, next_prefix, prefixes};
+pub use project::project_of;
 pub use titles::{asks_for_title, begins_after_compaction, first_request, title_in, title_of};
 pub use wrappers::{FRAMES, PREAMBLES, Preamble, WRAPPERS, Wrapper, without_wrappers};
 

@@ -8,6 +8,7 @@ use crate::context::CurationContext;
 use crate::decision::SummaryPlace;
 use crate::entry::{Entry, Role};
 use crate::ranges::Ranges;
+use crate::recall::Tail;
 use crate::record::Record;
 use crate::record::decisions::RecordSummary;
 
@@ -39,12 +40,14 @@ impl<'r> View<'r> {
                 cx.preserve_system,
                 cx.scope.as_deref(),
                 boundary,
+                cx.recall.as_ref().map(Tail::as_str),
             ))),
             anchors: Anchors { system: cx.preserve_system, task: cx.preserve_task, last: cx.preserve_last_n },
             decisions: Vec::new(),
             cut: None,
             purpose: Purpose::Look,
             plan: None,
+            recall: cx.recall.clone(),
         };
         view.anchor_lead();
         view.choose_lead();

@@ -36,7 +36,11 @@ impl View<'_> {
         if edits.is_empty() {
             return self.record.entry_tokens(counter, position);
         }
-        let tokens = self.record.cache.rewrite_tokens(counter.tokenizer, position, signature(&edits), || {
+        let key = match &self.recall {
+            Some(tail) => signature(&(&edits, tail.as_str())),
+            None => signature(&edits),
+        };
+        let tokens = self.record.cache.rewrite_tokens(counter.tokenizer, position, key, || {
             let Some(entry) = self.record.entry(position.into()) else { return 0 };
             match self.rewritten(place, entry) {
                 (_, Fidelity::AsSaid | Fidelity::Moved) => {

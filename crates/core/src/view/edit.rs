@@ -7,6 +7,7 @@ use crate::block::{Block, BlockKind, Media, MediaSource};
 use crate::entry::{ContentState, Entry, Role};
 use crate::manager::truncate::{DEFAULT_SUFFIX, Keep, truncate};
 use crate::ranges::Ranges;
+use crate::recall::Handle;
 use crate::text::Text;
 
 /// What happens to the texts of a result.
@@ -26,6 +27,19 @@ impl Rewrite {
     /// What a recorded `truncate` does to a text.
     pub(crate) fn truncate_to(max_length: usize, keep: Keep) -> Self {
         Rewrite::Truncate { max_length, suffix: DEFAULT_SUFFIX.into(), keep }
+    }
+
+    /// The same where the model can read what is left out: the placeholder then says how much that is, and its handle.
+    pub(crate) fn apply_with(&self, entry: &Entry, handle: Option<&Handle>) -> Option<Entry> {
+        match (self, handle) {
+            (Rewrite::Clear { .. }, Some(handle)) => {
+                let lines = entry.content().map_or(0, |text| text.lines().count());
+                let lines = if lines == 1 { "1 line".into() } else { format!("{lines} lines") };
+                let placeholder = format!("[result left out: {lines}, read {handle}]").into();
+                Rewrite::Clear { placeholder }.apply(entry)
+            }
+            _ => self.apply(entry),
+        }
     }
 
     /// The rewritten entry; none when it stays as it is.

@@ -21,6 +21,7 @@ use crate::decision::Decision;
 use crate::entry::Entry;
 use crate::event::HistoryCurated;
 use crate::ranges::Ranges;
+use crate::recall::Tail;
 use crate::record::Record;
 use crate::record::decisions::RecordSummary;
 use edit::Edit;
@@ -102,6 +103,8 @@ pub struct View<'r> {
     purpose: Purpose,
     /// The order in which a planner shows the body, and its ledgers.
     plan: Option<Arc<AutoPlan>>,
+    /// The conversation whose handles stand in placeholders.
+    recall: Option<Tail>,
 }
 
 /// Whether what managers decide will last.

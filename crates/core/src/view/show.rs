@@ -8,6 +8,7 @@ use crate::auto::ledger::Ledger;
 use crate::auto::plan::PlanUnit;
 use crate::block::ToolCall;
 use crate::entry::{Entry, Role};
+use crate::recall::Handle;
 use crate::record::groups::Group;
 
 /// Where a result stands in a view.
@@ -158,12 +159,21 @@ impl<'r> View<'r> {
         decided.into_iter().chain(listed)
     }
 
+    /// The name of a result, where the model can read it.
+    pub(super) fn handle_of(&self, place: &ShownResult<'_>) -> Option<Handle> {
+        match (&self.recall, place.result) {
+            (Some(tail), Result::Came(position)) => Some(Handle::at(tail.clone(), position.into())),
+            _ => None,
+        }
+    }
+
     /// The entry as the edits leave it.
     pub(super) fn rewritten(&self, place: &ShownResult<'_>, entry: &Arc<Entry>) -> (Arc<Entry>, Fidelity) {
         let mut current = Arc::clone(entry);
         let mut fidelity = Fidelity::AsSaid;
+        let handle = self.handle_of(place);
         for edit in self.edits_on(place) {
-            if let Some(next) = edit.rewrite.apply(&current) {
+            if let Some(next) = edit.rewrite.apply_with(&current, handle.as_ref()) {
                 current = Arc::new(next);
                 fidelity = Fidelity::Rewritten;
             }

@@ -8,6 +8,7 @@ use crate::auto::plan::AutoPlan;
 use crate::decision::Decision;
 use crate::event::HistoryCurated;
 use crate::ranges::Ranges;
+use crate::recall::Tail;
 use crate::record::Record;
 use crate::record::decisions::RecordSummary;
 use crate::record::groups::Group;
@@ -206,6 +207,11 @@ impl<'r> View<'r> {
 
     pub(crate) fn warn(&mut self, code: &'static str, index: Option<u64>) {
         self.warnings.push(Warning { code, index, call_id: None });
+    }
+
+    /// The conversation whose handles the model can read.
+    pub(crate) fn recall(&self) -> Option<&Tail> {
+        self.recall.as_ref()
     }
 
     /// Whether what is decided will be recorded.

@@ -141,7 +141,10 @@ impl<'s> Execution<'s> {
         meter: &Arc<StepMeter>,
     ) -> Result<Self, Unanswered> {
         let provider = shared.provider(&step.agent).map_err(Unanswered::Failed)?;
-        let tools = shared.tools(&step.agent).await.map_err(Unanswered::Failed)?;
+        let mut tools = shared.tools(&step.agent).await.map_err(Unanswered::Failed)?;
+        if step.recall {
+            shared.add_recall(&mut tools).map_err(Unanswered::Failed)?;
+        }
         let counter = Counter::for_model(Some(&provider.describe().model));
         let keeper = Arc::new(StepKeeper {
             shared: Arc::clone(shared),

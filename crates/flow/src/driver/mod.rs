@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use scrollback_agent::provider::{Catalog, Environment, NoProvider, Provider};
 use scrollback_agent::telemetry::Telemetry;
-use scrollback_agent::tool::Toolbox;
+use scrollback_agent::tool::{RecallNames, RecallPlace, Toolbox, recall_tools};
 use scrollback_agent::{Clock, Random, Seeded, StopSignal, SystemClock};
 use scrollback_core::Time;
 use scrollback_core::redact::Redactor;
@@ -237,6 +237,20 @@ impl Shared {
         })?;
         known.insert(agent.name.clone(), tools.clone());
         Ok(tools)
+    }
+
+    /// Adds the recall tools to a step's own, over the record of the run.
+    pub(crate) fn add_recall(&self, tools: &mut Toolbox) -> Result<(), RunError> {
+        let place = RecallPlace {
+            store: Arc::clone(&self.engine.store),
+            tenant: self.engine.tenant.clone(),
+            conversation: self.conversation.clone(),
+            clock: Arc::clone(&self.engine.clock),
+        };
+        for tool in recall_tools(&place, RecallNames::Prefixed) {
+            tools.add(tool).map_err(|error| RunError::new("tool_errors", "", error.to_string()))?;
+        }
+        Ok(())
     }
 }
 

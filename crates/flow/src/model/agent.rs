@@ -36,6 +36,8 @@ pub struct Agent {
     pub output_schema: Option<Value>,
     /// What it may call.
     pub tools: Declared,
+    /// Whether it may search and read the run's record.
+    pub recall: bool,
 }
 
 /// How history reaches an agent.

@@ -76,6 +76,8 @@ pub struct AgentStep {
     pub use_history: bool,
     /// The field of a structured output that is its turn's text: `answer.question`.
     pub turn_field: Option<String>,
+    /// Whether its agent may search and read the run's record.
+    pub recall: bool,
 }
 
 /// `kind: hitl`.

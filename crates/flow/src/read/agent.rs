@@ -110,6 +110,7 @@ fn plain(name: &str, model: String, folder: PathBuf, reading: &FlowReader<'_>) -
         timeout: Duration::from_secs_f64(SECONDS),
         output_schema: None,
         tools: Declared::default(),
+        recall: false,
     }
 }
 
@@ -190,6 +191,7 @@ fn agent(name: &str, own: Option<&Node>, reading: &mut FlowReader<'_>) -> Agent 
         decided("timeout", timeout.into());
         let output_schema = schema(fields, "output_schema");
         let tools = tools(fields, layers.origin("tools").1, reading);
+        let recall = fields.flag("recall").unwrap_or(false);
         Agent {
             name: name.into(),
             model,
@@ -204,6 +206,7 @@ fn agent(name: &str, own: Option<&Node>, reading: &mut FlowReader<'_>) -> Agent 
             timeout: Duration::from_secs_f64(timeout),
             output_schema,
             tools,
+            recall,
         }
     })
 }

@@ -124,7 +124,7 @@ fn cost_place(node: &Node) -> scrollback_agent::document::TextPosition {
 
 /// The keys of one kind each, to tell people where a key belongs.
 const OF_KIND: [(&str, &[&str]); 6] = [
-    ("step", &["agent", "template", "use_history", "turn_field"]),
+    ("step", &["agent", "template", "use_history", "turn_field", "recall"]),
     ("loop", &["loop"]),
     ("hitl", &["message", "input_schema", "question_turn"]),
     ("parallel", &["branches", "on_branch_failure", "max_concurrency"]),
@@ -189,8 +189,11 @@ fn plain(
     let agent = fields.text("agent");
     let use_history = fields.flag("use_history");
     let turn_field = turn_field(fields);
+    let recall = fields.flag("recall");
     if template {
-        for key in ["agent", "use_history", "turn_field"].into_iter().filter(|key| node.get(key).is_some()) {
+        for key in
+            ["agent", "use_history", "turn_field", "recall"].into_iter().filter(|key| node.get(key).is_some())
+        {
             let message =
                 format!("a step with `template` asks no agent, so it has no `{key}`; remove one of them");
             reading.error(Code::ConflictingKeys, &key_spot(fields, node, key), message);
@@ -225,7 +228,8 @@ fn plain(
     if scope.in_conversation {
         reading.decided_by(node, &base, "use_history", use_history);
     }
-    StepKind::Agent(AgentStep { agent, use_history, turn_field })
+    let recall = recall.unwrap_or(agent.recall);
+    StepKind::Agent(AgentStep { agent, use_history, turn_field, recall })
 }
 
 fn turn_field(fields: &mut Fields<'_, '_>) -> Option<String> {

@@ -2,15 +2,17 @@
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
+use scrollback_core::recall::found::MOST_PLACES;
+use scrollback_core::recall::{BadHandle, Handle, Tail};
 use scrollback_core::stream::messages_in;
 use scrollback_core::wire::{Wire, WireError};
 use scrollback_core::{Entry, json};
-use scrollback_store::{Appended, ConversationId, Expected, NewEntry, follow, hex};
+use scrollback_store::{Appended, ConversationId, Expected, NewEntry, follow, hex, recall};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::conversations::limit;
-use super::operation::{ApiRequest, Operation};
+use super::operation::{ApiRequest, Nothing, Operation};
 use super::shapes::EntryShape;
 use crate::HttpProblem;
 
@@ -30,7 +32,80 @@ pub(crate) fn operations() -> Vec<Operation> {
             append,
         )
         .fails(&[409]),
+        Operation::get(
+            "/entries/{id}",
+            "readHandle",
+            "The places that a handle names, such as `sb:k7q2m9x4td#412` (the `#` as `%23`).",
+            by_handle,
+        ),
     ]
+}
+
+/// The places that a handle names.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "HandleEntries")]
+pub(crate) struct HandleAnswer {
+    /// The handle, as it is written.
+    handle: String,
+    /// The conversation.
+    conversation: String,
+    /// The session it belongs to.
+    session: String,
+    /// In order of position; none where the handle names the whole conversation. What was erased has the kind `erased`.
+    entries: Vec<EntryShape>,
+    /// The handle of the rest, where there are more than one answer holds; null at the end.
+    next: Option<String>,
+    /// The position the next appended entry gets.
+    head: u64,
+}
+
+fn no_such_handle(detail: String) -> HttpProblem {
+    HttpProblem::new(StatusCode::NOT_FOUND, "no_such_handle", detail)
+}
+
+async fn by_handle(asking: ApiRequest, _: Nothing) -> Result<HandleAnswer, HttpProblem> {
+    let named = asking.part("id");
+    // The whole id of a conversation names it, too.
+    let whole =
+        ConversationId::parse(named).and_then(|id| Tail::parse(id.as_str())).map(Handle::conversation);
+    let handle = match whole {
+        Some(handle) => handle,
+        None => named.parse().map_err(|error: BadHandle| no_such_handle(error.to_string()))?,
+    };
+    let (store, tenant) = (&asking.app.store, asking.tenant());
+    let conversation = match recall::resolve(&**store, tenant, &handle).await {
+        Ok(conversation) => conversation,
+        Err(recall::NoAnswer::Store(error)) => return Err(error.into()),
+        Err(refused) => {
+            return Err(no_such_handle(refused.to_string()));
+        }
+    };
+    let tail = recall::tail_of(&conversation.id)?;
+    let (mut entries, mut next) = (Vec::new(), None);
+    let shown = match handle.positions() {
+        None => Handle::conversation(tail),
+        Some((first, last)) => {
+            if first >= conversation.head {
+                let detail =
+                    format!("nothing stands at {handle}: the conversation has {} places", conversation.head);
+                return Err(no_such_handle(detail));
+            }
+            let end = last.saturating_add(1).min(conversation.head);
+            let below = end.min(first + MOST_PLACES);
+            let places = store.entries(tenant, &conversation.id, first, below).await?;
+            entries = places.iter().map(EntryShape::of).collect();
+            next = (below < end).then(|| Handle::between(tail.clone(), below, end - 1).to_string());
+            Handle::between(tail, first, last)
+        }
+    };
+    Ok(HandleAnswer {
+        handle: shown.to_string(),
+        conversation: conversation.id.to_string(),
+        session: conversation.session.to_string(),
+        entries,
+        next,
+        head: conversation.head,
+    })
 }
 
 /// Which places to read.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
+use scrollback_core::recall::{Handle, Tail};
 use scrollback_core::{Role, Time};
 use scrollback_store::{ConversationId, Cursor, Filter, Query, Recipient};
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,8 @@ pub(crate) struct HitShape {
     title: Option<String>,
     /// The entry.
     position: u64,
+    /// The name of the entry, which stays.
+    handle: String,
     /// Who said it; a summary is the system's.
     role: &'static str,
     /// When.
@@ -119,6 +122,7 @@ async fn search(asking: ApiRequest, query: SearchQuery) -> Result<SearchAnswer, 
         session: hit.session.to_string(),
         kind: hit.kind.as_str(),
         title: hit.title,
+        handle: handle(&hit.conversation, hit.position),
         position: hit.position,
         role: hit.role.as_str(),
         created_at: hit.created_at.to_string(),
@@ -126,6 +130,12 @@ async fn search(asking: ApiRequest, query: SearchQuery) -> Result<SearchAnswer, 
         turn: hit.turn,
     });
     Ok(SearchAnswer { hits: hits.collect(), next: found.next.map(|next| next.as_str().to_string()) })
+}
+
+/// The name of an entry.
+fn handle(conversation: &ConversationId, position: u64) -> String {
+    let tail = Tail::of(conversation.as_str());
+    tail.map_or_else(String::new, |tail| Handle::at(tail, position).to_string())
 }
 
 /// A role by its name.

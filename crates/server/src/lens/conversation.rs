@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use scrollback_core::model::ModelName;
+use scrollback_core::recall::Handle;
 use scrollback_core::{CurationContext, Entry, Slot, Summaries, manager};
-use scrollback_store::{Conversation, ConversationId, Sent, StoredEntry};
+use scrollback_store::{Conversation, ConversationId, Sent, StoredEntry, recall};
 use serde::Deserialize;
 
 use super::chart::{Bar, chart};
@@ -321,6 +322,27 @@ fn timeline(
     html! {
         @if places.is_empty() { p.in { "Nothing was said yet." } }
         ol.timeline { @for item in fold(places) { (around.item(&item)) } }
+    }
+}
+
+/// The place that a handle names, on the page of its conversation.
+pub(crate) async fn handle(viewer: Viewer, Path(handle): Path<String>) -> Response {
+    let found = async {
+        let named: Handle = handle.parse().map_err(|_| HttpProblem::not_found("handle"))?;
+        let conversation = recall::resolve(viewer.store(), viewer.tenant(), &named).await;
+        let conversation = conversation.map_err(|no_answer| match no_answer {
+            recall::NoAnswer::Store(error) => error.into(),
+            recall::NoAnswer::Refused(_) => HttpProblem::not_found("handle"),
+        })?;
+        let id = conversation.id;
+        Ok::<_, HttpProblem>(match named.positions() {
+            Some((first, _)) => format!("/lens/conversations/{id}?at={first}#e{first}"),
+            None => format!("/lens/conversations/{id}"),
+        })
+    };
+    match found.await {
+        Ok(to) => Redirect::to(&to).into_response(),
+        Err(problem) => viewer.answer(Err(problem)),
     }
 }
 

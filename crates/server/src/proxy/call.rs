@@ -284,11 +284,12 @@ impl ProxyCall {
             id: String::new(),
             first_byte: None,
         };
+        let cx = plan.cx_in(recorded.conversation());
         let mut exchange = Exchange {
             recorder: recorded,
             caller: &mut caller,
             policy: &plan.policy,
-            cx: &plan.cx,
+            cx: &cx,
             overflow: OnOverflow::Tighten,
         };
         let mut asked = exchange.ask(&plan.make()).await;

@@ -7,7 +7,7 @@
 //! they are spelled. Where the list goes on differently from the record, the record is forked there.
 
 use axum::http::{HeaderMap, StatusCode};
-use scrollback_core::identity::{Alignment, align, title_of};
+use scrollback_core::identity::{Alignment, align, project_of, title_of};
 use scrollback_core::request::{Reference, names_items};
 use scrollback_core::{Link, PREFIX_START, Role, Slot, first_link};
 use scrollback_store::{
@@ -86,6 +86,8 @@ pub(crate) const BY_RESPONSE: &str = "response";
 pub(crate) const BY_MESSAGE: &str = "message";
 /// The first conversation of a sub-agent.
 pub(super) const BY_AGENT: &str = "agent";
+/// The name of a run of a client, which stands for the conversation begun last in it.
+pub(super) const BY_RUN: &str = scrollback_store::recall::RUN;
 
 /// How much of the history a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -343,6 +345,11 @@ impl Seeking<'_> {
     pub(super) fn new_place(&self, mut beginning: Beginning) -> Placement {
         let new = &mut beginning.conversation;
         new.title = title_of(self.asked.said());
+        new.project = project_of(&self.asked.entries);
+        if let Some(run) = self.origin.run.as_ref().filter(|_| new.kind == ConversationKind::Main) {
+            beginning.names.push(ClientName { source: BY_RUN, id: run.clone() });
+        }
+        let new = &mut beginning.conversation;
         let (conversation, scope) = (new.id.clone(), new.scope.clone());
         let session = new.session.clone().unwrap_or_else(|| SessionId::of(&new.id));
         let link = first_link(conversation.as_str());

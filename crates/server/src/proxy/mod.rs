@@ -55,6 +55,7 @@ pub(crate) use background::join_result;
 pub(crate) use prefix_cache::RecentRecords;
 pub(crate) use provider_state::ThreadMemory;
 pub(crate) use record::CallsUnderWay;
+pub(crate) use session::session_names;
 pub(crate) use upgrade::{refused as websocket_refused, wants_websocket};
 pub(crate) use upstreams::{Upstreams, configured, who_answers};
 

@@ -9,12 +9,13 @@ use crate::problem::HttpProblem;
 /// What every header of ours begins with.
 pub(crate) const OWN: &str = "x-scrollback-";
 /// The headers that requests may have.
-const KNOWN: [&str; 5] = [
+const KNOWN: [&str; 6] = [
     "x-scrollback-conversation",
     "x-scrollback-key",
     "x-scrollback-managers",
     "x-scrollback-mode",
     "x-scrollback-recipient",
+    "x-scrollback-session",
 ];
 
 /// An error if a request has a header of ours that there is not.

@@ -14,7 +14,7 @@ use scrollback_core::request::{
 };
 use scrollback_core::wire::{Body, ParseOptions};
 use scrollback_core::{CurationContext, Entry, Record, Role, Tools, json};
-use scrollback_store::Tenant;
+use scrollback_store::{ConversationId, Tenant};
 use serde_json::json;
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -154,6 +154,14 @@ impl CallPlan {
     /// The request that a record gives, at once.
     pub(crate) fn prepared(&self, record: &Record) -> Result<Prepared, PrepareError> {
         prepare(record, &self.wanted, &self.policy, &self.cx)
+    }
+
+    /// The context in a conversation, whose handles stand in placeholders where the client offers a tool to read them.
+    pub(crate) fn cx_in(&self, conversation: Option<&ConversationId>) -> Arc<CurationContext> {
+        match conversation.filter(|_| self.cx.offers_recall()) {
+            Some(id) => Arc::new(CurationContext::clone(&self.cx).in_conversation(id.as_str())),
+            None => Arc::clone(&self.cx),
+        }
     }
 
     /// Whether the managers may ask for summaries.

@@ -216,6 +216,7 @@ mod tests {
             session: SessionId::of(id),
             kind: scrollback_store::ConversationKind::Main,
             scope: Some(scope()),
+            project: None,
             tenant: Tenant::default(),
             key: None,
             recipient: None,

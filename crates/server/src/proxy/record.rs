@@ -21,7 +21,7 @@ use super::background::LARGE;
 use super::call::STORE;
 use super::caller::WrittenAt;
 use super::client_request::ClientRequest;
-use super::identity::{BY_AGENT, Beginning, Carries, ClientName, Placement, Precondition, Seeking};
+use super::identity::{BY_AGENT, BY_RUN, Beginning, Carries, ClientName, Placement, Precondition, Seeking};
 use super::policy::CallPlan;
 use super::prefix_cache::{Belongs, CachedRecord};
 use crate::problem::HttpProblem;
@@ -168,7 +168,8 @@ impl RecordedCall {
                     tx.session(session);
                 }
                 // Two conversations may be one sub-agent's, one after the other; other names stand for one only.
-                let key = names.iter().find(|name| name.source != BY_AGENT).map(ClientName::key);
+                let key =
+                    names.iter().find(|name| ![BY_AGENT, BY_RUN].contains(&name.source)).map(ClientName::key);
                 tx.create(NewConversation { key, id: conversation.clone(), ..new });
                 for name in names {
                     tx.alias(Alias {

@@ -45,6 +45,11 @@ const SESSIONS: [(&str, SessionClient); 6] = [
     ("x-session-id", SessionClient::Other),
 ];
 
+/// What the headers of a request call its session, in the order in which they count.
+pub(crate) fn session_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    SESSIONS.iter().filter_map(|(name, _)| text_of(headers, name))
+}
+
 /// The session that a request says it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionClaim {
@@ -64,6 +69,8 @@ pub(crate) struct RequestOrigin {
     pub(crate) session: Option<SessionClaim>,
     /// Whom conversations that begin with it are with.
     pub(crate) recipient: Option<Recipient>,
+    /// The name that `wrap` gave this run of the client, so that a tool the client starts finds the session too.
+    pub(crate) run: Option<String>,
 }
 
 impl RequestOrigin {
@@ -74,10 +81,12 @@ impl RequestOrigin {
         asked: &ClientRequest,
         fields: &[RecipientField],
     ) -> Result<Self, HttpProblem> {
+        let run = text_of(headers, "x-scrollback-session").filter(|name| (1..=MAX_ID).contains(&name.len()));
         Ok(RequestOrigin {
             caller: fingerprint(caller, headers, asked),
             session: claim(headers, asked)?,
             recipient: recipient::of(headers, asked, fields)?,
+            run: run.map(String::from),
         })
     }
 }

@@ -17,6 +17,7 @@
 mod appending;
 mod branching;
 mod erasing;
+mod recalling;
 mod recipients;
 mod requests;
 mod running;
@@ -118,6 +119,7 @@ pub fn cases() -> Vec<Case> {
         appending::suite(),
         branching::suite(),
         erasing::suite(),
+        recalling::suite(),
         recipients::suite(),
         requests::suite(),
         running::suite(),

@@ -41,6 +41,7 @@ pub(crate) async fn create<R: Rows>(
             "there is a conversation with that id or key already",
         ));
     }
+    super::recall::tail_is_free(rows, tenant, &new.id).await?;
     if let Some(parent) = &new.parent {
         lineage::conversation(rows, tenant, parent).await?;
     }
@@ -49,6 +50,7 @@ pub(crate) async fn create<R: Rows>(
         session: new.session.unwrap_or_else(|| SessionId::of(&new.id)),
         kind: new.kind,
         scope: new.scope,
+        project: new.project,
         id: new.id,
         tenant: tenant.clone(),
         key: new.key,

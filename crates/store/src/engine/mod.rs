@@ -14,6 +14,7 @@ pub(crate) mod lineage;
 pub(crate) mod list;
 pub(crate) mod prune;
 pub(crate) mod read;
+pub(crate) mod recall;
 pub(crate) mod request;
 pub(crate) mod restore;
 pub(crate) mod search;

@@ -1,5 +1,6 @@
 //! Reading a record back, and refusing to serve what is not what was written.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -149,8 +150,48 @@ pub(crate) fn searchable_in(new: &NewEntry) -> Option<String> {
     }
 }
 
+/// What an entry says: its texts, then its calls with their arguments, which are often the only place where a value stands.
 fn said(entry: &scrollback_core::Entry) -> Option<String> {
-    if entry.role == Role::System { None } else { entry.content() }
+    if entry.role == Role::System {
+        return None;
+    }
+    let mut said = entry.content();
+    for call in entry.tool_calls() {
+        let said = said.get_or_insert_default();
+        if !said.is_empty() {
+            said.push('\n');
+        }
+        said.push_str(&call.name.as_str());
+        said.push(' ');
+        said.push_str(&spoken(&call.arguments.as_str()));
+    }
+    said
+}
+
+/// The arguments of a call without the escapes of JSON: read as letters, `\n` and the next word would be one word.
+fn spoken(arguments: &str) -> Cow<'_, str> {
+    if !arguments.contains('\\') {
+        return Cow::Borrowed(arguments);
+    }
+    let mut out = String::with_capacity(arguments.len());
+    let mut letters = arguments.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            out.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('n' | 't' | 'r' | 'b' | 'f') => out.push(' '),
+            Some('u') => {
+                let code: String = letters.by_ref().take(4).collect();
+                let known = u32::from_str_radix(&code, 16).ok().and_then(char::from_u32);
+                out.push(known.unwrap_or(' '));
+            }
+            Some(other) => out.push(other),
+            None => {}
+        }
+    }
+    Cow::Owned(out)
 }
 
 fn decided(decision: &Decision) -> Option<&str> {

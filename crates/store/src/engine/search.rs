@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{EntryRow, MESSAGE, Rows};
 use crate::run::Run;
-use crate::search::{Cursor, Filter, Hit, Hits, Query, Term, WordQuery};
+use crate::search::{Cursor, Filter, Hit, Hits, Query, Term, WordDemand, WordQuery};
 use crate::table::Scan;
 use crate::words::{TextWord, words};
 
@@ -120,7 +120,9 @@ async fn matches<R: Rows>(
         all,
         none,
         recipient: filter.recipient.as_ref().map(|recipient| recipient.as_str().to_string()),
-        conversation: conversation.map(|id| id.to_string()),
+        conversations: conversation.map(|id| vec![id.to_string()]),
+        project: None,
+        words: WordDemand::All,
         status: filter.status,
         limit: MAX_CANDIDATES,
     };
@@ -207,7 +209,7 @@ impl ToolsByConversation {
 }
 
 /// Where a term stands among words: the number of the word it begins with.
-fn places<'w>(term: &'w Term, text: &'w [TextWord]) -> impl Iterator<Item = usize> + 'w {
+pub(super) fn places<'w>(term: &'w Term, text: &'w [TextWord]) -> impl Iterator<Item = usize> + 'w {
     let fits = move |window: &[TextWord]| {
         window.iter().zip(&term.words).enumerate().all(|(at, (word, wanted))| {
             let last = at + 1 == term.words.len();
@@ -219,7 +221,7 @@ fn places<'w>(term: &'w Term, text: &'w [TextWord]) -> impl Iterator<Item = usiz
 
 /// How well a text matches; none if it does not. Several mentions count more, in a long text less; like BM25 without the
 /// rarity of words, which depends on everything else in the store.
-fn score(query: &Query, text: &[TextWord]) -> Option<f64> {
+pub(super) fn score(query: &Query, text: &[TextWord]) -> Option<f64> {
     if query.none.iter().any(|term| places(term, text).next().is_some()) {
         return None;
     }
@@ -266,7 +268,7 @@ async fn show<R: Rows>(
 }
 
 /// The words around the first match on one line, matches marked.
-fn snippet(query: &Query, text: &str) -> String {
+pub(super) fn snippet(query: &Query, text: &str) -> String {
     let all = words(text);
     let mut marks: Vec<(usize, usize)> = Vec::new();
     for term in &query.all {

@@ -9,7 +9,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, private::Byte
 
 use crate::error::{ErrorKind, StoreError};
 use crate::id::ConversationId;
-use crate::search::{SearchCandidate, WordQuery};
+use crate::search::{SearchCandidate, WordDemand, WordQuery};
 use crate::sql::{Sql, conversation_demands};
 use crate::table::ColumnValue;
 
@@ -193,7 +193,8 @@ impl Sql for Lent {
     async fn find(&mut self, wanted: &WordQuery) -> Result<Vec<SearchCandidate>, StoreError> {
         // The words are letters, digits and underscores, and in quotes they are nothing but words.
         let word = |(word, prefix): &(String, bool)| format!("'{word}'{}", if *prefix { ":*" } else { "" });
-        let mut matching = wanted.all.iter().map(word).collect::<Vec<_>>().join(" & ");
+        let between = if wanted.words == WordDemand::Any { " | " } else { " & " };
+        let mut matching = wanted.all.iter().map(word).collect::<Vec<_>>().join(between);
         for excluded in &wanted.none {
             matching = format!("({matching}) & !{}", word(excluded));
         }

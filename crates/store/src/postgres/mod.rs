@@ -35,11 +35,12 @@ const SEARCH: Duration = Duration::from_secs(10);
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
+    include_str!("schema_5.sql"),
 ];
 
 /// The key of the lock under which the schema is made or migrated.

@@ -10,6 +10,7 @@ use std::future::Future;
 use std::sync::{PoisonError, RwLock};
 
 use scrollback_core::Link;
+use scrollback_core::recall::found::Extent;
 
 use crate::conversation::Conversation;
 use crate::error::StoreError;
@@ -362,6 +363,17 @@ impl<S: Sql + 'static> Rows for S {
         Sql::unindex(self, conversation, position).await
     }
 
+    async fn extent(&mut self, wanted: &WordQuery) -> Result<Extent, StoreError> {
+        let (demands, values) = conversation_demands(wanted, 1);
+        let sql = format!(
+            "select count(*), cast(coalesce(sum(c.head - coalesce(c.fork_position, 0)), 0) as bigint) \
+         from conversations c where {demands}"
+        );
+        let found = self.ask(&sql, values).await?.pop().unwrap_or_default();
+        let mut cells = Cells::new(Conversation::NAME, found);
+        Ok(Extent { conversations: cells.number()?, entries: cells.number()? })
+    }
+
     async fn find(&mut self, wanted: &WordQuery) -> Result<Vec<SearchCandidate>, StoreError> {
         Sql::find(self, wanted).await
     }
@@ -371,10 +383,18 @@ impl<S: Sql + 'static> Rows for S {
 pub(crate) fn conversation_demands(wanted: &WordQuery, from: usize) -> (String, Vec<ColumnValue>) {
     let mut text = format!("c.tenant = ${from}");
     let mut values = vec![ColumnValue::from(wanted.tenant.as_str())];
-    let equal = [("c.recipient", &wanted.recipient), ("c.id", &wanted.conversation)];
+    let equal = [("c.recipient", &wanted.recipient), ("c.project", &wanted.project)];
     for (column, value) in equal.into_iter().filter_map(|(column, value)| Some((column, value.as_ref()?))) {
         values.push(value.as_str().into());
         let _ = write!(text, " and {column} = ${}", from + values.len() - 1);
+    }
+    if let Some(ids) = &wanted.conversations {
+        text.push_str(" and c.id in (");
+        join(&mut text, ", ", ids, |text, id| {
+            values.push(id.as_str().into());
+            let _ = write!(text, "${}", from + values.len() - 1);
+        });
+        text.push_str(if ids.is_empty() { "null)" } else { ")" });
     }
     if let Some(status) = wanted.status {
         // Unset reads idle. The word is one of four that are known.

@@ -12,7 +12,7 @@ use crate::engine::read;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::ConversationId;
 use crate::memory::finish;
-use crate::search::{SearchCandidate, WordQuery};
+use crate::search::{SearchCandidate, WordDemand, WordQuery};
 use crate::sql::{Sql, conversation_demands};
 use crate::table::{ColumnValue, Scan, Table};
 
@@ -279,18 +279,25 @@ impl Sql for SqliteSession {
     async fn find(&mut self, wanted: &WordQuery) -> Result<Vec<SearchCandidate>, StoreError> {
         // The words are letters, digits and underscores, and in quotes they are nothing but words.
         let word = |(word, prefix): &(String, bool)| format!("\"{word}\"{}", if *prefix { " *" } else { "" });
-        let mut matching = wanted.all.iter().map(word).collect::<Vec<_>>().join(" AND ");
+        let between = if wanted.words == WordDemand::Any { " OR " } else { " AND " };
+        let mut matching = wanted.all.iter().map(word).collect::<Vec<_>>().join(between);
         for excluded in &wanted.none {
             matching = format!("({matching}) NOT {}", word(excluded));
         }
-        let (demands, mut values) = conversation_demands(wanted, 2);
-        values.insert(0, matching.into());
-        let sql = format!(
-            "select entries_fts.rowid from entries_fts join conversations c on c.number = entries_fts.rowid >> 32 \
-             where entries_fts match $1 and {demands} order by entries_fts.rowid desc limit {}",
-            wanted.limit
-        );
-        let indexed = ask(&self.connection, &sql, &values)?;
+        let indexed = match wanted.conversations {
+            Some(_) => self.find_within(wanted, &matching)?,
+            None => {
+                let (demands, mut values) = conversation_demands(wanted, 2);
+                values.insert(0, matching.into());
+                let sql = format!(
+                    "select entries_fts.rowid from entries_fts \
+                     join conversations c on c.number = entries_fts.rowid >> 32 \
+                     where entries_fts match $1 and {demands} order by entries_fts.rowid desc limit {}",
+                    wanted.limit
+                );
+                ask(&self.connection, &sql, &values)?
+            }
+        };
         let (demands, values) = conversation_demands(wanted, 1);
         let sql = format!(
             "select w.place from waiting w join conversations c on c.number = w.place >> 32 \
@@ -307,6 +314,30 @@ impl Sql for SqliteSession {
             Ok(SearchCandidate { conversation, position, indexed })
         });
         found.collect()
+    }
+}
+
+impl SqliteSession {
+    /// The rows of the index in a few conversations, newest first. Each is asked for by the range of its places, so that
+    /// what others say in the same words costs nothing.
+    fn find_within(
+        &mut self,
+        wanted: &WordQuery,
+        matching: &str,
+    ) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
+        let (demands, values) = conversation_demands(wanted, 1);
+        let sql = format!("select c.number from conversations c where {demands} order by c.number desc");
+        let mut found = Vec::new();
+        for cells in ask(&self.connection, &sql, &values)? {
+            let Some(conversation) = number(&cells).filter(|_| found.len() < wanted.limit) else { break };
+            let (first, last) = places::range(conversation);
+            let sql = "select rowid from entries_fts where entries_fts match $1 and rowid between $2 and $3 \
+                       order by rowid desc limit $4";
+            let left = ColumnValue::from((wanted.limit - found.len()) as u64);
+            let values = [matching.into(), ColumnValue::Int(first), ColumnValue::Int(last), left];
+            found.extend(ask(&self.connection, sql, &values)?);
+        }
+        Ok(found)
     }
 }
 

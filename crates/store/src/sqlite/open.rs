@@ -29,13 +29,14 @@ const LOG_PAGES: u32 = 32_768;
 const BUSY: Duration = Duration::from_secs(30);
 
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
 ];
 
 /// The version of the schema this program writes.

@@ -81,6 +81,12 @@ pub(super) fn split(place: i64) -> (i64, u64) {
     (place >> POSITION_BITS, (place & (POSITIONS - 1)) as u64)
 }
 
+/// The first and the last place of a conversation.
+pub(super) fn range(number: i64) -> (i64, i64) {
+    let first = number << POSITION_BITS;
+    (first, first + POSITIONS - 1)
+}
+
 /// Conversation numbers begin at 1; what is in none has no place.
 const NOWHERE: i64 = 0;
 

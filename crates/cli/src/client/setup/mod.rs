@@ -233,7 +233,8 @@ fn without_journal(client: Client, machine: &ClientMachine, address: SocketAddr)
         let text = journal::read_text(&file.path).ok().flatten()?;
         let is_set = |setting: &journal::Setting| {
             let there = file.format.read(&text, &setting.keys).ok().flatten();
-            there.as_deref() == Some(setting.value.as_str()) && setting.value.contains("://")
+            there.as_deref() == Some(setting.value.as_str())
+                && (setting.value.contains("://") || setting.keys.iter().any(|key| key == "scrollback"))
         };
         let settings: Vec<_> = file.settings.iter().filter(|setting| is_set(setting)).cloned().collect();
         // Never equal to the text of the file: only the settings are taken out.

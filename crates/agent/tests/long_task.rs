@@ -20,6 +20,9 @@ use serde_json::{Map, Value, json};
 /// Records that are looked up, one a step.
 const STEPS: usize = 30;
 
+/// A field of a record: its name, and its value by number.
+type Field = (&'static str, fn(usize) -> String);
+
 /// What an agent does: it looks up records, and then acts on early ones.
 #[derive(Clone, Copy, Debug)]
 struct Task {
@@ -29,7 +32,7 @@ struct Task {
     look: (&'static str, &'static str),
     id: fn(usize) -> String,
     /// What a record holds beside its id.
-    fields: &'static [(&'static str, fn(usize) -> String)],
+    fields: &'static [Field],
     /// The tool that is called at the end, for these records.
     act: &'static str,
     on: &'static [usize],

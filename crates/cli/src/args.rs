@@ -6,8 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::store::args::{
     DoctorArgs, ErasePersonArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, PruneArgs, ReadArgs,
-    SearchArgs, ShowPlaceArgs,
-    VerifyArgs,
+    SearchArgs, ShowPlaceArgs, VerifyArgs,
 };
 
 /// Keeps everything that was said, and sends each model call only what that call needs.

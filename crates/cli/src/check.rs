@@ -128,9 +128,8 @@ fn judge_file(
         return of_loaded(how.load_bytes_asked(&bytes, file, which)?);
     }
     let body = input::check(&bytes).map_err(|failure| failure.about(file))?;
-    let wire = match written.or_else(|| Wire::detect(body)) {
-        Some(wire) => wire,
-        None => return Err(Failure::from(no_messages(body)).about(file)),
+    let Some(wire) = written.or_else(|| Wire::detect(body)) else {
+        return Err(Failure::from(no_messages(body)).about(file));
     };
     let job = job(wire);
     let judged = job.run_body(body, previous).map_err(|failure| failure.about(file))?;

@@ -18,18 +18,18 @@ pub(crate) enum InputFormat {
     Transcript(Format),
 }
 
-/// LoadOptions an input shall be read.
+/// How an input shall be read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoadOptions {
     /// In which format; detected if none.
     pub(crate) from: Option<InputFormat>,
-    /// LoadOptions many messages; all if none.
+    /// How many messages; all if none.
     pub(crate) take: Option<usize>,
-    /// WhichConversation conversation of a transcript, from 0; the first if none.
+    /// Which conversation of a transcript, from 0; the first if none.
     pub(crate) conversation: Option<usize>,
 }
 
-/// LoadOptions many conversations of an input are wanted.
+/// How many conversations of an input are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversations {
     /// The one that is named, or the first.
@@ -51,7 +51,7 @@ pub(crate) struct LoadedInput {
     pub(crate) tools: Option<Tools>,
     /// What the reader had to assume, and what it could not read.
     pub(crate) notes: Vec<String>,
-    /// WhichConversation of several conversations of the input it is.
+    /// Which of several conversations of the input it is.
     pub(crate) one_of: Option<OneOf>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct LoadedInput {
 pub(crate) struct OneOf {
     /// Its number, from 1.
     pub(crate) number: usize,
-    /// LoadOptions many there are.
+    /// How many there are.
     pub(crate) of: usize,
 }
 
@@ -350,7 +350,7 @@ impl LoadedInput {
     }
 }
 
-/// WhichConversation conversation an answer is about, in the answer.
+/// Which conversation an answer is about, in the answer.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub(crate) struct WhichConversation {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -75,8 +75,8 @@ fn text(dice: &mut Dice, number: usize) -> String {
         text.push_str(WORDS[dice.roll(WORDS.len())]);
         text.push(' ');
     }
-    text.push_str(&format!("id{:05}", dice.roll(50_000)));
-    text
+    let id = dice.roll(50_000);
+    text + &format!("id{id:05}")
 }
 
 fn row(name: &str, mut times: Vec<Duration>) {
@@ -86,8 +86,7 @@ fn row(name: &str, mut times: Vec<Duration>) {
 }
 
 fn main() {
-    let entries: usize =
-        std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(1_000_000);
+    let entries: usize = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(1_000_000);
     let folder = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -261,19 +261,18 @@ async fn search(
     request: &SearchRequest,
     deadline: &Deadline,
 ) -> Result<String, NoAnswer> {
-    match store.find_for_recall(tenant, here, request, deadline).await? {
-        Some(found) => Ok(hits_text(request, &found)),
-        None => {
-            let scope = match request.scope {
-                RecallScope::Conversation => "conversation",
-                _ => "session",
-            };
-            Err(Refusal::new(format!(
-                "it is not known which {scope} this is ({}); search with scope=project or scope=all",
-                here.named
-            ))
-            .into())
-        }
+    if let Some(found) = store.find_for_recall(tenant, here, request, deadline).await? {
+        Ok(hits_text(request, &found))
+    } else {
+        let scope = match request.scope {
+            RecallScope::Conversation => "conversation",
+            _ => "session",
+        };
+        Err(Refusal::new(format!(
+            "it is not known which {scope} this is ({}); search with scope=project or scope=all",
+            here.named
+        ))
+        .into())
     }
 }
 

@@ -122,8 +122,8 @@ async fn needles(slots: &[Slot], name: &str, score: &mut Score) {
     lost.retain(|lost| lost.value.len() <= LONGEST && lost.value.chars().count() >= 4);
     let step = lost.len().div_ceil(NEEDLES).max(1);
     let lost: Vec<Lost> = lost.into_iter().step_by(step).collect();
-    let store = Sqlite::in_memory(Time(0)).unwrap();
-    let (store, tenant): (&dyn Store, _) = (&store, Tenant::default());
+    let file = Sqlite::in_memory(Time(0)).unwrap();
+    let (store, tenant): (&dyn Store, _) = (&file, Tenant::default());
     let id = ConversationId::new(Time(1));
     store.write(&tenant, Time(1), |tx| _ = tx.create(NewConversation::new(id.clone()))).await.unwrap();
     let here = Here::of(&store.conversation(&tenant, &id).await.unwrap(), "a test");

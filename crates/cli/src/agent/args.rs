@@ -18,6 +18,7 @@ Examples:
   scrollback agent travel.yaml --input 'Plan my day' --trace calls.jsonl --json
   scrollback agent travel.yaml --resume --recipient anna --input 'the 4th of May'"
 )]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct AgentArgs {
     /// The agent
     #[arg(value_name = "AGENT.yaml")]

@@ -167,10 +167,7 @@ pub(crate) fn invalid(file: &std::path::Path, problems: &[DocumentProblem]) -> F
 pub(crate) fn add_recall(runner: &mut Runner, journal: &Journal) -> Result<(), Failure> {
     let Some(place) = journal.recall(Arc::clone(&runner.clock)) else { return Ok(()) };
     for tool in recall_tools(&place, RecallNames::Prefixed) {
-        runner
-            .tools
-            .add(tool)
-            .map_err(|taken| Failure::new(INVALID, "invalid_agent", taken.to_string()))?;
+        runner.tools.add(tool).map_err(|taken| Failure::new(INVALID, "invalid_agent", taken.to_string()))?;
     }
     Ok(())
 }

@@ -186,7 +186,7 @@ impl Chat<'_> {
             Typed::Quit => return Ok(false),
             Typed::Help => input::print("/undo  /why  /recall WORDS  /quit\n")?,
             Typed::Unknown(word) => {
-                complain(&format!("there is no command {word}; there are /undo, /why, /recall and /quit"))
+                complain(&format!("there is no command {word}; there are /undo, /why, /recall and /quit"));
             }
             Typed::Undo => self.undo().await?,
             Typed::Why => self.why().await?,

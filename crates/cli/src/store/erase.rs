@@ -178,6 +178,8 @@ fn tell(
         }
     }
     input::print(&out)?;
-    remains.iter().for_each(|line| input::note(line));
+    for line in &remains {
+        input::note(line);
+    }
     Ok(())
 }

@@ -49,16 +49,15 @@ fn report(done: &Pruned, doing: PruneMode, json: bool) -> Result<ExitCode, Failu
     }
     let would = if counted { "would be emptied" } else { "emptied" };
     let erased = if counted { "would be erased" } else { "erased" };
-    let mut out = format!(
-        "{} calls {would}, {} conversations with {} entries {erased}\n",
-        done.calls, done.conversations, done.entries
-    );
-    if counted {
-        out.push_str(&format!("in use: {}\n", bytes(done.bytes_before)));
+    let in_use = if counted {
+        bytes(done.bytes_before).to_string()
     } else {
-        out.push_str(&format!("in use: {}, before {}\n", bytes(done.bytes_after), bytes(done.bytes_before)));
-    }
-    input::print(&out)?;
+        format!("{}, before {}", bytes(done.bytes_after), bytes(done.bytes_before))
+    };
+    input::print(&format!(
+        "{} calls {would}, {} conversations with {} entries {erased}\nin use: {in_use}\n",
+        done.calls, done.conversations, done.entries
+    ))?;
     if done.over > 0 {
         input::note(&format!(
             "{} more than the size that is wanted; what is left are entries, which go with --conversations-older-than",

@@ -91,22 +91,19 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
         if let Some(turns) = args.max_turns {
             agent.max_turns = turns as usize;
         }
-        let step = match &args.resume {
-            Some(id) => {
-                let (run, mut journal) = stored(&host, id).await?;
-                if recall {
-                    add_recall(&mut agent, &journal, &host)?;
-                }
-                let resumed = agent.resume(Some(run), &settings, &host, &mut journal).await;
-                resumed.map_err(|error| Failure::new(FAILED, error.code(), error.to_string()))?
+        let step = if let Some(id) = &args.resume {
+            let (run, mut journal) = stored(&host, id).await?;
+            if recall {
+                add_recall(&mut agent, &journal, &host)?;
             }
-            None => {
-                let mut journal = host.journal();
-                if recall {
-                    add_recall(&mut agent, &journal, &host)?;
-                }
-                start(&agent, &data, &settings, &host, &mut journal, &args.file).await?
+            let resumed = agent.resume(Some(run), &settings, &host, &mut journal).await;
+            resumed.map_err(|error| Failure::new(FAILED, error.code(), error.to_string()))?
+        } else {
+            let mut journal = host.journal();
+            if recall {
+                add_recall(&mut agent, &journal, &host)?;
             }
+            start(&agent, &data, &settings, &host, &mut journal, &args.file).await?
         };
         telemetry::end(&host.telemetry).await;
         report(&step, args, json)

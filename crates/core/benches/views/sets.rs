@@ -45,6 +45,7 @@ pub(crate) struct Conversation {
 
 impl Set {
     /// Its conversations in the order of files. A file that is no transcript, or a part of one that cannot be read, is left out.
+    #[allow(clippy::unnecessary_wraps, reason = "a set may come to fail where a folder is missing")]
     pub(crate) fn read(&self, data: &Path) -> Fallible<Vec<Conversation>> {
         let mut found = Vec::new();
         for file in self.folders.iter().flat_map(|folder| files(&data.join(folder))) {

@@ -248,7 +248,9 @@ impl Shared {
             clock: Arc::clone(&self.engine.clock),
         };
         for tool in recall_tools(&place, RecallNames::Prefixed) {
-            tools.add(tool).map_err(|error| RunError::new("tool_errors", "", error.to_string()))?;
+            tools
+                .add(tool)
+                .map_err(|error| RunError::new(RunErrorKind::ToolErrors, "", error.to_string()))?;
         }
         Ok(())
     }

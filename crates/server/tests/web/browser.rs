@@ -86,7 +86,7 @@ async fn hostile_talk(store: &dyn Store) -> (ConversationId, String) {
         prefix_hash: None,
         request: Some(body.to_string().into_bytes()),
         response: Some(payloads.join("\n").into_bytes()),
-        status: payloads[8].clone(),
+        status: scrollback_store::CallStatus::Failed(payloads[8].clone().into()),
         attempt: 2,
         usage: None,
         started_at: Time(5_000),

@@ -65,9 +65,9 @@ async fn a_client_of_2025_finds_and_reads_what_was_said() {
     let read = text(&send(&server, None, &OLD, &call("read", &json!({ "handle": handle }))).await);
     assert!(read.contains("18 degrees and sunny"), "{read}");
     // A caller who names no session is told so, and how to go on.
-    let lost = send(&server, None, &OLD, &call("search", &json!({ "query": "sunny" }))).await;
-    assert_eq!(lost.json()["result"]["isError"], true);
-    assert!(text(&lost).contains("scope=project or scope=all"), "{}", text(&lost));
+    let unknown = send(&server, None, &OLD, &call("search", &json!({ "query": "sunny" }))).await;
+    assert_eq!(unknown.json()["result"]["isError"], true);
+    assert!(text(&unknown).contains("scope=project or scope=all"), "{}", text(&unknown));
     // The same place by REST, and as a link of the lens.
     let rest = server.get(&format!("/api/entries/{}", coded(handle))).await;
     assert_eq!((rest.status, &rest.json()["conversation"]), (StatusCode::OK, &Value::from(id.as_str())));

@@ -284,19 +284,18 @@ impl Sql for SqliteSession {
         for excluded in &wanted.none {
             matching = format!("({matching}) NOT {}", word(excluded));
         }
-        let indexed = match wanted.conversations {
-            Some(_) => self.find_within(wanted, &matching)?,
-            None => {
-                let (demands, mut values) = conversation_demands(wanted, 2);
-                values.insert(0, matching.into());
-                let sql = format!(
-                    "select entries_fts.rowid from entries_fts \
-                     join conversations c on c.number = entries_fts.rowid >> 32 \
-                     where entries_fts match $1 and {demands} order by entries_fts.rowid desc limit {}",
-                    wanted.limit
-                );
-                ask(&self.connection, &sql, &values)?
-            }
+        let indexed = if wanted.conversations.is_some() {
+            self.find_within(wanted, &matching)?
+        } else {
+            let (demands, mut values) = conversation_demands(wanted, 2);
+            values.insert(0, matching.into());
+            let sql = format!(
+                "select entries_fts.rowid from entries_fts \
+                 join conversations c on c.number = entries_fts.rowid >> 32 \
+                 where entries_fts match $1 and {demands} order by entries_fts.rowid desc limit {}",
+                wanted.limit
+            );
+            ask(&self.connection, &sql, &values)?
         };
         let (demands, values) = conversation_demands(wanted, 1);
         let sql = format!(

@@ -54,7 +54,7 @@ impl Writer {
             Event::Rule => self.out.push_str("<hr>"),
             Event::TaskListMarker(done) => self.out.push_str(if done { "☑ " } else { "☐ " }),
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                self.say(&text)
+                self.say(&text);
             }
         }
     }
@@ -120,7 +120,7 @@ impl Writer {
                 use std::fmt::Write;
                 let _ = write!(self.out, "<ol start=\"{first}\">");
             }
-            other if shown => self.out.push_str(simple(&other.to_end()).0),
+            other if shown => self.out.push_str(simple(other.to_end()).0),
             _ => {}
         }
     }
@@ -143,7 +143,7 @@ impl Writer {
             TagEnd::TableCell if shown => {
                 self.out.push_str(if self.in_head { "</th>" } else { "</td>" });
             }
-            other if shown => self.out.push_str(simple(&other).1),
+            other if shown => self.out.push_str(simple(other).1),
             _ => {}
         }
     }
@@ -151,10 +151,10 @@ impl Writer {
 
 /// The tags of what needs nothing but tags. A heading is no heading of the page: it would break the outline that screen readers
 /// walk through.
-fn simple(tag: &TagEnd) -> (&'static str, &'static str) {
+fn simple(tag: TagEnd) -> (&'static str, &'static str) {
     match tag {
         TagEnd::Paragraph => ("<p>", "</p>"),
-        TagEnd::Heading(level) => match *level as usize {
+        TagEnd::Heading(level) => match level as usize {
             1 => ("<p class=\"h h1\">", "</p>"),
             2 => ("<p class=\"h h2\">", "</p>"),
             _ => ("<p class=\"h\">", "</p>"),

@@ -113,6 +113,7 @@ struct Score {
 }
 
 /// A conversation replayed into a store up to each needle, and each needle looked for.
+#[allow(clippy::similar_names, reason = "a store and a score")]
 async fn needles(slots: &[Slot], name: &str, score: &mut Score) {
     let manager = manager::parse("sticky(token_budget(2500))").unwrap();
     let candidate = Candidate { manager, lists_lost: true };

@@ -178,7 +178,7 @@ fn tell(
         }
     }
     input::print(&out)?;
-    for line in &remains {
+    for line in remains {
         input::note(line);
     }
     Ok(())

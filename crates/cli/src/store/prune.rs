@@ -50,7 +50,7 @@ fn report(done: &Pruned, doing: PruneMode, json: bool) -> Result<ExitCode, Failu
     let would = if counted { "would be emptied" } else { "emptied" };
     let erased = if counted { "would be erased" } else { "erased" };
     let in_use = if counted {
-        bytes(done.bytes_before).to_string()
+        bytes(done.bytes_before)
     } else {
         format!("{}, before {}", bytes(done.bytes_after), bytes(done.bytes_before))
     };

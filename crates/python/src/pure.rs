@@ -19,14 +19,14 @@ const LONG: usize = 1 << 20;
 type Answer<'py> = (&'static str, Option<String>, Option<Bound<'py, PyList>>, usize, Option<String>);
 
 #[pyfunction]
-pub(crate) fn curate<'py>(
-    py: Python<'py>,
+pub(crate) fn curate(
+    py: Python<'_>,
     messages: String,
     manager: String,
     model: Option<String>,
     wire: Option<String>,
     explain: bool,
-) -> PyResult<Answer<'py>> {
+) -> PyResult<Answer<'_>> {
     let wire = wire.as_deref().map(wire_named).transpose().map_err(|error| raised(py, &error))?;
     let wanted = ViewOptions { manager, wire, model };
     let report = if explain { Explaining::Made } else { Explaining::Left };

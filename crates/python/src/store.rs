@@ -83,6 +83,9 @@ impl Drop for OpenStore {
     }
 }
 
+/// A view to send: its body, its wire, the place it ends before, entries shown and recorded, tokens, and whether these are exact.
+type SentView = (String, &'static str, u64, (usize, usize), usize, bool);
+
 /// An open store.
 #[pyclass(frozen, module = "scrollback._core")]
 pub(crate) struct Store {
@@ -224,7 +227,7 @@ impl Chat {
         manager: String,
         wire: Option<String>,
         model: Option<String>,
-    ) -> PyResult<(String, &'static str, u64, (usize, usize), usize, bool)> {
+    ) -> PyResult<SentView> {
         self.run(py, move |chat| {
             Box::pin(async move {
                 let wanted = wanted(manager, wire, model)?;

@@ -17,7 +17,7 @@
 //!
 //! - [`advance()`](advance::advance) takes where a run stands ([`RunState`](state::RunState)) and what happened, and gives
 //!   where it stands then and what is to be done.
-//! - [`turns`], [`history`] and [`inject`] decide what an agent is sent: which entries are turns, which of them fit, and
+//! - [`turns`], [`history`] and [`call_history`] decide what an agent is sent: which entries are turns, which of them fit, and
 //!   how they stand in front of its input. [`quota`] is the arithmetic of limits.
 //! - [`driver`] does what is to be done: it asks models, and writes each finished step in one commit of a store.
 //! - [`lens`] shows what happened, from what is stored. [`schemas`] describe the documents it and the commands print.

@@ -126,19 +126,15 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use scrollback_core::Entry;
 
     fn record() -> Record {
-        let mut record = Record::new();
-        for (role, text) in [
-            (Role::User, "The code word is Tangerine."),
-            (Role::Assistant, "Noted."),
-            (Role::User, "What is it?"),
-            (Role::Assistant, "tangerine"),
-        ] {
-            record.append(Entry::text(role, text)).unwrap();
-        }
-        record
+        let said = br#"[
+            {"role": "user", "content": "The code word is Tangerine."},
+            {"role": "assistant", "content": "Noted."},
+            {"role": "user", "content": "What is it?"},
+            {"role": "assistant", "content": "tangerine"}
+        ]"#;
+        LoadOptions::default().load_bytes(said, std::path::Path::new("said.json")).unwrap().record
     }
 
     #[test]

@@ -195,7 +195,10 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
         ("name: x\nmodel: opnai:gpt\n", "did you mean `openai:gpt`?"),
         ("name: x\n", "`model` is missing"),
         ("name: x\nmodel: offline:ech\n", "did you mean `echo`?"),
-        ("name: x\nmodel: offline:echo\nsystem: {file: nowhere.md}\n", "system: the file nowhere.md cannot be read"),
+        (
+            "name: x\nmodel: offline:echo\nsystem: {file: nowhere.md}\n",
+            "system: the file nowhere.md cannot be read",
+        ),
         ("name: x\nmodel: offline:echo\ntools: 3\n", "tools: must be a list of tools"),
         ("name: x\nmodel: offline:echo\ntools: [{name: a, description: x}]\n", "tools[0]: has no source"),
         ("name: x\nmodel: offline:echo\ntools: [{name: a, comand: [x]}]\n", "did you mean `command`?"),

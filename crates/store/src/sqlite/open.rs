@@ -241,9 +241,11 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     common(connection)?;
     // Means something only before the first table is there.
     connection.pragma_update(None, "page_size", PAGE)?;
-    // Room that pruning made can then be given back in small steps, while others write.
-    connection.pragma_update(None, "auto_vacuum", "incremental")?;
     if options.access == Access::Write {
+        if connection.query_row("pragma page_count", [], |row| row.get::<_, i64>(0))? == 0 {
+            // Room that pruning made can then be given back in small steps, while others write.
+            connection.pragma_update(None, "auto_vacuum", "incremental")?;
+        }
         // A new file has a journal for a moment. If its removal were not synced too, a power loss could bring it back, and
         // with it the empty file it remembers.
         connection.pragma_update(None, "synchronous", "extra")?;

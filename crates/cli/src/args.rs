@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::store::args::{DoctorArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, SearchArgs, VerifyArgs};
+use crate::store::args::{
+    BackupArgs, DoctorArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, RestoreArgs, SearchArgs,
+    VerifyArgs,
+};
 
 /// Keeps everything that was said, and sends each model call only what that call needs.
 #[derive(Parser)]
@@ -75,6 +78,10 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Write conversations in our own form, any provider's, or other tools'
     Export(ExportArgs),
+    /// Copy the store, once or as it grows
+    Backup(BackupArgs),
+    /// Make a store from a backup that followed one
+    Restore(RestoreArgs),
     /// Check that the store says what was written
     Verify(VerifyArgs),
     /// Check that everything is set up

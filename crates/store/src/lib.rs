@@ -68,6 +68,7 @@ pub use conversation::{Conversation, FollowUp, FollowUps, HistorySettings, NewCo
 pub use engine::calls::PendingCall;
 pub use engine::commit::Leased;
 pub use engine::erase::{Erase, ErasedCount};
+pub use engine::examine::Examined;
 pub use engine::fork::{Branch, Continued};
 pub use engine::session::SESSION_CONVERSATIONS;
 pub use engine::verify::{IntegrityProblem, ProblemKind, Verified};
@@ -84,7 +85,9 @@ pub use search::{Cursor, Filter, Hit, Hits, Query};
 pub use session::{
     ConversationKind, MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree, TreeLine,
 };
-pub use sqlite::{Access, Durability, GooseSession, Options, SCHEMA, Sqlite, read_goose};
+pub use sqlite::{
+    Access, Durability, Follow, GooseSession, Options, Restored, SCHEMA, Saved, Sqlite, read_goose, restore,
+};
 pub use status::{CallStatus, EvaluationStatus, RunStatus, StepStatus};
 pub use store::{
     Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary, Which,

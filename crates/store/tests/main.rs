@@ -11,4 +11,5 @@ mod requests;
 mod session;
 mod support;
 mod tamper;
+mod trust;
 mod writers;

@@ -264,9 +264,10 @@ impl Recorder for RecordedCall {
     }
 }
 
-/// Whether looking again tells whether a commit was written, or where it belongs instead.
+/// Whether looking again tells whether a commit was written, or where it belongs instead. Not where its outcome is unknown: the
+/// store that just failed is not asked what it kept.
 pub(super) fn can_confirm_by_reading(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::Unknown)
+    matches!(kind, ErrorKind::Conflict | ErrorKind::Exists)
 }
 
 /// Keeps two calls that say the same apart: the second goes its own way from where both begin. Clients that send only what

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, INVALID, USAGE};
-use crate::load::{InputFormat, LoadOptions, LoadedInput, format_named};
+use crate::load::{LoadOptions, LoadedInput, format_named};
 use crate::{answer, batch, convert, input};
 
 /// What is asked of a list.

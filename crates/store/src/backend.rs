@@ -1,8 +1,6 @@
 //! From a database to a store: a type that can run the engine's functions in transactions is a [`Store`].
 
-use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
 
 use scrollback_core::{Link, Record, Time};
 use uuid::Uuid;
@@ -17,7 +15,7 @@ use crate::engine::session::Among;
 use crate::engine::verify::Verified;
 use crate::engine::{self, calls, commit, fork, session, tail, verify};
 use crate::entry::StoredEntry;
-use crate::error::{ErrorKind, StoreError};
+use crate::error::{ErrorKind, StoreError, StoreResult};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::precompute::packed;
 use crate::rows::Rows;
@@ -25,15 +23,13 @@ use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, 
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
 use crate::store::{
-    Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary,
+    ApiKeys, BoxFuture, CallListing, CallPage, Listing, Page, Recent, Records, RunListing, RunPage,
+    RunRecords, Store, Summary,
 };
 use crate::tx::{Committed, Tx};
 
-/// The future of a job, which borrows the rows it works on.
-pub(crate) type Working<'r, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'r>>;
-
 /// Work to be done inside one transaction.
-pub(crate) type TxJob<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> Working<'r, T> + Send>;
+pub(crate) type TxJob<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> BoxFuture<'r, StoreResult<T>> + Send>;
 
 /// Whose rows a transaction may touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,16 +53,24 @@ pub(crate) trait Backend: Send + Sync {
     fn place(&self) -> String;
 
     /// Runs a job that may write; what it wrote is durable when the answer comes. A job that fails has written nothing.
-    fn write<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T>;
+    fn write<T: Send + 'static>(
+        &self,
+        whose: Whose,
+        job: TxJob<Self::Rows, T>,
+    ) -> BoxFuture<'_, StoreResult<T>>;
 
     /// Runs a job that only reads, on one state of the database.
-    fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T>;
+    fn read<T: Send + 'static>(
+        &self,
+        whose: Whose,
+        job: TxJob<Self::Rows, T>,
+    ) -> BoxFuture<'_, StoreResult<T>>;
 
     /// Copies everything into a new SQLite file, as it is at one moment, while writers go on.
-    fn copy_to(&self, path: &Path) -> Answer<'_, ()>;
+    fn copy_to(&self, path: &Path) -> BoxFuture<'_, StoreResult<()>>;
 
     /// What must follow an erasure for the bytes to be gone.
-    fn scrub(&self) -> Answer<'_, ()> {
+    fn scrub(&self) -> BoxFuture<'_, StoreResult<()>> {
         Box::pin(async { Ok(()) })
     }
 }
@@ -78,29 +82,29 @@ macro_rules! job {
     };
 }
 
-impl<B: Backend> Store for B {
-    fn describe(&self) -> String {
-        self.place()
-    }
-
-    fn commit(&self, tx: Tx) -> Answer<'_, Committed> {
+impl<B: Backend> Records for B {
+    fn commit(&self, tx: Tx) -> BoxFuture<'_, StoreResult<Committed>> {
         Box::pin(async move {
             let tx = packed(tx).await;
             self.write((&tx.tenant).into(), job!(|rows| commit::commit(rows, tx))).await
         })
     }
 
-    fn conversation(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Conversation> {
+    fn conversation(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Conversation>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| lineage::conversation(rows, &tenant, &id)))
     }
 
-    fn current(&self, tenant: &Tenant, recipient: &Recipient) -> Answer<'_, Option<Conversation>> {
+    fn current(
+        &self,
+        tenant: &Tenant,
+        recipient: &Recipient,
+    ) -> BoxFuture<'_, StoreResult<Option<Conversation>>> {
         let (tenant, key) = (tenant.clone(), recipient.key());
         self.read((&tenant).into(), job!(|rows| lineage::with_key(rows, &tenant, &key)))
     }
 
-    fn list(&self, tenant: Option<&Tenant>, what: Listing) -> Answer<'_, Page> {
+    fn list(&self, tenant: Option<&Tenant>, what: Listing) -> BoxFuture<'_, StoreResult<Page>> {
         let tenant = tenant.cloned();
         let whose = tenant.as_ref().map_or(Whose::All, Whose::from);
         self.read(whose, job!(|rows| engine::list::list(rows, tenant.as_ref(), &what)))
@@ -112,22 +116,36 @@ impl<B: Backend> Store for B {
         id: &ConversationId,
         from: u64,
         below: u64,
-    ) -> Answer<'_, Vec<StoredEntry>> {
+    ) -> BoxFuture<'_, StoreResult<Vec<StoredEntry>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| engine::list::entries(rows, &tenant, &id, from, below)))
     }
 
-    fn record(&self, tenant: &Tenant, id: &ConversationId, below: Option<u64>) -> Answer<'_, Record> {
+    fn record(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        below: Option<u64>,
+    ) -> BoxFuture<'_, StoreResult<Record>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| engine::list::record(rows, &tenant, &id, below)))
     }
 
-    fn recent(&self, tenant: &Tenant, id: &ConversationId, turns: usize) -> Answer<'_, Recent> {
+    fn recent(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        turns: usize,
+    ) -> BoxFuture<'_, StoreResult<Recent>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| tail::recent(rows, &tenant, &id, turns)))
     }
 
-    fn pending_calls(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<PendingCall>> {
+    fn pending_calls(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+    ) -> BoxFuture<'_, StoreResult<Vec<PendingCall>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| calls::of(rows, &tenant, &id)))
     }
@@ -139,7 +157,7 @@ impl<B: Backend> Store for B {
         filter: Filter,
         limit: usize,
         after: Option<Cursor>,
-    ) -> Answer<'_, Hits> {
+    ) -> BoxFuture<'_, StoreResult<Hits>> {
         let tenant = tenant.clone();
         let whose = (&tenant).into();
         self.read(
@@ -153,7 +171,7 @@ impl<B: Backend> Store for B {
         tenant: &Tenant,
         scope: &MatchScope,
         hashes: Vec<Link>,
-    ) -> Answer<'_, Option<Continued>> {
+    ) -> BoxFuture<'_, StoreResult<Option<Continued>>> {
         let (tenant, among) = (tenant.clone(), Among::Scope(scope.clone()));
         self.read((&tenant).into(), job!(|rows| session::find_prefix(rows, &tenant, &among, &hashes)))
     }
@@ -163,7 +181,7 @@ impl<B: Backend> Store for B {
         tenant: &Tenant,
         id: &SessionId,
         hashes: Vec<Link>,
-    ) -> Answer<'_, Option<Continued>> {
+    ) -> BoxFuture<'_, StoreResult<Option<Continued>>> {
         let (tenant, among) = (tenant.clone(), Among::Session(id.clone()));
         self.read((&tenant).into(), job!(|rows| session::find_prefix(rows, &tenant, &among, &hashes)))
     }
@@ -173,7 +191,7 @@ impl<B: Backend> Store for B {
         tenant: &Tenant,
         id: &SessionId,
         limit: usize,
-    ) -> Answer<'_, Vec<Conversation>> {
+    ) -> BoxFuture<'_, StoreResult<Vec<Conversation>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| session::recent(rows, &tenant, &id, limit)))
     }
@@ -184,23 +202,27 @@ impl<B: Backend> Store for B {
         caller: &str,
         client: &str,
         client_id: &str,
-    ) -> Answer<'_, Option<Session>> {
+    ) -> BoxFuture<'_, StoreResult<Option<Session>>> {
         let (tenant, caller) = (tenant.clone(), caller.to_string());
         let (client, client_id) = (client.to_string(), client_id.to_string());
         self.read((&tenant).into(), job!(|rows| session::named(rows, &tenant, &caller, &client, &client_id)))
     }
 
-    fn named_session(&self, tenant: &Tenant, id: &SessionId) -> Answer<'_, Option<Session>> {
+    fn named_session(&self, tenant: &Tenant, id: &SessionId) -> BoxFuture<'_, StoreResult<Option<Session>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| session::of_id(rows, &tenant, &id)))
     }
 
-    fn session_tree(&self, tenant: &Tenant, id: &SessionId) -> Answer<'_, SessionTree> {
+    fn session_tree(&self, tenant: &Tenant, id: &SessionId) -> BoxFuture<'_, StoreResult<SessionTree>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| session::tree(rows, &tenant, &id)))
     }
 
-    fn sessions(&self, tenant: Option<&Tenant>, what: SessionListing) -> Answer<'_, SessionPage> {
+    fn sessions(
+        &self,
+        tenant: Option<&Tenant>,
+        what: SessionListing,
+    ) -> BoxFuture<'_, StoreResult<SessionPage>> {
         let tenant = tenant.cloned();
         let whose = tenant.as_ref().map_or(Whose::All, Whose::from);
         self.read(whose, job!(|rows| session::page(rows, tenant.as_ref(), &what)))
@@ -213,7 +235,7 @@ impl<B: Backend> Store for B {
         at: u64,
         id: ConversationId,
         now: Time,
-    ) -> Answer<'_, Conversation> {
+    ) -> BoxFuture<'_, StoreResult<Conversation>> {
         let (tenant, parent) = (tenant.clone(), parent.clone());
         self.write((&tenant).into(), job!(|rows| fork::fork(rows, &tenant, &parent, at, id, now)))
     }
@@ -225,12 +247,12 @@ impl<B: Backend> Store for B {
         at: u64,
         id: ConversationId,
         now: Time,
-    ) -> Answer<'_, Conversation> {
+    ) -> BoxFuture<'_, StoreResult<Conversation>> {
         let (tenant, recipient) = (tenant.clone(), recipient.clone());
         self.write((&tenant).into(), job!(|rows| fork::rewind(rows, &tenant, &recipient, at, id, now)))
     }
 
-    fn branches(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Branch>> {
+    fn branches(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Vec<Branch>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| fork::branches(rows, &tenant, &id)))
     }
@@ -242,7 +264,7 @@ impl<B: Backend> Store for B {
         what: Erase,
         reason: &str,
         now: Time,
-    ) -> Answer<'_, ErasedCount> {
+    ) -> BoxFuture<'_, StoreResult<ErasedCount>> {
         let (tenant, id, reason) = (tenant.clone(), id.clone(), reason.to_string());
         let whose = (&tenant).into();
         let erased =
@@ -256,130 +278,24 @@ impl<B: Backend> Store for B {
         })
     }
 
-    fn verify(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Verified> {
+    fn verify(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Verified>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| verify::verify(rows, &tenant, &id)))
     }
 
-    fn reindex(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, u64> {
+    fn reindex(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<u64>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.write((&tenant).into(), job!(|rows| verify::reindex(rows, &tenant, &id)))
     }
 
-    fn alias(&self, tenant: &Tenant, source: &str, source_id: &str) -> Answer<'_, Option<Alias>> {
-        let key = vec![tenant.as_str().into(), source.into(), source_id.into()];
-        self.read(tenant.into(), job!(|rows| rows.get::<Alias>(key)))
-    }
-
-    fn lease(
+    fn alias(
         &self,
         tenant: &Tenant,
-        what: Leased,
-        lease: Lease,
-        dead: Vec<String>,
-        now: Time,
-    ) -> Answer<'_, ()> {
-        let tenant = tenant.clone();
-        let holder = lease.holder.clone();
-        let whose = (&tenant).into();
-        self.write(whose, job!(|rows| commit::lease(rows, &tenant, &what, Some(lease), &dead, &holder, now)))
-    }
-
-    fn release(&self, tenant: &Tenant, what: Leased, holder: &str, now: Time) -> Answer<'_, ()> {
-        let (tenant, holder) = (tenant.clone(), holder.to_string());
-        self.write(
-            (&tenant).into(),
-            job!(|rows| commit::lease(rows, &tenant, &what, None, &[], &holder, now)),
-        )
-    }
-
-    fn evaluation(&self, tenant: &Tenant, id: Uuid) -> Answer<'_, Option<Evaluation>> {
-        let tenant = tenant.clone();
-        self.read((&tenant).into(), job!(|rows| engine::list::evaluation(rows, &tenant, id)))
-    }
-
-    fn evaluations(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Evaluation>> {
-        let (tenant, id) = (tenant.clone(), id.clone());
-        self.read((&tenant).into(), job!(|rows| engine::list::evaluations(rows, &tenant, &id)))
-    }
-
-    fn runs(&self, tenant: &Tenant, prefix: &str, limit: usize) -> Answer<'_, Vec<Run>> {
-        let (tenant, prefix) = (tenant.clone(), prefix.to_string());
-        self.read((&tenant).into(), job!(|rows| engine::list::runs(rows, &tenant, &prefix, limit)))
-    }
-
-    fn steps(&self, tenant: &Tenant, run: &str) -> Answer<'_, Vec<Step>> {
-        let (tenant, run) = (tenant.clone(), run.to_string());
-        self.read((&tenant).into(), job!(|rows| engine::list::of_run(rows, &tenant, &run, 0, &["key"])))
-    }
-
-    fn spans(&self, tenant: &Tenant, run: &str) -> Answer<'_, Vec<Span>> {
-        let (tenant, run) = (tenant.clone(), run.to_string());
-        self.read(
-            (&tenant).into(),
-            job!(|rows| engine::list::of_run(rows, &tenant, &run, 0, &["started_at", "id"])),
-        )
-    }
-
-    fn events(&self, tenant: &Tenant, run: &str, from: u64) -> Answer<'_, Vec<Event>> {
-        let (tenant, run) = (tenant.clone(), run.to_string());
-        self.read(
-            (&tenant).into(),
-            job!(|rows| engine::list::of_run(rows, &tenant, &run, from, &["sequence"])),
-        )
-    }
-
-    fn sent(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Sent>> {
-        let (tenant, id) = (tenant.clone(), id.clone());
-        self.read((&tenant).into(), job!(|rows| engine::sent::sent(rows, &tenant, &id)))
-    }
-
-    fn calls(&self, tenant: &Tenant, what: CallListing) -> Answer<'_, CallPage> {
-        let tenant = tenant.clone();
-        self.read((&tenant).into(), job!(|rows| engine::sent::calls(rows, &tenant, &what)))
-    }
-
-    fn call(&self, tenant: &Tenant, id: &str) -> Answer<'_, Sent> {
-        let (tenant, id) = (tenant.clone(), id.to_string());
-        self.read((&tenant).into(), job!(|rows| engine::sent::call(rows, &tenant, &id)))
-    }
-
-    fn recent_calls(&self, tenant: &Tenant, model: &str, limit: usize) -> Answer<'_, Vec<Sent>> {
-        let (tenant, model) = (tenant.clone(), model.to_string());
-        self.read((&tenant).into(), job!(|rows| engine::sent::recent(rows, &tenant, &model, limit)))
-    }
-
-    fn call_holders(&self) -> Answer<'_, Vec<String>> {
-        self.read(Whose::All, job!(|rows| engine::sent::holders(rows)))
-    }
-
-    fn lose_calls(&self, holders: Vec<String>, before: Time, now: Time) -> Answer<'_, u64> {
-        self.write(Whose::All, job!(|rows| engine::sent::lose(rows, &holders, before, now)))
-    }
-
-    fn run_page(&self, tenant: &Tenant, what: RunListing) -> Answer<'_, RunPage> {
-        let tenant = tenant.clone();
-        self.read((&tenant).into(), job!(|rows| engine::list::run_page(rows, &tenant, &what)))
-    }
-
-    fn put_key(&self, key: Key) -> Answer<'_, ()> {
-        self.write(Whose::All, Box::new(move |rows| Box::pin(async move { rows.put(&key).await })))
-    }
-
-    fn keys(&self) -> Answer<'_, Vec<Key>> {
-        self.read(Whose::All, job!(|rows| rows.scan::<Key>(crate::table::Scan::new().ascending(&["name"]))))
-    }
-
-    fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>> {
-        self.write(Whose::All, job!(|rows| commit::charge(rows, uses)))
-    }
-
-    fn backup(&self, to: &Path) -> Answer<'_, ()> {
-        if to.exists() {
-            let message = format!("{}: there is a file already", to.display());
-            return Box::pin(async move { Err(StoreError::new(ErrorKind::Exists, message)) });
-        }
-        self.copy_to(to)
+        source: &str,
+        source_id: &str,
+    ) -> BoxFuture<'_, StoreResult<Option<Alias>>> {
+        let key = vec![tenant.as_str().into(), source.into(), source_id.into()];
+        self.read(tenant.into(), job!(|rows| rows.get::<Alias>(key)))
     }
 
     fn restore(
@@ -387,11 +303,147 @@ impl<B: Backend> Store for B {
         conversation: Conversation,
         session: Option<Session>,
         places: Vec<StoredEntry>,
-    ) -> Answer<'_, ()> {
+    ) -> BoxFuture<'_, StoreResult<()>> {
         self.write(
             (&conversation.tenant).into(),
             job!(|rows| engine::restore::restore(rows, conversation, session, places)),
         )
+    }
+}
+
+impl<B: Backend> RunRecords for B {
+    fn lease(
+        &self,
+        tenant: &Tenant,
+        what: Leased,
+        lease: Lease,
+        dead: Vec<String>,
+        now: Time,
+    ) -> BoxFuture<'_, StoreResult<()>> {
+        let tenant = tenant.clone();
+        let holder = lease.holder.clone();
+        let whose = (&tenant).into();
+        self.write(whose, job!(|rows| commit::lease(rows, &tenant, &what, Some(lease), &dead, &holder, now)))
+    }
+
+    fn release(
+        &self,
+        tenant: &Tenant,
+        what: Leased,
+        holder: &str,
+        now: Time,
+    ) -> BoxFuture<'_, StoreResult<()>> {
+        let (tenant, holder) = (tenant.clone(), holder.to_string());
+        self.write(
+            (&tenant).into(),
+            job!(|rows| commit::lease(rows, &tenant, &what, None, &[], &holder, now)),
+        )
+    }
+
+    fn evaluation(&self, tenant: &Tenant, id: Uuid) -> BoxFuture<'_, StoreResult<Option<Evaluation>>> {
+        let tenant = tenant.clone();
+        self.read((&tenant).into(), job!(|rows| engine::list::evaluation(rows, &tenant, id)))
+    }
+
+    fn evaluations(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+    ) -> BoxFuture<'_, StoreResult<Vec<Evaluation>>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| engine::list::evaluations(rows, &tenant, &id)))
+    }
+
+    fn runs(&self, tenant: &Tenant, prefix: &str, limit: usize) -> BoxFuture<'_, StoreResult<Vec<Run>>> {
+        let (tenant, prefix) = (tenant.clone(), prefix.to_string());
+        self.read((&tenant).into(), job!(|rows| engine::list::runs(rows, &tenant, &prefix, limit)))
+    }
+
+    fn steps(&self, tenant: &Tenant, run: &str) -> BoxFuture<'_, StoreResult<Vec<Step>>> {
+        let (tenant, run) = (tenant.clone(), run.to_string());
+        self.read((&tenant).into(), job!(|rows| engine::list::of_run(rows, &tenant, &run, 0, &["key"])))
+    }
+
+    fn spans(&self, tenant: &Tenant, run: &str) -> BoxFuture<'_, StoreResult<Vec<Span>>> {
+        let (tenant, run) = (tenant.clone(), run.to_string());
+        self.read(
+            (&tenant).into(),
+            job!(|rows| engine::list::of_run(rows, &tenant, &run, 0, &["started_at", "id"])),
+        )
+    }
+
+    fn events(&self, tenant: &Tenant, run: &str, from: u64) -> BoxFuture<'_, StoreResult<Vec<Event>>> {
+        let (tenant, run) = (tenant.clone(), run.to_string());
+        self.read(
+            (&tenant).into(),
+            job!(|rows| engine::list::of_run(rows, &tenant, &run, from, &["sequence"])),
+        )
+    }
+
+    fn run_page(&self, tenant: &Tenant, what: RunListing) -> BoxFuture<'_, StoreResult<RunPage>> {
+        let tenant = tenant.clone();
+        self.read((&tenant).into(), job!(|rows| engine::list::run_page(rows, &tenant, &what)))
+    }
+
+    fn sent(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Vec<Sent>>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| engine::sent::sent(rows, &tenant, &id)))
+    }
+
+    fn calls(&self, tenant: &Tenant, what: CallListing) -> BoxFuture<'_, StoreResult<CallPage>> {
+        let tenant = tenant.clone();
+        self.read((&tenant).into(), job!(|rows| engine::sent::calls(rows, &tenant, &what)))
+    }
+
+    fn call(&self, tenant: &Tenant, id: &str) -> BoxFuture<'_, StoreResult<Sent>> {
+        let (tenant, id) = (tenant.clone(), id.to_string());
+        self.read((&tenant).into(), job!(|rows| engine::sent::call(rows, &tenant, &id)))
+    }
+
+    fn recent_calls(
+        &self,
+        tenant: &Tenant,
+        model: &str,
+        limit: usize,
+    ) -> BoxFuture<'_, StoreResult<Vec<Sent>>> {
+        let (tenant, model) = (tenant.clone(), model.to_string());
+        self.read((&tenant).into(), job!(|rows| engine::sent::recent(rows, &tenant, &model, limit)))
+    }
+
+    fn call_holders(&self) -> BoxFuture<'_, StoreResult<Vec<String>>> {
+        self.read(Whose::All, job!(|rows| engine::sent::holders(rows)))
+    }
+
+    fn lose_calls(&self, holders: Vec<String>, before: Time, now: Time) -> BoxFuture<'_, StoreResult<u64>> {
+        self.write(Whose::All, job!(|rows| engine::sent::lose(rows, &holders, before, now)))
+    }
+}
+
+impl<B: Backend> ApiKeys for B {
+    fn put_key(&self, key: Key) -> BoxFuture<'_, StoreResult<()>> {
+        self.write(Whose::All, Box::new(move |rows| Box::pin(async move { rows.put(&key).await })))
+    }
+
+    fn keys(&self) -> BoxFuture<'_, StoreResult<Vec<Key>>> {
+        self.read(Whose::All, job!(|rows| rows.scan::<Key>(crate::table::Scan::new().ascending(&["name"]))))
+    }
+
+    fn charge(&self, uses: Vec<KeyUse>) -> BoxFuture<'_, StoreResult<Vec<KeyUse>>> {
+        self.write(Whose::All, job!(|rows| commit::charge(rows, uses)))
+    }
+}
+
+impl<B: Backend> Store for B {
+    fn describe(&self) -> String {
+        self.place()
+    }
+
+    fn backup(&self, to: &Path) -> BoxFuture<'_, StoreResult<()>> {
+        if to.exists() {
+            let message = format!("{}: there is a file already", to.display());
+            return Box::pin(async move { Err(StoreError::new(ErrorKind::Exists, message)) });
+        }
+        self.copy_to(to)
     }
 }
 

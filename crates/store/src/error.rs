@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// What the store answers, or why not.
+pub type StoreResult<T> = Result<T, StoreError>;
+
 /// Why the store refused or failed. Act on [`kind`](StoreError::kind); the message is one line for people and never
 /// holds the text of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]

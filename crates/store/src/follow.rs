@@ -7,7 +7,7 @@ use scrollback_core::{Decision, Entry, Record, Role, Slot, Time};
 use crate::entry::{Expected, NewEntry};
 use crate::error::StoreError;
 use crate::id::{ConversationId, Recipient, Tenant, new_evaluation};
-use crate::store::Store;
+use crate::store::{RecordsExt, Store};
 
 /// Where the messages of a list stand in the record of a recipient's conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,10 +62,10 @@ pub async fn follow(
         *place = Some(position);
     }
     // What says nothing of its own may not be recorded: it stands where the entry before it does.
-    let mut last = 0;
+    let mut before = 0;
     let said = found.places.into_iter().map(|place| {
-        last = place.unwrap_or(last);
-        last
+        before = place.unwrap_or(before);
+        before
     });
     Ok(Followed {
         positions: lead.into_iter().take(instructions.len()).chain(said).collect(),

@@ -36,11 +36,9 @@ mod conversation;
 mod engine;
 mod entry;
 mod error;
-pub mod export;
 mod follow;
 mod history;
 mod id;
-pub mod import;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -56,14 +54,13 @@ mod sqlite;
 mod status;
 mod store;
 mod table;
+pub mod transfer;
 mod tx;
 mod url;
 mod words;
 
 pub use body::{hex, unhex};
-pub use compact::{
-    Compaction, CompactionPlan, Offline, Summarizer, Writing, compact, plan, settle, summary_input,
-};
+pub use compact::{Compaction, CompactionPlan, Offline, Summarizer, compact, plan, settle, summary_input};
 pub use conversation::{Conversation, FollowUp, FollowUps, HistorySettings, NewConversation, Status};
 pub use engine::calls::PendingCall;
 pub use engine::commit::Leased;
@@ -72,7 +69,7 @@ pub use engine::fork::{Branch, Continued};
 pub use engine::session::SESSION_CONVERSATIONS;
 pub use engine::verify::{IntegrityProblem, ProblemKind, Verified};
 pub use entry::{Appended, Expected, NewEntry, StoredEntry};
-pub use error::{ErrorKind, StoreError};
+pub use error::{ErrorKind, StoreError, StoreResult};
 pub use follow::{Followed, follow};
 pub use history::{History, history};
 pub use id::{ConversationId, Recipient, Tenant, new_call, new_evaluation};
@@ -87,7 +84,8 @@ pub use session::{
 pub use sqlite::{Access, Durability, GooseSession, Options, SCHEMA, Sqlite, read_goose};
 pub use status::{CallStatus, EvaluationStatus, RunStatus, StepStatus};
 pub use store::{
-    Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary, Which,
+    ApiKeys, BoxFuture, CallListing, CallPage, Listing, Page, Recent, Records, RecordsExt, RunListing,
+    RunPage, RunRecords, Store, Summary, Which,
 };
 pub use tx::{Committed, ForkChild, Tx};
 pub use url::{Url, open, open_for};

@@ -3,7 +3,8 @@
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_store::{
-    ConversationId, Cursor, Erase, FollowUps, Listing, NewConversation, Recipient, Status, Tenant, Which,
+    ConversationId, Cursor, Erase, FollowUps, Listing, NewConversation, Recipient, RecordsExt, Status,
+    Tenant, Which,
 };
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use scrollback_core::stream::messages_in;
 use scrollback_core::wire::{Wire, WireError};
 use scrollback_core::{Entry, json};
-use scrollback_store::{Appended, ConversationId, Expected, NewEntry, follow, hex};
+use scrollback_store::{Appended, ConversationId, Expected, NewEntry, RecordsExt, follow, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

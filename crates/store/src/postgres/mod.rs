@@ -14,8 +14,8 @@ use tokio_postgres::{Config, NoTls};
 
 use crate::backend::{Backend, TxJob, Whose};
 use crate::engine::copy;
-use crate::error::{ErrorKind, StoreError};
-use crate::store::Answer;
+use crate::error::{ErrorKind, StoreError, StoreResult};
+use crate::store::BoxFuture;
 use connection::{Lent, failed};
 
 /// Connections of one process: more than cores rarely help, and a server has few for all.
@@ -127,15 +127,15 @@ impl Backend for Postgres {
         self.place.clone()
     }
 
-    fn write<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> BoxFuture<'_, StoreResult<T>> {
         Box::pin(self.transact("begin", whose, job))
     }
 
-    fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> BoxFuture<'_, StoreResult<T>> {
         Box::pin(self.transact("begin isolation level repeatable read read only", whose, job))
     }
 
-    fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
+    fn copy_to(&self, path: &Path) -> BoxFuture<'_, StoreResult<()>> {
         let path = path.to_path_buf();
         Box::pin(async move {
             let tables = self.read(Whose::All, Box::new(|rows| Box::pin(copy::read(rows)))).await?;

@@ -20,8 +20,8 @@ use rusqlite::Connection;
 use scrollback_core::Time;
 
 use crate::backend::{Backend, TxJob, Whose};
-use crate::error::{ErrorKind, StoreError};
-use crate::store::Answer;
+use crate::error::{ErrorKind, StoreError, StoreResult};
+use crate::store::BoxFuture;
 use checkpoints::{Checkpoints, CommitCounter};
 use connection::SqliteSession;
 use open::Location;
@@ -81,7 +81,10 @@ impl Sqlite {
         Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads, checkpoints: None })
     }
 
-    fn send<T: Send + 'static>(queue: Option<&Queue>, job: TxJob<SqliteSession, T>) -> Answer<'static, T> {
+    fn send<T: Send + 'static>(
+        queue: Option<&Queue>,
+        job: TxJob<SqliteSession, T>,
+    ) -> BoxFuture<'static, StoreResult<T>> {
         let (asked, answer) = WriteJob::new(job);
         let gone = || StoreError::new(ErrorKind::Io, "a thread of the store has ended");
         // The caller must not be blocked here: it may be a thread that serves others.
@@ -134,15 +137,23 @@ impl Backend for Sqlite {
         self.place.clone()
     }
 
-    fn write<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(
+        &self,
+        _: Whose,
+        job: TxJob<SqliteSession, T>,
+    ) -> BoxFuture<'_, StoreResult<T>> {
         Sqlite::send(self.writer.as_ref(), job)
     }
 
-    fn read<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(
+        &self,
+        _: Whose,
+        job: TxJob<SqliteSession, T>,
+    ) -> BoxFuture<'_, StoreResult<T>> {
         Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
     }
 
-    fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
+    fn copy_to(&self, path: &Path) -> BoxFuture<'_, StoreResult<()>> {
         let path = path.to_path_buf();
         let job: TxJob<SqliteSession, ()> = Box::new(move |session: &mut SqliteSession| {
             let copied = backup::copy(&session.connection, &path);
@@ -152,7 +163,7 @@ impl Backend for Sqlite {
     }
 
     /// What was erased stays in the log until a checkpoint overwrites it.
-    fn scrub(&self) -> Answer<'_, ()> {
+    fn scrub(&self) -> BoxFuture<'_, StoreResult<()>> {
         let Location::File(path) = self.location.clone() else { return Box::pin(async { Ok(()) }) };
         Box::pin(async move {
             // A connection of its own: a checkpoint cannot run inside the writer's transaction.

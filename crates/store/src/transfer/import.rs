@@ -273,7 +273,7 @@ impl Importer {
             tx.append(id, Expected::Any, vec![decision.into()]).alias(self.alias(key, id, Some(head)));
             match self.store.commit(tx).await {
                 Err(error) if matches!(error.kind(), ErrorKind::BadDecision | ErrorKind::Stale) => {
-                    imported.notes.push(format!("a decision of the source does not hold: {error}"));
+                    imported.notes.push(format!("a decision of the source cannot be applied: {error}"));
                 }
                 other => {
                     other?;

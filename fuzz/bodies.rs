@@ -10,7 +10,7 @@ use scrollback_core::transcript::{self, Format};
 use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
 use scrollback_core::wire::repair::repair;
 use scrollback_core::wire::{self, ParseOptions, Parsed, RenderOptions, Wire, list_key};
-use scrollback_core::{CurationContext, Fidelity, Item, Record, Source, json, manager};
+use scrollback_core::{CurationContext, Fidelity, ItemSource, Record, ViewItem, json, manager};
 
 /// The wires that a provider speaks.
 const PROVIDERS: [Wire; 5] =
@@ -19,7 +19,7 @@ const PROVIDERS: [Wire; 5] =
 /// The wires whose replies come as events.
 const STREAMED: [Wire; 4] = [Wire::OpenaiChat, Wire::OpenaiResponses, Wire::Anthropic, Wire::Gemini];
 
-/// Rules about how a conversation ends or how long it is: whoever asks for a view decides that.
+/// Rules about how a conversation ends or how long it is: the caller that asks for a view decides that.
 const CALLERS: [&str; 7] = ["AN-12", "AN-13", "AN-21", "GE-5", "OC-12", "OC-13", "OR-19"];
 
 /// Any bytes as messages: an error with a place, or entries that print back as they came and make coherent views.
@@ -47,7 +47,7 @@ pub(crate) fn parse(data: &[u8]) {
         let explanation = view.explain();
         let mut shown = 0;
         for item in view.items() {
-            shown += usize::from(matches!(item.source, scrollback_core::Source::Entry(_)));
+            shown += usize::from(matches!(item.source, scrollback_core::ItemSource::Entry(_)));
         }
         assert_eq!(shown + explanation.dropped.len(), record.message_count(), "{text}");
         for message in Wire::OpenaiChat.render(view.items(), RenderOptions::default()).messages {
@@ -81,7 +81,7 @@ pub(crate) fn config(data: &[u8]) {
     }
 }
 
-/// Any bytes as a request: refused with a reason, or kept to the byte, valid for every provider and mended for good.
+/// Any bytes as a request: refused with a reason, or kept to the byte, valid for every provider, and repaired so that nothing is left to repair.
 ///
 /// A fixture of `corpus/wire` names its wire; anything else is tried on all of them.
 pub(crate) fn wires(data: &[u8]) {
@@ -94,13 +94,13 @@ pub(crate) fn wires(data: &[u8]) {
 }
 
 fn request(wire: Wire, body: Raw<'_>) {
-    let mended = PROVIDERS.contains(&wire).then(|| mend(wire, body));
+    let left_after_repair = PROVIDERS.contains(&wire).then(|| violations_after_repair(wire, body));
     let parsed = match wire.parse(body, &ParseOptions::default()) {
         Ok(parsed) => parsed,
         Err(error) => return assert!(!error.to_string().is_empty() && !error.code().is_empty()),
     };
-    if let Some(left) = mended {
-        assert!(left.is_empty(), "{wire} cannot mend {}: {left:#?}", body.text());
+    if let Some(left) = left_after_repair {
+        assert!(left.is_empty(), "{wire} cannot repair {}: {left:#?}", body.text());
         survives(wire, body, &parsed);
     }
     let Ok(record) = parsed.into_record() else {
@@ -117,7 +117,7 @@ fn request(wire: Wire, body: Raw<'_>) {
 }
 
 /// Repairs a body; what is left of the trouble with its messages. Repairing again changes nothing.
-fn mend(wire: Wire, body: Raw<'_>) -> Vec<Violation> {
+fn violations_after_repair(wire: Wire, body: Raw<'_>) -> Vec<Violation> {
     let again = |body| repair(wire, body, CheckOptions::default(), Strictness::Lenient);
     let once = again(body);
     let Ok(repaired) = json::check(&once.body) else { panic!("no JSON after repair: {}", once.body) };
@@ -140,8 +140,8 @@ fn fatal(wire: Wire, body: &str) -> Vec<Violation> {
 
 /// What is printed to be kept is what came, white space aside.
 fn survives(wire: Wire, body: Raw<'_>, parsed: &Parsed) {
-    let item = |(position, entry): (u64, &scrollback_core::Entry)| Item {
-        source: Source::Entry(position),
+    let item = |(position, entry): (u64, &scrollback_core::Entry)| ViewItem {
+        source: ItemSource::Entry(position),
         entry: Arc::new(entry.clone()),
         fidelity: Fidelity::AsSaid,
     };

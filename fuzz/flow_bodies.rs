@@ -5,19 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use scrollback_agent::provider::{Catalog, Environment};
-use scrollback_flow::{Expression, Flow, Name, Names, Prompts, Settings, Source, Template};
+use scrollback_flow::{Expression, Flow, FlowName, FlowSettings, FlowTemplate, Names, Prompts, ReadOptions};
 use serde_json::{Value, json};
 
 /// Every name has a value, some of it awkward.
 struct Everything(Value);
 
 impl Names for Everything {
-    fn value(&self, name: &Name) -> Option<Cow<'_, Value>> {
+    fn value(&self, name: &FlowName) -> Option<Cow<'_, Value>> {
         let key = match name {
-            Name::History => "history",
-            Name::LoopIteration | Name::Index => "number",
-            Name::Input | Name::LoopInput => "text",
-            Name::StepStatus(_) => return None,
+            FlowName::History => "history",
+            FlowName::LoopIteration | FlowName::Index => "number",
+            FlowName::Input | FlowName::LoopInput => "text",
+            FlowName::StepStatus(_) => return None,
             _ => "mixed",
         };
         self.0.get(key).map(Cow::Borrowed)
@@ -50,7 +50,7 @@ pub(crate) fn expression(data: &[u8]) {
 /// Any text as a template: an error inside it, or a bounded text.
 pub(crate) fn template(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    match Template::parse(text) {
+    match FlowTemplate::parse(text) {
         Ok(template) => {
             let names = everything();
             let rendered = template.render(&names, &mut |_| {});
@@ -64,9 +64,9 @@ pub(crate) fn template(data: &[u8]) {
 /// Any text as a flow: a flow with something to do, or problems that have places inside it.
 pub(crate) fn flow(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let (settings, catalog) = (Settings::default(), Catalog::default().with_environment(|_| None));
+    let (settings, catalog) = (FlowSettings::default(), Catalog::default().with_environment(|_| None));
     let environment: Environment = Arc::new(|_| None);
-    let source = Source {
+    let source = ReadOptions {
         stem: "fuzz",
         folder: Path::new("nowhere"),
         prompts: Prompts::Disk,

@@ -1,6 +1,7 @@
 """Claude Code: what it sends, and what must come of it."""
 
 import json
+import re
 from collections import Counter
 
 import long
@@ -13,6 +14,15 @@ from upstream import Role
 ALLOWED = "Bash,Edit,Write,Read,Agent"
 KEY = "sk-ant-of-the-client"
 SESSION = "5e551017-0000-4000-8000-000000000001"
+
+# No word to any other place.
+QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
+}
 
 
 def environment(side, **more):
@@ -31,11 +41,7 @@ def environment(side, **more):
     return {
         "ANTHROPIC_BASE_URL": side.url,
         "ANTHROPIC_API_KEY": KEY,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "DISABLE_TELEMETRY": "1",
-        "DISABLE_ERROR_REPORTING": "1",
-        "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
+        **QUIET,
         **more,
     }
 
@@ -118,9 +124,12 @@ def agents_roles():
         call("Agent", description="Count apples", prompt="APPLES: count them", subagent_type="general-purpose", run_in_background=False),
         call("Agent", description="Count pears", prompt="PEARS: count them", subagent_type="general-purpose", run_in_background=False),
     )
+    apples = [do("Bash", command="echo 7"), say("Seven apples.")]
+    # The client lists the results in the order in which its sub-agents end: this one has a round to go when the other has ended.
+    pears = [do("Bash", command="echo 4"), do("Bash", command="echo 5"), say("Nine pears.")]
     return [
-        Role("apples", [do("Bash", command="echo 7"), say("Seven apples.")], lambda r: "APPLES: count" in r.first_user()),
-        Role("pears", [do("Bash", command="sleep 1; echo 9"), say("Nine pears.")], lambda r: "PEARS: count" in r.first_user()),
+        Role("apples", apples, lambda r: "APPLES: count" in r.first_user()),
+        Role("pears", pears, lambda r: "PEARS: count" in r.first_user(), after=["apples"], waits=2),
         Role("main", [both, say("Seven apples and nine pears.")]),
     ]
 
@@ -222,6 +231,12 @@ def one_session(**wanted):
     return check
 
 
+def sixteen(direct, through):
+    """One session: what the person sees, the title call, two sub-agents, and what follows the compaction; with the client's title."""
+    one_session(main=1, side=1, sub_agent=2, branch=1)(direct, through)
+    equal([one["title"] for one in through.server.get("/api/sessions")["sessions"]], ["Counting fruit"], "titles")
+
+
 # Windows
 
 
@@ -260,7 +275,56 @@ def thoughtless(side):
 
 SOON = {"retry-after": "0"}
 
+# Recall
+
+LOG = "for n in $(seq 1 60); do echo line $n of the deployment log; done; echo the staging port is 48123"
+
+
+def found_handle(request):
+    """The handle of the entry that a search of the request found."""
+    found = re.findall(r"(sb:[a-z0-9]{10}#\d+) [^\\]*result of Bash", request.texts())
+    return do("mcp__scrollback__read", handle=found[-1] if found else "none", pattern="port")
+
+
+def recall_roles():
+    steps = [do("Bash", command=LOG, description="Print the log")]
+    steps += [do("Bash", command=f"echo step {n}", description="Go on") for n in range(3)]
+    steps += [
+        do("mcp__scrollback__search", query="quokka"),
+        do("mcp__scrollback__search", query="staging port"),
+        found_handle,
+        do("Bash", command="echo connect to 48123", description="Use it"),
+        say("It was 48123."),
+    ]
+    return [Role("main", steps)]
+
+
+def recalling(side):
+    store = f"sqlite:{side.folder}/server/record.db"
+    server = {"command": side.harness.binary, "args": ["mcp", "--store", store]}
+    return claude(
+        side, "Find the port", "--session-id", SESSION, "--strict-mcp-config",
+        "--mcp-config", json.dumps({"mcpServers": {"scrollback": server}}),
+        "--allowedTools", ALLOWED + ",mcp__scrollback__search,mcp__scrollback__read",
+        env={"SCROLLBACK_SESSION": SESSION, "ENABLE_TOOL_SEARCH": "false"},
+    )["result"]
+
+
+def recalled(_, through):
+    calls = through.provider.calls("main")
+    expect("mcp__scrollback__search" in calls[0].tools(), "the tools are offered from the first request on", calls[0].tools())
+    before = calls[4].texts()
+    expect("the staging port is 48123" not in before, "the value was cleared from the view")
+    expect(re.search(r"result left out: 61 lines, read sb:[a-z0-9]{10}#\d+", before), "the placeholder has the handle", before[-3000:])
+    expect("0 hits in this session" in calls[5].texts(), "an empty search says what was searched")
+    expect("the staging port is «48123»" in calls[6].texts() or "port" in calls[6].texts(), "the search found it")
+    expect("the staging port is 48123" in calls[7].texts(), "the exact text was read back", calls[7].texts()[-2000:])
+    recorded("48123")(None, through)
+
+
 SCENARIOS = [
+    Scenario("claude-code", "recall", recall_roles, recalling, recalled, exact=False, direct=False,
+             config='[server]\nmanagers = ["clear_tool_results(1)"]\n'),
     Scenario("claude-code", "no other machine", plain_roles, named("Say good day"), alone, direct=False, watched=True),
     Scenario("claude-code", "plain", plain_roles, named("Say good day"), one_conversation, short=True),
     Scenario("claude-code", "edits", edits_roles, named("Change all six lines"), edited, short=True),
@@ -276,8 +340,7 @@ SCENARIOS = [
     Scenario("claude-code", "500", failing(Fail(500, "api_error", "Internal server error", SOON)), named("Try"), one_conversation),
     Scenario("claude-code", "lost connection", failing(Lost()), named("Try"), one_conversation),
     Scenario("claude-code", "lost in the middle", failing(Lost(say("Lost half way through."))), named("Try"), one_conversation),
-    Scenario("claude-code", "interactive", interactive_roles, interactive, one_session(main=1, side=1, sub_agent=2, branch=1),
-             known="the call that sums up and what follows it are two branches, not one"),
+    Scenario("claude-code", "interactive", interactive_roles, interactive, sixteen),
     Scenario("claude-code", "a reply without a thought", failing(), thoughtless, one_conversation, said=["AN-32"]),
     Scenario("claude-code", "overflow", overflow_roles, reading(10, 3000), cut(40000), exact=False, direct=False,
              provider={"window": 36000}),

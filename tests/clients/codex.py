@@ -36,6 +36,25 @@ stream_max_retries = 3
 {provider}
 """
 
+# Settings of a person who uses the provider that is built in.
+PLAIN = """
+model = "gpt-5.5"
+check_for_update_on_startup = false
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+
+[features]
+plugins = false
+remote_plugin = false
+apps = false
+
+[analytics]
+enabled = false
+
+[feedback]
+enabled = false
+"""
+
 
 def codex(side, prompt, *args, model="gpt-5.5", settings="", provider="", fine=(0,), **more):
     """One headless run; its events."""

@@ -8,19 +8,24 @@ check`, and the record holds every reply. Where the scenario says `exact`, more:
 - every body that reached the provider through Scrollback is one that the client sent in the same run, byte for byte, without
   any normalisation (`tap.py` keeps what the client sent), and the client sent no other;
 - it is the same, byte for byte, as that of the direct run, once what the client itself makes up anew in every run is replaced:
-  UUIDs; the ids of agents (`agentId: …`) and of Codex's outputs (`Chunk ID: …`); ISO timestamps, milliseconds since 1970 and
-  durations; the address the client was given; and the order inside Codex's `client_metadata`, which is by chance.
+  UUIDs; the ids of devices, of agents (`agentId: …`) and of Codex's outputs (`Chunk ID: …`); dates, ISO timestamps, milliseconds since 1970
+  and durations; the address the client was given; and the order inside Codex's `client_metadata`, which is by chance.
+
+What a machine may have and others not must make no difference: a repository around the folder for temporary files, a long path
+to it, a proxy of the network, programs that are only stand-ins for others and need the person's home folder, a slow disk.
 """
 
 import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+import urllib.request
 
 from tap import Tap
 from upstream import Upstream
@@ -34,12 +39,23 @@ RANDOM = [
     (rb"to: 'a[0-9a-f]{16}'", b"to: 'ID'"),
     (rb"(<task-id>|\"agent_?[iI]d\\*\":\s*\\*\"|agent-)[0-9a-z]{8,}", rb"\1ID"),
     (rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)?", b"TIME"),
+    # Midnight may lie between two runs.
+    (rb"\b20\d\d-\d\d-\d\d\b", b"DATE"),
+    (rb"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [A-Z][a-z]{2} \d{1,2},? 20\d\d\b", b"DATE"),
     (rb"\b1[789]\d{11}\b", b"MILLISECONDS"),
     (rb"(duration_ms: |duration_ms\W{1,6}|durationMs\W{1,6})\d+", rb"\1DURATION"),
     (rb"(Wall time: |wall_time_seconds\W{1,6})[0-9.]+", rb"\1DURATION"),
+    (rb"(create_time\W{1,6})[0-9.]+", rb"\1TIME"),
+    (rb"(device_id\W{1,8})[0-9a-f]{64}", rb"\1ID"),
     (rb"(Chunk ID: )[0-9a-f]+", rb"\1ID"),
     (rb"127\.0\.0\.1:\d+", b"ADDRESS"),
 ]
+
+
+# Seconds that anything of ours may take. It is never waited for where all is well; machines may be slow.
+PATIENCE = 180
+# Seconds that a client may take for a run.
+CLIENT = 900
 
 
 class Failed(AssertionError):
@@ -102,11 +118,12 @@ class Scrollback:
 
     def start(self):
         command = [self.binary, "serve", "--listen", "127.0.0.1:0", "--json", "--store", "sqlite:record.db", "--log-format", "json"]
-        log = open(self.folder / "log", "ab")
-        self.process = subprocess.Popen(
-            command, cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
-        )
-        line = self.process.stdout.readline()
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
+            )
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        line = self.process.stdout.readline() if ready else b""
         told = json.loads(line) if line else {}
         if "listen" not in told:
             self.stop()
@@ -125,10 +142,10 @@ class Scrollback:
         self.stop()
         self.start()
 
-    def command(self, *args, fine=(0,)):
+    def command(self, *args, fine=(0,), env=None):
         made = subprocess.run(
             [self.binary, *args, "--store", "sqlite:record.db", "--json"],
-            cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=120,
+            cwd=self.folder, env={**self.environment(), **(env or {})}, capture_output=True, text=True, timeout=PATIENCE,
         )
         expect(made.returncode in fine, args, made.stderr)
         return [json.loads(line) for line in made.stdout.splitlines()]
@@ -137,7 +154,7 @@ class Scrollback:
         """What a command prints."""
         made = subprocess.run(
             [self.binary, *args, "--store", "sqlite:record.db"],
-            cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=120,
+            cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=PATIENCE,
         )
         expect(made.returncode == 0, args, made.stderr)
         return made.stdout
@@ -148,10 +165,16 @@ class Scrollback:
         return answer[0]["conversations"] if len(answer) == 1 and "conversations" in answer[0] else answer
 
     def get(self, path):
-        import urllib.request
-
-        with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+        # Never by a proxy of the network, which environment variables may name.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(self.url + path, timeout=PATIENCE) as answer:
             return json.load(answer)
+
+    def ended_calls(self):
+        """The lines about calls in the log: each is written when its call is recorded and handed on to the last byte."""
+        lines = [json.loads(line) for line in (self.folder / "log").read_text().splitlines() if line.startswith("{")]
+        fields = [{**line, **line.get("fields", {})} for line in lines]
+        return [line for line in fields if line.get("message") == "call" and line.get("method") == "POST"]
 
     def problems(self, request, said=()):
         """What `scrollback check` would refuse in a request, but for rules that the provider itself broke."""
@@ -159,7 +182,7 @@ class Scrollback:
         args = [self.binary, "check", "-", "--for", request.wire, "--json"]
         if model:
             args += ["--model", ("anthropic:" if request.wire == "anthropic" else "openai:") + model]
-        made = subprocess.run(args, input=request.plain, cwd=self.folder, env=self.environment(), capture_output=True, timeout=120)
+        made = subprocess.run(args, input=request.plain, cwd=self.folder, env=self.environment(), capture_output=True, timeout=PATIENCE)
         if made.returncode == 0:
             return []
         found = json.loads(made.stdout or b"{}").get("violations", [])
@@ -190,7 +213,18 @@ class Side:
         if through:
             shutil.rmtree(folder / "server", ignore_errors=True)
             self.server = Scrollback(harness.binary, folder / "server", self.provider, scenario.config)
+            self.provider.settle = self.settle
         self.tap = Tap(lambda: self.server.url) if through else None
+
+    def settle(self):
+        """Waits until everything that the provider answered is recorded and handed on."""
+        paths = {one.bare for one in self.provider.calls()}
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            ended = [line for line in self.server.ended_calls() if line.get("path") in paths]
+            if len(ended) >= sum(one.played for one in self.provider.calls()):
+                return
+            time.sleep(0.02)
 
     @property
     def url(self):
@@ -199,7 +233,8 @@ class Side:
 
     def environment(self, more):
         """Whatever asks for another place than this machine meets a door that is shut."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("LANG", "TZ") if name in os.environ}
+        kept["PATH"] = self.harness.path
         (self.home / "tmp").mkdir(exist_ok=True)
         shut = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")}
         open_to = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
@@ -221,7 +256,7 @@ class Side:
         expect(found, "strace saw no connection at all")
         return sorted({four or six for four, six in found if not (four.startswith("127.") or six in ("::1", "::ffff:127.0.0.1"))})
 
-    def run(self, command, env, seconds=240, stdin=None):
+    def run(self, command, env, seconds=CLIENT, stdin=None):
         """Runs a client in its folder, with nothing of this machine's settings."""
         env = self.environment(env)
         process = subprocess.Popen(
@@ -265,6 +300,26 @@ class Scenario:
         self.said = set(said)
 
 
+def working_place():
+    """A folder for temporary files that no repository is around, with a short path: clients make sockets in theirs."""
+    known = [pathlib.Path(one).resolve() for one in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")]
+    fine = [one for one in known if one.is_dir() and os.access(one, os.W_OK | os.X_OK)]
+    fine = [one for one in fine if not any((above / ".git").exists() for above in (one, *one.parents))]
+    expect(fine, "clients would work inside a repository; set TMPDIR to a folder outside of one")
+    return next((one for one in fine if len(str(one)) <= 40), fine[0])
+
+
+def path_with_node():
+    """PATH with node itself in front: a stand-in that a version manager puts there looks for it in the home folder."""
+    path = os.environ.get("PATH", os.defpath)
+    try:
+        asked = subprocess.run(["node", "-p", "process.execPath"], capture_output=True, text=True, timeout=PATIENCE)
+    except FileNotFoundError:
+        return path
+    found = pathlib.Path(asked.stdout.strip() or "/none")
+    return f"{found.parent}{os.pathsep}{path}" if asked.returncode == 0 and found.is_file() else path
+
+
 class Harness:
     def __init__(self, binary, tools, folder=None):
         self.binary, self.tools = str(pathlib.Path(binary).resolve()), pathlib.Path(tools).resolve()
@@ -272,10 +327,9 @@ class Harness:
         self.folder.mkdir(parents=True, exist_ok=True)
         # Clients work here, outside every checkout: they tell the model the state of the repository they find around them,
         # and that changes between two runs when a test or a person writes a file, or when git is too slow for the client.
-        self.working = tempfile.TemporaryDirectory(prefix="scrollback-clients-", ignore_cleanup_errors=True)
+        self.working = tempfile.TemporaryDirectory(prefix="scrollback-clients-", dir=working_place(), ignore_cleanup_errors=True)
         self.place = pathlib.Path(self.working.name).resolve()
-        around = [str(one) for one in self.place.parents if (one / ".git").exists()]
-        expect(not around, "clients would work inside a repository; set TMPDIR to a folder outside of", around)
+        self.path = path_with_node()
 
     def npm(self, name):
         return self.tools / "node_modules" / ".bin" / name

@@ -6,6 +6,16 @@ from harness import Scenario, alone, equal, expect
 from said import do, say
 from upstream import Role
 
+# No word to any other place.
+QUIET = {
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+    # It would fetch a package for plug-ins that are not used here.
+    "npm_config_offline": "true",
+}
+
 
 def opencode(side, prompt, *args):
     """One headless run; what it printed for the person."""
@@ -20,12 +30,7 @@ def opencode(side, prompt, *args):
     }
     env = {
         "OPENCODE_CONFIG_CONTENT": json.dumps(config),
-        "OPENCODE_DISABLE_AUTOUPDATE": "1",
-        "OPENCODE_DISABLE_MODELS_FETCH": "1",
-        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-        # It would fetch a package for plug-ins that are not used here.
-        "npm_config_offline": "true",
+        **QUIET,
     }
     run = side.run([side.harness.npm("opencode"), "run", *args, prompt], env)
     expect(run.code == 0, "opencode ended with", run.code, run.out[-1500:], run.err[-1500:])

@@ -36,7 +36,7 @@ class Terminal:
         """Everything that was shown, without colours and places, without spaces."""
         return re.sub(rb"\s+", b"", CODES.sub(b"", self.shown)).decode(errors="replace")
 
-    def until(self, true, what, seconds=90):
+    def until(self, true, what, seconds=180):
         """Reads what is shown until something is true."""
         end = time.monotonic() + seconds
         while not true():
@@ -44,7 +44,7 @@ class Terminal:
                 raise AssertionError(f"{what} did not come within {seconds} s; the screen: {self.screen()[-800:]}")
             self.read(0.1)
 
-    def shows(self, words, seconds=90):
+    def shows(self, words, seconds=180):
         words = words.replace(" ", "")
         self.until(lambda: words in self.screen(), words, seconds)
 

@@ -27,17 +27,18 @@ WIRES = {
 
 
 # Seconds that the last reply of a role waits for another role; what never comes is a failure of its own (`left`).
-WAIT = 60
+WAIT = 180
 
 
 class Role:
     """One conversation of a script: its steps, and which requests belong to it."""
 
-    def __init__(self, name, steps, wants=None, after=()):
+    def __init__(self, name, steps, wants=None, after=(), waits=None):
         self.name, self.steps, self.wants = name, list(steps), wants or (lambda request: True)
-        # Roles that are played to their end before the last step of this one is answered: a client that ends with this
-        # role would leave their replies half read.
+        # Roles that are played to their end, and whose replies have reached the client, before one step of this one is
+        # answered, the last where no other is named: a client that ends with this role would leave them half read.
         self.after = after
+        self.waits = len(self.steps) if waits is None else waits
         self.at, self.played = 0, threading.Event()
 
 
@@ -52,6 +53,8 @@ class Received:
         self.json = judge.readable(body) if body else None
         self.plain = body
         self.usage, self.role, self.status, self.reply = None, None, None, None
+        # Whether it was answered to the end.
+        self.played = False
 
     @property
     def bare(self):
@@ -95,6 +98,8 @@ class Upstream:
         self.responses = {}  # id → everything that was said up to it
         self.threads = {}  # message id → {"body", "reply", "continued"}
         self.expired = set()
+        # Returns when everything that was answered has reached the client; where there is something in between that knows.
+        self.settle = lambda: None
         provider = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -164,10 +169,13 @@ class Upstream:
                 step = self.judged(request, step)
         role = next((one for one in self.roles if one.name == request.role), None)
         last = role is not None and role.at >= len(role.steps)
-        for other in self.roles if last else ():
+        waits = role is not None and role.at == role.waits
+        for other in self.roles if waits else ():
             if other.name in role.after:
                 other.played.wait(WAIT)
+                self.settle()
         self.play(http, request, step)
+        request.played = True
         if last:
             role.played.set()
 

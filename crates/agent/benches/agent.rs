@@ -12,7 +12,7 @@ use scrollback_agent::event::Throttled;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::script::Script;
 use scrollback_agent::provider::{Api, Endpoint, Http, Provider, Scripted};
-use scrollback_agent::runner::{Ended, Prompt, Runner};
+use scrollback_agent::runner::{EvaluationEnd, Prompt, Runner};
 use scrollback_agent::tool::tool;
 use scrollback_core::manager::parse;
 use scrollback_core::model::ModelName;
@@ -103,7 +103,7 @@ async fn time_rounds(runner: &Runner, journal: &mut Journal) -> Duration {
         let began = Instant::now();
         let done = runner.run(journal, &prompt("and now?")).await;
         times.push(began.elapsed());
-        assert!(matches!(done.ended, Ended::Replied { .. }), "{:?}", done.ended);
+        assert!(matches!(done.ended, EvaluationEnd::Replied { .. }), "{:?}", done.ended);
     }
     median(times)
 }
@@ -225,7 +225,7 @@ async fn first_delta() {
             }
         }));
         let done = runner.run(&mut Journal::memory(Record::new()), &prompt("hello")).await;
-        assert!(matches!(done.ended, Ended::Replied { .. }), "{:?}", done.ended);
+        assert!(matches!(done.ended, EvaluationEnd::Replied { .. }), "{:?}", done.ended);
         server.await.unwrap();
         let (from, to) = (written.lock().unwrap().unwrap(), arrived.lock().unwrap().unwrap());
         times.push(to - from);
@@ -250,7 +250,7 @@ async fn drive(url: &str, rounds: u32) {
     let began = Instant::now();
     let done = runner.run(&mut journal, &prompt("What is the weather?")).await;
     let seconds = began.elapsed().as_secs_f64();
-    assert!(matches!(done.ended, Ended::Replied { .. }), "{:?}", done.ended);
+    assert!(matches!(done.ended, EvaluationEnd::Replied { .. }), "{:?}", done.ended);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
     let peak: f64 = peak.and_then(|kilobytes| kilobytes.trim().parse().ok()).unwrap_or(0.0);

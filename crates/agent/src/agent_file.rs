@@ -9,11 +9,14 @@ use scrollback_core::model::ModelName;
 use scrollback_core::{Time, Unfinished};
 use serde_json::{Map, Value, json};
 
-use crate::document::{self, Fields, Node, Place, Problem, code, parse};
+use crate::document::{self, DocumentProblem, Fields, Node, TextPosition, code, parse};
 use crate::provider::{Environment, ResponseFormat, ToolChoice};
-use crate::react::{Extract, Mode, React};
+use crate::react::{Extract, React, ReactMode};
 use crate::runner::{Budget, Deadline, Repair, Runner, Throttle};
 use crate::tool::load::{self, AGENT_SOURCES, Declared, ReadSignature};
+
+/// The JSON Schema of AGENT.yaml, for editors. Names of managers, and what only makes sense as a whole, are for the reader.
+pub const SCHEMA: &str = include_str!("../agent.schema.json");
 
 /// An agent as a file describes it. Everything in it was checked.
 pub struct AgentFile {
@@ -29,18 +32,20 @@ pub struct AgentFile {
     pub history: SharedManager,
     /// How it thinks and answers.
     pub react: React,
+    /// Whether the model may search and read the record by the recall tools.
+    pub recall: bool,
     /// The folder of the file, which paths in it are relative to.
     pub folder: PathBuf,
     tool_choice: ToolChoice,
     parallel: usize,
-    limits: Limits,
+    limits: LimitsSection,
     throttle: Throttle,
     unfinished: Unfinished,
     repair: Repair,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Limits {
+struct LimitsSection {
     deadline: Option<Duration>,
     max_rounds: Option<u32>,
     budget: Option<Budget>,
@@ -52,10 +57,10 @@ impl AgentFile {
         file: &Path,
         environment: &Environment,
         read_signature: ReadSignature,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<DocumentProblem>> {
         let text = std::fs::read_to_string(file).map_err(|error| {
             let message = format!("{} cannot be read: {error}", file.display());
-            vec![Problem::new(code::UNKNOWN_VALUE, "", Place::default(), message)]
+            vec![DocumentProblem::new(code::UNKNOWN_VALUE, "", TextPosition::default(), message)]
         })?;
         let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
         AgentFile::parse(&text, &folder, environment, read_signature)
@@ -80,7 +85,7 @@ impl AgentFile {
         folder: &Path,
         environment: &Environment,
         read_signature: ReadSignature,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<DocumentProblem>> {
         let node = parse(text).map_err(|problem| vec![problem])?;
         let mut problems = Vec::new();
         let agent = read(&node, folder, environment, read_signature, &mut problems);
@@ -116,7 +121,7 @@ fn read(
     folder: &Path,
     environment: &Environment,
     read_signature: ReadSignature,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<DocumentProblem>,
 ) -> AgentFile {
     let mut fields = Fields::of(node, "", problems);
     let name = fields.required_text("name").unwrap_or_default();
@@ -131,7 +136,7 @@ fn read(
         fields.problem("model", error.to_string());
     }
     let system = system(&mut fields, folder);
-    let place = load::Place {
+    let place = load::ToolScope {
         folder: if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.into() },
         environment: Arc::clone(environment),
         sources: AGENT_SOURCES,
@@ -140,6 +145,7 @@ fn read(
     };
     let tools = fields.node("tools");
     let tools = tools.map(|node| load::tools(node, "tools", &place, fields.problems())).unwrap_or_default();
+    let recall = fields.flag("recall").unwrap_or(false);
     let history = history(&mut fields);
     let mut react = react(&mut fields);
     react.output = output(&mut fields);
@@ -163,6 +169,7 @@ fn read(
         tools,
         history,
         react,
+        recall,
         folder: folder.into(),
         tool_choice,
         parallel,
@@ -183,10 +190,11 @@ fn system(fields: &mut Fields<'_, '_>, folder: &Path) -> Option<String> {
     let mut inner = Fields::of(node, path, fields.problems());
     let file = inner.required_text("file");
     inner.end();
-    match std::fs::read_to_string(folder.join(file?)) {
+    let file = folder.join(file?);
+    match std::fs::read_to_string(&file) {
         Ok(text) => Some(text.trim_end().to_string()),
         Err(error) => {
-            fields.problem("system", format!("the file cannot be read: {error}"));
+            fields.problem("system", format!("the file {} cannot be read: {error}", file.display()));
             None
         }
     }
@@ -210,7 +218,7 @@ fn react(fields: &mut Fields<'_, '_>) -> React {
     let Some(node) = fields.node("react") else { return react };
     let mut inner = Fields::of(node, path, fields.problems());
     if inner.word("mode", &["native", "text"]).as_deref() == Some("text") {
-        react.mode = Mode::Text;
+        react.mode = ReactMode::Text;
     }
     if let Some(count) = inner.count("max_iterations", 1) {
         react.max_iterations = u32::try_from(count).unwrap_or(u32::MAX);
@@ -262,11 +270,11 @@ fn output(fields: &mut Fields<'_, '_>) -> Option<ResponseFormat> {
     Some(ResponseFormat { name: "output".into(), schema })
 }
 
-fn fields_schema(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Value {
+fn fields_schema(node: &Node, path: &str, problems: &mut Vec<DocumentProblem>) -> Value {
     let mut properties = Map::new();
     let Some(map) = node.as_map().filter(|map| !map.is_empty()) else {
         let message = format!("must be a map from names to kinds, not {}", node.kind());
-        problems.push(Problem::new(code::WRONG_TYPE, path, node.at, message));
+        problems.push(DocumentProblem::new(code::WRONG_TYPE, path, node.at, message));
         return Value::Null;
     };
     for (key, kind) in map {
@@ -277,7 +285,12 @@ fn fields_schema(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Value 
         }
         let known: Vec<&str> = FIELD_KINDS.iter().map(|(known, _)| *known).collect();
         let message = format!("must be one of {}", known.join(", "));
-        problems.push(Problem::new(code::UNKNOWN_VALUE, format!("{path}.{}", key.name), kind.at, message));
+        problems.push(DocumentProblem::new(
+            code::UNKNOWN_VALUE,
+            format!("{path}.{}", key.name),
+            kind.at,
+            message,
+        ));
     }
     let required: Vec<String> = properties.keys().cloned().collect();
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
@@ -308,9 +321,9 @@ fn tool_choice(fields: &mut Fields<'_, '_>, tools: &Declared) -> ToolChoice {
     ToolChoice::Tool(name)
 }
 
-fn limits(fields: &mut Fields<'_, '_>) -> Limits {
+fn limits(fields: &mut Fields<'_, '_>) -> LimitsSection {
     let path = fields.path("limits");
-    let Some(node) = fields.node("limits") else { return Limits::default() };
+    let Some(node) = fields.node("limits") else { return LimitsSection::default() };
     let mut inner = Fields::of(node, path, fields.problems());
     let deadline = inner.positive("deadline_s").map(Duration::from_secs_f64);
     if deadline.is_some_and(|deadline| Deadline::after(deadline, Time(0)).is_err()) {
@@ -323,7 +336,7 @@ fn limits(fields: &mut Fields<'_, '_>) -> Limits {
     let any = tokens.iter().any(Option::is_some) || cost.is_some();
     let budget = if any { Budget::new(input, output, total, cost).ok() } else { None };
     inner.end();
-    Limits { deadline, max_rounds, budget }
+    LimitsSection { deadline, max_rounds, budget }
 }
 
 fn throttle(fields: &mut Fields<'_, '_>) -> Throttle {
@@ -338,8 +351,8 @@ fn throttle(fields: &mut Fields<'_, '_>) -> Throttle {
 }
 
 /// Where in the file a problem is, as people and programs are told.
-impl From<&document::Problem> for Value {
-    fn from(problem: &document::Problem) -> Self {
+impl From<&document::DocumentProblem> for Value {
+    fn from(problem: &document::DocumentProblem) -> Self {
         json!({ "path": problem.path, "line": problem.at.line, "column": problem.at.column, "message": problem.message })
     }
 }

@@ -36,7 +36,7 @@ pub type HandlerError = Box<dyn Error + Send + Sync>;
 
 /// Names one subscription. Dropping it changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(u64);
+pub struct Subscription(u64);
 
 /// Delivers events on the publisher's task, in order of subscription, to handlers of exactly their type.
 ///
@@ -69,14 +69,14 @@ struct Handlers {
 
 #[derive(Clone)]
 struct Handler {
-    token: Token,
+    token: Subscription,
     name: &'static str,
-    run: Arc<Run>,
+    run: Arc<Subscriber>,
 }
 
-type Run = dyn Fn(&Delivery<'_>) -> Result<(), HandlerError> + Send + Sync;
+type Subscriber = dyn Fn(&PendingDelivery<'_>) -> Result<(), HandlerError> + Send + Sync;
 
-struct Delivery<'e> {
+struct PendingDelivery<'e> {
     session_id: &'e str,
     created_at: Time,
     event: &'e dyn Any,
@@ -93,9 +93,9 @@ impl EventBus {
     pub fn subscribe<E: Event>(
         &self,
         handler: impl Fn(Published<'_, E>) -> Result<(), HandlerError> + Send + Sync + 'static,
-    ) -> Token {
+    ) -> Subscription {
         let name = std::any::type_name_of_val(&handler);
-        let run = move |delivery: &Delivery<'_>| match delivery.event.downcast_ref::<E>() {
+        let run = move |delivery: &PendingDelivery<'_>| match delivery.event.downcast_ref::<E>() {
             Some(event) => {
                 handler(Published { session_id: delivery.session_id, created_at: delivery.created_at, event })
             }
@@ -112,9 +112,9 @@ impl EventBus {
     pub fn subscribe_all(
         &self,
         handler: impl Fn(&Value) -> Result<(), HandlerError> + Send + Sync + 'static,
-    ) -> Token {
+    ) -> Subscription {
         let name = std::any::type_name_of_val(&handler);
-        let run = move |delivery: &Delivery<'_>| handler(&(delivery.json)());
+        let run = move |delivery: &PendingDelivery<'_>| handler(&(delivery.json)());
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
         let token = handlers.token();
         Arc::make_mut(&mut handlers.all).push(Handler { token, name, run: Arc::new(run) });
@@ -122,7 +122,7 @@ impl EventBus {
     }
 
     /// Ends a subscription; false if there was none.
-    pub fn unsubscribe(&self, token: Token) -> bool {
+    pub fn unsubscribe(&self, token: Subscription) -> bool {
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
         let Handlers { typed, all, .. } = &mut *handlers;
         typed.values_mut().chain([all]).any(|list| {
@@ -143,7 +143,7 @@ impl EventBus {
         let created_at = self.clock.now();
         let told = OnceCell::new();
         let json = || told.get_or_init(|| to_json(session_id, created_at, event)).clone();
-        let delivery = Delivery { session_id, created_at, event, json: &json };
+        let delivery = PendingDelivery { session_id, created_at, event, json: &json };
         let mut result = PublishResult::default();
         for handler in in_order(typed.as_deref().map_or(&[], Vec::as_slice), &all) {
             result.invoked += 1;
@@ -172,9 +172,9 @@ impl fmt::Debug for EventBus {
 }
 
 impl Handlers {
-    fn token(&mut self) -> Token {
+    fn token(&mut self) -> Subscription {
         self.next += 1;
-        Token(self.next)
+        Subscription(self.next)
     }
 }
 

@@ -2,7 +2,9 @@
 //! directory, merged field by field.
 
 mod flow;
+mod retention;
 mod server;
+mod span;
 mod telemetry;
 pub mod user_store;
 
@@ -13,14 +15,18 @@ use std::path::{Path, PathBuf};
 use scrollback_core::model::ModelName;
 use scrollback_core::nearest::nearest;
 use scrollback_core::redact::Options;
-use scrollback_store::{FollowUps, Settings};
+use scrollback_store::{FollowUps, HistorySettings};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::provider::{Catalog, ModelSettings, ProviderSettings};
 use crate::runner::Prices;
 pub use flow::{FlowLayer, FlowTable, HistoryTable, LimitsTable};
-pub use server::{Abandoned, DEFAULT_PORT, Policy, Recording, ServerLimits, ServerSettings, listen_address};
+pub use retention::{Retention, read_size};
+pub use server::{
+    Abandoned, DEFAULT_PORT, Policy, RecipientField, Recording, ServerLimits, ServerSettings, listen_address,
+};
+pub use span::read_span;
 pub use telemetry::TelemetrySettings;
 
 /// The file's name, in a project or in `scrollback/` of the user's configuration directory.
@@ -31,7 +37,7 @@ const FILE: &str = "scrollback.toml";
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     store: Option<String>,
-    providers: BTreeMap<String, Provider>,
+    providers: BTreeMap<String, ProviderSection>,
     models: BTreeMap<String, Model>,
     history: History,
     flow: FlowTable,
@@ -39,6 +45,7 @@ pub struct Config {
     redact: Redact,
     server: server::Server,
     telemetry: telemetry::Telemetry,
+    retention: retention::WrittenRetention,
     /// The files it was read from.
     #[serde(skip)]
     files: Vec<PathBuf>,
@@ -73,7 +80,7 @@ struct FollowUp {
 /// `[providers.NAME]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Provider {
+struct ProviderSection {
     base_url: Option<String>,
     key_env: Option<String>,
     dialect: Option<String>,
@@ -146,9 +153,9 @@ impl Config {
     }
 
     /// How histories are kept.
-    pub fn history(&self) -> Result<Settings, BadConfig> {
-        let usual = Settings::default();
-        let settings = Settings {
+    pub fn history(&self) -> Result<HistorySettings, BadConfig> {
+        let usual = HistorySettings::default();
+        let settings = HistorySettings {
             max_turns_before_compaction: self
                 .history
                 .max_turns_before_compaction
@@ -172,7 +179,13 @@ impl Config {
 
     /// How the server behaves.
     pub fn server(&self) -> Result<ServerSettings, BadConfig> {
-        self.server.settings()
+        let settings = self.server.settings()?;
+        Ok(ServerSettings { follow_ups: self.follow_ups(), retention: self.retention()?, ..settings })
+    }
+
+    /// What is kept for how long.
+    pub fn retention(&self) -> Result<Retention, BadConfig> {
+        self.retention.settings()
     }
 
     /// Where spans are sent, and what is in them; none where they are not wanted.
@@ -250,6 +263,7 @@ impl Config {
         self.history = self.history.over(lower.history);
         self.server = self.server.over(lower.server);
         self.telemetry = self.telemetry.over(lower.telemetry);
+        self.retention = self.retention.over(lower.retention);
         self.redact.email = self.redact.email.or(lower.redact.email);
         self.redact.phone = self.redact.phone.or(lower.redact.phone);
         self.redact.card = self.redact.card.or(lower.redact.card);
@@ -333,6 +347,7 @@ fn read(path: &Path) -> Result<Config, BadConfig> {
         }
     }
     config.server.settings().map_err(|error| bad(path, &error.0))?;
+    config.retention.settings().map_err(|error| bad(path, &error.0))?;
     config.store = config.store.map(|url| beside(path, &url));
     config.files = vec![path.to_path_buf()];
     let modes = config.models.iter().filter_map(|(name, model)| Some((name.clone(), model.mode.clone()?)));

@@ -9,11 +9,11 @@ use std::fmt;
 use serde_json::{Map, Number, Value as Json};
 
 pub use fields::{Fields, read_duration};
-pub use parse::{Parsed, parse, parse_all};
+pub use parse::{ParsedDocument, parse, parse_all};
 
 /// A place in a document, counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct TextPosition {
     /// The line.
     pub line: usize,
     /// The column, in characters.
@@ -26,7 +26,7 @@ pub struct Node {
     /// What it says.
     pub value: Value,
     /// Where.
-    pub at: Place,
+    pub at: TextPosition,
 }
 
 /// What a node says.
@@ -43,16 +43,16 @@ pub enum Value {
     /// A list.
     List(Vec<Node>),
     /// Named values, in their order. No name stands twice.
-    Map(Vec<(Key, Node)>),
+    Map(Vec<(NodeKey, Node)>),
 }
 
 /// A name in a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct NodeKey {
     /// The name.
     pub name: String,
     /// Where.
-    pub at: Place,
+    pub at: TextPosition,
 }
 
 impl Node {
@@ -73,7 +73,7 @@ impl Node {
     }
 
     /// The named values, if it is a map.
-    pub fn as_map(&self) -> Option<&[(Key, Node)]> {
+    pub fn as_map(&self) -> Option<&[(NodeKey, Node)]> {
         match &self.value {
             Value::Map(map) => Some(map),
             _ => None,
@@ -126,12 +126,12 @@ impl From<&Json> for Node {
             Json::Array(list) => Value::List(list.iter().map(Node::from).collect()),
             Json::Object(members) => {
                 let named = |(name, value): (&String, &Json)| {
-                    (Key { name: name.clone(), at: Place::default() }, Node::from(value))
+                    (NodeKey { name: name.clone(), at: TextPosition::default() }, Node::from(value))
                 };
                 Value::Map(members.iter().map(named).collect())
             }
         };
-        Node { value, at: Place::default() }
+        Node { value, at: TextPosition::default() }
     }
 }
 
@@ -143,13 +143,13 @@ fn number(text: &str) -> Option<Number> {
 
 /// A mistake in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct DocumentProblem {
     /// Which kind of mistake: one of [`code`], or of those whose document it is.
     pub code: &'static str,
     /// Where, as a path of names and numbers: `tools[0].name`.
     pub path: String,
     /// Where in the text.
-    pub at: Place,
+    pub at: TextPosition,
     /// What is wrong, and what to do.
     pub message: String,
     /// The word that was probably meant.
@@ -178,10 +178,15 @@ pub mod code {
     pub const BAD_SCHEMA: &str = "bad_schema";
 }
 
-impl Problem {
+impl DocumentProblem {
     /// A mistake of a kind at a place.
-    pub fn new(code: &'static str, path: impl Into<String>, at: Place, message: impl Into<String>) -> Self {
-        Problem { code, path: path.into(), at, message: message.into(), suggestion: None }
+    pub fn new(
+        code: &'static str,
+        path: impl Into<String>,
+        at: TextPosition,
+        message: impl Into<String>,
+    ) -> Self {
+        DocumentProblem { code, path: path.into(), at, message: message.into(), suggestion: None }
     }
 
     /// The same with the word that was probably meant, which the message says too.
@@ -195,7 +200,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for DocumentProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: ", self.at.line, self.at.column)?;
         if !self.path.is_empty() {
@@ -205,4 +210,4 @@ impl fmt::Display for Problem {
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for DocumentProblem {}

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use scrollback_core::Time;
 
 /// A future that may be sent between threads.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The time, and waiting for it.
 pub trait Clock: Send + Sync + fmt::Debug {
@@ -18,10 +18,10 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> Time;
 
     /// Waits.
-    fn sleep(&self, time: Duration) -> Pending<'_, ()>;
+    fn sleep(&self, time: Duration) -> BoxFuture<'_, ()>;
 
     /// Waits until a time has come, without making it come sooner.
-    fn reached(&self, time: Time) -> Pending<'_, ()>;
+    fn reached(&self, time: Time) -> BoxFuture<'_, ()>;
 }
 
 /// A time some milliseconds after another.
@@ -36,15 +36,15 @@ pub fn between(from: Time, to: Time) -> Duration {
 
 /// Asks work to stop at the next safe point. Clones ask for the same work.
 #[derive(Clone, Debug)]
-pub struct Stop(tokio::sync::watch::Sender<bool>);
+pub struct StopSignal(tokio::sync::watch::Sender<bool>);
 
-impl Default for Stop {
+impl Default for StopSignal {
     fn default() -> Self {
-        Stop(tokio::sync::watch::Sender::new(false))
+        StopSignal(tokio::sync::watch::Sender::new(false))
     }
 }
 
-impl Stop {
+impl StopSignal {
     /// Asks for it.
     pub fn stop(&self) {
         self.0.send_replace(true);
@@ -79,11 +79,11 @@ impl Clock for SystemClock {
         Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    fn sleep(&self, time: Duration) -> Pending<'_, ()> {
+    fn sleep(&self, time: Duration) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(time))
     }
 
-    fn reached(&self, time: Time) -> Pending<'_, ()> {
+    fn reached(&self, time: Time) -> BoxFuture<'_, ()> {
         self.sleep(between(self.now(), time))
     }
 }
@@ -147,13 +147,13 @@ impl Clock for FakeClock {
         Time(self.now.load(Ordering::SeqCst))
     }
 
-    fn sleep(&self, time: Duration) -> Pending<'_, ()> {
+    fn sleep(&self, time: Duration) -> BoxFuture<'_, ()> {
         self.advance(time);
         self.slept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(time);
         Box::pin(std::future::ready(()))
     }
 
-    fn reached(&self, time: Time) -> Pending<'_, ()> {
+    fn reached(&self, time: Time) -> BoxFuture<'_, ()> {
         // Reading the time does not make it pass.
         if time <= self.now() { Box::pin(std::future::ready(())) } else { Box::pin(std::future::pending()) }
     }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use scrollback_core::stream::StopReason;
 use scrollback_core::wire::neutral_entry;
 use scrollback_core::{Entry, Epoch, HistoryCurated, Usage};
+use scrollback_store::CallStatus;
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,24 +14,24 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::bus::Event;
-use crate::exchange::Spent;
-use crate::session::{Item, Kind};
+use crate::exchange::AttemptUsage;
+use crate::session::{SliceItem, SliceKind};
 
 /// An entry and where it stands. The entry is the record's own, not a copy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
+pub struct RecordedEntry {
     /// What was said.
     pub entry: Arc<Entry>,
     /// Its place in the record.
     pub position: u64,
 }
 
-impl Item for Recorded {
+impl SliceItem for RecordedEntry {
     const NAME: &'static str = "ConversationEntry";
-    const KIND: Kind = Kind::Log;
+    const KIND: SliceKind = SliceKind::Log;
 }
 
-impl Serialize for Recorded {
+impl Serialize for RecordedEntry {
     /// The entry in the neutral form.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = neutral_entry(self.position, &self.entry);
@@ -37,7 +39,7 @@ impl Serialize for Recorded {
     }
 }
 
-impl<'de> Deserialize<'de> for Recorded {
+impl<'de> Deserialize<'de> for RecordedEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let _ = Value::deserialize(deserializer)?;
         Err(D::Error::custom("entries are read from the record, never from a snapshot"))
@@ -56,6 +58,7 @@ macro_rules! events {
 events! {
     PromptRendered ConversationRecorded HistoryCurated RequestSent ReplyReceived Throttled ContextTightened
     ToolInvoked StateRolledBack SummaryWritten SummaryFailed EvaluationCompleted EvaluationFailed RunChanged
+    FollowUpDue
 }
 
 /// An evaluation starts.
@@ -78,7 +81,7 @@ pub struct ConversationRecorded {
     pub conversation: Option<String>,
     /// The entry and its position.
     #[serde(rename = "entry")]
-    pub recorded: Recorded,
+    pub recorded: RecordedEntry,
 }
 
 /// An entry is durable, as listeners outside the process are told: where it stands and who spoke, never the text.
@@ -125,14 +128,14 @@ impl Event for RequestCurated {
 pub struct ReplyPassedOn {
     /// Which try it was, from 1.
     pub attempt: u32,
-    /// `ok`, or how it broke off.
-    pub status: String,
+    /// How it ended.
+    pub status: CallStatus,
     /// The model, as the client named it.
     pub model: String,
     /// What it used and cost.
-    pub usage: Spent,
+    pub usage: AttemptUsage,
     /// Why it ended.
-    pub stop: Option<String>,
+    pub stop: Option<StopReason>,
     /// How long it took.
     pub milliseconds: u64,
     /// How long the first byte took.
@@ -150,6 +153,17 @@ pub struct RunChanged {
     pub run: String,
     /// How it stands now.
     pub status: scrollback_store::RunStatus,
+}
+
+/// It is time to get in touch with a recipient.
+#[derive(Clone, Debug, Serialize)]
+pub struct FollowUpDue {
+    /// Whom the conversation is with.
+    pub recipient: String,
+    /// Where the conversation stands.
+    pub status: &'static str,
+    /// Since when it is due.
+    pub due_at: String,
 }
 
 /// A request goes out.
@@ -173,7 +187,7 @@ pub struct ReplyReceived {
     /// Tokens as reported.
     pub usage: Option<Usage>,
     /// Why it ended.
-    pub stop: Option<String>,
+    pub stop: Option<StopReason>,
     /// How long it took.
     pub milliseconds: u64,
     /// How long the first byte took.

@@ -8,9 +8,10 @@ use scrollback_store::{
     StoreError, Tenant, Tx,
 };
 
-use crate::effects::Pending;
+use crate::effects::{BoxFuture, Clock};
 use crate::exchange::Recorder;
-use scrollback_core::request::{RequestTokens, Shown, Template};
+use crate::tool::RecallPlace;
+use scrollback_core::request::{BodyTemplate, RequestMessage, RequestTokens};
 
 /// A record that is being written.
 ///
@@ -18,16 +19,16 @@ use scrollback_core::request::{RequestTokens, Shown, Template};
 /// conversation is no conflict: what they wrote meanwhile is read first.
 pub struct Journal {
     record: Record,
-    kept: Place,
+    kept: JournalTarget,
 }
 
 /// Where what is appended is kept.
 #[allow(clippy::large_enum_variant, reason = "a journal has exactly one, and it is never moved in a loop")]
-enum Place {
+enum JournalTarget {
     /// In memory only.
     Nowhere,
     /// In a conversation of its own.
-    Store(Kept),
+    Store(StoredJournal),
     /// By the caller, as part of a larger record.
     Elsewhere(Arc<dyn Keeper>),
 }
@@ -40,13 +41,13 @@ pub trait Keeper: Send + Sync {
     fn conversation(&self) -> &ConversationId;
 
     /// Keeps it. What is refused does not become part of the journal's record.
-    fn keep(&self, written: Written) -> Pending<'_, Result<(), StoreError>>;
+    fn keep(&self, written: JournalCommit) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
 /// What a request shows of the journal's record.
 pub struct Viewed {
     /// The messages, in order.
-    pub shown: Vec<Shown>,
+    pub shown: Vec<RequestMessage>,
     /// What is left out, by whom and why.
     pub left_out: Vec<Dropped>,
     /// Tokens of all of it, by part.
@@ -54,7 +55,7 @@ pub struct Viewed {
 }
 
 /// What a journal writes at once.
-pub struct Written {
+pub struct JournalCommit {
     /// What is appended, in order.
     pub entries: Vec<NewEntry>,
     /// What is known about the evaluation.
@@ -69,7 +70,7 @@ pub struct Written {
 
 /// Where a record is kept.
 #[derive(Clone)]
-struct Kept {
+struct StoredJournal {
     store: Arc<dyn Store>,
     tenant: Tenant,
     id: ConversationId,
@@ -81,7 +82,7 @@ struct Kept {
 
 /// What is written with the entries, where there is a store.
 #[derive(Default)]
-pub struct Rows {
+pub struct JournalRows {
     /// What is known about the evaluation.
     pub evaluation: Option<Evaluation>,
     /// The run it is part of.
@@ -89,7 +90,7 @@ pub struct Rows {
     /// Calls, in place of what was written about them before.
     pub sent: Vec<Sent>,
     /// The body of the last of them, as what it shares with the record.
-    pub template: Option<Template>,
+    pub template: Option<BodyTemplate>,
     /// What the request that goes out now shows; only for a record that is kept elsewhere.
     pub view: Option<Viewed>,
 }
@@ -97,14 +98,17 @@ pub struct Rows {
 impl Journal {
     /// A record in memory.
     pub fn memory(record: Record) -> Self {
-        Journal { record, kept: Place::Nowhere }
+        Journal { record, kept: JournalTarget::Nowhere }
     }
 
     /// A conversation of a store.
     pub async fn open(store: Arc<dyn Store>, tenant: Tenant, id: ConversationId) -> Result<Self, StoreError> {
         let record = store.record(&tenant, &id, None).await?;
         let recipient = store.conversation(&tenant, &id).await?.recipient;
-        Ok(Journal { record, kept: Place::Store(Kept { store, tenant, id, recipient, create: None }) })
+        Ok(Journal {
+            record,
+            kept: JournalTarget::Store(StoredJournal { store, tenant, id, recipient, create: None }),
+        })
     }
 
     /// The current conversation of a recipient. A new one begins with the first thing said.
@@ -119,21 +123,21 @@ impl Journal {
         }
         let id = ConversationId::new(now);
         let create = Some(NewConversation::with(id.clone(), recipient));
-        let kept = Kept { store, tenant, id, recipient: Some(recipient.clone()), create };
-        Ok(Journal { record: Record::new(), kept: Place::Store(kept) })
+        let kept = StoredJournal { store, tenant, id, recipient: Some(recipient.clone()), create };
+        Ok(Journal { record: Record::new(), kept: JournalTarget::Store(kept) })
     }
 
     /// A new conversation of a store, without a recipient. It begins with the first thing said.
     pub fn begin(store: Arc<dyn Store>, tenant: Tenant, now: Time) -> Self {
         let id = ConversationId::new(now);
         let create = Some(NewConversation::new(id.clone()));
-        let kept = Kept { store, tenant, id, recipient: None, create };
-        Journal { record: Record::new(), kept: Place::Store(kept) }
+        let kept = StoredJournal { store, tenant, id, recipient: None, create };
+        Journal { record: Record::new(), kept: JournalTarget::Store(kept) }
     }
 
     /// A record that was prepared for one evaluation; what is appended is stored by the caller.
     pub fn elsewhere(record: Record, keeper: Arc<dyn Keeper>) -> Self {
-        Journal { record, kept: Place::Elsewhere(keeper) }
+        Journal { record, kept: JournalTarget::Elsewhere(keeper) }
     }
 
     /// What was said so far.
@@ -144,24 +148,35 @@ impl Journal {
     /// The conversation, where there is a store.
     pub fn conversation(&self) -> Option<&ConversationId> {
         match &self.kept {
-            Place::Nowhere => None,
-            Place::Store(kept) => Some(&kept.id),
-            Place::Elsewhere(keeper) => Some(keeper.conversation()),
+            JournalTarget::Nowhere => None,
+            JournalTarget::Store(kept) => Some(&kept.id),
+            JournalTarget::Elsewhere(keeper) => Some(keeper.conversation()),
         }
     }
 
     /// The recipient of the conversation, if it has one.
     pub fn recipient(&self) -> Option<&Recipient> {
         match &self.kept {
-            Place::Store(kept) => kept.recipient.as_ref(),
-            Place::Nowhere | Place::Elsewhere(_) => None,
+            JournalTarget::Store(kept) => kept.recipient.as_ref(),
+            JournalTarget::Nowhere | JournalTarget::Elsewhere(_) => None,
         }
+    }
+
+    /// Where recall finds what is written here; none without a store.
+    pub fn recall(&self, clock: Arc<dyn Clock>) -> Option<RecallPlace> {
+        let JournalTarget::Store(StoredJournal { store, tenant, id, .. }) = &self.kept else { return None };
+        Some(RecallPlace {
+            store: Arc::clone(store),
+            tenant: tenant.clone(),
+            conversation: id.clone(),
+            clock,
+        })
     }
 
     /// The store and whose data it is; none before the conversation has begun, and where the caller stores it.
     pub(crate) fn store(&self) -> Option<(&Arc<dyn Store>, &Tenant)> {
         match &self.kept {
-            Place::Store(kept) if kept.create.is_none() => Some((&kept.store, &kept.tenant)),
+            JournalTarget::Store(kept) if kept.create.is_none() => Some((&kept.store, &kept.tenant)),
             _ => None,
         }
     }
@@ -170,15 +185,15 @@ impl Journal {
     pub(crate) async fn write(
         &mut self,
         entries: Vec<NewEntry>,
-        rows: Rows,
+        rows: JournalRows,
         at: Time,
     ) -> Result<Vec<u64>, StoreError> {
         let places: Vec<Slot> = entries.iter().map(|entry| entry.slot(at)).collect();
-        if let Place::Elsewhere(keeper) = &self.kept {
+        if let JournalTarget::Elsewhere(keeper) = &self.kept {
             // The caller that stores it has a run of its own.
-            let Rows { evaluation, sent, view, run: _, template: _ } = rows;
-            keeper.keep(Written { entries, evaluation, sent, view, at }).await?;
-        } else if let Place::Store(kept) = &mut self.kept {
+            let JournalRows { evaluation, sent, view, run: _, template: _ } = rows;
+            keeper.keep(JournalCommit { entries, evaluation, sent, view, at }).await?;
+        } else if let JournalTarget::Store(kept) = &mut self.kept {
             let appends = !entries.is_empty();
             let committed = kept.commit(entries, rows, at).await?;
             kept.create = None;
@@ -200,7 +215,7 @@ impl Journal {
 
     /// Whether the caller stores it.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        matches!(self.kept, Place::Elsewhere(_))
+        matches!(self.kept, JournalTarget::Elsewhere(_))
     }
 
     /// The entry at a position, shared with the record.
@@ -220,34 +235,34 @@ impl Recorder for Journal {
 
     fn tenant(&self) -> Tenant {
         match &self.kept {
-            Place::Store(kept) => kept.tenant.clone(),
-            Place::Nowhere | Place::Elsewhere(_) => Tenant::default(),
+            JournalTarget::Store(kept) => kept.tenant.clone(),
+            JournalTarget::Nowhere | JournalTarget::Elsewhere(_) => Tenant::default(),
         }
     }
 
     fn look<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&Record) -> T + Send + 'static,
-    ) -> Pending<'_, Result<T, StoreError>> {
+    ) -> BoxFuture<'_, Result<T, StoreError>> {
         Box::pin(std::future::ready(Ok(work(&self.record))))
     }
 
     fn write(
         &mut self,
         entries: Vec<NewEntry>,
-        rows: Rows,
+        rows: JournalRows,
         at: Time,
-    ) -> Pending<'_, Result<Vec<u64>, StoreError>> {
+    ) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
         Box::pin(Journal::write(self, entries, rows, at))
     }
 }
 
-impl Kept {
+impl StoredJournal {
     /// Commits; one whose answer was lost is repeated once, which settles it.
     async fn commit(
         &self,
         entries: Vec<NewEntry>,
-        rows: Rows,
+        rows: JournalRows,
         at: Time,
     ) -> Result<scrollback_store::Committed, StoreError> {
         let mut tx = Tx::new(&self.tenant, at);

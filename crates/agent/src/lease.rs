@@ -111,22 +111,51 @@ pub fn is_dead(holder: &str) -> bool {
     here.as_deref() == Some(there) && began(pid).as_deref() != Some(when)
 }
 
+/// A holder as people are told: `process 4711`.
+pub fn described(holder: &str) -> String {
+    let mut parts = holder.split('/');
+    match (parts.next(), parts.next()) {
+        (Some(there), Some(pid)) if machine().as_deref() == Some(there) => format!("process {pid}"),
+        (Some(_), Some(pid)) => format!("process {pid} of another machine"),
+        _ => holder.into(),
+    }
+}
+
 /// What tells this machine, since it was started, from every other; none where that cannot be known.
 fn machine() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_string()).filter(|id| !id.is_empty())
 }
 
-/// When a process began, in ticks since the machine did: numbers of processes are used again.
+/// When a living process began, in ticks since the machine did: numbers of processes are used again. One that has ended and
+/// was not collected by its parent (a zombie) is not living.
 fn began(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; the 22nd field is the 20th behind it.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(String::from)
+    began_of(&stat).map(String::from)
+}
+
+fn began_of(stat: &str) -> Option<&str> {
+    // The name, in parentheses, may hold anything; the 22nd field is the 20th behind it, and the first is the state.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    fields.nth(18).filter(|_| !matches!(state, "Z" | "X" | "x"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_zombie_is_not_living() {
+        let fields = |state: &str| {
+            format!("17 (a) b) {state} {}", (4..=52).map(|n| n.to_string()).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(began_of(&fields("S")), Some("22"));
+        assert_eq!(began_of(&fields("R")), Some("22"));
+        assert_eq!(began_of(&fields("Z")), None);
+        assert_eq!(began_of(&fields("X")), None);
+        assert_eq!(began_of("17 (a"), None);
+    }
 
     #[test]
     fn only_processes_of_this_machine_can_be_known_dead() {

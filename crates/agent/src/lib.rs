@@ -34,7 +34,7 @@ pub mod tool;
 pub mod trajectory;
 
 pub use bus::{
-    Event, EventBus, HandlerError, HandlerFailure, HandlersFailed, PublishResult, Published, Token,
+    Event, EventBus, HandlerError, HandlerFailure, HandlersFailed, PublishResult, Published, Subscription,
 };
-pub use effects::{Clock, FakeClock, Pending, Random, Seeded, Stop, SystemClock, between, later};
+pub use effects::{BoxFuture, Clock, FakeClock, Random, Seeded, StopSignal, SystemClock, between, later};
 pub use summarizer::ModelSummarizer;

@@ -9,7 +9,7 @@ use scrollback_store::{Summarizer, Writing, summary_input};
 use crate::exchange::summary_instructions;
 use crate::journal::Journal;
 use crate::provider::Provider;
-use crate::runner::{Ended, Prompt, Runner};
+use crate::runner::{EvaluationEnd, Prompt, Runner};
 
 /// Writes summaries by asking a model.
 pub struct ModelSummarizer {
@@ -39,9 +39,9 @@ impl Summarizer for ModelSummarizer {
         Box::pin(async move {
             let mut journal = Journal::memory(Record::new());
             match self.runner.run(&mut journal, &prompt).await.ended {
-                Ended::Replied { text, .. } => Ok(text.trim().to_string()),
-                Ended::Failed(error) => Err(error.to_string()),
-                Ended::Paused(_) => Err("the model asked a question instead".into()),
+                EvaluationEnd::Replied { text, .. } => Ok(text.trim().to_string()),
+                EvaluationEnd::Failed(error) => Err(error.to_string()),
+                EvaluationEnd::Paused(_) => Err("the model asked a question instead".into()),
             }
         })
     }

@@ -9,8 +9,8 @@ use scrollback_agent::event::PromptRendered;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::Scripted;
 use scrollback_agent::provider::script::Script;
-use scrollback_agent::runner::{Ended, Prompt, Runner};
-use scrollback_agent::session::{Item, Kind, Session, SessionStart, append_unique};
+use scrollback_agent::runner::{EvaluationEnd, Prompt, Runner};
+use scrollback_agent::session::{Session, SessionStart, SliceItem, SliceKind, append_unique};
 use scrollback_agent::tool::tool;
 use scrollback_core::manager::{Passthrough, SharedManager, parse};
 use scrollback_core::model::ModelName;
@@ -47,9 +47,9 @@ async fn run(manager: SharedManager, expect: &str) -> Result<(), String> {
             Prompt { name: "test".into(), system: Some("Be brief.".into()), user, response_format: None };
         let done = runner.run(&mut journal, &prompt).await;
         match done.ended {
-            Ended::Replied { .. } => {}
-            Ended::Failed(error) => return Err(error.to_string()),
-            Ended::Paused(_) => return Err("paused".into()),
+            EvaluationEnd::Replied { .. } => {}
+            EvaluationEnd::Failed(error) => return Err(error.to_string()),
+            EvaluationEnd::Paused(_) => return Err("paused".into()),
         }
     }
     assert_eq!(journal.record().message_count(), 21, "whatever was sent, everything is kept");
@@ -111,9 +111,9 @@ struct OnlyTopics;
 #[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Topic(String);
 
-impl Item for Topic {
+impl SliceItem for Topic {
     const NAME: &'static str = "Topic";
-    const KIND: Kind = Kind::State;
+    const KIND: SliceKind = SliceKind::State;
 }
 
 impl HistoryManager for OnlyTopics {
@@ -123,7 +123,7 @@ impl HistoryManager for OnlyTopics {
 
     fn curate<'r>(&self, mut view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError> {
         let topics = cx.session::<Session>().map(Session::select_all::<Topic>).unwrap_or_default();
-        let matters = |item: &scrollback_core::Item| {
+        let matters = |item: &scrollback_core::ViewItem| {
             let text = item.entry.content().unwrap_or_default();
             topics.iter().any(|topic| text.contains(&topic.0))
         };
@@ -149,6 +149,6 @@ async fn a_manager_of_the_application_reads_its_session() {
     for user in ["tell me of cats", "tell me of dogs", "tell me of birds"] {
         let prompt = Prompt { name: "test".into(), user: user.into(), ..Prompt::default() };
         let done = runner.run(&mut journal, &prompt).await;
-        assert!(matches!(done.ended, Ended::Replied { .. }), "{:?}", done.ended);
+        assert!(matches!(done.ended, EvaluationEnd::Replied { .. }), "{:?}", done.ended);
     }
 }

@@ -4,11 +4,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use scrollback_agent::Pending;
-use scrollback_agent::journal::{Journal, Keeper, Written};
+use scrollback_agent::BoxFuture;
+use scrollback_agent::journal::{Journal, JournalCommit, Keeper};
 use scrollback_agent::provider::Sampling;
 use scrollback_agent::runner::{
-    Ended, EvaluationError, EvaluationErrorKind, Meter, OnOverflow, Phase, Repair, Spent,
+    AttemptUsage, EvaluationEnd, EvaluationError, EvaluationErrorKind, FailurePhase, OnOverflow, Repair,
+    UsageMeter,
 };
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::Wire;
@@ -26,13 +27,13 @@ struct Room {
     told: AtomicUsize,
 }
 
-impl Meter for Room {
+impl UsageMeter for Room {
     fn reserve(&self, _: &ModelName, tokens: usize) -> Result<(), EvaluationError> {
         assert!(tokens > 0);
         let left = self.left.load(Ordering::SeqCst);
         if left == 0 {
             return Err(EvaluationError::new(
-                Phase::Budget,
+                FailurePhase::Budget,
                 EvaluationErrorKind::Host("no_room"),
                 "there is none",
             ));
@@ -41,7 +42,7 @@ impl Meter for Room {
         Ok(())
     }
 
-    fn settle(&self, _: &Spent) {
+    fn settle(&self, _: &AttemptUsage) {
         self.told.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -52,12 +53,12 @@ async fn a_meter_is_asked_before_every_attempt_and_told_after_it() {
     for (room, ended, told) in [(2, "done", 2), (1, "no_room", 1), (0, "no_room", 0)] {
         let mut runner = runner(script);
         let meter = Arc::new(Room { left: AtomicUsize::new(room), told: AtomicUsize::default() });
-        runner.meter = Some(Arc::clone(&meter) as Arc<dyn Meter>);
+        runner.meter = Some(Arc::clone(&meter) as Arc<dyn UsageMeter>);
         let (done, _) = run(&runner).await;
         let found = match &done.ended {
-            Ended::Replied { text, .. } => text.clone(),
-            Ended::Failed(error) => error.code().to_string(),
-            Ended::Paused(_) => String::new(),
+            EvaluationEnd::Replied { text, .. } => text.clone(),
+            EvaluationEnd::Failed(error) => error.code().to_string(),
+            EvaluationEnd::Paused(_) => String::new(),
         };
         assert_eq!((found.as_str(), meter.told.load(Ordering::SeqCst)), (ended, told), "room for {room}");
     }
@@ -81,7 +82,7 @@ async fn replies_are_drawn_as_wished_and_an_overflow_can_be_left_to_others() {
     failing.overflow = OnOverflow::Fail;
     let (done, journal) = run(&failing).await;
     assert_eq!(code(&done).0, "context_overflow");
-    assert!(matches!(&done.ended, Ended::Failed(error) if error.provider.is_some()));
+    assert!(matches!(&done.ended, EvaluationEnd::Failed(error) if error.provider.is_some()));
     assert_eq!(roles(journal.record()), [System, User], "nothing was decided about it");
 }
 
@@ -97,7 +98,7 @@ impl Keeper for Elsewhere {
         self.conversation.as_ref().unwrap()
     }
 
-    fn keep(&self, written: Written) -> Pending<'_, Result<(), StoreError>> {
+    fn keep(&self, written: JournalCommit) -> BoxFuture<'_, Result<(), StoreError>> {
         let roles = written.entries.iter().filter_map(|entry| match entry {
             NewEntry::Message(entry) => Some(entry.role),
             NewEntry::Decision(_) => None,
@@ -156,9 +157,9 @@ async fn what_was_mended_before_a_request_could_be_sent_stands_in_its_trace() {
         runner.trace = Some(Arc::new(move |attempt| seen.lock().unwrap().push(json!(attempt))));
         (runner, lines)
     };
-    let (mending, lines) = traced(Repair::Auto);
+    let (repairing, lines) = traced(Repair::Auto);
     let mut kept = journal();
-    assert_eq!(replied(&mending.run(&mut kept, &prompt("Weather?")).await), "Sunny.");
+    assert_eq!(replied(&repairing.run(&mut kept, &prompt("Weather?")).await), "Sunny.");
     let lines = lines.lock().unwrap().clone();
     assert_eq!(lines.len(), 2, "one line an attempt");
     for line in &lines {
@@ -170,7 +171,7 @@ async fn what_was_mended_before_a_request_could_be_sent_stands_in_its_trace() {
 
     let (refusing, lines) = traced(Repair::Never);
     let done = refusing.run(&mut journal(), &prompt("Weather?")).await;
-    assert_eq!(code(&done), ("invalid_request", Phase::Request));
+    assert_eq!(code(&done), ("invalid_request", FailurePhase::Request));
     assert!(lines.lock().unwrap().is_empty(), "no model was asked");
 
     let (usual, lines) = traced(Repair::Auto);

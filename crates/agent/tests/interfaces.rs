@@ -10,7 +10,7 @@ use crate::support::{Reply, Server};
 use scrollback_agent::event::{ContextTightened, Throttled};
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Api, Catalog, Endpoint, Http, ModelSettings, ResponseFormat, ToolChoice};
-use scrollback_agent::runner::{Ended, Prompt, Runner};
+use scrollback_agent::runner::{EvaluationEnd, Prompt, Runner};
 use scrollback_agent::tool::{Toolbox, tool};
 use scrollback_core::Record;
 use scrollback_core::model::ModelName;
@@ -150,7 +150,7 @@ async fn each_interface_is_spoken_as_it_wants_to_be() {
         let done = runner.run(&mut journal, &asked).await;
         // The reply is no object, which is an answer to the wrong question; the requests are what matters here.
         assert!(
-            matches!(&done.ended, Ended::Failed(error) if error.code() == "bad_output"),
+            matches!(&done.ended, EvaluationEnd::Failed(error) if error.code() == "bad_output"),
             "{api:?}: {:?}",
             done.ended
         );
@@ -230,7 +230,7 @@ async fn a_rate_limit_is_waited_for_as_long_as_the_provider_says() {
         Ok(())
     });
     let done = runner.run(&mut Journal::memory(Record::new()), &prompt()).await;
-    assert!(matches!(done.ended, Ended::Replied { .. }), "{:?}", done.ended);
+    assert!(matches!(done.ended, EvaluationEnd::Replied { .. }), "{:?}", done.ended);
     assert_eq!(*waits.lock().unwrap(), [("rate_limit", 30, Some(30))]);
     let bodies: Vec<String> = server.seen().into_iter().map(|seen| seen.body).collect();
     assert_eq!(bodies[0], bodies[1]);
@@ -266,7 +266,7 @@ async fn a_provider_that_refuses_long_bodies_is_sent_shorter_ones() {
     });
     let mut journal = Journal::memory(Record::new());
     let done = runner.run(&mut journal, &prompt()).await;
-    assert!(matches!(done.ended, Ended::Replied { .. }), "{:?} {steps:?}", done.ended);
+    assert!(matches!(done.ended, EvaluationEnd::Replied { .. }), "{:?} {steps:?}", done.ended);
     let steps = steps.lock().unwrap();
     assert!(steps.len() >= 2 && steps[0] == "cut", "{steps:?}");
     let refused = server.seen().iter().filter(|seen| seen.body.len() > LIMIT).count();
@@ -289,7 +289,11 @@ async fn any_base_url_with_the_same_interface_will_do() {
     let provider = catalog.provider_named("openai-compatible:qwen3:8b").unwrap();
     assert!(!format!("{provider:?}").contains("local-secret"));
     let done = Runner::new(provider).run(&mut Journal::memory(Record::new()), &prompt()).await;
-    assert!(matches!(&done.ended, Ended::Replied { text, .. } if text == "Sunny."), "{:?}", done.ended);
+    assert!(
+        matches!(&done.ended, EvaluationEnd::Replied { text, .. } if text == "Sunny."),
+        "{:?}",
+        done.ended
+    );
     let seen = &server.seen()[0];
     assert!(seen.head.to_ascii_lowercase().contains("authorization: bearer local-secret"), "{}", seen.head);
     assert_eq!(serde_json::from_str::<Value>(&seen.body).unwrap()["model"], "qwen3:8b");

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use scrollback_agent::event::ContextTightened;
 use scrollback_agent::journal::Journal;
-use scrollback_agent::provider::{Api, Delivery, Endpoint, Http};
-use scrollback_agent::runner::{Ended, Prompt, Runner};
+use scrollback_agent::provider::{Api, Endpoint, Http, ReplyDelivery};
+use scrollback_agent::runner::{EvaluationEnd, Prompt, Runner};
 use scrollback_agent::tool::tool;
 use scrollback_core::model::ModelName;
 use scrollback_core::{Decision, Slot, Time};
@@ -97,7 +97,7 @@ async fn run(model: Model, results: usize, result: String) {
     let endpoint = Endpoint::new(base, model.api, Some("sk-test-key".to_string().into())).unwrap();
     let mut runner =
         Runner::new(Arc::new(Http::new(ModelName::parse(model.name).unwrap(), model.api, endpoint).unwrap()));
-    runner.delivery = Delivery::Whole;
+    runner.delivery = ReplyDelivery::Whole;
     let read = tool("read", "Reads a page", json!({ "type": "object" }), move |_: Value| {
         let result = result.clone();
         async move { Ok(json!(result)) }
@@ -119,7 +119,7 @@ async fn run(model: Model, results: usize, result: String) {
     let steps = steps.lock().unwrap().clone();
     let case = format!("{model:?}, {results} results, steps {steps:?}");
     assert!(
-        matches!(&done.ended, Ended::Replied { text, .. } if text == "Done."),
+        matches!(&done.ended, EvaluationEnd::Replied { text, .. } if text == "Done."),
         "{case}: {:?}",
         done.ended
     );
@@ -160,7 +160,11 @@ async fn run(model: Model, results: usize, result: String) {
         rows.iter().map(|row| String::from_utf8(row.request.clone().unwrap_or_default()).unwrap()).collect();
     let seen: Vec<String> = server.seen().into_iter().map(|seen| seen.body).collect();
     assert!(bodies == seen, "{case}: {} rows, {} requests", bodies.len(), seen.len());
-    assert_eq!(rows.iter().filter(|row| row.status == "context_overflow").count(), refused, "{case}");
+    assert_eq!(
+        rows.iter().filter(|row| row.status.as_str() == "context_overflow").count(),
+        refused,
+        "{case}"
+    );
 }
 
 /// So many words, a token each.

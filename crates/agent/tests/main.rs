@@ -6,6 +6,7 @@ mod curation;
 mod hosting;
 mod interfaces;
 mod large_results;
+mod long_task;
 mod mcp;
 mod one_path;
 mod open_calls;

@@ -7,15 +7,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use scrollback_agent::tool::mcp::{McpError, McpErrorKind, McpServer, Reach, connect};
-use scrollback_agent::tool::{Call, Effects, Outcome, Output, Tool, Toolbox};
+use scrollback_agent::tool::mcp::{McpError, McpErrorKind, McpServer, McpTransport, connect};
+use scrollback_agent::tool::{Call, Effects, Tool, ToolOutcome, ToolOutput, Toolbox};
 use serde_json::{Value, json};
 
 use crate::support::mcp_server::program;
 
 fn server(arguments: &[&str]) -> McpServer {
     let argv = std::iter::once(program()).chain(arguments.iter().copied()).map(String::from).collect();
-    McpServer { timeout: Duration::from_secs(20), ..McpServer::new("test", Reach::Command(argv)) }
+    McpServer { timeout: Duration::from_secs(20), ..McpServer::new("test", McpTransport::Command(argv)) }
 }
 
 async fn tools(server: McpServer) -> Toolbox {
@@ -33,21 +33,21 @@ async fn refused(server: McpServer) -> McpError {
     }
 }
 
-fn call(tool: &dyn Tool, arguments: &Value) -> impl Future<Output = Outcome> {
+fn call(tool: &dyn Tool, arguments: &Value) -> impl Future<Output = ToolOutcome> {
     tool.call(Call { id: "call_7".into(), arguments: arguments.as_object().unwrap().clone() })
 }
 
-async fn run(tools: &Toolbox, name: &str, arguments: Value) -> Outcome {
+async fn run(tools: &Toolbox, name: &str, arguments: Value) -> ToolOutcome {
     call(tools.get(name).unwrap().as_ref(), &arguments).await
 }
 
-fn text(text: &str) -> Outcome {
-    Outcome::Done(Output::Text(text.into()))
+fn text(text: &str) -> ToolOutcome {
+    ToolOutcome::Done(ToolOutput::Text(text.into()))
 }
 
-fn failure(outcome: Outcome) -> String {
+fn failure(outcome: ToolOutcome) -> String {
     match outcome {
-        Outcome::Failed(problem) => problem,
+        ToolOutcome::Failed(problem) => problem,
         other => panic!("{other:?}"),
     }
 }
@@ -86,7 +86,10 @@ impl Http {
     fn server(&self) -> McpServer {
         let url = format!("http://127.0.0.1:{}/", self.port);
         let headers = vec![("x-key".to_string(), "secret".to_string())];
-        McpServer { timeout: Duration::from_secs(20), ..McpServer::new("web", Reach::Http { url, headers }) }
+        McpServer {
+            timeout: Duration::from_secs(20),
+            ..McpServer::new("web", McpTransport::Http { url, headers })
+        }
     }
 }
 
@@ -111,10 +114,13 @@ async fn the_tools_of_all_pages_are_listed_and_can_be_called() {
     assert_eq!(tools.get("test__fail").unwrap().spec().effects, Effects::Write);
 
     assert_eq!(run(&tools, "test__echo", json!({ "text": "good morning" })).await, text("good morning"));
-    assert_eq!(run(&tools, "test__sum", json!({})).await, Outcome::Done(Output::Json(json!({ "sum": 5 }))));
+    assert_eq!(
+        run(&tools, "test__sum", json!({})).await,
+        ToolOutcome::Done(ToolOutput::Json(json!({ "sum": 5 })))
+    );
     let image = json!({ "type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo=" });
     let parts = vec![json!({ "type": "text", "text": "a dot" }), json!({ "type": "image", "source": image })];
-    assert_eq!(run(&tools, "test__picture", json!({})).await, Outcome::Done(Output::Parts(parts)));
+    assert_eq!(run(&tools, "test__picture", json!({})).await, ToolOutcome::Done(ToolOutput::Parts(parts)));
     assert_eq!(failure(run(&tools, "test__fail", json!({})).await), "no such file");
     // The server's own name is used for the call, and what it refuses is a result.
     let problem = failure(run(&tools, "test__dotted_name", json!({})).await);
@@ -177,8 +183,9 @@ async fn a_server_that_always_crashes_gives_failures_and_no_hang() {
 
 #[tokio::test]
 async fn a_program_that_is_no_server_is_told_with_what_it_said() {
-    let sh =
-        |script: &str| McpServer::new("bad", Reach::Command(["sh", "-c", script].map(String::from).to_vec()));
+    let sh = |script: &str| {
+        McpServer::new("bad", McpTransport::Command(["sh", "-c", script].map(String::from).to_vec()))
+    };
     let told = |error: &McpError| (error.kind(), error.to_string());
     let (kind, problem) = told(&refused(sh("echo no root given >&2; exit 7")).await);
     assert_eq!(kind, McpErrorKind::Unreachable);
@@ -193,11 +200,11 @@ async fn a_program_that_is_no_server_is_told_with_what_it_said() {
     assert_eq!(kind, McpErrorKind::Unreachable);
     assert_eq!(problem, "MCP server \"bad\": it refused the connection: a key is missing");
 
-    let missing = McpServer::new("bad", Reach::Command(vec!["/no/such/program".into()]));
+    let missing = McpServer::new("bad", McpTransport::Command(vec!["/no/such/program".into()]));
     let (kind, problem) = told(&refused(missing).await);
     assert_eq!(kind, McpErrorKind::Unreachable);
     assert!(problem.contains("\"/no/such/program\" cannot be started"), "{problem}");
-    let empty = McpServer::new("bad", Reach::Command(Vec::new()));
+    let empty = McpServer::new("bad", McpTransport::Command(Vec::new()));
     assert_eq!(refused(empty).await.kind(), McpErrorKind::Setting);
 }
 
@@ -206,7 +213,7 @@ async fn a_server_inherits_nothing_but_what_it_lists() {
     // Cargo sets both of these for its tests.
     let server = McpServer { env: vec!["CARGO_PKG_NAME".into()], ..server(&["stdio"]) };
     let tools = tools(server).await;
-    let Outcome::Done(said) = run(&tools, "test__environment", json!({})).await else { panic!() };
+    let ToolOutcome::Done(said) = run(&tools, "test__environment", json!({})).await else { panic!() };
     let said = said.into_text();
     assert!(said.split(' ').any(|name| name == "CARGO_PKG_NAME"), "{said}");
     let expected = ["PATH", "HOME", "LANG", "CARGO_PKG_NAME"];
@@ -218,7 +225,7 @@ async fn server_and_children_end_with_the_last_tool() {
     let mut tools = connect(server(&["stdio"])).await.unwrap();
     let child = tools.iter().position(|tool| tool.spec().name == "test__child").unwrap();
     let last = tools.swap_remove(child);
-    let Outcome::Done(pids) = call(last.as_ref(), &json!({})).await else { panic!() };
+    let ToolOutcome::Done(pids) = call(last.as_ref(), &json!({})).await else { panic!() };
     let pids = pids.into_text();
     let pids: Vec<&str> = pids.split(' ').collect();
     drop(tools);
@@ -230,7 +237,7 @@ async fn server_and_children_end_with_the_last_tool() {
 #[tokio::test]
 async fn a_child_that_holds_the_pipes_does_not_hide_that_the_server_is_gone() {
     let tools = tools(server(&["stdio"])).await;
-    let Outcome::Done(pids) = run(&tools, "test__child", json!({})).await else { panic!() };
+    let ToolOutcome::Done(pids) = run(&tools, "test__child", json!({})).await else { panic!() };
     let problem = failure(run(&tools, "test__crash", json!({})).await);
     assert!(problem.starts_with("the MCP server test is gone"), "{problem}");
     let pids = pids.into_text();
@@ -313,7 +320,7 @@ async fn a_server_over_http_that_dies_in_a_call_gives_a_failure() {
 async fn servers_over_http_must_be_safe() {
     let at = |url: &str, header: &str| {
         let headers = vec![(header.to_string(), "secret".to_string())];
-        McpServer::new("web", Reach::Http { url: url.into(), headers })
+        McpServer::new("web", McpTransport::Http { url: url.into(), headers })
     };
     for (url, header, wanted) in [
         ("http://example.org/mcp", "x-key", "must be https, unless it is on this machine"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use scrollback_agent::journal::Journal;
-use scrollback_agent::runner::Ended;
+use scrollback_agent::runner::EvaluationEnd;
 use scrollback_agent::tool::{Effects, Human, Spec, tool};
 use scrollback_core::{Entry, Record, Role, Time};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ async fn a_person_is_asked_and_the_answer_comes_by_resume() {
     let runner = make();
     let mut journal = Journal::memory(Record::new());
     let paused = runner.run(&mut journal, &prompt("book")).await;
-    let Ended::Paused(question) = &paused.ended else { panic!("{:?}", paused.ended) };
+    let EvaluationEnd::Paused(question) = &paused.ended else { panic!("{:?}", paused.ended) };
     assert_eq!((question.text.as_str(), question.call_id.as_str()), ("Which date?", "q"));
     assert_eq!(runner.resume(&mut journal, &prompt(""), None).await.unwrap_err().code(), "answer_missing");
     let done = runner.resume(&mut journal, &prompt(""), Some("the 4th")).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::{End, Reply, Server};
 use scrollback_agent::provider::script::Script;
 use scrollback_agent::provider::{
-    Api, Broken, Delivery, Echo, Endpoint, ErrorKind, Http, Overflow, Provider, ProviderError, Request,
+    Api, Broken, Echo, Endpoint, ErrorKind, Http, Overflow, Provider, ProviderError, ReplyDelivery, Request,
     Scripted,
 };
 use scrollback_core::model::ModelName;
@@ -28,7 +28,7 @@ fn http(server: &Server, api: Api) -> Http {
 }
 
 fn request(body: &str) -> Request {
-    Request { body: body.into(), delivery: Delivery::Streamed, timeout: Duration::from_secs(20) }
+    Request { body: body.into(), delivery: ReplyDelivery::Streamed, timeout: Duration::from_secs(20) }
 }
 
 async fn reply(provider: &dyn Provider, request: Request) -> Result<Whole, Broken> {
@@ -88,7 +88,7 @@ async fn a_reply_in_one_piece_is_read_too() {
     let body = r#"{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}"#;
     let server = Server::start(vec![Reply::of(200, body), Reply::of(200, &body[..40])]).await;
     let provider = http(&server, Api::Chat);
-    let whole = Request { delivery: Delivery::Whole, ..request("{}") };
+    let whole = Request { delivery: ReplyDelivery::Whole, ..request("{}") };
     let read = reply(&provider, whole.clone()).await.unwrap();
     assert_eq!(read.entry().unwrap().content().as_deref(), Some("hi"));
     assert_eq!(reply(&provider, whole).await.unwrap_err().error.kind, ErrorKind::Truncated);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::script::Script;
-use scrollback_agent::provider::{Api, Delivery, Endpoint, Http, ResponseFormat, Scripted};
-use scrollback_agent::react::{AgentSession, Extract, Mode, QueryStatus, React, SessionResult, Stopped};
+use scrollback_agent::provider::{Api, Endpoint, Http, ReplyDelivery, ResponseFormat, Scripted};
+use scrollback_agent::react::{AgentSession, Extract, QueryStatus, React, ReactMode, SessionResult, Stopped};
 use scrollback_agent::runner::Runner;
 use scrollback_agent::tool::tool;
 use scrollback_agent::trajectory::{
@@ -107,7 +107,7 @@ async fn text_mode_leaves_the_same_record() {
   reply: '{"thought": "Same", "tool_name": "finish"}'
 - reply: Cloudy
 "#,
-        React { mode: Mode::Text, ..React::default() },
+        React { mode: ReactMode::Text, ..React::default() },
     );
     let paris = text.query("What's the weather in Paris?").await.unwrap();
     assert_eq!((paris.answer.as_deref(), paris.stopped), (Some("72°F and sunny"), Stopped::Finish));
@@ -121,8 +121,8 @@ async fn text_mode_leaves_the_same_record() {
 
 #[tokio::test]
 async fn a_reply_that_cannot_be_read_is_corrected_once() {
-    let react = || React { mode: Mode::Text, ..React::default() };
-    let mended = session(
+    let react = || React { mode: ReactMode::Text, ..React::default() };
+    let repaired = session(
         r#"
 - reply: no object here
 - {expect: {contains: ["Your reply could not be read", "no object here"]}, reply: '{"tool_name": "finish", "thought": "ok"}'}
@@ -130,7 +130,7 @@ async fn a_reply_that_cannot_be_read_is_corrected_once() {
 "#,
         react(),
     );
-    let done = mended.query("hello?").await.unwrap();
+    let done = repaired.query("hello?").await.unwrap();
     assert_eq!((done.answer.as_deref(), done.iterations), (Some("fine"), 1));
     let broken = session("- loop: true\n- reply: nonsense\n", react());
     let failed = broken.query("hello?").await.unwrap();
@@ -148,7 +148,7 @@ async fn errors_are_observations_and_the_loop_goes_on() {
 - {expect: {contains: ["Observation: Error: no such city"]}, reply: '{"thought": "give up", "tool_name": "finish"}'}
 - reply: There is no such city.
 "#,
-        React { mode: Mode::Text, ..React::default() },
+        React { mode: ReactMode::Text, ..React::default() },
     );
     let done = session.query("Weather in Atlantis?").await.unwrap();
     assert_eq!(done.answer.as_deref(), Some("There is no such city."));
@@ -372,12 +372,12 @@ async fn a_request_in_text_that_is_too_large_becomes_smaller() {
     let endpoint = Endpoint::new(&server.url, Api::Chat, Some("sk-test-key".to_string().into())).unwrap();
     let model = ModelName::parse("openai:gpt-4o").unwrap();
     let mut runner = Runner::new(Arc::new(Http::new(model, Api::Chat, endpoint).unwrap()));
-    runner.delivery = Delivery::Whole;
+    runner.delivery = ReplyDelivery::Whole;
     let read = tool("read", "Reads a page", json!({ "type": "object" }), |_: Value| async move {
         Ok(json!("lorem ".repeat(1500)))
     });
     runner.tools.add(Arc::new(read)).unwrap();
-    let react = React { mode: Mode::Text, ..React::default() };
+    let react = React { mode: ReactMode::Text, ..React::default() };
     let session = AgentSession::new("reader", None, runner, react, Journal::memory(Record::new()));
     let done = session.query("Read the pages.").await.unwrap();
     assert_eq!((done.status, done.answer.as_deref()), (QueryStatus::Done, Some("Done.")), "{done:?}");

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::event::ConversationRecorded;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::Scripted;
 use scrollback_agent::provider::script::Script;
-use scrollback_agent::runner::{Ended, Prompt, Runner};
+use scrollback_agent::runner::{EvaluationEnd, Prompt, Runner};
 use scrollback_agent::tool::tool;
 use scrollback_core::model::ModelName;
 use scrollback_core::{Entry, Record, Role, Slot, Time};
@@ -64,7 +64,7 @@ async fn stopped_after_any_entry_it_ends_with_the_same_record_and_no_call_runs_t
     let (mut journal, _) = begun(&store);
     let runs = Arc::new(AtomicUsize::new(0));
     let whole = runner(SCRIPT, &runs).run(&mut journal, &prompt()).await;
-    assert!(matches!(whole.ended, Ended::Replied { .. }), "{:?}", whole.ended);
+    assert!(matches!(whole.ended, EvaluationEnd::Replied { .. }), "{:?}", whole.ended);
     let expected = said(journal.record());
     assert_eq!((expected.len(), runs.load(Ordering::SeqCst)), (8, 3));
 
@@ -80,21 +80,21 @@ async fn stopped_after_any_entry_it_ends_with_the_same_record_and_no_call_runs_t
             Ok(())
         });
         let stopped = runner.run(&mut journal, &prompt()).await;
-        let Ended::Failed(error) = &stopped.ended else { panic!("{after}: {:?}", stopped.ended) };
+        let EvaluationEnd::Failed(error) = &stopped.ended else { panic!("{after}: {:?}", stopped.ended) };
         assert_eq!(error.code(), "interrupted");
         drop(journal);
         runner.bus.unsubscribe(token);
-        runner.stop = Stop::default();
+        runner.stop = StopSignal::default();
         let mut journal = reopened(&store, &id).await;
         assert_eq!(said(journal.record()), expected[..journal.record().len()], "{after}");
         let done = runner.resume(&mut journal, &prompt(), None).await.unwrap();
-        assert!(matches!(done.ended, Ended::Replied { .. }), "{after}: {:?}", done.ended);
+        assert!(matches!(done.ended, EvaluationEnd::Replied { .. }), "{after}: {:?}", done.ended);
         assert_eq!(done.evaluation_id, stopped.evaluation_id);
         assert_eq!(said(journal.record()), expected, "{after}");
         assert_eq!(runs.load(Ordering::SeqCst), 3, "{after}: each call ran once");
         assert_eq!(said(reopened(&store, &id).await.record()), expected, "{after}: and is stored so");
         let sent = store.sent(&Tenant::default(), &id).await.unwrap();
-        assert_eq!(sent.iter().filter(|sent| sent.status == "ok").count(), 3);
+        assert_eq!(sent.iter().filter(|sent| sent.status == scrollback_store::CallStatus::Done).count(), 3);
     }
 }
 
@@ -105,7 +105,7 @@ async fn each_refusal_has_its_code() {
     let (mut journal, id) = begun(&store);
     let first = runner("- {calls: [{name: look, id: a}]}\n- error: {kind: auth}\n- reply: done\n", &runs);
     let failed = first.run(&mut journal, &prompt()).await;
-    assert!(matches!(failed.ended, Ended::Failed(_)));
+    assert!(matches!(failed.ended, EvaluationEnd::Failed(_)));
     drop(journal);
 
     // Other instructions, or other tools.
@@ -127,7 +127,7 @@ async fn each_refusal_has_its_code() {
         store.lease(&tenant, what, lease(&dead), Vec::new(), Time(2)).await.unwrap();
     }
     let done = first.resume(&mut journal, &prompt(), None).await.unwrap();
-    assert!(matches!(done.ended, Ended::Replied { .. }), "{:?}", done.ended);
+    assert!(matches!(done.ended, EvaluationEnd::Replied { .. }), "{:?}", done.ended);
     assert_eq!(first.resume(&mut journal, &prompt(), None).await.unwrap_err().code(), "nothing_to_resume");
     let mut record = Record::new();
     record.append(Entry::text(Role::System, "Be brief.")).unwrap();
@@ -170,12 +170,20 @@ async fn an_evaluation_under_way_is_busy_and_cannot_be_talked_over() {
     let mut journal = reopened(&store, &id).await;
     assert_eq!(second.resume(&mut journal, &prompt(), None).await.unwrap_err().code(), "busy");
     let refused = second.run(&mut journal, &prompt()).await;
-    assert!(matches!(&refused.ended, Ended::Failed(error) if error.code() == "busy"), "{:?}", refused.ended);
+    assert!(
+        matches!(&refused.ended, EvaluationEnd::Failed(error) if error.code() == "busy"),
+        "{:?}",
+        refused.ended
+    );
 
     stop.stop();
     let stopped = working.await.unwrap();
-    assert!(matches!(&stopped.ended, Ended::Failed(error) if error.code() == "interrupted"));
+    assert!(matches!(&stopped.ended, EvaluationEnd::Failed(error) if error.code() == "interrupted"));
     let mut journal = reopened(&store, &id).await;
     let done = second.run(&mut journal, &prompt()).await;
-    assert!(matches!(done.ended, Ended::Replied { .. }), "given back when it stopped: {:?}", done.ended);
+    assert!(
+        matches!(done.ended, EvaluationEnd::Replied { .. }),
+        "given back when it stopped: {:?}",
+        done.ended
+    );
 }

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use scrollback_agent::FakeClock;
 use scrollback_agent::event::{
-    ContextTightened, ConversationRecorded, Recorded, RequestSent, StateRolledBack, SummaryWritten,
+    ContextTightened, ConversationRecorded, RecordedEntry, RequestSent, StateRolledBack, SummaryWritten,
     Throttled, ToolInvoked,
 };
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{ResponseFormat, ToolChoice};
-use scrollback_agent::runner::{Budget, Deadline, Ended, Phase, Prompt, Runner, Throttle};
-use scrollback_agent::session::{Item, Kind, Op, Session, SessionStart, append};
+use scrollback_agent::runner::{Budget, Deadline, EvaluationEnd, FailurePhase, Prompt, Runner, Throttle};
+use scrollback_agent::session::{Session, SessionStart, SliceChange, SliceItem, SliceKind, append};
 use scrollback_agent::tool::tool;
 use scrollback_core::manager::parse;
 use scrollback_core::{Entry, HistoryCurated, Record, Role, Slot, Status, Time};
@@ -54,7 +54,7 @@ async fn two_rounds_are_recorded_in_order_as_one_evaluation() {
     let ids: BTreeSet<_> = said.iter().map(|entry| entry.evaluation_id).collect();
     assert_eq!(ids.into_iter().collect::<Vec<_>>(), [done.evaluation_id]);
     // The session sees the record's own entries.
-    let slice = session.select_all::<Recorded>();
+    let slice = session.select_all::<RecordedEntry>();
     assert_eq!(slice.len(), 7);
     assert!(
         slice.iter().all(|item| Arc::ptr_eq(&item.entry, journal.record().entry(item.position).unwrap()))
@@ -124,24 +124,24 @@ async fn each_way_to_give_up_has_its_code() {
     let mut patient = runner("- loop: true\n- error: {kind: overloaded}\n");
     patient.clock = clock();
     let (done, _) = run(&patient).await;
-    assert_eq!(code(&done), ("attempts_exhausted", Phase::Request));
+    assert_eq!(code(&done), ("attempts_exhausted", FailurePhase::Request));
     assert_eq!(done.calls[0].attempts, 5);
     // Too long.
     let mut hasty = runner(busy);
     hasty.throttle =
         Throttle::new(9, Duration::from_millis(1), Duration::from_secs(1), Duration::from_secs(4)).unwrap();
     hasty.clock = clock();
-    assert_eq!(code(&run(&hasty).await.0), ("retry_time_exhausted", Phase::Request));
+    assert_eq!(code(&run(&hasty).await.0), ("retry_time_exhausted", FailurePhase::Request));
     // The deadline comes first, and no time is slept away before it.
     let mut late = runner(busy);
     let time = clock();
     late.clock = time.clone();
     late.deadline = Some(Deadline::after(Duration::from_millis(2500), Time(0)).unwrap());
-    assert_eq!(code(&run(&late).await.0), ("deadline_before_retry", Phase::Request));
+    assert_eq!(code(&run(&late).await.0), ("deadline_before_retry", FailurePhase::Request));
     assert!(time.slept().is_empty());
     // Not worth a second try.
     let (done, journal) = run(&runner("- error: {kind: auth, message: no}\n")).await;
-    assert_eq!((code(&done), done.calls[0].attempts), (("auth", Phase::Request), 1));
+    assert_eq!((code(&done), done.calls[0].attempts), (("auth", FailurePhase::Request), 1));
     assert_eq!(roles(journal.record()), [Role::System, Role::User], "what was asked stays");
 }
 
@@ -161,7 +161,7 @@ async fn a_reply_that_breaks_off_is_asked_for_again_unless_somebody_saw_part_of_
         }
     }));
     let (done, journal) = run(&seen).await;
-    assert_eq!(code(&done), ("truncated", Phase::Response));
+    assert_eq!(code(&done), ("truncated", FailurePhase::Response));
     assert_eq!(*shown.lock().unwrap(), "I was");
     let partial = messages(journal.record())[2];
     assert_eq!((partial.status(), partial.content().as_deref()), (Status::TruncatedUpstream, Some("I was")));
@@ -177,7 +177,7 @@ async fn usage_is_summed_over_rounds_and_checked_before_tools_run() {
     let mut poor = runner(script);
     poor.budget = Some(Budget::new(Some(100), None, None, None).unwrap());
     let (done, journal) = run(&poor).await;
-    assert_eq!(code(&done), ("budget", Phase::Budget));
+    assert_eq!(code(&done), ("budget", FailurePhase::Budget));
     assert_eq!((done.spent.input, done.spent.output), (120, 10));
     assert_eq!(
         roles(journal.record()),
@@ -226,7 +226,7 @@ async fn five_errors_in_a_row_end_it_and_a_success_between_them_does_not() {
     let bad = "{calls: [{name: nope}]}";
     let good = "{calls: [{name: weather, arguments: {city: Paris}}]}";
     let five = format!("- {bad}\n- {bad}\n- {bad}\n- {bad}\n- {bad}\n- reply: never\n");
-    assert_eq!(code(&run(&runner(&five)).await.0), ("tool_errors", Phase::Tool));
+    assert_eq!(code(&run(&runner(&five)).await.0), ("tool_errors", FailurePhase::Tool));
     let eight = format!("- {bad}\n- {bad}\n- {bad}\n- {bad}\n- {good}\n- {bad}\n- {bad}\n- reply: done\n");
     assert_eq!(replied(&run(&runner(&eight)).await.0), "done");
 }
@@ -281,7 +281,7 @@ async fn too_many_rounds_are_an_error_and_everything_is_kept() {
     let mut runner = runner("- loop: true\n- {calls: [{name: weather, arguments: {city: Paris}}]}\n");
     runner.max_rounds = 3;
     let (done, journal) = run(&runner).await;
-    assert_eq!(code(&done), ("too_many_rounds", Phase::Response));
+    assert_eq!(code(&done), ("too_many_rounds", FailurePhase::Response));
     assert_eq!(journal.record().len(), 2 + 3 * 2);
 }
 
@@ -326,7 +326,7 @@ async fn a_request_that_stays_too_large_fails_and_says_the_sizes() {
         "- loop: true\n- error: {kind: context_overflow, message: \"maximum context length is 900 tokens, you sent 5000\"}\n",
     );
     let (done, _) = run(&runner).await;
-    let Ended::Failed(error) = &done.ended else { panic!("{:?}", done.ended) };
+    let EvaluationEnd::Failed(error) = &done.ended else { panic!("{:?}", done.ended) };
     assert_eq!(error.code(), "context_overflow");
     assert!(error.message.contains("900") && error.message.contains("5000"), "{error}");
 }
@@ -357,9 +357,9 @@ async fn an_observer_that_fails_does_not_stop_the_run() {
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 struct Looked(String);
 
-impl Item for Looked {
+impl SliceItem for Looked {
     const NAME: &'static str = "Looked";
-    const KIND: Kind = Kind::State;
+    const KIND: SliceKind = SliceKind::State;
 }
 
 #[tokio::test]
@@ -370,7 +370,7 @@ async fn state_goes_back_where_a_reducer_fails_on_a_tool_and_the_result_stays() 
     session
         .register::<ToolInvoked, Looked>(|slice, event, _| Ok(append(slice, Looked(event.result.clone()))));
     session.register::<ToolInvoked, Looked>(|_, event, _| {
-        if event.result.contains("Oslo") { Err("not Oslo".into()) } else { Ok(Op::Keep) }
+        if event.result.contains("Oslo") { Err("not Oslo".into()) } else { Ok(SliceChange::Keep) }
     });
     runner.session = Some(Arc::clone(&session));
     let rolled = told::<StateRolledBack>(&runner);
@@ -396,7 +396,7 @@ async fn structured_output_is_read_and_kept_beside_what_was_said() {
         Prompt { response_format: Some(ResponseFormat { name: "place".into(), schema }), ..prompt("where?") };
     let mut journal = Journal::memory(Record::new());
     let done = runner.run(&mut journal, &asked).await;
-    let Ended::Replied { output, text } = &done.ended else { panic!("{:?}", done.ended) };
+    let EvaluationEnd::Replied { output, text } = &done.ended else { panic!("{:?}", done.ended) };
     assert_eq!(
         (output, text.as_str()),
         (&Some(json!({ "city": "Paris" })), "Here: {\"city\": \"Paris\"} ok")
@@ -404,7 +404,7 @@ async fn structured_output_is_read_and_kept_beside_what_was_said() {
     let reply = messages(journal.record())[2];
     assert_eq!(reply.meta.as_ref().unwrap().tags["output"], "{\"city\":\"Paris\"}");
     let done = runner.run(&mut journal, &asked).await;
-    assert_eq!(code(&done), ("bad_output", Phase::Response));
+    assert_eq!(code(&done), ("bad_output", FailurePhase::Response));
 }
 
 #[tokio::test]
@@ -447,7 +447,7 @@ async fn the_deadline_is_checked_before_each_request_and_tool() {
     });
     late.tools.add(Arc::new(tick)).unwrap();
     let (done, journal) = run(&late).await;
-    assert_eq!(code(&done), ("deadline", Phase::Deadline));
+    assert_eq!(code(&done), ("deadline", FailurePhase::Deadline));
     let answered: Vec<String> =
         messages(journal.record()).iter().filter_map(|entry| entry.tool_call_id()).collect();
     assert!(!answered.contains(&"never".to_string()), "calls not yet run stay pending");

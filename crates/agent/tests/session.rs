@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use scrollback_agent::event::{ConversationRecorded, Recorded};
+use scrollback_agent::event::{ConversationRecorded, RecordedEntry};
 use scrollback_agent::session::{
-    Item, Kind, Op, Session, SessionStart, Slice, Snapshot, append_unique, replace_latest, replace_latest_by,
-    upsert_by,
+    Session, SessionStart, Slice, SliceChange, SliceItem, SliceKind, Snapshot, append_unique, replace_latest,
+    replace_latest_by, upsert_by,
 };
 use scrollback_agent::{Event, EventBus};
 use scrollback_core::{Entry, Role, Time};
@@ -18,17 +18,17 @@ struct Fact {
     value: u32,
 }
 
-impl Item for Fact {
+impl SliceItem for Fact {
     const NAME: &'static str = "Fact";
-    const KIND: Kind = Kind::State;
+    const KIND: SliceKind = SliceKind::State;
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Line(u32);
 
-impl Item for Line {
+impl SliceItem for Line {
     const NAME: &'static str = "Line";
-    const KIND: Kind = Kind::Log;
+    const KIND: SliceKind = SliceKind::Log;
 }
 
 #[derive(Clone, Serialize)]
@@ -51,7 +51,7 @@ fn facts(session: &Session) -> Vec<Fact> {
 }
 
 /// A reducer of the facts.
-type Reduce = fn(&Slice<Fact>, Fact) -> Op<Fact>;
+type Reduce = fn(&Slice<Fact>, Fact) -> SliceChange<Fact>;
 
 #[test]
 fn each_built_in_reducer_does_what_it_is_called() {
@@ -86,9 +86,9 @@ fn a_reducer_that_fails_leaves_its_slice_and_the_others_run() {
     session.register::<Learned, Fact>(|_, event, _| match event.0.value {
         0 => Err("not a fact".into()),
         1 => panic!("no idea"),
-        _ => Ok(Op::Append(event.0.clone())),
+        _ => Ok(SliceChange::Append(event.0.clone())),
     });
-    session.register::<Learned, Line>(|_, event, _| Ok(Op::Append(Line(event.0.value))));
+    session.register::<Learned, Line>(|_, event, _| Ok(SliceChange::Append(Line(event.0.value))));
     let outcomes: Vec<usize> =
         (0..3).map(|value| bus.publish("s", &Learned(fact("a", value))).failures.len()).collect();
     assert_eq!(outcomes, [1, 1, 0]);
@@ -101,7 +101,7 @@ fn events_of_another_session_change_nothing() {
     let bus = Arc::new(EventBus::default());
     let (one, other) = (session(&bus, "one"), session(&bus, "other"));
     for session in [&one, &other] {
-        session.register::<Learned, Fact>(|_, event, _| Ok(Op::Append(event.0.clone())));
+        session.register::<Learned, Fact>(|_, event, _| Ok(SliceChange::Append(event.0.clone())));
     }
     bus.publish("one", &Learned(fact("a", 1)));
     assert_eq!((facts(&one).len(), facts(&other).len()), (1, 0));
@@ -111,7 +111,7 @@ fn events_of_another_session_change_nothing() {
 fn readers_keep_the_slice_they_took() {
     let bus = Arc::new(EventBus::default());
     let session = session(&bus, "s");
-    session.register::<Learned, Fact>(|_, event, _| Ok(Op::Append(event.0.clone())));
+    session.register::<Learned, Fact>(|_, event, _| Ok(SliceChange::Append(event.0.clone())));
     bus.publish("s", &Learned(fact("a", 1)));
     let taken = session.select_all::<Fact>();
     bus.publish("s", &Learned(fact("b", 2)));
@@ -127,9 +127,9 @@ fn what_is_recorded_is_shared_with_the_record() {
     let session = session(&bus, "s");
     let evaluation = uuid::Uuid::from_u128(7);
     let entry = Arc::new(Entry::text(Role::User, "hello").stamped(evaluation, 0, Time(0)));
-    let recorded = Recorded { entry: Arc::clone(&entry), position: 0 };
+    let recorded = RecordedEntry { entry: Arc::clone(&entry), position: 0 };
     bus.publish("s", &ConversationRecorded { conversation: None, recorded });
-    let seen = session.latest::<Recorded>().unwrap();
+    let seen = session.latest::<RecordedEntry>().unwrap();
     assert!(Arc::ptr_eq(&seen.entry, &entry));
     assert_eq!(session.evaluation_history(evaluation).len(), 1);
     assert!(session.evaluation_history(uuid::Uuid::nil()).is_empty());
@@ -141,8 +141,8 @@ fn what_is_recorded_is_shared_with_the_record() {
 fn a_rollback_takes_back_state_and_keeps_logs() {
     let bus = Arc::new(EventBus::default());
     let session = session(&bus, "s");
-    session.register::<Learned, Fact>(|_, event, _| Ok(Op::Append(event.0.clone())));
-    session.register::<Learned, Line>(|_, event, _| Ok(Op::Append(Line(event.0.value))));
+    session.register::<Learned, Fact>(|_, event, _| Ok(SliceChange::Append(event.0.clone())));
+    session.register::<Learned, Line>(|_, event, _| Ok(SliceChange::Append(Line(event.0.value))));
     let empty = session.snapshot(Time(0)).unwrap();
     bus.publish("s", &Learned(fact("a", 1)));
     let taken = session.snapshot(Time(5)).unwrap();
@@ -165,7 +165,7 @@ fn a_rollback_takes_back_state_and_keeps_logs() {
 fn bad_snapshots_are_refused_with_the_place_and_change_nothing() {
     let bus = Arc::new(EventBus::default());
     let session = session(&bus, "s");
-    session.register::<Learned, Fact>(|_, event, _| Ok(Op::Append(event.0.clone())));
+    session.register::<Learned, Fact>(|_, event, _| Ok(SliceChange::Append(event.0.clone())));
     bus.publish("s", &Learned(fact("a", 1)));
     let good = session.snapshot(Time(0)).unwrap();
     let broken = |change: &dyn Fn(&mut Snapshot)| {
@@ -205,7 +205,7 @@ fn sessions_form_a_tree_and_none_is_its_own_parent() {
 fn eight_threads_lose_no_event() {
     let bus = Arc::new(EventBus::default());
     let session = session(&bus, "s");
-    session.register::<Learned, Fact>(|_, event, _| Ok(Op::Append(event.0.clone())));
+    session.register::<Learned, Fact>(|_, event, _| Ok(SliceChange::Append(event.0.clone())));
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let bus = &bus;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Reply, Server};
 use scrollback_agent::tool::{
-    Call, Command, Effects, HttpCall, HttpTool, Human, Outcome, Output, Spec, Tool, Toolbox, tool,
+    Call, Command, Effects, HttpCall, HttpTool, Human, Spec, Tool, ToolOutcome, ToolOutput, Toolbox, tool,
 };
 use serde_json::{Map, Value, json};
 
@@ -23,16 +23,16 @@ fn command(argv: &[&str]) -> Command {
     Command::new(Spec::new("t", "a tool"), argv, ".", Vec::new())
 }
 
-fn text(outcome: Outcome) -> String {
+fn text(outcome: ToolOutcome) -> String {
     match outcome {
-        Outcome::Done(output) => output.into_text(),
+        ToolOutcome::Done(output) => output.into_text(),
         other => panic!("{other:?}"),
     }
 }
 
-fn failure(outcome: Outcome) -> String {
+fn failure(outcome: ToolOutcome) -> String {
     match outcome {
-        Outcome::Failed(problem) => problem,
+        ToolOutcome::Failed(problem) => problem,
         other => panic!("{other:?}"),
     }
 }
@@ -174,7 +174,7 @@ fn requests_go_over_https_to_a_host_that_arguments_do_not_choose() {
 async fn a_person_is_asked_in_the_models_words() {
     let ask = Human::new(Spec::new("ask", ""), "{text} (a or b)");
     let outcome = ask.call(call(&json!({ "text": "Which?" }))).await;
-    assert_eq!(outcome, Outcome::Ask("Which? (a or b)".into()));
+    assert_eq!(outcome, ToolOutcome::Ask("Which? (a or b)".into()));
 }
 
 #[test]
@@ -205,5 +205,5 @@ fn a_toolbox_tells_the_model_what_was_wrong() {
     assert!(refused("clock", json!({}), &mut tools.clone()).contains("two tools have this name"));
     assert!(refused("a b", json!({}), &mut tools.clone()).contains("letters, digits"));
     assert!(refused("x", json!({ "type": 3 }), &mut tools.clone()).contains("no JSON Schema"));
-    assert_eq!(Output::Json(json!({ "a": 1 })).into_text(), r#"{"a":1}"#);
+    assert_eq!(ToolOutput::Json(json!({ "a": 1 })).into_text(), r#"{"a":1}"#);
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::failure::{FAILED, Failure};
-use crate::load::Loaded;
+use crate::load::LoadedInput;
 
 /// One line of JSON: the keys of the body, then the members of `rest`.
 pub(crate) fn with_body(wire: Wire, rendered: &Rendered, rest: &impl Serialize) -> Result<String, Failure> {
@@ -27,7 +27,10 @@ pub(crate) fn with_body(wire: Wire, rendered: &Rendered, rest: &impl Serialize) 
     Ok(out)
 }
 
-/// The same for a body that is text already.
+/// Members that say something about a body, which it must not have itself.
+const SAID_ABOUT_IT: [&str; 5] = ["wire", "valid", "violations", "repairs", "left"];
+
+/// The same for a body that is text already, with everything it has.
 pub(crate) fn with_text(wire: Wire, body: Raw<'_>, rest: &impl Serialize) -> Result<String, Failure> {
     let mut out = String::from("{");
     let mut put = |key: &str, value: Raw<'_>| {
@@ -36,21 +39,11 @@ pub(crate) fn with_text(wire: Wire, body: Raw<'_>, rest: &impl Serialize) -> Res
         out.push_str(&json::one_line(value));
         out.push(',');
     };
-    if body.kind() == json::Kind::Array {
+    if body.kind() == json::JsonKind::Array {
         put(list_key(wire), body);
     } else {
-        let keys = [system_key(wire), Some(tools_key(wire)), Some(list_key(wire))];
-        let others = match wire {
-            Wire::Scrollback => Some("scrollback"),
-            // What is put into a conversation has another key than what is sent.
-            Wire::OpenaiResponses => Some("items"),
-            Wire::Gemini => Some("system_instruction"),
-            _ => None,
-        };
-        for key in others.into_iter().chain(keys.into_iter().flatten()) {
-            if let Some(value) = body.get(key) {
-                put(key, value);
-            }
+        for (key, value) in body.members().filter(|(key, _)| !SAID_ABOUT_IT.contains(&key.as_ref())) {
+            put(&key, value);
         }
     }
     let rest = to_json(rest)?;
@@ -66,7 +59,7 @@ pub(crate) fn to_json(answer: &impl Serialize) -> Result<String, Failure> {
 }
 
 /// What the target cannot hold, with pointers into the input.
-pub(crate) fn lost(lost: &[Lost], loaded: &Loaded) -> Vec<Value> {
+pub(crate) fn lost(lost: &[Lost], loaded: &LoadedInput) -> Vec<Value> {
     let line = |lost: &Lost| {
         let path = match lost.position {
             Some(position) => loaded.pointer(position, &lost.path),
@@ -78,7 +71,7 @@ pub(crate) fn lost(lost: &[Lost], loaded: &Loaded) -> Vec<Value> {
 }
 
 /// Explanations speak of positions; answers of places in the input.
-pub(crate) fn reindexed(items: &impl Serialize, loaded: &Loaded) -> Result<Value, Failure> {
+pub(crate) fn reindexed(items: &impl Serialize, loaded: &LoadedInput) -> Result<Value, Failure> {
     let mut value = serde_json::to_value(items).map_err(|error| {
         Failure::new(FAILED, "internal", format!("the answer could not be printed: {error}"))
     })?;
@@ -92,7 +85,7 @@ pub(crate) fn reindexed(items: &impl Serialize, loaded: &Loaded) -> Result<Value
     Ok(value)
 }
 
-fn reindex(place: &mut Value, loaded: &Loaded) {
+fn reindex(place: &mut Value, loaded: &LoadedInput) {
     match place {
         Value::Number(number) => {
             let index = number.as_u64().and_then(|position| loaded.index(position));

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::store::args::{DoctorArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, SearchArgs, VerifyArgs};
+use crate::store::args::{
+    DoctorArgs, ErasePersonArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, PruneArgs, ReadArgs,
+    SearchArgs, ShowPlaceArgs, VerifyArgs,
+};
 
 /// Keeps everything that was said, and sends each model call only what that call needs.
 #[derive(Parser)]
@@ -23,6 +26,10 @@ pub(crate) struct Args {
     /// Print machine-readable JSON on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
+
+    /// Show times in UTC; a terminal shows them in local time otherwise
+    #[arg(long, global = true)]
+    pub(crate) utc: bool,
 }
 
 #[derive(Subcommand)]
@@ -49,6 +56,8 @@ pub(crate) enum Command {
     Redact(RedactArgs),
     /// Run programs in PTC-Lisp, the language of sub-agents
     Lisp(crate::lisp::LispArgs),
+    /// Talk to a model or an agent in the terminal
+    Chat(crate::chat::args::ChatArgs),
     /// Run an agent: a model that thinks, uses tools and answers
     Agent(crate::agent::args::AgentArgs),
     /// Run a sub-agent: a mission answered by programs in PTC-Lisp
@@ -71,16 +80,34 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Find what was said, in all conversations
     Search(SearchArgs),
+    /// Look at any conversation, session or entry
+    Show(ShowPlaceArgs),
+    /// Print the exact text behind a handle
+    Read(ReadArgs),
+    /// Offer search and reading of the record to another program, over its standard input and output (MCP)
+    Mcp(crate::server::args::McpArgs),
     /// Read other tools' transcripts, or our own exports, into the store
     Import(ImportArgs),
     /// Write conversations in our own form, any provider's, or other tools'
     Export(ExportArgs),
     /// Check that the store says what was written
     Verify(VerifyArgs),
+    /// Erase everything that was said with a person, everywhere
+    Erase(ErasePersonArgs),
+    /// Let go of what is older or more than the retention allows
+    Prune(PruneArgs),
     /// Check that everything is set up
     Doctor(DoctorArgs),
     /// API keys of the server: make one, list them, revoke one
     Key(crate::server::args::KeyArgs),
+    /// Write the manual as man pages, one for each command
+    #[command(after_help = "Example:
+  scrollback man /usr/local/share/man/man1")]
+    Man {
+        /// The folder they are written to, which is made if it is not there
+        #[arg(value_name = "DIR", default_value = ".")]
+        folder: PathBuf,
+    },
     /// Print a completion script for a shell
     #[command(after_help = "Example:
   scrollback completions bash > /etc/bash_completion.d/scrollback")]
@@ -98,16 +125,24 @@ pub(crate) struct InputArgs {
     pub(crate) file: Option<PathBuf>,
 
     /// Answer one JSON case a line from this file (`-`: standard input), one JSON answer a line
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "take", "take_conversation", "from", "model"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "take", "conversation", "take_conversation", "all", "from", "model"])]
     pub(crate) batch: Option<PathBuf>,
 
     /// Use only the first N messages
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) take: Option<usize>,
 
-    /// Which conversation of a transcript that holds several, from 0
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    /// Which conversation of a file that holds several, from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "take_conversation")]
+    pub(crate) conversation: Option<u32>,
+
+    /// The same, from 0
+    #[arg(long, value_name = "N", allow_negative_numbers = true, hide = true)]
     pub(crate) take_conversation: Option<usize>,
+
+    /// Every conversation of the file, one after the other
+    #[arg(long, conflicts_with_all = ["conversation", "take_conversation"])]
+    pub(crate) all: bool,
 
     /// Format of the input, a wire or a transcript format; detected when not named
     #[arg(long, value_name = "FORMAT")]
@@ -133,6 +168,7 @@ pub(crate) struct InputArgs {
 
 Examples:
   scrollback curate chat.json -m 'sliding_window(20)' --explain
+  scrollback curate chat.json -m 'token_budget(16k)' --explain dropped --dropped left-out.json
   scrollback curate request.json -m 'tool_result_truncator(1000)' -m fit --model openai:gpt-4o
   scrollback curate chat.json -m '{\"sticky\": {\"token_budget\": 8000}}' --json
   cat chat.json | scrollback curate - -m 'turn_window(3)'
@@ -169,9 +205,25 @@ pub(crate) struct CurateArgs {
     #[arg(long, value_enum, default_value = "drop", conflicts_with = "batch")]
     pub(crate) unfinished: UnfinishedArg,
 
-    /// Say on standard error what was left out or changed, by which manager, and why
-    #[arg(long, conflicts_with = "batch")]
-    pub(crate) explain: bool,
+    /// Say on standard error what was left out or changed, by which manager, and why: all entries, or only those left out
+    /// or changed
+    #[arg(long, value_name = "WHICH", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "all", conflicts_with = "batch")]
+    pub(crate) explain: Option<ExplainArg>,
+
+    /// Write what was left out to this file, in the format of the input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["batch", "all"])]
+    pub(crate) dropped: Option<PathBuf>,
+}
+
+/// Which entries an explanation lists.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainArg {
+    /// Every entry
+    All,
+    /// Those that were left out
+    Dropped,
+    /// Those that were changed
+    Changed,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -188,9 +240,11 @@ pub(crate) enum UnfinishedArg {
 Each line names what a breach does (R refused, S silently dropped or merged, Q worse answers, $ higher cost), the
 rule, the place, and what is wrong there. The exit code is 4 when something is refused. Rules that hold only for some
 models are reported with these and do not count until --model names one; rules marked unverified count with --strict.
+A rule that is broken in many places is one line with the first of them; --json lists them all.
 
 Examples:
-  scrollback check request.json --for anthropic --model anthropic:claude-opus-4-6
+  scrollback check request.json
+  scrollback check request.json --for anthropic --model claude-opus-4-6
   scrollback check chat.json --for openai-chat --repair > valid.json
   scrollback check session.jsonl --from claude-code --for openai-chat --json
   scrollback check --batch cases.jsonl")]
@@ -198,8 +252,8 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
 
-    /// The wire whose rules shall hold
-    #[arg(long = "for", value_name = "WIRE", conflicts_with = "batch", required_unless_present = "batch")]
+    /// The wire whose rules shall hold; the one the messages are in, if it is not named
+    #[arg(long = "for", value_name = "WIRE", conflicts_with = "batch")]
     pub(crate) wire: Option<String>,
 
     /// Print the list made valid, and on standard error what was done
@@ -240,8 +294,9 @@ pub(crate) struct ConvertArgs {
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  scrollback tokens chat.json --model openai:gpt-4o
+  scrollback tokens chat.json --model gpt-4o
   scrollback tokens request.json --model anthropic:claude-sonnet-4-5 --json
+  scrollback tokens sessions.jsonl --all
   scrollback tokens --batch cases.jsonl")]
 pub(crate) struct TokensArgs {
     #[command(flatten)]

@@ -5,16 +5,16 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
-use scrollback_core::json::{self, Kind, Raw};
+use scrollback_core::json::{self, JsonKind, Raw};
 use scrollback_core::nearest::nearest;
 use scrollback_core::wire::WireError;
 use scrollback_core::wire::check::Strictness;
 use scrollback_core::{CurationContext, Tools, Unfinished, manager};
 
 use crate::answer::to_json;
-use crate::curate::{self, Job};
+use crate::curate::{self, CurateJob};
 use crate::failure::{FAILED, Failure, INVALID};
-use crate::load::{How, Loaded, format_named};
+use crate::load::{LoadOptions, LoadedInput, format_named};
 use crate::{check, convert, input, tokens};
 use scrollback_agent::config::Config;
 
@@ -64,7 +64,7 @@ pub(crate) fn curate(file: &Path, config: &Config) -> Result<(), Failure> {
         line.each(how, |loaded| {
             let mut cx = curate::context(input::model_named(line.text("model")?.as_deref())?, config);
             line.read_context(&mut cx)?;
-            let job = Job {
+            let job = CurateJob {
                 manager: line
                     .raw
                     .get("managers")
@@ -96,20 +96,20 @@ pub(crate) fn check(file: &Path, config: &Config) -> Result<(), Failure> {
     answer_lines(file, |line| {
         let wire = input::wire_named(line.text("for")?.as_deref())?.ok_or_else(check::no_wire)?;
         let model = input::model_named(line.text("model")?.as_deref())?;
-        let job = check::Job {
+        let job = check::CheckJob {
             wire,
             dialect: config.dialect(model.as_ref()),
             model,
             strictness: if line.flag("strict")? { Strictness::Strict } else { Strictness::Lenient },
-            repair: if line.flag("repair")? { check::Mend::Yes } else { check::Mend::No },
+            repair: if line.flag("repair")? { check::RepairFlag::Yes } else { check::RepairFlag::No },
             how: line.how()?,
         };
-        let previous = line.raw.get("previous").filter(|previous| previous.kind() != Kind::Null);
+        let previous = line.raw.get("previous").filter(|previous| previous.kind() != JsonKind::Null);
         let other = || line.each(job.how, |loaded| job.run_other(&loaded, previous)?.to_json());
         let (bytes, file) = match line.source()? {
-            Source::Body(body) => (body.into_bytes(), None),
-            Source::File(file) if Path::new(&file).is_dir() => return other(),
-            Source::File(file) => (input::read(Path::new(&file))?, Some(file)),
+            MessagesIn::Body(body) => (body.into_bytes(), None),
+            MessagesIn::File(file) if Path::new(&file).is_dir() => return other(),
+            MessagesIn::File(file) => (input::read(Path::new(&file))?, Some(file)),
         };
         if job.is_other(&bytes) {
             return other();
@@ -124,7 +124,7 @@ pub(crate) fn check(file: &Path, config: &Config) -> Result<(), Failure> {
 }
 
 /// Where the messages of a line are.
-enum Source {
+enum MessagesIn {
     /// In the line itself.
     Body(String),
     /// In a file.
@@ -137,7 +137,7 @@ const MAX_LINE: usize = 64 << 20;
 /// Answers every line of `file` in order; blank lines are passed over.
 fn answer_lines(
     file: &Path,
-    answer: impl Fn(&Line<'_>) -> Result<Vec<String>, Failure>,
+    answer: impl Fn(&BatchLine<'_>) -> Result<Vec<String>, Failure>,
 ) -> Result<(), Failure> {
     let name = file.display().to_string();
     let mut reader: Box<dyn BufRead> = if file == Path::new("-") {
@@ -208,7 +208,7 @@ fn answer_line(
     bytes: &[u8],
     number: usize,
     start: usize,
-    answer: &impl Fn(&Line<'_>) -> Result<Vec<String>, Failure>,
+    answer: &impl Fn(&BatchLine<'_>) -> Result<Vec<String>, Failure>,
 ) -> Vec<String> {
     let at = |failure: Failure| failure.with("line", number).with("byte", start);
     let raw = match json::check_bytes(bytes) {
@@ -217,14 +217,14 @@ fn answer_line(
             let failure = Failure::from(WireError::from(error)).with("line", number).with("byte", byte);
             return vec![refused(None, &failure)];
         }
-        Ok(raw) if raw.kind() != Kind::Object => {
+        Ok(raw) if raw.kind() != JsonKind::Object => {
             let message = format!("a batch line must be an object, not {}", raw.kind().name());
             return vec![refused(None, &at(WireError::bad_input(message).into()))];
         }
         Ok(raw) => raw,
     };
     let id = raw.get("id").map(Raw::text);
-    let line = Line { raw };
+    let line = BatchLine { raw };
     match line.check_keys().and_then(|()| answer(&line)) {
         Ok(answers) => answers
             .into_iter()
@@ -244,11 +244,11 @@ fn refused(id: Option<&str>, failure: &Failure) -> String {
 }
 
 /// One case, its values in their own spelling.
-struct Line<'a> {
+struct BatchLine<'a> {
     raw: Raw<'a>,
 }
 
-impl Line<'_> {
+impl BatchLine<'_> {
     /// Unknown keys are mistakes, and a mistake is worth a word.
     fn check_keys(&self) -> Result<(), Failure> {
         check_keys(self.raw, "", &KEYS)
@@ -267,8 +267,8 @@ impl Line<'_> {
         Ok(flag.unwrap_or(false))
     }
 
-    fn how(&self) -> Result<How, Failure> {
-        Ok(How {
+    fn how(&self) -> Result<LoadOptions, Failure> {
+        Ok(LoadOptions {
             from: format_named(self.text("from")?.as_deref())?,
             take: self.number("take")?,
             conversation: self.number("take_conversation")?,
@@ -276,7 +276,7 @@ impl Line<'_> {
     }
 
     /// The messages: those in the line, or those of the file it names.
-    fn source(&self) -> Result<Source, Failure> {
+    fn source(&self) -> Result<MessagesIn, Failure> {
         let held: Vec<(&str, Raw<'_>)> =
             BODY.iter().filter_map(|key| Some((*key, self.raw.get(key)?))).collect();
         let lists = ["messages", "input", "contents", "entries"];
@@ -288,20 +288,20 @@ impl Line<'_> {
         }
         match (list, self.text("file")?) {
             (Some((key, value)), None) => {
-                let textual = *key == "input" && value.kind() == Kind::String;
-                if value.kind() != Kind::Array && !textual {
+                let textual = *key == "input" && value.kind() == JsonKind::String;
+                if value.kind() != JsonKind::Array && !textual {
                     let problem = format!("must be a list, not {}", value.kind().name());
                     return Err(bad_value(&format!("/{key}"), &problem));
                 }
                 if let ("messages", [_]) = (*key, held.as_slice()) {
-                    return Ok(Source::Body(value.text().into()));
+                    return Ok(MessagesIn::Body(value.text().into()));
                 }
                 let version = if *key == "entries" { "\"scrollback\":1," } else { "" };
                 let members: Vec<String> =
                     held.iter().map(|(key, value)| format!("\"{key}\":{}", value.text())).collect();
-                Ok(Source::Body(format!("{{{version}{}}}", members.join(","))))
+                Ok(MessagesIn::Body(format!("{{{version}{}}}", members.join(","))))
             }
-            (None, Some(file)) => Ok(Source::File(file)),
+            (None, Some(file)) => Ok(MessagesIn::File(file)),
             (Some(_), Some(_)) => Err(WireError::bad_input("give `messages` or `file`, not both").into()),
             (None, None) => Err(WireError::bad_input("the line has neither `messages` nor `file`").into()),
         }
@@ -310,15 +310,17 @@ impl Line<'_> {
     /// Answers for the messages of the line; for each conversation, where its file has several.
     fn each(
         &self,
-        how: How,
-        answer: impl Fn(Loaded) -> Result<String, Failure>,
+        how: LoadOptions,
+        answer: impl Fn(LoadedInput) -> Result<String, Failure>,
     ) -> Result<Vec<String>, Failure> {
         let all = match self.source()? {
-            Source::Body(body) => how.load_body(input::check(body.as_bytes())?)?,
-            Source::File(file) => how.load_all(Path::new(&file))?,
+            MessagesIn::Body(body) => how.load_body(input::check(body.as_bytes())?)?,
+            MessagesIn::File(file) => how.load_all(Path::new(&file))?,
         };
         let several = all.len() > 1;
-        let numbered = |(number, loaded): (usize, Loaded)| {
+        let numbered = |(number, mut loaded): (usize, LoadedInput)| {
+            // A batch counts conversations from 0, as `take_conversation` of its lines does.
+            loaded.one_of = None;
             let body = answer(loaded)?;
             let rest = body.strip_prefix('{').unwrap_or(&body);
             Ok(if several { format!("{{\"conversation\":{number},{rest}") } else { body })
@@ -328,10 +330,10 @@ impl Line<'_> {
 
     /// What the line's `context` asks for.
     fn read_context(&self, cx: &mut CurationContext) -> Result<(), Failure> {
-        let Some(context) = self.raw.get("context").filter(|context| context.kind() != Kind::Null) else {
+        let Some(context) = self.raw.get("context").filter(|context| context.kind() != JsonKind::Null) else {
             return Ok(());
         };
-        if context.kind() != Kind::Object {
+        if context.kind() != JsonKind::Object {
             return Err(bad_value("/context", &format!("must be an object, not {}", context.kind().name())));
         }
         check_keys(
@@ -359,7 +361,7 @@ impl Line<'_> {
         cx.unfinished = optional(context, "/context", "unfinished", unfinished, "\"drop\" or \"close\"")?
             .unwrap_or_default();
         let names = |raw: Raw<'_>| {
-            (raw.kind() == Kind::Array)
+            (raw.kind() == JsonKind::Array)
                 .then(|| {
                     raw.elements()
                         .map(|name| name.string().map(std::borrow::Cow::into_owned))
@@ -380,7 +382,7 @@ fn optional<'a, T>(
     read: impl FnOnce(Raw<'a>) -> Option<T>,
     wanted: &str,
 ) -> Result<Option<T>, Failure> {
-    match object.get(key).filter(|raw| raw.kind() != Kind::Null) {
+    match object.get(key).filter(|raw| raw.kind() != JsonKind::Null) {
         None => Ok(None),
         Some(raw) => read(raw).map(Some).ok_or_else(|| {
             bad_value(&format!("{path}/{key}"), &format!("must be {wanted}, not {}", raw.kind().name()))

@@ -16,34 +16,39 @@ use serde_json::Value;
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, INVALID, USAGE};
-use crate::load::{How, Loaded, Written, format_named};
+use crate::load::{Conversations, InputFormat, LoadOptions, LoadedInput, WhichConversation, no_messages};
 use crate::{answer, batch, convert, input};
 
 /// What is asked of a list.
-pub(crate) struct Job {
+pub(crate) struct CheckJob {
     pub(crate) wire: Wire,
     pub(crate) model: Option<ModelName>,
     pub(crate) dialect: Option<String>,
     pub(crate) strictness: Strictness,
-    pub(crate) repair: Mend,
-    pub(crate) how: How,
+    pub(crate) repair: RepairFlag,
+    pub(crate) how: LoadOptions,
 }
 
 /// Whether the list shall be repaired.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mend {
+pub(crate) enum RepairFlag {
     No,
     Yes,
 }
 
 /// The `--json` object.
 #[derive(Serialize)]
-struct Answer {
+struct CheckJson {
     wire: Wire,
     valid: bool,
     violations: Vec<Violation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     repairs: Option<Value>,
+    /// What could not be repaired.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left: Vec<Violation>,
+    #[serde(flatten)]
+    which: WhichConversation,
 }
 
 /// A list, judged.
@@ -53,6 +58,7 @@ pub(crate) struct Judged {
     violations: Vec<Violation>,
     repaired: Option<Repaired>,
     strictness: Strictness,
+    which: WhichConversation,
 }
 
 pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<ExitCode, Failure> {
@@ -60,33 +66,77 @@ pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<ExitCode, Failure> {
     if let Some(file) = &args.input.batch {
         return batch::check(file, &config).map(|()| ExitCode::SUCCESS);
     }
-    let wire = input::wire_named(args.wire.as_deref())?.ok_or_else(no_wire)?;
+    let named = input::wire_named(args.wire.as_deref())?;
     let model = input::model_named(args.input.model.as_deref())?;
-    let job = Job {
+    let how = LoadOptions::of(&args.input)?;
+    let job = |wire| CheckJob {
         wire,
         dialect: config.dialect(model.as_ref()),
-        model,
+        model: model.clone(),
         strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
-        repair: if args.repair { Mend::Yes } else { Mend::No },
-        how: How {
-            from: format_named(args.input.from.as_deref())?,
-            take: args.input.take,
-            conversation: args.input.take_conversation,
-        },
+        repair: if args.repair { RepairFlag::Yes } else { RepairFlag::No },
+        how,
     };
     let previous = args.previous.as_deref().map(input::read).transpose()?;
     let previous = previous.as_deref().map(input::check).transpose()?;
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
-    let judged = job.run(file, previous)?;
-    if json {
-        input::print(&format!("{}\n", judged.to_json()?))?;
-    } else if let Some(repaired) = &judged.repaired {
-        input::print(&format!("{}\n", lines(wire, &repaired.body)))?;
-        judged.report_repairs(repaired);
-    } else {
-        judged.print()?;
+    let which = if args.input.all { Conversations::All } else { Conversations::One };
+    let mut code = ExitCode::SUCCESS;
+    for judged in judge_file(file, named, how, which, &job, previous)? {
+        judged.tell(json)?;
+        if judged.is_broken() {
+            code = ExitCode::from(INVALID);
+        }
     }
-    Ok(judged.exit())
+    Ok(code)
+}
+
+/// Judges a file: a body of the wire, or each of the wanted conversations printed as one. Without a wire it is the one the
+/// messages are in.
+fn judge_file(
+    file: &Path,
+    named: Option<Wire>,
+    how: LoadOptions,
+    which: Conversations,
+    job: &impl Fn(Wire) -> CheckJob,
+    previous: Option<Raw<'_>>,
+) -> Result<Vec<Judged>, Failure> {
+    let of_loaded = |loaded: Vec<LoadedInput>| {
+        let judged = |loaded: &LoadedInput| {
+            loaded.say_which(which);
+            let judged = job(named.unwrap_or(loaded.wire)).run_other(loaded, previous)?;
+            Ok(Judged { which: loaded.which_members(), ..judged })
+        };
+        loaded.iter().map(judged).collect::<Result<Vec<_>, Failure>>()
+    };
+    if file.is_dir() {
+        return of_loaded(how.load_asked(file, which)?);
+    }
+    let bytes = input::read(file)?;
+    let written = match (named, how.from) {
+        (Some(wire), _) | (None, Some(InputFormat::Wire(wire))) => Some(wire),
+        (None, _) => None,
+    };
+    let other = match written {
+        Some(wire) => job(wire).is_other(&bytes),
+        None => {
+            how.from.is_some()
+                || std::str::from_utf8(&bytes).is_ok_and(|text| transcript::detect(text).is_some())
+        }
+    };
+    if other {
+        return of_loaded(how.load_bytes_asked(&bytes, file, which)?);
+    }
+    let body = input::check(&bytes).map_err(|failure| failure.about(file))?;
+    let Some(wire) = written.or_else(|| Wire::detect(body)) else {
+        return Err(Failure::from(no_messages(body)).about(file));
+    };
+    let job = job(wire);
+    let judged = job.run_body(body, previous).map_err(|failure| failure.about(file))?;
+    if let Some(seen) = job.looks_like(body).filter(|seen| *seen != Wire::OpenaiChat && named.is_some()) {
+        input::note(&format!("this looks like {seen} (--from {seen} converts it first)"));
+    }
+    Ok(vec![judged])
 }
 
 /// A check without a wire is a mistake of the command line.
@@ -96,28 +146,11 @@ pub(crate) fn no_wire() -> Failure {
     Failure::new(USAGE, "usage", message).with("known", known)
 }
 
-impl Job {
-    /// Judges a file: a body of the wire, or anything that can be printed as one.
-    fn run(&self, file: &Path, previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
-        if file.is_dir() {
-            return self.run_other(&self.how.load_file(file)?, previous);
-        }
-        let bytes = input::read(file)?;
-        if self.is_other(&bytes) {
-            return self.run_other(&self.how.load_bytes(&bytes, file)?, previous);
-        }
-        let body = input::check(&bytes).map_err(|failure| failure.about(file))?;
-        let judged = self.run_body(body, previous).map_err(|failure| failure.about(file))?;
-        if let Some(seen) = self.looks_like(body).filter(|seen| *seen != Wire::OpenaiChat) {
-            input::note(&format!("this looks like {seen} (--from {seen} converts it first)"));
-        }
-        Ok(judged)
-    }
-
+impl CheckJob {
     /// Whether a file is in another format than the one it shall be checked for.
     pub(crate) fn is_other(&self, bytes: &[u8]) -> bool {
         match self.how.from {
-            Some(from) => from != Written::Wire(self.wire),
+            Some(from) => from != InputFormat::Wire(self.wire),
             None => std::str::from_utf8(bytes).is_ok_and(|text| transcript::detect(text).is_some()),
         }
     }
@@ -128,7 +161,11 @@ impl Job {
     }
 
     /// Judges what another wire or transcript becomes on this one.
-    pub(crate) fn run_other(&self, loaded: &Loaded, previous: Option<Raw<'_>>) -> Result<Judged, Failure> {
+    pub(crate) fn run_other(
+        &self,
+        loaded: &LoadedInput,
+        previous: Option<Raw<'_>>,
+    ) -> Result<Judged, Failure> {
         let body = convert::convert(loaded, self.wire).body(self.wire, None);
         input::check(body.as_bytes()).map(|body| self.judge(body, previous))
     }
@@ -155,9 +192,34 @@ impl Job {
             CheckOptions { model: self.model.as_ref(), previous, dialect, ..CheckOptions::default() };
         let violations = check(self.wire, body, options);
         let valid = !violations.iter().any(|violation| violation.is_fatal(self.strictness));
-        let repaired = (self.repair == Mend::Yes).then(|| repair(self.wire, body, options, self.strictness));
-        Judged { wire: self.wire, valid, violations, repaired, strictness: self.strictness }
+        let repaired =
+            (self.repair == RepairFlag::Yes).then(|| repair(self.wire, body, options, self.strictness));
+        Judged {
+            wire: self.wire,
+            valid,
+            violations,
+            repaired,
+            strictness: self.strictness,
+            which: WhichConversation::default(),
+        }
     }
+}
+
+/// Findings of one rule together, in the order of the first of each.
+fn grouped(violations: &[Violation]) -> Vec<Vec<&Violation>> {
+    let mut groups: Vec<Vec<&Violation>> = Vec::new();
+    for violation in violations {
+        let same = |group: &&mut Vec<&Violation>| {
+            group
+                .first()
+                .is_some_and(|first| first.rule == violation.rule && first.severity == violation.severity)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(violation),
+            None => groups.push(vec![violation]),
+        }
+    }
+    groups
 }
 
 /// The body with only its first messages.
@@ -171,11 +233,11 @@ fn first(wire: Wire, body: Raw<'_>, take: usize) -> String {
 
 /// A body with its list printed anew, all else in its own spelling.
 fn with_list(wire: Wire, body: Raw<'_>, print: impl Fn(Raw<'_>) -> String) -> String {
-    if body.kind() == json::Kind::Array {
+    if body.kind() == json::JsonKind::Array {
         return print(body);
     }
     let member = |(name, value): (Raw<'_>, Raw<'_>)| {
-        let listed = json::unescape(name.text()) == list_key(wire) && value.kind() == json::Kind::Array;
+        let listed = json::unescape(name.text()) == list_key(wire) && value.kind() == json::JsonKind::Array;
         let value = if listed { print(value) } else { json::one_line(value).into_owned() };
         format!("{}:{value}", name.text())
     };
@@ -195,11 +257,13 @@ fn lines(wire: Wire, body: &str) -> String {
 
 impl Judged {
     pub(crate) fn to_json(&self) -> Result<String, Failure> {
-        let answer = |repairs| Answer {
+        let answer = |repairs| CheckJson {
             wire: self.wire,
             valid: self.valid,
             violations: self.violations.clone(),
             repairs,
+            left: self.repaired.as_ref().map_or_else(Vec::new, |repaired| repaired.left.clone()),
+            which: self.which,
         };
         let Some(repaired) = &self.repaired else { return answer::to_json(&answer(None)) };
         let body = input::check(repaired.body.as_bytes())?;
@@ -207,13 +271,25 @@ impl Judged {
         answer::with_text(self.wire, body, &answer(Some(repairs)))
     }
 
-    /// 4 when the list is invalid and stays so.
-    fn exit(&self) -> ExitCode {
-        let broken = match &self.repaired {
+    /// Prints the judgement, or what repairing made of the list.
+    fn tell(&self, json: bool) -> Result<(), Failure> {
+        match &self.repaired {
+            _ if json => input::print(&format!("{}\n", self.to_json()?)),
+            Some(repaired) => {
+                input::print(&format!("{}\n", lines(self.wire, &repaired.body)))?;
+                self.report_repairs(repaired);
+                Ok(())
+            }
+            None => self.print(),
+        }
+    }
+
+    /// Whether the list is invalid and stays so.
+    fn is_broken(&self) -> bool {
+        match &self.repaired {
             Some(repaired) => !repaired.left.is_empty(),
             None => !self.valid,
-        };
-        if broken { ExitCode::from(INVALID) } else { ExitCode::SUCCESS }
+        }
     }
 
     fn print(&self) -> Result<(), Failure> {
@@ -221,13 +297,22 @@ impl Judged {
         let mut out = String::new();
         let (red, yellow, dim) =
             (AnsiColor::Red.on_default().bold(), AnsiColor::Yellow.on_default(), Style::new().dimmed());
-        for violation in &self.violations {
+        for alike in grouped(&self.violations) {
+            let Some(violation) = alike.first() else { continue };
             let style = if violation.severity == Severity::Refused { red } else { yellow };
             let gate = violation.model_gate.map_or_else(String::new, |gate| format!(" [only {gate}]"));
             let mark = if violation.unverified { " [unverified]" } else { "" };
+            let more = match alike.len() - 1 {
+                0 => String::new(),
+                1 => format!(" (and at {})", alike.last().map_or("", |last| &last.path)),
+                more => format!(
+                    " (and at {more} other places, last {})",
+                    alike.last().map_or("", |last| &last.path)
+                ),
+            };
             let _ = writeln!(
                 out,
-                "{style}{} {:<6}{Reset} {}  {}{dim}{gate}{mark}{Reset}",
+                "{style}{} {:<6}{Reset} {}  {}{more}{dim}{gate}{mark}{Reset}",
                 violation.severity, violation.rule, violation.path, violation.message
             );
         }

@@ -3,12 +3,12 @@
 use std::io::Write as _;
 
 use scrollback_core::wire::{Body, Lost, Purpose, RenderOptions, Rendered, Wire, system_key, tools_key};
-use scrollback_core::{Fidelity, Item, Slot, Source, json};
+use scrollback_core::{Fidelity, ItemSource, Slot, ViewItem, json};
 use serde_json::json;
 
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
-use crate::load::{How, Loaded, format_named};
+use crate::load::{Conversations, LoadOptions, LoadedInput};
 use crate::{answer, batch, input};
 
 pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
@@ -16,16 +16,16 @@ pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
         return batch::convert(file);
     }
     let to = input::wire_named(args.to.as_deref())?.ok_or_else(no_target)?;
-    let how = How {
-        from: format_named(args.input.from.as_deref())?,
-        take: args.input.take,
-        conversation: args.input.take_conversation,
-    };
+    let how = LoadOptions::of(&args.input)?;
+    let which = if args.input.all { Conversations::All } else { Conversations::One };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
-    let loaded = how.load_file(file)?;
-    let rendered = convert(&loaded, to);
+    how.load_asked(file, which)?.iter().try_for_each(|loaded| print(loaded, to, which, json))
+}
+
+fn print(loaded: &LoadedInput, to: Wire, which: Conversations, json: bool) -> Result<(), Failure> {
+    let rendered = convert(loaded, to);
     if json {
-        return input::print(&format!("{}\n", to_json(&loaded, &rendered, to)?));
+        return input::print(&format!("{}\n", to_json(loaded, &rendered, to)?));
     }
     let around = match &loaded.body {
         body if loaded.wire == to && loaded.transcript.is_none() => Some(body),
@@ -33,9 +33,12 @@ pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
         Body::List if to == Wire::OpenaiChat => Some(&Body::List),
         _ => None,
     };
+    if which == Conversations::All {
+        loaded.say_which(which);
+    }
     input::print(&format!("{}\n", rendered.body(to, around)))?;
     loaded.notes.iter().for_each(|note| input::note(note));
-    report(&loaded, &rendered);
+    report(loaded, &rendered);
     Ok(())
 }
 
@@ -45,16 +48,16 @@ pub(crate) fn no_target() -> Failure {
 }
 
 /// Every entry on another wire.
-pub(crate) fn convert(loaded: &Loaded, to: Wire) -> Rendered {
+pub(crate) fn convert(loaded: &LoadedInput, to: Wire) -> Rendered {
     if to == Wire::Scrollback {
-        let lost = if loaded.wire == to { Vec::new() } else { settings(loaded, Tools::Lost) };
+        let lost = if loaded.wire == to { Vec::new() } else { settings(loaded, ToolConversion::Lost) };
         let mut rendered = Rendered::default();
         (rendered.messages, rendered.lost) = (scrollback_core::wire::neutral(&loaded.record), lost);
         return rendered;
     }
     let items = loaded.record.slots().iter().enumerate().filter_map(|(position, slot)| match slot {
-        Slot::Message(entry) => Some(Item {
-            source: Source::Entry(position as u64),
+        Slot::Message(entry) => Some(ViewItem {
+            source: ItemSource::Entry(position as u64),
             entry: std::sync::Arc::clone(entry),
             fidelity: Fidelity::AsSaid,
         }),
@@ -67,7 +70,7 @@ pub(crate) fn convert(loaded: &Loaded, to: Wire) -> Rendered {
     };
     let mut rendered = to.render(items, options);
     if to != loaded.wire {
-        rendered.lost.extend(settings(loaded, Tools::Converted));
+        rendered.lost.extend(settings(loaded, ToolConversion::Converted));
     }
     rendered.lost.extend(undecided(loaded));
     rendered
@@ -75,13 +78,13 @@ pub(crate) fn convert(loaded: &Loaded, to: Wire) -> Rendered {
 
 /// What becomes of the definitions of tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tools {
+pub(crate) enum ToolConversion {
     Converted,
     Lost,
 }
 
 /// Members of the request around the messages, which are the provider's own.
-pub(crate) fn settings(loaded: &Loaded, tools: Tools) -> Vec<Lost> {
+pub(crate) fn settings(loaded: &LoadedInput, tools: ToolConversion) -> Vec<Lost> {
     let Body::Object { raw, key: list_key } = &loaded.body else { return Vec::new() };
     let Ok(body) = json::check(raw) else { return Vec::new() };
     let wire = loaded.wire;
@@ -92,7 +95,7 @@ pub(crate) fn settings(loaded: &Loaded, tools: Tools) -> Vec<Lost> {
     };
     // Instructions are read from the first of their spellings, and only where they are text.
     let instructions = |key: &str, value: json::Raw<'_>| match wire {
-        Wire::OpenaiResponses => key == "instructions" && value.kind() == json::Kind::String,
+        Wire::OpenaiResponses => key == "instructions" && value.kind() == json::JsonKind::String,
         Wire::Gemini => {
             key == "systemInstruction"
                 || (key == "system_instruction" && body.get("systemInstruction").is_none())
@@ -104,14 +107,14 @@ pub(crate) fn settings(loaded: &Loaded, tools: Tools) -> Vec<Lost> {
         if key == *list_key || key == "scrollback" || instructions(&key, value) {
             continue;
         }
-        if tools == Tools::Converted && key == tools_key(wire) {
+        if tools == ToolConversion::Converted && key == tools_key(wire) {
             // One wire has more than the tools there.
             for (inner, _) in value.members().filter(|(inner, _)| inner != "tools") {
                 lose(format!("{path}/{}", json::escape_pointer(&inner)), &inner);
             }
             continue;
         }
-        if value.kind() != json::Kind::Null {
+        if value.kind() != json::JsonKind::Null {
             lose(path, &key);
         }
     }
@@ -119,7 +122,7 @@ pub(crate) fn settings(loaded: &Loaded, tools: Tools) -> Vec<Lost> {
 }
 
 /// Decisions and erased places, which only our own form holds.
-fn undecided(loaded: &Loaded) -> Vec<Lost> {
+fn undecided(loaded: &LoadedInput) -> Vec<Lost> {
     let slots = loaded.record.slots().iter().enumerate();
     slots
         .filter_map(|(position, slot)| {
@@ -139,7 +142,7 @@ fn undecided(loaded: &Loaded) -> Vec<Lost> {
         .collect()
 }
 
-pub(crate) fn to_json(loaded: &Loaded, rendered: &Rendered, to: Wire) -> Result<String, Failure> {
+pub(crate) fn to_json(loaded: &LoadedInput, rendered: &Rendered, to: Wire) -> Result<String, Failure> {
     let from = loaded.transcript.map_or(loaded.wire.name(), |format| format.name());
     let lost = answer::lost(&rendered.lost, loaded);
     let mut answer = json!({ "from": from, "to": to, "lost": lost });
@@ -150,7 +153,7 @@ pub(crate) fn to_json(loaded: &Loaded, rendered: &Rendered, to: Wire) -> Result<
 }
 
 /// What was lost, for people, on standard error.
-pub(crate) fn report(loaded: &Loaded, rendered: &Rendered) {
+pub(crate) fn report(loaded: &LoadedInput, rendered: &Rendered) {
     let mut err = anstream::stderr().lock();
     for lost in answer::lost(&rendered.lost, loaded) {
         let text = |key: &str| lost.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_string();

@@ -1,27 +1,33 @@
 //! `scrollback curate`: what a model call would be sent.
 
+use std::io::Write as _;
+use std::sync::Arc;
+
 use scrollback_agent::config::{self, Config};
-use scrollback_core::manager::{SharedManager, parse_list};
+use scrollback_core::manager::{Passthrough, SharedManager, parse_list};
 use scrollback_core::model::ModelName;
-use scrollback_core::wire::{LeftOut, Purpose, RenderOptions, Rendered, Wire, opening_tokens};
+use scrollback_core::wire::check::CheckOptions;
+use scrollback_core::wire::repair::drop_parted_ids;
+use scrollback_core::wire::{Body, LeftOut, Purpose, RenderOptions, Rendered, Wire, opening_tokens};
 use scrollback_core::{
-    CurationContext, Decision, Epoch, Explanation, HistoryCurated, Role, Source, Summaries, Tools,
-    Unfinished, View,
+    CurationContext, Decision, Epoch, Explanation, Fidelity, HistoryCurated, ItemSource, Role, Summaries,
+    Tools, Unfinished, View,
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{CurateArgs, UnfinishedArg};
 use crate::failure::Failure;
-use crate::load::{How, Loaded, format_named};
+use crate::load::{Conversations, LoadOptions, LoadedInput, WhichConversation};
 use crate::{answer, batch, convert, explain, input};
 
 /// One curation, wherever it was asked for.
-pub(crate) struct Job {
+#[derive(Clone)]
+pub(crate) struct CurateJob {
     pub(crate) manager: SharedManager,
     pub(crate) cx: CurationContext,
     pub(crate) to: Option<Wire>,
-    pub(crate) how: How,
+    pub(crate) how: LoadOptions,
 }
 
 /// The context of a model on the command line: its windows as configured, summaries written on the spot.
@@ -35,22 +41,24 @@ pub(crate) fn context(model: Option<ModelName>, config: &Config) -> CurationCont
 
 /// The `--json` object, beside the keys of the body.
 #[derive(Serialize)]
-struct Answer {
+struct CurateJson {
     wire: Wire,
     view: Vec<ViewItem>,
     dropped: Value,
     changed: Value,
     warnings: Value,
-    counts: Counts,
-    tokens: Tokens,
+    counts: CurateCounts,
+    tokens: CurateTokens,
     events: Vec<HistoryCurated>,
-    decisions: Vec<Recorded>,
+    decisions: Vec<RecordedSummary>,
     epoch: Option<Epoch>,
     lost: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     repairs: Vec<scrollback_core::wire::repair::Repair>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    #[serde(flatten)]
+    which: WhichConversation,
 }
 
 #[derive(Serialize)]
@@ -79,13 +87,13 @@ enum ViewItem {
 }
 
 #[derive(Serialize)]
-struct Counts {
+struct CurateCounts {
     original: usize,
     curated: usize,
 }
 
 #[derive(Serialize)]
-struct Tokens {
+struct CurateTokens {
     original: usize,
     curated: usize,
     method: scrollback_core::tokens::Method,
@@ -93,7 +101,7 @@ struct Tokens {
 }
 
 #[derive(Serialize)]
-struct Recorded {
+struct RecordedSummary {
     position: u64,
     #[serde(flatten)]
     decision: Decision,
@@ -115,48 +123,57 @@ pub(crate) fn run(args: &CurateArgs, json: bool) -> Result<(), Failure> {
     };
     cx.tools = args.tools.clone().map(Tools::named);
     let to = input::wire_named(args.to.as_deref())?;
-    let how = How {
-        from: format_named(args.input.from.as_deref())?,
-        take: args.input.take,
-        conversation: args.input.take_conversation,
-    };
-    let job = Job { manager, cx, to, how };
+    let job = CurateJob { manager, cx, to, how: LoadOptions::of(&args.input)? };
+    let which = if args.input.all { Conversations::All } else { Conversations::One };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
-    let loaded = job.how.load_file(file)?;
-    job.run(loaded, |curated| {
-        if args.explain {
-            explain::print(curated);
+    for loaded in job.how.load_asked(file, which)? {
+        if which == Conversations::All {
+            loaded.say_which(which);
         }
-        if json {
-            return input::print(&format!("{}\n", to_json(curated)?));
-        }
-        let same = curated.wire == curated.loaded.wire && curated.loaded.transcript.is_none();
-        let around = same.then_some(&curated.loaded.body);
-        input::print(&format!("{}\n", curated.rendered.body(curated.wire, around)))?;
-        if !args.explain {
-            curated.loaded.notes.iter().for_each(|note| input::note(note));
-        }
-        convert::report(curated.loaded, &curated.rendered);
-        Ok(())
-    })
+        job.clone().run(loaded, |curated| show(curated, args, json))?;
+    }
+    Ok(())
+}
+
+/// Prints a curation, and where it was asked for what it left out.
+fn show(curated: &FinishedCuration<'_>, args: &CurateArgs, json: bool) -> Result<(), Failure> {
+    if let Some(which) = args.explain {
+        explain::print(curated, which);
+    }
+    if let Some(file) = &args.dropped {
+        let text = format!("{}\n", curated.left_out());
+        let written = input::create(file)?.write_all(text.as_bytes());
+        written.map_err(|error| Failure::io(&file.display().to_string(), &error))?;
+    }
+    if json {
+        return input::print(&format!("{}\n", to_json(curated)?));
+    }
+    let same = curated.wire == curated.loaded.wire && curated.loaded.transcript.is_none();
+    let around = same.then_some(&curated.loaded.body);
+    input::print(&format!("{}\n", curated.rendered.body(curated.wire, around)))?;
+    if args.explain.is_none() {
+        curated.loaded.notes.iter().for_each(|note| input::note(note));
+    }
+    convert::report(curated.loaded, &curated.rendered);
+    Ok(())
 }
 
 /// A finished curation with everything it came from.
-pub(crate) struct Curated<'r> {
+pub(crate) struct FinishedCuration<'r> {
     pub(crate) view: &'r View<'r>,
     pub(crate) cx: &'r CurationContext,
     pub(crate) wire: Wire,
-    pub(crate) loaded: &'r Loaded,
+    pub(crate) loaded: &'r LoadedInput,
     /// What would be sent.
     pub(crate) rendered: Rendered,
 }
 
-impl Job {
+impl CurateJob {
     /// Curates what was loaded and hands the result to `finish`.
     pub(crate) fn run<T>(
         mut self,
-        mut loaded: Loaded,
-        finish: impl FnOnce(&Curated<'_>) -> Result<T, Failure>,
+        mut loaded: LoadedInput,
+        finish: impl FnOnce(&FinishedCuration<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.cx.tools = match (self.cx.tools.take(), loaded.tools.take()) {
             (Some(wanted), Some(offered)) => Some(offered.only(wanted.names().to_vec())),
@@ -177,24 +194,47 @@ impl Job {
             Some(to) => to.request(view.items(), options, (to == loaded.wire).then_some(&loaded.body)),
             None => wire.render(view.items(), options),
         };
+        if wire == Wire::OpenaiResponses && wire == loaded.wire {
+            let before = loaded.record.view(&self.cx, &Passthrough)?;
+            let before = wire.render(before.items(), options).messages;
+            let options = CheckOptions { model: self.cx.model.as_ref(), ..CheckOptions::default() };
+            drop_parted_ids(&mut rendered.messages, &before, options);
+        }
         let defined = self.cx.tools.as_ref().and_then(Tools::wire) == Some(wire);
         if defined && loaded.transcript.is_none() {
             // They stand in the request as they came.
             rendered.tools = None;
         }
         if wire != loaded.wire {
-            rendered.lost.extend(convert::settings(&loaded, convert::Tools::Converted));
+            rendered.lost.extend(convert::settings(&loaded, convert::ToolConversion::Converted));
         }
-        finish(&Curated { view: &view, cx: &self.cx, wire, loaded: &loaded, rendered })
+        finish(&FinishedCuration { view: &view, cx: &self.cx, wire, loaded: &loaded, rendered })
     }
 }
 
-impl Curated<'_> {
+impl FinishedCuration<'_> {
     /// Who left out or changed what; the provider's rules included.
     pub(crate) fn explanation(&self) -> Explanation {
         let mut explanation = self.view.explain();
         LeftOut::explain(&self.rendered.left_out, &mut explanation);
         explanation
+    }
+
+    /// What was left out whole, as a list of messages in the format of the input.
+    fn left_out(&self) -> String {
+        let mut dropped: Vec<u64> = self.explanation().dropped.iter().map(|drop| drop.index).collect();
+        dropped.sort_unstable();
+        dropped.dedup();
+        let item = |position: u64| {
+            let entry = Arc::clone(self.loaded.record.entry(position)?);
+            Some(scrollback_core::ViewItem {
+                source: ItemSource::Entry(position),
+                entry,
+                fidelity: Fidelity::AsSaid,
+            })
+        };
+        let items = dropped.into_iter().filter_map(item);
+        self.loaded.wire.render(items, RenderOptions::default()).body(self.loaded.wire, Some(&Body::List))
     }
 
     /// One item per entry that is sent.
@@ -211,21 +251,21 @@ impl Curated<'_> {
         let items = self.view.items().filter_map(|item| {
             let changed = item.is_changed();
             Some(match item.source {
-                Source::Entry(position) => match fate(position) {
+                ItemSource::Entry(position) => match fate(position) {
                     Some(left) if left.whole => return None,
                     left => ViewItem::Entry {
                         index: self.loaded.index(position),
                         changed: changed || left.is_some(),
                     },
                 },
-                Source::Interrupted { call_id } => {
+                ItemSource::Interrupted { call_id } => {
                     ViewItem::Interrupted { synthetic: "interrupted", call_id }
                 }
-                Source::Ledger { of } => {
+                ItemSource::Ledger { of } => {
                     let of = of.iter().filter_map(|position| self.loaded.index(*position)).collect();
                     ViewItem::Ledger { synthetic: "ledger", of }
                 }
-                Source::Summary { covers } => {
+                ItemSource::Summary { covers } => {
                     let mut covers: Vec<u64> =
                         covers.iter().filter_map(|position| self.loaded.index(*position)).collect();
                     covers.dedup();
@@ -242,24 +282,24 @@ impl Curated<'_> {
 }
 
 /// The answer as one line of JSON.
-pub(crate) fn to_json(curated: &Curated<'_>) -> Result<String, Failure> {
+pub(crate) fn to_json(curated: &FinishedCuration<'_>) -> Result<String, Failure> {
     let record = curated.view.record();
     let count = curated.view.count(curated.cx);
     let explanation = curated.explanation();
-    let recorded = |(at, decision): (usize, &Decision)| Recorded {
+    let recorded = |(at, decision): (usize, &Decision)| RecordedSummary {
         position: (record.len() + at) as u64,
         decision: decision.clone(),
     };
     let view = curated.items();
     let opening = if curated.rendered.opened { opening_tokens(count.counter.tokenizer) } else { 0 };
-    let answer = Answer {
+    let answer = CurateJson {
         wire: curated.wire,
-        counts: Counts { original: record.message_count(), curated: view.len() },
+        counts: CurateCounts { original: record.message_count(), curated: view.len() },
         view,
         dropped: answer::reindexed(&explanation.dropped, curated.loaded)?,
         changed: answer::reindexed(&explanation.changed, curated.loaded)?,
         warnings: answer::reindexed(&curated.view.warnings(), curated.loaded)?,
-        tokens: Tokens {
+        tokens: CurateTokens {
             original: record.tokens(curated.cx.counter) as usize + count.overhead,
             curated: count.total + opening,
             method: count.counter.method,
@@ -271,6 +311,7 @@ pub(crate) fn to_json(curated: &Curated<'_>) -> Result<String, Failure> {
         lost: answer::lost(&curated.rendered.lost, curated.loaded),
         repairs: curated.rendered.repairs.clone(),
         notes: curated.loaded.notes.clone(),
+        which: curated.loaded.which_members(),
     };
     answer::with_body(curated.wire, &curated.rendered, &answer)
 }

@@ -5,9 +5,10 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Reset, Style};
 use scrollback_core::tokens::{Count, entry_tokens};
-use scrollback_core::{Entry, Reason, SUMMARY_HEADING, Source};
+use scrollback_core::{Entry, ItemSource, Reason, SUMMARY_HEADING};
 
-use crate::curate::Curated;
+use crate::args::ExplainArg;
+use crate::curate::FinishedCuration;
 
 /// Longest excerpt of a text.
 const EXCERPT: usize = 44;
@@ -22,7 +23,7 @@ enum Fate {
 }
 
 /// One line of the table. Neighbours left out for the same reason are told in one line.
-struct Row {
+struct ExplainRow {
     fate: Fate,
     first: u64,
     last: u64,
@@ -32,12 +33,12 @@ struct Row {
 }
 
 /// Prints what was kept, changed and left out, entry by entry, and by whom.
-pub(crate) fn print(curated: &Curated<'_>) {
+pub(crate) fn print(curated: &FinishedCuration<'_>, which: ExplainArg) {
     // If it cannot be written, there is no one to tell.
-    let _ = write(&mut anstream::stderr().lock(), curated);
+    let _ = write(&mut anstream::stderr().lock(), curated, which);
 }
 
-fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
+fn write(out: &mut impl Write, curated: &FinishedCuration<'_>, which: ExplainArg) -> std::io::Result<()> {
     let (dim, bold) = (Style::new().dimmed(), Style::new().bold());
     let count = curated.view.count(curated.cx);
     let record = curated.view.record();
@@ -52,7 +53,12 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
         count.counter.tokenizer.name(),
     )?;
     writeln!(out, "{dim}    {:>7}  {:<10} {:>7}  what happened{Reset}", "entry", "role", "tokens")?;
-    for row in rows(curated, &count) {
+    let wanted = |row: &ExplainRow| match which {
+        ExplainArg::All => true,
+        ExplainArg::Dropped => row.fate == Fate::Dropped,
+        ExplainArg::Changed => row.fate == Fate::Changed,
+    };
+    for row in rows(curated, &count).into_iter().filter(wanted) {
         row.write(out)?;
     }
     let mut warnings: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
@@ -81,7 +87,7 @@ fn write(out: &mut impl Write, curated: &Curated<'_>) -> std::io::Result<()> {
     writeln!(out)
 }
 
-impl Row {
+impl ExplainRow {
     fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
         let (mark, colour) = match self.fate {
             Fate::Kept => (' ', Style::new()),
@@ -105,10 +111,10 @@ impl Row {
 }
 
 /// The entries of the record in order, and what the view added where it stands.
-fn rows(curated: &Curated<'_>, count: &Count) -> Vec<Row> {
+fn rows(curated: &FinishedCuration<'_>, count: &Count) -> Vec<ExplainRow> {
     let record = curated.view.record();
-    let told = Told::of(curated, count);
-    let mut rows: Vec<Row> = Vec::new();
+    let told = EntryFates::of(curated, count);
+    let mut rows: Vec<ExplainRow> = Vec::new();
     for position in 0..record.len() as u64 {
         rows.extend(told.added_before(position));
         let Some(entry) = record.entry(position) else { continue };
@@ -128,7 +134,7 @@ fn rows(curated: &Curated<'_>, count: &Count) -> Vec<Row> {
 }
 
 /// What is known about the entries, by position.
-struct Told {
+struct EntryFates {
     sent: BTreeMap<u64, usize>,
     dropped: BTreeMap<u64, String>,
     changed: BTreeMap<u64, String>,
@@ -136,9 +142,9 @@ struct Told {
     added: BTreeMap<u64, Vec<(&'static str, usize, String)>>,
 }
 
-impl Told {
-    fn of(curated: &Curated<'_>, count: &Count) -> Self {
-        let mut told = Told {
+impl EntryFates {
+    fn of(curated: &FinishedCuration<'_>, count: &Count) -> Self {
+        let mut told = EntryFates {
             sent: BTreeMap::new(),
             dropped: BTreeMap::new(),
             changed: BTreeMap::new(),
@@ -147,20 +153,20 @@ impl Told {
         let mut next = 0;
         for (item, &tokens) in curated.view.items().zip(&count.per_entry) {
             match item.source {
-                Source::Entry(position) => {
+                ItemSource::Entry(position) => {
                     told.sent.insert(position, tokens);
                     next = position + 1;
                 }
-                Source::Interrupted { call_id } => {
+                ItemSource::Interrupted { call_id } => {
                     let what = format!("call {} never got a result", excerpt(&call_id));
                     told.added.entry(next).or_default().push(("closed", tokens, what));
                 }
-                Source::Ledger { of } => {
+                ItemSource::Ledger { of } => {
                     let lines = item.entry.content().unwrap_or_default().lines().count();
                     let what = format!("{lines} lines of {} entries", of.len());
                     told.added.entry(next).or_default().push(("ledger", tokens, what));
                 }
-                Source::Summary { covers } => {
+                ItemSource::Summary { covers } => {
                     let text = item.entry.content().unwrap_or_default();
                     let text = text.strip_prefix(SUMMARY_HEADING).unwrap_or(&text);
                     let what = format!("stands for {} entries: {}", covers.len(), excerpt(text.trim()));
@@ -175,7 +181,9 @@ impl Told {
         }
         for change in explanation.changed {
             let sizes = match change.reason {
-                Reason::Moved | Reason::BoundReasoning | Reason::BlankText | Reason::Mended => String::new(),
+                Reason::Moved | Reason::BoundReasoning | Reason::BlankText | Reason::Repaired => {
+                    String::new()
+                }
                 _ => {
                     format!(", {} → {} characters", thousands(change.from_chars), thousands(change.to_chars))
                 }
@@ -192,9 +200,9 @@ impl Told {
         told
     }
 
-    fn added_before(&self, position: u64) -> impl Iterator<Item = Row> {
+    fn added_before(&self, position: u64) -> impl Iterator<Item = ExplainRow> {
         let added = self.added.get(&position).map(Vec::as_slice).unwrap_or_default();
-        added.iter().map(move |(who, tokens, what)| Row {
+        added.iter().map(move |(who, tokens, what)| ExplainRow {
             fate: Fate::Added,
             first: position,
             last: position,
@@ -204,7 +212,7 @@ impl Told {
         })
     }
 
-    fn row(&self, position: u64, entry: &Entry, count: &Count) -> Row {
+    fn row(&self, position: u64, entry: &Entry, count: &Count) -> ExplainRow {
         let (fate, what) = match (self.dropped.get(&position), self.changed.get(&position)) {
             (Some(why), _) => (Fate::Dropped, why.clone()),
             (None, Some(how)) => (Fate::Changed, how.clone()),
@@ -212,7 +220,7 @@ impl Told {
         };
         let tokens = self.sent.get(&position).copied();
         let tokens = tokens.unwrap_or_else(|| entry_tokens(count.counter.tokenizer, entry));
-        Row { fate, first: position, last: position, who: entry.role.as_str(), tokens, what }
+        ExplainRow { fate, first: position, last: position, who: entry.role.as_str(), tokens, what }
     }
 }
 
@@ -265,7 +273,7 @@ fn phrase(reason: Reason) -> &'static str {
         Reason::BoundReasoning => "reasoning left out, which was signed over what has changed,",
         Reason::BlankText => "blank text left out, which the provider refuses,",
         Reason::Unsupported => "the provider's format cannot say any of it",
-        Reason::Mended => "mended to keep the provider's rules",
+        Reason::Repaired => "repaired to keep the provider's rules",
     }
 }
 

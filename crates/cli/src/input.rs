@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use scrollback_core::json::{self, Raw};
+use scrollback_core::manager::spelled_number;
 use scrollback_core::model::{ModelName, Provider};
 use scrollback_core::wire::{Wire, WireError};
 
@@ -105,8 +106,43 @@ pub(crate) fn wire_named(name: Option<&str>) -> Result<Option<Wire>, Failure> {
 /// The model of that name; a usage error that lists the providers otherwise.
 pub(crate) fn model_named(name: Option<&str>) -> Result<Option<ModelName>, Failure> {
     let Some(name) = name else { return Ok(None) };
-    ModelName::parse(name).map(Some).map_err(|error| {
+    ModelName::resolve(name, None).map(Some).map_err(|error| {
         let known: Vec<&str> = Provider::ALL.iter().map(|provider| provider.name()).collect();
         Failure::new(USAGE, "unknown_model", error.to_string()).with("known", known)
     })
+}
+
+/// Makes a file for texts of conversations, which only its owner may read. One that is there keeps its rights.
+pub(crate) fn create(path: &Path) -> Result<std::fs::File, Failure> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(|error| Failure::io(&path.display().to_string(), &error))
+}
+
+/// Where typed lines are kept between sessions.
+pub(crate) fn history_file(name: &str) -> Option<std::path::PathBuf> {
+    let home = std::env::var_os("XDG_STATE_HOME")
+        .map(std::path::PathBuf::from)
+        .or_else(|| std::env::home_dir().map(|home| home.join(".local/state")))?;
+    let folder = home.join("scrollback");
+    std::fs::create_dir_all(&folder).ok()?;
+    Some(folder.join(name))
+}
+
+/// The full name of a model that was typed on the command line: `openai:gpt-4o` for `gpt-4o`. What is no model stays as it is,
+/// for the reader of models to say so.
+pub(crate) fn full_model(name: &str) -> String {
+    let (model, api) = name.split_once("?api=").map_or((name, None), |(model, api)| (model, Some(api)));
+    let Ok(model) = ModelName::resolve(model, None) else { return name.into() };
+    api.map_or_else(|| model.to_string(), |api| format!("{model}?api={api}"))
+}
+
+/// A count on the command line: `16000`, `16_000` or `16k`, at least 1.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    let number = spelled_number(text).and_then(|number| number.as_u64());
+    number
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "write a whole number of at least 1, as 16000, 16_000 or 16k".into())
 }

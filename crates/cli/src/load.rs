@@ -7,29 +7,39 @@ use scrollback_core::transcript::{self, Format, Transcript, TranscriptError};
 use scrollback_core::wire::{Body, ParseOptions, Wire, WireError, list_key, system_key};
 use scrollback_core::{Record, Slot, Tools};
 
+use crate::args::InputArgs;
 use crate::failure::{Failure, INVALID, USAGE};
 use crate::input;
 
 /// The format of an input, where it was named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum InputFormat {
     Wire(Wire),
     Transcript(Format),
 }
 
 /// How an input shall be read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct How {
+pub(crate) struct LoadOptions {
     /// In which format; detected if none.
-    pub(crate) from: Option<Written>,
+    pub(crate) from: Option<InputFormat>,
     /// How many messages; all if none.
     pub(crate) take: Option<usize>,
     /// Which conversation of a transcript, from 0; the first if none.
     pub(crate) conversation: Option<usize>,
 }
 
+/// How many conversations of an input are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conversations {
+    /// The one that is named, or the first.
+    One,
+    /// All of them.
+    All,
+}
+
 /// An input, read.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedInput {
     /// The wire the messages are in.
     pub(crate) wire: Wire,
     /// The transcript they were found in, if it was one.
@@ -41,12 +51,24 @@ pub(crate) struct Loaded {
     pub(crate) tools: Option<Tools>,
     /// What the reader had to assume, and what it could not read.
     pub(crate) notes: Vec<String>,
+    /// Which of several conversations of the input it is.
+    pub(crate) one_of: Option<OneOf>,
+}
+
+/// A conversation of an input that holds several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OneOf {
+    /// Its number, from 1.
+    pub(crate) number: usize,
+    /// How many there are.
+    pub(crate) of: usize,
 }
 
 /// The format of that name; a usage error that lists them all otherwise.
-pub(crate) fn format_named(name: Option<&str>) -> Result<Option<Written>, Failure> {
+pub(crate) fn format_named(name: Option<&str>) -> Result<Option<InputFormat>, Failure> {
     let Some(name) = name else { return Ok(None) };
-    let found = Wire::named(name).map(Written::Wire).or_else(|| Format::named(name).map(Written::Transcript));
+    let found =
+        Wire::named(name).map(InputFormat::Wire).or_else(|| Format::named(name).map(InputFormat::Transcript));
     found.map(Some).ok_or_else(|| {
         let known: Vec<&str> = Wire::ALL
             .iter()
@@ -58,47 +80,82 @@ pub(crate) fn format_named(name: Option<&str>) -> Result<Option<Written>, Failur
     })
 }
 
-impl How {
+impl LoadOptions {
     /// Reads a file, or the folder of a session.
-    pub(crate) fn load_file(self, file: &Path) -> Result<Loaded, Failure> {
+    pub(crate) fn load_file(self, file: &Path) -> Result<LoadedInput, Failure> {
         let all = self.read_file(file)?;
         self.pick(all, file)
     }
 
     /// Reads the bytes of a file.
-    pub(crate) fn load_bytes(self, bytes: &[u8], file: &Path) -> Result<Loaded, Failure> {
+    pub(crate) fn load_bytes(self, bytes: &[u8], file: &Path) -> Result<LoadedInput, Failure> {
         let all = self.read(bytes, file).map_err(|failure| failure.about(file))?;
         self.pick(all, file)
     }
 
+    /// Reads the bytes of a file: the conversations a command line asks for.
+    pub(crate) fn load_bytes_asked(
+        self,
+        bytes: &[u8],
+        file: &Path,
+        which: Conversations,
+    ) -> Result<Vec<LoadedInput>, Failure> {
+        if which == Conversations::One || self.conversation.is_some() {
+            return self.load_bytes(bytes, file).map(|one| vec![one]);
+        }
+        Ok(numbered(self.read(bytes, file).map_err(|failure| failure.about(file))?))
+    }
+
     /// The conversation that is wanted.
-    fn pick(self, mut all: Vec<Loaded>, file: &Path) -> Result<Loaded, Failure> {
+    fn pick(self, mut all: Vec<LoadedInput>, file: &Path) -> Result<LoadedInput, Failure> {
         let several = all.len();
         let wanted = self.conversation.unwrap_or(0);
         if wanted >= several {
-            let message = format!("there is no conversation {wanted}: the transcript has {several}");
+            let message = format!(
+                "there is no conversation {}: the transcript has {several}, counted from 1",
+                wanted + 1
+            );
             return Err(Failure::new(INVALID, "bad_input", message)
                 .with("conversations", several)
                 .about(file));
         }
         let mut loaded = all.swap_remove(wanted);
+        loaded.one_of = (several > 1).then_some(OneOf { number: wanted + 1, of: several });
         if several > 1 && self.conversation.is_none() {
-            let note = format!("the first of {several} conversations (--take-conversation N for another)");
-            loaded.notes.insert(0, note);
+            loaded
+                .notes
+                .insert(0, format!("conversation 1 of {several} (--conversation N for another, --all)"));
         }
         Ok(loaded)
     }
 
-    /// Reads a file with all its conversations, or only the one that is wanted.
-    pub(crate) fn load_all(self, file: &Path) -> Result<Vec<Loaded>, Failure> {
-        if self.conversation.is_some() {
-            self.load_file(file).map(|one| vec![one])
-        } else {
-            self.read_file(file)
+    /// What a command line asks for.
+    pub(crate) fn of(args: &InputArgs) -> Result<Self, Failure> {
+        let counted_from_1 = args.conversation.map(|number| (number - 1) as usize);
+        Ok(LoadOptions {
+            from: format_named(args.from.as_deref())?,
+            take: args.take,
+            conversation: counted_from_1.or(args.take_conversation),
+        })
+    }
+
+    /// The conversations a command line asks for: all of them, or one.
+    pub(crate) fn load_asked(self, file: &Path, which: Conversations) -> Result<Vec<LoadedInput>, Failure> {
+        match which {
+            Conversations::One => self.load_file(file).map(|one| vec![one]),
+            Conversations::All => self.load_all(file),
         }
     }
 
-    fn read_file(self, file: &Path) -> Result<Vec<Loaded>, Failure> {
+    /// Reads a file with all its conversations, or only the one that is wanted.
+    pub(crate) fn load_all(self, file: &Path) -> Result<Vec<LoadedInput>, Failure> {
+        if self.conversation.is_some() {
+            return self.load_file(file).map(|one| vec![one]);
+        }
+        self.read_file(file).map(numbered)
+    }
+
+    fn read_file(self, file: &Path) -> Result<Vec<LoadedInput>, Failure> {
         // A folder that is no session is only a folder, which cannot be read.
         if file.join("agents").is_dir() {
             let read = transcript::read_strands_folder(&input::read_folder(file)?);
@@ -109,17 +166,17 @@ impl How {
     }
 
     /// Reads bytes: a body of some wire, or a transcript.
-    fn read(self, bytes: &[u8], file: &Path) -> Result<Vec<Loaded>, Failure> {
+    fn read(self, bytes: &[u8], file: &Path) -> Result<Vec<LoadedInput>, Failure> {
         let text = match (std::str::from_utf8(bytes), self.from) {
-            (_, Some(Written::Wire(_))) | (Err(_), None) => None,
+            (_, Some(InputFormat::Wire(_))) | (Err(_), None) => None,
             (Ok(text), _) => Some(text),
-            (Err(error), Some(Written::Transcript(_))) => {
+            (Err(error), Some(InputFormat::Transcript(_))) => {
                 let message = format!("not UTF-8 at byte {}", error.valid_up_to());
                 return Err(Failure::new(INVALID, "bad_json", message).with("byte", error.valid_up_to()));
             }
         };
         let format = match (self.from, text) {
-            (Some(Written::Transcript(format)), _) => Some(format),
+            (Some(InputFormat::Transcript(format)), _) => Some(format),
             (None, Some(text)) => transcript::detect(text),
             _ => None,
         };
@@ -132,10 +189,10 @@ impl How {
     }
 
     /// Reads a body that is JSON already, with all its conversations or only the one that is wanted.
-    pub(crate) fn load_body(self, body: Raw<'_>) -> Result<Vec<Loaded>, Failure> {
+    pub(crate) fn load_body(self, body: Raw<'_>) -> Result<Vec<LoadedInput>, Failure> {
         let named = match self.from {
-            Some(Written::Wire(wire)) => Some(wire),
-            Some(Written::Transcript(format)) => {
+            Some(InputFormat::Wire(wire)) => Some(wire),
+            Some(InputFormat::Transcript(format)) => {
                 let file = Path::new("-");
                 let all = self.conversations(format, transcript::read(Some(format), body.text()), file)?;
                 return match self.conversation {
@@ -152,7 +209,7 @@ impl How {
         let indexes = parsed.indexes.clone();
         let record = parsed.into_record()?;
         let indexes = by_position(&record, &indexes);
-        Ok(vec![Loaded { wire, transcript: None, record, indexes, body, tools, notes }])
+        Ok(vec![LoadedInput { wire, transcript: None, record, indexes, body, tools, notes, one_of: None }])
     }
 
     fn conversations(
@@ -160,7 +217,7 @@ impl How {
         format: Format,
         read: Result<Transcript, TranscriptError>,
         file: &Path,
-    ) -> Result<Vec<Loaded>, Failure> {
+    ) -> Result<Vec<LoadedInput>, Failure> {
         let read = read.map_err(|error| {
             Failure::new(INVALID, "bad_input", format!("{format}: {error}"))
                 .with("line", error.line)
@@ -177,7 +234,16 @@ impl How {
             let numbers: Vec<_> = (0..record.message_count()).map(Some).collect();
             let indexes = by_position(&record, &numbers);
             let transcript = Some(format);
-            all.push(Loaded { wire, transcript, record, indexes, body: Body::List, tools, notes });
+            all.push(LoadedInput {
+                wire,
+                transcript,
+                record,
+                indexes,
+                body: Body::List,
+                tools,
+                notes,
+                one_of: None,
+            });
         }
         if all.is_empty() {
             let message = format!("the {format} transcript holds no conversation");
@@ -185,6 +251,15 @@ impl How {
         }
         Ok(all)
     }
+}
+
+/// Conversations that know their number.
+fn numbered(mut all: Vec<LoadedInput>) -> Vec<LoadedInput> {
+    let of = all.len();
+    for (at, loaded) in all.iter_mut().enumerate() {
+        loaded.one_of = (of > 1).then_some(OneOf { number: at + 1, of });
+    }
+    all
 }
 
 /// Notes of one kind in one line.
@@ -206,16 +281,19 @@ fn by_position(record: &Record, indexes: &[Option<usize>]) -> Vec<Option<usize>>
     record.slots().iter().map(place).collect()
 }
 
-fn no_messages(body: Raw<'_>) -> WireError {
+/// Why a body without a known shape cannot be read.
+pub(crate) fn no_messages(body: Raw<'_>) -> WireError {
     let what = match body.kind() {
-        json::Kind::Object if body.get("role").is_some() => "a single message (wrap it in [ ])".to_string(),
-        json::Kind::Object => "an object without `messages`".to_string(),
+        json::JsonKind::Object if body.get("role").is_some() => {
+            "a single message (wrap it in [ ])".to_string()
+        }
+        json::JsonKind::Object => "an object without `messages`".to_string(),
         other => other.name().to_string(),
     };
     WireError::bad_input(format!("expected a list of messages or an object with `messages`, found {what}"))
 }
 
-impl Loaded {
+impl LoadedInput {
     /// The message a position came from, by its place in the input's list; none for what stands elsewhere.
     pub(crate) fn index(&self, position: u64) -> Option<u64> {
         self.indexes.get(position as usize).copied().flatten().map(|index| index as u64)
@@ -247,4 +325,36 @@ impl Loaded {
             None => system_key(self.wire).map_or_else(|| path.into(), |key| format!("/{key}{path}")),
         }
     }
+    /// Says which of several conversations this is: once for each where all are shown, else only if none was named.
+    pub(crate) fn say_which(&self, which: Conversations) {
+        match (self.one_of, which) {
+            (Some(OneOf { number, of }), Conversations::All) => {
+                input::note(&format!("conversation {number} of {of}"));
+            }
+            (Some(_), Conversations::One) => {
+                self.notes
+                    .iter()
+                    .filter(|note| note.starts_with("conversation "))
+                    .for_each(|note| input::note(note));
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Members that say which conversation an answer is about, where there are several.
+    pub(crate) fn which_members(&self) -> WhichConversation {
+        WhichConversation {
+            conversation: self.one_of.map(|one| one.number),
+            conversations: self.one_of.map(|one| one.of),
+        }
+    }
+}
+
+/// Which conversation an answer is about, in the answer.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub(crate) struct WhichConversation {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) conversation: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) conversations: Option<usize>,
 }

@@ -12,7 +12,7 @@ use crate::{answer, input};
 
 /// The `--json` object.
 #[derive(Serialize)]
-struct Answer<'t> {
+struct RedactJson<'t> {
     text: &'t str,
     counts: BTreeMap<&'static str, usize>,
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &RedactArgs, json: bool) -> Result<(), Failure> {
     })?;
     let redacted = redactor.text(text);
     if json {
-        let answer = Answer { text: &redacted.text, counts: redacted.counts() };
+        let answer = RedactJson { text: &redacted.text, counts: redacted.counts() };
         return input::print(&format!("{}\n", answer::to_json(&answer)?));
     }
     input::print(&redacted.text)

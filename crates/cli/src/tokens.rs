@@ -7,18 +7,20 @@ use serde::Serialize;
 
 use crate::args::TokensArgs;
 use crate::failure::Failure;
-use crate::load::{How, Loaded, format_named};
+use crate::load::{Conversations, LoadOptions, LoadedInput, WhichConversation};
 use crate::{answer, batch, input};
 
 /// The `--json` object.
 #[derive(Serialize)]
-pub(crate) struct Answer {
+pub(crate) struct TokensJson {
     model: Option<String>,
     method: Method,
     tokenizer: Tokenizer,
     total: usize,
     messages: Vec<usize>,
     overhead: usize,
+    #[serde(flatten)]
+    which: WhichConversation,
 }
 
 pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
@@ -26,28 +28,30 @@ pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
         return batch::tokens(file);
     }
     let model = input::model_named(args.input.model.as_deref())?;
-    let how = How {
-        from: format_named(args.input.from.as_deref())?,
-        take: args.input.take,
-        conversation: args.input.take_conversation,
-    };
+    let how = LoadOptions::of(&args.input)?;
+    let which = if args.input.all { Conversations::All } else { Conversations::One };
     let file = args.input.file.as_deref().unwrap_or("-".as_ref());
-    let loaded = how.load_file(file)?;
-    let answer = count(loaded, model);
-    if json {
-        return input::print(&format!("{}\n", answer::to_json(&answer)?));
+    for loaded in how.load_asked(file, which)? {
+        loaded.say_which(which);
+        let answer = count(loaded, model.clone());
+        if json {
+            input::print(&format!("{}\n", answer::to_json(&answer)?))?;
+            continue;
+        }
+        input::print(&format!(
+            "{} tokens ({}, {})\n",
+            answer.total,
+            answer.method.name(),
+            answer.tokenizer.name()
+        ))?;
     }
-    input::print(&format!(
-        "{} tokens ({}, {})\n",
-        answer.total,
-        answer.method.name(),
-        answer.tokenizer.name()
-    ))
+    Ok(())
 }
 
 /// Counts every message as it is: nothing is left out, coherent or not. Instructions that stand in a field of their
 /// own count as overhead.
-pub(crate) fn count(loaded: Loaded, model: Option<ModelName>) -> Answer {
+pub(crate) fn count(loaded: LoadedInput, model: Option<ModelName>) -> TokensJson {
+    let which = loaded.which_members();
     let Counter { tokenizer, method, .. } = Counter::for_model(model.as_ref());
     let last = loaded.indexes.iter().copied().flatten().max();
     let mut messages = vec![0; last.map_or(0, |last| last + 1)];
@@ -63,5 +67,13 @@ pub(crate) fn count(loaded: Loaded, model: Option<ModelName>) -> Answer {
     let cx = CurationContext { tools: loaded.tools, ..CurationContext::for_model(model) };
     let overhead = cx.overhead(cx.counter) + around;
     let total = messages.iter().sum::<usize>() + overhead;
-    Answer { model: cx.model.map(|model| model.to_string()), method, tokenizer, total, messages, overhead }
+    TokensJson {
+        model: cx.model.map(|model| model.to_string()),
+        method,
+        tokenizer,
+        total,
+        messages,
+        overhead,
+        which,
+    }
 }

@@ -21,7 +21,7 @@ fn real_clients_work_unchanged_through_the_server() {
     }
     let status = Command::new("python3")
         .arg(root.join("tests/clients/run.py"))
-        .args(["--short", "--binary", env!("CARGO_BIN_EXE_scrollback"), "--tools"])
+        .args(["--short", "--again", "--binary", env!("CARGO_BIN_EXE_scrollback"), "--tools"])
         .arg(&tools)
         .arg("--keep")
         .arg(target.join("tmp/clients"))

@@ -163,8 +163,7 @@ fn every_promise_names_tests_that_exist() {
 type Check = fn() -> bool;
 
 /// What the README says is not here yet, and how to see that it is still so.
-const ABSENT: [(&str, Check); 4] = [
-    ("Python", || !Path::new(&repository("crates/python")).exists()),
+const ABSENT: [(&str, Check); 3] = [
     ("Encrypted connections to PostgreSQL", || {
         std::fs::read_to_string(repository("crates/store/Cargo.toml"))
             .unwrap()

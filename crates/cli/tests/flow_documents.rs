@@ -75,7 +75,9 @@ fn every_document_fits_the_schema_that_describes_it() {
             "lens-prompt",
             "init",
             "event",
-            "error"
+            "error",
+            "agent",
+            "subagent"
         ]
     );
     let misspelt = scrollback_in(&folder, &["schema", "lens-shwo", "--json"], b"");
@@ -85,7 +87,7 @@ fn every_document_fits_the_schema_that_describes_it() {
 
     fits("validate", &document(&["validate", "flow.yaml", "--effective"]));
     std::fs::write(folder.join("broken.yaml"), "version: 1\nsteps: [{ nme: a }, 3]\n").unwrap();
-    fits("validate", &document(&["run", "broken.yaml"]));
+    fits("validate", &document(&["run", "broken.yaml", "--input", "go"]));
     fits("init", &document(&["init", "new"]));
     let run = ["run", "flow.yaml", "--input", "go", "--id", "trip", "--progress", "json", "--json"];
     let begun = scrollback_in(&folder, &run, b"");
@@ -127,7 +129,7 @@ fn every_document_fits_the_schema_that_describes_it() {
         fits("event", event);
     }
     std::fs::write(folder.join("script.yaml"), "- {error: {kind: auth, message: no}}\n").unwrap();
-    fits("run", &document(&["run", "flow.yaml", "--id", "fails"]));
+    fits("run", &document(&["run", "flow.yaml", "--id", "fails", "--input", "go"]));
     fits("lens-show", &document(&["lens", "show", "fails"]));
 }
 

@@ -190,7 +190,7 @@ fn init_writes_over_nothing_unless_told_to() {
     let forced = scrollback_in(&folder, &["init", "--force"], b"");
     assert_eq!(forced.code, 0, "without a terminal nothing is asked");
     assert!(std::fs::read_to_string(folder.join("flow.yaml")).unwrap().starts_with('#'));
-    assert_eq!(scrollback_in(&folder, &["init", "x", "--model", "gpt-4o"], b"").code, 2);
+    assert_eq!(scrollback_in(&folder, &["init", "x", "--model", "gpt-9000"], b"").code, 2);
     assert_eq!(scrollback_in(&folder, &["init", "x", "--template", "poem"], b"").code, 2);
     assert!(!folder.join("x").exists());
 }

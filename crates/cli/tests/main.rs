@@ -2,13 +2,19 @@
 #![allow(missing_docs)]
 
 mod agent;
+mod busy;
 mod cases;
+mod chat;
 mod cli;
 mod docs;
+mod first_hour;
 mod flow_documents;
 mod flow_files;
+mod honest;
 mod large;
+mod linear;
 mod lisp;
+mod operating;
 mod runs;
 mod sdk;
 mod setup;

@@ -299,7 +299,7 @@ steps: [{ name: work }]
     )
     .unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_scrollback"))
-        .args(["run", "flow.yaml", "--id", "slow", "--json", "--progress", "none"])
+        .args(["run", "flow.yaml", "--input", "go", "--id", "slow", "--json", "--progress", "none"])
         .current_dir(&folder)
         .env("XDG_CONFIG_HOME", folder.join("none"))
         .stdin(Stdio::null())
@@ -355,7 +355,7 @@ fn bad_input_is_refused_with_a_reason_and_nothing_changes() {
     assert_eq!(code(&["run", "missing.yaml"]), (2, "io".into()));
     assert_eq!(code(&["run", "flow.yaml", "--max-tokens", "0"]), (2, "usage".into()));
     assert_eq!(code(&["run", "flow.yaml", "--max-cost", "free"]), (2, "usage".into()));
-    assert_eq!(code(&["run", "flow.yaml", "--id", "a b"]), (2, "bad_id".into()));
+    assert_eq!(code(&["run", "flow.yaml", "--input", "go", "--id", "a b"]), (2, "bad_id".into()));
     std::fs::write(folder.join("broken.yaml"), "version: \"1\"\nsteps: [{ name: a, agnet: b }]\n").unwrap();
     let broken = scrollback(&folder, &["run", "broken.yaml", "--json"]);
     assert_eq!((broken.code, &broken.json()["valid"]), (4, &json!(false)));

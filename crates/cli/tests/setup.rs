@@ -299,6 +299,38 @@ fn files_that_cannot_be_read_are_refused_with_the_place() {
 }
 
 #[test]
+fn the_recall_server_is_registered_with_every_client_and_goes_with_undo() {
+    for (client, file, start) in [
+        ("claude", ".claude.json", "{\n  \"projects\": {}\n}\n"),
+        ("codex", ".codex/config.toml", "# mine\nmodel = \"x\"\n\n[mcp_servers.x]\ncommand = \"x\"\n"),
+        ("opencode", ".config/opencode/opencode.json", "{\n  // mine\n  \"theme\": \"dark\"\n}\n"),
+        ("gemini", ".gemini/settings.json", "{\n  \"mcpServers\": { \"x\": { \"command\": \"x\" } }\n}\n"),
+        ("cursor", ".cursor/mcp.json", "{ \"mcpServers\": {} }"),
+        ("vscode", ".config/Code/User/mcp.json", "{\n\t\"servers\": {}\n}\n"),
+    ] {
+        let home = Home::new(&format!("recall-{client}"));
+        home.write(file, start);
+        let before = home.tree();
+        let set = home.run(&["setup", client]);
+        assert_eq!(set.code, 0, "{client}: {}", set.stderr);
+        let text = home.read(file).unwrap();
+        assert!(text.contains("scrollback") && text.contains("mcp"), "{client}: {text}");
+        assert!(text.contains(env!("CARGO_BIN_EXE_scrollback")), "the program itself is named: {text}");
+        assert_eq!(home.run(&["setup", client, "--json"]).json()["state"], "unchanged", "{client}");
+        // A client that edits its own file keeps the edit.
+        let edited = text.replacen('\n', "\n ", 1);
+        assert_eq!(home.run(&["setup", client, "--undo"]).code, 0, "{client}");
+        assert_eq!(home.tree(), before, "{client}");
+        if edited != text && client != "codex" {
+            home.run(&["setup", client]);
+            home.write(file, &edited);
+            home.run(&["setup", client, "--undo"]);
+            assert!(!home.read(file).unwrap().contains(env!("CARGO_BIN_EXE_scrollback")), "{client}");
+        }
+    }
+}
+
+#[test]
 fn setup_without_a_server_says_how_to_start_one() {
     let home = Home::new("no-server");
     let set = home.run(&["setup", "claude"]);

@@ -1,6 +1,6 @@
 //! Records choices that every later view repeats: `cargo run -p scrollback-core --example decisions`.
 
-use scrollback_core::{CurationContext, Decision, Entry, Record, Role, Source, Time, View, manager};
+use scrollback_core::{CurationContext, Decision, Entry, ItemSource, Record, Role, Time, View, manager};
 
 fn record_of(texts: &[(Role, &str)]) -> Result<Record, Box<dyn std::error::Error>> {
     let mut record = Record::new();
@@ -13,7 +13,7 @@ fn record_of(texts: &[(Role, &str)]) -> Result<Record, Box<dyn std::error::Error
 
 fn positions(view: &View<'_>) -> Vec<u64> {
     let position = |source| match source {
-        Source::Entry(position) => Some(position),
+        ItemSource::Entry(position) => Some(position),
         _ => None,
     };
     view.items().filter_map(|item| position(item.source)).collect()

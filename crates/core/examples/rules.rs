@@ -16,7 +16,7 @@ if the two differ.
 |---|---|
 | severity | `R` the request is refused, `S` something is dropped or merged without a word, `Q` the answers get worse, `$` it costs more, `-` nothing: the rule says what is allowed, and is never reported |
 | holds for | the models; empty means all. Without `--model` such a rule is reported with this text and does not count |
-| repair | what `--repair` does about it. It mends only what counts: `R`, for the model named, unverified rules with `--strict`. Where the column is empty, what offends is left out as far as it can be |
+| repair | what `--repair` does about it. It repairs only what counts: `R`, for the model named, unverified rules with `--strict`. Where the column is empty, what offends is left out as far as it can be |
 | unverified | known from general knowledge only, not from types, documentation, an error text or another implementation. Counts only with `--strict` |
 
 Some rules have details that are less certain or weigh less than the rule: `check` then reports the place with the
@@ -54,7 +54,7 @@ fn row(wire: Wire, rule: &Rule) -> String {
         rule.severity,
         cell(models),
         cell(&says),
-        cell(rule.mend)
+        cell(rule.repair)
     )
 }
 

@@ -1,6 +1,6 @@
 //! Puts a streamed reply together and keeps it: `cargo run -p scrollback-core --example stream`.
 
-use scrollback_core::stream::{Assembler, Reply};
+use scrollback_core::stream::{Assembler, Reply, StopReason};
 use scrollback_core::wire::Wire;
 use scrollback_core::{Record, Status, Time, json};
 
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut record = Record::new();
     let whole = assemble(STREAM.as_bytes().chunks(7))?;
     assert_eq!(whole.meta.status, Status::Complete);
-    assert_eq!(whole.meta.stop.as_deref(), Some("tool_calls"));
+    assert_eq!(whole.meta.stop, Some(StopReason::ToolCalls));
     keep(&mut record, &whole)?;
 
     // The connection broke in the middle of the arguments.

@@ -1,7 +1,7 @@
 //! Summaries in two phases, written by any code you like: `cargo run -p scrollback-core --example summaries`.
 
 use scrollback_core::manager::{self, Ask};
-use scrollback_core::{CurationContext, Entry, HistoryManager, Record, Role, Source, Time};
+use scrollback_core::{CurationContext, Entry, HistoryManager, ItemSource, Record, Role, Time};
 
 /// Asks the manager what it would like summarised, writes it and records it.
 fn settle(
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         settle(&mut record, &cx, &*manager)?;
     }
     let view = record.view(&cx, &*manager)?;
-    let summaries = view.items().filter(|item| matches!(item.source, Source::Summary { .. })).count();
+    let summaries = view.items().filter(|item| matches!(item.source, ItemSource::Summary { .. })).count();
     assert_eq!(summaries, 1, "a new summary takes the place of the one before");
     for item in view.items() {
         println!("{}: {}", item.entry.role, item.entry.content().unwrap_or_default().replace('\n', " "));

@@ -1,6 +1,6 @@
 //! Blocks: the parts of an entry's content.
 
-use crate::json::{self, Kind};
+use crate::json::{self, JsonKind};
 use crate::text::{RawJson, Text};
 
 /// One part of what an entry says.
@@ -111,7 +111,7 @@ impl ToolCall {
     /// Whether the arguments parse, and as what.
     pub fn arguments_json(&self) -> Arguments {
         match json::check(&self.arguments.as_str()) {
-            Ok(raw) if raw.kind() == Kind::Object => Arguments::Object,
+            Ok(raw) if raw.kind() == JsonKind::Object => Arguments::Object,
             Ok(_) => Arguments::OtherJson,
             Err(_) => Arguments::NotJson,
         }

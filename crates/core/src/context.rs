@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use crate::model::ModelName;
+use crate::recall::{RecallTool, Tail};
 use crate::tokens::{Counter, OVERHEAD, Tokenizer};
 use crate::wire::Wire;
 
@@ -130,6 +131,8 @@ pub struct CurationContext {
     pub output: Option<u64>,
     /// The wire the view will be sent on, where it is known: budgets leave room for what some wires put in front.
     pub wire: Option<Wire>,
+    /// The conversation whose handles stand in placeholders; none where the model has no tool to read them with.
+    pub recall: Option<Tail>,
     /// State of the caller's that managers of its own read, such as an agent's session.
     pub session: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -149,6 +152,7 @@ impl Default for CurationContext {
             summaries: Summaries::Recorded,
             output: None,
             wire: None,
+            recall: None,
             session: None,
         }
     }
@@ -158,6 +162,19 @@ impl CurationContext {
     /// The caller's state, if it is of that type.
     pub fn session<T: Any>(&self) -> Option<&T> {
         self.session.as_ref()?.downcast_ref()
+    }
+
+    /// Whether the tools on offer let the model read a handle.
+    pub fn offers_recall(&self) -> bool {
+        let names = self.tools.as_ref().map(Tools::names).unwrap_or_default();
+        names.iter().any(|name| RecallTool::called(name).is_some())
+    }
+
+    /// The same context in a conversation of that id: placeholders carry handles where the model can read them.
+    #[must_use]
+    pub fn in_conversation(mut self, id: &str) -> Self {
+        self.recall = Tail::of(id).filter(|_| self.offers_recall());
+        self
     }
 
     /// The defaults for a model: its tokenizer counts.

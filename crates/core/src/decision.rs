@@ -90,7 +90,7 @@ pub enum Decision {
         /// The summary.
         text: String,
         /// Where it stands in the view.
-        place: Place,
+        place: SummaryPlace,
         /// Who wrote it: `offline`, or a model.
         by: String,
         /// What writing it cost.
@@ -268,7 +268,7 @@ impl Decision {
 /// Where a summary stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum SummaryPlace {
     /// Right after the lead, anchored like it.
     #[default]
     System,

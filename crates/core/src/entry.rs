@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::block::{Arguments, Block, BlockKind, CallStyle, ToolCall, ToolResult};
+use crate::stream::StopReason;
 use crate::text::Text;
 use crate::wire::Wire;
 
@@ -223,9 +224,9 @@ pub struct Meta {
     /// The provider's id of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_id: Option<String>,
-    /// Why the reply ended, in our words.
+    /// Why the reply ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop: Option<String>,
+    pub stop: Option<StopReason>,
     /// Why the reply ended, in the provider's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_raw: Option<String>,

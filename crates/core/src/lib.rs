@@ -49,6 +49,7 @@ pub mod model;
 pub mod nearest;
 mod need;
 mod ranges;
+pub mod recall;
 mod record;
 pub mod redact;
 pub mod replay;
@@ -68,7 +69,7 @@ pub use block::{
 };
 pub use chain::{Link, body_hash, first_link, link, link_over};
 pub use context::{CurationContext, Summaries, Tools, Unfinished};
-pub use decision::{Decision, Place, PlanItem, Span};
+pub use decision::{Decision, PlanItem, Span, SummaryPlace};
 pub use entry::{ContentState, Entry, Meta, Origin, Part, Role, Status, Time, Usage};
 pub use error::CurationError;
 pub use event::HistoryCurated;
@@ -78,6 +79,6 @@ pub use record::{AppendError, Record, Slot, Tombstone};
 pub use summary::{settle_offline, summarize_offline};
 pub use text::{RawJson, Text};
 pub use view::{
-    Changed, Dropped, Epoch, Explanation, Fidelity, INTERRUPTED, Item, Reason, SUMMARY_HEADING, Source, View,
-    Warning,
+    Changed, Dropped, Epoch, Explanation, Fidelity, INTERRUPTED, ItemSource, Reason, SUMMARY_HEADING, View,
+    ViewItem, Warning,
 };

@@ -73,7 +73,7 @@ impl Text {
     }
 
     /// Whether it is of our own making, and no part of the message it stands in.
-    pub(crate) fn is_own(&self) -> bool {
+    pub fn is_own(&self) -> bool {
         matches!(self, Text::Own(_))
     }
 

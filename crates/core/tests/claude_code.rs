@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use scrollback_core::Role;
-use scrollback_core::transcript::{Conversation, Format, Transcript};
+use scrollback_core::transcript::{Format, ReadConversation, Transcript};
 use serde_json::Value;
 
 const SETS: [&str; 3] = ["claude-code-fasthooks", "claude-code-session-share", "claude-code-spotter"];
@@ -92,7 +92,7 @@ fn scan(text: &str) -> Scan {
 }
 
 fn lines_of(read: &Transcript, roles: &[Role]) -> BTreeSet<usize> {
-    let of = |conversation: &Conversation| -> Vec<usize> {
+    let of = |conversation: &ReadConversation| -> Vec<usize> {
         let pairs = conversation.entries.iter().zip(&conversation.sources);
         pairs.filter(|(entry, _)| roles.contains(&entry.role)).map(|(_, source)| source.line).collect()
     };

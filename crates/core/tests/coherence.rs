@@ -3,8 +3,8 @@
 
 use crate::support::rendered;
 use scrollback_core::{
-    CurationContext, Decision, Entry, Fidelity, Meta, Record, Role, Source, Status, Time, Unfinished, View,
-    json, manager::Passthrough, wire::openai_chat::provider_message_to_entry,
+    CurationContext, Decision, Entry, Fidelity, ItemSource, Meta, Record, Role, Status, Time, Unfinished,
+    View, json, manager::Passthrough, wire::openai_chat::provider_message_to_entry,
 };
 
 /// A record of messages in a shorthand: `s:text`, `u:text`, `a:text`, `a[x,y]:text`, `t(x):text`.
@@ -44,9 +44,9 @@ fn coherent(record: &Record, unfinished: Unfinished) -> View<'_> {
 fn shown(view: &View<'_>) -> Vec<String> {
     view.items()
         .map(|item| match item.source {
-            Source::Entry(position) => position.to_string(),
-            Source::Interrupted { call_id } => format!("+{call_id}"),
-            Source::Summary { .. } | Source::Ledger { .. } => "summary".into(),
+            ItemSource::Entry(position) => position.to_string(),
+            ItemSource::Interrupted { call_id } => format!("+{call_id}"),
+            ItemSource::Summary { .. } | ItemSource::Ledger { .. } => "summary".into(),
         })
         .collect()
 }

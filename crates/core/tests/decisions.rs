@@ -3,7 +3,7 @@
 
 use scrollback_core::manager::{self, Keep};
 use scrollback_core::{
-    AppendError, CurationContext, Decision, Entry, Place, Record, Role, Source, Time, View, json,
+    AppendError, CurationContext, Decision, Entry, ItemSource, Record, Role, SummaryPlace, Time, View, json,
     settle_offline, wire::openai_chat::provider_message_to_entry,
 };
 
@@ -47,7 +47,7 @@ fn view<'r>(record: &'r Record, manager: &str) -> View<'r> {
 fn shown(view: &View<'_>) -> Vec<u64> {
     view.items()
         .filter_map(|item| match item.source {
-            Source::Entry(position) => Some(position),
+            ItemSource::Entry(position) => Some(position),
             _ => None,
         })
         .collect()
@@ -180,7 +180,7 @@ fn summaries_are_rolling_and_replace_each_other() {
     let view_text = |record: &Record| {
         let view = record.view(&cx, &*manager).unwrap();
         let item = view.items().nth(1).unwrap();
-        assert!(matches!(item.source, Source::Summary { .. }));
+        assert!(matches!(item.source, ItemSource::Summary { .. }));
         (item.entry.role, item.entry.content().unwrap())
     };
     let (role, text) = view_text(&record);
@@ -247,7 +247,7 @@ fn decisions_about_what_is_not_there_are_rejected_and_nothing_is_written() {
     let summary = |covers| Decision::Summary {
         covers,
         text: "t".into(),
-        place: Place::System,
+        place: SummaryPlace::System,
         by: "offline".into(),
         usage: None,
         replaces: None,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use scrollback_core::transcript::{self, Conversation, Format, Transcript, cassette};
+use scrollback_core::transcript::{self, Format, ReadConversation, Transcript, cassette};
 use scrollback_core::wire::Wire;
 use scrollback_core::{CurationContext, Entry, Record, Role, manager};
 use serde_json::Value;
@@ -68,11 +68,11 @@ fn same(raw: &str, value: &Value) -> bool {
     serde_json::from_str::<Value>(raw).unwrap() == *value
 }
 
-fn results(conversation: &Conversation) -> usize {
+fn results(conversation: &ReadConversation) -> usize {
     conversation.entries.iter().filter(|entry| entry.role == Role::Tool).count()
 }
 
-fn calls(conversation: &Conversation) -> usize {
+fn calls(conversation: &ReadConversation) -> usize {
     conversation.entries.iter().map(|entry| entry.tool_calls().count()).sum()
 }
 

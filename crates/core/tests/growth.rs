@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use scrollback_core::manager::{Ask, Keep};
 use scrollback_core::model::ModelName;
 use scrollback_core::{
-    CurationContext, Decision, Entry, Meta, Reason, Record, Role, Source, Status, Time, Usage, View, manager,
-    summarize_offline,
+    CurationContext, Decision, Entry, ItemSource, Meta, Reason, Record, Role, Status, Time, Usage, View,
+    manager, summarize_offline,
 };
 
 /// Something that happens to a record.
@@ -54,7 +54,7 @@ fn group_at(view: &View<'_>, n: u8) -> Option<Vec<u64>> {
     let shown: Vec<u64> = view
         .items()
         .filter_map(|item| match item.source {
-            Source::Entry(position) => Some(position),
+            ItemSource::Entry(position) => Some(position),
             _ => None,
         })
         .collect();
@@ -155,7 +155,7 @@ fn grown_equals_fresh(steps: &[Step], text: &str, model: Option<&str>) {
                 let in_ledgers = explanation.changed.iter().filter(|change| change.reason == Reason::Ledger);
                 all.extend(in_ledgers.map(|change| change.index));
                 all.extend(grown.items().filter_map(|item| match item.source {
-                    Source::Entry(position) => Some(position),
+                    ItemSource::Entry(position) => Some(position),
                     _ => None,
                 }));
                 all.sort_unstable();

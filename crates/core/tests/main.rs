@@ -14,6 +14,7 @@ mod managers;
 mod properties;
 mod purity;
 mod real_data;
+mod recall;
 mod redaction;
 mod replay;
 mod request;

@@ -4,7 +4,7 @@
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{
-    CurationContext, CurationError, Record, Source, Tools, View, json, manager, settle_offline,
+    CurationContext, CurationError, ItemSource, Record, Tools, View, json, manager, settle_offline,
 };
 use serde_json::{Value, json};
 
@@ -56,10 +56,10 @@ fn strict() -> CurationContext {
 
 fn shown(view: &View<'_>) -> String {
     let positions = view.items().map(|item| match item.source {
-        Source::Entry(position) if item.is_changed() => format!("{position}~"),
-        Source::Entry(position) => position.to_string(),
-        Source::Summary { .. } | Source::Ledger { .. } => "summary".into(),
-        Source::Interrupted { call_id } => format!("+{call_id}"),
+        ItemSource::Entry(position) if item.is_changed() => format!("{position}~"),
+        ItemSource::Entry(position) => position.to_string(),
+        ItemSource::Summary { .. } | ItemSource::Ledger { .. } => "summary".into(),
+        ItemSource::Interrupted { call_id } => format!("+{call_id}"),
     });
     positions.collect::<Vec<_>>().join(" ")
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use scrollback_core::tokens::entry_tokens;
 use scrollback_core::wire::openai_chat::provider_message_to_entry;
 use scrollback_core::wire::{ParseOptions, Wire};
-use scrollback_core::{CurationError, Reason, Record, Source, Time, View, json, manager, settle_offline};
+use scrollback_core::{CurationError, ItemSource, Reason, Record, Time, View, json, manager, settle_offline};
 
 /// A new record of rendered messages.
 fn record_from(messages: &[String]) -> Record {
@@ -27,7 +27,7 @@ fn record_from(messages: &[String]) -> Record {
 fn positions(view: &View<'_>) -> Vec<u64> {
     view.items()
         .filter_map(|item| match item.source {
-            Source::Entry(position) => Some(position),
+            ItemSource::Entry(position) => Some(position),
             _ => None,
         })
         .collect()
@@ -81,7 +81,7 @@ proptest! {
         // Every change is told, and only changes are.
         let told: BTreeSet<u64> = explanation.changed.iter().map(|change| change.index).collect();
         for item in view.items() {
-            if let Source::Entry(position) = item.source {
+            if let ItemSource::Entry(position) = item.source {
                 prop_assert_eq!(item.is_changed(), told.contains(&position));
             }
         }

@@ -8,7 +8,7 @@ use scrollback_core::model::ModelName;
 use scrollback_core::transcript::{self, Format, cassette};
 use scrollback_core::wire::check::{CheckOptions, Strictness, check};
 use scrollback_core::wire::{ParseOptions, RenderOptions, Wire};
-use scrollback_core::{CurationContext, Fidelity, Item, Record, Source, json, manager};
+use scrollback_core::{CurationContext, Fidelity, ItemSource, Record, ViewItem, json, manager};
 
 /// Every file of the shared transcripts; none, with a notice, where they are absent.
 fn files() -> Vec<(PathBuf, String)> {
@@ -119,8 +119,8 @@ fn recorded_requests_survive_byte_for_byte_and_pass_if_they_were_accepted() {
             let Ok(parsed) = request.wire.parse(body, &ParseOptions::default()) else {
                 panic!("{what}: {:?}", request.wire.parse(body, &ParseOptions::default()).err());
             };
-            let items = (0..).zip(&parsed.entries).map(|(position, entry)| Item {
-                source: Source::Entry(position),
+            let items = (0..).zip(&parsed.entries).map(|(position, entry)| ViewItem {
+                source: ItemSource::Entry(position),
                 entry: std::sync::Arc::new(entry.clone()),
                 fidelity: Fidelity::AsSaid,
             });

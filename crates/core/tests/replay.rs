@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use scrollback_core::manager::SharedManager;
 use scrollback_core::model::ModelName;
-use scrollback_core::replay::{Asked, Candidate, Needs, Seen, Tally, course, simulate};
+use scrollback_core::replay::{Candidate, Needs, RepeatedCall, Seen, Tally, course, simulate};
 use scrollback_core::request::{
-    Asked as Wanted, Carries, ClientBody, Invalid, Policy, RequestTokens, Stamp, news, prepare,
+    CallerRequest as Wanted, Carries, ClientBody, Invalid, Policy, RequestTokens, Stamp, news, prepare,
 };
 use scrollback_core::tokens::Calibration;
 use scrollback_core::wire::{ParseOptions, Wire};
@@ -213,7 +213,7 @@ fn a_cache_forgets_what_was_not_used_for_its_lifetime() {
 #[test]
 fn a_course_counts_tokens_by_role_and_sees_the_cut() {
     let slots = slots(talk(3));
-    let asked = |upto, manager: &str| Asked {
+    let asked = |upto, manager: &str| RepeatedCall {
         upto,
         manager: manager::parse(manager).unwrap(),
         cx: CurationContext::default(),

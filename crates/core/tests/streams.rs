@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use scrollback_core::stream::{Assembler, Delta, Limits, Reply};
+use scrollback_core::stream::{Assembler, Delta, Reply, StopReason, StreamLimits};
 use scrollback_core::wire::Wire;
 use scrollback_core::{Status, json};
 use serde_json::Value;
@@ -215,7 +215,7 @@ fn bodies_give_the_message_in_its_own_bytes() {
         let reply = Reply::from_body(wire, json::check(body).unwrap());
         assert_eq!(reply.raw.as_deref(), Some(raw));
         assert_eq!(
-            (reply.meta.status, reply.meta.stop.as_deref(), reply.problem.clone()),
+            (reply.meta.status, reply.meta.stop.as_ref().map(StopReason::as_str), reply.problem.clone()),
             (Status::Complete, Some(stop), None)
         );
         let usage = reply.meta.usage.unwrap();
@@ -283,7 +283,7 @@ fn what_is_too_large_or_not_utf8_is_reported_and_left_out() {
         format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
     };
     let stream = format!("{}{}{}data: [DONE]\n\n", chunk("a"), chunk(&"b".repeat(500)), chunk("c"));
-    let limits = Limits { event_bytes: 300, ..Limits::default() };
+    let limits = StreamLimits { event_bytes: 300, ..StreamLimits::default() };
     let mut assembler = Assembler::with_limits(Wire::OpenaiChat, limits).unwrap();
     assembler.feed(stream.as_bytes());
     let reply = assembler.finish();
@@ -291,7 +291,7 @@ fn what_is_too_large_or_not_utf8_is_reported_and_left_out() {
     assert_eq!(reply.meta.status, Status::TruncatedUpstream);
     assert_eq!(reply.problem.unwrap().kind, "malformed_stream");
 
-    let limits = Limits { stream_bytes: chunk("a").len() + 10, ..Limits::default() };
+    let limits = StreamLimits { stream_bytes: chunk("a").len() + 10, ..StreamLimits::default() };
     let mut assembler = Assembler::with_limits(Wire::OpenaiChat, limits).unwrap();
     assembler.feed(stream.as_bytes());
     let reply = assembler.finish();

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use crate::support::{break_list, cases, history, record_of};
 use proptest::prelude::*;
 use scrollback_core::manager::Passthrough;
-use scrollback_core::request::{Piece, Template};
+use scrollback_core::request::{BodyPiece, BodyTemplate};
 use scrollback_core::wire::{ParseOptions, Wire, list_key};
 use scrollback_core::{CurationContext, Entry, Record, json};
 use serde_json::Value;
 
 /// The body again, from the record.
-fn body_of(template: &Template, record: &Record) -> Option<Vec<u8>> {
+fn body_of(template: &BodyTemplate, record: &Record) -> Option<Vec<u8>> {
     template.body(|position| Some(Arc::clone(&record.entry(position)?.origin.raw)))
 }
 
@@ -23,13 +23,13 @@ fn entries_of(wire: Wire, body: &str) -> Vec<Entry> {
 
 /// Takes a body apart over entries at positions from 10 on, checks that it comes back, and gives its pieces and how many
 /// bytes of it are its own.
-fn taken_apart(wire: Wire, entries: &[Entry], body: &str) -> (Vec<Piece>, usize) {
-    let template = Template::of(wire, body.as_bytes(), (10..).zip(entries));
+fn taken_apart(wire: Wire, entries: &[Entry], body: &str) -> (Vec<BodyPiece>, usize) {
+    let template = BodyTemplate::of(wire, body.as_bytes(), (10..).zip(entries));
     let raw = |position: u64| entries.get(position as usize - 10).map(|entry| Arc::clone(&entry.origin.raw));
     let found = template.body(raw).expect("it comes back");
     assert_eq!(std::str::from_utf8(&found).unwrap(), body);
     let own = template.pieces().iter().map(|piece| match piece {
-        Piece::Text(text) => text.len(),
+        BodyPiece::Text(text) => text.len(),
         _ => 0,
     });
     (template.pieces().to_vec(), own.sum())
@@ -43,17 +43,17 @@ fn messages_that_were_sent_as_recorded_are_one_run() {
     let entries = entries_of(Wire::OpenaiChat, list);
     let body = format!(r#"{{"model":"m","messages":{list},"stream":true}}"#);
     let (pieces, _) = taken_apart(Wire::OpenaiChat, &entries, &body);
-    let text = |text: &str| Piece::Text(text.into());
+    let text = |text: &str| BodyPiece::Text(text.into());
     assert_eq!(
         pieces,
         [
             text(r#"{"model":"m","messages":["#),
-            Piece::Run { first: 10, last: 12 },
+            BodyPiece::Run { first: 10, last: 12 },
             text(r#"],"stream":true}"#)
         ]
     );
     // A message between them that was left out, or a client's own spelling of the space between them, is no harm.
-    let template = Template::of(Wire::OpenaiChat, body.as_bytes(), (10..).zip(&entries));
+    let template = BodyTemplate::of(Wire::OpenaiChat, body.as_bytes(), (10..).zip(&entries));
     assert_eq!(template.whole().collect::<Vec<_>>(), [10, 11, 12]);
     let (pieces, _) = taken_apart(Wire::OpenaiChat, &entries, &body.replace("},{", "} ,\n{"));
     assert_eq!(pieces.len(), 7);
@@ -118,9 +118,12 @@ fn what_is_long_and_not_recorded_is_a_piece_of_its_own() {
             r#"{{"model":"m","tools":[{{"name":"{tools}"}}],"system":[{{"type":"text","text":"billing {billing}"}},{{"type":"text","text":"{prompt}"{MARK}}}],"messages":[]}}"#
         )
     };
-    let long = |billing: u32| -> Vec<Piece> {
+    let long = |billing: u32| -> Vec<BodyPiece> {
         let (pieces, _) = taken_apart(Wire::Anthropic, &[], &body(billing));
-        pieces.into_iter().filter(|piece| matches!(piece, Piece::Text(text) if text.len() >= 256)).collect()
+        pieces
+            .into_iter()
+            .filter(|piece| matches!(piece, BodyPiece::Text(text) if text.len() >= 256))
+            .collect()
     };
     assert_eq!(long(1).len(), 2);
     assert_eq!(long(1), long(2));
@@ -133,7 +136,7 @@ fn a_body_that_is_no_json_or_has_no_list_comes_back() {
         [b"".as_slice(), b"hello", b"\xff\xfe", b"{\"messages\":3}", b"[1,2", b" null ", b"{\"messages\":[]}"]
     {
         for wire in Wire::ALL {
-            let template = Template::of(wire, body, (0..).zip(&entries));
+            let template = BodyTemplate::of(wire, body, (0..).zip(&entries));
             assert_eq!(template.body(|_| None).as_deref(), Some(body));
         }
     }
@@ -143,7 +146,7 @@ fn a_body_that_is_no_json_or_has_no_list_comes_back() {
 fn a_body_that_would_not_be_the_one_that_was_sent_is_none() {
     let entry = &entries_of(Wire::OpenaiChat, r#"[{"role":"user","content":"one"}]"#)[0];
     let body = format!(r#"{{"messages":[{}]}}"#, entry.origin.raw);
-    let template = Template::of(Wire::OpenaiChat, body.as_bytes(), [(u64::MAX, entry)]);
+    let template = BodyTemplate::of(Wire::OpenaiChat, body.as_bytes(), [(u64::MAX, entry)]);
     assert_eq!(template.body(|_| Some(entry.origin.raw.as_ref().into())).as_deref(), Some(body.as_bytes()));
     assert_eq!(template.body(|_| Some(entry.origin.raw.replace("one", "two").into())), None);
     assert_eq!(template.body(|_| Some("".into())), None);
@@ -207,10 +210,10 @@ proptest! {
         };
         let shown: Vec<u64> = if in_order { (0..record.len() as u64).collect() } else { shown };
         let shown = shown.into_iter().filter_map(|position| Some((position, record.entry(position)?.as_ref())));
-        let template = Template::of(wire, body.as_bytes(), shown);
+        let template = BodyTemplate::of(wire, body.as_bytes(), shown);
         let found = body_of(&template, &record);
         prop_assert_eq!(found.as_deref().map(String::from_utf8_lossy), Some(body.as_str().into()));
-        let again = Template::from_pieces(*template.hash(), template.pieces().to_vec());
+        let again = BodyTemplate::from_pieces(*template.hash(), template.pieces().to_vec());
         prop_assert_eq!(again, template);
     }
 
@@ -219,7 +222,7 @@ proptest! {
     fn any_bytes_come_back(body in prop::collection::vec(any::<u8>(), 0..200), history in history(4)) {
         let record = record_of(&history);
         let shown = (0..record.len() as u64).map(|position| (position, record.entry(position).unwrap().as_ref()));
-        let template = Template::of(Wire::OpenaiChat, &body, shown);
+        let template = BodyTemplate::of(Wire::OpenaiChat, &body, shown);
         prop_assert_eq!(body_of(&template, &record), Some(body));
     }
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use scrollback_core::wire::{ParseOptions, Wire};
-use scrollback_core::{CurationContext, CurationError, Record, Role, Source, View, json, manager};
+use scrollback_core::{CurationContext, CurationError, ItemSource, Record, Role, View, json, manager};
 use serde_json::{Value, json};
 
 const MANAGERS: [&str; 8] = [
@@ -152,7 +152,7 @@ fn check(view: &View<'_>, cx: &CurationContext, manager: &str, task: Option<u64>
     let mut has_task = task.is_none();
     for item in view.items() {
         system |= item.entry.role == Role::System;
-        has_task |= task.is_some_and(|task| item.source == Source::Entry(task));
+        has_task |= task.is_some_and(|task| item.source == ItemSource::Entry(task));
         if let Some(id) = item.entry.tool_call_id() {
             let at =
                 open.iter().position(|call| *call == id).ok_or(format!("result {id} without its call"))?;

@@ -9,7 +9,8 @@ use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
 use scrollback_core::wire::repair::repair;
 use scrollback_core::wire::{ParseOptions, Parsed, RenderOptions, Wire, list_key};
 use scrollback_core::{
-    Entry, Fidelity, Item, Record, SUMMARY_HEADING, Source, Time, Unfinished, json, manager, settle_offline,
+    Entry, Fidelity, ItemSource, Record, SUMMARY_HEADING, Time, Unfinished, ViewItem, json, manager,
+    settle_offline,
 };
 use serde_json::Value;
 
@@ -23,11 +24,11 @@ fn parse(wire: Wire, body: &str) -> Parsed {
 }
 
 /// The entries of a body, as they are.
-fn items(parsed: &Parsed) -> Vec<Item> {
+fn items(parsed: &Parsed) -> Vec<ViewItem> {
     (0..)
         .zip(&parsed.entries)
-        .map(|(position, entry)| Item {
-            source: Source::Entry(position),
+        .map(|(position, entry)| ViewItem {
+            source: ItemSource::Entry(position),
             entry: std::sync::Arc::new(entry.clone()),
             fidelity: Fidelity::AsSaid,
         })
@@ -234,8 +235,8 @@ proptest! {
         assert_valid(to, &body, "view");
         assert_says_all(to, &body, &view.items().collect::<Vec<_>>());
         // Rendering leaves nothing to repair but an empty reply, which came that way.
-        let mended = rendered.repairs.iter().find(|repair| repair.rule != "OC-5");
-        prop_assert!(mended.is_none(), "{from} to {to} {text}: {mended:?}\n{body}");
+        let repaired = rendered.repairs.iter().find(|repair| repair.rule != "OC-5");
+        prop_assert!(repaired.is_none(), "{from} to {to} {text}: {repaired:?}\n{body}");
     }
 }
 
@@ -303,7 +304,7 @@ proptest! {
 }
 
 /// Panics unless a request says every text of the items, and makes every call and gives every result as often.
-fn assert_says_all(wire: Wire, body: &str, items: &[Item]) {
+fn assert_says_all(wire: Wire, body: &str, items: &[ViewItem]) {
     let count = |entries: &mut dyn Iterator<Item = &Entry>| {
         let (mut said, mut calls, mut results) = (String::new(), 0, 0);
         for entry in entries {

@@ -16,12 +16,12 @@ use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::tokens::Tokenizer;
 use scrollback_core::wire::{Body, Purpose, RenderOptions, Wire};
 use scrollback_core::{CurationContext, Entry, Role, Time, manager::Passthrough, model::ModelName};
-use scrollback_flow::driver::{Engine, RunStatus, Start};
-use scrollback_flow::history::Told;
-use scrollback_flow::inject::{Parts, sheet};
-use scrollback_flow::passed::EntryId;
-use scrollback_flow::turns::{Scope, Turn};
-use scrollback_flow::{Bounds, Flow, Mode, Prompts, Settings, Source, Strategy, TurnRole};
+use scrollback_flow::call_history::{Parts, sheet};
+use scrollback_flow::driver::{Engine, RunStart, RunStatus};
+use scrollback_flow::history::AvailableTurns;
+use scrollback_flow::passed_values::EntryId;
+use scrollback_flow::turns::{LoopScope, Turn};
+use scrollback_flow::{Bounds, Flow, FlowSettings, HistoryMode, Prompts, ReadOptions, Strategy, TurnRole};
 use scrollback_store::{Memory, Store, Tenant};
 use uuid::Uuid;
 
@@ -41,8 +41,8 @@ impl Measured {
     }
 }
 
-fn scope(turns: u64) -> Scope {
-    let mut scope = Scope::default();
+fn scope(turns: u64) -> LoopScope {
+    let mut scope = LoopScope::default();
     for number in 0..turns {
         let role = if number % 2 == 0 { TurnRole::User } else { TurnRole::Assistant };
         let text = format!("turn {number} {}", "words that people say ".repeat(9));
@@ -54,8 +54,13 @@ fn scope(turns: u64) -> Scope {
 }
 
 /// Collects, bounds, puts together, renders and checks one request; its size.
-fn prepare(scope: &Scope, bounds: &Bounds, cx: &CurationContext, system: &(EntryId, Arc<Entry>)) -> usize {
-    let told = Told { scope, own: &[], input: None };
+fn prepare(
+    scope: &LoopScope,
+    bounds: &Bounds,
+    cx: &CurationContext,
+    system: &(EntryId, Arc<Entry>),
+) -> usize {
+    let told = AvailableTurns { scope, own: &[], input: None };
     let kept = told.bounded(bounds, Tokenizer::O200kBase);
     let evaluation = Uuid::from_u128(7);
     let made = sheet(&Parts {
@@ -65,7 +70,7 @@ fn prepare(scope: &Scope, bounds: &Bounds, cx: &CurationContext, system: &(Entry
         evaluation,
         own: Vec::new(),
         exchanges: std::collections::BTreeMap::new(),
-        mode: Mode::Chat,
+        mode: HistoryMode::Chat,
         template: None,
         seed: None,
         wire: Wire::OpenaiChat,
@@ -80,7 +85,7 @@ fn prepare(scope: &Scope, bounds: &Bounds, cx: &CurationContext, system: &(Entry
         ..RenderOptions::default()
     };
     let around = Body::Object { raw: r#"{"model":"gpt-4o","messages":[]}"#.into(), key: "messages" };
-    let items: Vec<scrollback_core::Item> = view.items().collect();
+    let items: Vec<scrollback_core::ViewItem> = view.items().collect();
     // Rendering a request is checking it by every rule of its wire.
     let checked = Wire::OpenaiChat.request(items, options, Some(&around)).take_checked().unwrap();
     assert!(checked.violations.is_empty(), "{:?}", checked.violations);
@@ -225,9 +230,9 @@ async fn looped(place: &Place, store: Arc<dyn Store>, model: Model, loops: u32) 
         .replace("MODEL", model)
         .replace("LOOPS", &loops.to_string())
         .replace("INPUT", &"words that people say ".repeat(9));
-    let settings = Settings::default();
+    let settings = FlowSettings::default();
     let folder = place.folder.path();
-    let source = Source {
+    let source = ReadOptions {
         stem: "bench",
         folder,
         prompts: Prompts::Disk,
@@ -236,7 +241,7 @@ async fn looped(place: &Place, store: Arc<dyn Store>, model: Model, loops: u32) 
         environment: &engine.environment,
     };
     let flow = Arc::new(Flow::read(&text, &source).unwrap().flow);
-    let start = Start {
+    let start = RunStart {
         flow,
         text,
         stem: "bench".into(),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use scrollback_core::tokens::{Tokenizer, entry_tokens};
 use scrollback_core::{Entry, Role, SUMMARY_HEADING};
 
-use crate::passed::EntryId;
-use crate::turns::{Condensed, Scope, Turn};
+use crate::passed_values::EntryId;
+use crate::turns::{Condensed, LoopScope, Turn};
 use crate::{Bounds, Strategy, TurnRole};
 
 /// Shortest ceiling of a summary, in tokens: less says nothing.
@@ -22,9 +22,9 @@ const USUAL_TURNS: usize = 64;
 
 /// The turns a call may be sent: those of its loop, and those of its branch.
 #[derive(Clone, Copy)]
-pub struct Told<'s> {
+pub struct AvailableTurns<'s> {
     /// What the loop remembers.
-    pub scope: &'s Scope,
+    pub scope: &'s LoopScope,
     /// What only this branch knows yet.
     pub own: &'s [Arc<Turn>],
     /// The entry that is the step's input: it is sent once, as the last message.
@@ -33,7 +33,7 @@ pub struct Told<'s> {
 
 /// What is put in front of an input.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct ChosenTurns {
     /// What stands for the oldest turns.
     pub summary: Option<Arc<Condensed>>,
     /// The newest turns, in order.
@@ -44,7 +44,7 @@ pub struct Kept {
     pub newest_too_large: bool,
 }
 
-impl Kept {
+impl ChosenTurns {
     /// How many messages of history there are.
     pub fn len(&self) -> usize {
         self.turns.len() + usize::from(self.summary.is_some())
@@ -58,7 +58,7 @@ impl Kept {
     /// Leaves the newest turns that have room in a number of tokens; a summary goes last.
     #[must_use]
     pub fn within(mut self, room: usize, tokenizer: Tokenizer) -> Self {
-        let mut room = Room { tokens: Some(room as u64), turns: None };
+        let mut room = HistoryRoom { tokens: Some(room as u64), turns: None };
         self.summary = self.summary.filter(|summary| room.take(summary.spoken().tokens(tokenizer)));
         let newest = self.turns.iter().rev();
         let fit = newest.take_while(|turn| room.take(turn.spoken().tokens(tokenizer))).count();
@@ -69,7 +69,7 @@ impl Kept {
     }
 }
 
-impl<'s> Told<'s> {
+impl<'s> AvailableTurns<'s> {
     /// Turns that no summary stands for and no overflow cut off, newest first, with their number from the oldest.
     fn newest_first(self) -> impl Iterator<Item = (usize, &'s Arc<Turn>)> {
         self.newest_from(self.first())
@@ -96,7 +96,7 @@ impl<'s> Told<'s> {
     /// Whether everything that was said fits as it was said. Then no summary is needed, though a branch beside this one may
     /// have had to write one: what is sent does not depend on who was first.
     fn fits_whole(self, bounds: &Bounds, tokenizer: Tokenizer) -> bool {
-        let mut room = Room::of(bounds);
+        let mut room = HistoryRoom::of(bounds);
         self.newest_from(self.scope.cut).all(|(_, turn)| room.take(turn.spoken().tokens(tokenizer)))
     }
 
@@ -115,15 +115,15 @@ impl<'s> Told<'s> {
     }
 
     /// Everything there is, for managers that look at all of it.
-    pub fn everything(self) -> Kept {
+    pub fn everything(self) -> ChosenTurns {
         let mut turns: Vec<Arc<Turn>> = self.newest_first().map(|(_, turn)| Arc::clone(turn)).collect();
         turns.reverse();
-        Kept { summary: self.summary().cloned(), turns, ..Kept::default() }
+        ChosenTurns { summary: self.summary().cloned(), turns, ..ChosenTurns::default() }
     }
 
     /// The newest turns within the bounds: an unbroken run, no turn cut, no bound exceeded. A summary goes last.
-    pub fn bounded(self, bounds: &Bounds, tokenizer: Tokenizer) -> Kept {
-        let mut room = Room::of(bounds);
+    pub fn bounded(self, bounds: &Bounds, tokenizer: Tokenizer) -> ChosenTurns {
+        let mut room = HistoryRoom::of(bounds);
         let written = self.summary().filter(|_| !self.fits_whole(bounds, tokenizer));
         let first = written.map_or(self.scope.cut, |_| self.first());
         let summary = written.filter(|summary| room.take(summary.spoken().tokens(tokenizer)));
@@ -140,7 +140,7 @@ impl<'s> Told<'s> {
         }
         turns.reverse();
         let left_out = there - turns.len();
-        Kept { summary: summary.cloned(), turns, left_out, newest_too_large }
+        ChosenTurns { summary: summary.cloned(), turns, left_out, newest_too_large }
     }
 
     /// What shall be condensed before the next call; none while the history is within its bounds.
@@ -198,7 +198,7 @@ impl<'s> Told<'s> {
         if self.fits_whole(bounds, tokenizer) {
             return true;
         }
-        let mut room = Room::of(bounds);
+        let mut room = HistoryRoom::of(bounds);
         self.summary().is_none_or(|summary| room.take(summary.spoken().tokens(tokenizer)))
             && self.newest_first().all(|(_, turn)| room.take(turn.spoken().tokens(tokenizer)))
     }
@@ -233,14 +233,14 @@ fn ceiling(bounds: &Bounds) -> u64 {
 }
 
 /// What is left of the bounds while a history is gathered.
-struct Room {
+struct HistoryRoom {
     tokens: Option<u64>,
     turns: Option<u64>,
 }
 
-impl Room {
+impl HistoryRoom {
     fn of(bounds: &Bounds) -> Self {
-        Room { tokens: bounds.max_tokens, turns: bounds.max_turns }
+        HistoryRoom { tokens: bounds.max_tokens, turns: bounds.max_turns }
     }
 
     /// Takes one message of so many tokens, if there is room for it.
@@ -290,8 +290,8 @@ mod tests {
     }
 
     /// Turns of 10 tokens each: 5 for the message around them, 5 for 20 letters. The user begins.
-    fn scope(count: u64) -> Scope {
-        let mut scope = Scope::default();
+    fn scope(count: u64) -> LoopScope {
+        let mut scope = LoopScope::default();
         for number in 0..count {
             let role = if number % 2 == 0 { TurnRole::User } else { TurnRole::Assistant };
             let text = format!("turn {number:>15}");
@@ -305,15 +305,15 @@ mod tests {
         Bounds { strategy, max_tokens, max_turns, summarizer: None, summarize_ratio: 0.5 }
     }
 
-    fn told(scope: &Scope) -> Told<'_> {
-        Told { scope, own: &[], input: None }
+    fn told(scope: &LoopScope) -> AvailableTurns<'_> {
+        AvailableTurns { scope, own: &[], input: None }
     }
 
-    fn numbers(kept: &Kept) -> Vec<u64> {
+    fn numbers(kept: &ChosenTurns) -> Vec<u64> {
         kept.turns.iter().map(|turn| turn.entry.sequence).collect()
     }
 
-    fn size(scope: &Scope, number: usize) -> u64 {
+    fn size(scope: &LoopScope, number: usize) -> u64 {
         scope.turns()[number].spoken().tokens(T) as u64
     }
 
@@ -338,7 +338,7 @@ mod tests {
         let scope = scope(4);
         for taken in 0..4 {
             let input = Some(EntryId { evaluation: Uuid::nil(), sequence: taken });
-            let kept = Told { scope: &scope, own: &[], input }
+            let kept = AvailableTurns { scope: &scope, own: &[], input }
                 .bounded(&bounds(Strategy::TruncateTurns, None, Some(3)), T);
             let expected: Vec<u64> = (0..4).filter(|number| *number != taken).collect();
             assert_eq!((numbers(&kept), kept.left_out), (expected, 0));
@@ -349,7 +349,7 @@ mod tests {
     fn a_branch_sees_the_turns_of_the_loop_and_then_its_own() {
         let scope = scope(2);
         let own = [turn(9, TurnRole::Assistant, "mine")];
-        let kept = Told { scope: &scope, own: &own, input: None }
+        let kept = AvailableTurns { scope: &scope, own: &own, input: None }
             .bounded(&bounds(Strategy::TruncateTurns, None, Some(2)), T);
         assert_eq!((numbers(&kept), kept.left_out), (vec![1, 9], 1));
     }

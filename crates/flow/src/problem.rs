@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use scrollback_agent::document::{self, Place};
+use scrollback_agent::document::{self, TextPosition};
 use serde::Serialize;
 
 /// One mistake, or one doubt, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct FlowProblem {
     /// Which kind it is.
     pub code: Code,
     /// What is wrong, and what to do.
@@ -15,7 +15,7 @@ pub struct Problem {
     /// Where, as names and numbers: `steps[1].loop.body`.
     pub path: String,
     /// Where in the text.
-    pub at: Place,
+    pub at: TextPosition,
     /// The word that was probably meant.
     pub suggestion: Option<String>,
 }
@@ -24,9 +24,9 @@ pub struct Problem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
     /// What must be changed, in the order of the text.
-    pub errors: Vec<Problem>,
+    pub errors: Vec<FlowProblem>,
     /// What should be looked at.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<FlowProblem>,
 }
 
 /// The kinds of problems: errors first, then warnings.
@@ -165,10 +165,10 @@ impl Code {
     }
 }
 
-impl From<document::Problem> for Problem {
-    fn from(problem: document::Problem) -> Self {
+impl From<document::DocumentProblem> for FlowProblem {
+    fn from(problem: document::DocumentProblem) -> Self {
         let known = Code::ALL.into_iter().find(|code| code.as_str() == problem.code);
-        Problem {
+        FlowProblem {
             code: known.unwrap_or(Code::UnknownValue),
             message: problem.message,
             path: problem.path,
@@ -184,7 +184,7 @@ impl fmt::Display for Code {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for FlowProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: ", self.at.line, self.at.column)?;
         if !self.path.is_empty() {

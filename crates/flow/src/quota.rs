@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::{Limits, MicroDollars};
+use crate::{MicroDollars, QuotaLimits};
 
 /// One account of a [`Quota`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +22,19 @@ struct Account {
     /// Whose limit it is: `run`, or the key of a step or branch.
     scope: String,
     parent: Option<AccountId>,
-    tokens: Meter,
-    micros: Meter,
+    tokens: QuotaMeter,
+    micros: QuotaMeter,
 }
 
 /// One unit of an account.
 #[derive(Clone, Copy, Debug, Default)]
-struct Meter {
+struct QuotaMeter {
     limit: Option<u64>,
     used: u64,
     reserved: u64,
 }
 
-impl Meter {
+impl QuotaMeter {
     fn left(self) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_sub(self.used.saturating_add(self.reserved)))
     }
@@ -112,11 +112,11 @@ impl std::fmt::Display for Breach {
 
 impl Quota {
     /// Opens an account inside another. What is limited nowhere needs none: `parent` comes back.
-    pub fn open(&mut self, scope: &str, limits: Limits, parent: Option<AccountId>) -> Option<AccountId> {
+    pub fn open(&mut self, scope: &str, limits: QuotaLimits, parent: Option<AccountId>) -> Option<AccountId> {
         if limits.max_tokens.is_none() && limits.max_cost.is_none() {
             return parent;
         }
-        let meter = |limit| Meter { limit, ..Meter::default() };
+        let meter = |limit| QuotaMeter { limit, ..QuotaMeter::default() };
         self.accounts.push(Account {
             scope: scope.into(),
             parent,
@@ -135,7 +135,7 @@ impl Quota {
     /// Reserves room for a call in every limit around it, or in none.
     pub fn reserve(&mut self, id: Option<AccountId>, wanted: Amount) -> Result<(), Breach> {
         for (_, account) in self.around(id) {
-            let room = |meter: Meter, wanted: u64| meter.left().is_none_or(|left| wanted <= left);
+            let room = |meter: QuotaMeter, wanted: u64| meter.left().is_none_or(|left| wanted <= left);
             if !room(account.tokens, wanted.tokens) {
                 return Err(account.breach_of_tokens(wanted.tokens));
             }
@@ -174,11 +174,11 @@ impl Quota {
     }
 
     /// What is left in the tightest limit around an account, of tokens and of money.
-    pub fn left(&self, id: Option<AccountId>) -> Limits {
-        let least = |meter: fn(&Account) -> Meter| {
+    pub fn left(&self, id: Option<AccountId>) -> QuotaLimits {
+        let least = |meter: fn(&Account) -> QuotaMeter| {
             self.around(id).filter_map(|(_, account)| meter(account).left()).min()
         };
-        Limits {
+        QuotaLimits {
             max_tokens: least(|account| account.tokens),
             max_cost: least(|account| account.micros).map(MicroDollars),
         }
@@ -186,7 +186,7 @@ impl Quota {
 
     /// What is left of a share that was handed out.
     pub fn left_of(&self, id: AccountId) -> Amount {
-        let left = |meter: Meter| meter.left().unwrap_or(0);
+        let left = |meter: QuotaMeter| meter.left().unwrap_or(0);
         self.accounts.get(id.0).map_or_else(Amount::default, |account| Amount {
             tokens: left(account.tokens),
             micros: MicroDollars(left(account.micros)),
@@ -194,9 +194,9 @@ impl Quota {
     }
 
     /// Changes what a share has left, as when a branch goes on after a pause.
-    pub fn grant(&mut self, id: AccountId, left: Limits) {
+    pub fn grant(&mut self, id: AccountId, left: QuotaLimits) {
         if let Some(account) = self.accounts.get_mut(id.0) {
-            let raise = |meter: &mut Meter, left: Option<u64>| {
+            let raise = |meter: &mut QuotaMeter, left: Option<u64>| {
                 meter.limit = left.map(|left| left.saturating_add(meter.used));
             };
             raise(&mut account.tokens, left.max_tokens);
@@ -205,7 +205,7 @@ impl Quota {
     }
 
     /// Sets another limit, as when a run is continued with more.
-    pub fn relimit(&mut self, id: AccountId, limits: Limits) {
+    pub fn relimit(&mut self, id: AccountId, limits: QuotaLimits) {
         if let Some(account) = self.accounts.get_mut(id.0) {
             account.tokens.limit = limits.max_tokens;
             account.micros.limit = limits.max_cost.map(|cost| cost.0);
@@ -223,7 +223,7 @@ impl Quota {
 
 impl Account {
     fn breach_of_tokens(&self, requested: u64) -> Breach {
-        let Meter { limit, used, reserved } = self.tokens;
+        let QuotaMeter { limit, used, reserved } = self.tokens;
         Breach {
             unit: "tokens",
             limit: limit.unwrap_or(0) as f64,
@@ -236,7 +236,7 @@ impl Account {
 
     fn breach_of_money(&self, requested: MicroDollars) -> Breach {
         let dollars = |micros: u64| MicroDollars(micros).dollars();
-        let Meter { limit, used, reserved } = self.micros;
+        let QuotaMeter { limit, used, reserved } = self.micros;
         Breach {
             unit: "cost_usd",
             limit: dollars(limit.unwrap_or(0)),
@@ -257,10 +257,10 @@ impl Account {
 /// assert_eq!(shares[0], (Some(4), Some(MicroDollars(1))));
 /// assert_eq!(shares[2], (Some(3), Some(MicroDollars(0))));
 /// ```
-pub fn split(left: Limits, branches: usize) -> impl Iterator<Item = Limits> {
+pub fn split(left: QuotaLimits, branches: usize) -> impl Iterator<Item = QuotaLimits> {
     let count = branches.max(1) as u64;
     let share = move |whole: u64, place: u64| whole / count + u64::from(place < whole % count);
-    (0..branches as u64).map(move |place| Limits {
+    (0..branches as u64).map(move |place| QuotaLimits {
         max_tokens: left.max_tokens.map(|tokens| share(tokens, place)),
         max_cost: left.max_cost.map(|cost| MicroDollars(share(cost.0, place))),
     })
@@ -270,8 +270,8 @@ pub fn split(left: Limits, branches: usize) -> impl Iterator<Item = Limits> {
 mod tests {
     use super::*;
 
-    fn tokens(max: u64) -> Limits {
-        Limits { max_tokens: Some(max), max_cost: None }
+    fn tokens(max: u64) -> QuotaLimits {
+        QuotaLimits { max_tokens: Some(max), max_cost: None }
     }
 
     fn of(tokens: u64) -> Amount {
@@ -283,7 +283,7 @@ mod tests {
         let mut quota = Quota::default();
         let run = quota.open("run", tokens(100), None);
         let step = quota.open("chat", tokens(60), run);
-        assert_eq!(quota.open("free", Limits::default(), step), step, "no limit, no account");
+        assert_eq!(quota.open("free", QuotaLimits::default(), step), step, "no limit, no account");
         assert_eq!(quota.reserve(step, of(50)), Ok(()));
         let breach = quota.reserve(step, of(20)).err();
         assert_eq!(breach.as_ref().map(|breach| breach.scope.as_str()), Some("chat"));
@@ -316,7 +316,7 @@ mod tests {
     fn shares_add_up_and_a_branch_cannot_use_its_siblings() {
         let mut quota = Quota::default();
         let run = quota.open("run", tokens(100), None);
-        let shares: Vec<Limits> = split(quota.left(run), 3).collect();
+        let shares: Vec<QuotaLimits> = split(quota.left(run), 3).collect();
         assert_eq!(shares.iter().filter_map(|share| share.max_tokens).collect::<Vec<_>>(), [34, 33, 33]);
         let first = quota.open("fan.a", tokens(34), run);
         let second = quota.open("fan.b", tokens(33), run);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Something a flow can name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Name {
+pub enum FlowName {
     /// `previous` or `output`: the latest output; in `exit_expression` the iteration's.
     Previous,
     /// `input`: the run's input.
@@ -28,35 +28,35 @@ pub enum Name {
     History,
 }
 
-impl Name {
+impl FlowName {
     /// The step it is about.
     pub fn step(&self) -> Option<&str> {
         match self {
-            Name::StepOutput(step) | Name::StepStatus(step) => Some(step),
+            FlowName::StepOutput(step) | FlowName::StepStatus(step) => Some(step),
             _ => None,
         }
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for FlowName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Name::Previous => f.write_str("previous"),
-            Name::Input => f.write_str("input"),
-            Name::LoopInput => f.write_str("loop.input"),
-            Name::LoopIteration => f.write_str("loop.iteration"),
-            Name::StepOutput(step) => write!(f, "steps.{step}.output"),
-            Name::StepStatus(step) => write!(f, "steps.{step}.status"),
-            Name::Item => f.write_str("item"),
-            Name::Index => f.write_str("index"),
-            Name::History => f.write_str("history"),
+            FlowName::Previous => f.write_str("previous"),
+            FlowName::Input => f.write_str("input"),
+            FlowName::LoopInput => f.write_str("loop.input"),
+            FlowName::LoopIteration => f.write_str("loop.iteration"),
+            FlowName::StepOutput(step) => write!(f, "steps.{step}.output"),
+            FlowName::StepStatus(step) => write!(f, "steps.{step}.status"),
+            FlowName::Item => f.write_str("item"),
+            FlowName::Index => f.write_str("index"),
+            FlowName::History => f.write_str("history"),
         }
     }
 }
 
 /// One step from a value into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum PathKey {
     /// The member of an object.
     Member(Box<str>),
     /// The element of a list; negative numbers count from the end.
@@ -67,9 +67,9 @@ pub enum Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// Where the way begins.
-    pub name: Name,
+    pub name: FlowName,
     /// The way; empty: the whole value.
-    pub keys: Vec<Key>,
+    pub keys: Vec<PathKey>,
 }
 
 impl Reference {
@@ -84,8 +84,8 @@ impl fmt::Display for Reference {
         self.name.fmt(f)?;
         for key in &self.keys {
             match key {
-                Key::Member(name) => write!(f, ".{name}")?,
-                Key::Element(number) => write!(f, "[{number}]")?,
+                PathKey::Member(name) => write!(f, ".{name}")?,
+                PathKey::Element(number) => write!(f, "[{number}]")?,
             }
         }
         Ok(())
@@ -95,11 +95,11 @@ impl fmt::Display for Reference {
 /// What names stand for at one place of a run. Implemented by the driver that runs a flow.
 pub trait Names {
     /// The value of a name; none if there is none (yet): a step that did not run, `item` outside a map.
-    fn value(&self, name: &Name) -> Option<Cow<'_, Value>>;
+    fn value(&self, name: &FlowName) -> Option<Cow<'_, Value>>;
 }
 
 /// The part of a value at the end of a way.
-pub(crate) fn follow<'v>(value: Cow<'v, Value>, keys: &[Key]) -> Option<Cow<'v, Value>> {
+pub(crate) fn follow<'v>(value: Cow<'v, Value>, keys: &[PathKey]) -> Option<Cow<'v, Value>> {
     match value {
         Cow::Borrowed(value) => keys.iter().try_fold(value, |value, key| part(value, key)).map(Cow::Borrowed),
         Cow::Owned(value) if keys.is_empty() => Some(Cow::Owned(value)),
@@ -110,12 +110,12 @@ pub(crate) fn follow<'v>(value: Cow<'v, Value>, keys: &[Key]) -> Option<Cow<'v, 
 }
 
 /// One step into a value.
-pub(crate) fn part<'v>(value: &'v Value, key: &Key) -> Option<&'v Value> {
+pub(crate) fn part<'v>(value: &'v Value, key: &PathKey) -> Option<&'v Value> {
     match (value, key) {
-        (Value::Object(members), Key::Member(name)) => members.get(&**name),
+        (Value::Object(members), PathKey::Member(name)) => members.get(&**name),
         // `items.0` is the first element, as in Handlebars.
-        (Value::Array(list), Key::Member(name)) => list.get(name.parse::<usize>().ok()?),
-        (Value::Array(list), Key::Element(number)) => {
+        (Value::Array(list), PathKey::Member(name)) => list.get(name.parse::<usize>().ok()?),
+        (Value::Array(list), PathKey::Element(number)) => {
             let place = if *number < 0 {
                 list.len().checked_sub(usize::try_from(number.unsigned_abs()).ok()?)?
             } else {

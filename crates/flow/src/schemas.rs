@@ -60,7 +60,7 @@ mod tests {
         }
         let documents: Value = serde_json::from_str(DOCUMENTS).unwrap();
         let listed = |name: &str| documents["$defs"][name]["properties"]["code"]["enum"].clone();
-        assert_eq!(listed("run_error"), json!(crate::error::CODES));
+        assert_eq!(listed("run_error"), json!(crate::error::RunErrorKind::ALL));
         let codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(listed("problem"), json!(codes));
     }

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::error::RunError;
-use crate::passed::{EntryId, Passed};
+use crate::passed_values::{EntryId, Passed};
 use crate::quota::{AccountId, Quota};
-use crate::turns::{Scope, Turn, role_of};
-use crate::usage::Usage;
-use crate::{Flow, Name, Names};
+use crate::turns::{LoopScope, Turn, role_of};
+use crate::usage::RunUsage;
+use crate::{Flow, FlowName, Names};
 
 /// Where a run stands. Only [`advance`](crate::advance::advance) moves it.
 pub struct RunState {
@@ -21,10 +21,10 @@ pub struct RunState {
     pub(crate) run: Arc<str>,
     pub(crate) input: Passed,
     pub(crate) root: Lane,
-    pub(crate) scopes: BTreeMap<Arc<str>, Scope>,
+    pub(crate) scopes: BTreeMap<Arc<str>, LoopScope>,
     pub(crate) quota: Quota,
     /// What all calls used so far.
-    pub(crate) usage: Usage,
+    pub(crate) usage: RunUsage,
     /// Which try at a step it is; the first if none is named.
     pub(crate) attempts: BTreeMap<String, u64>,
     /// Keys of agent steps under way.
@@ -38,12 +38,12 @@ pub struct RunState {
     /// Why steps failed that are not tried again: a branch around them may fail. By key, while what was recorded happens
     /// again.
     pub(crate) excused: HashMap<String, RunError>,
-    pub(crate) phase: Phase,
+    pub(crate) phase: RunPhase,
 }
 
 /// Whether new steps start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum RunPhase {
     /// Nothing has happened yet.
     New,
     /// What was recorded happens again: limits were judged then.
@@ -90,12 +90,12 @@ pub(crate) struct Lane {
     pub(crate) own: Option<Vec<Arc<Turn>>>,
     /// What its calls are charged to.
     pub(crate) account: Option<AccountId>,
-    pub(crate) child: Child,
+    pub(crate) child: LaneChild,
 }
 
 /// What a lane's step is doing.
 #[derive(Default)]
-pub(crate) enum Child {
+pub(crate) enum LaneChild {
     /// It has not started.
     #[default]
     None,
@@ -130,22 +130,22 @@ pub(crate) struct LoopFrame {
 
 /// Branches under way.
 pub(crate) struct Branches {
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<BranchSlot>,
     pub(crate) account: Option<AccountId>,
     /// A branch failed for good: calls under way finish, and nothing new starts.
     pub(crate) failing: bool,
 }
 
 /// One branch or item.
-pub(crate) struct Slot {
+pub(crate) struct BranchSlot {
     pub(crate) prefix: String,
     pub(crate) lane: Lane,
     pub(crate) share: Option<AccountId>,
-    pub(crate) standing: Standing,
+    pub(crate) standing: BranchState,
 }
 
 /// How far a branch is.
-pub(crate) enum Standing {
+pub(crate) enum BranchState {
     Waiting,
     Active,
     Done(Passed),
@@ -156,11 +156,11 @@ impl Lane {
     /// Whether an agent is asked anywhere in it, or a step is about to start.
     pub(crate) fn is_busy(&self) -> bool {
         match &self.child {
-            Child::Calling(_) | Child::Ready => true,
-            Child::None | Child::Asking(_) => false,
-            Child::Loop(frame) => frame.lane.is_busy(),
-            Child::Choice(_, lane) => lane.is_busy(),
-            Child::Branches(branches) => branches.slots.iter().any(|slot| slot.lane.is_busy()),
+            LaneChild::Calling(_) | LaneChild::Ready => true,
+            LaneChild::None | LaneChild::Asking(_) => false,
+            LaneChild::Loop(frame) => frame.lane.is_busy(),
+            LaneChild::Choice(_, lane) => lane.is_busy(),
+            LaneChild::Branches(branches) => branches.slots.iter().any(|slot| slot.lane.is_busy()),
         }
     }
 
@@ -183,7 +183,7 @@ impl Lane {
             scope: self.scope.clone(),
             own: self.own.clone(),
             account,
-            child: Child::None,
+            child: LaneChild::None,
         }
     }
 }
@@ -208,14 +208,14 @@ impl RunState {
             root,
             scopes: BTreeMap::new(),
             quota,
-            usage: Usage::default(),
+            usage: RunUsage::default(),
             attempts: BTreeMap::new(),
             calling: BTreeSet::new(),
             asking: BTreeMap::new(),
             ready: BTreeSet::new(),
             recorded: HashSet::new(),
             excused: HashMap::new(),
-            phase: Phase::New,
+            phase: RunPhase::New,
         }
     }
 
@@ -230,7 +230,7 @@ impl RunState {
     }
 
     /// What all calls used so far.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> RunUsage {
         self.usage
     }
 
@@ -240,7 +240,7 @@ impl RunState {
     }
 
     /// What conversational loops remember, by key of the loop.
-    pub fn scopes(&self) -> &BTreeMap<Arc<str>, Scope> {
+    pub fn scopes(&self) -> &BTreeMap<Arc<str>, LoopScope> {
         &self.scopes
     }
 
@@ -274,33 +274,35 @@ pub fn evaluation_id(run: &str, key: &str, part: &str, attempt: u64) -> Uuid {
 pub(crate) struct Here<'s> {
     pub(crate) input: &'s Passed,
     pub(crate) lane: &'s Lane,
-    pub(crate) scopes: &'s BTreeMap<Arc<str>, Scope>,
+    pub(crate) scopes: &'s BTreeMap<Arc<str>, LoopScope>,
 }
 
 impl Here<'_> {
     /// What a name that is passed on as it is stands for; none for what is made up on the spot.
-    pub(crate) fn passed(&self, name: &Name) -> Option<&Passed> {
+    pub(crate) fn passed(&self, name: &FlowName) -> Option<&Passed> {
         match name {
-            Name::Previous => Some(&self.lane.previous),
-            Name::Input => Some(self.input),
-            Name::LoopInput => self.lane.looped.as_ref().map(|(input, _)| input),
-            Name::StepOutput(step) => self.lane.outputs.get(&**step).map(|(output, _)| output),
+            FlowName::Previous => Some(&self.lane.previous),
+            FlowName::Input => Some(self.input),
+            FlowName::LoopInput => self.lane.looped.as_ref().map(|(input, _)| input),
+            FlowName::StepOutput(step) => self.lane.outputs.get(&**step).map(|(output, _)| output),
             _ => None,
         }
     }
 }
 
 impl Names for Here<'_> {
-    fn value(&self, name: &Name) -> Option<Cow<'_, Value>> {
+    fn value(&self, name: &FlowName) -> Option<Cow<'_, Value>> {
         let lane = self.lane;
         match name {
-            Name::LoopIteration => lane.looped.as_ref().map(|(_, iteration)| Cow::Owned(json!(iteration))),
-            Name::StepStatus(step) => {
+            FlowName::LoopIteration => {
+                lane.looped.as_ref().map(|(_, iteration)| Cow::Owned(json!(iteration)))
+            }
+            FlowName::StepStatus(step) => {
                 lane.outputs.get(&**step).map(|(_, status)| Cow::Owned(Value::from(status.as_str())))
             }
-            Name::Item => lane.item.as_ref().map(|(item, _)| Cow::Borrowed(&**item)),
-            Name::Index => lane.item.as_ref().map(|(_, index)| Cow::Owned(json!(index))),
-            Name::History => {
+            FlowName::Item => lane.item.as_ref().map(|(item, _)| Cow::Borrowed(&**item)),
+            FlowName::Index => lane.item.as_ref().map(|(_, index)| Cow::Owned(json!(index))),
+            FlowName::History => {
                 let scope = lane.scope.as_ref().and_then(|scope| self.scopes.get(scope))?;
                 let turns = scope.turns().iter().chain(lane.own.iter().flatten());
                 Some(Cow::Owned(turns_value(turns.map(|turn| (role_of(turn.role).as_str(), &*turn.text)))))

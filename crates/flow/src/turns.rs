@@ -5,11 +5,11 @@ use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, OnceLock};
 
 use scrollback_core::tokens::{Tokenizer, entry_tokens};
-use scrollback_core::{Entry, Place, Role, SUMMARY_HEADING};
+use scrollback_core::{Entry, Role, SUMMARY_HEADING, SummaryPlace};
 use uuid::Uuid;
 
 use crate::TurnRole;
-use crate::passed::EntryId;
+use crate::passed_values::EntryId;
 
 /// One marked entry of a conversational loop.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub(crate) fn role_of(role: TurnRole) -> Role {
 
 /// What one execution of a conversational loop remembers.
 #[derive(Clone, Debug, Default)]
-pub struct Scope {
+pub struct LoopScope {
     turns: Vec<Arc<Turn>>,
     /// The number of each marked entry, from 0.
     marked: HashMap<EntryId, usize>,
@@ -101,7 +101,7 @@ pub(crate) struct Listed {
     /// What it says.
     pub(crate) text: String,
     /// Where it stands.
-    pub(crate) place: Place,
+    pub(crate) place: SummaryPlace,
     /// Who wrote it.
     pub(crate) by: String,
 }
@@ -130,7 +130,7 @@ impl Condensed {
     }
 }
 
-impl Scope {
+impl LoopScope {
     /// The whole history, never the bounded one.
     pub fn turns(&self) -> &[Arc<Turn>] {
         &self.turns
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_marked_once_and_equal_texts_are_two_turns() {
-        let mut scope = Scope::default();
+        let mut scope = LoopScope::default();
         let entry = |sequence| EntryId { evaluation: Uuid::nil(), sequence };
         let yes = |sequence| Arc::new(Turn::new(entry(sequence), TurnRole::User, None, "yes".into()));
         scope.mark(yes(0));

@@ -1,13 +1,13 @@
 //! What calls used, as runs and steps tell it.
 
-use scrollback_agent::runner::Spent;
+use scrollback_agent::runner::AttemptUsage;
 use serde::{Deserialize, Serialize};
 
 use crate::MicroDollars;
 
 /// What was used, all attempts and summaries included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub struct RunUsage {
     /// Calls that were sent.
     pub calls: u64,
     /// Tokens of the requests, cached ones included.
@@ -20,20 +20,26 @@ pub struct Usage {
     pub estimated: bool,
 }
 
-impl Default for Usage {
+impl Default for RunUsage {
     fn default() -> Self {
-        Usage { calls: 0, input_tokens: 0, output_tokens: 0, cost: Some(MicroDollars(0)), estimated: false }
+        RunUsage {
+            calls: 0,
+            input_tokens: 0,
+            output_tokens: 0,
+            cost: Some(MicroDollars(0)),
+            estimated: false,
+        }
     }
 }
 
-impl Usage {
+impl RunUsage {
     /// One call that used this much.
-    pub fn call(spent: &Spent, free: Price) -> Self {
+    pub fn call(spent: &AttemptUsage, free: Price) -> Self {
         let cost = match free {
             Price::Free => Some(MicroDollars(0)),
             Price::Paid => spent.cost_usd.and_then(MicroDollars::from_dollars),
         };
-        Usage {
+        RunUsage {
             calls: 1,
             input_tokens: spent.input,
             output_tokens: spent.output,
@@ -50,9 +56,9 @@ impl Usage {
 
     /// Both together.
     #[must_use]
-    pub fn and(self, other: Usage) -> Usage {
+    pub fn and(self, other: RunUsage) -> RunUsage {
         let cost = self.cost.zip(other.cost).map(|(one, more)| MicroDollars(one.0.saturating_add(more.0)));
-        Usage {
+        RunUsage {
             calls: self.calls.saturating_add(other.calls),
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
@@ -82,7 +88,7 @@ struct Document {
     estimated: bool,
 }
 
-impl Serialize for Usage {
+impl Serialize for RunUsage {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Document {
             calls: self.calls,
@@ -96,10 +102,10 @@ impl Serialize for Usage {
     }
 }
 
-impl<'de> Deserialize<'de> for Usage {
+impl<'de> Deserialize<'de> for RunUsage {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = Document::deserialize(deserializer)?;
-        Ok(Usage {
+        Ok(RunUsage {
             calls: read.calls,
             input_tokens: read.input_tokens,
             output_tokens: read.output_tokens,
@@ -115,15 +121,16 @@ mod tests {
 
     #[test]
     fn a_sum_with_an_unknown_price_has_none_and_comes_back_from_its_row() {
-        let spent = Spent { input: 10, output: 5, cost_usd: Some(0.000_25), ..Spent::default() };
-        let paid = Usage::call(&spent, Price::Paid);
+        let spent =
+            AttemptUsage { input: 10, output: 5, cost_usd: Some(0.000_25), ..AttemptUsage::default() };
+        let paid = RunUsage::call(&spent, Price::Paid);
         assert_eq!((paid.total(), paid.cost), (15, Some(MicroDollars(250))));
-        let unknown = Usage::call(&Spent { cost_usd: None, ..spent.clone() }, Price::Paid);
-        let free = Usage::call(&Spent { cost_usd: None, ..spent }, Price::Free);
-        assert_eq!(Usage::default().and(paid).and(free).cost, Some(MicroDollars(250)));
+        let unknown = RunUsage::call(&AttemptUsage { cost_usd: None, ..spent.clone() }, Price::Paid);
+        let free = RunUsage::call(&AttemptUsage { cost_usd: None, ..spent }, Price::Free);
+        assert_eq!(RunUsage::default().and(paid).and(free).cost, Some(MicroDollars(250)));
         assert_eq!(paid.and(unknown).cost, None);
         let both = paid.and(free);
         let text = serde_json::to_string(&both).unwrap_or_default();
-        assert_eq!(serde_json::from_str::<Usage>(&text).ok(), Some(both));
+        assert_eq!(serde_json::from_str::<RunUsage>(&text).ok(), Some(both));
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use crate::fit::Validation;
 use crate::limits::{CancelToken, Clock, Limits};
 use crate::memory::Memory;
-use crate::run::live::Addresses;
-use crate::run::{Answer, Run};
+use crate::run::live_memory::Addresses;
+use crate::run::{Run, ToolResult};
 use crate::signature::Signature;
 use crate::value::{Map, Value};
 
@@ -24,11 +24,11 @@ pub struct ToolCall {
 pub(crate) type Callback = Arc<dyn Fn(ToolCall) -> Result<Value, String> + Send + Sync>;
 
 /// One tool call that is ready to be made.
-pub type Job = Box<dyn FnOnce() -> Answer + Send>;
+pub type ToolJob = Box<dyn FnOnce() -> ToolResult + Send>;
 
 /// Makes the tool calls of parallel branches, in any order and on any threads, and gives the answers in the order of
 /// the calls.
-pub type Executor = Arc<dyn Fn(Vec<Job>) -> Vec<Answer> + Send + Sync>;
+pub type Executor = Arc<dyn Fn(Vec<ToolJob>) -> Vec<ToolResult> + Send + Sync>;
 
 /// A tool that programs can call.
 #[derive(Clone)]

@@ -150,7 +150,7 @@ impl fmt::Display for Reason {
 
 /// Where in the source something is: both counted from 1, columns in graphemes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Position {
+pub struct SourcePosition {
     /// The line.
     pub line: u32,
     /// The column in it.
@@ -167,7 +167,7 @@ pub struct Error {
     /// What to do about it, where something is likely.
     pub hint: Option<String>,
     /// Where in the program.
-    pub at: Option<Position>,
+    pub at: Option<SourcePosition>,
     /// The text of the form there, shortened.
     pub form: Option<String>,
     /// For `pmap_error` and `pcalls_error`: what went wrong in the branch.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::value::tree::{Item, Node, Tree};
+use crate::value::tree::{Tree, TreeItem, TreeNode};
 use crate::value::{Debris, Text, Value, Word};
 
 /// One definition.
@@ -103,14 +103,14 @@ impl Memory {
     }
 }
 
-impl Item for (Word, Definition) {
+impl TreeItem for (Word, Definition) {
     fn dismantle(&mut self, heap: &mut Vec<Debris>) {
         if let Some(value) = &mut self.1.value {
             value.dismantle(heap);
         }
     }
 
-    fn debris(node: Arc<Node<Self>>) -> Debris {
+    fn debris(node: Arc<TreeNode<Self>>) -> Debris {
         Debris::Definitions(node)
     }
 }

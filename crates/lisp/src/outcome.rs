@@ -8,7 +8,7 @@ use crate::value::{Map, Value};
 
 /// How a program ended well.
 #[derive(Clone, Debug)]
-pub enum End {
+pub enum ProgramEnd {
     /// With the value of its last form.
     Value(Value),
     /// With `(return value)`.
@@ -30,7 +30,7 @@ pub struct ToolRecord {
 
 /// What a run used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ProgramUsage {
     /// Units of fuel.
     pub fuel: u64,
     /// The most bytes in use, as far as they were counted: an upper bound.
@@ -43,7 +43,7 @@ pub struct Usage {
 #[derive(Clone)]
 pub struct Outcome {
     /// The value, or why there is none.
-    pub result: Result<End, Error>,
+    pub result: Result<ProgramEnd, Error>,
     /// The definitions after the run; after an error those before it.
     pub memory: Memory,
     /// One entry per printing call, in the order of the program.
@@ -55,14 +55,14 @@ pub struct Outcome {
     /// What was odd but no error.
     pub warnings: Vec<String>,
     /// What was used.
-    pub usage: Usage,
+    pub usage: ProgramUsage,
 }
 
 impl Outcome {
     /// The value the program ended with, returned or not.
     pub fn value(&self) -> Option<&Value> {
         match &self.result {
-            Ok(End::Value(value) | End::Returned(value)) => Some(value),
+            Ok(ProgramEnd::Value(value) | ProgramEnd::Returned(value)) => Some(value),
             Err(_) => None,
         }
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::compile::{self, Unit};
-use crate::env::{Env, Granted, Job, ToolCall};
+use crate::env::{Env, Granted, ToolCall, ToolJob};
 use crate::error::{Error, Reason};
 use crate::outcome::Outcome;
 use crate::read;
-use crate::run::{Answer, PendingCall, Run};
+use crate::run::{PendingCall, Run, ToolResult};
 use crate::value::{Closure, Function};
 
 /// A compiled program. Copies share the code; any number of them can run at once.
@@ -88,8 +88,8 @@ impl Program {
 }
 
 /// Makes the calls that a run waits for.
-fn answer(granted: &Granted, calls: Vec<PendingCall>) -> Vec<Answer> {
-    let jobs = calls.into_iter().map(|PendingCall { name, args, .. }| -> Job {
+fn answer(granted: &Granted, calls: Vec<PendingCall>) -> Vec<ToolResult> {
+    let jobs = calls.into_iter().map(|PendingCall { name, args, .. }| -> ToolJob {
         match granted.tools.get(name.as_str()).and_then(|tool| tool.callback.clone()) {
             Some(callback) => Box::new(move || callback(ToolCall { name, args })),
             None => Box::new(|| Err("it cannot be called here".into())),

@@ -75,7 +75,7 @@ impl Signature {
     /// # Ok::<(), scrollback_lisp::BadSignature>(())
     /// ```
     pub fn parse(text: &str) -> Result<Signature, BadSignature> {
-        let mut parser = Parser { text, at: 0, depth: 0 };
+        let mut parser = SignatureParser { text, at: 0, depth: 0 };
         let mut parameters = Vec::new();
         if parser.take("(") {
             parameters = parser.fields(")")?;
@@ -90,13 +90,13 @@ impl Signature {
     }
 }
 
-struct Parser<'t> {
+struct SignatureParser<'t> {
     text: &'t str,
     at: usize,
     depth: usize,
 }
 
-impl Parser<'_> {
+impl SignatureParser<'_> {
     fn rest(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -195,13 +195,13 @@ impl Parser<'_> {
 
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "({}) -> {}", Fields(&self.parameters), self.output)
+        write!(f, "({}) -> {}", SignatureFields(&self.parameters), self.output)
     }
 }
 
-struct Fields<'f>(&'f [(String, Type)]);
+struct SignatureFields<'f>(&'f [(String, Type)]);
 
-impl fmt::Display for Fields<'_> {
+impl fmt::Display for SignatureFields<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (name, type_)) in self.0.iter().enumerate() {
             let comma = if at == 0 { "" } else { ", " };
@@ -215,7 +215,7 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.base {
             Base::List(item) => write!(f, "[{item}]")?,
-            Base::Fields(fields) => write!(f, "{{{}}}", Fields(fields))?,
+            Base::Fields(fields) => write!(f, "{{{}}}", SignatureFields(fields))?,
             base => write!(f, ":{}", base.name())?,
         }
         f.write_str(if self.optional { "?" } else { "" })

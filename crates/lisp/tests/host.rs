@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support::run_in;
-use scrollback_lisp::{Env, Memory, Outcome, Program, Reason, Run, Signature, Step, Tool, Value};
+use scrollback_lisp::{Env, Memory, Outcome, Program, Reason, Run, RunStep, Signature, Tool, Value};
 
 fn run(source: &str, env: &mut Env) -> Outcome {
     run_in(source, env).unwrap_or_else(|error| panic!("{source}: {error}"))
@@ -95,8 +95,8 @@ fn drive(run: &mut Run, batches: &mut Vec<usize>) -> Outcome {
     let mut answers: Vec<Result<Value, String>> = Vec::new();
     loop {
         match run.resume(std::mem::take(&mut answers)) {
-            Step::Done(outcome) => return *outcome,
-            Step::Call(calls) => {
+            RunStep::Done(outcome) => return *outcome,
+            RunStep::Call(calls) => {
                 batches.push(calls.len());
                 for call in &calls {
                     let Some(Value::Int(n)) = call.args.get(&Value::keyword("n")) else { panic!("{call:?}") };

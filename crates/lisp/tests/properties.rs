@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::support::Numbers;
 use num_bigint::BigInt;
-use scrollback_lisp::{Env, Job, Outcome, Program, Tool, Value};
+use scrollback_lisp::{Env, Outcome, Program, Tool, ToolJob, Value};
 
 /// An integer near a limit of 64 bits, near zero, or of up to 200 bits.
 fn integer(numbers: &mut Numbers) -> BigInt {
@@ -247,7 +247,7 @@ fn branches_give_the_same_whether_calls_are_made_in_turn_or_at_once() {
     const SEED: u64 = 16;
     let mut numbers = Numbers(SEED);
     // As unlike the order of the calls as can be: the last first, each on a thread of its own.
-    let executor = Arc::new(|jobs: Vec<Job>| {
+    let executor = Arc::new(|jobs: Vec<ToolJob>| {
         let running: Vec<_> = jobs.into_iter().rev().map(std::thread::spawn).collect();
         let mut answers: Vec<_> = running.into_iter().map(|job| job.join().unwrap()).collect();
         answers.reverse();

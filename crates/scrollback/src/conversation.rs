@@ -15,11 +15,13 @@ use crate::view::View;
 
 /// A conversation with its record. Appending writes to the store first, then to the record.
 pub struct Conversation {
-    store: Arc<dyn scrollback_store::Store>,
-    tenant: Tenant,
-    recipient: Recipient,
-    id: Option<ConversationId>,
-    record: Record,
+    pub(crate) store: Arc<dyn scrollback_store::Store>,
+    pub(crate) tenant: Tenant,
+    pub(crate) recipient: Recipient,
+    pub(crate) id: Option<ConversationId>,
+    pub(crate) record: Record,
+    /// When the conversation was written last, as far as the record holds it.
+    pub(crate) written: Option<Time>,
     cx: CurationContext,
 }
 
@@ -62,7 +64,8 @@ impl Conversation {
         recipient: Recipient,
     ) -> Result<Self> {
         let cx = CurationContext::default();
-        let mut chat = Conversation { store, tenant, recipient, id: None, record: Record::new(), cx };
+        let mut chat =
+            Conversation { store, tenant, recipient, id: None, record: Record::new(), written: None, cx };
         chat.reload().await?;
         Ok(chat)
     }
@@ -91,15 +94,17 @@ impl Conversation {
                 kept = kept && self.record.append(entry.stamped(evaluation, sequence, at)).is_ok();
             }
             self.id = appended.map(|appended| appended.conversation);
+            self.written = Some(at);
         }
         // Another process wrote, or this was a repeat: the store knows what stands where.
-        if kept { Ok(()) } else { self.reload().await }
+        if kept { Ok(()) } else { self.refresh().await }
     }
 
     /// Reads the record again, with what other processes appended.
     pub async fn reload(&mut self) -> Result<()> {
         let Some(found) = self.store.current(&self.tenant, &self.recipient).await? else { return Ok(()) };
         self.record = self.store.record(&self.tenant, &found.id, None).await?;
+        self.written = Some(found.updated_at);
         self.id = Some(found.id);
         Ok(())
     }

@@ -15,6 +15,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
+    code: &'static str,
+    path: String,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
@@ -33,13 +35,38 @@ pub enum ErrorKind {
     /// The store refused or failed.
     #[cfg(feature = "store")]
     Store(scrollback_store::ErrorKind),
+    /// An argument that cannot be meant: an unknown wire, a handle that is none, a file that is not there.
+    Input,
     /// The blocking form was called from a thread that runs async tasks, or the system gave it no runtime.
     Blocking,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Error { kind, source: source.into() }
+        Error { kind, code: kind.code(), path: String::new(), source: source.into() }
+    }
+
+    /// The same error with a code of its own, and where in the input it is.
+    pub(crate) fn at(self, code: &'static str, path: &str) -> Self {
+        Error { code, path: path.into(), ..self }
+    }
+
+    /// The code programs act on, the same on the command line and over HTTP.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// JSON pointer to what is wrong in the input; empty where that is the whole, or nothing.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Of a conflict over a position: the one expected, and the next there is.
+    #[cfg(feature = "store")]
+    pub fn heads(&self) -> Option<(u64, u64)> {
+        self.source
+            .downcast_ref::<scrollback_store::StoreError>()
+            .and_then(scrollback_store::StoreError::heads)
     }
 
     /// Which kind it is.
@@ -62,7 +89,8 @@ impl std::error::Error for Error {
 
 impl From<ConfigError> for Error {
     fn from(error: ConfigError) -> Self {
-        Error::new(ErrorKind::Manager, error)
+        let (code, path) = (error.code(), error.path().to_string());
+        Error::new(ErrorKind::Manager, error).at(code, &path)
     }
 }
 
@@ -74,7 +102,8 @@ impl From<BadModel> for Error {
 
 impl From<WireError> for Error {
     fn from(error: WireError) -> Self {
-        Error::new(ErrorKind::Messages, error)
+        let (code, path) = (error.code(), error.path().to_string());
+        Error::new(ErrorKind::Messages, error).at(code, &path)
     }
 }
 
@@ -86,7 +115,8 @@ impl From<AppendError> for Error {
 
 impl From<CurationError> for Error {
     fn from(error: CurationError) -> Self {
-        Error::new(ErrorKind::View, error)
+        let code = error.code();
+        Error::new(ErrorKind::View, error).at(code, "")
     }
 }
 
@@ -94,5 +124,21 @@ impl From<CurationError> for Error {
 impl From<scrollback_store::StoreError> for Error {
     fn from(error: scrollback_store::StoreError) -> Self {
         Error::new(ErrorKind::Store(error.kind()), error)
+    }
+}
+
+impl ErrorKind {
+    /// The code of errors of this kind that have none of their own.
+    fn code(self) -> &'static str {
+        match self {
+            ErrorKind::Manager => "bad_manager",
+            ErrorKind::Model => "unknown_model",
+            ErrorKind::Messages => "bad_input",
+            ErrorKind::View => "no_view",
+            #[cfg(feature = "store")]
+            ErrorKind::Store(kind) => kind.code(),
+            ErrorKind::Input => "bad_argument",
+            ErrorKind::Blocking => "blocking",
+        }
     }
 }

@@ -95,15 +95,27 @@ mod conversation;
 mod curate;
 mod error;
 #[cfg(feature = "store")]
+mod keeping;
+#[cfg(feature = "store")]
+mod lookup;
+mod messages;
+#[cfg(feature = "store")]
 mod open;
+mod shown;
+mod simulate;
 mod view;
 
 #[cfg(feature = "store")]
 pub use conversation::{Append, Conversation};
-pub use curate::{Curated, curate};
+pub use curate::{Curated, CuratedPiece, CuratedPieces, Explaining, curate, curate_pieces};
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "store")]
+pub use lookup::{Handle, place_json};
+pub use messages::{model_named, read_messages, wire_named};
+#[cfg(feature = "store")]
 pub use open::Store;
+pub use shown::{SentView, ViewOptions};
+pub use simulate::{SimulationReport, simulate};
 pub use view::{Request, View};
 
 #[cfg(feature = "agent")]
@@ -119,6 +131,6 @@ pub use scrollback_flow as flow;
 #[cfg(feature = "store")]
 pub use scrollback_store as store;
 #[cfg(feature = "store")]
-pub use scrollback_store::{ConversationId, Recipient, Tenant};
+pub use scrollback_store::{ConversationId, Followed, Recipient, Tenant};
 pub use serde_json;
 pub use uuid::{self, Uuid};

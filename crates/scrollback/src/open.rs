@@ -13,8 +13,8 @@ use crate::error::Result;
 /// Where conversations are kept. Clones share it.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<dyn scrollback_store::Store>,
-    tenant: Tenant,
+    pub(crate) inner: Arc<dyn scrollback_store::Store>,
+    pub(crate) tenant: Tenant,
 }
 
 impl Store {

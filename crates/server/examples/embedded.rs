@@ -7,7 +7,7 @@ use std::error::Error;
 
 use scrollback_agent::config::ServerSettings;
 use scrollback_agent::provider::Catalog;
-use scrollback_agent::{Clock, Stop, SystemClock};
+use scrollback_agent::{Clock, StopSignal, SystemClock};
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_server::{App, bind, serve};
 
@@ -24,5 +24,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let app = App::new(store, ServerSettings::default(), catalog, redactor, listening.address);
 
     println!("http://{}/lens", listening.address);
-    Ok(serve(app, listening, Stop::default()).await?)
+    Ok(serve(app, listening, StopSignal::default()).await?)
 }

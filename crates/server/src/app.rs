@@ -7,19 +7,26 @@ use scrollback_agent::config::ServerSettings;
 use scrollback_agent::exchange::Calibrations;
 use scrollback_agent::provider::Catalog;
 use scrollback_agent::telemetry::Telemetry;
-use scrollback_agent::{Clock, SystemClock};
+use scrollback_agent::{Clock, StopSignal, SystemClock};
 use scrollback_core::Time;
 use scrollback_core::model::Provider;
 use scrollback_core::redact::Redactor;
 use scrollback_store::Store;
 
 use crate::auth::Keyring;
+use crate::background_tasks::Tasks;
 use crate::events::Events;
+use crate::fair::Turns;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
-use crate::proxy::{self, CallsUnderWay, Lately, Room, ThreadMemory, Upstreams};
+use crate::proxy::{self, CallsUnderWay, RecentRecords, TenantSlots, ThreadMemory, Upstreams};
+use crate::quota::QuotaClock;
+use crate::ready::LastHeartbeat;
 use crate::runs::Runs;
-use crate::tasks::Tasks;
-use crate::waiting::Waiting;
+use crate::write_queue::WriteQueue;
+
+/// Commits that wait for the store at once: as many as it syncs together under load. Beyond that, tenants take turns.
+const STORE_TURNS: usize = 64;
 
 /// What all requests share. Cheap to clone; clones are the same server.
 #[derive(Clone)]
@@ -34,7 +41,7 @@ pub struct Shared {
     /// The models, and how to reach them.
     pub catalog: Catalog,
     /// What takes secrets out of what people are shown.
-    pub redactor: Redactor,
+    pub redactor: Arc<Redactor>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// What is counted.
@@ -50,15 +57,33 @@ pub struct Shared {
     /// What was learnt about models from what their providers reported.
     pub calibrations: Arc<Calibrations>,
     /// Records used lately.
-    pub(crate) lately: Lately,
+    pub(crate) lately: RecentRecords,
     /// What is known about message threads.
     pub(crate) threads: ThreadMemory,
     /// Calls that wait for their reply.
     pub(crate) under_way: CallsUnderWay,
     /// Requests of each tenant.
-    pub(crate) room: Room,
+    pub(crate) room: TenantSlots,
     /// Entries that wait for the store.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WriteQueue,
+    /// The memory of bodies and replies under way.
+    pub(crate) memory: Memory,
+    /// Turns at the store.
+    pub(crate) store_turns: Turns,
+    /// Turns at providers.
+    pub(crate) upstream_turns: Turns,
+    /// Turns at the machine's cores, for work on large texts.
+    pub(crate) heavy_turns: Turns,
+    /// Requests of each tenant to the REST API.
+    pub(crate) api_room: TenantSlots,
+    /// The last heartbeat of the store.
+    pub(crate) last_heartbeat: LastHeartbeat,
+    /// The secret of the store, once it was asked for.
+    pub(crate) secret: tokio::sync::OnceCell<String>,
+    /// The time by which the use of keys is counted.
+    pub(crate) quota_clock: QuotaClock,
+    /// Asked for when the time to finish requests is up.
+    pub(crate) time_is_up: StopSignal,
     /// Providers that requests are passed on to.
     pub(crate) upstreams: Upstreams,
     /// Work that goes on after its request.
@@ -87,7 +112,7 @@ impl App {
         App(Arc::new(Shared {
             store,
             catalog,
-            redactor,
+            redactor: Arc::new(redactor),
             clock: Arc::new(SystemClock),
             metrics: Metrics::default(),
             events: Events::default(),
@@ -95,11 +120,20 @@ impl App {
             runs: OnceLock::new(),
             telemetry: OnceLock::new(),
             calibrations: Arc::default(),
-            lately: Lately::default(),
+            lately: RecentRecords::default(),
             threads: ThreadMemory::default(),
             under_way: CallsUnderWay::default(),
-            room: Room::default(),
-            waiting: Waiting::default(),
+            room: TenantSlots::default(),
+            waiting: WriteQueue::default(),
+            memory: Memory::new(settings.limits.memory_bytes),
+            store_turns: Turns::new(STORE_TURNS),
+            upstream_turns: Turns::new(settings.limits.upstream_requests),
+            heavy_turns: Turns::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            api_room: TenantSlots::default(),
+            last_heartbeat: LastHeartbeat::default(),
+            secret: tokio::sync::OnceCell::new(),
+            quota_clock: QuotaClock::default(),
+            time_is_up: StopSignal::default(),
             upstreams: Upstreams::new(settings.limits.connect),
             tasks: Tasks::default(),
             settings,

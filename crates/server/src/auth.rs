@@ -4,6 +4,7 @@
 //! store never had a key, and listening on this machine only, every caller is the tenant `default` and may do everything; a request
 //! that another machine's proxy forwarded is not from this machine.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{FromRequestParts, Request, State};
@@ -12,15 +13,15 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use scrollback_core::Time;
-use scrollback_store::{Key, StoreError, Tenant};
+use scrollback_store::{ErrorKind, Key, StoreError, Tenant, hex};
 
 use crate::App;
 use crate::keys;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// What a key may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum KeyScope {
     /// Use the proxy.
     Proxy,
     /// Read: the lens, and what the REST API reads.
@@ -29,37 +30,37 @@ pub enum Scope {
     Admin,
 }
 
-impl Scope {
+impl KeyScope {
     /// All three.
-    pub const ALL: [Scope; 3] = [Scope::Proxy, Scope::Read, Scope::Admin];
+    pub const ALL: [KeyScope; 3] = [KeyScope::Proxy, KeyScope::Read, KeyScope::Admin];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Scope::Proxy => "proxy",
-            Scope::Read => "read",
-            Scope::Admin => "admin",
+            KeyScope::Proxy => "proxy",
+            KeyScope::Read => "read",
+            KeyScope::Admin => "admin",
         }
     }
 
     /// The scope of that name.
-    pub fn named(name: &str) -> Option<Scope> {
-        Scope::ALL.into_iter().find(|scope| scope.as_str() == name)
+    pub fn named(name: &str) -> Option<KeyScope> {
+        KeyScope::ALL.into_iter().find(|scope| scope.as_str() == name)
     }
 }
 
 /// Who is calling, and what they may do. An extractor: handlers that take one have been let in.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub struct ApiCaller {
     /// Whose data.
     pub tenant: Tenant,
     /// What they may do.
-    pub scope: Scope,
+    pub scope: KeyScope,
     /// The key they showed; none where there are none.
     pub key: Option<Arc<Key>>,
 }
 
-impl Caller {
+impl ApiCaller {
     /// Whether their key is still one of the server's; for what goes on after the request was let in.
     pub(crate) async fn is_still_known(&self, app: &App) -> bool {
         let Ok(known) = app.keyring.keys(app, app.now()).await else { return true };
@@ -70,51 +71,51 @@ impl Caller {
     }
 
     /// An error unless they may use the proxy.
-    pub fn may_call(&self) -> Result<(), Problem> {
-        self.may(self.scope != Scope::Read, "use the proxy")
+    pub fn may_call(&self) -> Result<(), HttpProblem> {
+        self.may(self.scope != KeyScope::Read, "use the proxy")
     }
 
     /// An error unless they may read.
-    pub fn may_read(&self) -> Result<(), Problem> {
-        self.may(self.scope != Scope::Proxy, "read")
+    pub fn may_read(&self) -> Result<(), HttpProblem> {
+        self.may(self.scope != KeyScope::Proxy, "read")
     }
 
     /// An error unless they may change things.
-    pub fn may_write(&self) -> Result<(), Problem> {
-        self.may(self.scope == Scope::Admin, "change anything")
+    pub fn may_write(&self) -> Result<(), HttpProblem> {
+        self.may(self.scope == KeyScope::Admin, "change anything")
     }
 
-    fn may(&self, allowed: bool, what: &str) -> Result<(), Problem> {
+    fn may(&self, allowed: bool, what: &str) -> Result<(), HttpProblem> {
         if allowed {
             return Ok(());
         }
         let detail = format!("a key with scope {} may not {what}", self.scope.as_str());
-        Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail))
+        Err(HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", detail))
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
-    type Rejection = Problem;
+impl<S: Send + Sync> FromRequestParts<S> for ApiCaller {
+    type Rejection = HttpProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        parts.extensions.get::<Caller>().cloned().ok_or_else(unknown)
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HttpProblem> {
+        parts.extensions.get::<ApiCaller>().cloned().ok_or_else(unknown)
     }
 }
 
-/// Finds out who calls, before any of the body is read. An unknown caller has no [`Caller`]; pages that all may
+/// Finds out who calls, before any of the body is read. An unknown caller has no [`ApiCaller`]; pages that all may
 /// see, such as the login, do without.
 pub(crate) async fn identify(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match caller(&app, request.headers()).await {
         Ok(Some(caller)) if caller.key.is_none() && is_forwarded(request.headers()) => {
             let detail = "a proxy forwarded this request, and this server has no keys to tell callers apart: make one with \
                           `scrollback key add NAME`";
-            return Problem::new(StatusCode::FORBIDDEN, "forwarded", detail).into_response();
+            return HttpProblem::new(StatusCode::FORBIDDEN, "forwarded", detail).into_response();
         }
         Ok(Some(caller)) => {
             request.extensions_mut().insert(caller);
         }
         Ok(None) => {}
-        Err(error) => return Problem::from(error).into_response(),
+        Err(error) => return HttpProblem::from(error).into_response(),
     }
     next.run(request).await
 }
@@ -128,26 +129,36 @@ fn is_forwarded(headers: &HeaderMap) -> bool {
 }
 
 /// Who calls; none if they are not known.
-pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, StoreError> {
+pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<ApiCaller>, StoreError> {
     let now = app.now();
     let known = app.keyring.keys(app, now).await?;
     if known.never_had_any {
-        let anonymous = Caller { tenant: Tenant::default(), scope: Scope::Admin, key: None };
+        let anonymous = ApiCaller { tenant: Tenant::default(), scope: KeyScope::Admin, key: None };
         return Ok(app.address.ip().is_loopback().then_some(anonymous));
     }
     let keys = &known.valid;
     let of = |key: &Arc<Key>| {
-        let scope = Scope::named(&key.scope)?;
-        Some(Caller { tenant: key.tenant.clone(), scope, key: Some(Arc::clone(key)) })
+        let scope = KeyScope::named(&key.scope)?;
+        Some(ApiCaller { tenant: key.tenant.clone(), scope, key: Some(Arc::clone(key)) })
     };
     // A provider's key may come in one header and ours in the other.
-    let shown = presented(headers).find_map(|shown| keys.iter().find(|key| keys::is_of(shown, key)));
-    if let Some(key) = shown {
-        return Ok(of(key));
+    let known_in = |keys: &[Arc<Key>]| {
+        let found = presented(headers).find_map(|shown| keys.iter().find(|key| keys::is_of(shown, key)));
+        found.and_then(of)
+    };
+    if let Some(caller) = known_in(keys) {
+        return Ok(Some(caller));
     }
-    let session =
-        cookie(headers, COOKIE).and_then(|session| keys.iter().find(|key| holds(session, key, now)));
-    Ok(session.and_then(of))
+    // It may have been made a moment ago.
+    if presented(headers).any(|shown| shown.starts_with(keys::PREFIX))
+        && let Some(newer) = app.keyring.newer(app, now).await?
+        && let Some(caller) = known_in(&newer.valid)
+    {
+        return Ok(Some(caller));
+    }
+    let Some(session) = cookie(headers, COOKIE) else { return Ok(None) };
+    let Some(shown) = unseal(session, secret(app).await?, now) else { return Ok(None) };
+    Ok(keys.iter().find(|key| keys::is_of(&shown, key)).and_then(of))
 }
 
 /// The header with the key of Gemini's clients.
@@ -196,14 +207,54 @@ pub const COOKIE: &str = "scrollback_session";
 /// How long it lasts.
 const SESSION_SECONDS: i64 = 12 * 60 * 60;
 
+/// Whether a request came over TLS, as far as can be known: this server speaks none itself, a proxy in front of it says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// It did.
+    Tls,
+    /// It did not, or nothing says so.
+    Plain,
+}
+
+impl Transport {
+    /// What the headers of a request say.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let forwarded = text("forwarded").to_ascii_lowercase();
+        let stated =
+            forwarded.split([';', ',']).any(|pair| matches!(pair.trim(), "proto=https" | "proto=\"https\""));
+        let by_proxy = text("x-forwarded-proto").split(',').next().unwrap_or_default().trim();
+        if stated || by_proxy.eq_ignore_ascii_case("https") { Transport::Tls } else { Transport::Plain }
+    }
+}
+
 /// Exchanges a key for the value of a `Set-Cookie` header; none if there is no such key.
-pub async fn login(app: &App, shown: &str) -> Result<Option<String>, StoreError> {
+pub async fn login(app: &App, shown: &str, transport: Transport) -> Result<Option<String>, StoreError> {
     let now = app.now();
     let keys = app.keyring.keys(app, now).await?;
-    let Some(key) = keys.valid.iter().find(|key| keys::is_of(shown.trim(), key)) else { return Ok(None) };
+    let shown = shown.trim();
+    if !keys.valid.iter().any(|key| keys::is_of(shown, key)) {
+        return Ok(None);
+    }
     let until = now.0 / 1000 + SESSION_SECONDS;
-    let value = format!("{}.{until}.{}", key.name, mac(key, until));
-    Ok(Some(format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS}")))
+    let Some(value) = seal(shown, secret(app).await?, until) else {
+        return Err(StoreError::new(ErrorKind::Io, "this machine gives no random numbers"));
+    };
+    let secure = if transport == Transport::Tls { "; Secure" } else { "" };
+    Ok(Some(format!(
+        "{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS}{secure}"
+    )))
+}
+
+/// The random secret of the store, which all servers on it share.
+async fn secret(app: &App) -> Result<&str, StoreError> {
+    let read = || async {
+        let mut random = [0; 32];
+        getrandom::fill(&mut random)
+            .map_err(|_| StoreError::new(ErrorKind::Io, "this machine gives no random numbers"))?;
+        app.store.secret(hex(&random)).await
+    };
+    app.secret.get_or_try_init(read).await.map(String::as_str)
 }
 
 /// The value of a `Set-Cookie` header that ends a session.
@@ -211,22 +262,51 @@ pub fn logout() -> String {
     format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0")
 }
 
-/// Whether a session was given for this key and has not ended. Revoking the key ends it too.
-fn holds(session: &str, key: &Key, now: Time) -> bool {
-    // Names may hold dots; the time and the proof do not.
-    let mut parts = session.rsplitn(3, '.');
-    let (Some(proof), Some(until), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
-        return false;
-    };
-    let Ok(until) = until.parse::<i64>() else { return false };
-    let proven = blake3::hash(proof.as_bytes()) == blake3::hash(mac(key, until).as_bytes());
-    name == key.name && until > now.0 / 1000 && proven
+/// A session: the key itself, sealed by the secret of the store, until a time. A stolen database has the secret and only hashes of
+/// keys, so no session can be made from it; a session alone shows nothing of the key.
+fn seal(shown: &str, secret: &str, until: i64) -> Option<String> {
+    let mut nonce = [0; 16];
+    getrandom::fill(&mut nonce).ok()?;
+    let nonce = hex(&nonce);
+    let sealed: String = hex(&covered(shown.as_bytes(), secret, &nonce, until));
+    let proof = proof(secret, until, &nonce, &sealed);
+    Some(format!("{until}.{nonce}.{sealed}.{}", proof.to_hex()))
 }
 
-/// What only this server can say about a key: made with the hash that is kept, which is never shown.
-fn mac(key: &Key, until: i64) -> String {
-    let secret = blake3::derive_key("scrollback 2026 lens session", &key.hash);
-    blake3::keyed_hash(&secret, format!("{}\n{until}", key.name).as_bytes()).to_hex().to_string()
+/// The key in a session; none if it was not made with this secret, or has ended. Revoking the key ends it too.
+fn unseal(session: &str, secret: &str, now: Time) -> Option<String> {
+    let parts: Vec<&str> = session.split('.').collect();
+    let [until, nonce, sealed, stated] = parts.as_slice() else { return None };
+    let until: i64 = until.parse().ok()?;
+    // The comparison of hashes is in constant time.
+    let proven = blake3::Hash::from_hex(stated).ok()? == proof(secret, until, nonce, sealed);
+    if !proven || until <= now.0 / 1000 {
+        return None;
+    }
+    String::from_utf8(covered(&unhex(sealed)?, secret, nonce, until)).ok()
+}
+
+/// Bytes under a stream of others that only the secret gives, or what such bytes cover.
+fn covered(bytes: &[u8], secret: &str, nonce: &str, until: i64) -> Vec<u8> {
+    let key = blake3::derive_key("scrollback 2026 lens session seal", secret.as_bytes());
+    let mut stream = vec![0; bytes.len()];
+    let mut hasher = blake3::Hasher::new_keyed(&key);
+    hasher.update(format!("{until}\n{nonce}").as_bytes()).finalize_xof().fill(&mut stream);
+    bytes.iter().zip(stream).map(|(byte, cover)| byte ^ cover).collect()
+}
+
+fn proof(secret: &str, until: i64, nonce: &str, sealed: &str) -> blake3::Hash {
+    let key = blake3::derive_key("scrollback 2026 lens session proof", secret.as_bytes());
+    blake3::keyed_hash(&key, format!("{until}\n{nonce}\n{sealed}").as_bytes())
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(pair).collect()
 }
 
 fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -236,14 +316,18 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 /// An unknown caller.
-pub(crate) fn unknown() -> Problem {
+pub(crate) fn unknown() -> HttpProblem {
     let detail = "this server wants one of its keys; send it as Authorization: Bearer sb_… (`scrollback key add` makes one)";
-    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+    HttpProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
 }
 
 /// The keys that are valid, read again when they may have changed.
 #[derive(Debug, Default)]
-pub(crate) struct Keyring(Mutex<Option<(Time, Keys)>>);
+pub(crate) struct Keyring {
+    known: Mutex<Option<(Time, Keys)>>,
+    /// When the use of each key was noted.
+    noted: Mutex<HashMap<String, Time>>,
+}
 
 type Keys = Arc<KnownKeys>;
 
@@ -258,25 +342,68 @@ pub(crate) struct KnownKeys {
 
 /// How long the keys are remembered, in milliseconds: so late may a revoked key still be used.
 const REMEMBERED: i64 = 1000;
+/// How long they are not read again for a key that is unknown, in milliseconds: a new key works that soon.
+const READ_AGAIN: i64 = 50;
 
 impl Keyring {
+    /// Whether the use of a key was not noted for some time, in milliseconds; from now on it is.
+    pub(crate) fn is_first_use(&self, name: &str, now: Time, span: i64) -> bool {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let lately = noted.get(name).is_some_and(|at| (0..span).contains(&(now.0 - at.0)));
+        if !lately {
+            noted.insert(name.into(), now);
+        }
+        !lately
+    }
+
     /// The keys that are valid.
     pub(crate) async fn keys(&self, app: &App, now: Time) -> Result<Keys, StoreError> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((read_at, keys)) = &known
             && (0..REMEMBERED).contains(&(now.0 - read_at.0))
         {
             return Ok(Arc::clone(keys));
         }
-        let read = match app.store.keys().await {
-            Ok(read) => read,
-            // While the store is away, those who were known stay known.
-            Err(error) => return known.map(|(_, keys)| keys).ok_or(error),
-        };
+        // While the store is away, those who were known stay known.
+        self.read(app, now).await.or_else(|error| known.map(|(_, keys)| keys).ok_or(error))
+    }
+
+    /// The keys as they are now, for one that is not among those that are remembered; none if they were read a moment ago,
+    /// so that wrong keys do not make the store busy.
+    async fn newer(&self, app: &App, now: Time) -> Result<Option<Keys>, StoreError> {
+        let read_at = self.known.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(at, _)| *at);
+        if read_at.is_some_and(|at| (0..READ_AGAIN).contains(&(now.0 - at.0))) {
+            return Ok(None);
+        }
+        self.read(app, now).await.map(Some)
+    }
+
+    async fn read(&self, app: &App, now: Time) -> Result<Keys, StoreError> {
+        let read = app.store.keys().await?;
         let never_had_any = read.is_empty();
         let valid = read.into_iter().filter(|key| key.revoked_at.is_none()).map(Arc::new).collect();
         let keys = Arc::new(KnownKeys { valid, never_had_any });
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&keys)));
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&keys)));
         Ok(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn sessions_hold_for_their_secret_and_their_time() {
+        let session = seal("sb_0123456789", "secret", 100).unwrap();
+        assert!(!session.contains("sb_"));
+        assert_eq!(unseal(&session, "secret", Time(99_000)).as_deref(), Some("sb_0123456789"));
+        assert_eq!(unseal(&session, "secret", Time(100_000)), None, "it has ended");
+        assert_eq!(unseal(&session, "another", Time(0)), None);
+        let longer = session.replacen("100.", "900.", 1);
+        assert_eq!(unseal(&longer, "secret", Time(0)), None, "its time is part of the proof");
+        for broken in ["", "....", "1.2.3.4", "100.aa.zz.bb", &session[1..]] {
+            assert_eq!(unseal(broken, "secret", Time(0)), None, "{broken:?}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::decoding::errors::FrameDecoderError;
 
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// The codings that are understood, for messages to people.
 const KNOWN: &str = "gzip, deflate, br or zstd";
@@ -42,7 +42,7 @@ pub(crate) enum NotUnpacked {
 
 impl ContentEncoding {
     /// What the headers of a request say; an error where they name another coding, or several.
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, HttpProblem> {
         let mut stated = headers.get_all(header::CONTENT_ENCODING).iter();
         let (one, more) = (stated.next().map(|value| value.as_bytes().trim_ascii()), stated.next());
         let is = |name: &str| one.is_some_and(|one| one.eq_ignore_ascii_case(name.as_bytes()));
@@ -58,7 +58,7 @@ impl ContentEncoding {
         known.filter(|_| more.is_none()).ok_or_else(|| {
             let detail =
                 format!("unknown content-encoding: compress the body once, by {KNOWN}, or not at all");
-            Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_encoding", detail)
+            HttpProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_encoding", detail)
         })
     }
 

@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use scrollback_core::Time;
+use scrollback_store::Sizes;
 
 /// Upper ends of the buckets of a time, in seconds: half a millisecond is what the proxy may add, minutes what models take.
 const BUCKETS: [f64; 14] =
@@ -29,21 +33,30 @@ const COUNTERS: [(&str, &str); 9] = [
 const COST: (&str, &str) = ("scrollback_cost_usd", "What they cost, where the price is known");
 /// What is timed.
 const SECONDS: (&str, &str) = ("scrollback_seconds", "Time spent, by part of a request");
+/// What is measured in bytes.
+const STORE_BYTES: (&str, &str) = ("scrollback_store_bytes", "Room the store takes, by kind");
 /// What the text has after the name of every counter.
 const TOTAL: &str = "_total";
 
+/// How long a measurement of the store holds, in milliseconds: it looks at every page.
+const MEASURED: i64 = 60_000;
+
 /// Names and values, in the order in which they are written.
 type Labels = Vec<(String, String)>;
-type Counts = Family<Labels, Counter>;
+type CounterFamily = Family<Labels, Counter>;
 type Sums = Family<Labels, Counter<f64, AtomicU64>>;
+type Amounts = Family<Labels, Gauge>;
 type Times = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// Counters and times, by name and labels.
 pub struct Metrics {
     registry: Registry,
-    counters: [Counts; COUNTERS.len()],
+    counters: [CounterFamily; COUNTERS.len()],
     cost: Sums,
     seconds: Times,
+    store_bytes: Amounts,
+    /// When the store was measured.
+    measured: Mutex<Option<Time>>,
 }
 
 impl fmt::Debug for Metrics {
@@ -56,7 +69,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         let counters = COUNTERS.map(|(name, help)| {
-            let counts = Counts::default();
+            let counts = CounterFamily::default();
             registry.register(name, help, counts.clone());
             counts
         });
@@ -64,7 +77,9 @@ impl Default for Metrics {
         registry.register(COST.0, COST.1, cost.clone());
         let seconds = Times::new_with_constructor(|| Histogram::new(BUCKETS));
         registry.register(SECONDS.0, SECONDS.1, seconds.clone());
-        Metrics { registry, counters, cost, seconds }
+        let store_bytes = Amounts::default();
+        registry.register(STORE_BYTES.0, STORE_BYTES.1, store_bytes.clone());
+        Metrics { registry, counters, cost, seconds, store_bytes, measured: Mutex::default() }
     }
 }
 
@@ -92,6 +107,24 @@ impl Metrics {
         }
     }
 
+    /// Whether it is time to measure the store again; if so, the caller does it.
+    pub(crate) fn measures_store(&self, now: Time) -> bool {
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        let lately = measured.is_some_and(|at| (0..MEASURED).contains(&(now.0 - at.0)));
+        if !lately {
+            *measured = Some(now);
+        }
+        !lately
+    }
+
+    /// Says how much room the store takes.
+    pub(crate) fn set_sizes(&self, sizes: &Sizes) {
+        for (kind, bytes) in sizes.kinds() {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            self.store_bytes.get_or_create(&owned(&[("kind", kind)])).set(bytes);
+        }
+    }
+
     /// All of it in the text format of `OpenMetrics`, which Prometheus reads.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -100,7 +133,7 @@ impl Metrics {
         text
     }
 
-    fn counter(&self, name: &str) -> Option<&Counts> {
+    fn counter(&self, name: &str) -> Option<&CounterFamily> {
         let place = COUNTERS.iter().position(|(known, _)| *known == bare(name))?;
         self.counters.get(place)
     }

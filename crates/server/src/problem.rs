@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// What went wrong: `application/problem+json` with a `type` that stays.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct HttpProblem {
     /// The HTTP status.
     pub status: StatusCode,
     /// The word programs act on; the end of `type`.
@@ -20,20 +20,20 @@ pub struct Problem {
     pub retry_after: Option<u64>,
 }
 
-impl Problem {
+impl HttpProblem {
     /// A problem of that status and code.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Problem { status, code, detail: detail.into(), more: Box::default(), retry_after: None }
+        HttpProblem { status, code, detail: detail.into(), more: Box::default(), retry_after: None }
     }
 
     /// A request that cannot be meant.
     pub fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
-        Problem::new(StatusCode::BAD_REQUEST, code, detail)
+        HttpProblem::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
     /// Nothing of that name, in this tenant.
     pub fn not_found(what: &str) -> Self {
-        Problem::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
+        HttpProblem::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
     }
 
     /// The same with another member.
@@ -70,7 +70,7 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for HttpProblem {
     fn into_response(self) -> Response {
         let mut body = json!({
             "type": self.kind(),
@@ -85,7 +85,7 @@ impl IntoResponse for Problem {
     }
 }
 
-impl From<StoreError> for Problem {
+impl From<StoreError> for HttpProblem {
     fn from(error: StoreError) -> Self {
         let status = match error.kind() {
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
@@ -106,7 +106,7 @@ impl From<StoreError> for Problem {
             | ErrorKind::Overloaded
             | ErrorKind::Damaged => StatusCode::SERVICE_UNAVAILABLE,
         };
-        let mut problem = Problem::new(status, error.code(), error.to_string());
+        let mut problem = HttpProblem::new(status, error.code(), error.to_string());
         if error.kind() == ErrorKind::Overloaded {
             problem = problem.retry_after(1);
         }

@@ -7,8 +7,16 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::problem::Problem;
-use crate::{App, api, auth, gate, lens, proxy};
+use crate::problem::HttpProblem;
+use crate::retention::measure_store;
+use crate::{App, api, auth, lens, mcp, origin_check, proxy};
+
+/// Pages and the REST API read, redact and print texts of any length.
+macro_rules! off_loop {
+    () => {
+        middleware::from_fn(crate::off_loop::run)
+    };
+}
 
 /// Everything the server answers.
 ///
@@ -18,17 +26,18 @@ pub fn router(app: App) -> Router {
     let known = Router::new()
         .nest("/v1", proxy::router())
         .nest("/v1beta", proxy::gemini_router())
-        .nest("/api", api::router().layer(middleware::map_response(with_version)))
-        .merge(lens::router())
+        .nest("/api", api::router().layer(middleware::map_response(with_version)).layer(off_loop!()))
+        .merge(lens::router().layer(off_loop!()))
+        .merge(mcp::router())
         .route("/metrics", get(metrics))
         .layer(middleware::from_fn_with_state(app.clone(), auth::identify))
         .layer(middleware::from_fn(auth::take_key_from_query));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
+        .route("/readyz", get(crate::ready::ready))
         .merge(known)
         .fallback(nothing)
-        .layer(middleware::from_fn_with_state(app.clone(), gate::check))
+        .layer(middleware::from_fn_with_state(app.clone(), origin_check::check))
         .with_state(app)
 }
 
@@ -48,7 +57,7 @@ async fn nothing(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Respon
     let known = ["/chat/completions", "/responses", "/models", "/embeddings"];
     if known.iter().any(|path| uri.path().starts_with(path)) {
         let detail = "the base URL of OpenAI's clients ends in /v1, as in http://127.0.0.1:7275/v1";
-        return Problem::new(StatusCode::NOT_FOUND, "bad_base_url", detail).into_response();
+        return HttpProblem::new(StatusCode::NOT_FOUND, "bad_base_url", detail).into_response();
     }
     // Who asks is not known here, so no host is named.
     let known: Vec<&str> = proxy::configured(&app).into_iter().map(|(name, _)| name).collect();
@@ -58,21 +67,11 @@ async fn nothing(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Respon
         format!("configured: {}", known.join(", "))
     };
     let detail = format!("there is no such page, and no upstream serves this path; {have}");
-    Problem::new(StatusCode::NOT_FOUND, "not_found", detail).with("upstreams", known).into_response()
-}
-
-/// Whether requests can be served: the store answers.
-async fn ready(State(app): State<App>) -> Response {
-    match app.store.keys().await {
-        Ok(_) => "ready\n".into_response(),
-        Err(error) => {
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string()).into_response()
-        }
-    }
+    HttpProblem::new(StatusCode::NOT_FOUND, "not_found", detail).with("upstreams", known).into_response()
 }
 
 /// What is counted, for Prometheus.
-async fn metrics(State(app): State<App>, caller: auth::Caller) -> Result<Response, Problem> {
+async fn metrics(State(app): State<App>, caller: auth::ApiCaller) -> Result<Response, HttpProblem> {
     caller.may_read()?;
     if app.telemetry().is_on() {
         let counts = app.telemetry().counts();
@@ -80,6 +79,7 @@ async fn metrics(State(app): State<App>, caller: auth::Caller) -> Result<Respons
             app.metrics.set("scrollback_spans_total", &[("outcome", outcome)], total as f64);
         }
     }
+    measure_store(&app).await;
     let text = app.metrics.text();
     Ok(([(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)], text).into_response())
 }

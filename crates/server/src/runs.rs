@@ -7,11 +7,11 @@ use axum::http::StatusCode;
 use scrollback_agent::event::RunChanged;
 use scrollback_store::{RunStatus, Tenant};
 
-use crate::{About, App, Problem};
+use crate::{About, App, HttpProblem};
 
 /// An answer to the question a paused run asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct PersonAnswer {
     /// Whose run it is.
     pub tenant: Tenant,
     /// The run.
@@ -24,7 +24,7 @@ pub struct Answer {
 
 /// Why an answer was not taken. The run stays as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum AnswerRefused {
     /// The run does not wait for an answer, or several steps do and none was named.
     NotWaiting(String),
     /// The answer does not fit what was asked for; why, in words.
@@ -39,38 +39,38 @@ pub enum Refused {
     NoRunner,
 }
 
-impl Refused {
-    pub(crate) fn into_problem(self) -> Problem {
+impl AnswerRefused {
+    pub(crate) fn into_problem(self) -> HttpProblem {
         let (status, code, detail) = match self {
-            Refused::NotWaiting(why) => (StatusCode::CONFLICT, "not_waiting", why),
-            Refused::DoesNotFit(why) => (StatusCode::UNPROCESSABLE_ENTITY, "answer_does_not_fit", why),
-            Refused::Busy(why) => (StatusCode::CONFLICT, "busy", why),
-            Refused::Unreadable(why) => (StatusCode::CONFLICT, "flow_unreadable", why),
-            Refused::Store(why) => (StatusCode::SERVICE_UNAVAILABLE, "store_error", why),
-            Refused::NoRunner => (
+            AnswerRefused::NotWaiting(why) => (StatusCode::CONFLICT, "not_waiting", why),
+            AnswerRefused::DoesNotFit(why) => (StatusCode::UNPROCESSABLE_ENTITY, "answer_does_not_fit", why),
+            AnswerRefused::Busy(why) => (StatusCode::CONFLICT, "busy", why),
+            AnswerRefused::Unreadable(why) => (StatusCode::CONFLICT, "flow_unreadable", why),
+            AnswerRefused::Store(why) => (StatusCode::SERVICE_UNAVAILABLE, "store_error", why),
+            AnswerRefused::NoRunner => (
                 StatusCode::NOT_IMPLEMENTED,
                 "no_runner",
                 "this server does not run flows; answer with `scrollback resume RUN --input TEXT`".into(),
             ),
         };
-        Problem::new(status, code, detail)
+        HttpProblem::new(status, code, detail)
     }
 }
 
 /// The status of a run after it took an answer: running while it goes on, or how it ended.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<RunStatus, Refused>> + Send + 'a>>;
+pub type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Result<RunStatus, AnswerRefused>> + Send + 'a>>;
 
 /// Who continues paused runs.
 pub trait Runs: Send + Sync {
     /// Takes an answer and lets the run go on. The answer is durable when this returns; the run may still be going on.
-    fn answer(&self, answer: Answer) -> Answering<'_>;
+    fn answer(&self, answer: PersonAnswer) -> AnswerFuture<'_>;
 }
 
 /// Hands an answer to the part that continues runs.
-pub(crate) async fn answer(app: &App, answer: Answer) -> Result<RunStatus, Refused> {
+pub(crate) async fn answer(app: &App, answer: PersonAnswer) -> Result<RunStatus, AnswerRefused> {
     let tenant = answer.tenant.clone();
     let run = answer.run.clone();
-    let Some(runs) = app.runs() else { return Err(Refused::NoRunner) };
+    let Some(runs) = app.runs() else { return Err(AnswerRefused::NoRunner) };
     let status = runs.answer(answer).await?;
     app.events.tell(&tenant, About::Run, || RunChanged { run, status });
     Ok(status)

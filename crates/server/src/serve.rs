@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::exchange::mark_lost;
 use scrollback_core::tokens::Tokenizer;
 use socket2::{SockRef, TcpKeepalive};
@@ -15,8 +15,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::App;
+use crate::connection_limits::SlotCounter;
+use crate::follow_ups;
+use crate::retention;
 use crate::router;
-use crate::seats::Seats;
 use crate::workers::{Accepted, Workers};
 
 /// A port that is taken, before anything is answered on it.
@@ -36,7 +38,7 @@ pub async fn bind(address: SocketAddr) -> io::Result<Listening> {
 
 /// Answers on a port until `stop` is asked for. Requests under way then have some time to finish. Connections are served on
 /// threads of their own, one for every core; an error if they cannot be started.
-pub async fn serve(app: App, listening: Listening, stop: Stop) -> io::Result<()> {
+pub async fn serve(app: App, listening: Listening, stop: StopSignal) -> io::Result<()> {
     let limits = app.settings.limits;
     let mut connection = http1::Builder::new();
     connection
@@ -54,7 +56,11 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) -> io::Result<()>
     }
     let mut workers = Workers::start(&connection, &router(app.clone()))?;
     let room = Arc::new(Semaphore::new(limits.connections));
-    let neighbours = Seats::default();
+    let neighbours = SlotCounter::default();
+    let watching = [
+        tokio::spawn(follow_ups::watch(app.clone())).abort_handle(),
+        tokio::spawn(retention::keep(app.clone())).abort_handle(),
+    ];
     loop {
         // A connection that finds no room waits in the kernel, as it would on a busy machine.
         let next = async { (Arc::clone(&room).acquire_owned().await, listening.listener.accept().await) };
@@ -87,6 +93,7 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) -> io::Result<()>
             (Err(_), _) => break,
         }
     }
+    watching.iter().for_each(tokio::task::AbortHandle::abort);
     drop(listening);
     let ending = async {
         workers.drain().await;
@@ -94,7 +101,13 @@ pub async fn serve(app: App, listening: Listening, stop: Stop) -> io::Result<()>
         app.tasks.ended().await;
     };
     if tokio::time::timeout(limits.shutdown, ending).await.is_err() {
-        tracing::warn!("requests were still under way when time was up");
+        tracing::warn!(
+            "requests were still under way when time was up: what came of their replies is recorded"
+        );
+        app.time_is_up.stop();
+        if tokio::time::timeout(LAST_WORDS, app.tasks.ended()).await.is_err() {
+            tracing::warn!("replies could not be recorded in time: their calls will be marked as lost");
+        }
     }
     Ok(())
 }
@@ -117,6 +130,8 @@ fn refuse(stream: &TcpStream) {
     let _ = stream.try_write(answer.as_bytes());
 }
 
+/// How long replies that were cut off may take to be recorded.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long a connection is silent before it is probed: well below the minutes after which routers forget one.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Headers of one request: what clients send are some twenty.

@@ -7,22 +7,22 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use scrollback_core::transcript::{self, Format, Source};
 use scrollback_core::wire::{ParseOptions, RenderOptions, Wire, list_key, system_key};
-use scrollback_core::{Fidelity, Item, Record, Slot, json};
-use scrollback_store::export::{Check, Reader, WIRES, is_header, lines};
-use scrollback_store::import::{Course, Imported, Importer, Mode};
+use scrollback_core::{Fidelity, Record, Slot, ViewItem, json};
+use scrollback_store::export::{ExportReader, LinkCheck, WIRES, is_header, lines};
+use scrollback_store::import::{Course, ImportMode, Imported, Importer};
 use scrollback_store::{ConversationId, Memory, Recipient, Store, Tenant};
 use serde::Serialize;
 
-use crate::{App, Problem};
+use crate::{App, HttpProblem};
 
 /// How a text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum ImportFormat {
     Wire(Wire),
     Transcript(Format),
 }
 
-impl Written {
+impl ImportFormat {
     /// Every format that can be read from one text.
     pub(crate) fn names() -> Vec<&'static str> {
         Wire::ALL
@@ -33,29 +33,30 @@ impl Written {
     }
 
     /// The format of that name.
-    pub(crate) fn named(name: &str) -> Result<Self, Problem> {
-        let found =
-            Wire::named(name).map(Written::Wire).or_else(|| Format::named(name).map(Written::Transcript));
+    pub(crate) fn named(name: &str) -> Result<Self, HttpProblem> {
+        let found = Wire::named(name)
+            .map(ImportFormat::Wire)
+            .or_else(|| Format::named(name).map(ImportFormat::Transcript));
         found.ok_or_else(|| {
-            let known = Written::names();
+            let known = ImportFormat::names();
             let detail = format!("unknown format {name:?} (known: {})", known.join(", "));
-            Problem::bad_request("unknown_format", detail).with("known", known)
+            HttpProblem::bad_request("unknown_format", detail).with("known", known)
         })
     }
 }
 
 /// What to import.
-pub(crate) struct Given {
+pub(crate) struct ImportRequest {
     /// The text of a file.
     pub(crate) text: String,
     /// What it is called; part of the identity of conversations whose source names none.
     pub(crate) name: String,
     /// How it is written; detected if none.
-    pub(crate) format: Option<Written>,
+    pub(crate) format: Option<ImportFormat>,
     /// All entries go to this recipient's conversation.
     pub(crate) recipient: Option<Recipient>,
     /// Whether anything is written.
-    pub(crate) mode: Mode,
+    pub(crate) mode: ImportMode,
 }
 
 /// What an import did.
@@ -92,30 +93,30 @@ pub(crate) struct FailedLine {
 const MAX_FAILED: usize = 1_000;
 
 /// Imports one text. What cannot be read is told in the report; only a store that fails is an error.
-pub(crate) async fn import(app: &App, tenant: &Tenant, given: Given) -> Result<Report, Problem> {
+pub(crate) async fn import(app: &App, tenant: &Tenant, given: ImportRequest) -> Result<Report, HttpProblem> {
     let mut report = Report { files: 1, ..Report::default() };
     let done = match (&given.format, given.text.lines().next()) {
-        (None | Some(Written::Wire(Wire::Scrollback)), Some(first)) if is_header(first) => {
+        (None | Some(ImportFormat::Wire(Wire::Scrollback)), Some(first)) if is_header(first) => {
             own(app, tenant, &given, &mut report).await
         }
         _ => foreign(app, tenant, &given, &mut report).await,
     };
     match done {
         Ok(()) => {}
-        Err(Failed::Input(problem)) => {
+        Err(FailedImport::Input(problem)) => {
             report.failed.push(FailedLine { file: given.name.clone(), line: 0, problem });
         }
-        Err(Failed::Store(problem)) => return Err(*problem),
+        Err(FailedImport::Store(problem)) => return Err(*problem),
     }
     Ok(report)
 }
 
-enum Failed {
+enum FailedImport {
     Input(String),
-    Store(Box<Problem>),
+    Store(Box<HttpProblem>),
 }
 
-impl From<scrollback_store::StoreError> for Failed {
+impl From<scrollback_store::StoreError> for FailedImport {
     fn from(error: scrollback_store::StoreError) -> Self {
         use scrollback_store::ErrorKind;
         match error.kind() {
@@ -123,31 +124,36 @@ impl From<scrollback_store::StoreError> for Failed {
             | ErrorKind::Conflict
             | ErrorKind::BadText
             | ErrorKind::TooLarge
-            | ErrorKind::NotFound => Failed::Input(error.to_string()),
-            _ => Failed::Store(Box::new(error.into())),
+            | ErrorKind::NotFound => FailedImport::Input(error.to_string()),
+            _ => FailedImport::Store(Box::new(error.into())),
         }
     }
 }
 
 impl Report {
-    fn add(&mut self, done: Imported) {
+    fn add(&mut self, done: &Imported) {
         self.conversations += done.conversations;
         self.added += done.added;
         self.skipped += done.skipped;
         let room = MAX_FAILED.saturating_sub(self.notes.len());
-        self.notes.extend(done.notes.into_iter().take(room));
+        self.notes.extend(done.note_lines().into_iter().take(room));
     }
 }
 
-async fn foreign(app: &App, tenant: &Tenant, given: &Given, report: &mut Report) -> Result<(), Failed> {
+async fn foreign(
+    app: &App,
+    tenant: &Tenant,
+    given: &ImportRequest,
+    report: &mut Report,
+) -> Result<(), FailedImport> {
     let format = match given.format {
-        Some(Written::Transcript(format)) => Some(format),
-        Some(Written::Wire(_)) => None,
+        Some(ImportFormat::Transcript(format)) => Some(format),
+        Some(ImportFormat::Wire(_)) => None,
         None => transcript::detect(&given.text),
     };
     let (name, conversations) = if let Some(format) = format {
-        let read =
-            transcript::read(Some(format), &given.text).map_err(|error| Failed::Input(error.to_string()))?;
+        let read = transcript::read(Some(format), &given.text)
+            .map_err(|error| FailedImport::Input(error.to_string()))?;
         for error in read.failed.into_iter().take(MAX_FAILED) {
             let (file, line, problem) = (given.name.clone(), error.line, error.problem);
             report.failed.push(FailedLine { file, line, problem });
@@ -168,40 +174,45 @@ async fn foreign(app: &App, tenant: &Tenant, given: &Given, report: &mut Report)
     };
     for (number, conversation) in conversations.into_iter().enumerate() {
         let session = format!("scrollback:{}#{number}", given.name);
-        report.add(importer.piece(conversation, &session, &mut Course::default()).await?);
+        report.add(&importer.piece(conversation, &session, &mut Course::default()).await?);
     }
     Ok(())
 }
 
 /// A request or a list of messages of some wire.
-fn body(given: &Given) -> Result<(Wire, transcript::Conversation), Failed> {
+fn body(given: &ImportRequest) -> Result<(Wire, transcript::ReadConversation), FailedImport> {
     let raw = json::check(&given.text).map_err(|error| {
-        Failed::Input(format!("not valid JSON: {} at line {}", error.problem, error.line))
+        FailedImport::Input(format!("not valid JSON: {} at line {}", error.problem, error.line))
     })?;
     let wire = match given.format {
-        Some(Written::Wire(wire)) => Some(wire),
+        Some(ImportFormat::Wire(wire)) => Some(wire),
         _ => Wire::detect(raw),
     };
-    let wire =
-        wire.ok_or_else(|| Failed::Input("neither messages nor a transcript of a known format".into()))?;
+    let wire = wire
+        .ok_or_else(|| FailedImport::Input("neither messages nor a transcript of a known format".into()))?;
     let parsed =
-        wire.parse(raw, &ParseOptions::default()).map_err(|error| Failed::Input(error.to_string()))?;
+        wire.parse(raw, &ParseOptions::default()).map_err(|error| FailedImport::Input(error.to_string()))?;
     let sources = (1..=parsed.entries.len()).map(|line| Source { line, id: None }).collect();
     let notes = parsed.notes.into_iter().map(|kind| transcript::Note { line: 0, kind, raw: None }).collect();
-    Ok((wire, transcript::Conversation { entries: parsed.entries, sources, notes, ..Default::default() }))
+    Ok((wire, transcript::ReadConversation { entries: parsed.entries, sources, notes, ..Default::default() }))
 }
 
 /// Our own export. Whatever tenant it says, it becomes the caller's.
-async fn own(app: &App, tenant: &Tenant, given: &Given, report: &mut Report) -> Result<(), Failed> {
+async fn own(
+    app: &App,
+    tenant: &Tenant,
+    given: &ImportRequest,
+    report: &mut Report,
+) -> Result<(), FailedImport> {
     let dry = Memory::new();
-    let store: &dyn Store = if given.mode == Mode::DryRun { &dry } else { app.store.as_ref() };
-    let mut reader: Option<Reader> = None;
+    let store: &dyn Store = if given.mode == ImportMode::DryRun { &dry } else { app.store.as_ref() };
+    let mut reader: Option<ExportReader> = None;
     for (number, line) in (1..).zip(given.text.lines()) {
         if is_header(line) {
             if let Some(done) = reader.take() {
                 finish(done, store, report).await?;
             }
-            reader = Some(Reader::begin(line, Some(tenant))?);
+            reader = Some(ExportReader::begin(line, Some(tenant))?);
         } else if line.trim().is_empty() {
             // The end of the file, mostly.
         } else if let Some(reader) = &mut reader
@@ -221,30 +232,30 @@ async fn own(app: &App, tenant: &Tenant, given: &Given, report: &mut Report) -> 
     }
 }
 
-async fn finish(reader: Reader, store: &dyn Store, report: &mut Report) -> Result<(), Failed> {
-    let (added, skipped) = reader.finish(store, Check::Links).await?;
-    report.add(Imported { conversations: 1, added, skipped, notes: Vec::new() });
+async fn finish(reader: ExportReader, store: &dyn Store, report: &mut Report) -> Result<(), FailedImport> {
+    let (added, skipped) = reader.finish(store, LinkCheck::Links).await?;
+    report.add(&Imported { conversations: 1, added, skipped, ..Imported::default() });
     Ok(())
 }
 
 /// What an export is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum ExportForm {
     /// Our own form, which loses nothing.
     Own,
     /// A body of a wire.
     Body(Wire),
 }
 
-impl Target {
+impl ExportForm {
     /// The target of that name.
-    pub(crate) fn named(name: &str) -> Result<Self, Problem> {
-        let wire = WIRES.into_iter().find(|wire| wire.name() == name).map(Target::Body);
-        let own = (name == "scrollback").then_some(Target::Own);
+    pub(crate) fn named(name: &str) -> Result<Self, HttpProblem> {
+        let wire = WIRES.into_iter().find(|wire| wire.name() == name).map(ExportForm::Body);
+        let own = (name == "scrollback").then_some(ExportForm::Own);
         wire.or(own).ok_or_else(|| {
             let known: Vec<&str> = ["scrollback"].into_iter().chain(WIRES.map(Wire::name)).collect();
             let detail = format!("cannot export as {name:?} here (known: {})", known.join(", "));
-            Problem::bad_request("unknown_format", detail).with("known", known)
+            HttpProblem::bad_request("unknown_format", detail).with("known", known)
         })
     }
 }
@@ -254,14 +265,14 @@ pub(crate) async fn export(
     app: &App,
     tenant: &Tenant,
     ids: &[ConversationId],
-    target: Target,
-) -> Result<String, Problem> {
+    target: ExportForm,
+) -> Result<String, HttpProblem> {
     let mut out = String::new();
     let mut written = HashSet::new();
     for id in ids {
         match target {
-            Target::Own => with_parents(app, tenant, id, &mut written, &mut out).await?,
-            Target::Body(wire) => {
+            ExportForm::Own => with_parents(app, tenant, id, &mut written, &mut out).await?,
+            ExportForm::Body(wire) => {
                 let record = app.store.record(tenant, id, None).await?;
                 out.push_str(&whole(&record, wire));
                 out.push('\n');
@@ -278,7 +289,7 @@ async fn with_parents(
     id: &ConversationId,
     written: &mut HashSet<ConversationId>,
     out: &mut String,
-) -> Result<(), Problem> {
+) -> Result<(), HttpProblem> {
     let mut chain = vec![app.store.conversation(tenant, id).await?];
     while let Some(parent) = chain.last().and_then(|last| last.parent.clone()) {
         chain.push(app.store.conversation(tenant, &parent).await?);
@@ -297,14 +308,14 @@ async fn with_parents(
 /// Everything said as one body of a wire.
 fn whole(record: &Record, wire: Wire) -> String {
     let item = |(position, slot): (u64, &Slot)| match slot {
-        Slot::Message(entry) => Some(Item {
-            source: scrollback_core::Source::Entry(position),
+        Slot::Message(entry) => Some(ViewItem {
+            source: scrollback_core::ItemSource::Entry(position),
             entry: Arc::clone(entry),
             fidelity: Fidelity::AsSaid,
         }),
         _ => None,
     };
-    let items: Vec<Item> = (0..).zip(record.slots()).filter_map(item).collect();
+    let items: Vec<ViewItem> = (0..).zip(record.slots()).filter_map(item).collect();
     let rendered = wire.render(items, RenderOptions { record: Some(record), ..RenderOptions::default() });
     let mut out = String::from("{");
     if let Some((key, system)) = system_key(wire).zip(rendered.system) {

@@ -16,13 +16,16 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use crate::seats::Seat;
+use crate::connection_limits::OccupiedSlot;
+
+/// What the names of the threads that serve connections begin with.
+pub(crate) const NAME: &str = "scrollback-serving-";
 
 /// An accepted connection.
 pub(crate) struct Accepted {
     pub(crate) stream: TcpStream,
     /// Its places among all connections and among those of its address, until it ends.
-    pub(crate) places: (OwnedSemaphorePermit, Seat<IpAddr>),
+    pub(crate) places: (OwnedSemaphorePermit, OccupiedSlot<IpAddr>),
 }
 
 /// All of them. When this is dropped they end, with whatever is left of their work.
@@ -95,7 +98,7 @@ impl Worker {
             let _ = tell.send(());
             let _ = may_end.await;
         };
-        thread::Builder::new().name(format!("scrollback-{number}")).spawn(move || {
+        thread::Builder::new().name(format!("{NAME}{number}")).spawn(move || {
             runtime.block_on(work);
             runtime.shutdown_background();
         })?;

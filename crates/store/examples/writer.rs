@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    Durability, Erase, ErrorKind, Expected, NewEntry, Offline, Options, Recipient, Settings, Sqlite, Store,
-    Tenant, compact, hex,
+    Durability, Erase, ErrorKind, Expected, HistorySettings, NewEntry, Offline, Options, Recipient, Sqlite,
+    Store, Tenant, compact, hex,
 };
 
 /// Writers at once: what they write is committed together.
@@ -71,7 +71,8 @@ async fn work(store: Arc<dyn Store>, mode: String, number: usize, seed: i64) {
     let tenant = Tenant::default();
     // Half of the writers share a conversation.
     let recipient = Recipient::parse(&format!("r{}", number / 2)).unwrap();
-    let settings = Settings { max_turns_before_compaction: 4, recent_turns_to_keep: 2, max_recent_turns: 4 };
+    let settings =
+        HistorySettings { max_turns_before_compaction: 4, recent_turns_to_keep: 2, max_recent_turns: 4 };
     for round in 0..rounds(&mode) {
         let at = Time(seed + round);
         let large = if round % 7 == 3 { "large ".repeat(1_000) } else { String::new() };

@@ -4,6 +4,8 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 
+use scrollback_core::recall::found::{FoundHits, FoundPlace};
+use scrollback_core::recall::{SearchRequest, Tail};
 use scrollback_core::{Link, Record, Time};
 use uuid::Uuid;
 
@@ -13,17 +15,20 @@ use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
 use crate::engine::fork::{Branch, Continued};
 use crate::engine::lineage;
+use crate::engine::prune::KeptBody;
 use crate::engine::session::Among;
 use crate::engine::verify::Verified;
-use crate::engine::{self, calls, commit, fork, session, tail, verify};
-use crate::entry::Placed;
+use crate::engine::{self, calls, commit, fact, fork, recall, session, tail, verify};
+use crate::entry::StoredEntry;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
-use crate::pack::packed;
+use crate::precompute::packed;
+use crate::recall::{Deadline, Here};
 use crate::rows::Rows;
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
+use crate::size::Sizes;
 use crate::store::{
     Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary,
 };
@@ -33,7 +38,7 @@ use crate::tx::{Committed, Tx};
 pub(crate) type Working<'r, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'r>>;
 
 /// Work to be done inside one transaction.
-pub(crate) type Job<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> Working<'r, T> + Send>;
+pub(crate) type TxJob<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> Working<'r, T> + Send>;
 
 /// Whose rows a transaction may touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,13 +62,39 @@ pub(crate) trait Backend: Send + Sync {
     fn place(&self) -> String;
 
     /// Runs a job that may write; what it wrote is durable when the answer comes. A job that fails has written nothing.
-    fn write<T: Send + 'static>(&self, whose: Whose, job: Job<Self::Rows, T>) -> Answer<'_, T>;
+    fn write<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T>;
 
     /// Runs a job that only reads, on one state of the database.
-    fn read<T: Send + 'static>(&self, whose: Whose, job: Job<Self::Rows, T>) -> Answer<'_, T>;
+    fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T>;
 
     /// Copies everything into a new SQLite file, as it is at one moment, while writers go on.
     fn copy_to(&self, path: &Path) -> Answer<'_, ()>;
+
+    /// Runs a search: it may take long, so it neither keeps others from reading nor goes on when no caller waits for it.
+    fn search<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T> {
+        self.read(whose, job)
+    }
+
+    /// Why the database does not hold this program to the rows of one tenant, if it does not.
+    fn missing_wall(&self) -> Answer<'_, Option<String>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Bytes by kind.
+    fn measure(&self) -> Answer<'_, Sizes> {
+        Box::pin(async { Ok(Sizes::default()) })
+    }
+
+    /// Bytes in use.
+    fn in_use(&self) -> Answer<'_, u64> {
+        Box::pin(async move { Ok(self.measure().await?.used()) })
+    }
+
+    /// Gives free pages back; how many are left. A database that does so by itself has none.
+    fn give_back(&self, pages: u64) -> Answer<'_, u64> {
+        let _ = pages;
+        Box::pin(async { Ok(0) })
+    }
 
     /// What must follow an erasure for the bytes to be gone.
     fn scrub(&self) -> Answer<'_, ()> {
@@ -112,7 +143,7 @@ impl<B: Backend> Store for B {
         id: &ConversationId,
         from: u64,
         below: u64,
-    ) -> Answer<'_, Vec<Placed>> {
+    ) -> Answer<'_, Vec<StoredEntry>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| engine::list::entries(rows, &tenant, &id, from, below)))
     }
@@ -142,10 +173,50 @@ impl<B: Backend> Store for B {
     ) -> Answer<'_, Hits> {
         let tenant = tenant.clone();
         let whose = (&tenant).into();
-        self.read(
+        Backend::search(
+            self,
             whose,
             job!(|rows| engine::search::search(rows, &tenant, &query, &filter, limit, after.as_ref())),
         )
+    }
+
+    fn conversations_ending(&self, tenant: &Tenant, tail: &Tail) -> Answer<'_, Vec<Conversation>> {
+        let (tenant, tail) = (tenant.clone(), tail.clone());
+        self.read((&tenant).into(), job!(|rows| recall::ending(rows, &tenant, &tail)))
+    }
+
+    fn places_with_tools(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        from: u64,
+        below: u64,
+    ) -> Answer<'_, Vec<FoundPlace>> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read((&tenant).into(), job!(|rows| recall::places(rows, &tenant, &id, from, below)))
+    }
+
+    fn find_for_recall(
+        &self,
+        tenant: &Tenant,
+        here: &Here,
+        request: &SearchRequest,
+        deadline: &Deadline,
+    ) -> Answer<'_, Option<FoundHits>> {
+        let (tenant, here) = (tenant.clone(), here.clone());
+        let (request, deadline) = (request.clone(), deadline.clone());
+        let whose = (&tenant).into();
+        self.read(whose, job!(|rows| recall::find(rows, &tenant, &here, &request, &deadline)))
+    }
+
+    fn session_called(&self, tenant: &Tenant, client_id: &str) -> Answer<'_, Option<Session>> {
+        let (tenant, client_id) = (tenant.clone(), client_id.to_string());
+        self.read((&tenant).into(), job!(|rows| recall::session_called(rows, &tenant, &client_id)))
+    }
+
+    fn newest_in_project(&self, tenant: &Tenant, project: Option<&str>) -> Answer<'_, Option<Conversation>> {
+        let (tenant, project) = (tenant.clone(), project.map(String::from));
+        self.read((&tenant).into(), job!(|rows| recall::newest_in(rows, &tenant, project.as_deref())))
     }
 
     fn find_prefix(
@@ -370,8 +441,42 @@ impl<B: Backend> Store for B {
         self.read(Whose::All, job!(|rows| rows.scan::<Key>(crate::table::Scan::new().ascending(&["name"]))))
     }
 
+    fn secret(&self, proposed: String) -> Answer<'_, String> {
+        self.write(Whose::All, job!(|rows| fact::secret(rows, proposed)))
+    }
+
+    fn heartbeat(&self, now: Time) -> Answer<'_, ()> {
+        self.write(Whose::All, job!(|rows| fact::heartbeat(rows, now)))
+    }
+
+    fn missing_wall(&self) -> Answer<'_, Option<String>> {
+        Backend::missing_wall(self)
+    }
+
     fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>> {
         self.write(Whose::All, job!(|rows| commit::charge(rows, uses)))
+    }
+
+    fn oldest_bodies(&self, tenant: Option<&Tenant>, before: Time, most: usize) -> Answer<'_, Vec<KeptBody>> {
+        let tenant = tenant.cloned();
+        let whose = tenant.as_ref().map_or(Whose::All, Whose::from);
+        self.read(whose, job!(|rows| engine::prune::oldest(rows, tenant.as_ref(), before, most)))
+    }
+
+    fn empty_bodies(&self, calls: Vec<KeptBody>) -> Answer<'_, u64> {
+        self.write(Whose::All, job!(|rows| engine::prune::empty(rows, &calls)))
+    }
+
+    fn sizes(&self) -> Answer<'_, Sizes> {
+        self.measure()
+    }
+
+    fn used(&self) -> Answer<'_, u64> {
+        self.in_use()
+    }
+
+    fn shrink(&self, pages: u64) -> Answer<'_, u64> {
+        self.give_back(pages)
     }
 
     fn backup(&self, to: &Path) -> Answer<'_, ()> {
@@ -386,7 +491,7 @@ impl<B: Backend> Store for B {
         &self,
         conversation: Conversation,
         session: Option<Session>,
-        places: Vec<Placed>,
+        places: Vec<StoredEntry>,
     ) -> Answer<'_, ()> {
         self.write(
             (&conversation.tenant).into(),

@@ -28,7 +28,7 @@ pub(crate) const LARGE: usize = 4096;
 const MAX_BLOB: usize = 1 << 30;
 
 /// A body on its way into the store.
-pub(crate) struct Written {
+pub(crate) struct StoredBody {
     pub(crate) text: String,
     /// The large parts it refers to, before compression.
     pub(crate) large: Vec<(Link, Vec<u8>)>,
@@ -44,13 +44,13 @@ pub(crate) struct Grave {
 
 /// A body, read back as JSON.
 #[derive(Deserialize)]
-struct Kept<'b> {
+struct BodyJson<'b> {
     #[serde(default = "usual")]
     wire: Wire,
     #[serde(borrow, default)]
     raw: Option<&'b RawValue>,
     #[serde(default)]
-    cut: Vec<Piece>,
+    cut: Vec<BodyPart>,
     #[serde(default)]
     part: Option<Part>,
     #[serde(default)]
@@ -63,29 +63,29 @@ fn usual() -> Wire {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Piece {
+enum BodyPart {
     Text(String),
     Large { blob: String },
 }
 
 #[derive(Deserialize)]
-struct Decided {
+struct DecisionJson {
     decision: Decision,
 }
 
 /// The body of a place.
-pub(crate) fn write(slot: &Slot) -> Written {
+pub(crate) fn write(slot: &Slot) -> StoredBody {
     match slot {
         Slot::Message(entry) => write_message(entry),
         Slot::Decision(decision, _) => {
             let decision = serde_json::to_string(decision.as_ref()).unwrap_or_default();
-            Written { text: format!("{{\"decision\":{decision}}}"), large: Vec::new() }
+            StoredBody { text: format!("{{\"decision\":{decision}}}"), large: Vec::new() }
         }
-        Slot::Erased(_) => Written { text: "{}".into(), large: Vec::new() },
+        Slot::Erased(_) => StoredBody { text: "{}".into(), large: Vec::new() },
     }
 }
 
-fn write_message(entry: &Entry) -> Written {
+fn write_message(entry: &Entry) -> StoredBody {
     let raw = entry.origin.raw.as_ref();
     let mut text = String::with_capacity(raw.len() + 64);
     text.push('{');
@@ -120,7 +120,7 @@ fn write_message(entry: &Entry) -> Written {
         text.push_str(&meta);
     }
     text.push('}');
-    Written { text, large }
+    StoredBody { text, large }
 }
 
 /// Where the large strings of a JSON text lie, without their quotes.
@@ -158,10 +158,10 @@ pub(crate) fn references(body: &str) -> Vec<Link> {
     if !body.contains("\"blob\"") {
         return Vec::new();
     }
-    let Ok(Kept { cut, .. }) = serde_json::from_str(body) else { return Vec::new() };
-    let large = |piece: &Piece| match piece {
-        Piece::Large { blob } => unhex(blob),
-        Piece::Text(_) => None,
+    let Ok(BodyJson { cut, .. }) = serde_json::from_str(body) else { return Vec::new() };
+    let large = |piece: &BodyPart| match piece {
+        BodyPart::Large { blob } => unhex(blob),
+        BodyPart::Text(_) => None,
     };
     cut.iter().filter_map(large).collect()
 }
@@ -179,7 +179,8 @@ pub(crate) fn read(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Slo
     };
     match (row.kind.as_str(), role) {
         (MESSAGE, Some(role)) => {
-            let kept: Kept<'_> = serde_json::from_str(&row.body).map_err(|_| "its body cannot be read")?;
+            let kept: BodyJson<'_> =
+                serde_json::from_str(&row.body).map_err(|_| "its body cannot be read")?;
             let raw = match kept.raw {
                 Some(raw) => Cow::Borrowed(raw.get()),
                 None => Cow::Owned(join(kept.cut, blobs)?),
@@ -190,7 +191,7 @@ pub(crate) fn read(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Slo
             Ok(Slot::Message(Arc::new(entry.stamped(evaluation()?, sequence, at))))
         }
         (DECISION, None) => {
-            let decided: Decided =
+            let decided: DecisionJson =
                 serde_json::from_str(&row.body).map_err(|_| "its decision cannot be read")?;
             Ok(Slot::Decision(Arc::new(decided.decision), at))
         }
@@ -207,12 +208,12 @@ pub(crate) fn read(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Slo
     }
 }
 
-fn join(pieces: Vec<Piece>, blobs: &HashMap<Link, Vec<u8>>) -> Result<String, String> {
+fn join(pieces: Vec<BodyPart>, blobs: &HashMap<Link, Vec<u8>>) -> Result<String, String> {
     let mut raw = String::new();
     for piece in pieces {
         match piece {
-            Piece::Text(text) => raw.push_str(&text),
-            Piece::Large { blob } => {
+            BodyPart::Text(text) => raw.push_str(&text),
+            BodyPart::Large { blob } => {
                 let bytes =
                     unhex(&blob).and_then(|hash| blobs.get(&hash)).ok_or("a blob of it is missing")?;
                 raw.push_str(std::str::from_utf8(bytes).map_err(|_| "a blob of it is no text")?);
@@ -264,7 +265,7 @@ mod tests {
     use crate::id::{ConversationId, Tenant};
     use scrollback_core::Role;
 
-    fn row(slot: &Slot, written: &Written) -> EntryRow {
+    fn row(slot: &Slot, written: &StoredBody) -> EntryRow {
         let Slot::Message(entry) = slot else { unreachable!() };
         EntryRow {
             conversation: ConversationId::from_parts(Time(0), 0),
@@ -306,7 +307,7 @@ mod tests {
     fn a_blob_that_changed_is_noticed() {
         let text = "the same words again ".repeat(500);
         let hash = *blake3::hash(text.as_bytes()).as_bytes();
-        let mut blob = crate::pack::blob(&Tenant::default(), hash, text.as_bytes());
+        let mut blob = crate::precompute::blob(&Tenant::default(), hash, text.as_bytes());
         assert!(blob.bytes.len() < text.len() / 5);
         assert_eq!(unpack(&blob).unwrap(), text.as_bytes());
         blob.bytes[7] ^= 1;

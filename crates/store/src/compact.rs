@@ -8,10 +8,10 @@ use std::fmt::Write;
 use std::future::Future;
 use std::pin::Pin;
 
-use scrollback_core::manager::{Ask, Extent, Summarize, SummaryAsk};
+use scrollback_core::manager::{AfterFailure, Ask, Extent, Summarize, SummaryAsk};
 use scrollback_core::{CurationContext, Decision, Record, Role, Time, summarize_offline};
 
-use crate::conversation::Settings;
+use crate::conversation::HistorySettings;
 use crate::entry::Expected;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
@@ -90,7 +90,7 @@ pub enum Compaction {
 }
 
 /// A wish for a summary, and the record it was made from.
-pub struct Plan {
+pub struct CompactionPlan {
     /// The record as it was.
     pub record: Record,
     /// What is wanted.
@@ -102,8 +102,8 @@ pub async fn plan(
     store: &dyn Store,
     tenant: &Tenant,
     id: &ConversationId,
-    settings: &Settings,
-) -> Result<Option<Plan>, StoreError> {
+    settings: &HistorySettings,
+) -> Result<Option<CompactionPlan>, StoreError> {
     let settings = settings.checked()?;
     let conversation = store.conversation(tenant, id).await?;
     if conversation.uncovered_turns <= settings.max_turns_before_compaction as u64 {
@@ -113,10 +113,12 @@ pub async fn plan(
     let manager = Summarize {
         extent: Extent::KeepRecent(settings.recent_turns_to_keep),
         max_turns: Some(settings.max_turns_before_compaction),
+        // Compacting is asked for: an attempt that failed is no reason not to try again.
+        after_failure: AfterFailure::Now,
         ..Summarize::default()
     };
     let ask = record.plan(&CurationContext::default(), &manager).into_iter().next();
-    Ok(ask.map(|Ask::Summary(ask)| Plan { record, ask }))
+    Ok(ask.map(|Ask::Summary(ask)| CompactionPlan { record, ask }))
 }
 
 /// Last phase: records what was written, or that nothing was. Blank and overlong texts count as nothing.
@@ -158,11 +160,11 @@ pub async fn compact(
     store: &dyn Store,
     tenant: &Tenant,
     id: &ConversationId,
-    settings: &Settings,
+    settings: &HistorySettings,
     summarizer: &dyn Summarizer,
     at: Time,
 ) -> Result<Compaction, StoreError> {
-    let Some(Plan { record, ask }) = plan(store, tenant, id, settings).await? else {
+    let Some(CompactionPlan { record, ask }) = plan(store, tenant, id, settings).await? else {
         return Ok(Compaction::UnderBound);
     };
     let written = summarizer.write(&record, &ask).await;

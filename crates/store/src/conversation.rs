@@ -30,6 +30,8 @@ pub struct Conversation {
     pub kind: ConversationKind,
     /// Whose lists of messages may continue it; none where it is only written by its id.
     pub scope: Option<MatchScope>,
+    /// The working directory or repository its client reported.
+    pub project: Option<String>,
     /// What people call it.
     pub title: Option<String>,
     /// Where it stands; unset reads idle.
@@ -55,7 +57,7 @@ pub struct Conversation {
     /// Turns no summary stands for.
     pub uncovered_turns: u64,
     /// How its history is kept, where it differs from the configuration.
-    pub settings: Option<Settings>,
+    pub settings: Option<HistorySettings>,
 }
 
 impl Conversation {
@@ -82,7 +84,7 @@ pub struct NewConversation {
     /// What people call it.
     pub title: Option<String>,
     /// How its history is kept.
-    pub settings: Option<Settings>,
+    pub settings: Option<HistorySettings>,
     /// The conversation that started it, without sharing any entry.
     pub parent: Option<ConversationId>,
     /// The session it belongs to; none if it is one of its own.
@@ -91,6 +93,8 @@ pub struct NewConversation {
     pub kind: ConversationKind,
     /// Whose lists of messages may continue it.
     pub scope: Option<MatchScope>,
+    /// The working directory or repository its client reported.
+    pub project: Option<String>,
 }
 
 impl NewConversation {
@@ -106,6 +110,7 @@ impl NewConversation {
             session: None,
             kind: ConversationKind::Main,
             scope: None,
+            project: None,
         }
     }
 
@@ -162,7 +167,7 @@ impl fmt::Display for Status {
 /// When history is summarised, and how much of it is handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Settings {
+pub struct HistorySettings {
     /// Turns above which the older ones are summarised.
     pub max_turns_before_compaction: usize,
     /// Turns kept in full then.
@@ -171,13 +176,13 @@ pub struct Settings {
     pub max_recent_turns: usize,
 }
 
-impl Default for Settings {
+impl Default for HistorySettings {
     fn default() -> Self {
-        Settings { max_turns_before_compaction: 10, recent_turns_to_keep: 3, max_recent_turns: 10 }
+        HistorySettings { max_turns_before_compaction: 10, recent_turns_to_keep: 3, max_recent_turns: 10 }
     }
 }
 
-impl Settings {
+impl HistorySettings {
     /// The same settings, if they can be meant: at least one turn is kept, and fewer than trigger a summary.
     pub fn checked(self) -> Result<Self, StoreError> {
         let (keep, max) = (self.recent_turns_to_keep, self.max_turns_before_compaction);
@@ -220,6 +225,12 @@ pub struct FollowUp {
 }
 
 impl FollowUps {
+    /// The longest of the times, in milliseconds.
+    pub(crate) fn longest(&self) -> i64 {
+        let minutes = [self.awaiting_answer, self.active, self.idle, self.closed].into_iter().max();
+        i64::try_from(minutes.unwrap_or_default().saturating_mul(60_000)).unwrap_or(i64::MAX)
+    }
+
     /// Whether a conversation is due at `now`.
     pub fn of(&self, conversation: &Conversation, now: Time) -> FollowUp {
         let minutes = match conversation.status() {
@@ -245,6 +256,7 @@ mod tests {
             session: SessionId::of(&ConversationId::from_parts(Time(0), 0)),
             kind: ConversationKind::Main,
             scope: None,
+            project: None,
             tenant: Tenant::default(),
             key: None,
             recipient: None,
@@ -294,12 +306,12 @@ mod tests {
 
     #[test]
     fn settings_keep_at_least_one_turn_and_fewer_than_the_bound() {
-        let settings = |keep, max| Settings {
+        let settings = |keep, max| HistorySettings {
             recent_turns_to_keep: keep,
             max_turns_before_compaction: max,
-            ..Settings::default()
+            ..HistorySettings::default()
         };
-        assert!(Settings::default().checked().is_ok() && settings(1, 2).checked().is_ok());
+        assert!(HistorySettings::default().checked().is_ok() && settings(1, 2).checked().is_ok());
         assert!(settings(0, 10).checked().is_err() && settings(3, 3).checked().is_err());
     }
 }

@@ -94,7 +94,7 @@ pub struct Appended {
 
 /// One place of a stored record.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct StoredEntry {
     /// Its position.
     pub position: u64,
     /// What stands there.

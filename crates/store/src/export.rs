@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::body::{hex, unhex};
-use crate::conversation::{Conversation, Settings, Status};
-use crate::entry::Placed;
+use crate::conversation::{Conversation, HistorySettings, Status};
+use crate::entry::StoredEntry;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::rows::role_named;
@@ -41,10 +41,12 @@ struct Header {
     uncovered_turns: u64,
     last_role: Option<String>,
     last_said_at: Option<String>,
-    settings: Option<Settings>,
+    settings: Option<HistorySettings>,
     /// What it is in its session; exports of older versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kind: Option<ConversationKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    project: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<SessionHeader>,
     head: Head,
@@ -74,7 +76,7 @@ struct Head {
 /// A place: what core's neutral form says of it, and of what was erased its hashes.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct ExportLine {
     position: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     role: Option<Role>,
@@ -144,6 +146,7 @@ fn header(row: &Conversation, session: Option<Session>) -> Result<String, StoreE
         last_said_at: row.last_said_at.map(|at| at.to_string()),
         settings: row.settings,
         kind: Some(row.kind),
+        project: row.project.clone(),
         session: Some(session),
         head: Head { position: row.head, link: hex(&row.head_link), prefix: hex(&row.head_prefix) },
     };
@@ -151,8 +154,8 @@ fn header(row: &Conversation, session: Option<Session>) -> Result<String, StoreE
 }
 
 /// A place as a line.
-fn place(placed: &Placed) -> Result<String, StoreError> {
-    let mut line = Line {
+fn place(placed: &StoredEntry) -> Result<String, StoreError> {
+    let mut line = ExportLine {
         position: placed.position,
         role: None,
         evaluation_id: None,
@@ -198,7 +201,7 @@ fn place(placed: &Placed) -> Result<String, StoreError> {
     serde_json::to_string(&line).map_err(|error| StoreError::new(ErrorKind::Io, error.to_string()))
 }
 
-impl Line {
+impl ExportLine {
     /// What stands at the place; in words, why that cannot be told.
     fn slot(self) -> Result<Slot, String> {
         let at = Time::parse(&self.created_at).ok_or("`created_at` is no time")?;
@@ -233,9 +236,9 @@ impl Line {
 }
 
 /// A conversation that is being read back, line by line.
-pub struct Reader {
+pub struct ExportReader {
     conversation: Conversation,
-    places: Vec<Placed>,
+    places: Vec<StoredEntry>,
     link: Link,
     prefix: Link,
     next: u64,
@@ -244,7 +247,7 @@ pub struct Reader {
 
 /// Whether the links of an export are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub enum LinkCheck {
     /// They are, and a broken one is an error.
     Links,
     /// They are believed.
@@ -256,7 +259,7 @@ pub fn is_header(line: &str) -> bool {
     line.trim_start().starts_with("{\"scrollback\":") && line.contains("\"conversation\"")
 }
 
-impl Reader {
+impl ExportReader {
     /// Begins a conversation with its header. `tenant` is whose it becomes, if not the one it says.
     pub fn begin(line: &str, tenant: Option<&Tenant>) -> Result<Self, StoreError> {
         let bad =
@@ -279,6 +282,7 @@ impl Reader {
             session: SessionId::of(&session_id),
             kind: header.kind.unwrap_or(kind),
             scope: None,
+            project: header.project,
             tenant: tenant.cloned().map_or_else(|| Tenant::parse(&header.tenant), Ok)?,
             key: header.key,
             recipient: header.recipient.as_deref().map(Recipient::parse).transpose()?,
@@ -312,7 +316,14 @@ impl Reader {
                 created_at: named.created_at.as_deref().and_then(Time::parse)?,
             })
         });
-        Ok(Reader { conversation, places: Vec::new(), link: first, prefix: PREFIX_START, next, session })
+        Ok(ExportReader {
+            conversation,
+            places: Vec::new(),
+            link: first,
+            prefix: PREFIX_START,
+            next,
+            session,
+        })
     }
 
     /// The conversation's id.
@@ -323,7 +334,8 @@ impl Reader {
     /// Takes in one place.
     pub fn place(&mut self, line: &str) -> Result<(), StoreError> {
         let bad = |what: String| StoreError::new(ErrorKind::Damaged, what);
-        let read: Line = serde_json::from_str(line).map_err(|error| bad(format!("not a place: {error}")))?;
+        let read: ExportLine =
+            serde_json::from_str(line).map_err(|error| bad(format!("not a place: {error}")))?;
         let position = read.position;
         if position != self.next {
             return Err(bad(format!("position {position} where {} should be", self.next)));
@@ -344,12 +356,12 @@ impl Reader {
         self.link = erased.1.unwrap_or_else(|| link_over(&self.link, position, &slot, &hash));
         self.prefix = said.unwrap_or(self.prefix);
         self.next += 1;
-        self.places.push(Placed { position, slot, link: self.link, body_hash: hash, prefix: said });
+        self.places.push(StoredEntry { position, slot, link: self.link, body_hash: hash, prefix: said });
         Ok(())
     }
 
     /// Writes the conversation; how many entries are new and how many were there already.
-    pub async fn finish(mut self, store: &dyn Store, check: Check) -> Result<(u64, u64), StoreError> {
+    pub async fn finish(mut self, store: &dyn Store, check: LinkCheck) -> Result<(u64, u64), StoreError> {
         let tenant = self.conversation.tenant.clone();
         if let Some((parent, at)) = self.conversation.forked_from() {
             let parent = parent.clone();
@@ -358,7 +370,7 @@ impl Reader {
             store.conversation(&tenant, parent).await.map_err(|error| without_parent(&error))?;
         }
         let whole = self.conversation.head == self.next && self.conversation.head_link == self.link;
-        if check == Check::Links && !whole {
+        if check == LinkCheck::Links && !whole {
             let message = "the links of the export do not hold; --no-verify imports it all the same";
             return Err(StoreError::new(ErrorKind::Damaged, message));
         }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use scrollback_core::wire::{RenderOptions, Rendered, Wire};
 use scrollback_core::{
-    CurationContext, Decision, Entry, Fidelity, Item, Record, Role, SUMMARY_HEADING, Slot, Source, View,
+    CurationContext, Decision, Entry, Fidelity, ItemSource, Record, Role, SUMMARY_HEADING, Slot, View,
+    ViewItem,
 };
 
 use crate::conversation::Conversation;
-use crate::entry::Placed;
+use crate::entry::StoredEntry;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::store::{Recent, Store};
@@ -22,7 +23,7 @@ pub struct History {
     /// The summary in force.
     pub summary: Option<String>,
     /// Lead, summary, and the newest turns as coherent groups.
-    pub items: Vec<Item>,
+    pub items: Vec<ViewItem>,
     /// Messages of the record, erased ones included.
     pub messages: u64,
 }
@@ -45,11 +46,11 @@ pub async fn history(
     turns: usize,
 ) -> Result<History, StoreError> {
     let recent = store.recent(tenant, id, turns).await?;
-    let mut items: Vec<Item> = recent.lead.iter().filter_map(lead_item).collect();
+    let mut items: Vec<ViewItem> = recent.lead.iter().filter_map(lead_item).collect();
     if let Some(summary) = &recent.summary {
         let text = format!("{SUMMARY_HEADING}\n{}", summary.text);
-        items.push(Item {
-            source: Source::Summary { covers: (summary.covers.0..=summary.covers.1).collect() },
+        items.push(ViewItem {
+            source: ItemSource::Summary { covers: (summary.covers.0..=summary.covers.1).collect() },
             entry: Arc::new(Entry::text(Role::System, &text)),
             fidelity: Fidelity::AsSaid,
         });
@@ -59,17 +60,17 @@ pub async fn history(
     Ok(History { conversation, summary: summary.map(|summary| summary.text), items, messages })
 }
 
-fn lead_item(placed: &Placed) -> Option<Item> {
+fn lead_item(placed: &StoredEntry) -> Option<ViewItem> {
     let Slot::Message(entry) = &placed.slot else { return None };
-    Some(Item {
-        source: Source::Entry(placed.position),
+    Some(ViewItem {
+        source: ItemSource::Entry(placed.position),
         entry: Arc::clone(entry),
         fidelity: Fidelity::AsSaid,
     })
 }
 
 /// The newest turns as a record of their own, whose view is coherent; positions are those of the whole record.
-fn coherent(recent: &Recent) -> Result<Vec<Item>, StoreError> {
+fn coherent(recent: &Recent) -> Result<Vec<ViewItem>, StoreError> {
     let lead: BTreeSet<u64> = recent.lead.iter().map(|placed| placed.position).collect();
     let first = recent.turns.first().map_or(0, |placed| placed.position);
     let mut sequences: HashMap<uuid::Uuid, u64> = HashMap::new();
@@ -77,12 +78,12 @@ fn coherent(recent: &Recent) -> Result<Vec<Item>, StoreError> {
     let record = Record::restore(slots)
         .map_err(|error| StoreError::damaged(format!("the newest turns do not hold together: {error}")))?;
     let view = View::of(&record, &CurationContext::default());
-    let placed = |item: Item| match item.source {
-        Source::Entry(at) => Item { source: Source::Entry(at + first), ..item },
+    let placed = |item: ViewItem| match item.source {
+        ItemSource::Entry(at) => ViewItem { source: ItemSource::Entry(at + first), ..item },
         _ => item,
     };
     let items = view.items().map(placed);
-    Ok(items.filter(|item| !matches!(item.source, Source::Entry(at) if lead.contains(&at))).collect())
+    Ok(items.filter(|item| !matches!(item.source, ItemSource::Entry(at) if lead.contains(&at))).collect())
 }
 
 /// A place without what lies before it: evaluations count anew, and of decisions only those about calls still mean

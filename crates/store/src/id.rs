@@ -99,7 +99,14 @@ pub struct Tenant(Box<str>);
 
 impl Tenant {
     /// Reads a tenant's name.
+    /// `*` is reserved: to PostgreSQL's row security it stands for the operator, who may touch the rows of all tenants.
     pub fn parse(text: &str) -> Result<Self, StoreError> {
+        if text == "*" {
+            return Err(StoreError::new(
+                ErrorKind::BadArgument,
+                "the tenant `*` is reserved; choose another name",
+            ));
+        }
         name("tenant", text).map(Tenant)
     }
 

@@ -1,9 +1,10 @@
 //! Import: conversations of other tools become stored ones, and importing again adds only what is new.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use scrollback_core::transcript::{self, Note};
+use scrollback_core::identity::project_of;
+use scrollback_core::transcript;
 use scrollback_core::{Decision, Entry, Time};
 use uuid::Uuid;
 
@@ -18,7 +19,7 @@ use crate::tx::Tx;
 /// Entries written in one commit.
 const BATCH: usize = 256;
 
-/// Notes that are kept of an import.
+/// Kinds of notes that are kept of an import.
 const MAX_NOTES: usize = 1_000;
 
 /// Where imported conversations go, and what is known about their source.
@@ -37,12 +38,12 @@ pub struct Importer {
     /// Now.
     pub now: Time,
     /// Whether anything is written.
-    pub mode: Mode,
+    pub mode: ImportMode,
 }
 
 /// Whether an import writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum ImportMode {
     /// It does.
     Write,
     /// It only says what it would write.
@@ -58,18 +59,34 @@ pub struct Imported {
     pub added: u64,
     /// Entries that were there already.
     pub skipped: u64,
-    /// What had to be assumed, and what is no message.
-    pub notes: Vec<String>,
+    /// What had to be assumed, and what is no message: each kind once, and how often it was met.
+    pub notes: BTreeMap<String, u64>,
 }
 
 impl Imported {
-    /// Adds what another import did. Of many notes the first are kept: there may be one for each of a million lines.
+    /// Adds what another import did. Of many kinds of notes the first are kept: there may be one for each of a million lines.
     pub fn and(&mut self, other: Imported) {
         self.conversations += other.conversations;
         self.added += other.added;
         self.skipped += other.skipped;
-        let left = MAX_NOTES.saturating_sub(self.notes.len());
-        self.notes.extend(other.notes.into_iter().take(left));
+        for (kind, times) in other.notes {
+            if self.notes.contains_key(&kind) || self.notes.len() < MAX_NOTES {
+                *self.notes.entry(kind).or_default() += times;
+            }
+        }
+    }
+
+    /// Notes a kind of thing once more.
+    fn note(&mut self, kind: impl Into<String>) {
+        *self.notes.entry(kind.into()).or_default() += 1;
+    }
+
+    /// The notes, a line for each kind.
+    pub fn note_lines(&self) -> Vec<String> {
+        let line = |(kind, times): (&String, &u64)| {
+            if *times > 1 { format!("{kind}, {times} times") } else { kind.clone() }
+        };
+        self.notes.iter().map(line).collect()
     }
 }
 
@@ -90,7 +107,7 @@ impl Importer {
     /// Imports one conversation of a source. `session` names it where the source does not.
     pub async fn conversation(
         &self,
-        source: transcript::Conversation,
+        source: transcript::ReadConversation,
         session: &str,
     ) -> Result<Imported, StoreError> {
         self.piece(source, session, &mut Course::default()).await
@@ -99,23 +116,23 @@ impl Importer {
     /// Imports the next piece of a conversation.
     pub async fn piece(
         &self,
-        source: transcript::Conversation,
+        source: transcript::ReadConversation,
         session: &str,
         course: &mut Course,
     ) -> Result<Imported, StoreError> {
         let session = source.id.clone().unwrap_or_else(|| session.to_string());
         let mut imported = Imported { conversations: u64::from(source.before == 0), ..Imported::default() };
-        imported.notes = notes(&source.notes);
+        source.notes.iter().for_each(|note| imported.note(&note.kind));
         if !course.timeless && source.entries.iter().any(|entry| entry.created_at == Time(0)) {
             course.timeless = true;
-            imported.notes.push(format!("no times in the source: {} is taken", self.fallback));
+            imported.note(format!("no times in the source: {} is taken", self.fallback));
         }
         let keys: Vec<String> = keys(&source, &session, &mut course.seen);
         let known = self.known(&keys).await?;
         imported.skipped = known.iter().filter(|known| known.is_some()).count() as u64;
         imported.added = source.entries.len() as u64 - imported.skipped;
         let nothing_new = imported.added == 0 && source.decisions.is_empty();
-        if self.mode == Mode::DryRun || nothing_new {
+        if self.mode == ImportMode::DryRun || nothing_new {
             course.positions.extend(known);
             return Ok(imported);
         }
@@ -123,7 +140,7 @@ impl Importer {
         let first_new = known.iter().position(Option::is_none).unwrap_or(known.len());
         let out_of_order = known.iter().skip(first_new).any(Option::is_some);
         if out_of_order {
-            imported.notes.push("entries were inserted between known ones; they are added at the end".into());
+            imported.note("entries were inserted between known ones; they are added at the end");
         }
         let numbered = numbered.unwrap_or(imported.skipped);
         course.positions.extend(known);
@@ -146,7 +163,7 @@ impl Importer {
     /// entries of the session it has, if that was written down.
     async fn place(
         &self,
-        source: &transcript::Conversation,
+        source: &transcript::ReadConversation,
         session: &str,
     ) -> Result<(ConversationId, Option<u64>), StoreError> {
         if let Some(alias) = self.store.alias(&self.tenant, &self.format, session).await? {
@@ -169,6 +186,7 @@ impl Importer {
                     new = NewConversation::with(id.clone(), recipient);
                 }
                 new.title.clone_from(&source.title);
+                new.project = project_of(&source.entries);
                 tx.create(new);
                 id
             }
@@ -181,7 +199,7 @@ impl Importer {
     /// The place a conversation branched off, if that was imported.
     async fn fork_of(
         &self,
-        source: &transcript::Conversation,
+        source: &transcript::ReadConversation,
     ) -> Result<Option<(ConversationId, u64)>, StoreError> {
         let Some(parent) = &source.parent else { return Ok(None) };
         let Some(of) = self.store.alias(&self.tenant, &self.format, &parent.id).await? else {
@@ -207,7 +225,7 @@ impl Importer {
     async fn write(
         &self,
         id: &ConversationId,
-        source: &transcript::Conversation,
+        source: &transcript::ReadConversation,
         session: &str,
         keys: &[String],
         mut sequence: u64,
@@ -252,7 +270,7 @@ impl Importer {
     async fn decide(
         &self,
         id: &ConversationId,
-        source: &transcript::Conversation,
+        source: &transcript::ReadConversation,
         course: &mut Course,
         imported: &mut Imported,
     ) -> Result<(), StoreError> {
@@ -273,7 +291,7 @@ impl Importer {
             tx.append(id, Expected::Any, vec![decision.into()]).alias(self.alias(key, id, Some(head)));
             match self.store.commit(tx).await {
                 Err(error) if matches!(error.kind(), ErrorKind::BadDecision | ErrorKind::Stale) => {
-                    imported.notes.push(format!("a decision of the source does not hold: {error}"));
+                    imported.note(format!("a decision of the source does not hold ({})", error.code()));
                 }
                 other => {
                     other?;
@@ -297,7 +315,11 @@ impl Importer {
 
 /// What identifies each entry in its source: the session, the line's id or number, and a hash of what it says. Of entries
 /// that share all three, the later ones are numbered.
-fn keys(source: &transcript::Conversation, session: &str, seen: &mut HashMap<[u8; 8], u32>) -> Vec<String> {
+fn keys(
+    source: &transcript::ReadConversation,
+    session: &str,
+    seen: &mut HashMap<[u8; 8], u32>,
+) -> Vec<String> {
     let key = |(entry, at): (&Entry, &transcript::Source)| {
         let hash = blake3::hash(entry.origin.raw.as_bytes()).to_hex();
         let part = entry.origin.part.as_ref().map_or(0, |part| part.number);
@@ -309,15 +331,4 @@ fn keys(source: &transcript::Conversation, session: &str, seen: &mut HashMap<[u8
         if *times == 1 { key } else { format!("{key}/{times}") }
     };
     source.entries.iter().zip(&source.sources).map(key).collect()
-}
-
-/// Notes of one kind as one.
-fn notes(notes: &[Note]) -> Vec<String> {
-    let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
-    for note in notes {
-        *counts.entry(note.kind.as_str()).or_default() += 1;
-    }
-    let told =
-        |(kind, count): (&str, usize)| if count > 1 { format!("{kind}, {count} times") } else { kind.into() };
-    counts.into_iter().map(told).collect()
 }

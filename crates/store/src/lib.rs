@@ -33,23 +33,28 @@ mod body;
 mod compact;
 pub mod conformance;
 mod conversation;
+mod due;
 mod engine;
 mod entry;
 mod error;
 pub mod export;
+mod follow;
 mod history;
 mod id;
 pub mod import;
 mod memory;
-mod pack;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod precompute;
+pub mod prune;
+pub mod recall;
 mod request;
 mod rows;
 mod run;
 mod run_rows;
 mod search;
 mod session;
+mod size;
 mod sql;
 mod sqlite;
 mod status;
@@ -60,16 +65,21 @@ mod url;
 mod words;
 
 pub use body::{hex, unhex};
-pub use compact::{Compaction, Offline, Plan, Summarizer, Writing, compact, plan, settle, summary_input};
-pub use conversation::{Conversation, FollowUp, FollowUps, NewConversation, Settings, Status};
+pub use compact::{
+    Compaction, CompactionPlan, Offline, Summarizer, Writing, compact, plan, settle, summary_input,
+};
+pub use conversation::{Conversation, FollowUp, FollowUps, HistorySettings, NewConversation, Status};
+pub use due::{Between, Due, due};
 pub use engine::calls::PendingCall;
 pub use engine::commit::Leased;
 pub use engine::erase::{Erase, ErasedCount};
 pub use engine::fork::{Branch, Continued};
+pub use engine::prune::KeptBody;
 pub use engine::session::SESSION_CONVERSATIONS;
-pub use engine::verify::{Problem, ProblemKind, Verified};
-pub use entry::{Appended, Expected, NewEntry, Placed};
+pub use engine::verify::{IntegrityProblem, ProblemKind, Verified};
+pub use entry::{Appended, Expected, NewEntry, StoredEntry};
 pub use error::{ErrorKind, StoreError};
+pub use follow::{Followed, follow};
 pub use history::{History, history};
 pub use id::{ConversationId, Recipient, Tenant, new_call, new_evaluation};
 pub use memory::Memory;
@@ -80,10 +90,11 @@ pub use search::{Cursor, Filter, Hit, Hits, Query};
 pub use session::{
     ConversationKind, MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree, TreeLine,
 };
+pub use size::Sizes;
 pub use sqlite::{Access, Durability, GooseSession, Options, SCHEMA, Sqlite, read_goose};
-pub use status::{EvaluationStatus, RunStatus, StepStatus};
+pub use status::{CallStatus, EvaluationStatus, RunStatus, StepStatus};
 pub use store::{
     Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary, Which,
 };
-pub use tx::{Child, Committed, Tx};
+pub use tx::{Committed, ForkChild, Tx};
 pub use url::{Url, open, open_for};

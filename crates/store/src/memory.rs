@@ -8,16 +8,17 @@ use std::task::{Context, Poll, Waker};
 
 use imbl::OrdMap;
 use scrollback_core::Link;
+use scrollback_core::recall::found::Extent;
 
-use crate::backend::{Backend, Job, Whose, Working};
+use crate::backend::{Backend, TxJob, Whose, Working};
 use crate::conversation::Conversation;
 use crate::engine::copy;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::rows::{Blob, Rows};
-use crate::search::{Candidate, Wanted};
+use crate::search::{SearchCandidate, WordQuery};
 use crate::store::Answer;
-use crate::table::{Cells, Demand, Scan, Table, Value};
+use crate::table::{Cells, ColumnValue, Demand, Scan, Table};
 
 /// A store that lives as long as its process.
 ///
@@ -51,7 +52,7 @@ impl Memory {
 /// All rows, by table and key. A copy costs nothing, so a transaction is a copy that takes the original's place.
 #[derive(Clone, Default)]
 pub(crate) struct Tables {
-    rows: OrdMap<(&'static str, Vec<Value>), Vec<Value>>,
+    rows: OrdMap<(&'static str, Vec<ColumnValue>), Vec<ColumnValue>>,
     words: OrdMap<(String, u64), String>,
 }
 
@@ -70,7 +71,7 @@ impl Backend for Memory {
         "memory".into()
     }
 
-    fn write<T: Send + 'static>(&self, _: Whose, job: Job<Tables, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(&self, _: Whose, job: TxJob<Tables, T>) -> Answer<'_, T> {
         let run = || {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let mut copy = state.clone();
@@ -82,7 +83,7 @@ impl Backend for Memory {
         Box::pin(async move { done })
     }
 
-    fn read<T: Send + 'static>(&self, _: Whose, job: Job<Tables, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(&self, _: Whose, job: TxJob<Tables, T>) -> Answer<'_, T> {
         let mut copy = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Box::pin(async move { finish(job(&mut copy)) })
     }
@@ -100,22 +101,22 @@ fn column<T: Table>(name: &str) -> usize {
     T::COLUMNS.iter().position(|column| *column == name).unwrap_or(usize::MAX)
 }
 
-fn meets<T: Table>(cells: &[Value], demand: &Demand) -> bool {
-    let cell = |name: &str| cells.get(column::<T>(name)).unwrap_or(&Value::Null);
+fn meets<T: Table>(cells: &[ColumnValue], demand: &Demand) -> bool {
+    let cell = |name: &str| cells.get(column::<T>(name)).unwrap_or(&ColumnValue::Null);
     match demand {
         Demand::Equal(name, value) => cell(name) == value,
-        Demand::Is(name, word) => *cell(name) == Value::from(*word),
-        Demand::IsNumber(name, number) => *cell(name) == Value::Int(*number),
-        Demand::Below(name, value) => *cell(name) != Value::Null && cell(name) < value,
-        Demand::From(name, value) => *cell(name) != Value::Null && cell(name) >= value,
-        Demand::Absent(name) => *cell(name) == Value::Null,
-        Demand::Present(name) => *cell(name) != Value::Null,
+        Demand::Is(name, word) => *cell(name) == ColumnValue::from(*word),
+        Demand::IsNumber(name, number) => *cell(name) == ColumnValue::Int(*number),
+        Demand::Below(name, value) => *cell(name) != ColumnValue::Null && cell(name) < value,
+        Demand::From(name, value) => *cell(name) != ColumnValue::Null && cell(name) >= value,
+        Demand::Absent(name) => *cell(name) == ColumnValue::Null,
+        Demand::Present(name) => *cell(name) != ColumnValue::Null,
     }
 }
 
 impl Tables {
     /// The rows that meet demands, by key. What the first columns of the key must be narrows the search.
-    fn meeting<T: Table>(&self, scan: &Scan) -> Vec<Vec<Value>> {
+    fn meeting<T: Table>(&self, scan: &Scan) -> Vec<Vec<ColumnValue>> {
         let mut start = Vec::new();
         for name in T::COLUMNS.iter().take(T::KEY) {
             let equal = scan.demands.iter().find_map(|demand| match demand {
@@ -138,7 +139,7 @@ impl Tables {
 }
 
 impl Rows for Tables {
-    async fn get<T: Table>(&mut self, key: Vec<Value>) -> Result<Option<T>, StoreError> {
+    async fn get<T: Table>(&mut self, key: Vec<ColumnValue>) -> Result<Option<T>, StoreError> {
         let cells = self.rows.get(&(T::NAME, key)).cloned();
         cells.map(|cells| T::read(Cells::new(T::NAME, cells))).transpose()
     }
@@ -162,15 +163,15 @@ impl Rows for Tables {
         Ok(())
     }
 
-    async fn remove<T: Table>(&mut self, key: Vec<Value>) -> Result<(), StoreError> {
+    async fn remove<T: Table>(&mut self, key: Vec<ColumnValue>) -> Result<(), StoreError> {
         self.rows.remove(&(T::NAME, key));
         Ok(())
     }
 
     async fn scan<T: Table>(&mut self, scan: Scan) -> Result<Vec<T>, StoreError> {
         let order: Vec<usize> = scan.order.iter().map(|name| column::<T>(name)).collect();
-        let place = |cells: &Vec<Value>| -> Vec<Value> {
-            order.iter().map(|at| cells.get(*at).cloned().unwrap_or(Value::Null)).collect()
+        let place = |cells: &Vec<ColumnValue>| -> Vec<ColumnValue> {
+            order.iter().map(|at| cells.get(*at).cloned().unwrap_or(ColumnValue::Null)).collect()
         };
         let mut found = self.meeting::<T>(&scan);
         if let Some(after) = &scan.after {
@@ -225,7 +226,21 @@ impl Rows for Tables {
         Ok(())
     }
 
-    async fn find(&mut self, wanted: &Wanted) -> Result<Vec<Candidate>, StoreError> {
+    async fn extent(&mut self, wanted: &WordQuery) -> Result<Extent, StoreError> {
+        let tenant = Scan::new().equal("tenant", wanted.tenant.as_str());
+        let mut extent = Extent::default();
+        for row in self.scan::<Conversation>(tenant).await? {
+            if wanted.recipient.is_none_or_equal(row.recipient.as_ref().map(Recipient::as_str))
+                && wanted.project.is_none_or_equal(row.project.as_deref())
+            {
+                extent.conversations += 1;
+                extent.entries += row.head.saturating_sub(row.fork_position.unwrap_or(0));
+            }
+        }
+        Ok(extent)
+    }
+
+    async fn find(&mut self, wanted: &WordQuery) -> Result<Vec<SearchCandidate>, StoreError> {
         let mut conversations: BTreeMap<String, Option<Conversation>> = BTreeMap::new();
         let mut found = Vec::new();
         let matching: Vec<(String, u64)> = self
@@ -240,13 +255,17 @@ impl Rows for Tables {
                 let row = row.filter(|row| {
                     row.tenant == wanted.tenant
                         && wanted.status.is_none_or(|status| row.status() == status)
-                        && wanted.conversation.as_ref().is_none_or(|id| row.id.as_str() == id)
+                        && wanted
+                            .conversations
+                            .as_ref()
+                            .is_none_or(|ids| ids.iter().any(|id| row.id.as_str() == id))
+                        && wanted.project.is_none_or_equal(row.project.as_deref())
                         && wanted.recipient.is_none_or_equal(row.recipient.as_ref().map(Recipient::as_str))
                 });
                 conversations.insert(id.clone(), row);
             }
             if let Some(Some(row)) = conversations.get(&id) {
-                found.push(Candidate { conversation: row.id.clone(), position, indexed: true });
+                found.push(SearchCandidate { conversation: row.id.clone(), position, indexed: true });
             }
         }
         found.reverse();
@@ -256,11 +275,11 @@ impl Rows for Tables {
 }
 
 /// Whether a wish is met; no wish is.
-trait Wish {
+trait OptionalFilter {
     fn is_none_or_equal(&self, found: Option<&str>) -> bool;
 }
 
-impl Wish for Option<String> {
+impl OptionalFilter for Option<String> {
     fn is_none_or_equal(&self, found: Option<&str>) -> bool {
         self.is_none() || self.as_deref() == found
     }

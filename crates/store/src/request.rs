@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use scrollback_core::Link;
-use scrollback_core::request::{Piece, Template};
+use scrollback_core::request::{BodyPiece, BodyTemplate};
 use serde::{Deserialize, Serialize};
 
 use crate::body::hex;
@@ -26,7 +26,7 @@ const PART_END: u8 = 8;
 /// An element of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Item {
+pub(crate) enum ListItem {
     /// A short text.
     Text(String),
     /// Whole messages, from the first position to the last.
@@ -55,25 +55,25 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub(crate) fn of(template: Template) -> Self {
+    pub(crate) fn of(template: BodyTemplate) -> Self {
         let hash = *template.hash();
         let mut blobs = HashMap::new();
         let mut highest = None;
-        let mut item = |piece: Piece| match piece {
-            Piece::Run { first, last } => {
+        let mut item = |piece: BodyPiece| match piece {
+            BodyPiece::Run { first, last } => {
                 highest = highest.max(Some(last));
-                Item::Run(first, last)
+                ListItem::Run(first, last)
             }
-            Piece::Copy { position, start, end } => {
+            BodyPiece::Copy { position, start, end } => {
                 highest = highest.max(Some(position));
-                Item::Copy(position, start, end)
+                ListItem::Copy(position, start, end)
             }
-            Piece::Text(bytes) => match std::str::from_utf8(&bytes) {
-                Ok(text) if text.len() < BLOB => Item::Text(text.into()),
+            BodyPiece::Text(bytes) => match std::str::from_utf8(&bytes) {
+                Ok(text) if text.len() < BLOB => ListItem::Text(text.into()),
                 _ => {
                     let hash = *blake3::hash(&bytes).as_bytes();
                     blobs.insert(hash, bytes);
-                    Item::Blob { blob: hex(&hash) }
+                    ListItem::Blob { blob: hex(&hash) }
                 }
             },
         };
@@ -84,7 +84,7 @@ impl Layout {
     }
 }
 
-fn written(item: &Item) -> String {
+fn written(item: &ListItem) -> String {
     serde_json::to_string(item).unwrap_or_default()
 }
 
@@ -93,7 +93,7 @@ fn listed(items: &[String]) -> String {
 }
 
 /// The items of a list, if it is one.
-pub(crate) fn items(list: &str) -> Option<Vec<Item>> {
+pub(crate) fn items(list: &str) -> Option<Vec<ListItem>> {
     serde_json::from_str(list).ok()
 }
 
@@ -120,7 +120,7 @@ fn cut_once(items: Vec<String>, parts: &mut HashMap<Link, String>) -> Vec<String
         if size >= PART_MOST || (size >= PART_LEAST && ends && open.len() > 1) {
             let text = listed(&std::mem::take(&mut open));
             let hash = *blake3::hash(text.as_bytes()).as_bytes();
-            left.push(written(&Item::Part { part: hex(&hash) }));
+            left.push(written(&ListItem::Part { part: hex(&hash) }));
             parts.insert(hash, text);
             size = 0;
         }
@@ -135,23 +135,23 @@ mod tests {
     use super::*;
     use crate::body::unhex;
 
-    fn template(positions: u64, changing: &str) -> Template {
-        let mut pieces = vec![Piece::Text(changing.into()), Piece::Text(vec![b'x'; BLOB])];
+    fn template(positions: u64, changing: &str) -> BodyTemplate {
+        let mut pieces = vec![BodyPiece::Text(changing.into()), BodyPiece::Text(vec![b'x'; BLOB])];
         for position in 0..positions {
-            pieces.push(Piece::Copy { position, start: 0, end: 100 });
-            pieces.push(Piece::Text(b",\"cache_control\":{}".to_vec()));
+            pieces.push(BodyPiece::Copy { position, start: 0, end: 100 });
+            pieces.push(BodyPiece::Text(b",\"cache_control\":{}".to_vec()));
         }
-        Template::from_pieces([7; 32], pieces)
+        BodyTemplate::from_pieces([7; 32], pieces)
     }
 
     /// The items again, with parts in place of their names.
-    fn flat(layout: &Layout) -> Vec<Item> {
+    fn flat(layout: &Layout) -> Vec<ListItem> {
         let mut open = items(&layout.list).unwrap();
         open.reverse();
         let mut flat = Vec::new();
         while let Some(item) = open.pop() {
             match item {
-                Item::Part { part } => {
+                ListItem::Part { part } => {
                     open.extend(items(&layout.parts[&unhex(&part).unwrap()]).unwrap().into_iter().rev());
                 }
                 item => flat.push(item),
@@ -189,11 +189,11 @@ mod tests {
     #[test]
     fn items_are_told_apart_by_their_shape() {
         let all = [
-            Item::Text("[1,2]\u{0}\"".into()),
-            Item::Run(1, 2),
-            Item::Copy(1, 2, 3),
-            Item::Blob { blob: "ab".into() },
-            Item::Part { part: "cd".into() },
+            ListItem::Text("[1,2]\u{0}\"".into()),
+            ListItem::Run(1, 2),
+            ListItem::Copy(1, 2, 3),
+            ListItem::Blob { blob: "ab".into() },
+            ListItem::Part { part: "cd".into() },
         ];
         let list = listed(&all.iter().map(written).collect::<Vec<_>>());
         assert_eq!(list, r#"["[1,2]\u0000\"",[1,2],[1,2,3],{"blob":"ab"},{"part":"cd"}]"#);

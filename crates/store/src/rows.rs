@@ -2,14 +2,16 @@
 
 use std::future::Future;
 
+use scrollback_core::recall::Tail;
+use scrollback_core::recall::found::Extent;
 use scrollback_core::{Link, Role, Time};
 
 use crate::conversation::{Conversation, Status};
 use crate::error::StoreError;
 use crate::id::{ConversationId, Recipient, Tenant};
-use crate::search::{Candidate, Wanted};
+use crate::search::{SearchCandidate, WordQuery};
 use crate::session::{ConversationKind, MatchScope, Session, SessionId};
-use crate::table::{Cells, Scan, Table, Value};
+use crate::table::{Cells, ColumnValue, Scan, Table};
 
 /// What a database does inside one transaction.
 ///
@@ -19,7 +21,7 @@ pub(crate) trait Rows: Send {
     /// The row with that key.
     fn get<T: Table>(
         &mut self,
-        key: Vec<Value>,
+        key: Vec<ColumnValue>,
     ) -> impl Future<Output = Result<Option<T>, StoreError>> + Send;
 
     /// Writes a row, in place of one with the same key.
@@ -37,7 +39,10 @@ pub(crate) trait Rows: Send {
     fn add<T: Table + Sync>(&mut self, rows: &[T]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Removes the row with that key.
-    fn remove<T: Table>(&mut self, key: Vec<Value>) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn remove<T: Table>(
+        &mut self,
+        key: Vec<ColumnValue>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The rows that meet the demands.
     fn scan<T: Table>(&mut self, scan: Scan) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send;
@@ -79,8 +84,14 @@ pub(crate) trait Rows: Send {
         position: u64,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
+    /// How many entries and conversations there are where something is wanted.
+    fn extent(&mut self, wanted: &WordQuery) -> impl Future<Output = Result<Extent, StoreError>> + Send;
+
     /// Entries that have all the words wanted, at most so many.
-    fn find(&mut self, wanted: &Wanted) -> impl Future<Output = Result<Vec<Candidate>, StoreError>> + Send;
+    fn find(
+        &mut self,
+        wanted: &WordQuery,
+    ) -> impl Future<Output = Result<Vec<SearchCandidate>, StoreError>> + Send;
 }
 
 /// The word for a message, a decision or what is left of one.
@@ -121,7 +132,7 @@ impl Table for EntryRow {
     ];
     const KEY: usize = 2;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.conversation.as_str().into(),
             self.position.into(),
@@ -184,10 +195,12 @@ impl Table for Conversation {
         "session_id",
         "kind",
         "scope",
+        "tail",
+        "project",
     ];
     const KEY: usize = 1;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         let settings = self.settings.as_ref().and_then(|settings| serde_json::to_string(settings).ok());
         vec![
             self.id.as_str().into(),
@@ -212,6 +225,8 @@ impl Table for Conversation {
             self.session.as_str().into(),
             self.kind.as_str().into(),
             self.scope.as_ref().map(MatchScope::as_str).into(),
+            Tail::of(self.id.as_str()).map_or_else(String::new, |tail| tail.to_string()).into(),
+            self.project.clone().into(),
         ]
     }
 
@@ -239,6 +254,11 @@ impl Table for Conversation {
             session: SessionId::stored(cells.text()),
             kind: cells.word(kind_named)?.unwrap_or_default(),
             scope: cells.maybe_text().map(MatchScope::stored),
+            project: {
+                // The tail follows from the id.
+                cells.maybe_text();
+                cells.maybe_text()
+            },
         })
     }
 }
@@ -253,7 +273,7 @@ impl Table for Session {
         &["id", "tenant", "caller", "client", "client_id", "main_id", "title", "created_at"];
     const KEY: usize = 1;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.id.as_str().into(),
             self.tenant.as_str().into(),
@@ -294,7 +314,7 @@ impl Table for CallRow {
     const COLUMNS: &'static [&'static str] = &["conversation_id", "call_id", "position", "result_position"];
     const KEY: usize = 3;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.conversation.as_str().into(),
             self.call_id.as_str().into(),
@@ -331,7 +351,7 @@ impl Table for SummaryRow {
         &["conversation_id", "position", "covers_from", "covers_to", "text", "by", "created_at"];
     const KEY: usize = 2;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.conversation.as_str().into(),
             self.position.into(),
@@ -373,7 +393,7 @@ impl Table for Blob {
     const COLUMNS: &'static [&'static str] = &["tenant", "hash", "size", "bytes", "refs"];
     const KEY: usize = 2;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.tenant.as_str().into(),
             (&self.hash).into(),
@@ -409,7 +429,7 @@ impl Table for PartRow {
     const COLUMNS: &'static [&'static str] = &["conversation_id", "hash", "items", "refs"];
     const KEY: usize = 2;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.conversation.as_str().into(),
             (&self.hash).into(),
@@ -471,14 +491,14 @@ impl Table for SentRow {
     ];
     const KEY: usize = 2;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         let sent = &self.sent;
         vec![
             sent.conversation.as_str().into(),
             sent.id.as_str().into(),
             sent.run.clone().into(),
             sent.step.clone().into(),
-            sent.evaluation.map_or(Value::Null, |id| Value::Bytes(id.as_bytes().to_vec())),
+            sent.evaluation.map_or(ColumnValue::Null, |id| ColumnValue::Bytes(id.as_bytes().to_vec())),
             sent.upto.into(),
             sent.managers.as_str().into(),
             sent.wire.as_str().into(),
@@ -524,7 +544,7 @@ impl Table for SentRow {
             prefix_hash,
             request: None,
             response: None,
-            status: cells.text(),
+            status: cells.text().into(),
             attempt: cells.number()?,
             usage: cells.maybe_text(),
             started_at: cells.time()?,

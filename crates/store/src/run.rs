@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::id::{ConversationId, Tenant};
-use crate::status::{EvaluationStatus, RunStatus, StepStatus};
+use crate::status::{CallStatus, EvaluationStatus, RunStatus, StepStatus};
 
 /// One execution of a flow or a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,8 +179,8 @@ pub struct Sent {
     pub request: Option<Vec<u8>>,
     /// The response's bytes; kept as a blob.
     pub response: Option<Vec<u8>>,
-    /// How it ended.
-    pub status: String,
+    /// How it stands.
+    pub status: CallStatus,
     /// Which attempt it was.
     pub attempt: u64,
     /// What it cost, as JSON.

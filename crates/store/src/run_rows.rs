@@ -7,10 +7,10 @@ use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Span, Step};
 use crate::status::StepStatus;
-use crate::table::{Cells, Table, Value};
+use crate::table::{Cells, ColumnValue, Table};
 
-fn uuid(id: Option<Uuid>) -> Value {
-    id.map_or(Value::Null, |id| Value::Bytes(id.as_bytes().to_vec()))
+fn uuid(id: Option<Uuid>) -> ColumnValue {
+    id.map_or(ColumnValue::Null, |id| ColumnValue::Bytes(id.as_bytes().to_vec()))
 }
 
 fn read_uuid(bytes: Option<Vec<u8>>) -> Option<Uuid> {
@@ -21,7 +21,7 @@ fn lease(holder: Option<String>, until: Option<Time>) -> Option<Lease> {
     Some(Lease { holder: holder?, until: until? })
 }
 
-fn holder(lease: Option<&Lease>) -> [Value; 2] {
+fn holder(lease: Option<&Lease>) -> [ColumnValue; 2] {
     [lease.map(|lease| lease.holder.clone()).into(), lease.map(|lease| lease.until).into()]
 }
 
@@ -48,7 +48,7 @@ impl Table for Run {
     ];
     const KEY: usize = 1;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         let [held_by, until] = holder(self.lease.as_ref());
         vec![
             self.id.as_str().into(),
@@ -111,7 +111,7 @@ impl Table for Step {
     ];
     const KEY: usize = 2;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.run.as_str().into(),
             self.key.as_str().into(),
@@ -152,7 +152,7 @@ impl Table for Span {
         &["run_id", "id", "parent_id", "name", "key", "status", "started_at", "ended_at", "attributes"];
     const KEY: usize = 2;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.run.as_str().into(),
             self.id.as_str().into(),
@@ -186,7 +186,7 @@ impl Table for Event {
     const COLUMNS: &'static [&'static str] = &["run_id", "sequence", "at", "key", "kind", "data"];
     const KEY: usize = 2;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.run.as_str().into(),
             self.sequence.into(),
@@ -226,7 +226,7 @@ impl Table for Evaluation {
     ];
     const KEY: usize = 1;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         let [held_by, until] = holder(self.lease.as_ref());
         vec![
             uuid(Some(self.id)),
@@ -265,13 +265,13 @@ impl Table for Key {
         &["name", "tenant", "scope", "key_hash", "created_at", "revoked_at", "limits"];
     const KEY: usize = 1;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         let limited = self.limits != KeyLimits::default();
         vec![
             self.name.as_str().into(),
             self.tenant.as_str().into(),
             self.scope.as_str().into(),
-            Value::Bytes(self.hash.clone()),
+            ColumnValue::Bytes(self.hash.clone()),
             self.created_at.into(),
             self.revoked_at.into(),
             limited.then(|| serde_json::to_string(&self.limits).unwrap_or_default()).into(),
@@ -296,7 +296,7 @@ impl Table for KeyUse {
     const COLUMNS: &'static [&'static str] = &["name", "span", "began", "requests", "tokens", "microdollars"];
     const KEY: usize = 2;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.key.as_str().into(),
             self.window.as_str().into(),
@@ -325,7 +325,7 @@ impl Table for Alias {
         &["tenant", "source", "source_id", "conversation_id", "position"];
     const KEY: usize = 3;
 
-    fn cells(&self) -> Vec<Value> {
+    fn cells(&self) -> Vec<ColumnValue> {
         vec![
             self.tenant.as_str().into(),
             self.source.as_str().into(),

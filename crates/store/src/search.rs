@@ -1,5 +1,9 @@
 //! Search: what may be asked, and what is found.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use scrollback_core::redact::Redactor;
 use scrollback_core::{Role, Time};
 use uuid::Uuid;
 
@@ -86,6 +90,22 @@ pub struct Filter {
     pub run: Option<String>,
     /// Only this conversation.
     pub conversation: Option<ConversationId>,
+    /// What takes secrets out of texts before they are looked at, for callers who may not see them: such a text is found,
+    /// ranked, cut and marked as they would see it, so that no search tells whether a secret begins in some way.
+    pub redactor: Option<Arc<Redactor>>,
+}
+
+impl Filter {
+    /// A text as the caller may see it.
+    pub(crate) fn seen(&self, text: String) -> String {
+        match &self.redactor {
+            Some(redactor) => match redactor.text(&text).text {
+                Cow::Borrowed(_) => text,
+                Cow::Owned(redacted) => redacted,
+            },
+            None => text,
+        }
+    }
 }
 
 /// An entry that was found.
@@ -150,29 +170,46 @@ pub(crate) type Demanded = (String, bool);
 
 /// How a database is asked: entries of one tenant that have all these words and none of those.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WordQuery {
     pub(crate) tenant: Tenant,
     pub(crate) all: Vec<Demanded>,
     pub(crate) none: Vec<Demanded>,
     pub(crate) recipient: Option<String>,
-    pub(crate) conversation: Option<String>,
+    /// Only in these conversations.
+    pub(crate) conversations: Option<Vec<String>>,
+    /// Only in conversations of this project.
+    pub(crate) project: Option<String>,
     pub(crate) status: Option<Status>,
+    /// Whether all words must be there, or any of them.
+    pub(crate) words: WordDemand,
     pub(crate) limit: usize,
 }
 
-impl Wanted {
+/// How many of the words an entry must have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum WordDemand {
+    #[default]
+    All,
+    Any,
+}
+
+impl WordQuery {
     /// Whether the words of an entry, with a space between them, are all that is wanted and nothing that is not.
     pub(crate) fn is_in(&self, words: &str) -> bool {
         let has = |(word, prefix): &Demanded| {
             words.split(' ').any(|own| own == word || *prefix && own.starts_with(word.as_str()))
         };
-        self.all.iter().all(has) && !self.none.iter().any(has)
+        let wanted = match self.words {
+            WordDemand::All => self.all.iter().all(has),
+            WordDemand::Any => self.all.iter().any(has),
+        };
+        wanted && !self.none.iter().any(has)
     }
 }
 
 /// An entry that has the words, or may have them because it waits for the index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Candidate {
+pub(crate) struct SearchCandidate {
     pub(crate) conversation: ConversationId,
     pub(crate) position: u64,
     /// Whether an index says so.

@@ -1,5 +1,6 @@
 //! How runs, steps and evaluations stand. The words exist only where rows, JSON and people are written to and read from.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -107,6 +108,84 @@ words! {
     }
 }
 
+/// How a call of a model stands, or how it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CallStatus {
+    /// It was sent and has not ended.
+    Sent,
+    /// The reply came whole.
+    Done,
+    /// The caller asked to stop.
+    Interrupted,
+    /// The process that made the call died, so its end is unknown.
+    Lost,
+    /// The client left before the reply was whole.
+    TruncatedClient,
+    /// The provider's reply broke off.
+    TruncatedUpstream,
+    /// It failed; the code of the error.
+    Failed(Cow<'static, str>),
+}
+
+impl CallStatus {
+    /// A call that failed with an error of this code.
+    pub const fn failed(code: &'static str) -> Self {
+        CallStatus::Failed(Cow::Borrowed(code))
+    }
+
+    /// The word for it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            CallStatus::Sent => "sent",
+            CallStatus::Done => "ok",
+            CallStatus::Interrupted => "interrupted",
+            CallStatus::Lost => "lost",
+            CallStatus::TruncatedClient => "truncated_client",
+            CallStatus::TruncatedUpstream => "truncated_upstream",
+            CallStatus::Failed(code) => code,
+        }
+    }
+
+    /// The word of what went wrong with a call that has ended.
+    pub fn error(&self) -> Option<&str> {
+        (!matches!(self, CallStatus::Sent | CallStatus::Done)).then_some(self.as_str())
+    }
+}
+
+impl From<String> for CallStatus {
+    fn from(word: String) -> Self {
+        let known = [
+            CallStatus::Sent,
+            CallStatus::Done,
+            CallStatus::Interrupted,
+            CallStatus::Lost,
+            CallStatus::TruncatedClient,
+            CallStatus::TruncatedUpstream,
+        ];
+        let status = known.into_iter().find(|status| status.as_str() == word);
+        status.unwrap_or(CallStatus::Failed(Cow::Owned(word)))
+    }
+}
+
+impl From<&str> for CallStatus {
+    fn from(word: &str) -> Self {
+        word.to_string().into()
+    }
+}
+
+impl fmt::Display for CallStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for CallStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 impl StepStatus {
     /// Whether it has not ended.
     pub fn is_open(self) -> bool {
@@ -130,6 +209,12 @@ mod tests {
         for status in EvaluationStatus::ALL {
             assert_eq!(status.as_str().parse(), Ok(*status));
         }
+        for word in
+            ["sent", "ok", "interrupted", "lost", "truncated_client", "truncated_upstream", "overloaded"]
+        {
+            assert_eq!(CallStatus::from(word.to_string()).as_str(), word);
+        }
+        assert_eq!(CallStatus::from("overloaded".to_string()), CallStatus::failed("overloaded"));
         let refused = "finished".parse::<RunStatus>().map_err(|error| error.to_string());
         let message =
             "unknown status of a run \"finished\" (known: running, paused, interrupted, done, failed)";

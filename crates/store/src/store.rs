@@ -4,6 +4,8 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 
+use scrollback_core::recall::found::{FoundHits, FoundPlace};
+use scrollback_core::recall::{SearchRequest, Tail};
 use scrollback_core::{Link, Record, Time};
 use uuid::Uuid;
 
@@ -12,13 +14,16 @@ use crate::engine::calls::PendingCall;
 use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
 use crate::engine::fork::{Branch, Continued};
+use crate::engine::prune::KeptBody;
 use crate::engine::verify::Verified;
-use crate::entry::{Appended, Expected, NewEntry, Placed};
+use crate::entry::{Appended, Expected, NewEntry, StoredEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
+use crate::recall::{Deadline, Here};
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
+use crate::size::Sizes;
 use crate::status::RunStatus;
 use crate::tx::{Committed, Tx};
 
@@ -49,8 +54,13 @@ pub trait Store: Send + Sync {
     fn list(&self, tenant: Option<&Tenant>, what: Listing) -> Answer<'_, Page>;
 
     /// The places of a record from a position on, below another.
-    fn entries(&self, tenant: &Tenant, id: &ConversationId, from: u64, below: u64)
-    -> Answer<'_, Vec<Placed>>;
+    fn entries(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        from: u64,
+        below: u64,
+    ) -> Answer<'_, Vec<StoredEntry>>;
 
     /// The record, or what it was below a position.
     fn record(&self, tenant: &Tenant, id: &ConversationId, below: Option<u64>) -> Answer<'_, Record>;
@@ -70,6 +80,33 @@ pub trait Store: Send + Sync {
         limit: usize,
         after: Option<Cursor>,
     ) -> Answer<'_, Hits>;
+
+    /// The conversations whose ids end with the tail of a handle: one, or more after imports.
+    fn conversations_ending(&self, tenant: &Tenant, tail: &Tail) -> Answer<'_, Vec<Conversation>>;
+
+    /// Places of a record, each with the tool whose result it is.
+    fn places_with_tools(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        from: u64,
+        below: u64,
+    ) -> Answer<'_, Vec<FoundPlace>>;
+
+    /// What the recall tool `search` finds. None if the scope means nothing where the caller is.
+    fn find_for_recall(
+        &self,
+        tenant: &Tenant,
+        here: &Here,
+        request: &SearchRequest,
+        deadline: &Deadline,
+    ) -> Answer<'_, Option<FoundHits>>;
+
+    /// The session that a client calls by this id, the newest if several callers do.
+    fn session_called(&self, tenant: &Tenant, client_id: &str) -> Answer<'_, Option<Session>>;
+
+    /// The conversation of a project that was written last; of any project if none is named.
+    fn newest_in_project(&self, tenant: &Tenant, project: Option<&str>) -> Answer<'_, Option<Conversation>>;
 
     /// The longest stored prefix of a list of messages, by its [chain](scrollback_core::prefixes), among the conversations
     /// of one scope. Of several, the one that was not continued yet; of those the one written last.
@@ -218,6 +255,29 @@ pub trait Store: Send + Sync {
     /// Adds to what keys were used for, and says how much that is now; what others add meanwhile is counted too.
     fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>>;
 
+    /// The random secret of this store: the proposed one if it has none yet. All servers on the store share it.
+    fn secret(&self, proposed: String) -> Answer<'_, String>;
+
+    /// Writes a row, and answers once it is durable: whether the store takes writes.
+    fn heartbeat(&self, now: Time) -> Answer<'_, ()>;
+
+    /// Why the database does not hold this program to the rows of one tenant, if it does not.
+    fn missing_wall(&self) -> Answer<'_, Option<String>>;
+    /// Calls whose bodies are kept and that began before a moment, the oldest first. All tenants' if none is named.
+    fn oldest_bodies(&self, tenant: Option<&Tenant>, before: Time, most: usize) -> Answer<'_, Vec<KeptBody>>;
+
+    /// Lets go of the bodies of calls: what was sent and answered. That they were made stays. How many had bodies.
+    fn empty_bodies(&self, calls: Vec<KeptBody>) -> Answer<'_, u64>;
+
+    /// Bytes by kind. Looks at everything, so not to be asked often.
+    fn sizes(&self) -> Answer<'_, Sizes>;
+
+    /// Bytes in use; quick.
+    fn used(&self) -> Answer<'_, u64>;
+
+    /// Gives some free pages back to the file system, and says how many more could be given back.
+    fn shrink(&self, pages: u64) -> Answer<'_, u64>;
+
     /// Copies the whole store into a new SQLite file, as it is at one moment, while writers go on. Opening the copy is
     /// restoring it.
     fn backup(&self, to: &Path) -> Answer<'_, ()>;
@@ -228,7 +288,7 @@ pub trait Store: Send + Sync {
         &self,
         conversation: Conversation,
         session: Option<Session>,
-        places: Vec<Placed>,
+        places: Vec<StoredEntry>,
     ) -> Answer<'_, ()>;
 }
 
@@ -310,9 +370,9 @@ pub struct Recent {
     /// The conversation.
     pub conversation: Conversation,
     /// The entries that stand first.
-    pub lead: Vec<Placed>,
+    pub lead: Vec<StoredEntry>,
     /// The newest turns that no summary stands for.
-    pub turns: Vec<Placed>,
+    pub turns: Vec<StoredEntry>,
     /// The summary in force.
     pub summary: Option<Summary>,
     /// Messages of the record, erased ones included.

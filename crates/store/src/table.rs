@@ -9,68 +9,68 @@ use crate::error::StoreError;
 
 /// What stands in one column.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Value {
+pub(crate) enum ColumnValue {
     Null,
     Int(i64),
     Text(String),
     Bytes(Vec<u8>),
 }
 
-impl From<&str> for Value {
+impl From<&str> for ColumnValue {
     fn from(text: &str) -> Self {
-        Value::Text(text.into())
+        ColumnValue::Text(text.into())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for ColumnValue {
     fn from(text: String) -> Self {
-        Value::Text(text)
+        ColumnValue::Text(text)
     }
 }
 
-impl From<u64> for Value {
+impl From<u64> for ColumnValue {
     fn from(number: u64) -> Self {
-        Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+        ColumnValue::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<Time> for Value {
+impl From<Time> for ColumnValue {
     fn from(time: Time) -> Self {
-        Value::Text(time.to_string())
+        ColumnValue::Text(time.to_string())
     }
 }
 
-impl From<&[u8]> for Value {
+impl From<&[u8]> for ColumnValue {
     fn from(bytes: &[u8]) -> Self {
-        Value::Bytes(bytes.into())
+        ColumnValue::Bytes(bytes.into())
     }
 }
 
-impl From<&[u8; 32]> for Value {
+impl From<&[u8; 32]> for ColumnValue {
     fn from(bytes: &[u8; 32]) -> Self {
-        Value::Bytes(bytes.to_vec())
+        ColumnValue::Bytes(bytes.to_vec())
     }
 }
 
-impl<T: Into<Value>> From<Option<T>> for Value {
+impl<T: Into<ColumnValue>> From<Option<T>> for ColumnValue {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Value::Null, Into::into)
+        value.map_or(ColumnValue::Null, Into::into)
     }
 }
 
 /// The columns of one row on their way out, in the order of [`Table::COLUMNS`].
 pub(crate) struct Cells {
     table: &'static str,
-    cells: std::vec::IntoIter<Value>,
+    cells: std::vec::IntoIter<ColumnValue>,
 }
 
 impl Cells {
-    pub(crate) fn new(table: &'static str, cells: Vec<Value>) -> Self {
+    pub(crate) fn new(table: &'static str, cells: Vec<ColumnValue>) -> Self {
         Cells { table, cells: cells.into_iter() }
     }
 
-    fn next(&mut self) -> Value {
-        self.cells.next().unwrap_or(Value::Null)
+    fn next(&mut self) -> ColumnValue {
+        self.cells.next().unwrap_or(ColumnValue::Null)
     }
 
     fn bad(&self, what: &str) -> StoreError {
@@ -80,10 +80,10 @@ impl Cells {
     /// A text; none if the column is null. A number that stands where a text should is shown as one.
     pub(crate) fn maybe_text(&mut self) -> Option<String> {
         match self.next() {
-            Value::Null => None,
-            Value::Text(text) => Some(text),
-            Value::Int(number) => Some(number.to_string()),
-            Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            ColumnValue::Null => None,
+            ColumnValue::Text(text) => Some(text),
+            ColumnValue::Int(number) => Some(number.to_string()),
+            ColumnValue::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         }
     }
 
@@ -93,7 +93,7 @@ impl Cells {
 
     pub(crate) fn maybe_number(&mut self) -> Option<u64> {
         match self.next() {
-            Value::Int(number) => u64::try_from(number).ok(),
+            ColumnValue::Int(number) => u64::try_from(number).ok(),
             _ => None,
         }
     }
@@ -104,10 +104,10 @@ impl Cells {
 
     pub(crate) fn maybe_bytes(&mut self) -> Option<Vec<u8>> {
         match self.next() {
-            Value::Null => None,
-            Value::Bytes(bytes) => Some(bytes),
-            Value::Text(text) => Some(text.into_bytes()),
-            Value::Int(number) => Some(number.to_be_bytes().to_vec()),
+            ColumnValue::Null => None,
+            ColumnValue::Bytes(bytes) => Some(bytes),
+            ColumnValue::Text(text) => Some(text.into_bytes()),
+            ColumnValue::Int(number) => Some(number.to_be_bytes().to_vec()),
         }
     }
 
@@ -164,10 +164,10 @@ pub(crate) trait Table: Sized + Send {
     const COLUMNS: &'static [&'static str];
     /// How many of the first columns identify a row.
     const KEY: usize;
-    fn cells(&self) -> Vec<Value>;
+    fn cells(&self) -> Vec<ColumnValue>;
     fn read(cells: Cells) -> Result<Self, StoreError>;
 
-    fn key(&self) -> Vec<Value> {
+    fn key(&self) -> Vec<ColumnValue> {
         let mut cells = self.cells();
         cells.truncate(Self::KEY);
         cells
@@ -178,15 +178,15 @@ pub(crate) trait Table: Sized + Send {
 #[derive(Clone, Debug)]
 pub(crate) enum Demand {
     /// Equal to a value.
-    Equal(&'static str, Value),
+    Equal(&'static str, ColumnValue),
     /// Equal to a word known when the program was written, so that a partial index can be used.
     Is(&'static str, &'static str),
     /// The same of a number.
     IsNumber(&'static str, i64),
     /// Below a value.
-    Below(&'static str, Value),
+    Below(&'static str, ColumnValue),
     /// A value or above.
-    From(&'static str, Value),
+    From(&'static str, ColumnValue),
     /// Without a value.
     Absent(&'static str),
     /// With a value.
@@ -215,7 +215,7 @@ pub(crate) struct Scan {
     pub(crate) order: Vec<&'static str>,
     pub(crate) descending: bool,
     /// Only what comes after these values of the order's columns.
-    pub(crate) after: Option<Vec<Value>>,
+    pub(crate) after: Option<Vec<ColumnValue>>,
     pub(crate) limit: Option<usize>,
 }
 
@@ -224,7 +224,7 @@ impl Scan {
         Scan::default()
     }
 
-    pub(crate) fn equal(mut self, column: &'static str, value: impl Into<Value>) -> Self {
+    pub(crate) fn equal(mut self, column: &'static str, value: impl Into<ColumnValue>) -> Self {
         self.demands.push(Demand::Equal(column, value.into()));
         self
     }
@@ -234,12 +234,12 @@ impl Scan {
         self
     }
 
-    pub(crate) fn below(mut self, column: &'static str, value: impl Into<Value>) -> Self {
+    pub(crate) fn below(mut self, column: &'static str, value: impl Into<ColumnValue>) -> Self {
         self.demands.push(Demand::Below(column, value.into()));
         self
     }
 
-    pub(crate) fn from(mut self, column: &'static str, value: impl Into<Value>) -> Self {
+    pub(crate) fn from(mut self, column: &'static str, value: impl Into<ColumnValue>) -> Self {
         self.demands.push(Demand::From(column, value.into()));
         self
     }
@@ -265,7 +265,7 @@ impl Scan {
         self
     }
 
-    pub(crate) fn after(mut self, values: Option<Vec<Value>>) -> Self {
+    pub(crate) fn after(mut self, values: Option<Vec<ColumnValue>>) -> Self {
         self.after = values;
         self
     }

@@ -1,12 +1,12 @@
 //! What one commit writes, as a value: built first, then written whole or not at all.
 
-use scrollback_core::request::Template;
+use scrollback_core::request::BodyTemplate;
 use scrollback_core::{Link, Time};
 
 use crate::conversation::{NewConversation, Status};
 use crate::entry::{Appended, Expected, NewEntry};
 use crate::id::{ConversationId, Recipient, Tenant};
-use crate::pack::Packed;
+use crate::precompute::Packed;
 use crate::request::Layout;
 use crate::run::{Alias, Evaluation, Event, Run, Sent, Span, Step};
 use crate::session::{ConversationKind, MatchScope, Session, SessionId};
@@ -18,14 +18,14 @@ use crate::session::{ConversationKind, MatchScope, Session, SessionId};
 pub struct Tx {
     pub(crate) tenant: Tenant,
     pub(crate) at: Time,
-    pub(crate) ops: Vec<Op>,
+    pub(crate) ops: Vec<TxOp>,
     /// What was done for it beforehand.
     pub(crate) packed: Packed,
 }
 
 /// One thing a commit writes.
 #[derive(Clone, Debug)]
-pub(crate) enum Op {
+pub(crate) enum TxOp {
     Unless(MatchScope, Vec<Link>),
     Session(Session),
     Title(SessionId, String),
@@ -35,10 +35,10 @@ pub(crate) enum Op {
         parent: ConversationId,
         at: u64,
         id: ConversationId,
-        child: Option<Child>,
+        child: Option<ForkChild>,
     },
     Append {
-        to: Target,
+        to: AppendTarget,
         expected: Expected,
         entries: Vec<NewEntry>,
     },
@@ -56,7 +56,7 @@ pub(crate) enum Op {
 /// What a fork is where it is not a branch of its parent: a helper that was given the history of the conversation that
 /// started it.
 #[derive(Clone, Debug)]
-pub struct Child {
+pub struct ForkChild {
     /// What it is in its session.
     pub kind: ConversationKind,
     /// Whose lists of messages may continue it.
@@ -67,16 +67,16 @@ pub struct Child {
 
 /// Where entries go.
 #[derive(Clone, Debug)]
-pub(crate) enum Target {
+pub(crate) enum AppendTarget {
     Conversation(ConversationId),
     /// The recipient's current conversation; if there is none yet, one with this id.
     Current(Recipient, ConversationId),
 }
 
-impl Target {
+impl AppendTarget {
     /// Whether it is named by this id.
     pub(crate) fn is(&self, conversation: &ConversationId) -> bool {
-        matches!(self, Target::Conversation(id) if id == conversation)
+        matches!(self, AppendTarget::Conversation(id) if id == conversation)
     }
 }
 
@@ -105,7 +105,7 @@ impl Tx {
         self
     }
 
-    fn with(&mut self, op: Op) -> &mut Self {
+    fn with(&mut self, op: TxOp) -> &mut Self {
         self.ops.push(op);
         self
     }
@@ -114,32 +114,32 @@ impl Tx {
     /// caller that expects that what follows is new, and does not want to ask first. Two commits at the same moment may
     /// both find nothing, where the database lets two write at once.
     pub fn unless_known(&mut self, scope: &MatchScope, prefixes: Vec<Link>) -> &mut Self {
-        self.with(Op::Unless(scope.clone(), prefixes))
+        self.with(TxOp::Unless(scope.clone(), prefixes))
     }
 
     /// Begins a session. One that the same caller has begun already is an error of kind `exists`.
     pub fn session(&mut self, session: Session) -> &mut Self {
-        self.with(Op::Session(session))
+        self.with(TxOp::Session(session))
     }
 
     /// Sets the title of a session that a client named. Nothing is written about another.
     pub fn title(&mut self, session: &SessionId, title: &str) -> &mut Self {
-        self.with(Op::Title(session.clone(), title.into()))
+        self.with(TxOp::Title(session.clone(), title.into()))
     }
 
     /// Sets what a conversation is in its session.
     pub fn kind(&mut self, conversation: &ConversationId, kind: ConversationKind) -> &mut Self {
-        self.with(Op::Kind(conversation.clone(), kind))
+        self.with(TxOp::Kind(conversation.clone(), kind))
     }
 
     /// Begins a conversation.
     pub fn create(&mut self, conversation: NewConversation) -> &mut Self {
-        self.with(Op::Create(conversation))
+        self.with(TxOp::Create(conversation))
     }
 
     /// Forks a conversation: what lies below `at` is shared, what comes is its own.
     pub fn fork(&mut self, parent: &ConversationId, at: u64, id: ConversationId) -> &mut Self {
-        self.with(Op::Fork { parent: parent.clone(), at, id, child: None })
+        self.with(TxOp::Fork { parent: parent.clone(), at, id, child: None })
     }
 
     /// Forks a conversation for a helper that goes on from its history.
@@ -148,9 +148,9 @@ impl Tx {
         parent: &ConversationId,
         at: u64,
         id: ConversationId,
-        child: Child,
+        child: ForkChild,
     ) -> &mut Self {
-        self.with(Op::Fork { parent: parent.clone(), at, id, child: Some(child) })
+        self.with(TxOp::Fork { parent: parent.clone(), at, id, child: Some(child) })
     }
 
     /// Appends to a conversation.
@@ -160,8 +160,8 @@ impl Tx {
         expected: Expected,
         entries: Vec<NewEntry>,
     ) -> &mut Self {
-        let to = Target::Conversation(conversation.clone());
-        self.with(Op::Append { to, expected, entries })
+        let to = AppendTarget::Conversation(conversation.clone());
+        self.with(TxOp::Append { to, expected, entries })
     }
 
     /// Appends to the current conversation of a recipient, which begins with its first entry.
@@ -171,49 +171,49 @@ impl Tx {
         expected: Expected,
         entries: Vec<NewEntry>,
     ) -> &mut Self {
-        let to = Target::Current(recipient.clone(), ConversationId::new(self.at));
-        self.with(Op::Append { to, expected, entries })
+        let to = AppendTarget::Current(recipient.clone(), ConversationId::new(self.at));
+        self.with(TxOp::Append { to, expected, entries })
     }
 
     /// Sets where a conversation stands.
     pub fn status(&mut self, conversation: &ConversationId, status: Status) -> &mut Self {
-        self.with(Op::Status(conversation.clone(), status))
+        self.with(TxOp::Status(conversation.clone(), status))
     }
 
     /// Writes down a foreign id.
     pub fn alias(&mut self, alias: Alias) -> &mut Self {
-        self.with(Op::Alias(alias))
+        self.with(TxOp::Alias(alias))
     }
 
     /// Writes an evaluation, in place of what was written about it before.
     pub fn evaluation(&mut self, evaluation: Evaluation) -> &mut Self {
-        self.with(Op::Evaluation(evaluation))
+        self.with(TxOp::Evaluation(evaluation))
     }
 
     /// Writes a run, in place of what was written about it before. Its lease stays as it is.
     pub fn run(&mut self, run: Run) -> &mut Self {
-        self.with(Op::Run(Box::new(run)))
+        self.with(TxOp::Run(Box::new(run)))
     }
 
     /// Writes a step, in place of what was written about it before.
     pub fn step(&mut self, step: Step) -> &mut Self {
-        self.with(Op::Step(Box::new(step)))
+        self.with(TxOp::Step(Box::new(step)))
     }
 
     /// Writes a span, in place of what was written about it before.
     pub fn span(&mut self, span: Span) -> &mut Self {
-        self.with(Op::Span(span))
+        self.with(TxOp::Span(span))
     }
 
     /// Writes an event.
     pub fn event(&mut self, event: Event) -> &mut Self {
-        self.with(Op::Event(event))
+        self.with(TxOp::Event(event))
     }
 
     /// Writes what a model call saw, in place of what was written about it before. A request or response that is not given
     /// again stays.
     pub fn sent(&mut self, sent: Sent) -> &mut Self {
-        self.with(Op::Sent(Box::new(sent), None))
+        self.with(TxOp::Sent(Box::new(sent), None))
     }
 
     /// Writes what a model call saw, as [`sent`](Tx::sent) does, with a request that is kept as what it shares with the
@@ -221,12 +221,12 @@ impl Tx {
     ///
     /// The positions in the template are those of the call's conversation, and must be there when this is written:
     /// entries may be appended before it in the same commit.
-    pub fn sent_as(&mut self, sent: Sent, template: Template) -> &mut Self {
-        self.with(Op::Sent(Box::new(sent), Some(Box::new(Layout::of(template)))))
+    pub fn sent_as(&mut self, sent: Sent, template: BodyTemplate) -> &mut Self {
+        self.with(TxOp::Sent(Box::new(sent), Some(Box::new(Layout::of(template)))))
     }
 
     /// Writes calls; the last of them with its request as a template, where there is one.
-    pub fn calls(&mut self, mut calls: Vec<Sent>, template: Option<Template>) -> &mut Self {
+    pub fn calls(&mut self, mut calls: Vec<Sent>, template: Option<BodyTemplate>) -> &mut Self {
         let last = template.and_then(|template| Some((template, calls.pop()?)));
         for call in calls {
             self.sent(call);

@@ -11,16 +11,16 @@ const MAX_WORD: usize = 64;
 
 /// A word of a text, and where it stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct TextWord {
     pub(crate) text: String,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
 /// The words of a text, in order.
-pub(crate) fn words(text: &str) -> Vec<Word> {
+pub(crate) fn words(text: &str) -> Vec<TextWord> {
     let mut words = Vec::with_capacity(text.len() / 6);
-    each(text, |word, start, end| words.push(Word { text: word.into(), start, end }));
+    each(text, |word, start, end| words.push(TextWord { text: word.into(), start, end }));
     words
 }
 

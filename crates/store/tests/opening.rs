@@ -31,7 +31,10 @@ fn foreign_and_newer_files_are_refused_unaltered() {
     other.execute_batch("create table entries (id integer); insert into entries values (1)").unwrap();
     drop(other);
     drop(Sqlite::open(&at("newer.db"), Time(0)).unwrap());
-    Connection::open(at("newer.db")).unwrap().pragma_update(None, "user_version", 7).unwrap();
+    Connection::open(at("newer.db"))
+        .unwrap()
+        .pragma_update(None, "user_version", i64::try_from(scrollback_store::SCHEMA + 1).unwrap())
+        .unwrap();
     let cases = [
         ("notes.txt", ErrorKind::ForeignFile),
         ("short", ErrorKind::ForeignFile),
@@ -49,7 +52,9 @@ fn foreign_and_newer_files_are_refused_unaltered() {
         );
     }
     let error = Sqlite::open(&at("newer.db"), Time(0)).err().unwrap().to_string();
-    assert!(error.contains('7') && error.contains('6'), "both versions are named: {error}");
+    let known = scrollback_store::SCHEMA;
+    let both = error.contains(&format!("schema {}", known + 1)) && error.contains(&format!("knows {known}"));
+    assert!(both, "both versions are named: {error}");
 }
 
 #[cfg(unix)]
@@ -112,11 +117,15 @@ fn a_migration_keeps_a_copy_of_the_old_file() {
     let broken =
         Options { further_steps: vec!["create table x (y); select nonsense".into()], ..Options::default() };
     assert!(Sqlite::open_with(&path, &broken, Time(0)).is_err());
-    assert_eq!(block_on(say(&Sqlite::open(&path, Time(0)).unwrap(), "still v6")).unwrap(), 1);
-    let _ = std::fs::remove_file(folder.path().join("store.db.v6.bak"));
+    assert_eq!(block_on(say(&Sqlite::open(&path, Time(0)).unwrap(), "still the old version")).unwrap(), 1);
+    let copy = folder.path().join(format!("store.db.v{}.bak", scrollback_store::SCHEMA));
+    let _ = std::fs::remove_file(&copy);
     let later = Options { further_steps: vec!["create table x (y)".into()], ..Options::default() };
-    assert_eq!(block_on(say(&Sqlite::open_with(&path, &later, Time(0)).unwrap(), "v7")).unwrap(), 2);
-    let copy = Sqlite::open(&folder.path().join("store.db.v6.bak"), Time(0)).unwrap();
+    assert_eq!(
+        block_on(say(&Sqlite::open_with(&path, &later, Time(0)).unwrap(), "the next version")).unwrap(),
+        2
+    );
+    let copy = Sqlite::open(&copy, Time(0)).unwrap();
     assert_eq!(block_on(say(&copy, "the copy goes on by itself")).unwrap(), 2);
     assert_eq!(kind(&path), Some(ErrorKind::SchemaNewer));
 }

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::support::{Dice, Server, block_on};
-use scrollback_core::request::Template;
+use scrollback_core::request::BodyTemplate;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Role, Slot, Time, prefixes};
 use scrollback_store::{
-    ConversationId, Erase, Expected, Filter, Listing, MatchScope, Memory, NewConversation, NewEntry, Offline,
-    Postgres, Query, Recipient, Sent, Settings, Sqlite, Status, Store, StoreError, Tenant, compact, hex,
-    history,
+    ConversationId, Erase, Expected, Filter, HistorySettings, Listing, MatchScope, Memory, NewConversation,
+    NewEntry, Offline, Postgres, Query, Recipient, Sent, Sqlite, Status, Store, StoreError, Tenant, compact,
+    hex, history,
 };
 use uuid::Uuid;
 
@@ -153,8 +153,11 @@ impl Plan<'_> {
                 self.note("erase", result, |count| format!("{count:?}"));
             }
             10 => {
-                let settings =
-                    Settings { max_turns_before_compaction: 2, recent_turns_to_keep: 1, max_recent_turns: 3 };
+                let settings = HistorySettings {
+                    max_turns_before_compaction: 2,
+                    recent_turns_to_keep: 1,
+                    max_recent_turns: 3,
+                };
                 let result = compact(store, &tenant, &id, &settings, &Offline, at).await;
                 self.note("compact", result, |done| format!("{done:?}"));
             }
@@ -208,7 +211,7 @@ impl Plan<'_> {
         let messages: Vec<&str> = shown.iter().map(|(_, entry)| entry.origin.raw.as_ref()).collect();
         let around = self.text().replace(['"', '\\', '\t', '\n'], "");
         let body = format!(r#"{{"messages":[{}],"around":"{around}"}}"#, messages.join(","));
-        let template = Template::of(Wire::OpenaiChat, body.as_bytes(), shown);
+        let template = BodyTemplate::of(Wire::OpenaiChat, body.as_bytes(), shown);
         let upto = places.len();
         let row = crate::session::call(id, self.dice.roll(number + 1), upto);
         let result = match self.dice.roll(6) {

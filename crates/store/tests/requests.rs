@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::session::{self, Calls, Session, call, run};
 use crate::support::{Server, before_parts, block_on};
 use rusqlite::Connection;
-use scrollback_core::request::Template;
+use scrollback_core::request::BodyTemplate;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
@@ -162,7 +162,7 @@ fn nothing_that_was_erased_stays_in_a_request() {
             ),
         ];
         for (number, body) in bodies.iter().enumerate() {
-            let template = Template::of(Wire::OpenaiChat, body.as_bytes(), [(head, &said)]);
+            let template = BodyTemplate::of(Wire::OpenaiChat, body.as_bytes(), [(head, &said)]);
             let row = call(&id, 500 + number, head as usize + 1);
             store.write(&tenant, Time(1), |tx| _ = tx.sent_as(row, template)).await.unwrap();
         }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use scrollback_core::request::Template;
+use scrollback_core::request::BodyTemplate;
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Entry, Time, json};
 use scrollback_store::{ConversationId, Expected, NewConversation, NewEntry, Sent, Store, Tenant, Tx};
@@ -223,7 +223,7 @@ pub async fn run(
         let (new, body) = session.ask();
         let entries = NewEntry::continued(new, uuid::Uuid::from_u128(2 * number as u128 + 1), 0, Time(1));
         store.append(&tenant, Time(1), id, Expected::Any, entries).await.unwrap();
-        let template = Template::of(Wire::Anthropic, body.as_bytes(), (0..).zip(&session.record));
+        let template = BodyTemplate::of(Wire::Anthropic, body.as_bytes(), (0..).zip(&session.record));
         let row = call(id, number, session.record.len());
         let whole = Sent { request: Some(body.clone().into_bytes()), ..row.clone() };
         let sending = |tx: &mut Tx| match which {

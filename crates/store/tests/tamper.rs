@@ -7,8 +7,8 @@ use crate::support::{Dice, block_on};
 use rusqlite::Connection;
 use scrollback_core::{Entry, Role, Slot, Time};
 use scrollback_store::{
-    ConversationId, Erase, ErrorKind, Expected, Listing, NewConversation, NewEntry, Offline, ProblemKind,
-    Settings, Sqlite, Store, Tenant, compact,
+    ConversationId, Erase, ErrorKind, Expected, HistorySettings, Listing, NewConversation, NewEntry, Offline,
+    ProblemKind, Sqlite, Store, Tenant, compact,
 };
 
 /// Bits flipped in a test run; the trial sets another number.
@@ -41,7 +41,7 @@ fn filled(path: &Path) -> ConversationId {
             let said = NewEntry::evaluation(turn, Time(round));
             store.append(&tenant, Time(round), &id, Expected::Any, said).await.unwrap();
         }
-        compact(store, &tenant, &id, &Settings::default(), &Offline, Time(50)).await.unwrap();
+        compact(store, &tenant, &id, &HistorySettings::default(), &Offline, Time(50)).await.unwrap();
         store.erase(&tenant, &id, Erase::Positions(vec![(40, 40)]), "asked", Time(60)).await.unwrap();
         let fork =
             store.fork(&tenant, &id, 30, ConversationId::from_parts(Time(2), 2), Time(70)).await.unwrap();

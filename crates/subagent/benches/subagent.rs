@@ -12,7 +12,7 @@ use scrollback_lisp::{Definition, Memory, ToolRecord, Value};
 use scrollback_subagent::compression::{
     Compression, Ledger, RollingWindow, SingleUserCoalesced, Uncompressed,
 };
-use scrollback_subagent::{Host, Input, Settings, SubAgent, ToolLine, Turn, TurnUsage};
+use scrollback_subagent::{Host, InheritedSettings, Input, SubAgent, ToolLine, Turn, TurnUsage};
 use serde_json::json;
 
 fn main() {
@@ -144,7 +144,10 @@ async fn mission() {
         .collect();
     let script = Arc::new(Script::parse(&json!(script).to_string()).unwrap());
     let model = ModelName::parse("offline:script=bench").unwrap();
-    let settings = Settings { model: Some(Arc::new(Scripted::new(model, script))), ..Settings::default() };
+    let settings = InheritedSettings {
+        model: Some(Arc::new(Scripted::new(model, script))),
+        ..InheritedSettings::default()
+    };
     let agent = SubAgent::new("Compute.", None).unwrap();
     let host = Arc::new(Host::default());
     let mut times = Vec::new();

@@ -6,7 +6,7 @@ use scrollback_agent::provider::Scripted;
 use scrollback_agent::provider::script::Script;
 use scrollback_core::model::ModelName;
 use scrollback_lisp::{Signature, Value};
-use scrollback_subagent::{Host, Settings, SubAgent};
+use scrollback_subagent::{Host, InheritedSettings, SubAgent};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let script =
         Script::parse("- reply: (return (sum data/numbers))").map_err(|problems| format!("{problems:?}"))?;
     let model = Arc::new(Scripted::new(ModelName::parse("offline:script=demo")?, Arc::new(script)));
-    let settings = Settings { model: Some(model), ..Settings::default() };
+    let settings = InheritedSettings { model: Some(model), ..InheritedSettings::default() };
     let data = [("numbers".to_string(), Value::read("[1 2 3]")?)].into();
     let host = Arc::new(Host::default());
     let step = agent.run(&data, &settings, &host, &mut host.journal()).await?;

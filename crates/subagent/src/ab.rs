@@ -9,10 +9,10 @@ use scrollback_core::json::{self, Raw};
 use scrollback_lisp::{Env, Memory, Program, Value};
 use serde::Serialize;
 
-use super::agent::{BadData, Settings, SubAgent};
+use super::agent::{BadData, InheritedSettings, SubAgent};
 use super::compression::{Chosen, Rendered};
 use super::host::Host;
-use super::record::Recorded;
+use super::record::RecordedMission;
 use super::show::{Private, Show};
 use super::step::Step;
 use super::turn::Turn;
@@ -25,17 +25,17 @@ const PIECES: usize = 1000;
 const Z: f64 = 1.96;
 
 /// A task with its answer.
-pub struct Task {
+pub struct TrialTask {
     /// What it is called.
     pub id: String,
     /// The mission instead of the agent's.
     pub mission: Option<String>,
     /// The data.
     pub data: BTreeMap<String, Value>,
-    answer: Answer,
+    answer: ExpectedAnswer,
 }
 
-enum Answer {
+enum ExpectedAnswer {
     Expected(Value),
     Check(Program),
 }
@@ -52,15 +52,15 @@ impl fmt::Display for BadTask {
 
 impl std::error::Error for BadTask {}
 
-impl Task {
+impl TrialTask {
     /// Reads tasks, one JSON object a line: `id`, `mission`, `data`, and `expected` or `check`.
-    pub fn read_all(text: &str) -> Result<Vec<Task>, BadTask> {
+    pub fn read_all(text: &str) -> Result<Vec<TrialTask>, BadTask> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let tasks: Result<Vec<Task>, BadTask> = lines
+        let tasks: Result<Vec<TrialTask>, BadTask> = lines
             .map(|(at, line)| {
                 let told = |problem: String| BadTask(format!("line {}: {problem}", at + 1));
                 let raw = json::check(line).map_err(|error| told(error.to_string()))?;
-                Task::read(raw, at + 1).map_err(told)
+                TrialTask::read(raw, at + 1).map_err(told)
             })
             .collect();
         match tasks {
@@ -69,9 +69,9 @@ impl Task {
         }
     }
 
-    fn read(raw: Raw<'_>, number: usize) -> Result<Task, String> {
+    fn read(raw: Raw<'_>, number: usize) -> Result<TrialTask, String> {
         const KNOWN: [&str; 5] = ["id", "mission", "data", "expected", "check"];
-        if raw.kind() != json::Kind::Object {
+        if raw.kind() != json::JsonKind::Object {
             return Err(format!("a task must be an object, not {}", raw.kind().name()));
         }
         if let Some((unknown, _)) = raw.members().find(|(name, _)| !KNOWN.contains(&&**name)) {
@@ -85,24 +85,28 @@ impl Task {
             None => BTreeMap::new(),
         };
         let answer = match (raw.get("expected"), text("check")) {
-            (Some(expected), None) => Answer::Expected(Value::from_json(expected.text()).unwrap_or_default()),
-            (None, Some(source)) => {
-                Answer::Check(Program::compile(&source).map_err(|error| format!("check: {}", error.text()))?)
+            (Some(expected), None) => {
+                ExpectedAnswer::Expected(Value::from_json(expected.text()).unwrap_or_default())
             }
+            (None, Some(source)) => ExpectedAnswer::Check(
+                Program::compile(&source).map_err(|error| format!("check: {}", error.text()))?,
+            ),
             _ => return Err("a task needs `expected` or `check`".into()),
         };
         let id = raw
             .get("id")
             .map(|id| id.string().map_or_else(|| id.text().to_string(), std::borrow::Cow::into_owned));
-        Ok(Task { id: id.unwrap_or_else(|| number.to_string()), mission: text("mission"), data, answer })
+        Ok(TrialTask { id: id.unwrap_or_else(|| number.to_string()), mission: text("mission"), data, answer })
     }
 
     /// Whether a returned value is the right one.
     pub fn is_right(&self, returned: &Value) -> bool {
         match &self.answer {
             // By what JSON can tell apart: a keyword is its name.
-            Answer::Expected(expected) => Value::from_json(&returned.to_json()).as_ref() == Some(expected),
-            Answer::Check(program) => {
+            ExpectedAnswer::Expected(expected) => {
+                Value::from_json(&returned.to_json()).as_ref() == Some(expected)
+            }
+            ExpectedAnswer::Check(program) => {
                 let outcome = program.run(&mut Env::new().data("result", returned.clone()));
                 outcome.value().is_some_and(Value::is_truthy)
             }
@@ -153,7 +157,7 @@ impl Mean {
 
 /// What a strategy came to over all runs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Summary {
+pub struct StrategySummary {
     /// The strategy, as it was asked for.
     pub compression: String,
     /// How many runs.
@@ -194,12 +198,12 @@ pub struct Wrong {
     pub why: String,
 }
 
-impl Summary {
+impl StrategySummary {
     fn of(compression: &str, trials: &[Trial], wrong: Vec<Wrong>) -> Self {
         let mean = |pick: fn(&Trial) -> f64| Mean::of(trials.iter().map(pick));
         let right = trials.iter().filter(|trial| trial.right).count();
         let costs: Option<Vec<f64>> = trials.iter().map(|trial| trial.cost).collect();
-        Summary {
+        StrategySummary {
             compression: compression.into(),
             runs: trials.len(),
             right,
@@ -232,13 +236,13 @@ fn wilson(right: usize, all: usize) -> (f64, f64) {
 /// Runs every task so often under a strategy, one after the other.
 pub async fn compare(
     agent: &SubAgent,
-    tasks: &[Task],
+    tasks: &[TrialTask],
     strategy: (&str, &Chosen),
     repeat: usize,
-    settings: &Settings,
+    settings: &InheritedSettings,
     host: &Arc<Host>,
-) -> Result<Summary, BadData> {
-    let settings = Settings { compression: Some(strategy.1.clone()), ..settings.clone() };
+) -> Result<StrategySummary, BadData> {
+    let settings = InheritedSettings { compression: Some(strategy.1.clone()), ..settings.clone() };
     let (mut trials, mut wrong) = (Vec::new(), Vec::new());
     for task in tasks {
         let agent = match &task.mission {
@@ -267,7 +271,7 @@ pub async fn compare(
             trials.push(trial(&step, right, milliseconds));
         }
     }
-    Ok(Summary::of(strategy.0, &trials, wrong))
+    Ok(StrategySummary::of(strategy.0, &trials, wrong))
 }
 
 /// How values are shown.
@@ -296,7 +300,7 @@ pub fn repeated_calls(turns: &[Turn]) -> usize {
 
 /// A recorded mission under a strategy.
 #[derive(Clone, Debug, Serialize)]
-pub struct Replayed {
+pub struct ReplayedMission {
     /// The strategy, as it was asked for.
     pub compression: String,
     /// How many calls were rendered.
@@ -321,7 +325,7 @@ pub struct Fact {
 }
 
 /// Renders every recorded call under a strategy. No model is asked.
-pub fn replay(recorded: &Recorded, strategy: (&str, &Chosen)) -> Replayed {
+pub fn replay(recorded: &RecordedMission, strategy: (&str, &Chosen)) -> ReplayedMission {
     let (tokens, before, lost) = recorded_calls(recorded).fold((0, 0, Vec::new()), |(sum, all, _), turns| {
         let memory = turns.last().map_or_else(Memory::default, |turn| turn.memory.clone());
         let rendered = strategy.1.build().to_messages(turns, &memory, &recorded.input);
@@ -330,7 +334,7 @@ pub fn replay(recorded: &Recorded, strategy: (&str, &Chosen)) -> Replayed {
         let (after, before) = counted.map_or((0, 0), |tokens| (tokens.after, tokens.before));
         (sum + after, all + before, facts_lost(turns, &whole, &rendered))
     });
-    Replayed {
+    ReplayedMission {
         compression: strategy.0.into(),
         calls: recorded_calls(recorded).count(),
         tokens,
@@ -340,7 +344,7 @@ pub fn replay(recorded: &Recorded, strategy: (&str, &Chosen)) -> Replayed {
 }
 
 /// The turns there were before each call.
-fn recorded_calls(recorded: &Recorded) -> impl Iterator<Item = &[Turn]> {
+fn recorded_calls(recorded: &RecordedMission) -> impl Iterator<Item = &[Turn]> {
     (0..recorded.turns.len()).filter_map(|count| recorded.turns.get(..count))
 }
 
@@ -401,7 +405,7 @@ mod tests {
 
     #[test]
     fn tasks_are_judged_by_value_or_by_a_check() {
-        let tasks = Task::read_all(
+        let tasks = TrialTask::read_all(
             "{\"data\": {}, \"expected\": {\"n\": 3}}\n\n{\"id\": \"b\", \"check\": \"(> (count result) 1)\"}",
         )
         .unwrap();
@@ -409,7 +413,7 @@ mod tests {
         assert!(!tasks[0].is_right(&Value::read("{:n 4}").unwrap()));
         assert!(tasks[1].is_right(&Value::read("[1 2]").unwrap()) && tasks[1].id == "b");
         for bad in ["", "{}", "[1]", "{\"expected\": 1, \"chek\": 2}", "{\"check\": \"(\"}"] {
-            assert!(Task::read_all(bad).is_err(), "{bad}");
+            assert!(TrialTask::read_all(bad).is_err(), "{bad}");
         }
     }
 }

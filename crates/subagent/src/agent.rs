@@ -10,7 +10,7 @@ use scrollback_agent::runner::Throttle;
 use scrollback_lisp::{Mismatch, Signature, Validation, Value};
 
 use super::compression::Chosen;
-use super::mission::{Template, UnknownPlaceholder};
+use super::mission::{PromptTemplate, UnknownPlaceholder};
 use super::step::{EndReason, Fail, Step};
 use super::system_prompt::SystemPrompt;
 use super::tools::{AgentTool, by_name};
@@ -23,7 +23,7 @@ const RESERVED: [&str; 2] = ["return", "fail"];
 pub struct SubAgent {
     /// What it is called.
     pub name: String,
-    mission: Template,
+    mission: PromptTemplate,
     signature: Option<Signature>,
     tools: BTreeMap<String, AgentTool>,
     data: BTreeMap<String, Value>,
@@ -42,14 +42,14 @@ pub struct SubAgent {
     /// Decimals of floats in the value it returns; all of them if nothing is said.
     pub float_precision: Option<u32>,
     /// What may be inherited.
-    pub settings: Settings,
+    pub settings: InheritedSettings,
     /// The text of the file it was read from.
     pub file: Option<String>,
 }
 
 /// What a sub-agent inherits unless it has its own.
 #[derive(Clone, Default)]
-pub struct Settings {
+pub struct InheritedSettings {
     /// The model.
     pub model: Option<Arc<dyn Provider>>,
     /// How requests are tried again.
@@ -60,11 +60,11 @@ pub struct Settings {
     pub system_prompt: Option<SystemPrompt>,
 }
 
-impl Settings {
+impl InheritedSettings {
     /// These where they say something, others where not.
     #[must_use]
-    pub fn or(&self, other: &Settings) -> Settings {
-        Settings {
+    pub fn or(&self, other: &InheritedSettings) -> InheritedSettings {
+        InheritedSettings {
             model: self.model.clone().or_else(|| other.model.clone()),
             llm_retry: self.llm_retry.or(other.llm_retry),
             compression: self.compression.clone().or_else(|| other.compression.clone()),
@@ -190,7 +190,7 @@ impl SubAgent {
         if mission.trim().is_empty() {
             return Err(BadAgent::BlankMission);
         }
-        let mission = Template::parse(mission);
+        let mission = PromptTemplate::parse(mission);
         mission.check(signature.as_ref())?;
         Ok(SubAgent {
             name: "subagent".into(),
@@ -205,7 +205,7 @@ impl SubAgent {
             limits: AgentLimits::default(),
             validation: Validation::Enabled,
             float_precision: None,
-            settings: Settings::default(),
+            settings: InheritedSettings::default(),
             file: None,
         })
     }
@@ -215,7 +215,7 @@ impl SubAgent {
         if mission.trim().is_empty() {
             return Err(BadAgent::BlankMission);
         }
-        self.mission = Template::parse(mission);
+        self.mission = PromptTemplate::parse(mission);
         self.mission.check(self.signature.as_ref())?;
         Ok(self)
     }
@@ -259,7 +259,7 @@ impl SubAgent {
     }
 
     /// The mission.
-    pub fn mission(&self) -> &Template {
+    pub fn mission(&self) -> &PromptTemplate {
         &self.mission
     }
 

@@ -6,18 +6,18 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Role, json};
 use serde_json::{Value, json};
 
-use super::compression::{Message, Source};
+use super::compression::{PromptMessage, PromptSource};
 
 /// A message as an entry, with marks where a provider wants to be told what to keep. Others find prefixes by themselves.
-pub(crate) fn marked(message: &Message, heading: usize, wire: Wire) -> Arc<Entry> {
+pub(crate) fn marked(message: &PromptMessage, heading: usize, wire: Wire) -> Arc<Entry> {
     let plain = || Arc::new(Entry::text(message.role, &message.text));
     if wire != Wire::Anthropic {
         return plain();
     }
     let kept = |text: &str| json!({ "type": "text", "text": text, "cache_control": { "type": "ephemeral" } });
     let content: Vec<Value> = match message.source {
-        Source::System if !message.text.is_empty() => vec![kept(&message.text)],
-        Source::Mission | Source::Coalesced(_) => {
+        PromptSource::System if !message.text.is_empty() => vec![kept(&message.text)],
+        PromptSource::Mission | PromptSource::Coalesced(_) => {
             let (heading, rest) = message.text.split_at_checked(heading).unwrap_or((&message.text, ""));
             let rest = (!rest.is_empty()).then(|| json!({ "type": "text", "text": rest }));
             [Some(kept(heading)), rest].into_iter().flatten().collect()
@@ -37,18 +37,23 @@ pub(crate) fn marked(message: &Message, heading: usize, wire: Wire) -> Arc<Entry
 mod tests {
     use super::*;
     use scrollback_core::wire::RenderOptions;
-    use scrollback_core::{Fidelity, Item};
+    use scrollback_core::{Fidelity, ViewItem};
 
     #[test]
     fn instructions_and_the_heading_are_marked_where_marks_count() {
-        let system = Message { role: Role::System, text: "Be brief.".into(), source: Source::System };
-        let user = Message { role: Role::User, text: "Go.\n\nTurns left: 5".into(), source: Source::Mission };
-        let item = |(at, message): (u64, &Message)| Item {
-            source: scrollback_core::Source::Entry(at),
+        let system =
+            PromptMessage { role: Role::System, text: "Be brief.".into(), source: PromptSource::System };
+        let user = PromptMessage {
+            role: Role::User,
+            text: "Go.\n\nTurns left: 5".into(),
+            source: PromptSource::Mission,
+        };
+        let item = |(at, message): (u64, &PromptMessage)| ViewItem {
+            source: scrollback_core::ItemSource::Entry(at),
             entry: marked(message, 3, Wire::Anthropic),
             fidelity: Fidelity::AsSaid,
         };
-        let items: Vec<Item> = (0..).zip([&system, &user]).map(item).collect();
+        let items: Vec<ViewItem> = (0..).zip([&system, &user]).map(item).collect();
         let rendered = Wire::Anthropic.request(items, RenderOptions::default(), None);
         let mark = r#""cache_control":{"type":"ephemeral"}"#;
         assert!(

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use scrollback_core::json::{self, Kind, Raw};
+use scrollback_core::json::{self, JsonKind, Raw};
 use scrollback_core::nearest::nearest;
 use scrollback_lisp::{Definition, Map, Memory, Signature, Text, ToolRecord, Value};
 use serde_json::{Value as Json, json};
 
 use super::compression::{Chosen, Rendered, normalize};
 use super::input::{Input, ToolLine};
-use super::mission::Template;
+use super::mission::PromptTemplate;
 use super::system_prompt::SystemPrompt;
 use super::turn::{Turn, TurnError, TurnUsage, changed};
 
@@ -70,7 +70,7 @@ impl Case {
         let signature = case.text("signature")?.map(|text| signature(&text, "signature")).transpose()?;
         let data = case.get("data").map_or(Ok(BTreeMap::new()), |raw| data(raw, "data"))?;
         let Some(mission) = case.text("mission")? else { return bad("", "`mission` is missing") };
-        let template = Template::parse(&mission);
+        let template = PromptTemplate::parse(&mission);
         if let Err(error) = template.check(signature.as_ref()) {
             return bad("mission", error.to_string());
         }
@@ -181,7 +181,7 @@ fn snapshot(
     before: &Memory,
     texts: &mut BTreeMap<String, String>,
 ) -> Result<Memory, BadCase> {
-    if raw.kind() != Kind::Object {
+    if raw.kind() != JsonKind::Object {
         return bad(path, "must be an object from names to definitions");
     }
     let mut memory = Memory::default();
@@ -299,7 +299,7 @@ pub fn read_data(text: &[u8]) -> Result<BTreeMap<String, Value>, BadCase> {
 }
 
 fn data(raw: Raw<'_>, path: &str) -> Result<BTreeMap<String, Value>, BadCase> {
-    if raw.kind() != Kind::Object {
+    if raw.kind() != JsonKind::Object {
         return bad(path, "must be an object from names to values");
     }
     let value = |raw: Raw<'_>| Value::from_json(raw.text()).unwrap_or_default();
@@ -319,7 +319,7 @@ struct Object<'a> {
 impl<'a> Object<'a> {
     /// An object with none but known fields.
     fn of(raw: Raw<'a>, path: &str, known: &[&str]) -> Result<Self, BadCase> {
-        if raw.kind() != Kind::Object {
+        if raw.kind() != JsonKind::Object {
             return bad(path, format!("must be an object, not {}", raw.kind().name()));
         }
         let members = raw.object().map_err(|twice| BadCase {
@@ -339,7 +339,7 @@ impl<'a> Object<'a> {
     }
 
     fn get(&self, name: &str) -> Option<Raw<'a>> {
-        self.raw.get(name).filter(|raw| raw.kind() != Kind::Null)
+        self.raw.get(name).filter(|raw| raw.kind() != JsonKind::Null)
     }
 
     fn place(&self, name: &str) -> String {
@@ -369,14 +369,14 @@ impl<'a> Object<'a> {
     fn flag(&self, name: &str) -> Result<Option<bool>, BadCase> {
         let Some(raw) = self.get(name) else { return Ok(None) };
         match raw.kind() {
-            Kind::Bool => Ok(Some(raw.text() == "true")),
+            JsonKind::Bool => Ok(Some(raw.text() == "true")),
             _ => self.wrong(name, "true or false", raw),
         }
     }
 
     fn list(&self, name: &str) -> Result<Vec<(Raw<'a>, String)>, BadCase> {
         let Some(raw) = self.get(name) else { return Ok(Vec::new()) };
-        if raw.kind() != Kind::Array {
+        if raw.kind() != JsonKind::Array {
             return self.wrong(name, "a list", raw);
         }
         let place = self.place(name);

@@ -4,7 +4,7 @@
 const LANGUAGES: [&str; 3] = ["clojure", "lisp", "clj"];
 
 /// A fenced block.
-struct Block<'r> {
+struct FencedBlock<'r> {
     language: &'r str,
     lines: Vec<&'r str>,
 }
@@ -21,12 +21,13 @@ struct Block<'r> {
 pub fn extract(reply: &str) -> Option<String> {
     let reply = reply.replace("\r\n", "\n");
     let blocks = blocks(&reply);
-    let text = |block: &Block<'_>| block.lines.join("\n");
+    let text = |block: &FencedBlock<'_>| block.lines.join("\n");
     let join = |texts: Vec<String>| {
         let whole: Vec<String> = texts.into_iter().filter(|text| !text.trim().is_empty()).collect();
         (!whole.is_empty()).then(|| whole.join("\n"))
     };
-    let named = |block: &&Block<'_>| LANGUAGES.iter().any(|known| block.language.eq_ignore_ascii_case(known));
+    let named =
+        |block: &&FencedBlock<'_>| LANGUAGES.iter().any(|known| block.language.eq_ignore_ascii_case(known));
     join(blocks.iter().filter(named).map(text).collect())
         .or_else(|| join(blocks.iter().map(text).filter(|text| text.trim_start().starts_with('(')).collect()))
         .or_else(|| {
@@ -36,14 +37,14 @@ pub fn extract(reply: &str) -> Option<String> {
 }
 
 /// The fenced blocks of a text. A fence ends at one that is at least as long; one that never ends goes to the end.
-fn blocks(text: &str) -> Vec<Block<'_>> {
+fn blocks(text: &str) -> Vec<FencedBlock<'_>> {
     let mut found = Vec::new();
-    let mut open: Option<(&str, Block<'_>)> = None;
+    let mut open: Option<(&str, FencedBlock<'_>)> = None;
     for line in text.lines() {
         match (&mut open, fence(line)) {
             (None, Some((fence, info))) => {
                 let language = info.split_whitespace().next().unwrap_or_default();
-                open = Some((fence, Block { language, lines: Vec::new() }));
+                open = Some((fence, FencedBlock { language, lines: Vec::new() }));
             }
             (Some((opening, _)), Some((fence, ""))) if fence.starts_with(&**opening) => {
                 found.extend(open.take().map(|(_, block)| block));

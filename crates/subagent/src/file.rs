@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use scrollback_agent::document::{self, Fields, Node, Problem, code, parse};
+use scrollback_agent::document::{self, DocumentProblem, Fields, Node, code, parse};
 use scrollback_agent::provider::{Catalog, Environment};
 use scrollback_agent::runner::Throttle;
-use scrollback_agent::tool::load::{self, Declared, NotConnected, SUBAGENT_SOURCES, Written};
+use scrollback_agent::tool::load::{self, Declared, NotConnected, SUBAGENT_SOURCES, SourceTool};
 use scrollback_agent::tool::mcp::{McpServer, connect};
 use scrollback_core::model::ModelName;
 use scrollback_lisp::{Signature, Validation, Value};
@@ -29,13 +29,18 @@ pub struct SubagentFile {
     pub model: Option<String>,
     /// The folder of the file, which paths in it are relative to.
     pub folder: PathBuf,
+    /// Whether programs may search and read the record: `(tool/search …)` and the others.
+    pub recall: bool,
     servers: Vec<McpServer>,
     nested: Vec<NestedFile>,
 }
 
+/// The JSON Schema of the AGENT.yaml of a sub-agent, for editors. Signatures, missions and strategies are for the reader.
+pub const SCHEMA: &str = include_str!("../subagent.schema.json");
+
 /// An agent that is a tool, in a file of its own.
 struct NestedFile {
-    tool: Written,
+    tool: SourceTool,
     file: SubagentFile,
 }
 
@@ -48,7 +53,11 @@ pub struct Overlay {
 
 impl SubagentFile {
     /// Reads a file; everything that is wrong with it otherwise, nothing having been run.
-    pub fn load(file: &Path, overlay: &Overlay, environment: &Environment) -> Result<Self, Vec<Problem>> {
+    pub fn load(
+        file: &Path,
+        overlay: &Overlay,
+        environment: &Environment,
+    ) -> Result<Self, Vec<DocumentProblem>> {
         SubagentFile::load_at(file, overlay, environment, 0)
     }
 
@@ -57,9 +66,9 @@ impl SubagentFile {
         overlay: &Overlay,
         environment: &Environment,
         depth: usize,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<DocumentProblem>> {
         let problem = |message: String| {
-            vec![Problem::new(code::UNKNOWN_VALUE, "", document::Place::default(), message)]
+            vec![DocumentProblem::new(code::UNKNOWN_VALUE, "", document::TextPosition::default(), message)]
         };
         if depth > NESTING {
             return Err(problem(format!("agents name each other's files more than {NESTING} deep")));
@@ -87,8 +96,18 @@ impl SubagentFile {
         folder: &Path,
         overlay: &Overlay,
         environment: &Environment,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<DocumentProblem>> {
         SubagentFile::parse_at(text, folder, overlay, environment, 0)
+    }
+
+    /// What the agent is called.
+    pub fn name(&self) -> &str {
+        &self.agent.name
+    }
+
+    /// How many tools it declares; a server counts as one.
+    pub fn tool_count(&self) -> usize {
+        self.agent.tools().len() + self.servers.len() + self.nested.len()
     }
 
     fn parse_at(
@@ -97,7 +116,7 @@ impl SubagentFile {
         overlay: &Overlay,
         environment: &Environment,
         depth: usize,
-    ) -> Result<Self, Vec<Problem>> {
+    ) -> Result<Self, Vec<DocumentProblem>> {
         let node = parse(text).map_err(|problem| vec![problem])?;
         let mut problems = Vec::new();
         let read = read(&node, folder, overlay, environment, depth, &mut problems);
@@ -167,7 +186,7 @@ fn read(
     overlay: &Overlay,
     environment: &Environment,
     depth: usize,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<DocumentProblem>,
 ) -> Option<SubagentFile> {
     let mut fields = Fields::of(node, "", problems);
     let name = fields.text("name");
@@ -206,7 +225,7 @@ fn read(
     options(&mut fields, draft);
     data(&mut fields, draft);
     descriptions(&mut fields, draft);
-    let place = load::Place {
+    let place = load::ToolScope {
         folder: if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.into() },
         environment: Arc::clone(environment),
         sources: SUBAGENT_SOURCES,
@@ -216,8 +235,9 @@ fn read(
     let tools = fields.node("tools");
     let tools = tools.map(|node| load::tools(node, "tools", &place, fields.problems())).unwrap_or_default();
     let (servers, nested) = add_tools(tools, draft, folder, environment, depth, fields.problems());
+    let recall = fields.flag("recall").unwrap_or(false);
     fields.end();
-    Some(SubagentFile { agent: agent?, model, folder: folder.into(), servers, nested })
+    Some(SubagentFile { agent: agent?, model, folder: folder.into(), recall, servers, nested })
 }
 
 /// The signature; none at all where it cannot be read.
@@ -363,7 +383,7 @@ fn add_tools(
     folder: &Path,
     environment: &Environment,
     depth: usize,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<DocumentProblem>,
 ) -> (Vec<McpServer>, Vec<NestedFile>) {
     let Declared { ready, servers, about, written } = declared;
     let mut nested = Vec::new();
@@ -380,11 +400,17 @@ fn add_tools(
         });
         if let Err(message) = made.and_then(|tool| agent.add_tool(tool).map_err(|error| error.to_string())) {
             let path = format!("tools.{}", spec.name);
-            problems.push(Problem::new(code::UNKNOWN_VALUE, path, document::Place::default(), message));
+            problems.push(DocumentProblem::new(
+                code::UNKNOWN_VALUE,
+                path,
+                document::TextPosition::default(),
+                message,
+            ));
         }
     }
     for tool in written {
-        let problem = |message: String| Problem::new(code::UNKNOWN_VALUE, &tool.path, tool.at, message);
+        let problem =
+            |message: String| DocumentProblem::new(code::UNKNOWN_VALUE, &tool.path, tool.at, message);
         if tool.source == "agent" {
             match nested_file(&tool, folder, environment, depth) {
                 Ok(file) => nested.push(NestedFile { tool, file }),
@@ -398,12 +424,12 @@ fn add_tools(
     (servers, nested)
 }
 
-fn described(tool: &Written) -> Option<String> {
+fn described(tool: &SourceTool) -> Option<String> {
     Some(tool.spec.description.clone()).filter(|text| !text.is_empty())
 }
 
 /// A tool that is an expression or a prompt.
-fn make(tool: &Written) -> Result<AgentTool, String> {
+fn make(tool: &SourceTool) -> Result<AgentTool, String> {
     let (name, description) = (&tool.spec.name, described(tool));
     let signature = signature_of(tool.signature.as_ref())?;
     if tool.source == "lisp" {
@@ -421,13 +447,13 @@ fn make(tool: &Written) -> Result<AgentTool, String> {
 
 /// An agent that is a tool.
 fn nested_file(
-    tool: &Written,
+    tool: &SourceTool,
     folder: &Path,
     environment: &Environment,
     depth: usize,
 ) -> Result<SubagentFile, Vec<String>> {
     let path = folder.join(&tool.text);
-    let told = |problem: &Problem| match problem.at.line {
+    let told = |problem: &DocumentProblem| match problem.at.line {
         0 => problem.message.clone(),
         _ => format!("{}:{problem}", tool.text),
     };

@@ -7,7 +7,7 @@ use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Catalog, Provider};
 use scrollback_agent::runner::{Deadline, Runner, Throttle, Trace};
 use scrollback_agent::telemetry::Telemetry;
-use scrollback_agent::{Clock, Random, Seeded, Stop, SystemClock};
+use scrollback_agent::{Clock, Random, Seeded, StopSignal, SystemClock};
 use scrollback_core::Record;
 use scrollback_store::{Store, Tenant};
 
@@ -23,7 +23,7 @@ pub struct Host {
     /// What the configuration says about models.
     pub catalog: Arc<Catalog>,
     /// Asks everything to stop.
-    pub stop: Stop,
+    pub stop: StopSignal,
     /// Who is told of every attempt at a request.
     pub trace: Option<Trace>,
     /// Where records are kept; in memory if nowhere.
@@ -39,7 +39,7 @@ impl Default for Host {
             random: Arc::new(Seeded::default()),
             bus: Arc::new(EventBus::default()),
             catalog: Arc::new(Catalog::default()),
-            stop: Stop::default(),
+            stop: StopSignal::default(),
             trace: None,
             store: None,
             telemetry: Telemetry::default(),

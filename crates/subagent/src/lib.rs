@@ -4,7 +4,7 @@
 //! turns, budget, deadline → render → model → program → run with data, tools, memory → turn recorded ↺
 //! ```
 //!
-//! - A mission ([`Template`]) with its [`Signature`](scrollback_lisp::Signature), tools and data is an [`Input`]: the same
+//! - A mission ([`PromptTemplate`]) with its [`Signature`](scrollback_lisp::Signature), tools and data is an [`Input`]: the same
 //!   bytes at the start of every request, behind a static [`SystemPrompt`].
 //! - A [`SubAgent`] is all of that with its limits; it runs in a [`Host`], and a [`Step`] is what its mission came to.
 //! - A [`Turn`] is what one cycle came to. Turns are kept as entries of the record, and rebuilt from it.
@@ -19,38 +19,39 @@ mod extract;
 mod file;
 mod host;
 mod input;
-mod judge;
 mod mission;
+mod mission_loop;
 mod plan;
 mod program;
 mod record;
 mod requests;
 mod show;
 mod signature;
+mod smaller_requests;
 mod step;
 mod system_prompt;
-mod tightened;
 mod tools;
 mod trace;
 mod turn;
-mod working;
+mod turn_checks;
 
 pub use agent::{
-    AgentLimits, BadAgent, BadData, MAX_DEPTH, NotChained, OnMemoryLimit, Settings, SubAgent, TURN_BUDGET,
+    AgentLimits, BadAgent, BadData, InheritedSettings, MAX_DEPTH, NotChained, OnMemoryLimit, SubAgent,
+    TURN_BUDGET,
 };
 pub use extract::extract;
-pub use file::{NotReady, Overlay, SubagentFile};
+pub use file::{NotReady, Overlay, SCHEMA, SubagentFile};
 pub use host::Host;
 pub use input::{Input, ToolLine};
-pub use mission::{Template, UnknownPlaceholder};
-pub use record::{BadTurns, Recorded};
+pub use mission::{PromptTemplate, UnknownPlaceholder};
+pub use record::{BadTurns, RecordedMission};
 pub use show::{Private, Show};
 pub use signature::read_signature;
+pub use smaller_requests::Tightened;
 pub use step::{EndReason, Fail, Sent, SentCall, Step};
 pub use system_prompt::{SystemPrompt, VERSION};
-pub use tightened::Tightened;
 pub use tools::{AgentTool, OutputForm};
-pub use trace::{Check, Line, LineKind, Views, print_chain, print_trace};
+pub use trace::{LineKind, SentCheck, TraceLine, Views, print_chain, print_trace};
 pub use turn::{Turn, TurnError, TurnUsage};
 
 /// How many turns a mission has where nothing is said.

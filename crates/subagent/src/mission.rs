@@ -18,13 +18,13 @@ use scrollback_lisp::{Base, Signature, Type, Value};
 /// assert!(Template::parse("{{limt}}").check(signature.as_ref()).is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
+pub struct PromptTemplate {
     text: String,
-    pieces: Vec<Piece>,
+    pieces: Vec<PromptPiece>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum PromptPiece {
     Text(String),
     Placeholder { path: Vec<String>, written: String },
 }
@@ -41,7 +41,7 @@ impl fmt::Display for UnknownPlaceholder {
 
 impl std::error::Error for UnknownPlaceholder {}
 
-impl Template {
+impl PromptTemplate {
     /// Reads a text. Braces that hold no name are text.
     pub fn parse(text: &str) -> Self {
         let mut pieces = Vec::new();
@@ -51,8 +51,8 @@ impl Template {
             plain.push_str(before);
             let inner = after.split_once("}}").and_then(|(inner, tail)| Some((path(inner)?, inner, tail)));
             if let Some((path, inner, tail)) = inner {
-                pieces.push(Piece::Text(std::mem::take(&mut plain)));
-                pieces.push(Piece::Placeholder { path, written: format!("{{{{{inner}}}}}") });
+                pieces.push(PromptPiece::Text(std::mem::take(&mut plain)));
+                pieces.push(PromptPiece::Placeholder { path, written: format!("{{{{{inner}}}}}") });
                 rest = tail;
             } else {
                 plain.push_str("{{");
@@ -60,8 +60,8 @@ impl Template {
             }
         }
         plain.push_str(rest);
-        pieces.push(Piece::Text(plain));
-        Template { text: text.into(), pieces }
+        pieces.push(PromptPiece::Text(plain));
+        PromptTemplate { text: text.into(), pieces }
     }
 
     /// The text as it was written.
@@ -76,8 +76,8 @@ impl Template {
 
     fn paths(&self) -> impl Iterator<Item = &[String]> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Placeholder { path, .. } => Some(path.as_slice()),
-            Piece::Text(_) => None,
+            PromptPiece::Placeholder { path, .. } => Some(path.as_slice()),
+            PromptPiece::Text(_) => None,
         })
     }
 
@@ -89,9 +89,9 @@ impl Template {
 
     /// The text with values in place of placeholders; one that has none stays as it is written.
     pub fn expand(&self, data: &BTreeMap<String, Value>) -> String {
-        let piece = |piece: &Piece| match piece {
-            Piece::Text(text) => text.clone(),
-            Piece::Placeholder { path, written } => match find(path, data) {
+        let piece = |piece: &PromptPiece| match piece {
+            PromptPiece::Text(text) => text.clone(),
+            PromptPiece::Placeholder { path, written } => match find(path, data) {
                 None | Some(Value::Nil) => written.clone(),
                 Some(Value::Str(text)) => text.as_str().to_string(),
                 Some(Value::Date(day)) => day.to_string(),
@@ -163,18 +163,21 @@ mod tests {
             ("{{{n}}}", "{{{n}}}"),
             ("plain", "plain"),
         ] {
-            assert_eq!(Template::parse(text).expand(&data), filled, "{text}");
+            assert_eq!(PromptTemplate::parse(text).expand(&data), filled, "{text}");
         }
     }
 
     #[test]
     fn unknown_placeholders_say_what_there_is() {
         let signature = Signature::parse("(user {name :string}, n :int, any {}) -> :any").unwrap();
-        let check =
-            |text: &str| Template::parse(text).check(Some(&signature)).map_err(|error| error.to_string());
+        let check = |text: &str| {
+            PromptTemplate::parse(text).check(Some(&signature)).map_err(|error| error.to_string())
+        };
         assert_eq!(check("{{user.name}} {{n}} {{n.more}} {{any.thing}}"), Ok(()));
         assert!(check("{{usr}}").unwrap_err().contains("did you mean `user`?"));
         assert!(check("{{user.age}}").unwrap_err().contains("there are: name"));
-        assert!(Template::parse("{{x}}").check(None).unwrap_err().to_string().contains("no parameters"));
+        assert!(
+            PromptTemplate::parse("{{x}}").check(None).unwrap_err().to_string().contains("no parameters")
+        );
     }
 }

@@ -9,7 +9,7 @@ use scrollback_agent::journal::Journal;
 use scrollback_agent::later;
 use scrollback_agent::lease::{Held, holder, lease};
 use scrollback_agent::provider::Provider;
-use scrollback_agent::runner::{CannotResume, CannotResumeKind, Deadline, Prompt, Spent, Throttle};
+use scrollback_agent::runner::{AttemptUsage, CannotResume, CannotResumeKind, Deadline, Prompt, Throttle};
 use scrollback_agent::telemetry::Telemetry;
 use scrollback_core::Time;
 use scrollback_core::tokens::Counter;
@@ -18,15 +18,15 @@ use scrollback_store::{ConversationId, Leased, Run, RunStatus, Tx};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::agent::{BadData, MAX_DEPTH, Settings, SubAgent, TURN_BUDGET};
+use super::agent::{BadData, InheritedSettings, MAX_DEPTH, SubAgent, TURN_BUDGET};
 use super::compression::{Chosen, Compression};
 use super::host::Host;
 use super::input::Input;
-use super::record::Recorded;
+use super::mission_loop::Working;
+use super::record::RecordedMission;
 use super::step::{EndReason, Fail, Sent, Step};
 use super::tools::AgentTool;
 use super::turn::{as_json, spent_json};
-use super::working::Working;
 
 /// Longer than any program waits for its tools, which have their own limits.
 const PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -39,7 +39,7 @@ const BASE: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct Family {
     /// Turns that may be used: those of the whole family, then those of every agent on the way that has a budget.
-    turns: Vec<Turns>,
+    turns: Vec<SharedTurns>,
     max_depth: usize,
     depth: usize,
     pub(crate) deadline: Option<Time>,
@@ -50,14 +50,14 @@ pub(crate) struct Family {
 
 /// Turns that an agent and those it calls have together.
 #[derive(Clone)]
-struct Turns {
+struct SharedTurns {
     used: Arc<AtomicUsize>,
     most: usize,
 }
 
-impl Turns {
+impl SharedTurns {
     fn new(most: usize) -> Self {
-        Turns { used: Arc::default(), most }
+        SharedTurns { used: Arc::default(), most }
     }
 }
 
@@ -65,7 +65,7 @@ impl Family {
     /// The depth of an agent that no other agent called.
     fn root(agent: &SubAgent, host: &Host) -> Self {
         Family {
-            turns: vec![Turns::new(agent.limits.turn_budget.unwrap_or(TURN_BUDGET))],
+            turns: vec![SharedTurns::new(agent.limits.turn_budget.unwrap_or(TURN_BUDGET))],
             max_depth: agent.limits.max_depth.unwrap_or(MAX_DEPTH),
             depth: 1,
             deadline: agent.limits.mission_timeout.map(|time| later(host.clock.now(), time)),
@@ -77,7 +77,7 @@ impl Family {
     /// That of an agent this one calls. What it says about itself holds besides, never instead.
     pub(crate) fn child(&self, agent: &SubAgent) -> Self {
         let mut child = Family { depth: self.depth + 1, ..self.clone() };
-        child.turns.extend(agent.limits.turn_budget.map(Turns::new));
+        child.turns.extend(agent.limits.turn_budget.map(SharedTurns::new));
         if let Some(own) = agent.limits.max_depth {
             child.max_depth = self.max_depth.min(self.depth.saturating_add(own));
         }
@@ -119,12 +119,12 @@ impl Family {
 }
 
 /// A mission that is ready to be run.
-pub(crate) struct Plan {
+pub(crate) struct MissionPlan {
     pub(crate) agent: SubAgent,
     pub(crate) input: Input,
     pub(crate) chosen: Chosen,
     pub(crate) strategy: Arc<dyn Compression>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: InheritedSettings,
     pub(crate) host: Arc<Host>,
     pub(crate) family: Family,
     pub(crate) tools: Arc<BTreeMap<String, AgentTool>>,
@@ -133,11 +133,11 @@ pub(crate) struct Plan {
     pub(crate) warnings: Vec<String>,
 }
 
-impl Plan {
+impl MissionPlan {
     fn new(
         agent: &SubAgent,
         more: &BTreeMap<String, Value>,
-        settings: Settings,
+        settings: InheritedSettings,
         host: &Arc<Host>,
         family: Family,
     ) -> Result<Self, BadData> {
@@ -161,7 +161,7 @@ impl Plan {
         };
         let own = agent.limits.mission_timeout.map(|time| later(host.clock.now(), time));
         let deadline = [own, family.deadline].into_iter().flatten().min();
-        let mut plan = Plan {
+        let mut plan = MissionPlan {
             strategy: chosen.build(),
             chosen,
             settings,
@@ -213,7 +213,7 @@ impl Plan {
             memory: scrollback_lisp::Memory::default(),
             signature: self.input.signature.clone(),
             descriptions: self.agent.descriptions.clone(),
-            usage: Spent::default(),
+            usage: AttemptUsage::default(),
             trace_id: scrollback_store::new_evaluation(),
             parent_trace_id: self.family.parent,
             children: Vec::new(),
@@ -292,7 +292,7 @@ impl SubAgent {
     pub async fn run(
         &self,
         data: &BTreeMap<String, Value>,
-        settings: &Settings,
+        settings: &InheritedSettings,
         host: &Arc<Host>,
         journal: &mut Journal,
     ) -> Result<Step, BadData> {
@@ -304,12 +304,12 @@ impl SubAgent {
     pub(crate) async fn run_in(
         &self,
         data: &BTreeMap<String, Value>,
-        settings: Settings,
+        settings: InheritedSettings,
         host: &Arc<Host>,
         family: Family,
         journal: &mut Journal,
     ) -> Result<Step, BadData> {
-        let plan = Plan::new(self, data, settings, host, family)?;
+        let plan = MissionPlan::new(self, data, settings, host, family)?;
         let model = match plan.model() {
             Ok(model) => model,
             Err(fail) => {
@@ -344,12 +344,12 @@ impl SubAgent {
     pub async fn resume(
         &self,
         row: Option<Run>,
-        settings: &Settings,
+        settings: &InheritedSettings,
         host: &Arc<Host>,
         journal: &mut Journal,
     ) -> Result<Step, CannotResume> {
         let refuse = |kind, message: String| Err(CannotResume::new(kind, message));
-        let recorded = match Recorded::of(journal.record()) {
+        let recorded = match RecordedMission::of(journal.record()) {
             Ok(recorded) if recorded.end.is_none() => recorded,
             Ok(_) => {
                 return refuse(
@@ -362,9 +362,12 @@ impl SubAgent {
         let family = Family::root(self, host);
         family.used(recorded.family_turns);
         // The mission, its data and how it is told are those of the record; only tools and limits are the agent's.
-        let told = Settings { compression: Some(recorded.compression.clone()), ..Settings::default() };
+        let told = InheritedSettings {
+            compression: Some(recorded.compression.clone()),
+            ..InheritedSettings::default()
+        };
         let settings = settings.or(&told).or(&self.settings);
-        let plan = match Plan::new(self, &recorded.input.data, settings, host, family) {
+        let plan = match MissionPlan::new(self, &recorded.input.data, settings, host, family) {
             Ok(mut plan) => {
                 plan.input.mission.clone_from(&recorded.input.mission);
                 plan.input.descriptions.clone_from(&recorded.input.descriptions);
@@ -408,7 +411,7 @@ impl SubAgent {
     }
 }
 
-fn prompt(plan: &Plan) -> Prompt {
+fn prompt(plan: &MissionPlan) -> Prompt {
     Prompt {
         name: plan.agent.name.clone(),
         system: Some(plan.input.system.clone()),
@@ -418,7 +421,7 @@ fn prompt(plan: &Plan) -> Prompt {
 }
 
 /// Writes down how the run ended, and gives its lease back.
-async fn finish(plan: &Plan, row: Option<Run>, held: Option<Held>, step: &mut Step) {
+async fn finish(plan: &MissionPlan, row: Option<Run>, held: Option<Held>, step: &mut Step) {
     let Some(row) = row else { return };
     step.run = Some(row.id.clone());
     if let Err(error) = plan.close(row, step).await {

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use scrollback_agent::Pending;
-use scrollback_agent::runner::Spent;
+use scrollback_agent::BoxFuture;
+use scrollback_agent::runner::AttemptUsage;
 use scrollback_lisp::{
-    CancelToken, Clock, Env, Error, Limits, Outcome, PendingCall, Program, Reason, Run, Step, Value,
+    CancelToken, Clock, Env, Error, Limits, Outcome, PendingCall, Program, Reason, Run, RunStep, Value,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::agent::{Settings, SubAgent};
+use super::agent::{InheritedSettings, SubAgent};
 use super::host::Host;
 use super::plan::Family;
-use super::tools::{AgentTool, Answered, Waiting};
+use super::tools::{AgentTool, AwaitedCall, FinishedCall};
 
 /// What the tool calls of one program need.
 pub(crate) struct Work {
@@ -25,7 +25,7 @@ pub(crate) struct Work {
     pub(crate) cancel: CancelToken,
     pub(crate) attempt: Attempt,
     /// What agents that are called inherit.
-    pub(crate) settings: Settings,
+    pub(crate) settings: InheritedSettings,
     pub(crate) family: Family,
     /// The conversation, for spans.
     pub(crate) conversation: String,
@@ -47,7 +47,7 @@ pub(crate) enum Attempt {
 pub(crate) struct Nested {
     pub(crate) trace_id: Option<Uuid>,
     pub(crate) result: Result<Value, String>,
-    pub(crate) spent: Spent,
+    pub(crate) spent: AttemptUsage,
 }
 
 /// What came of a program.
@@ -84,8 +84,8 @@ impl Work {
             };
             run = same;
             match step {
-                Step::Done(outcome) => return Played { outcome: Ok(outcome), nested },
-                Step::Call(calls) => {
+                RunStep::Done(outcome) => return Played { outcome: Ok(outcome), nested },
+                RunStep::Call(calls) => {
                     let first = made;
                     made += calls.len();
                     let answered = self.answer(calls, first).await;
@@ -100,13 +100,13 @@ impl Work {
     }
 
     /// Makes calls side by side; the answers come in the order of the calls.
-    async fn answer(self: &Arc<Self>, calls: Vec<PendingCall>, first: usize) -> Vec<Answered> {
-        let lost = || Answered { result: Err("the tool was stopped".into()), child: None };
-        let mut answers: Vec<Answered> = calls.iter().map(|_| lost()).collect();
+    async fn answer(self: &Arc<Self>, calls: Vec<PendingCall>, first: usize) -> Vec<FinishedCall> {
+        let lost = || FinishedCall { result: Err("the tool was stopped".into()), child: None };
+        let mut answers: Vec<FinishedCall> = calls.iter().map(|_| lost()).collect();
         let mut running = JoinSet::new();
         for (at, call) in calls.into_iter().enumerate() {
             let id = format!("{}_{}", self.call_prefix, first + at);
-            let waiting = Waiting { id, name: call.name, args: call.args };
+            let waiting = AwaitedCall { id, name: call.name, args: call.args };
             let work = Arc::clone(self);
             running.spawn(async move { (at, work.call(waiting).await) });
         }
@@ -125,13 +125,15 @@ impl Work {
         &self,
         agent: Arc<SubAgent>,
         data: BTreeMap<String, Value>,
-    ) -> Pending<'static, Nested> {
+    ) -> BoxFuture<'static, Nested> {
         let (host, settings) = (Arc::clone(&self.host), agent.settings.or(&self.settings));
         let family = self.family.child(&agent);
         Box::pin(async move {
             let mut journal = host.journal();
             match agent.run_in(&data, settings, &host, family, &mut journal).await {
-                Err(bad) => Nested { trace_id: None, result: Err(bad.to_string()), spent: Spent::default() },
+                Err(bad) => {
+                    Nested { trace_id: None, result: Err(bad.to_string()), spent: AttemptUsage::default() }
+                }
                 Ok(step) => {
                     let result =
                         step.outcome.map_err(|fail| format!("{}: {}", fail.reason.as_str(), fail.message));
@@ -149,7 +151,7 @@ pub(crate) fn stopwatch() -> Clock {
 }
 
 /// Lets the interpreter go on, on a thread where it may compute.
-async fn resume(mut run: Run, answers: Vec<Result<Value, String>>) -> Result<(Run, Step), Error> {
+async fn resume(mut run: Run, answers: Vec<Result<Value, String>>) -> Result<(Run, RunStep), Error> {
     let ran = tokio::task::spawn_blocking(move || {
         let step = run.resume(answers);
         (run, step)

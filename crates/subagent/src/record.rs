@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use scrollback_agent::runner::Spent;
+use scrollback_agent::runner::AttemptUsage;
 use scrollback_core::model::ModelName;
 use scrollback_core::tokens::Counter;
 use scrollback_core::{BlockKind, Entry, Meta, Record, Role, Slot};
@@ -207,7 +207,7 @@ fn usage_restored(saved: &Json) -> TurnUsage {
     let number = |value: &Json, name: &str| value.get(name).and_then(Json::as_u64).unwrap_or(0);
     let model = saved.get("model").cloned().unwrap_or_default();
     TurnUsage {
-        model: Spent {
+        model: AttemptUsage {
             input: number(&model, "input"),
             output: number(&model, "output"),
             cache_read: number(&model, "cache_read"),
@@ -234,7 +234,7 @@ impl fmt::Display for BadTurns {
 impl std::error::Error for BadTurns {}
 
 /// A mission as its record has it.
-pub struct Recorded {
+pub struct RecordedMission {
     /// Its evaluation.
     pub trace_id: Uuid,
     /// The evaluation of the agent that called it.
@@ -271,7 +271,7 @@ pub(crate) struct Positions {
     pub(crate) turns: Vec<(u64, u64)>,
 }
 
-impl Recorded {
+impl RecordedMission {
     /// Rebuilds the newest mission of a record.
     pub fn of(record: &Record) -> Result<Self, BadTurns> {
         let entries = (0_u64..).zip(record.slots()).filter_map(|(at, slot)| match slot {
@@ -287,7 +287,7 @@ impl Recorded {
         let id = mission.evaluation_id;
         let own: Vec<(u64, &Entry)> =
             all.into_iter().filter(|(_, entry)| entry.evaluation_id == id).collect();
-        Recorded::read((at, mission), system, &own)
+        RecordedMission::read((at, mission), system, &own)
     }
 
     fn read(
@@ -296,7 +296,7 @@ impl Recorded {
         own: &[(u64, &Entry)],
     ) -> Result<Self, BadTurns> {
         let about = turn_of(mission);
-        let mut recorded = Recorded {
+        let mut recorded = RecordedMission {
             trace_id: mission.evaluation_id,
             parent_trace_id: text(&about, "parent").and_then(|id| id.parse().ok()),
             agent: text(&about, "agent").unwrap_or_default(),

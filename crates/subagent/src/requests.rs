@@ -2,21 +2,24 @@
 
 use std::sync::Arc;
 
-use scrollback_agent::exchange::Making;
+use scrollback_agent::exchange::RequestBuilder;
 use scrollback_core::manager::Passthrough;
 use scrollback_core::request::{
-    Asked, Ladder, Policy, PrepareError, Prepared, RequestTokens, Shown, Stated, Step, prepare_items,
+    CallerRequest, Ladder, LadderStep, Policy, PrepareError, Prepared, RequestMessage, RequestTokens, Stated,
+    prepare_items,
 };
 use scrollback_core::wire::Wire;
-use scrollback_core::{CurationContext, Decision, Entry, Fidelity, Item, Record, Role, Source as From, Time};
+use scrollback_core::{
+    CurationContext, Decision, Entry, Fidelity, ItemSource as From, Record, Role, Time, ViewItem,
+};
 use scrollback_lisp::Memory;
 use uuid::Uuid;
 
-use super::compression::{Compression, Ledger, Message, Rendered, Source};
+use super::compression::{Compression, Ledger, PromptMessage, PromptSource, Rendered};
 use super::input::Input;
 use super::record::Positions;
+use super::smaller_requests::Tightened;
 use super::step::SentCall;
-use super::tightened::Tightened;
 use super::turn::Turn;
 
 /// What stands for a reply that says nothing, which some providers refuse.
@@ -72,23 +75,26 @@ impl Requests {
     }
 
     /// The entries that are sent, and where each comes from.
-    fn items(&self, record: &Record, rendered: &Rendered) -> Vec<(Item, Shown)> {
-        let item = |message: &Message| {
+    fn items(&self, record: &Record, rendered: &Rendered) -> Vec<(ViewItem, RequestMessage)> {
+        let item = |message: &PromptMessage| {
             let text = || super::cache::marked(message, rendered.heading, self.wire);
-            let entry_at =
-                |position: u64| (From::Entry(position), Shown::Entry { index: position, changed: false });
+            let entry_at = |position: u64| {
+                (From::Entry(position), RequestMessage::Entry { index: position, changed: false })
+            };
             let (entry, (source, shown)) = match message.source {
-                Source::System => (text(), entry_at(self.positions.system.unwrap_or(0))),
-                Source::Mission => (text(), entry_at(self.positions.mission)),
-                Source::Coalesced(turns) => {
+                PromptSource::System => (text(), entry_at(self.positions.system.unwrap_or(0))),
+                PromptSource::Mission => (text(), entry_at(self.positions.mission)),
+                PromptSource::Coalesced(turns) => {
                     let replies =
                         self.positions.turns.iter().take(turns).flat_map(|(reply, told)| [*reply, *told]);
                     let covers: Vec<u64> = [self.positions.mission].into_iter().chain(replies).collect();
-                    let shown =
-                        Shown::Coalesced { coalesced: covers.clone(), strategy: self.strategy.name() };
+                    let shown = RequestMessage::Coalesced {
+                        coalesced: covers.clone(),
+                        strategy: self.strategy.name(),
+                    };
                     (text(), (From::Summary { covers }, shown))
                 }
-                Source::Reply(turn) => {
+                PromptSource::Reply(turn) => {
                     let position = self.positions.turns.get(turn).map_or(0, |(reply, _)| *reply);
                     let said = record.entry(position).filter(|entry| entry.open_calls().next().is_none());
                     let entry = match said {
@@ -98,11 +104,11 @@ impl Requests {
                     };
                     (entry, entry_at(position))
                 }
-                Source::Feedback(turn) => {
+                PromptSource::Feedback(turn) => {
                     (text(), entry_at(self.positions.turns.get(turn).map_or(0, |(_, told)| *told)))
                 }
             };
-            (Item { source, entry, fidelity: Fidelity::AsSaid }, shown)
+            (ViewItem { source, entry, fidelity: Fidelity::AsSaid }, shown)
         };
         rendered.messages.iter().map(item).collect()
     }
@@ -123,14 +129,16 @@ impl Requests {
         let mut rest = String::new();
         for message in &rendered.messages {
             match message.source {
-                Source::Reply(turn) => {
+                PromptSource::Reply(turn) => {
                     results.get_mut(turn).into_iter().for_each(|result| result.0 = Some(&message.text));
                 }
-                Source::Feedback(turn) => {
+                PromptSource::Feedback(turn) => {
                     results.get_mut(turn).into_iter().for_each(|result| result.1.clone_from(&message.text));
                 }
-                Source::Mission | Source::Coalesced(_) => rest = message.text.replacen(mission, "", 1),
-                Source::System => {}
+                PromptSource::Mission | PromptSource::Coalesced(_) => {
+                    rest = message.text.replacen(mission, "", 1);
+                }
+                PromptSource::System => {}
             }
         }
         for turn in turns.iter().skip(tightened.cut) {
@@ -167,19 +175,19 @@ impl Requests {
 /// How the next request of a mission is made.
 pub(crate) struct NextTurn {
     pub(crate) requests: Arc<Requests>,
-    pub(crate) asked: Asked,
+    pub(crate) asked: CallerRequest,
     pub(crate) policy: Arc<Policy>,
     pub(crate) own: CurationContext,
 }
 
 impl NextTurn {
-    fn items(&self, record: &Record) -> (Vec<Item>, Vec<Shown>) {
+    fn items(&self, record: &Record) -> (Vec<ViewItem>, Vec<RequestMessage>) {
         let tightened = Tightened::of(record, &self.requests.positions, record.len() as u64);
         self.requests.items(record, &self.requests.render(&tightened)).into_iter().unzip()
     }
 }
 
-impl Making for NextTurn {
+impl RequestBuilder for NextTurn {
     fn make(&self, record: &Record, _: &CurationContext) -> Result<Prepared, PrepareError> {
         let (items, shown) = self.items(record);
         prepare_items(items, shown, record.message_count(), &self.asked, &self.policy, &self.own)
@@ -196,7 +204,7 @@ impl Making for NextTurn {
         _: &CurationContext,
         stated: Stated,
         tokens: usize,
-    ) -> Option<(Step, Decision)> {
+    ) -> Option<(LadderStep, Decision)> {
         let tightened = Tightened::of(record, &self.requests.positions, record.len() as u64);
         let picture = self.requests.picture(&tightened)?;
         // What the newest turn came to is what the model is to answer: it is shortened, never left out.

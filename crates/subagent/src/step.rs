@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use scrollback_agent::runner::{Shown, Spent};
+use scrollback_agent::runner::{AttemptUsage, RequestMessage};
 use scrollback_lisp::{Memory, Signature, Value};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::compression::{Chosen, Stats};
 use super::input::Input;
-use super::tightened::Tightened;
+use super::smaller_requests::Tightened;
 use super::turn::{Turn, as_json, spent_json};
 
 /// What a mission came to, with every turn of it.
@@ -29,7 +29,7 @@ pub struct Step {
     /// What names of what was returned mean.
     pub descriptions: BTreeMap<String, String>,
     /// Tokens of all its requests.
-    pub usage: Spent,
+    pub usage: AttemptUsage,
     /// Its evaluation.
     pub trace_id: Uuid,
     /// The evaluation of the agent that called it.
@@ -65,7 +65,7 @@ pub struct SentCall {
     /// What compression did.
     pub stats: Stats,
     /// Which entries of the record each message is, or stands for.
-    pub view: Vec<Shown>,
+    pub view: Vec<RequestMessage>,
     /// What was decided by then because requests were too large.
     pub tightened: Tightened,
 }

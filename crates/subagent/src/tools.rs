@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scrollback_agent::telemetry::{SpanId, ToolUse};
-use scrollback_agent::tool::{Call, Effects, Outcome, Output, Tool, Toolbox, attempt};
+use scrollback_agent::tool::{Call, Effects, Tool, ToolOutcome, ToolOutput, Toolbox, attempt};
 use scrollback_core::{INTERRUPTED, json::quote};
-use scrollback_lisp::{Definition, End, Env, Limits, Map, Memory, Program, Signature, Value};
+use scrollback_lisp::{Definition, Env, Limits, Map, Memory, Program, ProgramEnd, Signature, Value};
 
 use super::agent::SubAgent;
 use super::input::ToolLine;
@@ -18,7 +18,7 @@ use super::show::one_line;
 #[derive(Clone)]
 pub struct AgentTool {
     pub(crate) line: ToolLine,
-    pub(crate) source: Source,
+    pub(crate) source: CallTarget,
     /// What a call may do to the world, where that is said beside what the source says.
     pub(crate) effects: Option<Effects>,
     /// How long an expression may compute, where it is not as long as programs.
@@ -27,7 +27,7 @@ pub struct AgentTool {
 
 /// Who answers a call.
 #[derive(Clone)]
-pub(crate) enum Source {
+pub(crate) enum CallTarget {
     /// A tool of any agent; in a box of its own, which knows its schema.
     Tool(Toolbox, OutputForm),
     /// An expression over its parameters.
@@ -60,7 +60,7 @@ impl AgentTool {
         let line = ToolLine { name: spec.name.clone(), signature, description };
         let mut own = Toolbox::default();
         own.add(tool)?;
-        Ok(AgentTool::of(line, Source::Tool(own, form)))
+        Ok(AgentTool::of(line, CallTarget::Tool(own, form)))
     }
 
     /// An expression of the language; names in it stand for its parameters, builtins or not.
@@ -72,16 +72,16 @@ impl AgentTool {
     ) -> Result<Self, scrollback_lisp::Error> {
         let program = Program::compile(expression)?;
         let line = ToolLine { name: name.into(), signature, description };
-        Ok(AgentTool::of(line, Source::Lisp(program)))
+        Ok(AgentTool::of(line, CallTarget::Lisp(program)))
     }
 
     /// A sub-agent, whose signature is that of the tool.
     pub(crate) fn agent(name: &str, description: Option<String>, agent: Arc<SubAgent>) -> Self {
         let line = ToolLine { name: name.into(), signature: agent.signature().cloned(), description };
-        AgentTool::of(line, Source::Agent(agent))
+        AgentTool::of(line, CallTarget::Agent(agent))
     }
 
-    fn of(line: ToolLine, source: Source) -> Self {
+    fn of(line: ToolLine, source: CallTarget) -> Self {
         AgentTool { line, source, effects: None, timeout: None }
     }
 
@@ -101,31 +101,31 @@ impl AgentTool {
             return effects;
         }
         match &self.source {
-            Source::Tool(own, _) => {
+            CallTarget::Tool(own, _) => {
                 own.get(&self.line.name).map_or(Effects::Write, |tool| tool.spec().effects)
             }
-            Source::Lisp(_) => Effects::Read,
-            Source::Agent(_) => Effects::Write,
+            CallTarget::Lisp(_) => Effects::Read,
+            CallTarget::Agent(_) => Effects::Write,
         }
     }
 }
 
 /// One call that a program waits for.
-pub(crate) struct Waiting {
+pub(crate) struct AwaitedCall {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) args: Map,
 }
 
 /// What a call came to.
-pub(crate) struct Answered {
+pub(crate) struct FinishedCall {
     pub(crate) result: Result<Value, String>,
     pub(crate) child: Option<Nested>,
 }
 
 impl Work {
     /// Makes a call, and sends its span.
-    pub(crate) async fn call(self: Arc<Self>, call: Waiting) -> Answered {
+    pub(crate) async fn call(self: Arc<Self>, call: AwaitedCall) -> FinishedCall {
         let telemetry = self.family.telemetry.clone();
         if !telemetry.is_on() {
             return self.make(call).await;
@@ -156,23 +156,23 @@ impl Work {
         answered
     }
 
-    async fn make(self: Arc<Self>, call: Waiting) -> Answered {
-        let failed = |why: String| Answered { result: Err(why), child: None };
+    async fn make(self: Arc<Self>, call: AwaitedCall) -> FinishedCall {
+        let failed = |why: String| FinishedCall { result: Err(why), child: None };
         let Some(tool) = self.tools.get(&call.name) else { return failed("there is no such tool".into()) };
         if self.attempt == Attempt::Again && tool.effects() == Effects::Once {
             return failed(INTERRUPTED.into());
         }
         match &tool.source {
-            Source::Tool(own, form) => {
-                Answered { result: self.ask(tool, own, *form, call).await, child: None }
+            CallTarget::Tool(own, form) => {
+                FinishedCall { result: self.ask(tool, own, *form, call).await, child: None }
             }
-            Source::Lisp(program) => {
-                Answered { result: self.evaluate(tool, program, call.args).await, child: None }
+            CallTarget::Lisp(program) => {
+                FinishedCall { result: self.evaluate(tool, program, call.args).await, child: None }
             }
-            Source::Agent(agent) => {
+            CallTarget::Agent(agent) => {
                 let data = by_name(&call.args);
                 let nested = self.run_nested(Arc::clone(agent), data).await;
-                Answered { result: nested.result.clone(), child: Some(nested) }
+                FinishedCall { result: nested.result.clone(), child: Some(nested) }
             }
         }
     }
@@ -183,7 +183,7 @@ impl Work {
         tool: &AgentTool,
         own: &Toolbox,
         form: OutputForm,
-        call: Waiting,
+        call: AwaitedCall,
     ) -> Result<Value, String> {
         let arguments = Value::Map(call.args).to_json();
         let resolved = match &tool.line.signature {
@@ -194,12 +194,12 @@ impl Work {
         let Some((called, arguments)) = resolved else { return Err("the arguments are no object".into()) };
         let most = called.spec().max_output;
         match attempt(called, Call { id: call.id, arguments }, &*self.host.clock).await {
-            Outcome::Failed(why) => Err(why),
-            Outcome::Ask(_) => Err("questions to a person are not possible here".into()),
-            Outcome::Done(Output::Json(value)) => {
+            ToolOutcome::Failed(why) => Err(why),
+            ToolOutcome::Ask(_) => Err("questions to a person are not possible here".into()),
+            ToolOutcome::Done(ToolOutput::Json(value)) => {
                 Value::from_json(&value.to_string()).ok_or_else(|| "the answer cannot be read".into())
             }
-            Outcome::Done(output) => taken(&output.into_text(), form, tool.line.signature.as_ref(), most),
+            ToolOutcome::Done(output) => taken(&output.into_text(), form, tool.line.signature.as_ref(), most),
         }
     }
 
@@ -221,7 +221,7 @@ impl Work {
         let program = program.clone();
         let ran = tokio::task::spawn_blocking(move || program.run(&mut env)).await;
         match ran.map(|outcome| outcome.result) {
-            Ok(Ok(End::Value(value) | End::Returned(value))) => Ok(value),
+            Ok(Ok(ProgramEnd::Value(value) | ProgramEnd::Returned(value))) => Ok(value),
             Ok(Err(error)) => Err(error.text()),
             Err(_) => Err("the expression was stopped".into()),
         }

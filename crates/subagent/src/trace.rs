@@ -7,7 +7,7 @@ use scrollback_core::tokens::Method;
 use scrollback_lisp::ToolRecord;
 use serde_json::{Value as Json, json};
 
-use super::compression::{Rendered, Source};
+use super::compression::{PromptSource, Rendered};
 use super::show::{Private, Show, shorten};
 use super::step::{Sent, SentCall, Step};
 use super::turn::Turn;
@@ -37,7 +37,7 @@ pub struct Views {
 
 /// A line of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct TraceLine {
     /// What kind of line it is.
     pub kind: LineKind,
     /// What it says.
@@ -59,7 +59,7 @@ pub enum LineKind {
 
 /// Whether what is shown is what was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub enum SentCheck {
     /// It has the hash that was written down when it was sent.
     Same,
     /// It has another one.
@@ -68,10 +68,10 @@ pub enum Check {
 
 impl Sent {
     /// What a call was sent, made again from what it was made of, and whether it is the same.
-    pub fn again(&self, call: &SentCall, turns: &[Turn]) -> (Rendered, Check) {
+    pub fn again(&self, call: &SentCall, turns: &[Turn]) -> (Rendered, SentCheck) {
         let turns = turns.get(..call.turns).unwrap_or(turns);
         let rendered = call.tightened.to_messages(&*self.compression.build(), turns, &self.input);
-        let check = if rendered.hash() == call.hash { Check::Same } else { Check::Different };
+        let check = if rendered.hash() == call.hash { SentCheck::Same } else { SentCheck::Different };
         (rendered, check)
     }
 
@@ -81,7 +81,7 @@ impl Sent {
             let (rendered, check) = self.again(call, turns);
             let mut told =
                 json!({ "messages": rendered.messages_json(), "stats": call.stats, "view": call.view });
-            if check == Check::Different {
+            if check == SentCheck::Different {
                 told["mismatch"] = json!(true);
             }
             told
@@ -91,7 +91,7 @@ impl Sent {
 }
 
 /// The trace of a mission.
-pub fn print_trace(turns: &[Turn], sent: &Sent, views: Views) -> Vec<Line> {
+pub fn print_trace(turns: &[Turn], sent: &Sent, views: Views) -> Vec<TraceLine> {
     let mut out = Lines(Vec::new());
     if turns.is_empty() && sent.calls.is_empty() {
         out.plain("no turns: the mission ended before the model was asked");
@@ -127,11 +127,11 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-struct Lines(Vec<Line>);
+struct Lines(Vec<TraceLine>);
 
 impl Lines {
     fn push(&mut self, kind: LineKind, text: impl Into<String>) {
-        self.0.push(Line { kind, text: text.into() });
+        self.0.push(TraceLine { kind, text: text.into() });
     }
 
     fn plain(&mut self, text: impl Into<String>) {
@@ -176,15 +176,17 @@ impl Lines {
         let (rendered, check) = sent.again(call, turns);
         let strategy = call.stats.strategy;
         match check {
-            Check::Same => self.push(LineKind::Heading, format!("call {}  {strategy}", at + 1)),
-            Check::Different => {
+            SentCheck::Same => self.push(LineKind::Heading, format!("call {}  {strategy}", at + 1)),
+            SentCheck::Different => {
                 let text = format!("call {}  {strategy}  MISMATCH: this is not what was sent", at + 1);
                 self.push(LineKind::Failed, text);
             }
         }
         for message in &rendered.messages {
-            let is_user =
-                matches!(message.source, Source::Mission | Source::Coalesced(_) | Source::Feedback(_));
+            let is_user = matches!(
+                message.source,
+                PromptSource::Mission | PromptSource::Coalesced(_) | PromptSource::Feedback(_)
+            );
             if views.raw || is_user {
                 self.push(LineKind::Label, format!("  {}", message.role));
                 message.text.lines().for_each(|line| self.plain(format!("    {line}")));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scrollback_agent::runner::Spent;
+use scrollback_agent::runner::AttemptUsage;
 use scrollback_lisp::{Definition, Memory, ToolRecord, Value};
 use serde_json::{Map, Value as Json, json};
 
@@ -46,7 +46,7 @@ pub struct TurnError {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TurnUsage {
     /// Tokens of its request and reply.
-    pub model: Spent,
+    pub model: AttemptUsage,
     /// Units of work of its program.
     pub fuel: u64,
     /// Most bytes its program held.
@@ -105,7 +105,7 @@ impl TurnUsage {
 }
 
 /// Tokens and cost, with their sum.
-pub(crate) fn spent_json(spent: &Spent) -> Json {
+pub(crate) fn spent_json(spent: &AttemptUsage) -> Json {
     let mut usage = json!(spent);
     usage["total"] = json!(spent.total());
     usage

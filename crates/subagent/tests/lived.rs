@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use scrollback_agent::tool::tool;
 use scrollback_lisp::{Signature, Value};
 use scrollback_subagent::compression::{Chosen, parse};
-use scrollback_subagent::{AgentTool, OutputForm, Settings, SubAgent};
+use scrollback_subagent::{AgentTool, InheritedSettings, OutputForm, SubAgent};
 use serde_json::{Value as Json, json};
 
 use crate::rendering::corpus;
@@ -64,7 +64,8 @@ async fn a_model_that_writes_the_programs_of_a_case_is_sent_its_bytes() {
         let replies: Vec<Json> = programs.chain([json!({ "reply": "(fail \"enough\")" })]).collect();
         let (host, bodies) = host();
         let chosen: Chosen = parse("on").unwrap().with_options(case["options"].as_object().unwrap()).unwrap();
-        let settings = Settings { compression: Some(chosen), ..with(scripted(&json!(replies).to_string())) };
+        let settings =
+            InheritedSettings { compression: Some(chosen), ..with(scripted(&json!(replies).to_string())) };
         let step = agent(&case).run(&BTreeMap::new(), &settings, &host, &mut host.journal()).await.unwrap();
         assert_eq!(text(&bodies, turns.len(), 1), case["user"].as_str().unwrap(), "{id}");
         assert_eq!(step.turns.len(), turns.len() + 1, "{id}");

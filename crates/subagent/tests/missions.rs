@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use scrollback_agent::FakeClock;
 use scrollback_lisp::Signature;
-use scrollback_subagent::{AgentTool, EndReason, OutputForm, Settings, compression};
+use scrollback_subagent::{AgentTool, EndReason, InheritedSettings, OutputForm, compression};
 use serde_json::json;
 
 use crate::support::{agent, ended, function, host, plain_host, programs, run, scripted, text, value, with};
@@ -85,7 +85,7 @@ async fn every_end_has_its_name() {
         assert_eq!(step.turns.len(), turns, "{yaml}");
     }
     let (host, bodies) = host();
-    let step = run(&agent(base).await, &Settings::default(), &host).await;
+    let step = run(&agent(base).await, &InheritedSettings::default(), &host).await;
     assert_eq!(step.end(), EndReason::LlmRequired);
     host.stop.stop();
     let step = run(&agent(base).await, &with(programs(&["1"])), &host).await;
@@ -287,8 +287,10 @@ async fn the_start_of_every_request_is_the_same_under_every_strategy() {
             "x",
             "(return x)",
         ];
-        let settings =
-            Settings { compression: Some(compression::parse(spec).unwrap()), ..with(programs(&said)) };
+        let settings = InheritedSettings {
+            compression: Some(compression::parse(spec).unwrap()),
+            ..with(programs(&said))
+        };
         let step = run(&agent(yaml).await, &settings, &host).await;
         assert_eq!(ended(&step), "done 4", "{spec}");
         let count = bodies.lock().unwrap().len();
@@ -308,7 +310,8 @@ async fn the_start_of_every_request_is_the_same_under_every_strategy() {
 async fn a_trigger_waits_and_never_goes_back() {
     let (host, bodies) = host();
     let chosen = compression::parse("single_user_coalesced(trigger={\"turns\":2})").unwrap();
-    let settings = Settings { compression: Some(chosen), ..with(programs(&["1", "2", "3", "(return 4)"])) };
+    let settings =
+        InheritedSettings { compression: Some(chosen), ..with(programs(&["1", "2", "3", "(return 4)"])) };
     let step = run(&agent("mission: Go.\n").await, &settings, &host).await;
     let counts: Vec<usize> =
         bodies.lock().unwrap().iter().map(|body| body["messages"].as_array().unwrap().len()).collect();
@@ -317,7 +320,7 @@ async fn a_trigger_waits_and_never_goes_back() {
     assert_eq!(triggered, [false, false, true, true]);
     let (host, bodies) = crate::support::host();
     let chosen = compression::parse("single_user_coalesced(trigger={\"tokens\":1})").unwrap();
-    let settings = Settings { compression: Some(chosen), ..with(programs(&["1", "(return 2)"])) };
+    let settings = InheritedSettings { compression: Some(chosen), ..with(programs(&["1", "(return 2)"])) };
     run(&agent("mission: Go.\n").await, &settings, &host).await;
     assert_eq!(bodies.lock().unwrap()[1]["messages"].as_array().unwrap().len(), 2);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use scrollback_subagent::compression::parse;
-use scrollback_subagent::{NotChained, Settings, SubAgent, print_chain};
+use scrollback_subagent::{InheritedSettings, NotChained, SubAgent, print_chain};
 use serde_json::json;
 
 use crate::support::{agent, ended, host, programs, run, scripted, text, value, with};
@@ -52,7 +52,7 @@ async fn what_an_agent_does_not_say_it_has_from_its_caller() {
     boss.add_tool(numbered("helper", "").await.as_tool("helper", None).unwrap()).unwrap();
     let (host, bodies) = host();
     let model = programs(&["(tool/helper {:n 1})", "(def x 1)", "(return x)", "(return 0)"]);
-    let given = Settings { compression: parse("on").ok(), ..with(model) };
+    let given = InheritedSettings { compression: parse("on").ok(), ..with(model) };
     run(&boss, &given, &host).await;
     assert_eq!(bodies.lock().unwrap()[2]["messages"].as_array().unwrap().len(), 2);
 }
@@ -222,7 +222,7 @@ async fn what_a_step_says_about_its_return_goes_with_it() {
         let step =
             next.then(&found).unwrap().run(&BTreeMap::new(), &model, &host, &mut journal).await.unwrap();
         assert_eq!(ended(&step), "done 1");
-        let recorded = scrollback_subagent::Recorded::of(journal.record()).unwrap();
+        let recorded = scrollback_subagent::RecordedMission::of(journal.record()).unwrap();
         assert_eq!(recorded.input.descriptions, step.sent.input.descriptions, "kept with the mission");
     }
     let line =

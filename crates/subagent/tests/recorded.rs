@@ -11,7 +11,8 @@ use scrollback_core::{Record, Role, Time};
 use scrollback_store::{Store, Tenant, open};
 use scrollback_subagent::compression::parse;
 use scrollback_subagent::{
-    AgentTool, Check, EndReason, Host, LineKind, OutputForm, Recorded, Settings, SubAgent, Views, print_trace,
+    AgentTool, EndReason, Host, InheritedSettings, LineKind, OutputForm, RecordedMission, SentCheck,
+    SubAgent, Views, print_trace,
 };
 use serde_json::json;
 
@@ -36,8 +37,8 @@ async fn fetcher() -> SubAgent {
     agent
 }
 
-fn settings(spec: &str, model: Arc<dyn scrollback_agent::provider::Provider>) -> Settings {
-    Settings { compression: Some(parse(spec).unwrap()), ..with(model) }
+fn settings(spec: &str, model: Arc<dyn scrollback_agent::provider::Provider>) -> InheritedSettings {
+    InheritedSettings { compression: Some(parse(spec).unwrap()), ..with(model) }
 }
 
 #[tokio::test]
@@ -55,7 +56,7 @@ async fn turns_are_rebuilt_from_the_record_exactly() {
             .filter_map(|at| Some(journal.record().entry(at)?.role))
             .collect();
         assert_eq!(roles.len(), 2 + 2 * 6, "instructions, mission, two entries a turn");
-        let recorded = Recorded::of(journal.record()).unwrap();
+        let recorded = RecordedMission::of(journal.record()).unwrap();
         assert_eq!(recorded.turns.len(), step.turns.len());
         for (again, turn) in recorded.turns.iter().zip(&step.turns) {
             assert_eq!(again.to_json(), turn.to_json(), "{spec}");
@@ -148,7 +149,7 @@ async fn stopped_after_any_reply_it_goes_on_with_the_same_requests() {
 async fn a_program_that_was_cut_short_is_run_again_but_not_what_may_happen_once() {
     let store = open("sqlite::memory:", Time(0)).await.unwrap();
     let sent = Arc::new(AtomicUsize::new(0));
-    let mailer = |sent: &Arc<AtomicUsize>, stop: Option<scrollback_agent::Stop>| {
+    let mailer = |sent: &Arc<AtomicUsize>, stop: Option<scrollback_agent::StopSignal>| {
         let sent = Arc::clone(sent);
         async move {
             let mut agent = agent("name: mailer\nmission: Notify.\ncompression: on\n").await;
@@ -299,7 +300,7 @@ async fn traces_show_turns_and_what_was_really_sent() {
     let mut forged = step.sent.clone();
     forged.input.mission = "Something else.".into();
     let (_, check) = forged.again(&forged.calls[1], &step.turns);
-    assert_eq!(check, Check::Different);
+    assert_eq!(check, SentCheck::Different);
     let told = print_trace(&step.turns, &forged, Views { compressed: true, ..Views::default() });
     assert!(told.iter().any(|line| line.kind == LineKind::Failed && line.text.contains("MISMATCH")));
     forged.calls.clear();

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use scrollback_lisp::Signature;
-use scrollback_subagent::ab::{Task, compare, repeated_calls};
+use scrollback_subagent::ab::{TrialTask, compare, repeated_calls};
 use scrollback_subagent::compression::{Chosen, parse};
-use scrollback_subagent::{AgentTool, OutputForm, Settings, SubAgent};
+use scrollback_subagent::{AgentTool, InheritedSettings, OutputForm, SubAgent};
 use serde_json::{Value as Json, json};
 
 use crate::support::{Thinking, agent, function, host, run};
@@ -72,10 +72,10 @@ async fn compressed_runs_find_what_the_uncompressed_run_finds_without_asking_twi
     let mut tokens = Vec::new();
     for spec in ["off", "on", "rolling_window(keep=2, slack=1)"] {
         let (host, bodies) = host();
-        let settings = Settings {
+        let settings = InheritedSettings {
             model: Some(memoryless()),
             compression: Some(parse(spec).unwrap()),
-            ..Settings::default()
+            ..InheritedSettings::default()
         };
         let step = run(&agent, &settings, &host).await;
         let code = step.outcome.as_ref().map(ToString::to_string);
@@ -97,8 +97,8 @@ async fn compressed_runs_find_what_the_uncompressed_run_finds_without_asking_twi
 #[tokio::test]
 async fn the_report_shows_right_answers_and_tokens_saved() {
     let agent = archivist().await;
-    let tasks = Task::read_all("{\"id\": \"code\", \"expected\": {\"code\": 7431}}").unwrap();
-    let settings = Settings { model: Some(memoryless()), ..Settings::default() };
+    let tasks = TrialTask::read_all("{\"id\": \"code\", \"expected\": {\"code\": 7431}}").unwrap();
+    let settings = InheritedSettings { model: Some(memoryless()), ..InheritedSettings::default() };
     let (host, _) = host();
     let mut rows = Vec::new();
     for spec in ["off", "on", "single_user_coalesced(tool_results=\"never\", last_result=false)"] {

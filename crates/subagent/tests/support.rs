@@ -9,11 +9,11 @@ use scrollback_agent::provider::{
     Environment, ModelInfo, Provider, ProviderError, ReplyStream, Request, Scripted,
 };
 use scrollback_agent::tool::{Function, Tool, tool};
-use scrollback_agent::{FakeClock, Pending};
+use scrollback_agent::{BoxFuture, FakeClock};
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::Wire;
 use scrollback_lisp::Value;
-use scrollback_subagent::{Host, Overlay, Settings, Step, SubAgent, SubagentFile};
+use scrollback_subagent::{Host, InheritedSettings, Overlay, Step, SubAgent, SubagentFile};
 use serde_json::{Value as Json, json};
 
 /// Bodies of requests, in order.
@@ -47,7 +47,7 @@ impl<F: Fn(&Json) -> String + Send + Sync> Provider for Thinking<F> {
         ModelInfo { model: ModelName::parse("offline:script=thinking").unwrap(), wire: Wire::OpenaiChat }
     }
 
-    fn call(&self, request: Request) -> Pending<'_, Result<ReplyStream, ProviderError>> {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<ReplyStream, ProviderError>> {
         let reply = (self.0)(&serde_json::from_str(&request.body).unwrap());
         let once = scripted(&json!([{ "reply": reply }]).to_string());
         Box::pin(async move { once.call(request).await })
@@ -84,12 +84,12 @@ pub(crate) async fn agent(yaml: &str) -> SubAgent {
     file.connect(&scrollback_agent::provider::Catalog::default()).await.unwrap()
 }
 
-pub(crate) fn with(model: Arc<dyn Provider>) -> Settings {
-    Settings { model: Some(model), ..Settings::default() }
+pub(crate) fn with(model: Arc<dyn Provider>) -> InheritedSettings {
+    InheritedSettings { model: Some(model), ..InheritedSettings::default() }
 }
 
 /// Runs an agent in memory.
-pub(crate) async fn run(agent: &SubAgent, settings: &Settings, host: &Arc<Host>) -> Step {
+pub(crate) async fn run(agent: &SubAgent, settings: &InheritedSettings, host: &Arc<Host>) -> Step {
     agent.run(&BTreeMap::new(), settings, host, &mut host.journal()).await.unwrap()
 }
 

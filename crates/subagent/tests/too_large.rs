@@ -14,7 +14,7 @@ use scrollback_core::{Decision, Entry, Record, Role, Slot, Time};
 use scrollback_store::{Memory, Store, Tenant};
 use scrollback_subagent::compression::parse;
 use scrollback_subagent::{
-    AgentTool, Check, EndReason, Host, OutputForm, Recorded, Settings, Step, SubAgent,
+    AgentTool, EndReason, Host, InheritedSettings, OutputForm, RecordedMission, SentCheck, Step, SubAgent,
 };
 use serde_json::json;
 
@@ -133,12 +133,16 @@ async fn check(
         kept.iter().copied().eq(seen.iter().map(|seen| seen.body.as_str())),
         "{case}: every attempt has its row"
     );
-    assert_eq!(rows.iter().filter(|row| row.status == "context_overflow").count(), refused, "{case}");
+    assert_eq!(
+        rows.iter().filter(|row| row.status.as_str() == "context_overflow").count(),
+        refused,
+        "{case}"
+    );
     // What is written down about the calls is what was sent in the end, and the record is enough to make it again.
-    let recorded = Recorded::of(&record).unwrap();
+    let recorded = RecordedMission::of(&record).unwrap();
     for (call, hash) in step.sent.calls.iter().zip(&recorded.sent) {
         assert_eq!(&call.hash, hash, "{case}");
-        assert_eq!(step.sent.again(call, &step.turns).1, Check::Same, "{case}");
+        assert_eq!(step.sent.again(call, &step.turns).1, SentCheck::Same, "{case}");
     }
 }
 
@@ -161,7 +165,7 @@ async fn run(
         Ok(())
     });
     let host = Arc::new(host);
-    let settings = Settings { compression: Some(parse(strategy).unwrap()), ..with(model(&server)) };
+    let settings = InheritedSettings { compression: Some(parse(strategy).unwrap()), ..with(model(&server)) };
     let mut journal = Journal::begin(Arc::clone(&store), Tenant::default(), Time(1));
     let step = agent.run(&BTreeMap::new(), &settings, &host, &mut journal).await.unwrap();
     let steps = steps.lock().unwrap().clone();
@@ -244,7 +248,8 @@ async fn a_mission_that_was_interrupted_after_a_step_goes_on_as_it_was() {
         let server = Refusing { most, programs: pages(8), breaks_at: Some(6) }.start().await;
         let store: Arc<dyn Store> = Arc::new(Memory::new());
         let host = Arc::new(Host { store: Some((Arc::clone(&store), Tenant::default())), ..plain_host().0 });
-        let settings = Settings { compression: Some(parse(strategy).unwrap()), ..with(model(&server)) };
+        let settings =
+            InheritedSettings { compression: Some(parse(strategy).unwrap()), ..with(model(&server)) };
         let mut journal = Journal::begin(Arc::clone(&store), Tenant::default(), Time(1));
         let broken = agent.run(&BTreeMap::new(), &settings, &host, &mut journal).await.unwrap();
         assert!(
@@ -256,7 +261,7 @@ async fn a_mission_that_was_interrupted_after_a_step_goes_on_as_it_was() {
         let step = agent.resume(None, &settings, &host, &mut journal).await.unwrap();
         assert_eq!(ended(&step), "done 7", "{strategy}");
         for (number, call) in step.sent.calls.iter().enumerate() {
-            assert_eq!(step.sent.again(call, &step.turns).1, Check::Same, "{strategy}, call {number}");
+            assert_eq!(step.sent.again(call, &step.turns).1, SentCheck::Same, "{strategy}, call {number}");
         }
     }
 }

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use scrollback_core::manager::{self, SharedManager};
-use scrollback_store::Tenant;
+use scrollback_store::{FollowUps, Tenant};
 use serde::Deserialize;
 
-use super::BadConfig;
+use super::{BadConfig, Retention};
 use crate::runner::Repair;
 
 /// What the server does when an entry cannot be recorded.
@@ -46,8 +46,28 @@ pub struct ServerSettings {
     pub managers: Option<SharedManager>,
     /// Policies, of which the first that fits is used.
     pub policies: Vec<Policy>,
+    /// Fields of a request that name the recipient where no header does, in this order.
+    pub recipient_from: Vec<RecipientField>,
+    /// When conversations are due to be followed up.
+    pub follow_ups: FollowUps,
+    /// What is kept for how long.
+    pub retention: Retention,
     /// How much it takes.
     pub limits: ServerLimits,
+}
+
+/// A field of a request's body that may name whom it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum RecipientField {
+    /// `safety_identifier`, of `OpenAI`'s wires.
+    #[serde(rename = "safety_identifier")]
+    SafetyIdentifier,
+    /// `user`, of `OpenAI`'s wires.
+    #[serde(rename = "user")]
+    User,
+    /// `metadata.user_id`, of Anthropic's wire.
+    #[serde(rename = "metadata.user_id")]
+    MetadataUserId,
 }
 
 impl std::fmt::Debug for ServerSettings {
@@ -103,6 +123,10 @@ pub struct ServerLimits {
     pub connections_per_ip: usize,
     /// Entries that may wait for the store: a store that is slow must not fill the memory.
     pub waiting_entries: usize,
+    /// Bytes that bodies and replies under way may take together, each counted with its copies.
+    pub memory_bytes: usize,
+    /// Requests that providers are asked at once; beyond that, tenants take turns.
+    pub upstream_requests: usize,
     /// How long a connection to an upstream may take to open.
     pub connect: Duration,
     /// How long an upstream may take to answer at all: as long as the providers' own packages wait.
@@ -130,6 +154,8 @@ impl Default for ServerLimits {
             connections: 4096,
             connections_per_ip: 256,
             waiting_entries: 10_000,
+            memory_bytes: 512 << 20,
+            upstream_requests: 1024,
             connect: seconds(5),
             first_byte: seconds(600),
             stream_idle: seconds(600),
@@ -145,16 +171,17 @@ impl Default for ServerLimits {
 pub(super) struct Server {
     listen: Option<String>,
     record: Option<Recording>,
-    repair: Option<Mend>,
+    repair: Option<RepairSetting>,
     drain: Option<bool>,
     managers: Option<toml::Value>,
-    limits: Limits,
+    limits: ServerLimitsSection,
     policy: Option<Vec<WrittenPolicy>>,
+    recipient_from: Option<Vec<RecipientField>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Mend {
+enum RepairSetting {
     Auto,
     Never,
 }
@@ -172,7 +199,7 @@ struct WrittenPolicy {
 /// `[server.limits]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Limits {
+struct ServerLimitsSection {
     body_bytes: Option<usize>,
     header_bytes: Option<usize>,
     json_depth: Option<usize>,
@@ -184,6 +211,8 @@ struct Limits {
     connections: Option<usize>,
     connections_per_ip: Option<usize>,
     waiting_entries: Option<usize>,
+    memory_bytes: Option<usize>,
+    upstream_requests: Option<usize>,
     connect_seconds: Option<u64>,
     first_byte_seconds: Option<u64>,
     stream_idle_seconds: Option<u64>,
@@ -202,7 +231,8 @@ impl Server {
             drain: self.drain.or(lower.drain),
             managers: self.managers.or(lower.managers),
             policy: self.policy.or(lower.policy),
-            limits: Limits {
+            recipient_from: self.recipient_from.or(lower.recipient_from),
+            limits: ServerLimitsSection {
                 body_bytes: mine.body_bytes.or(other.body_bytes),
                 header_bytes: mine.header_bytes.or(other.header_bytes),
                 json_depth: mine.json_depth.or(other.json_depth),
@@ -214,6 +244,8 @@ impl Server {
                 connections: mine.connections.or(other.connections),
                 connections_per_ip: mine.connections_per_ip.or(other.connections_per_ip),
                 waiting_entries: mine.waiting_entries.or(other.waiting_entries),
+                memory_bytes: mine.memory_bytes.or(other.memory_bytes),
+                upstream_requests: mine.upstream_requests.or(other.upstream_requests),
                 connect_seconds: mine.connect_seconds.or(other.connect_seconds),
                 first_byte_seconds: mine.first_byte_seconds.or(other.first_byte_seconds),
                 stream_idle_seconds: mine.stream_idle_seconds.or(other.stream_idle_seconds),
@@ -241,18 +273,21 @@ impl Server {
             listen,
             record: self.record.unwrap_or_default(),
             repair: match self.repair {
-                None | Some(Mend::Auto) => Repair::Auto,
-                Some(Mend::Never) => Repair::Never,
+                None | Some(RepairSetting::Auto) => Repair::Auto,
+                Some(RepairSetting::Never) => Repair::Never,
             },
             abandoned: if self.drain == Some(true) { Abandoned::Drain } else { Abandoned::Cancel },
             managers: usual,
             policies: policies.collect::<Result<_, _>>()?,
+            recipient_from: self.recipient_from.clone().unwrap_or_default(),
+            follow_ups: FollowUps::default(),
+            retention: Retention::default(),
             limits: self.limits.settings()?,
         })
     }
 }
 
-impl Limits {
+impl ServerLimitsSection {
     fn settings(&self) -> Result<ServerLimits, BadConfig> {
         let usual = ServerLimits::default();
         let seconds = |stated: Option<u64>, usual: Duration| stated.map_or(usual, Duration::from_secs);
@@ -268,6 +303,8 @@ impl Limits {
             connections: self.connections.unwrap_or(usual.connections),
             connections_per_ip: self.connections_per_ip.unwrap_or(usual.connections_per_ip),
             waiting_entries: self.waiting_entries.unwrap_or(usual.waiting_entries),
+            memory_bytes: self.memory_bytes.unwrap_or(usual.memory_bytes),
+            upstream_requests: self.upstream_requests.unwrap_or(usual.upstream_requests),
             connect: seconds(self.connect_seconds, usual.connect),
             first_byte: seconds(self.first_byte_seconds, usual.first_byte),
             stream_idle: seconds(self.stream_idle_seconds, usual.stream_idle),
@@ -283,6 +320,8 @@ impl Limits {
             ("connections_per_ip", limits.connections_per_ip),
             ("waiting_entries", limits.waiting_entries),
             ("message_parts", limits.message_parts),
+            ("memory_bytes", limits.memory_bytes),
+            ("upstream_requests", limits.upstream_requests),
         ];
         if let Some((key, _)) = sizes.iter().find(|(_, size)| *size == 0) {
             return refused(key, "must be at least 1");

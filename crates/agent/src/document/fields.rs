@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use scrollback_core::nearest::nearest_key;
 
-use super::{Node, Place, Problem, Value, code};
+use super::{DocumentProblem, Node, TextPosition, Value, code};
 
 /// A map that is being read. Problems are collected, so that all of them can be shown at once.
 pub struct Fields<'n, 'p> {
@@ -13,16 +13,16 @@ pub struct Fields<'n, 'p> {
     path: String,
     asked: Vec<&'static str>,
     dealt_with: Vec<&'static str>,
-    problems: &'p mut Vec<Problem>,
+    problems: &'p mut Vec<DocumentProblem>,
 }
 
 impl<'n, 'p> Fields<'n, 'p> {
     /// Begins to read a map that stands at `path`; anything else is a problem, and reads as an empty map.
-    pub fn of(node: &'n Node, path: impl Into<String>, problems: &'p mut Vec<Problem>) -> Self {
+    pub fn of(node: &'n Node, path: impl Into<String>, problems: &'p mut Vec<DocumentProblem>) -> Self {
         let path = path.into();
         if node.as_map().is_none() {
             let message = format!("must be a map, not {}", node.kind());
-            problems.push(Problem::new(code::WRONG_TYPE, path.clone(), node.at, message));
+            problems.push(DocumentProblem::new(code::WRONG_TYPE, path.clone(), node.at, message));
         }
         Fields { node, path, asked: Vec::new(), dealt_with: Vec::new(), problems }
     }
@@ -38,7 +38,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 
     /// Where the map stands.
-    pub fn at(&self) -> Place {
+    pub fn at(&self) -> TextPosition {
         self.node.at
     }
 
@@ -51,7 +51,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     pub fn problem_of(&mut self, code: &'static str, name: &str, message: impl Into<String>) {
         let at = self.node.get(name).map_or(self.node.at, |node| node.at);
         let path = if name.is_empty() { self.path.clone() } else { self.path(name) };
-        self.problems.push(Problem::new(code, path, at, message));
+        self.problems.push(DocumentProblem::new(code, path, at, message));
     }
 
     /// Notes that a name is missing.
@@ -61,7 +61,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 
     /// Where further problems go.
-    pub fn problems(&mut self) -> &mut Vec<Problem> {
+    pub fn problems(&mut self) -> &mut Vec<DocumentProblem> {
         self.problems
     }
 
@@ -134,7 +134,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         }
         let at = self.node.get(name).map_or(self.node.at, |node| node.at);
         let message = format!("must be one of {}, not {text:?}", words.join(", "));
-        let problem = Problem::new(code::UNKNOWN_VALUE, self.path(name), at, message);
+        let problem = DocumentProblem::new(code::UNKNOWN_VALUE, self.path(name), at, message);
         self.problems.push(problem.suggesting(nearest_key(&text, words.iter().copied())));
         None
     }
@@ -233,7 +233,8 @@ impl<'n, 'p> Fields<'n, 'p> {
                 if near.is_some() { String::new() } else { format!(" (known: {})", self.asked.join(", ")) };
             let path =
                 if self.path.is_empty() { key.name.clone() } else { format!("{}.{}", self.path, key.name) };
-            let problem = Problem::new(code::UNKNOWN_KEY, path, key.at, format!("unknown key{known}"));
+            let problem =
+                DocumentProblem::new(code::UNKNOWN_KEY, path, key.at, format!("unknown key{known}"));
             self.problems.push(problem.suggesting(near));
         }
     }

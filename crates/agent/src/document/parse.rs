@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
-use super::{Key, Node, Place, Problem, Value, code};
+use super::{DocumentProblem, Node, NodeKey, TextPosition, Value, code};
 
 /// Deepest nesting of a document; people do not write deeper by hand.
 const MAX_DEPTH: usize = 64;
@@ -13,11 +13,11 @@ const MAX_ALIASED: usize = 10_000;
 
 /// What a text says, and what is wrong with it as a document.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parsed {
+pub struct ParsedDocument {
     /// The one value, as far as it could be read; none if the grammar was broken.
     pub root: Option<Node>,
     /// What is wrong, in the order of the text. Of keys that stand twice, the first counts.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<DocumentProblem>,
 }
 
 /// Reads the one document of a text.
@@ -31,9 +31,9 @@ pub struct Parsed {
 /// assert_eq!(problem.to_string(), "2:1: a: stands twice; remove one");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn parse(text: &str) -> Result<Node, Problem> {
+pub fn parse(text: &str) -> Result<Node, DocumentProblem> {
     let parsed = parse_all(text);
-    let nothing = Node { value: Value::Null, at: Place { line: 1, column: 1 } };
+    let nothing = Node { value: Value::Null, at: TextPosition { line: 1, column: 1 } };
     match parsed.problems.into_iter().next() {
         Some(problem) => Err(problem),
         None => Ok(parsed.root.unwrap_or(nothing)),
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Node, Problem> {
 }
 
 /// Reads the one document of a text, and goes on behind mistakes that leave its shape clear.
-pub fn parse_all(text: &str) -> Parsed {
+pub fn parse_all(text: &str) -> ParsedDocument {
     let options = granit_parser::options! {
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
@@ -55,58 +55,58 @@ pub fn parse_all(text: &str) -> Parsed {
         };
         if let Err(problem) = went {
             builder.problems.push(problem);
-            return Parsed { root: None, problems: builder.problems };
+            return ParsedDocument { root: None, problems: builder.problems };
         }
     }
-    let nothing = Node { value: Value::Null, at: Place { line: 1, column: 1 } };
-    Parsed { root: Some(builder.done.unwrap_or(nothing)), problems: builder.problems }
+    let nothing = Node { value: Value::Null, at: TextPosition { line: 1, column: 1 } };
+    ParsedDocument { root: Some(builder.done.unwrap_or(nothing)), problems: builder.problems }
 }
 
-fn place(marker: Marker) -> Place {
-    Place { line: marker.line(), column: marker.col() + 1 }
+fn place(marker: Marker) -> TextPosition {
+    TextPosition { line: marker.line(), column: marker.col() + 1 }
 }
 
-fn syntax(at: Place, message: impl Into<String>) -> Problem {
-    Problem::new(code::SYNTAX, "", at, message)
+fn syntax(at: TextPosition, message: impl Into<String>) -> DocumentProblem {
+    DocumentProblem::new(code::SYNTAX, "", at, message)
 }
 
 /// A list or map that is open.
-struct Frame {
-    at: Place,
+struct OpenFrame {
+    at: TextPosition,
     anchor: usize,
-    open: Open,
+    open: OpenNode,
 }
 
-enum Open {
+enum OpenNode {
     List(Vec<Node>),
     Map(OpenMap),
 }
 
 #[derive(Default)]
 struct OpenMap {
-    members: Vec<(Key, Node)>,
+    members: Vec<(NodeKey, Node)>,
     names: HashSet<String>,
     /// The name that waits for its value.
-    waiting: Option<Waiting>,
+    waiting: Option<Expecting>,
 }
 
-enum Waiting {
-    Key(Key),
+enum Expecting {
+    Key(NodeKey),
     /// A name that stands twice: its value is read and left out.
     Again,
 }
 
 #[derive(Default)]
 struct Builder {
-    frames: Vec<Frame>,
+    frames: Vec<OpenFrame>,
     anchors: BTreeMap<usize, Node>,
     aliased: usize,
     done: Option<Node>,
-    problems: Vec<Problem>,
+    problems: Vec<DocumentProblem>,
 }
 
 impl Builder {
-    fn event(&mut self, event: Event<'_>, at: Place) -> Result<(), Problem> {
+    fn event(&mut self, event: Event<'_>, at: TextPosition) -> Result<(), DocumentProblem> {
         match event {
             Event::DocumentStart(..) if self.done.is_some() => {
                 Err(syntax(at, "a second document begins here; split the file"))
@@ -126,17 +126,17 @@ impl Builder {
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), "seq", at);
-                self.open(at, anchor, Open::List(Vec::new()))
+                self.open(at, anchor, OpenNode::List(Vec::new()))
             }
             Event::MappingStart(_, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), "map", at);
-                self.open(at, anchor, Open::Map(OpenMap::default()))
+                self.open(at, anchor, OpenNode::Map(OpenMap::default()))
             }
             Event::SequenceEnd | Event::MappingEnd => match self.frames.pop() {
                 Some(frame) => {
                     let value = match frame.open {
-                        Open::List(list) => Value::List(list),
-                        Open::Map(map) => Value::Map(map.members),
+                        OpenNode::List(list) => Value::List(list),
+                        OpenNode::Map(map) => Value::Map(map.members),
                     };
                     self.add(Node { value, at: frame.at }, frame.anchor)
                 }
@@ -146,33 +146,33 @@ impl Builder {
         }
     }
 
-    fn open(&mut self, at: Place, anchor: usize, open: Open) -> Result<(), Problem> {
+    fn open(&mut self, at: TextPosition, anchor: usize, open: OpenNode) -> Result<(), DocumentProblem> {
         if self.frames.len() >= MAX_DEPTH {
             return Err(syntax(at, "nested deeper than 64 levels"));
         }
-        self.frames.push(Frame { at, anchor, open });
+        self.frames.push(OpenFrame { at, anchor, open });
         Ok(())
     }
 
-    fn add(&mut self, node: Node, anchor: usize) -> Result<(), Problem> {
+    fn add(&mut self, node: Node, anchor: usize) -> Result<(), DocumentProblem> {
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
         }
         match self.frames.last_mut().map(|frame| &mut frame.open) {
             None => self.done = Some(node),
-            Some(Open::List(list)) => list.push(node),
-            Some(Open::Map(map)) => match map.waiting.take() {
-                Some(Waiting::Key(key)) => map.members.push((key, node)),
-                Some(Waiting::Again) => {}
+            Some(OpenNode::List(list)) => list.push(node),
+            Some(OpenNode::Map(map)) => match map.waiting.take() {
+                Some(Expecting::Key(key)) => map.members.push((key, node)),
+                Some(Expecting::Again) => {}
                 None => {
                     let key = name(node)?;
                     if map.names.insert(key.name.clone()) {
-                        map.waiting = Some(Waiting::Key(key));
+                        map.waiting = Some(Expecting::Key(key));
                     } else {
-                        map.waiting = Some(Waiting::Again);
+                        map.waiting = Some(Expecting::Again);
                         let path = self.path(&key.name);
                         let message = "stands twice; remove one";
-                        self.problems.push(Problem::new(code::DUPLICATE_KEY, path, key.at, message));
+                        self.problems.push(DocumentProblem::new(code::DUPLICATE_KEY, path, key.at, message));
                     }
                 }
             },
@@ -185,11 +185,11 @@ impl Builder {
         let mut path = String::new();
         for frame in &self.frames {
             match &frame.open {
-                Open::List(list) => path = format!("{path}[{}]", list.len()),
-                Open::Map(map) => {
+                OpenNode::List(list) => path = format!("{path}[{}]", list.len()),
+                OpenNode::Map(map) => {
                     let key = match &map.waiting {
-                        Some(Waiting::Key(key)) => key.name.as_str(),
-                        Some(Waiting::Again) | None => name,
+                        Some(Expecting::Key(key)) => key.name.as_str(),
+                        Some(Expecting::Again) | None => name,
                     };
                     let dot = if path.is_empty() { "" } else { "." };
                     path = path + dot + key;
@@ -200,7 +200,7 @@ impl Builder {
     }
 
     /// Notes a tag that is not YAML's own for what it stands at.
-    fn refuse_tag(&mut self, tag: Option<&Tag>, own: &str, at: Place) {
+    fn refuse_tag(&mut self, tag: Option<&Tag>, own: &str, at: TextPosition) {
         if let Some(tag) = tag.filter(|tag| !(tag.is_yaml_core_schema() && tag.suffix() == own)) {
             let message =
                 format!("the tag `{}{}` means nothing here; remove it", tag.original_handle(), tag.suffix());
@@ -209,7 +209,7 @@ impl Builder {
     }
 
     /// What a scalar says: plain ones by the rules of YAML 1.2, in which only `true` and `false` are flags.
-    fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, at: Place) -> Value {
+    fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, at: TextPosition) -> Value {
         let value = if style == ScalarStyle::Plain { plain(text) } else { Value::Text(text.into()) };
         let Some(tag) = tag else { return value };
         let own = match value {
@@ -226,14 +226,14 @@ impl Builder {
 }
 
 /// A node as the name of the next value in a map.
-fn name(node: Node) -> Result<Key, Problem> {
+fn name(node: Node) -> Result<NodeKey, DocumentProblem> {
     let name = match node.value {
         Value::Text(text) | Value::Number(text) => text,
         Value::Bool(flag) => flag.to_string(),
         Value::Null => "null".into(),
         Value::List(_) | Value::Map(_) => return Err(syntax(node.at, "a name must be a text")),
     };
-    Ok(Key { name, at: node.at })
+    Ok(NodeKey { name, at: node.at })
 }
 
 /// How many values there are in a node.

@@ -6,7 +6,7 @@ use scrollback_core::Time;
 use scrollback_core::stream::{Delta, Reply};
 
 use super::{Attempted, Caller, Refusal};
-use crate::effects::{Pending, between};
+use crate::effects::{BoxFuture, between};
 use crate::event::ReplyReceived;
 use crate::provider::{Broken, Provider, ProviderError, Request};
 
@@ -39,8 +39,10 @@ pub(crate) trait Watch: Sync {
     fn piece(&self, delta: &Delta) -> bool;
 
     /// Work that is dropped when the caller has to stop.
-    fn unless_stopped<'a, T: Send + 'a>(&'a self, work: Pending<'a, T>)
-    -> Pending<'a, Result<T, Self::Stop>>;
+    fn unless_stopped<'a, T: Send + 'a>(
+        &'a self,
+        work: BoxFuture<'a, T>,
+    ) -> BoxFuture<'a, Result<T, Self::Stop>>;
 
     /// Hears of a reply, whole or not.
     fn received(&self, event: &ReplyReceived);

@@ -14,15 +14,15 @@
 //! about to be asked, are durable before the request leaves; so no call can vanish, and another process sees the same cuts.
 
 mod attempt;
+mod builder;
 mod calibrations;
-mod lost;
-mod making;
-mod passed;
-mod rows;
+mod call_row;
+mod client_call;
+mod lost_calls;
+mod retry;
 mod spans;
 mod spend;
 mod summaries;
-mod throttle;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,25 +30,25 @@ use std::time::Duration;
 use scrollback_core::request::{Ladder, Policy, PrepareError, Prepared, RequestTokens, Stated};
 use scrollback_core::stream::Reply;
 use scrollback_core::{CurationContext, Record, Time, View};
-use scrollback_store::{ConversationId, NewEntry, Sent, StoreError, Tenant, new_call};
+use scrollback_store::{CallStatus, ConversationId, NewEntry, Sent, StoreError, Tenant, new_call};
 use uuid::Uuid;
 
-use crate::effects::Pending;
+use crate::effects::BoxFuture;
 use crate::event::{ContextTightened, RequestSent};
-use crate::journal::{Rows, Viewed};
+use crate::journal::{JournalRows, Viewed};
 use crate::provider::{ErrorKind, Overflow, ProviderError};
 
 pub(crate) use attempt::{Direct, Watch, direct};
+pub use builder::{Composed, CuratedRequests, Make, RequestBuilder, Write};
 pub use calibrations::Calibrations;
-pub use lost::mark_lost;
-pub use making::{Composed, Curated, Make, Making, Write};
-pub use passed::send_on;
+pub use client_call::send_on;
+pub use lost_calls::mark_lost;
+pub(crate) use retry::GiveUp;
+pub use retry::Throttle;
 pub use spans::chat_span;
 pub(crate) use spans::said_in;
-pub use spend::{Prices, Spent};
-pub use summaries::{SummaryOutcome, Written, next_summary, serve_summary, summary_instructions};
-pub(crate) use throttle::GiveUp;
-pub use throttle::Throttle;
+pub use spend::{AttemptUsage, Prices};
+pub use summaries::{SummaryOutcome, SummaryText, next_summary, serve_summary, summary_instructions};
 
 /// Where an exchange writes what it does.
 pub trait Recorder: Send {
@@ -65,15 +65,15 @@ pub trait Recorder: Send {
     fn look<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&Record) -> T + Send + 'static,
-    ) -> Pending<'_, Result<T, StoreError>>;
+    ) -> BoxFuture<'_, Result<T, StoreError>>;
 
     /// Writes entries and rows at once, durably where there is a store, and then takes the entries into the record.
     fn write(
         &mut self,
         entries: Vec<NewEntry>,
-        rows: Rows,
+        rows: JournalRows,
         at: Time,
-    ) -> Pending<'_, Result<Vec<u64>, StoreError>>;
+    ) -> BoxFuture<'_, Result<Vec<u64>, StoreError>>;
 }
 
 /// What is known about one attempt while it is under way.
@@ -91,13 +91,13 @@ pub struct OpenCall {
 
 /// How an attempt ended, for the row, the trace and the span about it.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended<'a> {
-    /// The word for it: `ok`, or how it failed.
-    pub status: &'a str,
+pub struct AttemptEnd<'a> {
+    /// How it ended.
+    pub status: &'a CallStatus,
     /// The reply, whole or as far as it came.
     pub reply: Option<&'a Reply>,
     /// What it used.
-    pub spent: &'a Spent,
+    pub spent: &'a AttemptUsage,
 }
 
 /// What came of one attempt.
@@ -147,7 +147,11 @@ pub trait Caller: Send {
     fn check(&self) -> Result<(), Self::Stop>;
 
     /// Asks once.
-    fn attempt<'a>(&'a mut self, prepared: &'a Prepared, call: &'a OpenCall) -> Pending<'a, Attempted<Self>>;
+    fn attempt<'a>(
+        &'a mut self,
+        prepared: &'a Prepared,
+        call: &'a OpenCall,
+    ) -> BoxFuture<'a, Attempted<Self>>;
 
     /// Waits before a failed request is tried again; an error where it is not. By default nothing is tried again: the
     /// client that sent the request decides.
@@ -156,7 +160,7 @@ pub trait Caller: Send {
         refusal: &'a Self::Refusal,
         attempt: u32,
         waited: Duration,
-    ) -> Pending<'a, Result<Duration, GivesUp<Self::Stop>>> {
+    ) -> BoxFuture<'a, Result<Duration, GivesUp<Self::Stop>>> {
         let _ = (refusal, attempt, waited);
         Box::pin(std::future::ready(Err(GivesUp::Refused)))
     }
@@ -174,16 +178,16 @@ pub trait Caller: Send {
     }
 
     /// What an attempt used, charged where the caller keeps accounts.
-    fn spend(&mut self, prepared: &Prepared, reply: Option<&Reply>, failed: bool) -> Spent;
+    fn spend(&mut self, prepared: &Prepared, reply: Option<&Reply>, failed: bool) -> AttemptUsage;
 
     /// The word under which a call is kept that the caller stopped.
-    fn word(&self, stop: &Self::Stop) -> String;
+    fn status_of(&self, stop: &Self::Stop) -> CallStatus;
 
     /// Hears what happens.
-    fn tell(&self, told: &Told<'_>);
+    fn tell(&self, told: &ExchangeEvent<'_>);
 
     /// Hears how an attempt ended: for traces and spans.
-    fn ended(&mut self, prepared: &Prepared, call: &OpenCall, ended: &Ended<'_>);
+    fn ended(&mut self, prepared: &Prepared, call: &OpenCall, ended: &AttemptEnd<'_>);
 }
 
 /// Why a failed request is not tried again.
@@ -208,7 +212,7 @@ pub struct PartOf {
 }
 
 /// What is told while an exchange is under way.
-pub enum Told<'a> {
+pub enum ExchangeEvent<'a> {
     /// A request was prepared.
     Prepared(&'a Prepared),
     /// It goes out.
@@ -228,7 +232,7 @@ pub enum OnOverflow {
 }
 
 /// A reply, and the call that it is the reply to. [`Exchange::finish`] completes it.
-pub struct Answered<C: Caller> {
+pub struct AnsweredCall<C: Caller> {
     /// The reply.
     pub reply: C::Reply,
     /// What was sent.
@@ -245,13 +249,13 @@ pub enum Unanswered<C: Caller> {
     /// No request could be made.
     Prepare(PrepareError),
     /// The provider answered something else.
-    Refused(Box<Refused<C>>),
+    Refused(Box<RefusedCall<C>>),
     /// The caller stopped; what had come by then, and what was sent if anything was.
     Stopped(C::Stop, Option<Box<Reply>>),
 }
 
 /// An answer that is not a reply, and what it answers.
-pub struct Refused<C: Caller> {
+pub struct RefusedCall<C: Caller> {
     /// The answer.
     pub refusal: C::Refusal,
     /// What was sent.
@@ -286,7 +290,7 @@ pub struct Exchange<'x, R: Recorder, C: Caller> {
 
 impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
     /// Makes the request and asks, until there is a reply or nothing is left to try.
-    pub async fn ask(&mut self, make: &Make) -> Result<Answered<C>, Unanswered<C>> {
+    pub async fn ask(&mut self, make: &Make) -> Result<AnsweredCall<C>, Unanswered<C>> {
         let mut ladder = Ladder::default();
         loop {
             self.caller.check().map_err(|stop| Unanswered::Stopped(stop, None))?;
@@ -319,17 +323,17 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
     }
 
     /// Asks with a request that is made already: first what it decided and its row are durable.
-    pub async fn ask_prepared(&mut self, mut prepared: Prepared) -> Result<Answered<C>, Unanswered<C>> {
+    pub async fn ask_prepared(&mut self, mut prepared: Prepared) -> Result<AnsweredCall<C>, Unanswered<C>> {
         if prepared.tokens.is_none() && self.caller.wants_tokens() {
             prepared.tokens = Some(count(self.recorder, self.cx).await?);
         }
-        self.caller.tell(&Told::Prepared(&prepared));
+        self.caller.tell(&ExchangeEvent::Prepared(&prepared));
         let (mut attempt, mut waited) = (1, Duration::ZERO);
         loop {
             self.caller.check().map_err(|stop| Unanswered::Stopped(stop, None))?;
             self.caller.reserve(&prepared).map_err(|stop| Unanswered::Stopped(stop, None))?;
             let call = self.open(&mut prepared, attempt).await?;
-            self.caller.tell(&Told::Sent(&RequestSent {
+            self.caller.tell(&ExchangeEvent::Sent(&RequestSent {
                 attempt,
                 tokens: prepared.tokens.map_or(0, |tokens| tokens.total),
                 prefix_hash: scrollback_store::hex(&prepared.prefix_hash),
@@ -344,19 +348,19 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
                 attempted
             };
             let refusal = match attempted {
-                Attempted::Replied(reply) => return Ok(Answered { reply, prepared, call }),
+                Attempted::Replied(reply) => return Ok(AnsweredCall { reply, prepared, call }),
                 Attempted::Stopped(stop, partial) => {
                     let spent = self.caller.spend(&prepared, partial.as_deref(), false);
-                    let status = self.caller.word(&stop);
-                    let ended = Ended { status: &status, reply: partial.as_deref(), spent: &spent };
+                    let status = self.caller.status_of(&stop);
+                    let ended = AttemptEnd { status: &status, reply: partial.as_deref(), spent: &spent };
                     self.close(&prepared, &call, &ended, None).await?;
                     return Err(Unanswered::Stopped(stop, partial));
                 }
                 Attempted::Refused(refusal) => refusal,
             };
             let spent = self.caller.spend(&prepared, refusal.partial(), true);
-            let status = refusal.error().kind.as_str();
-            let ended = Ended { status, reply: refusal.partial(), spent: &spent };
+            let status = CallStatus::failed(refusal.error().kind.as_str());
+            let ended = AttemptEnd { status: &status, reply: refusal.partial(), spent: &spent };
             self.close(&prepared, &call, &ended, refusal.bytes()).await?;
             match self.caller.again(&refusal, attempt, waited).await {
                 Ok(delay) => waited += delay,
@@ -365,7 +369,7 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
                         GivesUp::Refused => None,
                         GivesUp::Because(stop) => Some(stop),
                     };
-                    let refused = Refused { refusal, prepared, call, too_large: None, because };
+                    let refused = RefusedCall { refusal, prepared, call, too_large: None, because };
                     return Err(Unanswered::Refused(Box::new(refused)));
                 }
             }
@@ -378,12 +382,12 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         &mut self,
         prepared: &Prepared,
         call: OpenCall,
-        ended: &Ended<'_>,
+        ended: &AttemptEnd<'_>,
         response: Option<Vec<u8>>,
     ) -> Option<Sent> {
         self.caller.ended(prepared, &call, ended);
         let now = self.caller.now();
-        call.row.map(|row| rows::closed(row, prepared, ended, response, now))
+        call.row.map(|row| call_row::closed(row, prepared, ended, response, now))
     }
 
     /// Takes the next step of the ladder and records it; whether there was one.
@@ -406,10 +410,10 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         *ladder = steps;
         let Some((step, decision)) = found else { return Ok(false) };
         let now = self.caller.now();
-        self.recorder.write(vec![decision.into()], Rows::default(), now).await?;
+        self.recorder.write(vec![decision.into()], JournalRows::default(), now).await?;
         let (making, cx) = (Arc::clone(make), Arc::clone(self.cx));
         let after = self.recorder.look(move |record| making.tokens(record, &cx)).await?;
-        self.caller.tell(&Told::Tightened(&ContextTightened {
+        self.caller.tell(&ExchangeEvent::Tightened(&ContextTightened {
             step: step.as_str(),
             limit: stated.limit,
             before: tokens.total,
@@ -433,7 +437,7 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
             std::mem::take(&mut prepared.decisions).into_iter().map(NewEntry::from).collect();
         let Some(conversation) = self.recorder.conversation().cloned() else {
             if !decisions.is_empty() {
-                self.recorder.write(decisions, Rows::default(), began).await?;
+                self.recorder.write(decisions, JournalRows::default(), began).await?;
             }
             return Ok(OpenCall { id, row: None, attempt, began });
         };
@@ -444,7 +448,7 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
             tokens: prepared.tokens.unwrap_or_default(),
         });
         let upto = (self.recorder.record().len() + decisions.len()) as u64;
-        let row = rows::opened(rows::Opening {
+        let row = call_row::opened(call_row::Opening {
             id: id.clone(),
             conversation,
             part_of,
@@ -457,7 +461,7 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
             at: began,
         });
         let template = prepared.template.clone().filter(|_| row.request.is_none());
-        let rows = Rows { sent: vec![row.clone()], template, view, ..Rows::default() };
+        let rows = JournalRows { sent: vec![row.clone()], template, view, ..JournalRows::default() };
         self.recorder.write(decisions, rows, began).await?;
         Ok(OpenCall { id, row: Some(Sent { request: None, ..row }), attempt, began })
     }
@@ -467,13 +471,15 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         &mut self,
         prepared: &Prepared,
         call: &OpenCall,
-        ended: &Ended<'_>,
+        ended: &AttemptEnd<'_>,
         response: Option<Vec<u8>>,
     ) -> Result<(), Unanswered<C>> {
         let row = self.finish(prepared, call.clone(), ended, response);
         if let Some(row) = row {
             let now = self.caller.now();
-            self.recorder.write(Vec::new(), Rows { sent: vec![row], ..Rows::default() }, now).await?;
+            self.recorder
+                .write(Vec::new(), JournalRows { sent: vec![row], ..JournalRows::default() }, now)
+                .await?;
         }
         Ok(())
     }

@@ -3,16 +3,16 @@
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Entry, json};
 
-use super::Ended;
-use crate::telemetry::{Chat, Content, Span};
+use super::AttemptEnd;
+use crate::telemetry::{Chat, ContentWriter, FinishedSpan};
 
 /// The span of an attempt; with what was said in it where that is wanted.
 pub fn chat_span(
     chat: &Chat<'_>,
     said: impl FnOnce() -> Vec<Entry>,
-    ended: &Ended<'_>,
-    content: Option<&Content>,
-) -> Span {
+    ended: &AttemptEnd<'_>,
+    content: Option<&ContentWriter>,
+) -> FinishedSpan {
     let Some(content) = content else { return chat.span() };
     let answered = ended.reply.and_then(|reply| reply.entry().ok());
     chat.span().with_messages(content, said().iter(), answered.as_ref())

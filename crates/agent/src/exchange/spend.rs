@@ -37,7 +37,7 @@ impl Prices {
     }
 
     /// What tokens cost; none if the price of any of them is not known.
-    fn cost(&self, used: &Spent) -> Option<f64> {
+    fn cost(&self, used: &AttemptUsage) -> Option<f64> {
         let parts = [
             (used.input.saturating_sub(used.cache_read).saturating_sub(used.cache_write), self.input),
             (used.output, self.output),
@@ -65,7 +65,7 @@ impl From<ModelFacts> for Prices {
 
 /// What was used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Spent {
+pub struct AttemptUsage {
     /// All input tokens, cached ones included.
     pub input: u64,
     /// All output tokens, reasoning included.
@@ -84,12 +84,12 @@ pub struct Spent {
 /// Costs are told apart to a millionth of a millionth of a dollar.
 const PRECISION: f64 = 1e12;
 
-impl Spent {
+impl AttemptUsage {
     /// What a provider reported; what it left out is estimated.
     pub fn reported(usage: Option<&Usage>, guess: (usize, usize), prices: Prices) -> Self {
         let usage = usage.cloned().unwrap_or_default();
         let (input, output) = (usage.input(), usage.output);
-        let mut spent = Spent {
+        let mut spent = AttemptUsage {
             input: input.unwrap_or(guess.0 as u64),
             output: output.unwrap_or(guess.1 as u64),
             cache_read: usage.cache_read.unwrap_or(0),
@@ -108,7 +108,7 @@ impl Spent {
         let raw = reply.and_then(|reply| reply.raw.as_deref()).filter(|_| !reported);
         // What was not reported is estimated by the text, its JSON included.
         let guess = raw.map_or(0, |raw| Tokenizer::Characters.count(raw));
-        Spent::reported(usage, (tokens, guess), prices)
+        AttemptUsage::reported(usage, (tokens, guess), prices)
     }
 
     /// Input and output together.
@@ -117,7 +117,7 @@ impl Spent {
     }
 
     /// Adds what another request used.
-    pub fn add(&mut self, other: &Spent) {
+    pub fn add(&mut self, other: &AttemptUsage) {
         let nothing_yet = self.total() == 0;
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);
@@ -134,8 +134,8 @@ impl Spent {
 
     /// What was used since an earlier time.
     #[must_use]
-    pub fn since(&self, before: &Spent) -> Spent {
-        Spent {
+    pub fn since(&self, before: &AttemptUsage) -> AttemptUsage {
+        AttemptUsage {
             input: self.input.saturating_sub(before.input),
             output: self.output.saturating_sub(before.output),
             cache_read: self.cache_read.saturating_sub(before.cache_read),
@@ -180,13 +180,13 @@ mod tests {
             ..Usage::default()
         };
         usage.cache_write.insert("5m".into(), 500_000);
-        let spent = Spent::reported(Some(&usage), (0, 0), prices);
+        let spent = AttemptUsage::reported(Some(&usage), (0, 0), prices);
         assert_eq!((spent.input, spent.output, spent.total()), (3_500_000, 100_000, 3_600_000));
         assert_eq!(spent.cost_usd, Some(2.0 + 1.0 + 1.0 + 1.0));
         assert!(!spent.estimated);
-        let mut all = Spent::default();
+        let mut all = AttemptUsage::default();
         all.add(&spent);
-        all.add(&Spent::reported(None, (10, 5), Prices::default()));
+        all.add(&AttemptUsage::reported(None, (10, 5), Prices::default()));
         assert_eq!((all.input, all.output, all.cost_usd, all.estimated), (3_500_010, 100_005, None, true));
     }
 }

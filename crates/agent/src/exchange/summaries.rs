@@ -26,7 +26,7 @@ pub fn next_summary(
 }
 
 /// What a model wrote, or why it wrote nothing.
-pub type Written = Result<(String, Option<Usage>), String>;
+pub type SummaryText = Result<(String, Option<Usage>), String>;
 
 /// How a summary that was asked for ended, for those who listen.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub async fn serve_summary<F>(
     write: impl FnOnce(SummaryAsk) -> F,
 ) -> (Decision, SummaryOutcome)
 where
-    F: Future<Output = Written>,
+    F: Future<Output = SummaryText>,
 {
     let first = ask.covers.first().map_or(0, |span| span.0);
     let range = (first, ask.covers.last().map_or(first, |span| span.1));

@@ -6,7 +6,7 @@ use scrollback_core::model::{Provider, facts};
 use scrollback_core::wire::{Body, Wire};
 use serde_json::{Value, json};
 
-use super::{Delivery, ModelInfo};
+use super::{ModelInfo, ReplyDelivery};
 use crate::tool::Spec;
 
 /// Output asked for where the provider wants a number and its model's limit is not known.
@@ -43,7 +43,7 @@ pub(crate) struct Wishes<'a> {
     pub(crate) tools: &'a [&'a Spec],
     pub(crate) choice: ToolChoice,
     pub(crate) format: Option<&'a ResponseFormat>,
-    pub(crate) delivery: Delivery,
+    pub(crate) delivery: ReplyDelivery,
     pub(crate) sampling: Sampling,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn output_limit(model: &ModelInfo, sampling: Sampling) -> Option<u64>
 pub(crate) fn around(model: &ModelInfo, wishes: &Wishes<'_>) -> Body {
     let wire = model.wire;
     let mut members = vec![("model", json!(model.model.model()))];
-    if wishes.delivery == Delivery::Streamed {
+    if wishes.delivery == ReplyDelivery::Streamed {
         members.push(("stream", json!(true)));
     }
     match wire {
@@ -90,7 +90,7 @@ pub(crate) fn around(model: &ModelInfo, wishes: &Wishes<'_>) -> Body {
             members.push(("store", json!(false)));
             members.push(("include", json!(["reasoning.encrypted_content"])));
         }
-        _ if wishes.delivery == Delivery::Streamed => {
+        _ if wishes.delivery == ReplyDelivery::Streamed => {
             members.push(("stream_options", json!({ "include_usage": true })));
         }
         _ => {}

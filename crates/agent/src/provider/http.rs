@@ -12,9 +12,9 @@ use scrollback_core::wire::Wire;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::{ErrorKind, ProviderError};
-use super::reply::{ReplyStream, Source};
-use super::{Delivery, ModelInfo, Provider, Request};
-use crate::effects::Pending;
+use super::reply::{ReplyBytes, ReplyStream};
+use super::{ModelInfo, Provider, ReplyDelivery, Request};
+use crate::effects::BoxFuture;
 use crate::net::{client, innermost, is_local};
 
 /// Which interface a provider is spoken to by.
@@ -164,13 +164,13 @@ impl Http {
             .body(request.body.to_string())
             .send()
             .await;
-        let mut response = sent.map_err(|error| of_transport(&error, Phase::Before))?;
+        let mut response = sent.map_err(|error| of_transport(&error, ConnectPhase::Before))?;
         let status = response.status();
         if status.is_success() {
-            let source = Box::new(Body(response));
+            let source = Box::new(ReplyBody(response));
             return match request.delivery {
-                Delivery::Streamed => ReplyStream::events(wire, source),
-                Delivery::Whole => Ok(ReplyStream::body(wire, source)),
+                ReplyDelivery::Streamed => ReplyStream::events(wire, source),
+                ReplyDelivery::Whole => Ok(ReplyStream::body(wire, source)),
             };
         }
         let retry_after = retry_after(response.headers());
@@ -191,7 +191,7 @@ impl Provider for Http {
         ModelInfo { model: self.model.clone(), wire: self.api.wire() }
     }
 
-    fn call(&self, request: Request) -> Pending<'_, Result<ReplyStream, ProviderError>> {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<ReplyStream, ProviderError>> {
         Box::pin(async move {
             let secret = self.endpoint.key.as_ref().map_or("", ExposeSecret::expose_secret);
             self.send(request).await.map_err(|error| error.without(secret))
@@ -208,29 +208,29 @@ impl fmt::Debug for Http {
     }
 }
 
-struct Body(Response);
+struct ReplyBody(Response);
 
-impl Source for Body {
-    fn next(&mut self) -> Pending<'_, Option<Result<Bytes, ProviderError>>> {
+impl ReplyBytes for ReplyBody {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, ProviderError>>> {
         Box::pin(async move {
             let next = self.0.chunk().await;
-            next.map_err(|error| of_transport(&error, Phase::Within)).transpose()
+            next.map_err(|error| of_transport(&error, ConnectPhase::Within)).transpose()
         })
     }
 }
 
 /// When a connection failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ConnectPhase {
     Before,
     Within,
 }
 
-pub(super) fn of_transport(error: &reqwest::Error, phase: Phase) -> ProviderError {
+pub(super) fn of_transport(error: &reqwest::Error, phase: ConnectPhase) -> ProviderError {
     let (kind, what) = match phase {
         _ if error.is_timeout() => (ErrorKind::Timeout, "the provider took too long"),
-        Phase::Before => (ErrorKind::Network, "the provider cannot be reached"),
-        Phase::Within => (ErrorKind::Truncated, "the connection broke before the end of the reply"),
+        ConnectPhase::Before => (ErrorKind::Network, "the provider cannot be reached"),
+        ConnectPhase::Within => (ErrorKind::Truncated, "the connection broke before the end of the reply"),
     };
     ProviderError::new(kind, format!("{what}: {}", innermost(error)))
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use scrollback_core::model::ModelName;
 use scrollback_core::wire::Wire;
 
-use crate::effects::Pending;
+use crate::effects::BoxFuture;
 pub use body::{ResponseFormat, Sampling, ToolChoice};
 pub use catalog::{Catalog, Environment, ModelSettings, NoProvider, NoProviderKind, ProviderSettings};
 pub use error::{ErrorKind, Overflow, ProviderError};
@@ -40,7 +40,7 @@ pub trait Provider: Send + Sync + fmt::Debug {
     fn describe(&self) -> ModelInfo;
 
     /// Sends a request. An error before the first byte of the reply is returned here, one after it by the stream.
-    fn call(&self, request: Request) -> Pending<'_, Result<ReplyStream, ProviderError>>;
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<ReplyStream, ProviderError>>;
 }
 
 /// What a provider is.
@@ -58,14 +58,14 @@ pub struct Request {
     /// The JSON text.
     pub body: Arc<str>,
     /// How the reply shall come.
-    pub delivery: Delivery,
+    pub delivery: ReplyDelivery,
     /// How long the whole reply may take.
     pub timeout: Duration,
 }
 
 /// How a reply comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Delivery {
+pub enum ReplyDelivery {
     /// As events, while it is written.
     #[default]
     Streamed,

@@ -12,11 +12,11 @@ use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Entry, Role};
 
 use super::error::{ErrorKind, Overflow, ProviderError};
-use super::reply::{Given, ReplyStream};
-use super::script::{Call, Says, Script};
-use super::{Delivery, ModelInfo, Provider, Request};
-use crate::document::Problem;
-use crate::effects::Pending;
+use super::reply::{FinishedBytes, ReplyStream};
+use super::script::{Says, Script, ScriptedCall};
+use super::{ModelInfo, Provider, ReplyDelivery, Request};
+use crate::document::DocumentProblem;
+use crate::effects::BoxFuture;
 
 /// Characters in one event of a streamed text.
 const PIECE: usize = 8;
@@ -39,7 +39,7 @@ impl Provider for Echo {
         ModelInfo { model: self.model.clone(), wire: Wire::OpenaiChat }
     }
 
-    fn call(&self, request: Request) -> Pending<'_, Result<ReplyStream, ProviderError>> {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<ReplyStream, ProviderError>> {
         let said = entries(&request.body);
         let last = said.iter().rfind(|entry| entry.role == Role::User);
         let text = last.and_then(Entry::content).unwrap_or_default();
@@ -63,7 +63,7 @@ impl Scripted {
     }
 
     /// A provider that reads out the script in a file.
-    pub fn load(model: ModelName, file: &Path) -> Result<Self, Vec<Problem>> {
+    pub fn load(model: ModelName, file: &Path) -> Result<Self, Vec<DocumentProblem>> {
         Ok(Scripted { model, script: Script::load(file)? })
     }
 
@@ -102,7 +102,7 @@ impl Provider for Scripted {
         ModelInfo { model: self.model.clone(), wire: Wire::OpenaiChat }
     }
 
-    fn call(&self, request: Request) -> Pending<'_, Result<ReplyStream, ProviderError>> {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<ReplyStream, ProviderError>> {
         Box::pin(std::future::ready(self.answer(&request)))
     }
 }
@@ -117,7 +117,7 @@ fn entries(body: &str) -> Vec<Entry> {
 /// A reply before it is written down.
 struct Reply {
     text: Option<String>,
-    calls: Vec<Call>,
+    calls: Vec<ScriptedCall>,
     fail_after: Option<usize>,
 }
 
@@ -132,15 +132,15 @@ impl Reply {
         (input as u64, (text + calls.sum::<usize>()) as u64)
     }
 
-    fn stream(&self, delivery: Delivery, usage: (u64, u64)) -> Result<ReplyStream, ProviderError> {
+    fn stream(&self, delivery: ReplyDelivery, usage: (u64, u64)) -> Result<ReplyStream, ProviderError> {
         match delivery {
-            Delivery::Streamed => {
+            ReplyDelivery::Streamed => {
                 let chunks = self.events(usage).into_iter().map(Bytes::from).collect();
-                ReplyStream::events(Wire::OpenaiChat, Box::new(Given { chunks }))
+                ReplyStream::events(Wire::OpenaiChat, Box::new(FinishedBytes { chunks }))
             }
-            Delivery::Whole => {
+            ReplyDelivery::Whole => {
                 let chunks = [Bytes::from(self.body(usage))].into();
-                Ok(ReplyStream::body(Wire::OpenaiChat, Box::new(Given { chunks })))
+                Ok(ReplyStream::body(Wire::OpenaiChat, Box::new(FinishedBytes { chunks })))
             }
         }
     }
@@ -199,7 +199,7 @@ impl Reply {
 }
 
 /// The members of a call.
-fn members(call: &Call) -> String {
+fn members(call: &ScriptedCall) -> String {
     let id = quote(call.id.as_deref().unwrap_or_default());
     let (name, arguments) = (quote(&call.name), quote(&call.arguments));
     format!("\"id\":{id},\"type\":\"function\",\"function\":{{\"name\":{name},\"arguments\":{arguments}}}")

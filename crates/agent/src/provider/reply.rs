@@ -9,21 +9,21 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{Status, json};
 
 use super::error::{ErrorKind, ProviderError};
-use crate::effects::Pending;
+use crate::effects::BoxFuture;
 
 /// Where the bytes of a reply come from.
-pub(super) trait Source: Send {
+pub(super) trait ReplyBytes: Send {
     /// The next bytes; none at the end.
-    fn next(&mut self) -> Pending<'_, Option<Result<Bytes, ProviderError>>>;
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, ProviderError>>>;
 }
 
 /// Bytes that are there already, and how they end.
-pub(super) struct Given {
+pub(super) struct FinishedBytes {
     pub(super) chunks: VecDeque<Bytes>,
 }
 
-impl Source for Given {
-    fn next(&mut self) -> Pending<'_, Option<Result<Bytes, ProviderError>>> {
+impl ReplyBytes for FinishedBytes {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, ProviderError>>> {
         Box::pin(std::future::ready(self.chunks.pop_front().map(Ok)))
     }
 }
@@ -33,8 +33,8 @@ impl Source for Given {
 /// [`next`](Self::next) gives its pieces; [`finish`](Self::finish) the whole, reading on if need be. A caller that leaves
 /// before the end calls [`cancel`](Self::cancel), or just drops it: the provider is not kept waiting either way.
 pub struct ReplyStream {
-    source: Box<dyn Source>,
-    form: Form,
+    source: Box<dyn ReplyBytes>,
+    form: ReplyForm,
     pieces: VecDeque<Delta>,
     /// Why the bytes ended early.
     broken: Option<ProviderError>,
@@ -42,7 +42,7 @@ pub struct ReplyStream {
 }
 
 /// How the bytes are written.
-enum Form {
+enum ReplyForm {
     Events(Box<Assembler>),
     Body(Wire, Vec<u8>),
 }
@@ -58,18 +58,18 @@ pub struct Broken {
 
 impl ReplyStream {
     /// A reply that comes as events.
-    pub(super) fn events(wire: Wire, source: Box<dyn Source>) -> Result<Self, ProviderError> {
+    pub(super) fn events(wire: Wire, source: Box<dyn ReplyBytes>) -> Result<Self, ProviderError> {
         let assembler = Assembler::new(wire)
             .map_err(|error| ProviderError::new(ErrorKind::InvalidRequest, error.to_string()))?;
-        Ok(ReplyStream::new(Form::Events(Box::new(assembler)), source))
+        Ok(ReplyStream::new(ReplyForm::Events(Box::new(assembler)), source))
     }
 
     /// A reply that comes as one body.
-    pub(super) fn body(wire: Wire, source: Box<dyn Source>) -> Self {
-        ReplyStream::new(Form::Body(wire, Vec::new()), source)
+    pub(super) fn body(wire: Wire, source: Box<dyn ReplyBytes>) -> Self {
+        ReplyStream::new(ReplyForm::Body(wire, Vec::new()), source)
     }
 
-    fn new(form: Form, source: Box<dyn Source>) -> Self {
+    fn new(form: ReplyForm, source: Box<dyn ReplyBytes>) -> Self {
         ReplyStream { source, form, pieces: VecDeque::new(), broken: None, ended: false }
     }
 
@@ -84,11 +84,11 @@ impl ReplyStream {
             }
             match self.source.next().await {
                 Some(Ok(bytes)) => match &mut self.form {
-                    Form::Events(assembler) => {
+                    ReplyForm::Events(assembler) => {
                         let pieces = &mut self.pieces;
                         assembler.watch(&bytes, |piece| pieces.push_back(piece));
                     }
-                    Form::Body(_, whole) => whole.extend_from_slice(&bytes),
+                    ReplyForm::Body(_, whole) => whole.extend_from_slice(&bytes),
                 },
                 Some(Err(error)) => {
                     self.broken = Some(error);
@@ -103,8 +103,8 @@ impl ReplyStream {
     pub async fn finish(mut self) -> Result<Reply, Broken> {
         while self.next().await.is_some() {}
         let reply = match self.form {
-            Form::Events(assembler) => assembler.finish(),
-            Form::Body(wire, whole) => {
+            ReplyForm::Events(assembler) => assembler.finish(),
+            ReplyForm::Body(wire, whole) => {
                 let Ok(body) = json::check_bytes(&whole) else {
                     let message = "the provider's answer is not JSON";
                     let error =
@@ -128,8 +128,10 @@ impl ReplyStream {
     /// What came of the reply until its reader left.
     pub fn cancel(self) -> Option<Reply> {
         match self.form {
-            Form::Events(assembler) => Some(assembler.finish_cancelled()).filter(|reply| reply.raw.is_some()),
-            Form::Body(..) => None,
+            ReplyForm::Events(assembler) => {
+                Some(assembler.finish_cancelled()).filter(|reply| reply.raw.is_some())
+            }
+            ReplyForm::Body(..) => None,
         }
     }
 }

@@ -19,12 +19,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::error::ErrorKind;
-use crate::document::{Place, Problem, code};
+use crate::document::{DocumentProblem, TextPosition, code};
 pub use expect::Expect;
 
 /// One answer of a script.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ScriptedReply {
     /// What the request must look like.
     pub expect: Option<Expect>,
     /// What is answered.
@@ -41,7 +41,7 @@ pub enum Says {
         /// Its text.
         text: Option<String>,
         /// Its calls.
-        calls: Vec<Call>,
+        calls: Vec<ScriptedCall>,
         /// After how many characters of the text it breaks off.
         fail_after: Option<usize>,
     },
@@ -58,7 +58,7 @@ pub enum Says {
 
 /// A call in an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct ScriptedCall {
     /// Its id; counted if none.
     pub id: Option<String>,
     /// The tool.
@@ -70,30 +70,30 @@ pub struct Call {
 /// A script, and how far it has been read out.
 #[derive(Debug)]
 pub struct Script {
-    answers: Vec<Answer>,
+    answers: Vec<ScriptedReply>,
     repeats: bool,
-    place: Mutex<Position>,
+    place: Mutex<ScriptPosition>,
 }
 
 #[derive(Debug, Default)]
-struct Position {
+struct ScriptPosition {
     next: usize,
     calls: u64,
 }
 
 impl Script {
     /// Reads a script from the text of its file; every mistake in it otherwise.
-    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+    pub fn parse(text: &str) -> Result<Self, Vec<DocumentProblem>> {
         let (answers, repeats) = read::script(text)?;
         Ok(Script { answers, repeats, place: Mutex::default() })
     }
 
     /// The script in a file. All users of one file in a process share one place in it.
-    pub fn load(file: &Path) -> Result<Arc<Self>, Vec<Problem>> {
+    pub fn load(file: &Path) -> Result<Arc<Self>, Vec<DocumentProblem>> {
         static LOADED: OnceLock<Mutex<HashMap<PathBuf, Arc<Script>>>> = OnceLock::new();
         let unreadable = |error: std::io::Error| {
             let message = format!("{} cannot be read: {error}", file.display());
-            vec![Problem::new(code::UNKNOWN_VALUE, "", Place::default(), message)]
+            vec![DocumentProblem::new(code::UNKNOWN_VALUE, "", TextPosition::default(), message)]
         };
         let path = file.canonicalize().map_err(unreadable)?;
         let mut loaded = LOADED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +106,7 @@ impl Script {
     }
 
     /// The next answer, its number from 1, and ids for its calls; none past the end.
-    pub(super) fn next(&self) -> Option<(usize, Answer)> {
+    pub(super) fn next(&self) -> Option<(usize, ScriptedReply)> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         if place.next >= self.answers.len() && self.repeats {
             place.next = 0;

@@ -12,16 +12,16 @@ use scrollback_core::model;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::{ErrorKind, ProviderError};
-use super::http::{KeyStyle, Phase, base_url, key_header, of_transport};
+use super::http::{ConnectPhase, KeyStyle, base_url, key_header, of_transport};
 use crate::net::client_within;
 
 /// A provider that requests are passed on to. Where it is comes from the configuration, never from a request.
 /// Cheap to clone; clones share their connections.
 #[derive(Clone)]
-pub struct Upstream(Arc<Known>);
+pub struct Upstream(Arc<ProviderState>);
 
 /// What is known about a provider.
-struct Known {
+struct ProviderState {
     client: Client,
     provider: model::Provider,
     base: Url,
@@ -70,7 +70,7 @@ impl Passed {
     /// The next bytes as they came; none at the end.
     pub async fn next(&mut self) -> Option<Result<Bytes, ProviderError>> {
         let next = self.response.chunk().await;
-        next.map_err(|error| of_transport(&error, Phase::Within)).transpose()
+        next.map_err(|error| of_transport(&error, ConnectPhase::Within)).transpose()
     }
 }
 
@@ -94,7 +94,7 @@ impl Upstream {
         }
         let client = client_within(connect, reqwest::redirect::Policy::none())
             .map_err(|error| ProviderError::new(ErrorKind::Network, error.to_string()))?;
-        Ok(Upstream(Arc::new(Known { client, provider, base, stated, key })))
+        Ok(Upstream(Arc::new(ProviderState { client, provider, base, stated, key })))
     }
 
     /// Whether a key for it is configured.
@@ -156,7 +156,7 @@ impl Upstream {
         let sent = tokio::time::timeout(request.timeout, self.0.client.execute(passed))
             .await
             .map_err(|_| ProviderError::new(ErrorKind::Timeout, "the provider took too long to answer"))?;
-        let mut response = sent.map_err(|error| of_transport(&error, Phase::Before))?;
+        let mut response = sent.map_err(|error| of_transport(&error, ConnectPhase::Before))?;
         let headers = std::mem::take(response.headers_mut());
         Ok(Passed { status: response.status(), headers, response })
     }
@@ -172,7 +172,7 @@ impl Upstream {
             let message = "unknown path: no provider serves it";
             return Err(ProviderError::new(ErrorKind::InvalidRequest, message));
         }
-        let Known { provider, base, .. } = &*self.0;
+        let ProviderState { provider, base, .. } = &*self.0;
         let version = if *provider == model::Provider::Anthropic { "v1/" } else { "" };
         let mut url = base.clone();
         url.set_path(&format!("{}{version}{path}", base.path()));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::exchange::Write;
 use crate::provider::ResponseFormat;
-use crate::runner::{Ended, Evaluation, EvaluationError, structured};
+use crate::runner::{Evaluation, EvaluationEnd, EvaluationError, structured};
 use crate::trajectory::recent_for_extract;
 
 const INSTRUCTIONS: &str = "You are given the steps an agent took for a user: what the user asked, the agent's thoughts, \
@@ -17,7 +17,7 @@ the tools it used and what they answered. Answer the user from these steps alone
 pub(super) async fn extract(
     evaluation: &mut Evaluation<'_>,
     output: Option<&ResponseFormat>,
-) -> Result<Ended, EvaluationError> {
+) -> Result<EvaluationEnd, EvaluationError> {
     let mut instructions = INSTRUCTIONS.to_string();
     if let Some(fields) = output.and_then(|format| format.schema.get("properties")?.as_object()) {
         let told: Vec<String> =
@@ -43,7 +43,7 @@ pub(super) async fn extract(
         entry.meta.get_or_insert_default().tags.insert("output".into(), found.to_string());
     }
     evaluation.record_reply(entry, answered.sent).await?;
-    Ok(Ended::Replied { text, output: read.transpose()? })
+    Ok(EvaluationEnd::Replied { text, output: read.transpose()? })
 }
 
 fn kind(schema: &Value) -> &str {

@@ -14,14 +14,14 @@ use uuid::Uuid;
 use crate::journal::Journal;
 use crate::provider::ResponseFormat;
 use crate::runner::{
-    CallReport, CannotResume, Ended, Evaluated, Evaluation, EvaluationError, EvaluationErrorKind, Phase,
-    Prompt, Question, Round, Runner, Spent, ToolReport,
+    AttemptUsage, CallReport, CannotResume, Evaluated, Evaluation, EvaluationEnd, EvaluationError,
+    EvaluationErrorKind, FailurePhase, Prompt, Question, Round, Runner, ToolReport,
 };
 use crate::trajectory::{Step, steps};
 
 /// How the model says what it wants to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum ReactMode {
     /// By calling tools.
     #[default]
     Native,
@@ -45,7 +45,7 @@ pub enum Extract {
 #[derive(Clone, Debug)]
 pub struct React {
     /// How the model says what it wants to do.
-    pub mode: Mode,
+    pub mode: ReactMode,
     /// How often it may be asked for the next step.
     pub max_iterations: u32,
     /// Whether the answer is asked for once more.
@@ -56,7 +56,7 @@ pub struct React {
 
 impl Default for React {
     fn default() -> Self {
-        React { mode: Mode::Native, max_iterations: 10, extract: Extract::Auto, output: None }
+        React { mode: ReactMode::Native, max_iterations: 10, extract: Extract::Auto, output: None }
     }
 }
 
@@ -118,7 +118,7 @@ pub struct SessionResult {
     /// The steps of this query.
     pub steps: Vec<Step>,
     /// What it used.
-    pub usage: Spent,
+    pub usage: AttemptUsage,
     /// The requests.
     pub calls: Vec<CallReport>,
 }
@@ -183,7 +183,7 @@ impl AgentSession {
         let mut evaluation = Evaluation::new(&self.runner, &mut journal, &prompt);
         let outcome = match evaluation.begin().await {
             Ok(()) => self.react.run(&mut evaluation).await,
-            Err(error) => Outcome::failed(error),
+            Err(error) => LoopEnd::failed(error),
         };
         Ok(finish(evaluation, outcome).await)
     }
@@ -195,8 +195,8 @@ impl AgentSession {
         let mut evaluation = Evaluation::reopen(&self.runner, &mut journal, &prompt, answer).await?;
         let outcome = match evaluation.go_on().await {
             Ok(None) => self.react.run(&mut evaluation).await,
-            Ok(Some(question)) => Outcome::paused(question),
-            Err(error) => Outcome::failed(error),
+            Ok(Some(question)) => LoopEnd::paused(question),
+            Err(error) => LoopEnd::failed(error),
         };
         Ok(finish(evaluation, outcome).await)
     }
@@ -222,63 +222,65 @@ impl AgentSession {
 }
 
 /// How a loop ended.
-struct Outcome {
+struct LoopEnd {
     stopped: Stopped,
-    ended: Result<Ended, EvaluationError>,
+    ended: Result<EvaluationEnd, EvaluationError>,
 }
 
-impl Outcome {
+impl LoopEnd {
     fn failed(error: EvaluationError) -> Self {
         let stopped = match (error.kind, error.phase) {
             (EvaluationErrorKind::Interrupted, _) => Stopped::Interrupted,
-            (EvaluationErrorKind::DeadlineBeforeRetry, _) | (_, Phase::Deadline) => Stopped::Deadline,
-            (_, Phase::Budget) => Stopped::Budget,
+            (EvaluationErrorKind::DeadlineBeforeRetry, _) | (_, FailurePhase::Deadline) => Stopped::Deadline,
+            (_, FailurePhase::Budget) => Stopped::Budget,
             _ => Stopped::Error,
         };
-        Outcome { stopped, ended: Err(error) }
+        LoopEnd { stopped, ended: Err(error) }
     }
 
     fn paused(question: Question) -> Self {
-        Outcome { stopped: Stopped::Paused, ended: Ok(Ended::Paused(question)) }
+        LoopEnd { stopped: Stopped::Paused, ended: Ok(EvaluationEnd::Paused(question)) }
     }
 }
 
 impl React {
     /// Iterates until there is an answer.
-    async fn run(&self, evaluation: &mut Evaluation<'_>) -> Outcome {
+    async fn run(&self, evaluation: &mut Evaluation<'_>) -> LoopEnd {
         match self.iterate(evaluation).await {
             Ok((stopped, ended)) => match self.answered(evaluation, stopped, ended).await {
-                Ok(ended) => Outcome { stopped, ended: Ok(ended) },
+                Ok(ended) => LoopEnd { stopped, ended: Ok(ended) },
                 Err(error) if error.kind == EvaluationErrorKind::NoAnswer => {
-                    Outcome { stopped, ended: Err(error) }
+                    LoopEnd { stopped, ended: Err(error) }
                 }
-                Err(error) => Outcome::failed(error),
+                Err(error) => LoopEnd::failed(error),
             },
-            Err(error) => Outcome::failed(error),
+            Err(error) => LoopEnd::failed(error),
         }
     }
 
     async fn iterate(
         &self,
         evaluation: &mut Evaluation<'_>,
-    ) -> Result<(Stopped, Option<Ended>), EvaluationError> {
+    ) -> Result<(Stopped, Option<EvaluationEnd>), EvaluationError> {
         while evaluation.rounds < self.max_iterations {
             let most = evaluation.runner.max_rounds;
             if evaluation.rounds >= most {
                 return Err(EvaluationError::too_many_rounds(most));
             }
             let round = match self.mode {
-                Mode::Native => evaluation.round().await?,
-                Mode::Text => match text::round(evaluation).await? {
+                ReactMode::Native => evaluation.round().await?,
+                ReactMode::Text => match text::round(evaluation).await? {
                     Some(round) => round,
                     None => return Ok((Stopped::Finish, None)),
                 },
             };
             match round {
                 Round::Replied(text) => {
-                    return Ok((Stopped::Answer, Some(Ended::Replied { text, output: None })));
+                    return Ok((Stopped::Answer, Some(EvaluationEnd::Replied { text, output: None })));
                 }
-                Round::Paused(question) => return Ok((Stopped::Paused, Some(Ended::Paused(question)))),
+                Round::Paused(question) => {
+                    return Ok((Stopped::Paused, Some(EvaluationEnd::Paused(question))));
+                }
                 Round::Acted => {}
             }
         }
@@ -290,9 +292,9 @@ impl React {
         &self,
         evaluation: &mut Evaluation<'_>,
         stopped: Stopped,
-        ended: Option<Ended>,
-    ) -> Result<Ended, EvaluationError> {
-        if let Some(paused @ Ended::Paused(_)) = ended {
+        ended: Option<EvaluationEnd>,
+    ) -> Result<EvaluationEnd, EvaluationError> {
+        if let Some(paused @ EvaluationEnd::Paused(_)) = ended {
             return Ok(paused);
         }
         let extracts = match self.extract {
@@ -303,16 +305,16 @@ impl React {
         let ended = match ended {
             _ if extracts => extract::extract(evaluation, self.output.as_ref()).await?,
             Some(ended) => ended,
-            None => Ended::Replied { text: String::new(), output: None },
+            None => EvaluationEnd::Replied { text: String::new(), output: None },
         };
         match &ended {
-            Ended::Replied { text, .. } if text.trim().is_empty() => {
+            EvaluationEnd::Replied { text, .. } if text.trim().is_empty() => {
                 let why = match stopped {
                     Stopped::MaxIterations => format!("after {} iterations", evaluation.rounds),
                     _ => "at the end".into(),
                 };
                 Err(EvaluationError::new(
-                    Phase::Response,
+                    FailurePhase::Response,
                     EvaluationErrorKind::NoAnswer,
                     format!("there is no answer {why}"),
                 ))
@@ -323,7 +325,7 @@ impl React {
 }
 
 /// Ends an evaluation and tells what came of it.
-async fn finish(evaluation: Evaluation<'_>, outcome: Outcome) -> SessionResult {
+async fn finish(evaluation: Evaluation<'_>, outcome: LoopEnd) -> SessionResult {
     let id = evaluation.id;
     let (evaluated, journal) = evaluation.end_with_journal(outcome.ended).await;
     let Evaluated { ended, spent, calls, tools, rounds, .. } = evaluated;
@@ -342,18 +344,18 @@ async fn finish(evaluation: Evaluation<'_>, outcome: Outcome) -> SessionResult {
         calls,
     };
     match ended {
-        Ended::Replied { text, output } => {
+        EvaluationEnd::Replied { text, output } => {
             let field = output.as_ref().and_then(|output| output.get("answer")?.as_str()).map(String::from);
             result.answer = Some(field.unwrap_or(text));
             result.output = output;
             result.status = QueryStatus::Done;
         }
-        Ended::Paused(question) => {
+        EvaluationEnd::Paused(question) => {
             result.question = Some(question);
             result.status = QueryStatus::Paused;
         }
-        Ended::Failed(error) => {
-            if error.phase == Phase::Deadline {
+        EvaluationEnd::Failed(error) => {
+            if error.phase == FailurePhase::Deadline {
                 result.stopped = Stopped::Deadline;
             }
             result.error = Some(error);

@@ -4,11 +4,11 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use scrollback_core::{Entry, Item, Meta, Role, Source};
+use scrollback_core::{Entry, ItemSource, Meta, Role, ViewItem};
 use serde_json::{Map, Value};
 
 use crate::exchange::Write as WriteRequest;
-use crate::runner::{Evaluation, EvaluationError, EvaluationErrorKind, Phase, Round, first_object};
+use crate::runner::{Evaluation, EvaluationError, EvaluationErrorKind, FailurePhase, Round, first_object};
 use crate::tool::Toolbox;
 use crate::trajectory::{Current, StepKind, context_prompt, steps_of_view, thought};
 
@@ -20,19 +20,19 @@ const CORRECTION: &str = "Your reply could not be read. Reply with one JSON obje
 tool_name (text) and tool_args (object), and nothing else.";
 
 /// What the model wants to do next.
-struct Next {
+struct NextAction {
     thought: String,
     tool_name: String,
     tool_args: Value,
 }
 
-impl Next {
+impl NextAction {
     fn read(text: &str) -> Option<Self> {
         let object = first_object(text)?;
         let tool_name = object.get("tool_name")?.as_str()?.to_string();
         let thought = object.get("thought").and_then(Value::as_str).unwrap_or_default().to_string();
         let tool_args = object.get("tool_args").cloned().filter(|args| !args.is_null());
-        Some(Next {
+        Some(NextAction {
             thought,
             tool_name,
             tool_args: tool_args.unwrap_or_else(|| Value::Object(Map::default())),
@@ -46,7 +46,11 @@ pub(super) async fn round(evaluation: &mut Evaluation<'_>) -> Result<Option<Roun
     evaluation.serve_summaries().await?;
     let Some((next, meta, sent)) = ask(evaluation).await? else {
         let message = "the model's reply could not be read, nor its correction";
-        return Err(EvaluationError::new(Phase::Response, EvaluationErrorKind::UnparsableReply, message));
+        return Err(EvaluationError::new(
+            FailurePhase::Response,
+            EvaluationErrorKind::UnparsableReply,
+            message,
+        ));
     };
     let said = (!next.thought.is_empty()).then_some(next.thought.as_str());
     if next.tool_name == "finish" {
@@ -66,7 +70,7 @@ pub(super) async fn round(evaluation: &mut Evaluation<'_>) -> Result<Option<Roun
 /// Asks, and once more where the reply cannot be read; none if that one cannot either.
 async fn ask(
     evaluation: &mut Evaluation<'_>,
-) -> Result<Option<(Next, Meta, Option<scrollback_store::Sent>)>, EvaluationError> {
+) -> Result<Option<(NextAction, Meta, Option<scrollback_store::Sent>)>, EvaluationError> {
     let provider = Arc::clone(&evaluation.runner.provider);
     let mut unreadable = None;
     for _ in 0..2 {
@@ -78,18 +82,18 @@ async fn ask(
         };
         let entry = answered.reply.entry().map_err(|error| EvaluationError::unreadable(&error))?;
         let text = entry.content().unwrap_or_default();
-        if let Some(next) = Next::read(&text) {
+        if let Some(next) = NextAction::read(&text) {
             return Ok(Some((next, answered.reply.meta, answered.sent)));
         }
         // What was said is kept, whatever it is worth.
         let at = evaluation.record_reply(thought(&text, answered.reply.meta), answered.sent).await?;
-        unreadable = Some(Unreadable { at, text });
+        unreadable = Some(UnreadableReply { at, text });
     }
     Ok(None)
 }
 
 /// A reply that could not be read, as the model is told of it in the next request.
-struct Unreadable {
+struct UnreadableReply {
     /// Where it is recorded.
     at: u64,
     text: String,
@@ -97,15 +101,16 @@ struct Unreadable {
 
 /// The request: instructions and tools, then what happened so far and what is asked. It is written from the record each time,
 /// so that it follows what was decided because it was too large.
-fn request(evaluation: &Evaluation<'_>, unreadable: Option<Unreadable>) -> WriteRequest {
+fn request(evaluation: &Evaluation<'_>, unreadable: Option<UnreadableReply>) -> WriteRequest {
     let mut system =
         evaluation.prompt.system.clone().map_or_else(String::new, |system| format!("{system}\n\n"));
     let _ = write!(system, "{FORMAT}\n\nTools:\n{}", tool_list(&evaluation.runner.tools));
     let policy = Arc::clone(&evaluation.policy);
     Arc::new(move |record, cx| {
         // What could not be read is said as it came, behind the request that it is the reply to.
-        let is_unreadable =
-            |item: &Item| unreadable.as_ref().is_some_and(|reply| item.source == Source::Entry(reply.at));
+        let is_unreadable = |item: &ViewItem| {
+            unreadable.as_ref().is_some_and(|reply| item.source == ItemSource::Entry(reply.at))
+        };
         let view = record.view(cx, &*policy.manager)?;
         let items: Vec<_> = view.items().filter(|item| !is_unreadable(item)).collect();
         let query = steps_of_view(items.clone()).into_iter().rfind(|step| step.kind == StepKind::UserQuery);

@@ -9,7 +9,7 @@ use crate::provider::{ErrorKind, ProviderError};
 
 /// Where an evaluation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum FailurePhase {
     /// Before or while asking the model.
     Request,
     /// In what it answered.
@@ -22,15 +22,15 @@ pub enum Phase {
     Deadline,
 }
 
-impl Phase {
+impl FailurePhase {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Phase::Request => "request",
-            Phase::Response => "response",
-            Phase::Tool => "tool",
-            Phase::Budget => "budget",
-            Phase::Deadline => "deadline",
+            FailurePhase::Request => "request",
+            FailurePhase::Response => "response",
+            FailurePhase::Tool => "tool",
+            FailurePhase::Budget => "budget",
+            FailurePhase::Deadline => "deadline",
         }
     }
 }
@@ -113,7 +113,7 @@ impl EvaluationErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvaluationError {
     /// Where it failed.
-    pub phase: Phase,
+    pub phase: FailurePhase,
     /// What programs act on.
     pub kind: EvaluationErrorKind,
     /// What people read.
@@ -124,7 +124,7 @@ pub struct EvaluationError {
 
 impl EvaluationError {
     /// An error of that kind.
-    pub fn new(phase: Phase, kind: EvaluationErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(phase: FailurePhase, kind: EvaluationErrorKind, message: impl Into<String>) -> Self {
         EvaluationError { phase, kind, message: message.into(), provider: None }
     }
 
@@ -140,13 +140,13 @@ impl EvaluationError {
 
     /// The time is up.
     pub(crate) fn deadline() -> Self {
-        EvaluationError::new(Phase::Deadline, EvaluationErrorKind::Deadline, "the deadline has passed")
+        EvaluationError::new(FailurePhase::Deadline, EvaluationErrorKind::Deadline, "the deadline has passed")
     }
 
     /// A reply that is no message.
     pub fn unreadable(error: &scrollback_core::wire::WireError) -> Self {
         EvaluationError::new(
-            Phase::Response,
+            FailurePhase::Response,
             EvaluationErrorKind::NoReply,
             format!("the reply cannot be read: {error}"),
         )
@@ -155,13 +155,13 @@ impl EvaluationError {
     /// The model was asked often enough.
     pub(crate) fn too_many_rounds(most: u32) -> Self {
         let message = format!("the model was asked {most} times and still calls tools");
-        EvaluationError::new(Phase::Response, EvaluationErrorKind::TooManyRounds, message)
+        EvaluationError::new(FailurePhase::Response, EvaluationErrorKind::TooManyRounds, message)
     }
 
     /// The caller asked to stop.
     pub(crate) fn interrupted() -> Self {
         let message = "interrupted; everything so far is recorded, and can be resumed";
-        EvaluationError::new(Phase::Request, EvaluationErrorKind::Interrupted, message)
+        EvaluationError::new(FailurePhase::Request, EvaluationErrorKind::Interrupted, message)
     }
 }
 
@@ -175,7 +175,11 @@ impl std::error::Error for EvaluationError {}
 
 impl From<StoreError> for EvaluationError {
     fn from(error: StoreError) -> Self {
-        EvaluationError::new(Phase::Request, EvaluationErrorKind::Store(error.kind()), error.to_string())
+        EvaluationError::new(
+            FailurePhase::Request,
+            EvaluationErrorKind::Store(error.kind()),
+            error.to_string(),
+        )
     }
 }
 
@@ -187,15 +191,15 @@ impl From<CurationError> for EvaluationError {
             }
             CurationError::UnknownModel { .. } => EvaluationErrorKind::UnknownModel,
         };
-        EvaluationError::new(Phase::Request, kind, error.to_string())
+        EvaluationError::new(FailurePhase::Request, kind, error.to_string())
     }
 }
 
 impl From<&ProviderError> for EvaluationError {
     fn from(error: &ProviderError) -> Self {
         let phase = match error.kind {
-            ErrorKind::Truncated | ErrorKind::ContentFilter | ErrorKind::NoReply => Phase::Response,
-            _ => Phase::Request,
+            ErrorKind::Truncated | ErrorKind::ContentFilter | ErrorKind::NoReply => FailurePhase::Response,
+            _ => FailurePhase::Request,
         };
         let kind = match error.kind {
             ErrorKind::ContextOverflow(_) => EvaluationErrorKind::ContextOverflow,

@@ -11,13 +11,15 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::asking::{NoReply, Replied, policy};
-use super::error::{EvaluationError, EvaluationErrorKind, Phase};
-use super::{Ended, Evaluated, Prompt, Question, Runner};
+use super::caller::{NoReply, Replied, policy};
+use super::error::{EvaluationError, EvaluationErrorKind, FailurePhase};
+use super::{Evaluated, EvaluationEnd, Prompt, Question, Runner};
 use crate::bus::Event;
-use crate::event::{ConversationRecorded, EvaluationCompleted, EvaluationFailed, PromptRendered, Recorded};
-use crate::exchange::Spent;
-use crate::journal::{Journal, Rows};
+use crate::event::{
+    ConversationRecorded, EvaluationCompleted, EvaluationFailed, PromptRendered, RecordedEntry,
+};
+use crate::exchange::AttemptUsage;
+use crate::journal::{Journal, JournalRows};
 use crate::lease::{Held, holder, lease};
 use crate::provider::{ToolChoice, body};
 use crate::telemetry::SpanId;
@@ -89,7 +91,7 @@ pub struct Evaluation<'r> {
     /// The run it is part of, and the row about it that is written with the first entry.
     pub run: Option<Box<Run>>,
     /// What it has used so far.
-    pub spent: Spent,
+    pub spent: AttemptUsage,
     /// Requests so far.
     pub(super) asked: u32,
     pub(super) calls: Vec<CallReport>,
@@ -114,6 +116,10 @@ impl<'r> Evaluation<'r> {
         cx.session =
             runner.session.clone().map(|session| -> Arc<dyn std::any::Any + Send + Sync> { session });
         cx.output = body::output_limit(&info, runner.sampling);
+        if let Some(conversation) = journal.conversation().filter(|_| !journal.is_elsewhere()) {
+            // Positions of a journal that is kept elsewhere are not those of the record.
+            cx = cx.in_conversation(conversation.as_str());
+        }
         let policy = policy(runner, &prompt.name, journal.is_elsewhere());
         Evaluation {
             id: new_evaluation(),
@@ -127,7 +133,7 @@ impl<'r> Evaluation<'r> {
             holder: holder(),
             answer: None,
             run: None,
-            spent: Spent::default(),
+            spent: AttemptUsage::default(),
             asked: 0,
             calls: Vec::new(),
             tools: BTreeMap::new(),
@@ -184,7 +190,7 @@ impl<'r> Evaluation<'r> {
                 Slot::Erased(_) => {
                     let message = "an erased entry was to be recorded again; begin a new conversation";
                     return Err(EvaluationError::new(
-                        Phase::Request,
+                        FailurePhase::Request,
                         EvaluationErrorKind::Store(scrollback_store::ErrorKind::BadArgument),
                         message,
                     ));
@@ -195,11 +201,11 @@ impl<'r> Evaluation<'r> {
     }
 
     /// Round after round until the model replies, or too many.
-    pub(crate) async fn rounds(&mut self, most: u32) -> Result<Ended, EvaluationError> {
+    pub(crate) async fn rounds(&mut self, most: u32) -> Result<EvaluationEnd, EvaluationError> {
         while self.rounds < most {
             match self.round().await? {
                 Round::Replied(text) => return self.replied(text),
-                Round::Paused(question) => return Ok(Ended::Paused(question)),
+                Round::Paused(question) => return Ok(EvaluationEnd::Paused(question)),
                 Round::Acted => {}
             }
         }
@@ -207,12 +213,12 @@ impl<'r> Evaluation<'r> {
     }
 
     /// The model's reply as what was asked for.
-    fn replied(&self, text: String) -> Result<Ended, EvaluationError> {
+    fn replied(&self, text: String) -> Result<EvaluationEnd, EvaluationError> {
         let output = match &self.prompt.response_format {
             Some(format) => Some(structured(&text, &format.schema)?),
             None => None,
         };
-        Ok(Ended::Replied { text, output })
+        Ok(EvaluationEnd::Replied { text, output })
     }
 
     /// Asks the model once and runs what it calls.
@@ -227,7 +233,7 @@ impl<'r> Evaluation<'r> {
         let position = self.take_reply(replied).await?;
         let Some(entry) = self.journal.entry(position).cloned() else {
             return Err(EvaluationError::new(
-                Phase::Response,
+                FailurePhase::Response,
                 EvaluationErrorKind::NoReply,
                 "the reply was not recorded",
             ));
@@ -293,7 +299,7 @@ impl<'r> Evaluation<'r> {
             first.then(|| self.row(EvaluationStatus::Running, Some(self.journal.record().len() as u64), now));
         let run = self.run.clone().filter(|_| first && self.journal.conversation().is_some());
         let (evaluation, sent) = (evaluation.flatten(), sent.into_iter().collect());
-        let rows = Rows { evaluation, run, sent, ..Rows::default() };
+        let rows = JournalRows { evaluation, run, sent, ..JournalRows::default() };
         let positions = self.journal.write(vec![NewEntry::from(entry)], rows, now).await?;
         let position = positions.first().copied().unwrap_or(0);
         self.sequence += 1;
@@ -313,14 +319,14 @@ impl<'r> Evaluation<'r> {
         let Some(entry) = self.journal.entry(position) else { return };
         self.tell(&ConversationRecorded {
             conversation: self.journal.conversation().map(ToString::to_string),
-            recorded: Recorded { entry: Arc::clone(entry), position },
+            recorded: RecordedEntry { entry: Arc::clone(entry), position },
         });
     }
 
     /// Records a decision, which every later view repeats.
     pub(super) async fn decide(&mut self, decision: Decision) -> Result<u64, EvaluationError> {
         let now = self.now();
-        let written = self.journal.write(vec![decision.into()], Rows::default(), now).await?;
+        let written = self.journal.write(vec![decision.into()], JournalRows::default(), now).await?;
         Ok(written.first().copied().unwrap_or(0))
     }
 
@@ -358,7 +364,9 @@ impl<'r> Evaluation<'r> {
     pub(super) fn check_budget(&self) -> Result<(), EvaluationError> {
         self.runner.check_deadline()?;
         let over = self.runner.budget.and_then(|budget| budget.exceeded(&self.spent));
-        over.map_or(Ok(()), |why| Err(EvaluationError::new(Phase::Budget, EvaluationErrorKind::Budget, why)))
+        over.map_or(Ok(()), |why| {
+            Err(EvaluationError::new(FailurePhase::Budget, EvaluationErrorKind::Budget, why))
+        })
     }
 
     /// Work that is dropped when the time is up or the run is asked to stop.
@@ -367,32 +375,33 @@ impl<'r> Evaluation<'r> {
     }
 
     /// Ends the evaluation: writes down how, and tells it.
-    pub async fn end(self, ended: Result<Ended, EvaluationError>) -> Evaluated {
+    pub async fn end(self, ended: Result<EvaluationEnd, EvaluationError>) -> Evaluated {
         self.end_with_journal(ended).await.0
     }
 
     /// The same, and gives the journal back for reading.
     pub(crate) async fn end_with_journal(
         mut self,
-        ended: Result<Ended, EvaluationError>,
+        ended: Result<EvaluationEnd, EvaluationError>,
     ) -> (Evaluated, &'r mut Journal) {
-        let mut ended = ended.unwrap_or_else(Ended::Failed);
+        let mut ended = ended.unwrap_or_else(EvaluationEnd::Failed);
         // Work that ended in time may still have been recorded too late.
-        if let (Ended::Replied { .. }, Err(late)) = (&ended, self.runner.check_deadline()) {
-            ended = Ended::Failed(late);
+        if let (EvaluationEnd::Replied { .. }, Err(late)) = (&ended, self.runner.check_deadline()) {
+            ended = EvaluationEnd::Failed(late);
         }
         let status = match &ended {
-            Ended::Replied { .. } => EvaluationStatus::Done,
-            Ended::Paused(_) => EvaluationStatus::Paused,
-            Ended::Failed(_) => EvaluationStatus::Failed,
+            EvaluationEnd::Replied { .. } => EvaluationStatus::Done,
+            EvaluationEnd::Paused(_) => EvaluationStatus::Paused,
+            EvaluationEnd::Failed(_) => EvaluationStatus::Failed,
         };
         if let Some(first) = self.first_position {
             let now = self.now();
-            let rows = Rows { evaluation: self.row(status, Some(first), now), ..Rows::default() };
+            let rows =
+                JournalRows { evaluation: self.row(status, Some(first), now), ..JournalRows::default() };
             if let Err(error) = self.journal.write(Vec::new(), rows, now).await
-                && !matches!(ended, Ended::Failed(_))
+                && !matches!(ended, EvaluationEnd::Failed(_))
             {
-                ended = Ended::Failed(error.into());
+                ended = EvaluationEnd::Failed(error.into());
             }
         }
         if let Some(held) = self.held.take() {
@@ -400,18 +409,18 @@ impl<'r> Evaluation<'r> {
         }
         self.tell_invoked(&ended);
         match &ended {
-            Ended::Replied { text, .. } => self.tell(&EvaluationCompleted {
+            EvaluationEnd::Replied { text, .. } => self.tell(&EvaluationCompleted {
                 evaluation_id: self.id,
                 output: text.clone(),
                 usage: self.spent.usage(),
             }),
-            Ended::Failed(error) => self.tell(&EvaluationFailed {
+            EvaluationEnd::Failed(error) => self.tell(&EvaluationFailed {
                 evaluation_id: self.id,
                 phase: error.phase.as_str(),
                 code: error.code().into(),
                 message: error.message.clone(),
             }),
-            Ended::Paused(_) => {}
+            EvaluationEnd::Paused(_) => {}
         }
         let evaluated = Evaluated {
             evaluation_id: self.id,
@@ -427,7 +436,7 @@ impl<'r> Evaluation<'r> {
 
 /// A reply as the JSON that was asked for: the first object in it, which must fit the schema.
 pub(crate) fn structured(text: &str, schema: &Value) -> Result<Value, EvaluationError> {
-    let bad = |why: String| EvaluationError::new(Phase::Response, EvaluationErrorKind::BadOutput, why);
+    let bad = |why: String| EvaluationError::new(FailurePhase::Response, EvaluationErrorKind::BadOutput, why);
     let Some(found) = first_object(text) else {
         return Err(bad("the reply has no JSON object in it, and one was asked for".into()));
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use scrollback_core::Time;
 
 use crate::effects::{between, later};
-use crate::exchange::Spent;
+use crate::exchange::AttemptUsage;
 
 /// A limit that cannot be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Budget {
     }
 
     /// What was exceeded, in words; the first of input, output, total and cost.
-    pub(super) fn exceeded(&self, spent: &Spent) -> Option<String> {
+    pub(super) fn exceeded(&self, spent: &AttemptUsage) -> Option<String> {
         let tokens = [
             ("input", self.input, spent.input),
             ("output", self.output, spent.output),

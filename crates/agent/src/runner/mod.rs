@@ -7,7 +7,7 @@
 //! What is appended is durable before the next effect. A failed or interrupted evaluation leaves a record from which
 //! [`Runner::resume`] goes on: results that are there are kept, calls that wait are run again.
 
-mod asking;
+mod caller;
 mod error;
 mod evaluation;
 mod limits;
@@ -27,21 +27,21 @@ use uuid::Uuid;
 
 use crate::bus::Event;
 use crate::bus::EventBus;
-use crate::effects::{Clock, Random, Seeded, Stop, SystemClock};
+use crate::effects::{Clock, Random, Seeded, StopSignal, SystemClock};
 use crate::exchange::Calibrations;
-pub use crate::exchange::{OnOverflow, Prices, Spent, Throttle};
+pub use crate::exchange::{AttemptUsage, OnOverflow, Prices, Throttle};
 use crate::journal::Journal;
-use crate::provider::{Catalog, Delivery, Provider, ResponseFormat, Sampling, ToolChoice};
+use crate::provider::{Catalog, Provider, ReplyDelivery, ResponseFormat, Sampling, ToolChoice};
 use crate::session::Session;
 use crate::telemetry::Telemetry;
 use crate::tool::Toolbox;
-pub use asking::{Attempt, NoReply, Replied};
-pub use error::{EvaluationError, EvaluationErrorKind, Phase};
+pub use caller::{Attempt, NoReply, Replied};
+pub use error::{EvaluationError, EvaluationErrorKind, FailurePhase};
 pub use evaluation::{CallReport, Evaluation, ToolReport};
 pub(crate) use evaluation::{Round, first_object, structured};
 pub use limits::{BadLimit, Budget, Deadline};
 pub use resume::{CannotResume, CannotResumeKind};
-pub use scrollback_core::request::Shown;
+pub use scrollback_core::request::RequestMessage;
 
 /// Who is given the pieces of a reply as they come. What was given cannot be taken back, so a reply that breaks off
 /// after that is not asked for again.
@@ -60,12 +60,12 @@ pub enum Repair {
 }
 
 /// Who is asked before every attempt at a request, and told what it used: a quota that several evaluations share.
-pub trait Meter: Send + Sync {
+pub trait UsageMeter: Send + Sync {
     /// An error if there is no room for a request of so many tokens and its reply; then nothing is sent.
     fn reserve(&self, model: &ModelName, tokens: usize) -> Result<(), EvaluationError>;
 
     /// What the attempt used in the end.
-    fn settle(&self, spent: &Spent);
+    fn settle(&self, spent: &AttemptUsage);
 }
 
 /// What runs agents. Everything but the provider has a default; fields may be set before the first run.
@@ -107,11 +107,11 @@ pub struct Runner {
     /// How replies are drawn.
     pub sampling: Sampling,
     /// Who keeps count of every attempt.
-    pub meter: Option<Arc<dyn Meter>>,
+    pub meter: Option<Arc<dyn UsageMeter>>,
     /// What views do with calls that have no results.
     pub unfinished: Unfinished,
     /// Whether replies come in pieces.
-    pub delivery: Delivery,
+    pub delivery: ReplyDelivery,
     /// Who is given the pieces.
     pub sink: Option<Sink>,
     /// Who is shown the pieces in passing: a display that forgets them, so that a reply that breaks off may be asked for
@@ -120,7 +120,7 @@ pub struct Runner {
     /// Who is told of every attempt.
     pub trace: Option<Trace>,
     /// Asks the run to stop.
-    pub stop: Stop,
+    pub stop: StopSignal,
     /// What was learnt about models from what their providers reported; shared by runners of one process.
     pub calibrations: Arc<Calibrations>,
     /// Other models, for summaries; also what the configuration says about models.
@@ -148,9 +148,9 @@ pub struct Evaluated {
     /// Its id.
     pub evaluation_id: Uuid,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: EvaluationEnd,
     /// What it used.
-    pub spent: Spent,
+    pub spent: AttemptUsage,
     /// The requests, one each however many attempts there were.
     pub calls: Vec<CallReport>,
     /// The tools that were called, by name.
@@ -161,7 +161,7 @@ pub struct Evaluated {
 
 /// How an evaluation ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ended {
+pub enum EvaluationEnd {
     /// With a reply.
     Replied {
         /// Its text.
@@ -211,11 +211,11 @@ impl Runner {
             sampling: Sampling::default(),
             meter: None,
             unfinished: Unfinished::Drop,
-            delivery: Delivery::Streamed,
+            delivery: ReplyDelivery::Streamed,
             sink: None,
             preview: None,
             trace: None,
-            stop: Stop::default(),
+            stop: StopSignal::default(),
             calibrations: Arc::default(),
             catalog: Arc::new(Catalog::default()),
             telemetry: Telemetry::default(),
@@ -258,7 +258,7 @@ impl Runner {
         let mut evaluation = Evaluation::reopen(self, journal, prompt, answer).await?;
         let ended = match evaluation.go_on().await {
             Ok(None) => evaluation.rounds(self.max_rounds).await,
-            Ok(Some(question)) => Ok(Ended::Paused(question)),
+            Ok(Some(question)) => Ok(EvaluationEnd::Paused(question)),
             Err(error) => Err(error),
         };
         Ok(evaluation.end(ended).await)
@@ -270,7 +270,7 @@ impl Runner {
         let mut evaluation = Evaluation::within(self, journal, prompt, evaluation);
         let ended = match evaluation.go_on().await {
             Ok(None) => evaluation.rounds(self.max_rounds).await,
-            Ok(Some(question)) => Ok(Ended::Paused(question)),
+            Ok(Some(question)) => Ok(EvaluationEnd::Paused(question)),
             Err(error) => Err(error),
         };
         evaluation.end(ended).await

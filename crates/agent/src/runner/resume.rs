@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::error::EvaluationError;
 use super::evaluation::Evaluation;
-use super::tools::Waiting;
+use super::tools::QueuedCall;
 use super::{Prompt, Question, Runner};
 use crate::journal::Journal;
 use crate::lease::Held;
@@ -82,17 +82,17 @@ impl From<scrollback_store::StoreError> for CannotResume {
 }
 
 /// Where the newest evaluation of a record stands.
-struct Standing {
+struct EvaluationPosition {
     id: Uuid,
     first: u64,
     next_sequence: u64,
     /// Its calls that have no result, in call order.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedCall>,
     /// Whether it has its task, and not yet its reply.
     open: bool,
 }
 
-impl Standing {
+impl EvaluationPosition {
     fn of(record: &Record) -> Option<Self> {
         let newest = record.slots().iter().rev().find_map(message)?;
         let id = newest.evaluation_id;
@@ -109,15 +109,15 @@ impl Standing {
         own.reverse();
         let answered: HashSet<String> = own.iter().filter_map(|(entry, _)| entry.tool_call_id()).collect();
         let calls = own.iter().flat_map(|(entry, _)| entry.open_calls());
-        let waiting: VecDeque<Waiting> =
-            calls.filter_map(Waiting::of).filter(|call| !answered.contains(&call.id)).collect();
+        let waiting: VecDeque<QueuedCall> =
+            calls.filter_map(QueuedCall::of).filter(|call| !answered.contains(&call.id)).collect();
         let (last, _) = own.last()?;
         let whole = last.status() == scrollback_core::Status::Complete;
         let thought = last.meta.as_ref().is_some_and(|meta| meta.step.is_some());
         let replied = last.role == Role::Assistant && whole && !thought && last.open_calls().next().is_none();
         let asked = own.iter().any(|(entry, _)| entry.role == Role::User);
         let (first, next_sequence) = (own.first()?.1, newest.sequence + 1);
-        Some(Standing { id, first, next_sequence, waiting, open: asked && !replied })
+        Some(EvaluationPosition { id, first, next_sequence, waiting, open: asked && !replied })
     }
 }
 
@@ -138,7 +138,7 @@ impl<'r> Evaluation<'r> {
     ) -> Result<Self, CannotResume> {
         use CannotResumeKind::{AnswerMissing, NoQuestion, NothingToResume};
         let mut evaluation = Evaluation::new(runner, journal, prompt);
-        let standing = Standing::of(evaluation.journal.record()).filter(|standing| standing.open);
+        let standing = EvaluationPosition::of(evaluation.journal.record()).filter(|standing| standing.open);
         let Some(standing) = standing else {
             let message = "nothing to resume: nothing was asked that has no reply";
             return Err(CannotResume::new(NothingToResume, message));
@@ -198,8 +198,9 @@ impl<'r> Evaluation<'r> {
 
     /// Runs what waits, as far as that does no harm.
     pub(crate) async fn go_on(&mut self) -> Result<Option<Question>, EvaluationError> {
-        let waiting =
-            Standing::of(self.journal.record()).map(|standing| standing.waiting).unwrap_or_default();
+        let waiting = EvaluationPosition::of(self.journal.record())
+            .map(|standing| standing.waiting)
+            .unwrap_or_default();
         let mut again = VecDeque::new();
         for call in waiting {
             let effects = self.runner.tools.get(&call.name).map(|tool| tool.spec().effects);
@@ -220,7 +221,7 @@ impl<'r> Evaluation<'r> {
 
     /// Closes calls of an earlier evaluation that will not be answered any more, before something else is said.
     pub(super) async fn close_pending(&mut self) -> Result<(), EvaluationError> {
-        let Some(standing) = Standing::of(self.journal.record()) else { return Ok(()) };
+        let Some(standing) = EvaluationPosition::of(self.journal.record()) else { return Ok(()) };
         if standing.waiting.is_empty() {
             return Ok(());
         }
@@ -237,7 +238,7 @@ impl<'r> Evaluation<'r> {
         let results = standing.waiting.iter().map(|call| Entry::result(&call.id, INTERRUPTED));
         let entries =
             scrollback_store::NewEntry::continued(results, standing.id, standing.next_sequence, now);
-        let written = self.journal.write(entries, crate::journal::Rows::default(), now).await?;
+        let written = self.journal.write(entries, crate::journal::JournalRows::default(), now).await?;
         for position in written {
             self.told_of(position);
         }

@@ -3,14 +3,14 @@
 
 use scrollback_core::Time;
 
-use super::Ended;
+use super::EvaluationEnd;
 use super::evaluation::Evaluation;
 use crate::event::ToolInvoked;
-use crate::telemetry::{Invoked, Place, Telemetry, ToolUse};
+use crate::telemetry::{Invoked, SpanContext, Telemetry, ToolUse};
 
 impl Evaluation<'_> {
     /// Where the span of this evaluation stands.
-    fn place(&self) -> Place {
+    fn place(&self) -> SpanContext {
         self.runner.telemetry.place(self.id, self.span)
     }
 
@@ -43,7 +43,7 @@ impl Evaluation<'_> {
     }
 
     /// Tells how the evaluation ended.
-    pub(super) fn tell_invoked(&self, ended: &Ended) {
+    pub(super) fn tell_invoked(&self, ended: &EvaluationEnd) {
         self.runner.telemetry.tell(|_| {
             let model = self.runner.provider.describe().model;
             let conversation = self.conversation_id();
@@ -56,8 +56,8 @@ impl Evaluation<'_> {
                 conversation: &conversation,
                 spent: &self.spent,
                 error: match ended {
-                    Ended::Failed(error) => Some(error.code()),
-                    Ended::Replied { .. } | Ended::Paused(_) => None,
+                    EvaluationEnd::Failed(error) => Some(error.code()),
+                    EvaluationEnd::Replied { .. } | EvaluationEnd::Paused(_) => None,
                 },
             };
             invoked.span()

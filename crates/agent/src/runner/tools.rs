@@ -8,33 +8,33 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::Question;
-use super::error::{EvaluationError, EvaluationErrorKind, Phase};
+use super::error::{EvaluationError, EvaluationErrorKind, FailurePhase};
 use super::evaluation::Evaluation;
 use crate::effects::between;
 use crate::event::ToolInvoked;
 use crate::session::Checkpoint;
-use crate::tool::{Call, Outcome, Output, Resolved, attempt, shorten};
+use crate::tool::{Call, Resolved, ToolOutcome, ToolOutput, attempt, shorten};
 
 /// A call that is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Waiting {
+pub(super) struct QueuedCall {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
 }
 
-impl Waiting {
+impl QueuedCall {
     pub(super) fn of(call: &ToolCall) -> Option<Self> {
         let text = |text: &scrollback_core::Text| text.as_str().into_owned();
         let id = text(call.call_id.as_ref()?);
-        Some(Waiting { id, name: text(&call.name), arguments: text(&call.arguments) })
+        Some(QueuedCall { id, name: text(&call.name), arguments: text(&call.arguments) })
     }
 }
 
 /// A call that ended.
 struct Ran {
-    call: Waiting,
-    outcome: Outcome,
+    call: QueuedCall,
+    outcome: ToolOutcome,
     milliseconds: u64,
     /// Most bytes of a text it may answer with.
     max_output: usize,
@@ -44,13 +44,13 @@ struct Ran {
 impl Evaluation<'_> {
     /// Runs the calls of an entry that have no result yet. A question for a person ends it early.
     pub(crate) async fn run_calls(&mut self, entry: &Entry) -> Result<Option<Question>, EvaluationError> {
-        let calls = entry.open_calls().filter_map(Waiting::of).collect();
+        let calls = entry.open_calls().filter_map(QueuedCall::of).collect();
         self.run_waiting(calls).await
     }
 
     pub(super) async fn run_waiting(
         &mut self,
-        mut calls: VecDeque<Waiting>,
+        mut calls: VecDeque<QueuedCall>,
     ) -> Result<Option<Question>, EvaluationError> {
         let mut running: JoinSet<Ran> = JoinSet::new();
         let mut question = None;
@@ -64,14 +64,14 @@ impl Evaluation<'_> {
             let Some(ended) = self.unless_halted(running.join_next()).await? else { return Ok(question) };
             let Ok(ran) = ended else { continue };
             match ran.outcome {
-                Outcome::Ask(text) => {
+                ToolOutcome::Ask(text) => {
                     question.get_or_insert(Question { call_id: ran.call.id, text });
                 }
-                Outcome::Done(output) => {
+                ToolOutcome::Done(output) => {
                     let answer = answer(&ran.call.id, output, ran.max_output);
                     self.take_result(ran.call, answer, false, ran.milliseconds, ran.before).await?;
                 }
-                Outcome::Failed(problem) => {
+                ToolOutcome::Failed(problem) => {
                     let problem = shorten(problem.as_bytes(), problem.len(), ran.max_output);
                     let parts = [json!({ "type": "text", "text": problem })];
                     let answer = Entry::answer(&ran.call.id, &parts, true);
@@ -81,7 +81,7 @@ impl Evaluation<'_> {
         }
     }
 
-    fn start(&self, call: Waiting, running: &mut JoinSet<Ran>) {
+    fn start(&self, call: QueuedCall, running: &mut JoinSet<Ran>) {
         let clock = Arc::clone(&self.runner.clock);
         let resolved = self.runner.tools.resolve(&call.name, &call.arguments);
         let alone = self.runner.parallel <= 1;
@@ -90,7 +90,7 @@ impl Evaluation<'_> {
             let began = clock.now();
             let max_output = resolved.as_ref().map_or(1 << 20, |known| known.tool.spec().max_output);
             let outcome = match resolved {
-                Err(problem) => Outcome::Failed(problem),
+                Err(problem) => ToolOutcome::Failed(problem),
                 Ok(Resolved { tool, arguments }) => {
                     attempt(tool, Call { id: call.id.clone(), arguments }, &*clock).await
                 }
@@ -103,7 +103,7 @@ impl Evaluation<'_> {
     /// Records a result and tells of it.
     pub(super) async fn take_result(
         &mut self,
-        call: Waiting,
+        call: QueuedCall,
         answer: Entry,
         is_error: bool,
         milliseconds: u64,
@@ -122,7 +122,7 @@ impl Evaluation<'_> {
         if self.errors_in_a_row >= self.runner.max_tool_errors {
             let count = self.errors_in_a_row;
             let message = format!("{count} calls in a row failed; the last: {}", event.result);
-            return Err(EvaluationError::new(Phase::Tool, EvaluationErrorKind::ToolErrors, message));
+            return Err(EvaluationError::new(FailurePhase::Tool, EvaluationErrorKind::ToolErrors, message));
         }
         Ok(())
     }
@@ -144,9 +144,9 @@ impl Evaluation<'_> {
 }
 
 /// What a tool answered, as an entry.
-fn answer(call_id: &str, output: Output, max_output: usize) -> Entry {
+fn answer(call_id: &str, output: ToolOutput, max_output: usize) -> Entry {
     match output {
-        Output::Parts(parts) => Entry::answer(call_id, &parts, false),
+        ToolOutput::Parts(parts) => Entry::answer(call_id, &parts, false),
         other => {
             let text = other.into_text();
             Entry::result(call_id, &shorten(text.as_bytes(), text.len(), max_output))

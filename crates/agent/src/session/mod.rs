@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use scrollback_core::Time;
 use uuid::Uuid;
 
-use crate::bus::{Event, EventBus, HandlerError, Token};
-use crate::event::{ConversationRecorded, Recorded};
+use crate::bus::{Event, EventBus, HandlerError, Subscription};
+use crate::event::{ConversationRecorded, RecordedEntry};
 pub use reducer::{append, append_unique, replace_latest, replace_latest_by, upsert_by};
 use slice::AnySlice;
-pub use slice::{Item, Kind, Op, Slice};
+pub use slice::{Slice, SliceChange, SliceItem, SliceKind};
 pub use snapshot::{SliceSnapshot, Snapshot, SnapshotError};
 
 /// What a session begins with.
@@ -121,7 +121,7 @@ impl Session {
             let mut children = parent.children.write().unwrap_or_else(PoisonError::into_inner);
             children.push(Arc::clone(&session));
         }
-        session.register::<ConversationRecorded, Recorded>(|slice, event, _| {
+        session.register::<ConversationRecorded, RecordedEntry>(|slice, event, _| {
             Ok(append(slice, event.recorded.clone()))
         });
         Ok(session)
@@ -149,17 +149,20 @@ impl Session {
     }
 
     /// Makes a type known, so that a snapshot may name it before any event did.
-    pub fn define<T: Item>(&self) {
+    pub fn define<T: SliceItem>(&self) {
         let mut slices = self.slices.write().unwrap_or_else(PoisonError::into_inner);
         slices.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(Slice::<T>::default()));
     }
 
     /// Lets events of type `E` change the slice of `T`. A reducer that fails or panics leaves it as it was, and counts
     /// as a handler that failed.
-    pub fn register<E: Event, T: Item>(
+    pub fn register<E: Event, T: SliceItem>(
         self: &Arc<Self>,
-        reduce: impl Fn(&Slice<T>, &E, &ReducerCx<'_>) -> Result<Op<T>, HandlerError> + Send + Sync + 'static,
-    ) -> Token {
+        reduce: impl Fn(&Slice<T>, &E, &ReducerCx<'_>) -> Result<SliceChange<T>, HandlerError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Subscription {
         self.define::<T>();
         let session = Arc::downgrade(self);
         self.bus.subscribe::<E>(move |told| {
@@ -175,13 +178,13 @@ impl Session {
         })
     }
 
-    fn put<T: Item>(&self, slice: Slice<T>) {
+    fn put<T: SliceItem>(&self, slice: Slice<T>) {
         let mut slices = self.slices.write().unwrap_or_else(PoisonError::into_inner);
         slices.insert(TypeId::of::<T>(), Box::new(slice));
     }
 
     /// The slice of a type as it is now; empty if there is none.
-    pub fn select_all<T: Item>(&self) -> Slice<T> {
+    pub fn select_all<T: SliceItem>(&self) -> Slice<T> {
         let slices = self.slices.read().unwrap_or_else(PoisonError::into_inner);
         let slice =
             slices.get(&TypeId::of::<T>()).and_then(|slice| slice.as_any().downcast_ref::<Slice<T>>());
@@ -189,18 +192,18 @@ impl Session {
     }
 
     /// The newest item of a type.
-    pub fn latest<T: Item>(&self) -> Option<T> {
+    pub fn latest<T: SliceItem>(&self) -> Option<T> {
         self.select_all::<T>().latest().cloned()
     }
 
     /// The items of a type that a predicate picks.
-    pub fn select_where<T: Item>(&self, wanted: impl Fn(&T) -> bool) -> Vec<T> {
+    pub fn select_where<T: SliceItem>(&self, wanted: impl Fn(&T) -> bool) -> Vec<T> {
         self.select_all::<T>().iter().filter(|item| wanted(item)).cloned().collect()
     }
 
     /// What was recorded of one evaluation.
-    pub fn evaluation_history(&self, evaluation_id: Uuid) -> Vec<Recorded> {
-        self.select_where(|recorded: &Recorded| recorded.entry.evaluation_id == evaluation_id)
+    pub fn evaluation_history(&self, evaluation_id: Uuid) -> Vec<RecordedEntry> {
+        self.select_where(|recorded: &RecordedEntry| recorded.entry.evaluation_id == evaluation_id)
     }
 
     /// The session as it is now.
@@ -230,7 +233,7 @@ impl Session {
     /// The state slices as they are now. Nothing is copied.
     pub fn checkpoint(&self) -> Checkpoint {
         let slices = self.slices.read().unwrap_or_else(PoisonError::into_inner);
-        let state = slices.iter().filter(|(_, slice)| slice.kind() == Kind::State);
+        let state = slices.iter().filter(|(_, slice)| slice.kind() == SliceKind::State);
         Checkpoint { slices: state.map(|(id, slice)| (*id, slice.shared())).collect() }
     }
 
@@ -238,7 +241,7 @@ impl Session {
     pub fn go_back(&self, checkpoint: &Checkpoint) {
         let _alone = self.reducing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut slices = self.slices.write().unwrap_or_else(PoisonError::into_inner);
-        for (id, slice) in slices.iter_mut().filter(|(_, slice)| slice.kind() == Kind::State) {
+        for (id, slice) in slices.iter_mut().filter(|(_, slice)| slice.kind() == SliceKind::State) {
             *slice = checkpoint.slices.get(id).map_or_else(|| slice.emptied(), |kept| kept.shared());
         }
     }

@@ -8,28 +8,28 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// What may be kept in a session, in a slice of its type.
-pub trait Item: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
+pub trait SliceItem: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Its name in snapshots.
     const NAME: &'static str;
     /// Whether a rollback takes it back.
-    const KIND: Kind;
+    const KIND: SliceKind;
 }
 
 /// What a rollback does with a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SliceKind {
     /// It goes back to what the snapshot says.
     State,
     /// It keeps what it has.
     Log,
 }
 
-impl Kind {
+impl SliceKind {
     /// Its word in snapshots.
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::State => "state",
-            Kind::Log => "log",
+            SliceKind::State => "state",
+            SliceKind::Log => "log",
         }
     }
 }
@@ -74,19 +74,19 @@ impl<T> Slice<T> {
     }
 
     /// The slice after a change.
-    pub(super) fn after(&self, op: Op<T>) -> Self {
+    pub(super) fn after(&self, op: SliceChange<T>) -> Self {
         match op {
-            Op::Keep => self.clone(),
-            Op::Append(item) => self.pushed(item),
-            Op::Extend(items) => {
+            SliceChange::Keep => self.clone(),
+            SliceChange::Append(item) => self.pushed(item),
+            SliceChange::Extend(items) => {
                 let mut longer = self.items.clone();
                 for item in items {
                     longer.push_back_mut(item);
                 }
                 Slice { items: longer }
             }
-            Op::Replace(items) => Slice::of(items),
-            Op::Clear => Slice::default(),
+            SliceChange::Replace(items) => Slice::of(items),
+            SliceChange::Clear => Slice::default(),
         }
     }
 }
@@ -111,7 +111,7 @@ impl<T: fmt::Debug> fmt::Debug for Slice<T> {
 
 /// What a reducer does with a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op<T> {
+pub enum SliceChange<T> {
     /// Nothing.
     Keep,
     /// One more item at the end.
@@ -127,7 +127,7 @@ pub enum Op<T> {
 /// A slice of some type, as the session keeps it.
 pub(super) trait AnySlice: Send + Sync {
     fn name(&self) -> &'static str;
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> SliceKind;
     fn as_any(&self) -> &dyn Any;
     /// The items as JSON; the first that has none is named.
     fn to_json(&self) -> Result<Vec<Value>, (usize, String)>;
@@ -139,12 +139,12 @@ pub(super) trait AnySlice: Send + Sync {
     fn shared(&self) -> Box<dyn AnySlice>;
 }
 
-impl<T: Item> AnySlice for Slice<T> {
+impl<T: SliceItem> AnySlice for Slice<T> {
     fn name(&self) -> &'static str {
         T::NAME
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> SliceKind {
         T::KIND
     }
 

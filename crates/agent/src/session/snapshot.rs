@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::slice::{AnySlice, Kind};
+use super::slice::{AnySlice, SliceKind};
 
 /// The version of snapshots this program writes and reads.
 pub(super) const VERSION: &str = "1";
@@ -90,7 +90,7 @@ pub(super) fn restored(
     }
     let mut changed: Changed = known
         .values()
-        .filter(|slice| slice.kind() == Kind::State)
+        .filter(|slice| slice.kind() == SliceKind::State)
         .map(|slice| (slice.name(), slice.emptied()))
         .collect();
     for (number, slice) in snapshot.slices.iter().enumerate() {
@@ -103,7 +103,7 @@ pub(super) fn restored(
             let problem = format!("{:?} is a {} slice here", slice.name, own.kind().as_str());
             return Err(SnapshotError::new(format!("{path}/kind"), problem));
         }
-        if own.kind() == Kind::State {
+        if own.kind() == SliceKind::State {
             let read = own
                 .read(&slice.items)
                 .map_err(|(item, problem)| SnapshotError::new(format!("{path}/items/{item}"), problem))?;

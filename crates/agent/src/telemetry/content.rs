@@ -9,13 +9,13 @@ const LONGEST_TEXT: usize = 32 << 10;
 
 /// Writes down what was said. It exists only where content was asked for.
 #[derive(Debug)]
-pub struct Content(Redactor);
+pub struct ContentWriter(Redactor);
 
-impl Content {
+impl ContentWriter {
     /// Content without what a redactor finds.
     #[cfg_attr(not(feature = "otel"), allow(dead_code, reason = "nothing is sent without it"))]
     pub(super) fn new(redactor: Redactor) -> Self {
-        Content(redactor)
+        ContentWriter(redactor)
     }
 
     /// A text without secrets, and not too long.
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn secrets_stay_here() {
-        let content = Content(Redactor::new(&Options::default()).unwrap());
+        let content = ContentWriter(Redactor::new(&Options::default()).unwrap());
         let key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH";
         let said = [
             Entry::text(Role::User, &format!("my key is {key}")),
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_letters() {
-        let content = Content(Redactor::new(&Options::default()).unwrap());
+        let content = ContentWriter(Redactor::new(&Options::default()).unwrap());
         let told = content.text(&"ü".repeat(LONGEST_TEXT + 5));
         assert_eq!(told.chars().count(), LONGEST_TEXT + 1);
     }

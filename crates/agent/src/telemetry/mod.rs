@@ -1,8 +1,8 @@
 //! Spans of what models, tools and agents are asked, as OpenTelemetry's conventions for generative AI name them.
 //!
-//! - A [`Span`] is one piece of work that ended: [`Chat`] a model, [`ToolUse`] a tool, [`Invoked`] an agent.
+//! - A [`FinishedSpan`] is one piece of work that ended: [`Chat`] a model, [`ToolUse`] a tool, [`Invoked`] an agent.
 //! - [`Telemetry`] takes spans and sends them to a collector in the background: taking one never waits and never
-//!   fails. What a collector does not take in time is dropped, and [`Counts`] says how much.
+//!   fails. What a collector does not take in time is dropped, and [`SpanCounts`] says how much.
 //! - [`names`] has the names of attributes, which are still in development, in one place.
 //!
 //! What was said is in no span unless the configuration asks for it, and then without secrets. Without the feature `otel`
@@ -23,12 +23,12 @@ use scrollback_core::redact::Redactor;
 use uuid::Uuid;
 
 use crate::config::{BadConfig, TelemetrySettings};
-pub use content::Content;
-pub use span::{Chat, Invoked, Place, Sampled, Span, SpanId, ToolUse, Value};
+pub use content::ContentWriter;
+pub use span::{AttributeValue, Chat, FinishedSpan, Invoked, Sampled, SpanContext, SpanId, ToolUse};
 
 /// What became of the spans so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SpanCounts {
     /// Those a collector took.
     pub sent: u64,
     /// Those that were dropped: the queue was full, or the collector could not be reached.
@@ -55,7 +55,7 @@ impl Telemetry {
     #[cfg(feature = "otel")]
     pub fn start(settings: &TelemetrySettings, redactor: Redactor) -> Result<Self, BadConfig> {
         let collector = otlp::Collector::new(settings)?;
-        let content = settings.content.then(|| Content::new(redactor));
+        let content = settings.content.then(|| ContentWriter::new(redactor));
         Ok(Telemetry { queue: Some(Arc::new(queue::Queue::start(collector, content))), larger: None })
     }
 
@@ -83,9 +83,9 @@ impl Telemetry {
 
     /// Where a span about an evaluation or a call stands: at the beginning of a trace of its own, unless it is part of
     /// something larger.
-    pub fn place(&self, own: Uuid, span: SpanId) -> Place {
+    pub fn place(&self, own: Uuid, span: SpanId) -> SpanContext {
         let (trace, parent) = self.larger.unwrap_or((own, None));
-        Place { trace, span, parent }
+        SpanContext { trace, span, parent }
     }
 }
 
@@ -102,14 +102,14 @@ impl Telemetry {
     }
 
     /// Takes a span, made only if spans are wanted. What was said goes in where that was asked for.
-    pub fn tell(&self, span: impl FnOnce(Option<&Content>) -> Span) {
+    pub fn tell(&self, span: impl FnOnce(Option<&ContentWriter>) -> FinishedSpan) {
         if let Some(queue) = &self.queue {
             queue.take(span(queue.content()));
         }
     }
 
     /// What became of the spans so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> SpanCounts {
         self.queue.as_ref().map(|queue| queue.counts()).unwrap_or_default()
     }
 
@@ -135,11 +135,11 @@ impl Telemetry {
     }
 
     /// Takes a span, made only if spans are wanted; without the feature they never are.
-    pub fn tell(&self, _: impl FnOnce(Option<&Content>) -> Span) {}
+    pub fn tell(&self, _: impl FnOnce(Option<&ContentWriter>) -> FinishedSpan) {}
 
     /// What became of the spans so far.
-    pub fn counts(&self) -> Counts {
-        Counts::default()
+    pub fn counts(&self) -> SpanCounts {
+        SpanCounts::default()
     }
 
     /// Sends what is waiting, as long as that takes no more than a moment.

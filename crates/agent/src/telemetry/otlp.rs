@@ -15,7 +15,7 @@ use reqwest::{Client, StatusCode, Url};
 use scrollback_core::Time;
 use secrecy::ExposeSecret;
 
-use super::{Span, Value};
+use super::{AttributeValue, FinishedSpan};
 use crate::config::{BadConfig, TelemetrySettings};
 use crate::net::{client, headers, innermost, safe_url};
 
@@ -63,7 +63,7 @@ impl Collector {
     }
 
     /// Sends spans; an error says why they were not taken.
-    pub(super) async fn send(&self, spans: &[Span]) -> Result<(), String> {
+    pub(super) async fn send(&self, spans: &[FinishedSpan]) -> Result<(), String> {
         let body = bytes::Bytes::from(self.request(spans).encode_to_vec());
         let mut waits = WAITS.iter();
         loop {
@@ -83,7 +83,7 @@ impl Collector {
         }
     }
 
-    fn request(&self, spans: &[Span]) -> ExportTraceServiceRequest {
+    fn request(&self, spans: &[FinishedSpan]) -> ExportTraceServiceRequest {
         let scope = InstrumentationScope {
             name: "scrollback".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -108,7 +108,7 @@ fn is_passing(status: StatusCode) -> bool {
     )
 }
 
-fn written(span: &Span) -> wire::Span {
+fn written(span: &FinishedSpan) -> wire::Span {
     let kind = if span.is_remote { span::SpanKind::Client } else { span::SpanKind::Internal };
     let status =
         span.error.as_ref().map(|_| Status { code: status::StatusCode::Error.into(), ..Status::default() });
@@ -131,16 +131,16 @@ fn nanoseconds(time: Time) -> u64 {
 }
 
 fn text_of(key: &str, text: &str) -> KeyValue {
-    attribute(key, &Value::Text(text.into()))
+    attribute(key, &AttributeValue::Text(text.into()))
 }
 
-fn attribute(key: &str, value: &Value) -> KeyValue {
+fn attribute(key: &str, value: &AttributeValue) -> KeyValue {
     let text = |text: &String| any_value::Value::StringValue(text.clone());
     let any = |value| AnyValue { value: Some(value) };
     let value = match value {
-        Value::Text(one) => text(one),
-        Value::Number(number) => any_value::Value::IntValue(*number),
-        Value::Texts(several) => {
+        AttributeValue::Text(one) => text(one),
+        AttributeValue::Number(number) => any_value::Value::IntValue(*number),
+        AttributeValue::Texts(several) => {
             let values = several.iter().map(|one| any(text(one))).collect();
             any_value::Value::ArrayValue(ArrayValue { values })
         }

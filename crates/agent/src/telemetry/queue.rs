@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::content::Content;
+use super::content::ContentWriter;
 use super::otlp::Collector;
-use super::{Counts, Span};
+use super::{FinishedSpan, SpanCounts};
 
 /// Spans that may wait: some seconds of a busy server, a few megabytes.
 const WAITING: usize = 2048;
@@ -22,51 +22,51 @@ const FLUSH: Duration = Duration::from_secs(3);
 
 /// Takes spans without ever making anybody wait.
 pub(super) struct Queue {
-    sender: mpsc::Sender<Message>,
-    content: Option<Content>,
-    counted: Arc<Counted>,
+    sender: mpsc::Sender<QueueMessage>,
+    content: Option<ContentWriter>,
+    counted: Arc<QueueCounters>,
 }
 
-enum Message {
-    Span(Box<Span>),
+enum QueueMessage {
+    Span(Box<FinishedSpan>),
     /// Tells when everything before it was sent.
     Flush(oneshot::Sender<()>),
 }
 
 #[derive(Default)]
-struct Counted {
+struct QueueCounters {
     sent: AtomicU64,
     dropped: AtomicU64,
 }
 
 impl Queue {
     /// A queue, and a task that sends what is in it.
-    pub(super) fn start(collector: Collector, content: Option<Content>) -> Self {
+    pub(super) fn start(collector: Collector, content: Option<ContentWriter>) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
-        let counted = Arc::<Counted>::default();
+        let counted = Arc::<QueueCounters>::default();
         tokio::spawn(empty(receiver, collector, Arc::clone(&counted)));
         Queue { sender, content, counted }
     }
 
-    pub(super) fn content(&self) -> Option<&Content> {
+    pub(super) fn content(&self) -> Option<&ContentWriter> {
         self.content.as_ref()
     }
 
-    pub(super) fn take(&self, span: Span) {
-        if self.sender.try_send(Message::Span(Box::new(span))).is_err() {
+    pub(super) fn take(&self, span: FinishedSpan) {
+        if self.sender.try_send(QueueMessage::Span(Box::new(span))).is_err() {
             self.counted.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        let Counted { sent, dropped } = &*self.counted;
-        Counts { sent: sent.load(Ordering::Relaxed), dropped: dropped.load(Ordering::Relaxed) }
+    pub(super) fn counts(&self) -> SpanCounts {
+        let QueueCounters { sent, dropped } = &*self.counted;
+        SpanCounts { sent: sent.load(Ordering::Relaxed), dropped: dropped.load(Ordering::Relaxed) }
     }
 
     pub(super) async fn flush(&self) {
         let (done, sent) = oneshot::channel();
         let all = async {
-            if self.sender.send(Message::Flush(done)).await.is_ok() {
+            if self.sender.send(QueueMessage::Flush(done)).await.is_ok() {
                 let _ = sent.await;
             }
         };
@@ -76,7 +76,11 @@ impl Queue {
 }
 
 /// Sends what is in the queue, some at a time, until the last sender is dropped.
-async fn empty(mut receiver: mpsc::Receiver<Message>, collector: Collector, counted: Arc<Counted>) {
+async fn empty(
+    mut receiver: mpsc::Receiver<QueueMessage>,
+    collector: Collector,
+    counted: Arc<QueueCounters>,
+) {
     let mut reachable = true;
     while let Some(first) = receiver.recv().await {
         let (mut spans, mut flush) = (Vec::new(), None);
@@ -84,8 +88,8 @@ async fn empty(mut receiver: mpsc::Receiver<Message>, collector: Collector, coun
         let mut next = Some(first);
         while let Some(message) = next.take() {
             match message {
-                Message::Span(span) => spans.push(*span),
-                Message::Flush(done) => flush = Some(done),
+                QueueMessage::Span(span) => spans.push(*span),
+                QueueMessage::Flush(done) => flush = Some(done),
             }
             if spans.len() < TOGETHER && flush.is_none() {
                 next = timeout_at(until, receiver.recv()).await.ok().flatten();
@@ -115,8 +119,8 @@ mod tests {
 
     use super::*;
     use crate::config::TelemetrySettings;
-    use crate::runner::Spent;
-    use crate::telemetry::{Invoked, Place, SpanId};
+    use crate::runner::AttemptUsage;
+    use crate::telemetry::{Invoked, SpanContext, SpanId};
 
     #[tokio::test]
     async fn what_does_not_fit_is_dropped_and_counted_and_nobody_waits() {
@@ -128,19 +132,19 @@ mod tests {
         };
         let queue = Queue::start(Collector::new(&settings).unwrap(), None);
         let span = Invoked {
-            place: Place { trace: Uuid::from_u128(1), span: SpanId::random(), parent: None },
+            place: SpanContext { trace: Uuid::from_u128(1), span: SpanId::random(), parent: None },
             time: (Time(1), Time(2)),
             name: "a",
             provider: "offline",
             model: "echo",
             conversation: "c",
-            spent: &Spent::default(),
+            spent: &AttemptUsage::default(),
             error: None,
         };
         // On one thread nothing is taken out meanwhile.
         for _ in 0..WAITING + 7 {
             queue.take(span.span());
         }
-        assert_eq!(queue.counts(), Counts { sent: 0, dropped: 7 });
+        assert_eq!(queue.counts(), SpanCounts { sent: 0, dropped: 7 });
     }
 }

@@ -1,15 +1,16 @@
 //! One piece of work that ended, and what is said about it.
 
+use scrollback_core::stream::StopReason;
 use scrollback_core::{Entry, Meta, Time};
 use uuid::Uuid;
 
-use super::content::Content;
+use super::content::ContentWriter;
 use super::names;
-use crate::runner::Spent;
+use crate::runner::AttemptUsage;
 
 /// What an attribute holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum AttributeValue {
     /// A text.
     Text(String),
     /// A number.
@@ -42,7 +43,7 @@ pub enum Sampled {
 
 /// Where a span stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SpanContext {
     /// The trace it is in.
     pub trace: Uuid,
     /// The span itself.
@@ -51,11 +52,11 @@ pub struct Place {
     pub parent: Option<SpanId>,
 }
 
-impl Place {
+impl SpanContext {
     /// That of another span inside this one.
     #[must_use]
     pub fn inside(&self) -> Self {
-        Place { trace: self.trace, span: SpanId::random(), parent: Some(self.span) }
+        SpanContext { trace: self.trace, span: SpanId::random(), parent: Some(self.span) }
     }
 
     /// Where a client says that its request stands, in the form of W3C Trace Context, and whether it wants spans.
@@ -73,25 +74,25 @@ impl Place {
         let parent = u64::from_str_radix(parent, 16).ok().filter(|parent| *parent != 0)?;
         let sampled = if u8::from_str_radix(flags, 16).ok()? & 1 == 1 { Sampled::Yes } else { Sampled::No };
         let parent = Some(SpanId(parent.to_be_bytes()));
-        Some((Place { trace: Uuid::from_u128(trace), span: SpanId::random(), parent }, sampled))
+        Some((SpanContext { trace: Uuid::from_u128(trace), span: SpanId::random(), parent }, sampled))
     }
 }
 
 /// One piece of work that ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Span {
+pub struct FinishedSpan {
     /// What was done, and with what: `chat gpt-4o`.
     pub name: String,
     /// Whether another process did it.
     pub is_remote: bool,
     /// Where it stands.
-    pub place: Place,
+    pub place: SpanContext,
     /// When it began.
     pub began: Time,
     /// When it ended.
     pub ended: Time,
     /// What is said about it.
-    pub attributes: Vec<(&'static str, Value)>,
+    pub attributes: Vec<(&'static str, AttributeValue)>,
     /// What failed, as one word.
     pub error: Option<String>,
 }
@@ -99,24 +100,24 @@ pub struct Span {
 /// Longest name that is told: clients may write anything where a name belongs.
 const LONGEST_NAME: usize = 200;
 
-impl Span {
-    fn new(operation: &'static str, subject: &str, place: Place, (began, ended): (Time, Time)) -> Self {
+impl FinishedSpan {
+    fn new(operation: &'static str, subject: &str, place: SpanContext, (began, ended): (Time, Time)) -> Self {
         let subject = short(subject);
         let name = if subject.is_empty() { operation.into() } else { format!("{operation} {subject}") };
-        let attributes = vec![(names::OPERATION, Value::Text(operation.into()))];
-        Span { name, is_remote: false, place, began, ended, attributes, error: None }
+        let attributes = vec![(names::OPERATION, AttributeValue::Text(operation.into()))];
+        FinishedSpan { name, is_remote: false, place, began, ended, attributes, error: None }
     }
 
     /// Says something more about it.
     pub fn say(&mut self, name: &'static str, text: &str) {
-        self.attributes.push((name, Value::Text(short(text))));
+        self.attributes.push((name, AttributeValue::Text(short(text))));
     }
 
     /// The same with what a model was sent and what it answered.
     #[must_use]
     pub fn with_messages<'e>(
         mut self,
-        content: &Content,
+        content: &ContentWriter,
         said: impl Iterator<Item = &'e Entry>,
         answered: Option<&Entry>,
     ) -> Self {
@@ -128,11 +129,11 @@ impl Span {
     }
 
     fn say_whole(&mut self, name: &'static str, text: String) {
-        self.attributes.push((name, Value::Text(text)));
+        self.attributes.push((name, AttributeValue::Text(text)));
     }
 
     fn count(&mut self, name: &'static str, number: u64) {
-        self.attributes.push((name, Value::Number(i64::try_from(number).unwrap_or(i64::MAX))));
+        self.attributes.push((name, AttributeValue::Number(i64::try_from(number).unwrap_or(i64::MAX))));
     }
 
     fn fail(&mut self, error: Option<&str>) {
@@ -142,7 +143,7 @@ impl Span {
         }
     }
 
-    fn used(&mut self, spent: &Spent) {
+    fn used(&mut self, spent: &AttemptUsage) {
         self.count(names::INPUT_TOKENS, spent.input);
         self.count(names::OUTPUT_TOKENS, spent.output);
         self.count(names::CACHE_READ_TOKENS, spent.cache_read);
@@ -157,7 +158,7 @@ fn short(text: &str) -> String {
 #[derive(Clone, Copy, Debug)]
 pub struct Chat<'a> {
     /// Where it stands.
-    pub place: Place,
+    pub place: SpanContext,
     /// When it began and ended.
     pub time: (Time, Time),
     /// Who serves the model.
@@ -169,15 +170,15 @@ pub struct Chat<'a> {
     /// What is known about the reply.
     pub reply: Option<&'a Meta>,
     /// What it used.
-    pub spent: Option<&'a Spent>,
+    pub spent: Option<&'a AttemptUsage>,
     /// How it failed, as one word.
     pub error: Option<&'a str>,
 }
 
 impl Chat<'_> {
     /// The span, without a word of what was said.
-    pub fn span(&self) -> Span {
-        let mut span = Span::new("chat", self.model, self.place, self.time);
+    pub fn span(&self) -> FinishedSpan {
+        let mut span = FinishedSpan::new("chat", self.model, self.place, self.time);
         span.is_remote = true;
         span.say(names::PROVIDER, self.provider);
         span.say(names::REQUEST_MODEL, self.model);
@@ -190,8 +191,8 @@ impl Chat<'_> {
                     span.say(name, text);
                 }
             }
-            if let Some(stop) = meta.stop_raw.as_ref().or(meta.stop.as_ref()) {
-                span.attributes.push((names::FINISH_REASONS, Value::Texts(vec![short(stop)])));
+            if let Some(stop) = meta.stop_raw.as_deref().or(meta.stop.as_ref().map(StopReason::as_str)) {
+                span.attributes.push((names::FINISH_REASONS, AttributeValue::Texts(vec![short(stop)])));
             }
         }
         if let Some(spent) = self.spent {
@@ -206,7 +207,7 @@ impl Chat<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct ToolUse<'a> {
     /// Where it stands.
-    pub place: Place,
+    pub place: SpanContext,
     /// When it began and ended.
     pub time: (Time, Time),
     /// The tool.
@@ -225,8 +226,8 @@ pub struct ToolUse<'a> {
 
 impl ToolUse<'_> {
     /// The span; arguments and result only where content was asked for.
-    pub fn span(&self, content: Option<&Content>) -> Span {
-        let mut span = Span::new("execute_tool", self.name, self.place, self.time);
+    pub fn span(&self, content: Option<&ContentWriter>) -> FinishedSpan {
+        let mut span = FinishedSpan::new("execute_tool", self.name, self.place, self.time);
         span.say(names::TOOL, self.name);
         span.say(names::TOOL_CALL, self.call_id);
         span.say(names::CONVERSATION, self.conversation);
@@ -243,7 +244,7 @@ impl ToolUse<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct Invoked<'a> {
     /// Where it stands.
-    pub place: Place,
+    pub place: SpanContext,
     /// When it began and ended.
     pub time: (Time, Time),
     /// The agent.
@@ -255,15 +256,15 @@ pub struct Invoked<'a> {
     /// The conversation; the evaluation itself where there is none.
     pub conversation: &'a str,
     /// What all its requests used.
-    pub spent: &'a Spent,
+    pub spent: &'a AttemptUsage,
     /// How it failed, as one word.
     pub error: Option<&'a str>,
 }
 
 impl Invoked<'_> {
     /// The span.
-    pub fn span(&self) -> Span {
-        let mut span = Span::new("invoke_agent", self.name, self.place, self.time);
+    pub fn span(&self) -> FinishedSpan {
+        let mut span = FinishedSpan::new("invoke_agent", self.name, self.place, self.time);
         span.say(names::AGENT, self.name);
         span.say(names::PROVIDER, self.provider);
         span.say(names::REQUEST_MODEL, self.model);
@@ -282,15 +283,15 @@ mod tests {
     #[test]
     fn only_a_whole_traceparent_counts() {
         let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let (place, sampled) = Place::of_traceparent(good).unwrap();
+        let (place, sampled) = SpanContext::of_traceparent(good).unwrap();
         assert_eq!(sampled, Sampled::Yes);
         assert_eq!(place.trace.simple().to_string(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(place.parent, Some(SpanId(0xb7ad_6b71_6920_3331_u64.to_be_bytes())));
         assert_ne!(Some(place.span), place.parent);
-        let unwanted = Place::of_traceparent(&good.replace("-01", "-00")).unwrap();
+        let unwanted = SpanContext::of_traceparent(&good.replace("-01", "-00")).unwrap();
         assert_eq!(unwanted.1, Sampled::No);
         // A later version may say more.
-        assert!(Place::of_traceparent(&format!("01{}-more", &good[2..])).is_some());
+        assert!(SpanContext::of_traceparent(&format!("01{}-more", &good[2..])).is_some());
         let bad = [
             "",
             "00",
@@ -303,15 +304,15 @@ mod tests {
             "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         ];
         for text in bad {
-            assert_eq!(Place::of_traceparent(text), None, "{text}");
+            assert_eq!(SpanContext::of_traceparent(text), None, "{text}");
         }
     }
 
     #[test]
     fn names_of_clients_are_bounded() {
-        let spent = Spent::default();
+        let spent = AttemptUsage::default();
         let chat = Chat {
-            place: Place { trace: Uuid::from_u128(1), span: SpanId::random(), parent: None },
+            place: SpanContext { trace: Uuid::from_u128(1), span: SpanId::random(), parent: None },
             time: (Time(1), Time(2)),
             provider: "openai",
             model: &"m".repeat(10_000),
@@ -323,6 +324,6 @@ mod tests {
         let span = chat.span();
         assert_eq!(span.name.len(), "chat ".len() + LONGEST_NAME);
         assert_eq!(span.error.as_deref(), Some("rate_limit"));
-        assert!(span.attributes.contains(&(names::ERROR, Value::Text("rate_limit".into()))));
+        assert!(span.attributes.contains(&(names::ERROR, AttributeValue::Text("rate_limit".into()))));
     }
 }

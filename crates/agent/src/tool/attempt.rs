@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio::task::{JoinError, JoinSet};
 
-use super::{Call, Outcome, Tool};
+use super::{Call, Tool, ToolOutcome};
 use crate::effects::{Clock, later};
 
 /// Calls a tool. One that takes too long is stopped, and one that panics has failed; dropping the answer stops it, too.
-pub async fn attempt(tool: Arc<dyn Tool>, call: Call, clock: &dyn Clock) -> Outcome {
+pub async fn attempt(tool: Arc<dyn Tool>, call: Call, clock: &dyn Clock) -> ToolOutcome {
     let timeout = tool.spec().timeout;
     let began = clock.now();
     // A task of its own, so that a panic ends nothing but the call.
@@ -18,12 +18,12 @@ pub async fn attempt(tool: Arc<dyn Tool>, call: Call, clock: &dyn Clock) -> Outc
         biased;
         done = work.join_next() => match done {
             Some(Ok(outcome)) => outcome,
-            Some(Err(error)) => Outcome::Failed(panicked(error)),
-            None => Outcome::Failed("the tool was not started".into()),
+            Some(Err(error)) => ToolOutcome::Failed(panicked(error)),
+            None => ToolOutcome::Failed("the tool was not started".into()),
         },
         () = clock.reached(later(began, timeout)) => {
             let seconds = timeout.as_secs_f64();
-            Outcome::Failed(format!("the tool took longer than {seconds} s and was stopped"))
+            ToolOutcome::Failed(format!("the tool took longer than {seconds} s and was stopped"))
         }
     }
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
-use super::output::Kept;
+use super::output::OutputEnds;
 use super::process::{Group, KEPT_ERROR, SHOWN_ERROR, ending, program};
-use super::{Call, Outcome, Output, Spec, Tool};
-use crate::effects::Pending;
+use super::{Call, Spec, Tool, ToolOutcome, ToolOutput};
+use crate::effects::BoxFuture;
 
 /// A tool that runs a command. Its arguments come as JSON on standard input, and inside the command line where it has
 /// `{name}`; each part of the command line stays one argument, whatever is put into it.
@@ -30,16 +30,16 @@ impl Command {
         Command { spec, argv, folder: folder.into(), env, input: None }
     }
 
-    async fn run(&self, call: Call) -> Outcome {
+    async fn run(&self, call: Call) -> ToolOutcome {
         let argv: Vec<String> = self.argv.iter().map(|part| fill(part, &call.arguments)).collect();
         let Some((name, rest)) = argv.split_first() else {
-            return Outcome::Failed("the tool has no command".into());
+            return ToolOutcome::Failed("the tool has no command".into());
         };
         let started =
             program(name, rest, &self.folder, &self.env).env("SCROLLBACK_CALL_ID", &call.id).spawn();
         let mut child = match started {
             Ok(child) => child,
-            Err(error) => return Outcome::Failed(format!("{name:?} cannot be started: {error}")),
+            Err(error) => return ToolOutcome::Failed(format!("{name:?} cannot be started: {error}")),
         };
         let group = Group(child.id());
         let input = match &self.input {
@@ -63,9 +63,9 @@ impl Command {
         let ((), out, err, status) = tokio::join!(feed, read(out, max), read(err, KEPT_ERROR), child.wait());
         drop(group);
         match status {
-            Ok(status) if status.success() => Outcome::Done(Output::Text(out.into_text())),
-            Ok(status) => Outcome::Failed(ending(status, &err.end(SHOWN_ERROR))),
-            Err(error) => Outcome::Failed(format!("the command was lost: {error}")),
+            Ok(status) if status.success() => ToolOutcome::Done(ToolOutput::Text(out.into_text())),
+            Ok(status) => ToolOutcome::Failed(ending(status, &err.end(SHOWN_ERROR))),
+            Err(error) => ToolOutcome::Failed(format!("the command was lost: {error}")),
         }
     }
 }
@@ -75,13 +75,13 @@ impl Tool for Command {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> Pending<'_, Outcome> {
+    fn call(&self, call: Call) -> BoxFuture<'_, ToolOutcome> {
         Box::pin(self.run(call))
     }
 }
 
-async fn read(from: Option<impl AsyncRead + Unpin>, max: usize) -> Kept {
-    let mut kept = Kept::new(max);
+async fn read(from: Option<impl AsyncRead + Unpin>, max: usize) -> OutputEnds {
+    let mut kept = OutputEnds::new(max);
     let Some(mut from) = from else { return kept };
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {

@@ -5,15 +5,15 @@ use std::future::Future;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Call, Outcome, Output, Spec, Tool};
-use crate::effects::Pending;
+use super::{Call, Spec, Tool, ToolOutcome, ToolOutput};
+use crate::effects::BoxFuture;
 
-type Run = dyn Fn(Call) -> Pending<'static, Outcome> + Send + Sync;
+type ToolFunction = dyn Fn(Call) -> BoxFuture<'static, ToolOutcome> + Send + Sync;
 
 /// A tool that is a Rust function.
 pub struct Function {
     spec: Spec,
-    run: Box<Run>,
+    run: Box<ToolFunction>,
 }
 
 /// A tool from a function of typed arguments.
@@ -41,20 +41,20 @@ where
     F: Future<Output = Result<Value, String>> + Send + 'static,
 {
     let spec = Spec { parameters, ..Spec::new(name, description) };
-    let run = move |call: Call| -> Pending<'static, Outcome> {
+    let run = move |call: Call| -> BoxFuture<'static, ToolOutcome> {
         match serde_json::from_value(Value::Object(call.arguments)) {
             Ok(arguments) => {
                 let answer = run(arguments);
                 Box::pin(async move {
                     match answer.await {
-                        Ok(value) => Outcome::Done(Output::Json(value)),
-                        Err(problem) => Outcome::Failed(problem),
+                        Ok(value) => ToolOutcome::Done(ToolOutput::Json(value)),
+                        Err(problem) => ToolOutcome::Failed(problem),
                     }
                 })
             }
             Err(error) => {
                 let problem = format!("the arguments do not fit the tool: {error}");
-                Box::pin(std::future::ready(Outcome::Failed(problem)))
+                Box::pin(std::future::ready(ToolOutcome::Failed(problem)))
             }
         }
     };
@@ -75,7 +75,7 @@ impl Tool for Function {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> Pending<'_, Outcome> {
+    fn call(&self, call: Call) -> BoxFuture<'_, ToolOutcome> {
         (self.run)(call)
     }
 }

@@ -5,9 +5,9 @@ use reqwest::{Client, Method};
 use serde_json::{Map, Value};
 
 use super::command::fill_with;
-use super::output::Kept;
-use super::{Call, Outcome, Output, Spec, Tool};
-use crate::effects::Pending;
+use super::output::OutputEnds;
+use super::{Call, Spec, Tool, ToolOutcome, ToolOutput};
+use crate::effects::BoxFuture;
 use crate::net::{Follow, client, headers, innermost, safe_url, within};
 
 /// A request with places for arguments.
@@ -44,8 +44,13 @@ impl HttpTool {
         Ok(HttpTool { spec, client, method, url: call.url.clone(), headers })
     }
 
-    async fn run(&self, call: Call) -> Outcome {
+    async fn run(&self, call: Call) -> ToolOutcome {
         let url = fill_with(&self.url, &call.arguments, |value| percent_encoded(&value));
+        if leaves_its_path(&url) {
+            let message =
+                "an argument would lead to another path: `.` and `..` are refused as parts of a path";
+            return ToolOutcome::Failed(message.into());
+        }
         let body: Map<String, Value> = call
             .arguments
             .into_iter()
@@ -59,22 +64,24 @@ impl HttpTool {
         }
         let mut response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return Outcome::Failed(format!("the request failed: {}", innermost(&error))),
+            Err(error) => return ToolOutcome::Failed(format!("the request failed: {}", innermost(&error))),
         };
-        let mut kept = Kept::new(self.spec.max_output);
+        let mut kept = OutputEnds::new(self.spec.max_output);
         loop {
             match response.chunk().await {
                 Ok(Some(bytes)) => kept.take(&bytes),
                 Ok(None) => break,
-                Err(error) => return Outcome::Failed(format!("the answer broke off: {}", innermost(&error))),
+                Err(error) => {
+                    return ToolOutcome::Failed(format!("the answer broke off: {}", innermost(&error)));
+                }
             }
         }
         let status = response.status();
         let text = kept.into_text();
         if status.as_u16() >= 400 {
-            return Outcome::Failed(format!("status {}: {text}", status.as_u16()));
+            return ToolOutcome::Failed(format!("status {}: {text}", status.as_u16()));
         }
-        Outcome::Done(Output::Text(text))
+        ToolOutcome::Done(ToolOutput::Text(text))
     }
 }
 
@@ -83,9 +90,38 @@ impl Tool for HttpTool {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> Pending<'_, Outcome> {
+    fn call(&self, call: Call) -> BoxFuture<'_, ToolOutcome> {
         Box::pin(self.run(call))
     }
+}
+
+/// Whether the path of a URL has a part that steps out of it, however that is spelled: servers decode before they resolve.
+fn leaves_its_path(url: &str) -> bool {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let path = path.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+    let mut decoded = path.as_bytes().to_vec();
+    // Twice, because some servers do so too.
+    for _ in 0..2 {
+        decoded = percent_decoded(&decoded);
+    }
+    decoded.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| matches!(part, b"." | b".."))
+}
+
+fn percent_decoded(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        let pair = if *byte == b'%' { digit(text.get(at + 1)).zip(digit(text.get(at + 2))) } else { None };
+        if let Some((high, low)) = pair {
+            out.push((high * 16 + low) as u8);
+            at += 3;
+        } else {
+            out.push(*byte);
+            at += 1;
+        }
+    }
+    out
 }
 
 /// A text as it may stand in any part of a URL.
@@ -94,4 +130,21 @@ fn percent_encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_argument_leads_out_of_the_path() {
+        let at = |id: &str| format!("https://api.example/v1/users/{}/notes?x=..", percent_encoded(id));
+        for id in ["..", ".", "a/../b", "../admin", "..\\admin", "%2e%2e", "%2e%2e%2fadmin", "a/./b"] {
+            assert!(leaves_its_path(&at(id)), "{id}");
+        }
+        for id in ["anna", "..a", "a..", "a.b", "...", "50%", "%zz", ""] {
+            assert!(!leaves_its_path(&at(id)), "{id}");
+        }
+        assert!(!leaves_its_path("https://api.example"));
+    }
 }

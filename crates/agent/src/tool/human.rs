@@ -1,7 +1,7 @@
 //! A tool that asks a person.
 
-use super::{Call, Outcome, Spec, Tool};
-use crate::effects::Pending;
+use super::{Call, Spec, Tool, ToolOutcome};
+use crate::effects::BoxFuture;
 
 /// Asks a person, and has the evaluation wait for the answer.
 pub struct Human {
@@ -21,9 +21,9 @@ impl Tool for Human {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> Pending<'_, Outcome> {
+    fn call(&self, call: Call) -> BoxFuture<'_, ToolOutcome> {
         let question = super::command::fill(&self.question, &call.arguments);
-        Box::pin(std::future::ready(Outcome::Ask(question)))
+        Box::pin(std::future::ready(ToolOutcome::Ask(question)))
     }
 
     fn asks(&self) -> bool {

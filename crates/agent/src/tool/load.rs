@@ -9,9 +9,9 @@ use std::time::Duration;
 use scrollback_core::nearest::nearest;
 use serde_json::Value;
 
-use super::mcp::{McpError, McpServer, Reach, connect};
+use super::mcp::{McpError, McpServer, McpTransport, connect};
 use super::{BadTool, Command, Effects, HttpCall, HttpTool, Human, Spec, Tool, Toolbox};
-use crate::document::{self, Fields, Node, Problem, code};
+use crate::document::{self, DocumentProblem, Fields, Node, code};
 use crate::provider::Environment;
 
 /// The tools that a file declares.
@@ -24,7 +24,7 @@ pub struct Declared {
     /// What is said beside that of the tools that are ready, by name.
     pub about: BTreeMap<String, About>,
     /// Those that only a sub-agent can make something of.
-    pub written: Vec<Written>,
+    pub written: Vec<SourceTool>,
 }
 
 /// What a file says of a tool that a sub-agent wants to know.
@@ -40,7 +40,7 @@ pub struct About {
 
 /// A tool that is an expression, a prompt, or another agent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written {
+pub struct SourceTool {
     /// What it is.
     pub spec: Spec,
     /// Its signature, where it has one.
@@ -56,19 +56,19 @@ pub struct Written {
     /// Where it stands: as a path, and in the text.
     pub path: String,
     /// The same in the text.
-    pub at: document::Place,
+    pub at: document::TextPosition,
 }
 
 /// One of them.
 enum One {
     Ready(Arc<dyn Tool>, About),
     Server(McpServer),
-    Written(Box<Written>),
+    Written(Box<SourceTool>),
 }
 
 /// Where tools are declared.
 #[derive(Clone)]
-pub struct Place {
+pub struct ToolScope {
     /// The folder of the file.
     pub folder: PathBuf,
     /// Where values of headers that name a variable come from.
@@ -113,7 +113,7 @@ pub const SUBAGENT_SOURCES: &[&str] = &["command", "http", "mcp", "lisp", "llm",
 const ALL_SOURCES: [&str; 7] = ["command", "http", "mcp", "human", "lisp", "llm", "agent"];
 
 /// Reads a list of tools, or a map from names to tools. What is wrong is added to `problems`.
-pub fn tools(node: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>) -> Declared {
+pub fn tools(node: &Node, path: &str, place: &ToolScope, problems: &mut Vec<DocumentProblem>) -> Declared {
     let mut items: Vec<(&Node, Option<&str>, String)> = Vec::new();
     if let Some(list) = node.as_list() {
         items.extend(list.iter().enumerate().map(|(number, item)| (item, None, format!("{path}[{number}]"))));
@@ -122,7 +122,7 @@ pub fn tools(node: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>
         items.extend(map.iter().map(|(key, item)| (item, Some(key.name.as_str()), named(&key.name))));
     } else {
         let message = format!("must be a list of tools, or a map from names to tools, not {}", node.kind());
-        problems.push(Problem::new(code::WRONG_TYPE, path, node.at, message));
+        problems.push(DocumentProblem::new(code::WRONG_TYPE, path, node.at, message));
     }
     let mut declared = Declared::default();
     for (item, named, path) in items {
@@ -143,7 +143,8 @@ pub fn tools(node: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>
             }
             None => None,
         };
-        problems.extend(refused.map(|message| Problem::new(code::UNKNOWN_VALUE, path, item.at, message)));
+        problems
+            .extend(refused.map(|message| DocumentProblem::new(code::UNKNOWN_VALUE, path, item.at, message)));
     }
     declared
 }
@@ -152,8 +153,8 @@ fn tool(
     item: &Node,
     named: Option<&str>,
     path: &str,
-    place: &Place,
-    problems: &mut Vec<Problem>,
+    place: &ToolScope,
+    problems: &mut Vec<DocumentProblem>,
 ) -> Option<One> {
     let before = problems.len();
     let source = source(item, path, place, problems)?;
@@ -174,7 +175,7 @@ fn tool(
         let text = text.filter(|_| problems.len() == before)?;
         let (timeout, effects) = (says_timeout.then_some(spec.timeout), says_effects.then_some(spec.effects));
         let (path, at) = (path.to_string(), item.at);
-        return Some(One::Written(Box::new(Written {
+        return Some(One::Written(Box::new(SourceTool {
             spec,
             signature,
             source,
@@ -253,9 +254,14 @@ fn check_written(fields: &mut Fields<'_, '_>, item: &Node, source: &str) {
 }
 
 /// The one source of a tool.
-fn source(item: &Node, path: &str, place: &Place, problems: &mut Vec<Problem>) -> Option<&'static str> {
+fn source(
+    item: &Node,
+    path: &str,
+    place: &ToolScope,
+    problems: &mut Vec<DocumentProblem>,
+) -> Option<&'static str> {
     let mut problem = |code, message: String| {
-        problems.push(Problem::new(code, path, item.at, message));
+        problems.push(DocumentProblem::new(code, path, item.at, message));
         None
     };
     if item.as_map().is_none() {
@@ -332,7 +338,7 @@ fn spec(
     (spec, declared)
 }
 
-fn http(fields: &mut Fields<'_, '_>, spec: Spec, place: &Place) -> Option<HttpTool> {
+fn http(fields: &mut Fields<'_, '_>, spec: Spec, place: &ToolScope) -> Option<HttpTool> {
     let at = fields.path("http");
     let node = fields.node("http")?;
     let mut inner = Fields::of(node, at, fields.problems());
@@ -354,7 +360,7 @@ fn http(fields: &mut Fields<'_, '_>, spec: Spec, place: &Place) -> Option<HttpTo
 const SECRET_HEADERS: [&str; 5] = ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"];
 
 /// Headers; a value `env:NAME` is that of a variable, which must be there.
-fn headers(fields: &mut Fields<'_, '_>, place: &Place) -> Vec<(String, String)> {
+fn headers(fields: &mut Fields<'_, '_>, place: &ToolScope) -> Vec<(String, String)> {
     let Some(node) = fields.node("headers") else { return Vec::new() };
     let Some(map) = node.as_map() else {
         fields.problem("headers", format!("must be a map from names to values, not {}", node.kind()));
@@ -389,13 +395,13 @@ fn headers(fields: &mut Fields<'_, '_>, place: &Place) -> Vec<(String, String)> 
     found
 }
 
-fn check_variables(fields: &mut Fields<'_, '_>, env: &[String], place: &Place) {
+fn check_variables(fields: &mut Fields<'_, '_>, env: &[String], place: &ToolScope) {
     for name in env.iter().filter(|name| (place.environment)(name).is_none()) {
         fields.problem("env", format!("the variable {name} is not set"));
     }
 }
 
-fn mcp(fields: &mut Fields<'_, '_>, named: Option<&str>, place: &Place) -> Option<McpServer> {
+fn mcp(fields: &mut Fields<'_, '_>, named: Option<&str>, place: &ToolScope) -> Option<McpServer> {
     let allow = fields.texts("allow");
     let timeout = fields.duration("timeout");
     let env = fields.texts("env").unwrap_or_default();
@@ -423,9 +429,9 @@ fn mcp(fields: &mut Fields<'_, '_>, named: Option<&str>, place: &Place) -> Optio
             if command.is_empty() {
                 inner.problem_of(code::OUT_OF_RANGE, "command", "needs a program, then its arguments");
             }
-            Some(Reach::Command(command))
+            Some(McpTransport::Command(command))
         }
-        (None, Some(url)) => Some(Reach::Http { url, headers }),
+        (None, Some(url)) => Some(McpTransport::Http { url, headers }),
     };
     inner.end();
     let usual = McpServer::new(name?, reach?);

@@ -12,6 +12,7 @@ pub mod load;
 pub mod mcp;
 mod output;
 mod process;
+mod recall;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,13 +21,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::effects::Pending;
+use crate::effects::BoxFuture;
 pub use attempt::attempt;
 pub use command::Command;
 pub use function::{Function, tool};
 pub use http::{HttpCall, HttpTool};
 pub use human::Human;
 pub use output::shorten;
+pub use recall::{RecallNames, RecallPlace, recall_tools};
 
 /// Something that can be called.
 pub trait Tool: Send + Sync {
@@ -34,7 +36,7 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> &Spec;
 
     /// Does it. The caller watches the time.
-    fn call(&self, call: Call) -> Pending<'_, Outcome>;
+    fn call(&self, call: Call) -> BoxFuture<'_, ToolOutcome>;
 
     /// Whether it only asks a person, so that the answer comes from outside.
     fn asks(&self) -> bool {
@@ -98,9 +100,9 @@ pub struct Call {
 
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum ToolOutcome {
     /// It answered.
-    Done(Output),
+    Done(ToolOutput),
     /// It failed, and says why.
     Failed(String),
     /// A person has to be asked; the answer comes later.
@@ -109,7 +111,7 @@ pub enum Outcome {
 
 /// What a tool answers.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Output {
+pub enum ToolOutput {
     /// A text.
     Text(String),
     /// Anything else, as JSON.
@@ -118,13 +120,13 @@ pub enum Output {
     Parts(Vec<Value>),
 }
 
-impl Output {
+impl ToolOutput {
     /// The text the model sees.
     pub fn into_text(self) -> String {
         match self {
-            Output::Text(text) | Output::Json(Value::String(text)) => text,
-            Output::Json(value) => value.to_string(),
-            Output::Parts(parts) => {
+            ToolOutput::Text(text) | ToolOutput::Json(Value::String(text)) => text,
+            ToolOutput::Json(value) => value.to_string(),
+            ToolOutput::Parts(parts) => {
                 let texts: Vec<&str> = parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
                 texts.join("\n")
             }

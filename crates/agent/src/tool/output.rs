@@ -13,16 +13,16 @@ pub fn shorten(bytes: &[u8], total: usize, max: usize) -> String {
 }
 
 /// What is kept of output that may be endless: its beginning and its end.
-pub(super) struct Kept {
+pub(super) struct OutputEnds {
     max: usize,
     head: Vec<u8>,
     tail: std::collections::VecDeque<u8>,
     total: usize,
 }
 
-impl Kept {
+impl OutputEnds {
     pub(super) fn new(max: usize) -> Self {
-        Kept { max, head: Vec::new(), tail: std::collections::VecDeque::new(), total: 0 }
+        OutputEnds { max, head: Vec::new(), tail: std::collections::VecDeque::new(), total: 0 }
     }
 
     pub(super) fn take(&mut self, bytes: &[u8]) {
@@ -67,16 +67,16 @@ mod tests {
 
     #[test]
     fn long_output_loses_its_middle_and_says_how_much() {
-        let mut kept = Kept::new(10);
+        let mut kept = OutputEnds::new(10);
         for piece in [&b"abcdefgh"[..], b"ijklmnop", b"qrstuvwxyz"] {
             kept.take(piece);
         }
         assert_eq!(kept.end(3), "xyz");
         assert_eq!(kept.into_text(), "abcde\n[... 16 bytes left out ...]\nvwxyz");
-        let mut kept = Kept::new(10);
+        let mut kept = OutputEnds::new(10);
         kept.take(b"abcdefghijkl");
         assert_eq!(kept.into_text(), "abcde\n[... 2 bytes left out ...]\nhijkl");
-        let mut kept = Kept::new(10);
+        let mut kept = OutputEnds::new(10);
         kept.take(b"\xff ok");
         assert_eq!(kept.into_text(), "\u{fffd} ok");
     }

@@ -9,7 +9,9 @@ mod write;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
-use scrollback_core::{BlockKind, Decision, Entry, Item, Record, Role, SUMMARY_HEADING, Slot, Source, Time};
+use scrollback_core::{
+    BlockKind, Decision, Entry, ItemSource, Record, Role, SUMMARY_HEADING, Slot, Time, ViewItem,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -103,7 +105,7 @@ pub fn steps(record: &Record, range: impl std::ops::RangeBounds<u64>) -> Vec<Ste
     // Iterations count from the query before, wherever the range begins.
     let is_query = |slot: &Slot| matches!(slot, Slot::Message(entry) if entry.role == Role::User);
     let query = slots.get(..first as usize).and_then(|before| before.iter().rposition(is_query)).unwrap_or(0);
-    let mut reader = Reader::default();
+    let mut reader = StepReader::default();
     let wanted = (query as u64..).zip(slots.iter().skip(query));
     for (position, slot) in wanted.take_while(|(position, _)| *position < first || range.contains(position)) {
         match slot {
@@ -121,17 +123,17 @@ pub fn steps(record: &Record, range: impl std::ops::RangeBounds<u64>) -> Vec<Ste
 }
 
 /// The steps that a view shows.
-pub fn steps_of_view(items: impl IntoIterator<Item = Item>) -> Vec<Step> {
-    let mut reader = Reader::default();
+pub fn steps_of_view(items: impl IntoIterator<Item = ViewItem>) -> Vec<Step> {
+    let mut reader = StepReader::default();
     for item in items {
         match item.source {
-            Source::Entry(position) => reader.entry(&item.entry, position),
-            Source::Summary { covers } => {
+            ItemSource::Entry(position) => reader.entry(&item.entry, position),
+            ItemSource::Summary { covers } => {
                 let text = item.entry.content().unwrap_or_default();
                 let text = text.strip_prefix(SUMMARY_HEADING).map_or(text.as_str(), str::trim_start);
                 reader.summary(text, covers.first().copied().unwrap_or(0), item.entry.created_at);
             }
-            Source::Interrupted { .. } | Source::Ledger { .. } => reader.entry(&item.entry, 0),
+            ItemSource::Interrupted { .. } | ItemSource::Ledger { .. } => reader.entry(&item.entry, 0),
         }
     }
     reader.steps
@@ -144,7 +146,7 @@ pub(crate) fn is_thought(entry: &Entry) -> bool {
 
 /// Reads entries one after the other.
 #[derive(Default)]
-struct Reader {
+struct StepReader {
     steps: Vec<Step>,
     /// Entries of the assistant since the last query.
     iteration: u32,
@@ -152,7 +154,7 @@ struct Reader {
     called: HashMap<String, u32>,
 }
 
-impl Reader {
+impl StepReader {
     fn entry(&mut self, entry: &Entry, position: u64) {
         let text = entry.content().unwrap_or_default();
         match entry.role {

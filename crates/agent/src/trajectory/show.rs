@@ -1,6 +1,6 @@
 //! Steps as models and people read them.
 
-use scrollback_core::Item;
+use scrollback_core::ViewItem;
 use scrollback_core::manager::ToolResultTruncator;
 use serde::Serialize;
 use serde_json::Value;
@@ -65,7 +65,7 @@ pub enum Current {
 }
 
 /// A view as a text, one line per step; empty if there is nothing to tell.
-pub fn context_prompt(items: impl IntoIterator<Item = Item>, current: Current) -> String {
+pub fn context_prompt(items: impl IntoIterator<Item = ViewItem>, current: Current) -> String {
     let steps = steps_of_view(items);
     let last = steps.iter().rposition(|step| step.kind == StepKind::UserQuery);
     let shown = steps.iter().enumerate().filter(|(at, _)| current == Current::Included || Some(*at) != last);
@@ -73,7 +73,7 @@ pub fn context_prompt(items: impl IntoIterator<Item = Item>, current: Current) -
 }
 
 /// The steps since the last query, that query included, as a text with one line per step.
-pub fn recent_for_extract(items: impl IntoIterator<Item = Item>) -> String {
+pub fn recent_for_extract(items: impl IntoIterator<Item = ViewItem>) -> String {
     let steps = steps_of_view(items);
     let last = steps.iter().rposition(|step| step.kind == StepKind::UserQuery).unwrap_or(0);
     lines(steps.iter().skip(last))

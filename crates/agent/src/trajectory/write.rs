@@ -26,7 +26,7 @@ pub struct Trajectory {
     record: Record,
     evaluation: Uuid,
     sequence: u64,
-    draft: Option<Draft>,
+    draft: Option<EntryDraft>,
     /// Calls that have no result yet, and those that have.
     open: Vec<String>,
     answered: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Trajectory {
 
 /// An entry that more may be added to.
 #[derive(Debug)]
-struct Draft {
+struct EntryDraft {
     thought: Option<String>,
     /// Id, name and arguments.
     calls: Vec<(String, String, String)>,
@@ -102,7 +102,7 @@ impl Trajectory {
     /// The agent thinks.
     pub fn add_thought(&mut self, text: &str, at: Time) -> Result<(), TrajectoryError> {
         self.flush()?;
-        self.draft = Some(Draft { thought: Some(text.into()), calls: Vec::new(), at });
+        self.draft = Some(EntryDraft { thought: Some(text.into()), calls: Vec::new(), at });
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Trajectory {
         at: Time,
     ) -> Result<String, TrajectoryError> {
         let position = self.record.len();
-        let draft = self.draft.get_or_insert(Draft { thought: None, calls: Vec::new(), at });
+        let draft = self.draft.get_or_insert(EntryDraft { thought: None, calls: Vec::new(), at });
         let id = format!("call_{position}_{}", draft.calls.len());
         draft.calls.push((id.clone(), name.into(), arguments.to_string()));
         self.open.push(id.clone());

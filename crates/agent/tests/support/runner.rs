@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::script::Script;
 use scrollback_agent::provider::{Provider, Scripted};
-use scrollback_agent::runner::{Ended, Evaluated, Phase, Prompt, Runner};
+use scrollback_agent::runner::{Evaluated, EvaluationEnd, FailurePhase, Prompt, Runner};
 use scrollback_agent::tool::tool;
 use scrollback_agent::{EventBus, FakeClock};
 use scrollback_core::model::ModelName;
@@ -44,15 +44,15 @@ pub async fn run(runner: &Runner) -> (Evaluated, Journal) {
 #[track_caller]
 pub fn replied(done: &Evaluated) -> &str {
     match &done.ended {
-        Ended::Replied { text, .. } => text,
+        EvaluationEnd::Replied { text, .. } => text,
         other => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-pub fn code(done: &Evaluated) -> (&str, Phase) {
+pub fn code(done: &Evaluated) -> (&str, FailurePhase) {
     match &done.ended {
-        Ended::Failed(error) => (error.code(), error.phase),
+        EvaluationEnd::Failed(error) => (error.code(), error.phase),
         other => panic!("{other:?}"),
     }
 }

@@ -1,14 +1,14 @@
 //! What came of an agent's query, as programs read it.
 
 use scrollback_agent::react::{QueryStatus, SessionResult, Stopped};
-use scrollback_agent::runner::{CallReport, Spent};
+use scrollback_agent::runner::{AttemptUsage, CallReport};
 use scrollback_agent::trajectory::{Step, StepKind};
 use serde::Serialize;
 use serde_json::Value;
 
 /// The `--json` object.
 #[derive(Serialize)]
-pub(super) struct Answer<'a> {
+pub(super) struct AgentJson<'a> {
     status: QueryStatus,
     #[serde(rename = "answer")]
     text: Option<&'a str>,
@@ -45,7 +45,7 @@ struct ToolCalls<'a> {
 #[derive(Serialize)]
 struct UsageObject<'a> {
     #[serde(flatten)]
-    spent: &'a Spent,
+    spent: &'a AttemptUsage,
     total: u64,
 }
 
@@ -60,10 +60,10 @@ struct StepObject<'a> {
     iteration: u32,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> AgentJson<'a> {
     pub(super) fn of(result: &'a SessionResult, conversation: Option<&'a str>, entries: usize) -> Self {
         let error = result.error.as_ref();
-        Answer {
+        AgentJson {
             status: result.status,
             text: result.answer.as_deref(),
             output: result.output.as_ref(),

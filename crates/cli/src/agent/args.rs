@@ -11,20 +11,30 @@ The answer goes to standard output, one line per iteration to standard error. Wi
 agent goes on where it left; an agent that asks a person exits with 3, and goes on with --resume --input ANSWER.
 
 Examples:
-  scrollback agent travel.yaml --input 'What is the weather in Paris?'
+  scrollback agent travel.yaml 'What is the weather in Paris?'
+  scrollback agent travel.yaml 'What is the weather in Paris?' -v
   scrollback agent travel.yaml --input 'And tomorrow?' --recipient anna
   scrollback agent travel.yaml --input - --stream < question.txt
   scrollback agent travel.yaml --input 'Plan my day' --trace calls.jsonl --json
   scrollback agent travel.yaml --resume --recipient anna --input 'the 4th of May'"
 )]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct AgentArgs {
     /// The agent
     #[arg(value_name = "AGENT.yaml")]
     pub(crate) file: PathBuf,
 
-    /// What it shall do, or the answer to what it asked; `-` is standard input
+    /// What it shall do
+    #[arg(value_name = "PROMPT", conflicts_with = "input")]
+    pub(crate) prompt: Option<String>,
+
+    /// The same, or the answer to what it asked; `-` is standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) input: Option<String>,
+
+    /// Tell the results of tools too
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 
     /// Whom the conversation is with
     #[arg(long, value_name = "RECIPIENT", conflicts_with = "conversation")]
@@ -37,6 +47,10 @@ pub(crate) struct AgentArgs {
     /// Go on with what has no answer yet, after a crash, a failure or a question
     #[arg(long)]
     pub(crate) resume: bool,
+
+    /// Wait while another process works on the conversation, instead of failing with `busy`
+    #[arg(long)]
+    pub(crate) wait: bool,
 
     /// Ask this model instead of the file's
     #[arg(long, value_name = "MODEL")]

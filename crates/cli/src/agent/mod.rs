@@ -4,28 +4,32 @@ mod answer;
 pub(crate) mod args;
 pub(crate) mod progress;
 
-use std::fs::File;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::agent_file::AgentFile;
-use scrollback_agent::document::Problem;
+use scrollback_agent::document::DocumentProblem;
 use scrollback_agent::journal::Journal;
+use scrollback_agent::lease::{described, is_dead};
 use scrollback_agent::provider::{Catalog, Environment, NoProvider, NoProviderKind, Provider};
 use scrollback_agent::react::{AgentSession, QueryStatus, SessionResult};
 use scrollback_agent::runner::{CannotResume, CannotResumeKind, Runner, Sink, Trace};
+use scrollback_agent::tool::{RecallNames, recall_tools};
 use scrollback_core::Record;
 use scrollback_core::manager::parse_list;
 use scrollback_core::stream::Delta;
+use scrollback_store::{EvaluationStatus, Memory};
 use scrollback_subagent::read_signature;
 use serde_json::{Value, json};
 
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
+use crate::store::args::StoreArgs;
 use crate::store::{Intent, Setup, block_on, conversation_named, now, recipient_named};
 use crate::{input, telemetry};
-use answer::Answer;
+use answer::AgentJson;
 use args::AgentArgs;
 
 /// Exit code of an agent that waits for a person.
@@ -42,8 +46,8 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
         let message = format!("{}: no such file", args.file.display());
         return Err(Failure::new(USAGE, "io", message));
     }
-    let mut file =
-        AgentFile::load(&args.file, &environment, read_signature).map_err(|found| invalid(args, &found))?;
+    let mut file = AgentFile::load(&args.file, &environment, read_signature)
+        .map_err(|found| invalid(&args.file, &found))?;
     if !args.managers.is_empty() {
         file.history = parse_list(&args.managers)?;
     }
@@ -54,11 +58,14 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
     runner.catalog = catalog;
     runner.trace = args.trace.as_deref().map(trace_to).transpose()?;
     if args.stream {
-        let stream = if json { Stream::Error } else { Stream::Output };
+        let stream = if json { TextSink::Error } else { TextSink::Output };
         runner.sink = Some(stream_to(stream));
         progress::end_lines(&runner.bus, move || stream.write("\n"));
     } else {
         progress::follow(&runner.bus);
+    }
+    if args.verbose {
+        progress::follow_results(&runner.bus);
     }
     on_interrupt(&runner.stop);
     block_on(async {
@@ -69,7 +76,19 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
             .connect()
             .await
             .map_err(|error| Failure::new(FAILED, "mcp_server", format!("{error}")))?;
-        let journal = journal(args, &setup).await?;
+        let of = JournalOf {
+            recipient: args.recipient.as_deref(),
+            conversation: args.conversation.as_deref(),
+            store: &args.store,
+            recalls: file.recall,
+        };
+        if !args.resume && (of.recipient.is_some() || of.conversation.is_some()) {
+            until_free(args, &of, &setup, &runner.stop).await?;
+        }
+        let journal = journal(&of, &setup).await?;
+        if file.recall {
+            add_recall(&mut runner, &journal)?;
+        }
         let session = AgentSession::new(&*file.name, file.system, runner, file.react, journal);
         let result = if args.resume {
             resume(&session, asked.as_deref()).await?
@@ -84,7 +103,7 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
 
 /// What the agent is asked, or answered; none if nothing was given.
 fn input_text(args: &AgentArgs) -> Result<Option<String>, Failure> {
-    let text = match args.input.as_deref() {
+    let text = match args.input.as_deref().or(args.prompt.as_deref()) {
         Some("-") => {
             let bytes = input::read("-".as_ref())?;
             Some(String::from_utf8(bytes).map_err(|_| usage("standard input is not UTF-8"))?)
@@ -94,9 +113,9 @@ fn input_text(args: &AgentArgs) -> Result<Option<String>, Failure> {
     let text = text.map(|text| text.trim_end_matches('\n').to_string());
     match text {
         Some(text) if text.trim().is_empty() => Err(usage("--input is blank; say what the agent shall do")),
-        None if !args.resume => {
-            Err(usage("--input is missing; say what the agent shall do, or - to read it"))
-        }
+        None if !args.resume => Err(usage(
+            "--input is missing; say what the agent shall do, as an argument or with --input, or - to read it",
+        )),
         text => Ok(text),
     }
 }
@@ -137,29 +156,92 @@ fn usage(message: &str) -> Failure {
 }
 
 /// Every mistake in the file, one line each.
-fn invalid(args: &AgentArgs, problems: &[Problem]) -> Failure {
-    let file = args.file.display();
+pub(crate) fn invalid(file: &std::path::Path, problems: &[DocumentProblem]) -> Failure {
+    let file = file.display();
     let lines: Vec<String> = problems.iter().map(|problem| format!("{file}:{problem}")).collect();
     let list: Vec<Value> = problems.iter().map(Value::from).collect();
     Failure::several(INVALID, "invalid_agent", lines).with("problems", list)
 }
 
+/// Gives an agent the tools that look things up in its record; a record that no store keeps has none.
+pub(crate) fn add_recall(runner: &mut Runner, journal: &Journal) -> Result<(), Failure> {
+    let Some(place) = journal.recall(Arc::clone(&runner.clock)) else { return Ok(()) };
+    for tool in recall_tools(&place, RecallNames::Prefixed) {
+        runner.tools.add(tool).map_err(|taken| Failure::new(INVALID, "invalid_agent", taken.to_string()))?;
+    }
+    Ok(())
+}
+
+/// What the command line says about where a conversation is written.
+pub(crate) struct JournalOf<'a> {
+    pub(crate) recipient: Option<&'a str>,
+    pub(crate) conversation: Option<&'a str>,
+    pub(crate) store: &'a StoreArgs,
+    /// Whether the agent looks things up in the record, which takes a store.
+    pub(crate) recalls: bool,
+}
+
 /// Where the conversation is written: where it was named, or in a store if one was, or nowhere.
-async fn journal(args: &AgentArgs, setup: &Setup) -> Result<Journal, Failure> {
+pub(crate) async fn journal(of: &JournalOf<'_>, setup: &Setup) -> Result<Journal, Failure> {
     let tenant = setup.tenant();
-    if let Some(id) = &args.conversation {
+    if let Some(id) = of.conversation {
         let id = conversation_named(id)?;
         return Ok(Journal::open(setup.open(Intent::Write).await?, tenant, id).await?);
     }
-    if let Some(recipient) = &args.recipient {
+    if let Some(recipient) = of.recipient {
         let recipient = recipient_named(recipient)?;
         return Ok(Journal::with(setup.open(Intent::Write).await?, tenant, &recipient, now()).await?);
     }
-    let named = args.store.store.is_some() || std::env::var_os("SCROLLBACK_STORE").is_some();
+    let named = of.store.store.is_some() || std::env::var_os("SCROLLBACK_STORE").is_some();
     if named {
         return Ok(Journal::begin(setup.open(Intent::Write).await?, tenant, now()));
     }
+    if of.recalls {
+        // Recall reads a store; this one ends with the process.
+        return Ok(Journal::begin(Arc::new(Memory::new()), tenant, now()));
+    }
     Ok(Journal::memory(Record::new()))
+}
+
+/// How often is looked whether a conversation is free.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Waits until no living process works on the conversation, where that is wanted; says who does otherwise.
+async fn until_free(
+    args: &AgentArgs,
+    of: &JournalOf<'_>,
+    setup: &Setup,
+    stop: &StopSignal,
+) -> Result<(), Failure> {
+    let (store, tenant) = (setup.open(Intent::Write).await?, setup.tenant());
+    let id = match (of.conversation, of.recipient) {
+        (Some(id), _) => Some(conversation_named(id)?),
+        (None, Some(name)) => {
+            store.current(&tenant, &recipient_named(name)?).await?.map(|current| current.id)
+        }
+        (None, None) => None,
+    };
+    let Some(id) = id else { return Ok(()) };
+    let mut told = false;
+    loop {
+        let all = store.evaluations(&tenant, &id).await?;
+        let held = all.into_iter().filter(|one| one.status == EvaluationStatus::Running);
+        let lease =
+            held.filter_map(|one| one.lease).find(|lease| lease.until > now() && !is_dead(&lease.holder));
+        let Some(lease) = lease else { return Ok(()) };
+        let who = described(&lease.holder);
+        if !args.wait {
+            let message = format!("{who} works on this conversation; --wait waits until it has finished");
+            return Err(Failure::new(FAILED, "busy", message).with("holder", lease.holder));
+        }
+        if !std::mem::replace(&mut told, true) {
+            input::note(&format!("waiting for {who}, which works on this conversation"));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = stop.asked() => return Err(Failure::new(FAILED, "interrupted", "stopped while waiting")),
+        }
+    }
 }
 
 async fn resume(session: &AgentSession, answer: Option<&str>) -> Result<SessionResult, Failure> {
@@ -181,7 +263,7 @@ async fn report(
     let conversation = session.with_journal(|journal| journal.conversation().map(ToString::to_string)).await;
     let entries = session.with_journal(|journal| journal.record().message_count()).await;
     if json {
-        let answer = Answer::of(result, conversation.as_deref(), entries);
+        let answer = AgentJson::of(result, conversation.as_deref(), entries);
         input::print(&format!("{}\n", json!(answer)))?;
     } else if let Some(answer) = result.answer.as_ref().filter(|_| !args.stream) {
         input::print(&format!("{answer}\n"))?;
@@ -216,7 +298,7 @@ async fn report(
 
 /// A line per request, written as soon as it is made.
 fn trace_to(path: &std::path::Path) -> Result<Trace, Failure> {
-    let file = File::create(path).map_err(|error| Failure::io(&path.display().to_string(), &error))?;
+    let file = input::create(path)?;
     let file = Mutex::new(file);
     Ok(Arc::new(move |attempt| {
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,22 +309,32 @@ fn trace_to(path: &std::path::Path) -> Result<Trace, Failure> {
 
 /// Where text goes as it comes.
 #[derive(Clone, Copy)]
-enum Stream {
+enum TextSink {
     Output,
     Error,
 }
 
-impl Stream {
+impl TextSink {
     fn write(self, text: &str) {
         // A reader that left does not stop the agent.
         let _ = match self {
-            Stream::Output => write!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush()),
-            Stream::Error => write!(std::io::stderr(), "{text}"),
+            TextSink::Output => write!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush()),
+            TextSink::Error => write!(std::io::stderr(), "{text}"),
         };
     }
 }
 
-fn stream_to(stream: Stream) -> Sink {
+/// Prints text as it comes.
+pub(crate) fn to_output() -> Sink {
+    stream_to(TextSink::Output)
+}
+
+/// Ends the line after a text that was printed as it came.
+pub(crate) fn end_line() {
+    TextSink::Output.write("\n");
+}
+
+fn stream_to(stream: TextSink) -> Sink {
     Arc::new(move |delta| {
         if let Delta::Text(text) = delta {
             stream.write(text);
@@ -251,7 +343,7 @@ fn stream_to(stream: Stream) -> Sink {
 }
 
 /// The first Ctrl-C asks the agent to stop at the next safe point; the next one ends the process.
-pub(crate) fn on_interrupt(stop: &Stop) {
+pub(crate) fn on_interrupt(stop: &StopSignal) {
     let stop = stop.clone();
     // Without a handler Ctrl-C ends the process, and everything recorded stays all the same.
     let _ = ctrlc::set_handler(move || {
@@ -264,7 +356,7 @@ pub(crate) fn on_interrupt(stop: &Stop) {
 
 /// The provider of a model that was named on the command line.
 pub(crate) fn provider_named(catalog: &Catalog, name: &str) -> Result<Arc<dyn Provider>, Failure> {
-    catalog.provider_named(name).map_err(|error| {
+    catalog.provider_named(&input::full_model(name)).map_err(|error| {
         let exit = match error.kind() {
             NoProviderKind::BadScript => INVALID,
             NoProviderKind::MissingKey => FAILED,

@@ -31,6 +31,17 @@ pub(super) fn follow(bus: &EventBus) {
     follow_throttling(bus);
 }
 
+/// Prints what each tool answered, in one line; failures have theirs already.
+pub(crate) fn follow_results(bus: &EventBus) {
+    bus.subscribe::<ToolInvoked>(|told| {
+        if !told.event.is_error {
+            let text = format!("     {} → {}", told.event.name, told.event.result);
+            line(&text, AnsiColor::Cyan.on_default().dimmed());
+        }
+        Ok(())
+    });
+}
+
 /// Prints a line when a request has to wait.
 pub(crate) fn follow_throttling(bus: &EventBus) {
     bus.subscribe::<Throttled>(|told| {
@@ -42,7 +53,7 @@ pub(crate) fn follow_throttling(bus: &EventBus) {
 }
 
 /// Ends the line after each text that was printed as it came.
-pub(super) fn end_lines(bus: &EventBus, end: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn end_lines(bus: &EventBus, end: impl Fn() + Send + Sync + 'static) {
     bus.subscribe::<ConversationRecorded>(move |told| {
         let entry = &told.event.recorded.entry;
         if entry.role == Role::Assistant && entry.content().is_some_and(|text| !text.is_empty()) {

@@ -41,10 +41,14 @@ pub(crate) struct WrapArgs {
 the configured address (default 127.0.0.1:7275). The rest of the file stays as it is written, and a backup is kept;
 --undo puts back the very bytes that were there.
 
-  claude    settings.json: env.ANTHROPIC_BASE_URL
-  codex     config.toml: openai_base_url
-  opencode  opencode.json: baseURL of each provider that has a key
-  gemini    .env: GOOGLE_GEMINI_BASE_URL
+  claude    settings.json: env.ANTHROPIC_BASE_URL; .claude.json: mcpServers.scrollback
+  codex     config.toml: openai_base_url, mcp_servers.scrollback
+  opencode  opencode.json: baseURL of each provider that has a key, mcp.scrollback
+  gemini    .env: GOOGLE_GEMINI_BASE_URL; settings.json: mcpServers.scrollback
+  cursor    mcp.json: mcpServers.scrollback
+  vscode    mcp.json: servers.scrollback
+
+`scrollback` there is the recall server, `scrollback mcp`, by which the client's model can search and read the record.
 
 A setting that is there already is not overwritten without --force.
 
@@ -54,7 +58,7 @@ Examples:
   scrollback setup claude --undo"
 )]
 pub(crate) struct SetupArgs {
-    /// claude, codex, opencode or gemini
+    /// claude, codex, opencode, gemini, cursor or vscode
     pub(crate) client: String,
 
     /// Take the settings back

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::Client;
-use super::machine::Machine;
+use super::machine::ClientMachine;
 use super::setup::format::Format;
 use super::upstream::Surroundings;
 
@@ -27,7 +27,7 @@ pub(crate) fn launch(
     client: Option<Client>,
     base: &str,
     found: &Surroundings,
-    machine: &Machine,
+    machine: &ClientMachine,
     arguments: &[OsString],
 ) -> Launch {
     let mut launch = Launch { notes: found.notes.clone(), ..Launch::default() };
@@ -59,6 +59,7 @@ pub(crate) fn launch(
                 launch.set(name, base);
             }
         }
+        Some(Client::Cursor | Client::Vscode) => {}
         None => {
             launch.set("OPENAI_BASE_URL", &versioned);
             launch.set("ANTHROPIC_BASE_URL", base);
@@ -80,7 +81,24 @@ impl Launch {
     }
 }
 
-fn claude(launch: &mut Launch, base: &str, found: &Surroundings, machine: &Machine, arguments: &[OsString]) {
+/// Names this run of a client, for the recall server that the client starts and, where its requests can carry it, for the
+/// record.
+pub(crate) fn name_run(launch: &mut Launch, client: Option<Client>, machine: &ClientMachine, name: &str) {
+    launch.set("SCROLLBACK_SESSION", name);
+    if client == Some(Client::Claude) {
+        let header = format!("x-scrollback-session: {name}");
+        let own = machine.variable("ANTHROPIC_CUSTOM_HEADERS").map(|own| format!("{own}\n{header}"));
+        launch.set("ANTHROPIC_CUSTOM_HEADERS", &own.unwrap_or(header));
+    }
+}
+
+fn claude(
+    launch: &mut Launch,
+    base: &str,
+    found: &Surroundings,
+    machine: &ClientMachine,
+    arguments: &[OsString],
+) {
     launch.set("ANTHROPIC_BASE_URL", base);
     // Without this Claude Code leaves its tool search off behind any base URL but its maker's.
     let usual = found.upstreams.anthropic.as_deref().is_none_or(|url| url.contains("//api.anthropic.com"));
@@ -103,7 +121,7 @@ fn claude(launch: &mut Launch, base: &str, found: &Surroundings, machine: &Machi
     launch.arguments = vec!["--settings".into(), settings.to_string()];
 }
 
-fn opencode(launch: &mut Launch, base: &str, found: &Surroundings, machine: &Machine) {
+fn opencode(launch: &mut Launch, base: &str, found: &Surroundings, machine: &ClientMachine) {
     if found.opencode_providers.is_empty() {
         return;
     }
@@ -134,12 +152,12 @@ mod tests {
 
     const BASE: &str = "http://127.0.0.1:7275";
 
-    fn machine(variables: &[(&str, &str)]) -> Machine {
+    fn machine(variables: &[(&str, &str)]) -> ClientMachine {
         let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        Machine { home: "/nowhere/home".into(), folder: "/nowhere/work".into(), variables }
+        ClientMachine { home: "/nowhere/home".into(), folder: "/nowhere/work".into(), variables }
     }
 
-    fn told(client: Option<Client>, machine: &Machine, arguments: &[&str]) -> Launch {
+    fn told(client: Option<Client>, machine: &ClientMachine, arguments: &[&str]) -> Launch {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         launch(client, BASE, &surroundings(client, machine, &arguments), machine, &arguments)
     }
@@ -166,6 +184,20 @@ mod tests {
         assert_eq!(variable(&any, "OPENAI_BASE_URL"), Some("http://127.0.0.1:7275/v1"));
         assert_eq!(variable(&any, "ANTHROPIC_BASE_URL"), Some(BASE));
         assert_eq!(variable(&any, "GOOGLE_GEMINI_BASE_URL"), Some(BASE));
+    }
+
+    #[test]
+    fn a_run_has_a_name_for_the_tools_its_client_starts() {
+        let here = machine(&[("ANTHROPIC_CUSTOM_HEADERS", "x-team: a")]);
+        let mut claude = told(Some(Client::Claude), &here, &[]);
+        name_run(&mut claude, Some(Client::Claude), &here, "run-1");
+        assert_eq!(variable(&claude, "SCROLLBACK_SESSION"), Some("run-1"));
+        let headers = variable(&claude, "ANTHROPIC_CUSTOM_HEADERS");
+        assert_eq!(headers, Some("x-team: a\nx-scrollback-session: run-1"), "headers of the person stay");
+        let mut codex = told(Some(Client::Codex), &here, &[]);
+        name_run(&mut codex, Some(Client::Codex), &here, "run-1");
+        assert_eq!(variable(&codex, "SCROLLBACK_SESSION"), Some("run-1"));
+        assert_eq!(variable(&codex, "ANTHROPIC_CUSTOM_HEADERS"), None);
     }
 
     #[test]

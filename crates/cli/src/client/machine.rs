@@ -9,16 +9,16 @@ use crate::failure::{Failure, USAGE};
 
 /// The surroundings of one command.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Machine {
+pub(crate) struct ClientMachine {
     pub(crate) home: PathBuf,
     /// The working directory.
     pub(crate) folder: PathBuf,
     pub(crate) variables: BTreeMap<String, String>,
 }
 
-impl Machine {
+impl ClientMachine {
     /// This machine, as this process sees it.
-    pub(crate) fn here() -> Result<Machine, Failure> {
+    pub(crate) fn here() -> Result<ClientMachine, Failure> {
         let no_home = || {
             let message = "the home directory is not known: set HOME";
             Failure::new(USAGE, "no_home", message)
@@ -28,7 +28,7 @@ impl Machine {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        Ok(Machine { home, folder, variables: std::env::vars_os().filter_map(text).collect() })
+        Ok(ClientMachine { home, folder, variables: std::env::vars_os().filter_map(text).collect() })
     }
 
     /// A variable that is set to something.
@@ -49,6 +49,11 @@ impl Machine {
             Client::Opencode => self.folder_of("XDG_CONFIG_HOME", ".config").join("opencode"),
             Client::Gemini => self.home.join(".gemini"),
             Client::Aider => self.home.clone(),
+            Client::Cursor => self.home.join(".cursor"),
+            Client::Vscode if cfg!(target_os = "macos") => {
+                self.home.join("Library/Application Support/Code/User")
+            }
+            Client::Vscode => self.folder_of("XDG_CONFIG_HOME", ".config").join("Code").join("User"),
         }
     }
 

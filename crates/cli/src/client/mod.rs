@@ -28,11 +28,20 @@ pub(crate) enum Client {
     Opencode,
     Gemini,
     Aider,
+    Cursor,
+    Vscode,
 }
 
 impl Client {
-    pub(crate) const ALL: [Client; 5] =
-        [Client::Claude, Client::Codex, Client::Opencode, Client::Gemini, Client::Aider];
+    pub(crate) const ALL: [Client; 7] = [
+        Client::Claude,
+        Client::Codex,
+        Client::Opencode,
+        Client::Gemini,
+        Client::Aider,
+        Client::Cursor,
+        Client::Vscode,
+    ];
 
     /// The command, which is also what people call it here.
     pub(crate) fn name(self) -> &'static str {
@@ -42,6 +51,8 @@ impl Client {
             Client::Opencode => "opencode",
             Client::Gemini => "gemini",
             Client::Aider => "aider",
+            Client::Cursor => "cursor",
+            Client::Vscode => "vscode",
         }
     }
 
@@ -53,6 +64,8 @@ impl Client {
             Client::Opencode => "opencode",
             Client::Gemini => "Gemini CLI",
             Client::Aider => "aider",
+            Client::Cursor => "Cursor",
+            Client::Vscode => "VS Code",
         }
     }
 
@@ -64,6 +77,8 @@ impl Client {
             Client::Opencode => "npm install -g opencode-ai",
             Client::Gemini => "npm install -g @google/gemini-cli",
             Client::Aider => "pip install aider-chat",
+            Client::Cursor => "https://cursor.com/downloads",
+            Client::Vscode => "https://code.visualstudio.com",
         }
     }
 

@@ -13,7 +13,7 @@ const MOST_BYTES: u64 = 64 << 10;
 
 /// What is at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum AddressState {
     /// Nothing listens there.
     Nothing,
     /// Something else than Scrollback.
@@ -38,16 +38,18 @@ pub(crate) struct Running {
 }
 
 /// Looks at what is at an address of this machine.
-pub(crate) fn look(address: SocketAddr) -> Found {
-    let Ok(mut connection) = TcpStream::connect_timeout(&address, PATIENCE) else { return Found::Nothing };
-    let Some((status, version, body)) = ask(&mut connection, address) else { return Found::Other };
-    let Some(version) = version else { return Found::Other };
+pub(crate) fn look(address: SocketAddr) -> AddressState {
+    let Ok(mut connection) = TcpStream::connect_timeout(&address, PATIENCE) else {
+        return AddressState::Nothing;
+    };
+    let Some((status, version, body)) = ask(&mut connection, address) else { return AddressState::Other };
+    let Some(version) = version else { return AddressState::Other };
     if status == 401 {
-        return Found::Locked { version };
+        return AddressState::Locked { version };
     }
     let told: Value = serde_json::from_str(&body).unwrap_or_default();
     let text = |pointer: &str| told.pointer(pointer).and_then(Value::as_str).map(String::from);
-    Found::Server(Running {
+    AddressState::Server(Running {
         address,
         version,
         store: text("/store").unwrap_or_default(),
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn what_is_no_scrollback_is_not_taken_for_one() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert_eq!(look(free), Found::Nothing);
+        assert_eq!(look(free), AddressState::Nothing);
         for answer in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "220 mail.example ESMTP\r\n", ""] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
@@ -122,7 +124,7 @@ mod tests {
                 let _ = stream.read(&mut request);
                 let _ = stream.write_all(answer.as_bytes());
             });
-            assert_eq!(look(address), Found::Other, "{answer:?}");
+            assert_eq!(look(address), AddressState::Other, "{answer:?}");
             server.join().unwrap();
         }
     }

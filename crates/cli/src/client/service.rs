@@ -8,8 +8,8 @@ use scrollback_store::Url;
 use serde_json::{Value, json};
 
 use super::args::{ServiceAction, ServiceArgs};
-use super::machine::Machine;
-use super::running::{Found, look};
+use super::machine::ClientMachine;
+use super::running::{AddressState, look};
 use super::setup::{server_address, write_private};
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::input;
@@ -40,19 +40,19 @@ const UNIT: &str = "scrollback.service";
 const LABEL: &str = "dev.scrollback.server";
 
 /// A unit: where it is written, what it says, and the commands that begin and end it.
-struct Unit {
+struct ServiceUnit {
     manager: Manager,
     path: PathBuf,
     text: String,
 }
 
 pub(crate) fn run(args: &ServiceArgs, json: bool) -> Result<(), Failure> {
-    let machine = Machine::here()?;
+    let machine = ClientMachine::here()?;
     // A store in the working directory is not meant: a service has none.
     let own = config::user_store::url()
         .ok_or_else(|| Failure::new(USAGE, "no_home", "the home directory is not known: set HOME"))?;
     let setup = Setup::with_default(&args.store, || own)?;
-    let unit = Unit::new(&machine, &setup)?;
+    let unit = ServiceUnit::new(&machine, &setup)?;
     match args.action {
         ServiceAction::Install { print } => install(&unit, &setup, Effect::unless(print), json),
         ServiceAction::Remove { print } => remove(&unit, Effect::unless(print), json),
@@ -60,8 +60,8 @@ pub(crate) fn run(args: &ServiceArgs, json: bool) -> Result<(), Failure> {
     }
 }
 
-impl Unit {
-    fn new(machine: &Machine, setup: &Setup) -> Result<Unit, Failure> {
+impl ServiceUnit {
+    fn new(machine: &ClientMachine, setup: &Setup) -> Result<ServiceUnit, Failure> {
         let program =
             std::env::current_exe().map_err(|error| Failure::io("the path of this program", &error))?;
         let command =
@@ -70,13 +70,13 @@ impl Unit {
         let folder = machine.home.as_path();
         if cfg!(target_os = "macos") {
             let path = machine.home.join("Library/LaunchAgents").join(format!("{LABEL}.plist"));
-            return Ok(Unit { manager: Manager::Launchd, path, text: launchd(&command, folder) });
+            return Ok(ServiceUnit { manager: Manager::Launchd, path, text: launchd(&command, folder) });
         }
         if cfg!(target_os = "linux") {
             let configuration = machine.variable("XDG_CONFIG_HOME").map(PathBuf::from);
             let configuration = configuration.unwrap_or_else(|| machine.home.join(".config"));
             let path = configuration.join("systemd/user").join(UNIT);
-            return Ok(Unit { manager: Manager::Systemd, path, text: systemd(&command, folder) });
+            return Ok(ServiceUnit { manager: Manager::Systemd, path, text: systemd(&command, folder) });
         }
         let message = "services are known for Linux (systemd) and macOS (launchd) only: start `scrollback serve` at login yourself";
         Err(Failure::new(FAILED, "no_service", message))
@@ -118,7 +118,7 @@ fn words(commands: &[&str]) -> Vec<Vec<String>> {
 }
 
 /// A store's URL that means the same in any folder.
-fn absolute(machine: &Machine, url: &str) -> String {
+fn absolute(machine: &ClientMachine, url: &str) -> String {
     match Url::parse(url) {
         Ok(Url::Sqlite(path)) if path != ":memory:" => {
             format!("sqlite:{}", machine.folder.join(path).display())
@@ -174,7 +174,7 @@ fn launchd(command: &[String], folder: &Path) -> String {
     )
 }
 
-fn install(unit: &Unit, setup: &Setup, effect: Effect, json: bool) -> Result<(), Failure> {
+fn install(unit: &ServiceUnit, setup: &Setup, effect: Effect, json: bool) -> Result<(), Failure> {
     if effect == Effect::Show {
         let told =
             json!({ "path": unit.path.display().to_string(), "text": unit.text, "state": "would_write" });
@@ -199,7 +199,7 @@ fn install(unit: &Unit, setup: &Setup, effect: Effect, json: bool) -> Result<(),
     tell(unit, if unchanged { "unchanged" } else { "written" }, missed.as_deref(), json)
 }
 
-fn remove(unit: &Unit, effect: Effect, json: bool) -> Result<(), Failure> {
+fn remove(unit: &ServiceUnit, effect: Effect, json: bool) -> Result<(), Failure> {
     if !unit.is_installed()? {
         return tell(unit, "not_installed", None, json);
     }
@@ -216,7 +216,7 @@ fn remove(unit: &Unit, effect: Effect, json: bool) -> Result<(), Failure> {
     tell(unit, "removed", None, json)
 }
 
-fn tell(unit: &Unit, state: &str, missed: Option<&str>, json: bool) -> Result<(), Failure> {
+fn tell(unit: &ServiceUnit, state: &str, missed: Option<&str>, json: bool) -> Result<(), Failure> {
     let path = unit.path.display().to_string();
     if json {
         let told = json!({ "path": path, "state": state, "running": missed.is_none(), "to_do": missed });
@@ -249,17 +249,19 @@ fn do_all(commands: &[Vec<String>]) -> Option<String> {
     Some(rest.iter().map(|command| command.join(" ")).collect::<Vec<_>>().join(" && "))
 }
 
-fn status(unit: &Unit, json: bool) -> Result<(), Failure> {
+fn status(unit: &ServiceUnit, json: bool) -> Result<(), Failure> {
     let installed = unit.is_installed()?;
     let address = server_address()?;
     let found = look(address);
     let (server, words) = match &found {
-        Found::Server(running) => {
+        AddressState::Server(running) => {
             (Value::from(running.version.clone()), format!("a server answers on {address}"))
         }
-        Found::Locked { version } => (Value::from(version.clone()), format!("a server answers on {address}")),
-        Found::Other => (Value::Null, format!("something else than Scrollback answers on {address}")),
-        Found::Nothing => (Value::Null, format!("nothing answers on {address}")),
+        AddressState::Locked { version } => {
+            (Value::from(version.clone()), format!("a server answers on {address}"))
+        }
+        AddressState::Other => (Value::Null, format!("something else than Scrollback answers on {address}")),
+        AddressState::Nothing => (Value::Null, format!("nothing answers on {address}")),
     };
     let path = unit.path.display().to_string();
     if json {

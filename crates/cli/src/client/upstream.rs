@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::Client;
-use super::machine::Machine;
+use super::machine::ClientMachine;
 use super::setup::format::Format;
 
 /// Where Codex sends its requests when it is signed in with `ChatGPT`.
@@ -48,7 +48,7 @@ pub(crate) struct Surroundings {
 /// Looks at the surroundings of a client, or of any command.
 pub(crate) fn surroundings(
     client: Option<Client>,
-    machine: &Machine,
+    machine: &ClientMachine,
     arguments: &[OsString],
 ) -> Surroundings {
     match client {
@@ -57,11 +57,13 @@ pub(crate) fn surroundings(
         Some(Client::Opencode) => opencode(machine),
         Some(Client::Gemini) => gemini(machine),
         Some(Client::Aider) => aider(machine),
+        // Their models are asked by their makers' servers.
+        Some(Client::Cursor | Client::Vscode) => Surroundings::default(),
         None => Surroundings { upstreams: of_environment(machine), ..Surroundings::default() },
     }
 }
 
-fn of_environment(machine: &Machine) -> Upstreams {
+fn of_environment(machine: &ClientMachine) -> Upstreams {
     let stated = |name: &str| machine.variable(name).map(String::from);
     Upstreams {
         openai: stated("OPENAI_BASE_URL"),
@@ -70,7 +72,7 @@ fn of_environment(machine: &Machine) -> Upstreams {
     }
 }
 
-fn claude(machine: &Machine) -> Surroundings {
+fn claude(machine: &ClientMachine) -> Surroundings {
     let own = machine.folder.join(".claude");
     let files = [
         own.join("settings.local.json"),
@@ -91,7 +93,7 @@ fn claude(machine: &Machine) -> Surroundings {
     Surroundings { upstreams, settings_state_base, notes, ..Surroundings::default() }
 }
 
-fn codex(machine: &Machine, arguments: &[OsString]) -> Surroundings {
+fn codex(machine: &ClientMachine, arguments: &[OsString]) -> Surroundings {
     let folder = machine.configuration(Client::Codex);
     let file = folder.join("config.toml");
     let said = |keys: &[&str]| setting(&file, Format::Toml, keys);
@@ -145,14 +147,14 @@ const OPENCODE: [(&str, &[&str]); 3] = [
 ];
 
 /// The configuration file of opencode that is there, or the one that would be made.
-pub(crate) fn opencode_file(machine: &Machine) -> PathBuf {
+pub(crate) fn opencode_file(machine: &ClientMachine) -> PathBuf {
     let folder = machine.configuration(Client::Opencode);
     let usual = folder.join("opencode.json");
     let known = [folder.join("opencode.jsonc"), usual.clone(), folder.join("config.json")];
     known.into_iter().find(|file| file.exists()).unwrap_or(usual)
 }
 
-fn opencode(machine: &Machine) -> Surroundings {
+fn opencode(machine: &ClientMachine) -> Surroundings {
     let file = opencode_file(machine);
     let data =
         machine.variable("XDG_DATA_HOME").map_or_else(|| machine.home.join(".local/share"), PathBuf::from);
@@ -181,7 +183,7 @@ fn opencode(machine: &Machine) -> Surroundings {
     found
 }
 
-fn gemini(machine: &Machine) -> Surroundings {
+fn gemini(machine: &ClientMachine) -> Surroundings {
     let folder = machine.configuration(Client::Gemini);
     let from_file = || {
         let here =
@@ -201,7 +203,7 @@ fn gemini(machine: &Machine) -> Surroundings {
     Surroundings { upstreams, gemini_auth: chosen, notes, ..Surroundings::default() }
 }
 
-fn aider(machine: &Machine) -> Surroundings {
+fn aider(machine: &ClientMachine) -> Surroundings {
     let first =
         |names: [&str; 2]| names.into_iter().find_map(|name| machine.variable(name)).map(String::from);
     let upstreams = Upstreams {

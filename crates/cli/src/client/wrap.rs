@@ -5,16 +5,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::config::{ServerSettings, user_store};
 use scrollback_core::redact::Redactor;
 use scrollback_server::{App, Listening, bind, serve};
 use serde_json::json;
 
 use super::args::WrapArgs;
-use super::launch::{Launch, launch};
-use super::machine::Machine;
-use super::running::{Found, Running, look, loopback};
+use super::launch::{Launch, launch, name_run};
+use super::machine::ClientMachine;
+use super::running::{AddressState, Running, look, loopback};
 use super::upstream::{Surroundings, Upstreams, surroundings};
 use super::{Client, child, nearest_client, reachable};
 use crate::failure::{FAILED, Failure, USAGE};
@@ -25,7 +25,7 @@ use crate::{input, telemetry};
 
 pub(crate) fn run(args: &WrapArgs, json: bool) -> Result<ExitCode, Failure> {
     let Some((program, arguments)) = args.command.split_first() else { return Ok(ExitCode::SUCCESS) };
-    let machine = Machine::here()?;
+    let machine = ClientMachine::here()?;
     check_program(program, &machine)?;
     let named = StoreArgs { store: args.store.clone(), tenant: None };
     let setup = Setup::anywhere(&named)?;
@@ -43,8 +43,16 @@ pub(crate) fn run(args: &WrapArgs, json: bool) -> Result<ExitCode, Failure> {
     } else {
         running(&mut found.upstreams, &settings)?
     };
-    let wrapped =
-        Wrapped { program, arguments, client, found: &found, machine: &machine, quiet: args.quiet, json };
+    let wrapped = Wrapped {
+        program,
+        arguments,
+        client,
+        found: &found,
+        machine: &machine,
+        store_url: &setup.url,
+        quiet: args.quiet,
+        json,
+    };
     let code = runtime.block_on(async {
         if let Some(running) = running {
             return wrapped.run(running.address, &running.store, Started::Before).await;
@@ -60,7 +68,7 @@ pub(crate) fn run(args: &WrapArgs, json: bool) -> Result<ExitCode, Failure> {
 }
 
 /// Finds mistakes in the command before a server is started for it.
-fn check_program(program: &OsString, machine: &Machine) -> Result<(), Failure> {
+fn check_program(program: &OsString, machine: &ClientMachine) -> Result<(), Failure> {
     let name = program.to_string_lossy();
     if name.starts_with('-') {
         let message = format!(
@@ -93,9 +101,9 @@ fn running(wanted: &mut Upstreams, settings: &ServerSettings) -> Result<Option<R
     let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, scrollback_agent::config::DEFAULT_PORT));
     let address = reachable(settings.listen.unwrap_or(usual));
     match look(address) {
-        Found::Server(running) => Ok(passes_on_to(&running, wanted).then_some(running)),
-        Found::Locked { .. } => Err(locked(&format!("the server on {address}"))),
-        Found::Nothing | Found::Other => Ok(None),
+        AddressState::Server(running) => Ok(passes_on_to(&running, wanted).then_some(running)),
+        AddressState::Locked { .. } => Err(locked(&format!("the server on {address}"))),
+        AddressState::Nothing | AddressState::Other => Ok(None),
     }
 }
 
@@ -110,12 +118,12 @@ fn outer_server(wanted: &mut Upstreams) -> Option<Running> {
             continue;
         }
         match look(address) {
-            Found::Server(running) => {
+            AddressState::Server(running) => {
                 *url = None;
                 outer.get_or_insert(running);
             }
-            Found::Locked { .. } => *url = None,
-            Found::Nothing | Found::Other => {}
+            AddressState::Locked { .. } => *url = None,
+            AddressState::Nothing | AddressState::Other => {}
         }
     }
     outer
@@ -144,7 +152,7 @@ fn locked(what: &str) -> Failure {
 struct Server {
     address: SocketAddr,
     store: String,
-    stop: Stop,
+    stop: StopSignal,
     served: tokio::task::JoinHandle<std::io::Result<()>>,
     telemetry: scrollback_agent::telemetry::Telemetry,
 }
@@ -170,7 +178,7 @@ impl Server {
         let telemetry = telemetry::start(&setup.config)?;
         let app = App::new(store, settings, catalog(setup, upstreams), redactor, address);
         app.send_spans_to(telemetry.clone());
-        let stop = Stop::default();
+        let stop = StopSignal::default();
         let served = tokio::spawn(serve(app, listening, stop.clone()));
         Ok(Server { address, store: described, stop, served, telemetry })
     }
@@ -233,15 +241,27 @@ struct Wrapped<'w> {
     arguments: &'w [OsString],
     client: Option<Client>,
     found: &'w Surroundings,
-    machine: &'w Machine,
+    machine: &'w ClientMachine,
+    /// The store of a server that is started here.
+    store_url: &'w str,
     quiet: bool,
     json: bool,
+}
+
+/// A name for this run that no other has.
+fn run_name() -> String {
+    scrollback_store::ConversationId::new(crate::store::now()).as_str().to_lowercase()
 }
 
 impl Wrapped<'_> {
     async fn run(&self, server: SocketAddr, store: &str, started: Started) -> Result<u8, Failure> {
         let base = format!("http://{server}");
         let mut told: Launch = launch(self.client, &base, self.found, self.machine, self.arguments);
+        name_run(&mut told, self.client, self.machine, &run_name());
+        if started == Started::Now {
+            // A tool that the client starts reads the record where this server writes it.
+            told.variables.push(("SCROLLBACK_STORE".into(), self.store_url.into()));
+        }
         if told.gemini_defaults {
             let file = gemini_defaults()?;
             told.variables.push(("GEMINI_CLI_SYSTEM_DEFAULTS_PATH".into(), file.display().to_string()));

@@ -8,20 +8,26 @@ use crate::store::args::StoreArgs;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Every mistake is told at once, with its line, its path in the flow and the word that was \
-                        probably meant. Exit code: 0 valid, 4 not.
+    after_help = "Every mistake is told at once, with its line, its path in the file and the word that was \
+                        probably meant. What the file is (a flow, an agent, a sub-agent) is told by its keys. \
+                        Exit code: 0 valid, 4 not.
 
 Examples:
   scrollback validate trip.yaml
   scrollback validate trip.yaml --strict --json
   scrollback validate trip.yaml --effective
+  scrollback validate travel-agent.yaml
   scrollback validate --schema > flow.schema.json
   cat trip.yaml | scrollback validate -"
 )]
 pub(crate) struct ValidateArgs {
-    /// The flow; `-` is standard input
-    #[arg(value_name = "FLOW", required_unless_present = "schema")]
+    /// The flow, agent or sub-agent; `-` is standard input
+    #[arg(value_name = "FILE", required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
+
+    /// What the file is, where its keys do not tell
+    #[arg(long = "as", value_name = "KIND")]
+    pub(crate) kind: Option<KindArg>,
 
     /// Count warnings as mistakes
     #[arg(long)]
@@ -44,12 +50,12 @@ Examples:
   scrollback schema flow > flow.schema.json
   scrollback schema lens-prompt")]
 pub(crate) struct SchemaArgs {
-    /// What it describes: flow, run, validate, lens-show, …
+    /// What it describes: flow, agent, subagent, run, validate, lens-show, …
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
 }
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(
     after_help = "On a terminal it asks what the flow is for, which model answers, and how much history is sent; \
                         elsewhere, and with --yes, it takes the defaults.
@@ -86,6 +92,17 @@ pub(crate) struct InitArgs {
     pub(crate) force: bool,
 }
 
+/// What a file describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KindArg {
+    /// Steps
+    Flow,
+    /// An agent: a model, instructions, tools
+    Agent,
+    /// A sub-agent: a mission, a signature, tools, data
+    Subagent,
+}
+
 /// What a new flow is for.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TemplateArg {
@@ -115,7 +132,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "FLOW")]
     pub(crate) file: PathBuf,
 
-    /// What the run is given; `-` is standard input
+    /// What the run is given; `-` is standard input. Asked for on a terminal if the flow reads it
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) input: Option<String>,
 
@@ -163,7 +180,7 @@ pub(crate) struct ResumeArgs {
 #[derive(clap::Args)]
 pub(crate) struct MoreArgs {
     /// Most tokens of the whole run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::input::count)]
     pub(crate) max_tokens: Option<u64>,
 
     /// Most dollars of the whole run

@@ -14,15 +14,15 @@ use crate::failure::{FAILED, Failure, USAGE};
 use crate::input;
 
 /// What shall be written.
-struct Wish {
+struct NewFlow {
     template: TemplateArg,
     model: String,
-    memory: Memory,
+    memory: NewMemory,
 }
 
 /// What the loop of a new flow remembers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Memory {
+enum NewMemory {
     /// Up to so many turns are sent.
     Turns(u32),
     /// Nothing.
@@ -36,10 +36,11 @@ const TURNS: u32 = 20;
 
 pub(crate) fn run(args: &InitArgs, json: bool) -> Result<ExitCode, Failure> {
     if let Some(model) = &args.model {
-        judge(model).map_err(|message| Failure::new(USAGE, "unknown_model", message))?;
+        judge(&input::full_model(model)).map_err(|message| Failure::new(USAGE, "unknown_model", message))?;
     }
     let files = ["flow.yaml", "scrollback.toml"].map(|name| args.folder.join(name));
     refuse_existing(&files, args)?;
+    let args = &InitArgs { model: args.model.as_deref().map(input::full_model), ..args.clone() };
     let asks = !args.yes && !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let wish = if asks { ask(args, &mut std::io::stdin().lock())? } else { usual(args) };
     let [flow, settings] = &files;
@@ -58,11 +59,11 @@ pub(crate) fn run(args: &InitArgs, json: bool) -> Result<ExitCode, Failure> {
 }
 
 /// What is written without asking.
-fn usual(args: &InitArgs) -> Wish {
-    Wish {
+fn usual(args: &InitArgs) -> NewFlow {
+    NewFlow {
         template: args.template.unwrap_or(TemplateArg::Chat),
         model: args.model.clone().unwrap_or_else(|| OFFLINE.into()),
-        memory: Memory::Turns(TURNS),
+        memory: NewMemory::Turns(TURNS),
     }
 }
 
@@ -78,7 +79,7 @@ fn refuse_existing(files: &[PathBuf], args: &InitArgs) -> Result<(), Failure> {
 }
 
 /// The commands to go on with.
-fn next(folder: &Path, wish: &Wish) -> Vec<String> {
+fn next(folder: &Path, wish: &NewFlow) -> Vec<String> {
     let enter = if folder == Path::new(".") { String::new() } else { format!("cd {} && ", folder.display()) };
     let start = match wish.template {
         TemplateArg::Chat => "Hello! What can you do?",
@@ -93,7 +94,7 @@ fn next(folder: &Path, wish: &Wish) -> Vec<String> {
 }
 
 /// Asks on the terminal what was not said on the command line. An empty answer takes the default.
-fn ask(args: &InitArgs, lines: &mut dyn BufRead) -> Result<Wish, Failure> {
+fn ask(args: &InitArgs, lines: &mut dyn BufRead) -> Result<NewFlow, Failure> {
     let usual = usual(args);
     let template =
         match args.template {
@@ -132,11 +133,11 @@ fn ask(args: &InitArgs, lines: &mut dyn BufRead) -> Result<Wish, Failure> {
                     .filter(|turns| *turns > 0)
                     .ok_or_else(|| "write a whole number above 0".into())
             })?;
-        Memory::Turns(turns)
+        NewMemory::Turns(turns)
     } else {
-        Memory::None
+        NewMemory::None
     };
-    Ok(Wish { template, model, memory })
+    Ok(NewFlow { template, model, memory })
 }
 
 /// Asks until the answer is one.
@@ -175,7 +176,7 @@ mod tests {
     use std::sync::Arc;
 
     use scrollback_agent::provider::{Catalog, Environment};
-    use scrollback_flow::{Flow, Prompts, Settings, Source};
+    use scrollback_flow::{Flow, FlowSettings, Prompts, ReadOptions};
 
     use super::*;
 
@@ -189,24 +190,24 @@ mod tests {
         assert!(
             wish.template == TemplateArg::Chat
                 && wish.model == OFFLINE
-                && wish.memory == Memory::Turns(TURNS)
+                && wish.memory == NewMemory::Turns(TURNS)
         );
         let typed = "poem\nreview\ngpt-4o\nopenai:gpt-4o\nmaybe\nYes\n0\n7\n";
         let wish = asked(typed).unwrap_or_else(|_| usual(&NOTHING));
         assert!(wish.template == TemplateArg::Review && wish.model == "openai:gpt-4o");
-        assert!(wish.memory == Memory::Turns(7));
+        assert!(wish.memory == NewMemory::Turns(7));
         assert!(asked("chat\n").is_err(), "an ended input asks for nothing");
         let named =
             InitArgs { template: Some(TemplateArg::Pipeline), model: Some(OFFLINE.into()), ..NOTHING };
         let wish = ask(&named, &mut "no\n".as_bytes()).unwrap_or_else(|_| usual(&NOTHING));
-        assert!(wish.template == TemplateArg::Pipeline && wish.memory == Memory::None);
+        assert!(wish.template == TemplateArg::Pipeline && wish.memory == NewMemory::None);
     }
 
     #[test]
     fn every_flow_that_can_be_wished_for_is_right() {
-        let (settings, catalog) = (Settings::default(), Catalog::default());
+        let (settings, catalog) = (FlowSettings::default(), Catalog::default());
         let environment: Environment = Arc::new(|_| None);
-        let source = Source {
+        let source = ReadOptions {
             stem: "new",
             folder: Path::new("."),
             prompts: Prompts::Disk,
@@ -215,8 +216,8 @@ mod tests {
             environment: &environment,
         };
         for template in [TemplateArg::Chat, TemplateArg::Pipeline, TemplateArg::Review] {
-            for memory in [Memory::Turns(1), Memory::None] {
-                let text = files::flow(&Wish { template, model: OFFLINE.into(), memory });
+            for memory in [NewMemory::Turns(1), NewMemory::None] {
+                let text = files::flow(&NewFlow { template, model: OFFLINE.into(), memory });
                 let read = Flow::read(&text, &source);
                 assert!(read.is_ok_and(|read| read.warnings.is_empty()), "{text}");
                 assert!(!text.contains("MEMORY") && !text.contains("TURNS"), "{text}");

@@ -9,19 +9,19 @@ use scrollback_core::Time;
 use scrollback_core::redact::Redactor;
 use scrollback_flow::MicroDollars;
 use scrollback_flow::driver::{Engine, RunStatus};
-use scrollback_flow::lens::{Body, Lens, Listing, Reveal};
+use scrollback_flow::lens::{Lens, Listing, Reveal, WithBody};
 use serde_json::Value;
 
+use super::amounts::{counted, dollars};
 use super::args::{
     LensAction, LensArgs, LensListArgs, LensPromptArgs, LensRunArgs, LensTraceArgs, StatusArg,
 };
-use super::words::{counted, dollars};
 use crate::failure::{Failure, USAGE};
 use crate::input;
 use crate::store::{Intent, Setup, block_on, now, one_line, width};
 
 /// How a document is shown to people.
-type Shown = Box<dyn Fn(&Value) -> String>;
+type DocumentPrinter = Box<dyn Fn(&Value) -> String>;
 
 /// Lines of a text that are shown before the rest is folded.
 const FOLD: usize = 20;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &LensArgs, json: bool) -> Result<ExitCode, Failure> {
             reveal: if of.is_some_and(|of| of.reveal) { Reveal::Everything } else { Reveal::Redacted },
             now: now(),
         };
-        let (document, text): (Value, Shown) = match &args.action {
+        let (document, text): (Value, DocumentPrinter) = match &args.action {
             None => (lens(None).list(&listing(&args.list)).await?, Box::new(list)),
             Some(LensAction::List(wanted)) => (lens(None).list(&listing(wanted)).await?, Box::new(list)),
             Some(LensAction::Show(of)) => {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &LensArgs, json: bool) -> Result<ExitCode, Failure> {
             }
             Some(LensAction::Prompt(LensPromptArgs { of, step, wire })) => {
                 let run = engine.find(&of.run).await?;
-                let body = if *wire { Body::Whole } else { Body::Messages };
+                let body = if *wire { WithBody::Whole } else { WithBody::Messages };
                 let found = lens(Some(of)).prompt(&run, step, body).await?;
                 let document = found.ok_or_else(|| {
                     let message =

@@ -4,37 +4,37 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use scrollback_agent::config;
-use scrollback_agent::document::Place;
+use scrollback_agent::document::{self, TextPosition};
 use scrollback_agent::provider::{Catalog, Environment};
 use scrollback_core::redact::Redactor;
-use scrollback_flow::{Code, Flow, Problem, Problems, Prompts, Read, Settings, Source};
+use scrollback_flow::{Code, Flow, FlowProblem, FlowSettings, Problems, Prompts, Read, ReadOptions};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, USAGE};
 use crate::input;
 
 /// A flow's text and everything it is read with.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedFlow {
     /// As it was named; `-` is standard input.
     pub(crate) file: PathBuf,
     pub(crate) text: String,
     /// What stands for bytes that are no text.
     bad_byte: Option<usize>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: FlowSettings,
     pub(crate) catalog: Catalog,
     pub(crate) environment: Environment,
     pub(crate) redactor: Redactor,
 }
 
 /// Reads the file and the configuration. A file that cannot be opened is a mistake on the command line.
-pub(crate) fn load(file: &Path) -> Result<Loaded, Failure> {
+pub(crate) fn load(file: &Path) -> Result<LoadedFlow, Failure> {
     let config = config::load()?;
-    let settings = Settings::of(&config)?;
+    let settings = FlowSettings::of(&config)?;
     let redactor = Redactor::new(&config.redaction())
         .map_err(|error| Failure::new(USAGE, "bad_config", error.to_string()))?;
     let bytes = input::read(file).map_err(Failure::into_usage)?;
     let bad_byte = std::str::from_utf8(&bytes).err().map(|error| error.valid_up_to());
-    Ok(Loaded {
+    Ok(LoadedFlow {
         file: file.into(),
         text: String::from_utf8_lossy(&bytes).into_owned(),
         bad_byte,
@@ -45,11 +45,16 @@ pub(crate) fn load(file: &Path) -> Result<Loaded, Failure> {
     })
 }
 
-impl Loaded {
+impl LoadedFlow {
     /// The folder that paths in the flow are relative to; the working directory for standard input.
     pub(crate) fn folder(&self) -> PathBuf {
         let parent = self.file.parent().filter(|parent| !parent.as_os_str().is_empty());
         parent.map_or_else(|| PathBuf::from("."), PathBuf::from)
+    }
+
+    /// Whether the document has no such key.
+    pub(crate) fn is_without(&self, key: &str) -> bool {
+        document::parse(&self.text).is_ok_and(|node| node.get(key).is_none())
     }
 
     /// What the flow is called if it does not say.
@@ -64,11 +69,11 @@ impl Loaded {
             let message = format!("not UTF-8 at byte {byte}; convert the file first");
             let at = place(&self.text, byte);
             let problem =
-                Problem { code: Code::YamlSyntax, message, path: String::new(), at, suggestion: None };
+                FlowProblem { code: Code::YamlSyntax, message, path: String::new(), at, suggestion: None };
             return Err(Problems { errors: vec![problem], warnings: Vec::new() });
         }
         let (stem, folder) = (self.stem(), self.folder());
-        let source = Source {
+        let source = ReadOptions {
             stem: &stem,
             folder: &folder,
             prompts: Prompts::Disk,
@@ -77,22 +82,22 @@ impl Loaded {
             environment: &self.environment,
         };
         let clean =
-            |problems: Vec<Problem>| problems.into_iter().map(|problem| self.clean(problem)).collect();
+            |problems: Vec<FlowProblem>| problems.into_iter().map(|problem| self.clean(problem)).collect();
         match Flow::read(&self.text, &source) {
             Ok(read) => Ok(Read { warnings: clean(read.warnings), ..read }),
             Err(found) => Err(Problems { errors: clean(found.errors), warnings: clean(found.warnings) }),
         }
     }
 
-    fn clean(&self, problem: Problem) -> Problem {
+    fn clean(&self, problem: FlowProblem) -> FlowProblem {
         let message = self.redactor.text(&problem.message).text.into_owned();
         let path = self.redactor.text(&problem.path).text.into_owned();
-        Problem { message, path, ..problem }
+        FlowProblem { message, path, ..problem }
     }
 
     /// The document that says what is wrong with a flow; `run` on an invalid flow prints it too.
-    pub(crate) fn document(&self, valid: bool, errors: &[Problem], warnings: &[Problem]) -> Value {
-        let list = |problems: &[Problem]| problems.iter().map(object).collect::<Vec<_>>();
+    pub(crate) fn document(&self, valid: bool, errors: &[FlowProblem], warnings: &[FlowProblem]) -> Value {
+        let list = |problems: &[FlowProblem]| problems.iter().map(object).collect::<Vec<_>>();
         json!({
             "valid": valid,
             "file": self.file.display().to_string(),
@@ -102,7 +107,7 @@ impl Loaded {
     }
 }
 
-fn object(problem: &Problem) -> Value {
+fn object(problem: &FlowProblem) -> Value {
     json!({
         "code": problem.code.as_str(),
         "message": problem.message,
@@ -113,7 +118,7 @@ fn object(problem: &Problem) -> Value {
     })
 }
 
-fn place(text: &str, byte: usize) -> Place {
+fn place(text: &str, byte: usize) -> TextPosition {
     let before: String = text
         .chars()
         .scan(0, |at, c| {
@@ -122,5 +127,5 @@ fn place(text: &str, byte: usize) -> Place {
         })
         .collect();
     let line = before.rsplit('\n').next().unwrap_or_default();
-    Place { line: 1 + before.matches('\n').count(), column: 1 + line.chars().count() }
+    TextPosition { line: 1 + before.matches('\n').count(), column: 1 + line.chars().count() }
 }

@@ -1,12 +1,12 @@
 //! The commands about flows.
 
+mod amounts;
 pub(crate) mod args;
 pub(crate) mod init;
 pub(crate) mod lens;
 pub(crate) mod load;
+mod problem_text;
 mod progress;
 pub(crate) mod run;
 pub(crate) mod schema;
-mod shown;
 pub(crate) mod validate;
-mod words;

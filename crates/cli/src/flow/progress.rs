@@ -24,17 +24,17 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Tells what happens.
 pub(crate) struct Progress {
-    how: How,
+    how: ProgressStyle,
 }
 
-enum How {
+enum ProgressStyle {
     Nothing,
-    Lines { form: Form, lines: Mutex<Option<SyncSender<String>>>, written: Mutex<Receiver<()>> },
+    Lines { form: ProgressForm, lines: Mutex<Option<SyncSender<String>>>, written: Mutex<Receiver<()>> },
     Live(Arc<Live>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ProgressForm {
     Plain,
     Json,
 }
@@ -43,10 +43,10 @@ impl Progress {
     pub(crate) fn new(how: ProgressArg) -> Self {
         let live = how == ProgressArg::Auto && std::io::stderr().is_terminal();
         let how = match how {
-            ProgressArg::None => How::Nothing,
-            _ if live => How::Live(Arc::new(Live::new())),
-            ProgressArg::Json => lines(Form::Json),
-            ProgressArg::Auto | ProgressArg::Plain => lines(Form::Plain),
+            ProgressArg::None => ProgressStyle::Nothing,
+            _ if live => ProgressStyle::Live(Arc::new(Live::new())),
+            ProgressArg::Json => lines(ProgressForm::Json),
+            ProgressArg::Auto | ProgressArg::Plain => lines(ProgressForm::Plain),
         };
         Progress { how }
     }
@@ -54,20 +54,22 @@ impl Progress {
     /// Who is told that the run exists.
     pub(crate) fn created(&self) -> Arc<dyn Fn(&str) + Send + Sync> {
         let told = match &self.how {
-            How::Lines { form, lines, .. } => {
+            ProgressStyle::Lines { form, lines, .. } => {
                 Some((*form, lines.lock().unwrap_or_else(PoisonError::into_inner).clone()))
             }
-            How::Live(live) => {
+            ProgressStyle::Live(live) => {
                 let live = Arc::clone(live);
                 return Arc::new(move |run| live.print(format!("run {run}")));
             }
-            How::Nothing => None,
+            ProgressStyle::Nothing => None,
         };
         Arc::new(move |run| {
             if let Some((form, Some(lines))) = &told {
                 let _ = lines.try_send(match form {
-                    Form::Plain => format!("run {run}"),
-                    Form::Json => serde_json::json!({ "type": "run.created", "run": run }).to_string(),
+                    ProgressForm::Plain => format!("run {run}"),
+                    ProgressForm::Json => {
+                        serde_json::json!({ "type": "run.created", "run": run }).to_string()
+                    }
                 });
             }
         })
@@ -76,24 +78,24 @@ impl Progress {
     /// Who is told of every event.
     pub(crate) fn watcher(&self) -> Option<Watcher> {
         match &self.how {
-            How::Lines { form: Form::Plain, lines, .. } => {
+            ProgressStyle::Lines { form: ProgressForm::Plain, lines, .. } => {
                 let lines = lines.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
                 Some(Arc::new(move |told: &Telling| {
                     // A full pipe drops lines.
                     let _ = plain(told).map(|line| lines.try_send(line));
                 }))
             }
-            How::Live(live) => {
+            ProgressStyle::Live(live) => {
                 let live = Arc::clone(live);
                 Some(Arc::new(move |told| live.take(told)))
             }
-            How::Nothing | How::Lines { .. } => None,
+            ProgressStyle::Nothing | ProgressStyle::Lines { .. } => None,
         }
     }
 
     /// Who takes events to other programs.
     pub(crate) fn exporter(&self) -> Option<Watcher> {
-        let How::Lines { form: Form::Json, lines, .. } = &self.how else { return None };
+        let ProgressStyle::Lines { form: ProgressForm::Json, lines, .. } = &self.how else { return None };
         let lines = lines.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         Some(Arc::new(move |told: &Telling| {
             let _ = serde_json::to_string(told).map(|line| lines.try_send(line));
@@ -102,7 +104,7 @@ impl Progress {
 
     /// Who is shown replies as they come.
     pub(crate) fn preview(&self, redactor: &Arc<Redactor>) -> Option<Preview> {
-        let How::Live(live) = &self.how else { return None };
+        let ProgressStyle::Live(live) = &self.how else { return None };
         live.redact_with(redactor);
         let live = Arc::clone(live);
         Some(Arc::new(move |key, delta| {
@@ -114,14 +116,14 @@ impl Progress {
 
     /// Makes room for a question.
     pub(crate) fn hide(&self) {
-        if let How::Live(live) = &self.how {
+        if let ProgressStyle::Live(live) = &self.how {
             live.hide();
         }
     }
 
     /// Comes back after it.
     pub(crate) fn show(&self) {
-        if let How::Live(live) = &self.how {
+        if let ProgressStyle::Live(live) = &self.how {
             live.show();
         }
     }
@@ -129,9 +131,9 @@ impl Progress {
     /// Says what is left to say, within reason.
     pub(crate) fn end(&self) {
         match &self.how {
-            How::Nothing => {}
-            How::Live(live) => live.hide(),
-            How::Lines { lines, written, .. } => {
+            ProgressStyle::Nothing => {}
+            ProgressStyle::Live(live) => live.hide(),
+            ProgressStyle::Lines { lines, written, .. } => {
                 lines.lock().unwrap_or_else(PoisonError::into_inner).take();
                 // The watcher of the engine still holds a sender, so the writer is told by an empty line.
                 let _ = written.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(PATIENCE);
@@ -141,7 +143,7 @@ impl Progress {
 }
 
 /// Lines that a thread of their own writes, so that a slow reader holds nothing up.
-fn lines(form: Form) -> How {
+fn lines(form: ProgressForm) -> ProgressStyle {
     let (sender, receiver) = sync_channel::<String>(WAITING);
     let (done, written) = sync_channel(1);
     std::thread::spawn(move || {
@@ -160,7 +162,7 @@ fn lines(form: Form) -> How {
         }
         let _ = done.try_send(());
     });
-    How::Lines { form, lines: Mutex::new(Some(sender)), written: Mutex::new(written) }
+    ProgressStyle::Lines { form, lines: Mutex::new(Some(sender)), written: Mutex::new(written) }
 }
 
 /// One event on one line; none for what only machines count.

@@ -4,20 +4,20 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::provider::{Catalog, NoProviderKind};
 use scrollback_core::redact::Redactor;
 use scrollback_flow::driver::{
-    Answer, Engine, PauseReport, Refused, RefusedKind, Report, Resume, RunStatus, Start,
+    Engine, PauseReport, RefusedKind, Resume, RunRefused, RunReport, RunStart, RunStatus, StepAnswer,
 };
-use scrollback_flow::settings::{Origin, Set};
-use scrollback_flow::{Flow, Kind, Limits, MicroDollars};
+use scrollback_flow::settings::{Set, SettingOrigin};
+use scrollback_flow::{Flow, MicroDollars, QuotaLimits, StepKind};
 use serde_json::{Value, json};
 
 use super::args::{ResumeArgs, RunArgs};
-use super::load::{Loaded, load};
+use super::load::{LoadedFlow, load};
+use super::problem_text;
 use super::progress::Progress;
-use super::shown;
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
 use crate::store::{Intent, Setup, block_on};
 use crate::{input, telemetry};
@@ -31,9 +31,10 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
     }
     let setup = Setup::new(&args.more.store)?;
     let mut loaded = load(&args.file)?;
-    let flag = |value| Set { value, from: Origin::Flag };
+    let flag = |value| Set { value, from: SettingOrigin::Flag };
     loaded.settings.flags.max_tokens = args.more.max_tokens.map(flag);
-    loaded.settings.flags.max_cost_usd = args.more.max_cost.map(|value| Set { value, from: Origin::Flag });
+    loaded.settings.flags.max_cost_usd =
+        args.more.max_cost.map(|value| Set { value, from: SettingOrigin::Flag });
     let read = match loaded.read() {
         Ok(read) => read,
         Err(found) => {
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
                 let document = loaded.document(false, &found.errors, &found.warnings);
                 input::print(&format!("{document}\n"))?;
             } else {
-                shown::problems(&loaded, &found.errors, &found.warnings);
+                problem_text::problems(&loaded, &found.errors, &found.warnings);
             }
             return Ok(ExitCode::from(INVALID));
         }
@@ -49,12 +50,16 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
     let document = loaded.document(true, &[], &read.warnings);
     let warnings = document.get("warnings").and_then(Value::as_array).cloned().unwrap_or_default();
     if !json {
-        shown::problems(&loaded, &[], &read.warnings);
+        problem_text::problems(&loaded, &[], &read.warnings);
     }
     let given = text_of(args.input.as_deref())?;
     can_be_asked(&read.flow, &loaded.catalog)?;
+    let given = match given {
+        None if read.flow.reads_input() => Some(asked_input()?),
+        given => given,
+    };
     let progress = Progress::new(args.more.progress);
-    let start = Start {
+    let start = RunStart {
         flow: Arc::new(read.flow),
         text: loaded.text.clone(),
         stem: loaded.stem(),
@@ -75,8 +80,8 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
             progress.hide();
             let Some(text) = ask(pause, &engine.stop).await? else { break };
             progress.show();
-            let answer = Some(Answer { step: Some(pause.step.clone()), text });
-            let again = Resume { run: report.run.clone(), answer, limits: Limits::default() };
+            let answer = Some(StepAnswer { step: Some(pause.step.clone()), text });
+            let again = Resume { run: report.run.clone(), answer, limits: QuotaLimits::default() };
             match engine.resume(again).await {
                 Err(refused) if refused.kind() == RefusedKind::InvalidAnswer => {
                     complain(&refused.to_string());
@@ -97,8 +102,8 @@ pub(crate) fn resume(args: &ResumeArgs, json: bool) -> Result<ExitCode, Failure>
     let cost = args.more.max_cost.and_then(MicroDollars::from_dollars);
     let resume = Resume {
         run: args.run.clone(),
-        answer: text.map(|text| Answer { step: args.step.clone(), text }),
-        limits: Limits { max_tokens: args.more.max_tokens, max_cost: cost },
+        answer: text.map(|text| StepAnswer { step: args.step.clone(), text }),
+        limits: QuotaLimits { max_tokens: args.more.max_tokens, max_cost: cost },
     };
     block_on(async {
         if !setup.exists() {
@@ -123,7 +128,7 @@ fn unknown(run: &str) -> Failure {
 }
 
 /// The folder of the flow, such that a resume from anywhere finds what the flow names.
-fn absolute(loaded: &Loaded) -> std::path::PathBuf {
+fn absolute(loaded: &LoadedFlow) -> std::path::PathBuf {
     let folder = loaded.folder();
     std::path::absolute(&folder).unwrap_or(folder)
 }
@@ -140,10 +145,25 @@ fn text_of(given: Option<&str>) -> Result<Option<String>, Failure> {
     }
 }
 
+/// Asks on the terminal what the run shall work on. Elsewhere there is no one to ask.
+fn asked_input() -> Result<String, Failure> {
+    let missing = || usage("the flow reads its input; give it with --input TEXT, or --input - to read it");
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        return Err(missing());
+    }
+    let mut err = anstream::stderr();
+    let _ = write!(err, "What shall the run work on?\n> ").and_then(|()| err.flush());
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    read.map_err(|error| Failure::io("standard input", &error))?;
+    let line = line.trim_end_matches(['\n', '\r']);
+    if line.trim().is_empty() { Err(missing()) } else { Ok(line.to_string()) }
+}
+
 /// Finds out before anything runs whether every model can be asked: its name, its script, its key.
 fn can_be_asked(flow: &Flow, catalog: &Catalog) -> Result<(), Failure> {
     for step in flow.all_steps() {
-        let Kind::Agent(agent) = &step.kind else { continue };
+        let StepKind::Agent(agent) = &step.kind else { continue };
         catalog.provider_in(&agent.agent.model, &agent.agent.folder).map_err(|error| {
             let exit = match error.kind() {
                 NoProviderKind::BadModel | NoProviderKind::BadScript => INVALID,
@@ -172,7 +192,7 @@ async fn engine(setup: &Setup, progress: &Progress) -> Result<Engine, Failure> {
 }
 
 /// The first signal asks the run to stop at the next safe point; the next one ends the process.
-fn on_signals(stop: &Stop) {
+fn on_signals(stop: &StopSignal) {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -195,7 +215,7 @@ fn on_signals(stop: &Stop) {
 }
 
 /// Asks on the terminal; none if the input ended, or a stop was requested.
-async fn ask(pause: &PauseReport, stop: &Stop) -> Result<Option<String>, Failure> {
+async fn ask(pause: &PauseReport, stop: &StopSignal) -> Result<Option<String>, Failure> {
     let prompt = if std::io::stdin().is_terminal() { "> " } else { "" };
     let (bold, reset) = (anstyle::Style::new().bold(), anstyle::Reset);
     let mut err = anstream::stderr();
@@ -216,7 +236,7 @@ async fn ask(pause: &PauseReport, stop: &Stop) -> Result<Option<String>, Failure
 }
 
 /// Prints what came of a run, and says it with the exit code.
-fn finish(outcome: Result<Report, Refused>, json: bool) -> Result<ExitCode, Failure> {
+fn finish(outcome: Result<RunReport, RunRefused>, json: bool) -> Result<ExitCode, Failure> {
     let report = outcome?;
     if json {
         input::print(&format!("{}\n", json!(report)))?;
@@ -231,7 +251,7 @@ fn finish(outcome: Result<Report, Refused>, json: bool) -> Result<ExitCode, Fail
 }
 
 /// What came of a run, for people.
-fn tell(report: &Report) -> Result<(), Failure> {
+fn tell(report: &RunReport) -> Result<(), Failure> {
     let run = &report.run;
     match report.status {
         RunStatus::Done => {
@@ -265,8 +285,8 @@ fn tell(report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
+impl From<RunRefused> for Failure {
+    fn from(refused: RunRefused) -> Self {
         let exit = match refused.kind() {
             RefusedKind::InvalidAnswer | RefusedKind::InvalidFlow => INVALID,
             RefusedKind::Busy | RefusedKind::Store => FAILED,

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Reset, Style};
 use scrollback_lisp::{Error, Limits, Outcome, Value};
+use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -27,38 +28,60 @@ pub(super) fn json(outcome: Option<&Outcome>, error: Option<&Error>) -> String {
         let text = if cut { "null".to_string() } else { text };
         RawValue::from_string(text).ok()
     };
-    let calls: Vec<serde_json::Value> = outcome.map_or_else(Vec::new, |outcome| {
-        let call = |call: &scrollback_lisp::ToolRecord| {
-            let mut object = json!({ "name": call.name, "args": raw(&Value::Map(call.args.clone())) });
-            match &call.result {
-                Ok(result) => object["result"] = json!(raw(result)),
-                Err(error) => object["error"] = json!(error),
-            }
-            object
-        };
-        outcome.tool_calls.iter().map(call).collect()
-    });
-    let mut answer = json!({
-        "value": text,
-        "json": value.and_then(raw),
-        "prints": outcome.map_or(&[][..], |outcome| &outcome.prints),
-        "tool_calls": calls,
-        "error": error.map(error_object),
-        "returned": outcome.is_some_and(returned),
-        "warnings": outcome.map_or(&[][..], |outcome| &outcome.warnings),
-        "usage": outcome.map(|outcome| json!({
-            "fuel": outcome.usage.fuel,
-            "memory_bytes": outcome.usage.memory_bytes,
-            "tool_calls": outcome.usage.tool_calls,
-        })),
-    });
-    if cut {
-        answer["truncated"] = json!(true);
-    }
-    if let Some(dropped) = outcome.map(|outcome| outcome.prints_dropped).filter(|dropped| *dropped > 0) {
-        answer["prints_dropped"] = json!(dropped);
-    }
-    answer.to_string()
+    let call = |call: &scrollback_lisp::ToolRecord| CallAnswer {
+        name: call.name.clone(),
+        args: raw(&Value::Map(call.args.clone())),
+        result: call.result.as_ref().ok().and_then(&raw),
+        error: call.result.as_ref().err().map(|error| json!(error)),
+    };
+    let dropped = outcome.map(|outcome| outcome.prints_dropped);
+    let answer = Answer {
+        value: text,
+        json: value.and_then(raw),
+        prints: json!(outcome.map_or(&[][..], |outcome| &outcome.prints)),
+        tool_calls: outcome.map_or_else(Vec::new, |outcome| outcome.tool_calls.iter().map(call).collect()),
+        error: error.map(error_object),
+        returned: outcome.is_some_and(returned),
+        warnings: json!(outcome.map_or(&[][..], |outcome| &outcome.warnings)),
+        usage: outcome.map(|outcome| {
+            json!({
+                "fuel": outcome.usage.fuel,
+                "memory_bytes": outcome.usage.memory_bytes,
+                "tool_calls": outcome.usage.tool_calls,
+            })
+        }),
+        truncated: cut.then_some(true),
+        prints_dropped: dropped.filter(|dropped| *dropped > 0).map(|dropped| json!(dropped)),
+    };
+    serde_json::to_string(&answer).unwrap_or_default()
+}
+
+/// The answer. Values of the program stay texts: a tree of them may be deeper than a parser of JSON allows.
+#[derive(Serialize)]
+struct Answer {
+    value: Option<String>,
+    json: Option<Box<RawValue>>,
+    prints: serde_json::Value,
+    tool_calls: Vec<CallAnswer>,
+    error: Option<serde_json::Value>,
+    returned: bool,
+    warnings: serde_json::Value,
+    usage: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prints_dropped: Option<serde_json::Value>,
+}
+
+/// A call of a tool, with its result or its error.
+#[derive(Serialize)]
+struct CallAnswer {
+    name: String,
+    args: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<serde_json::Value>,
 }
 
 fn error_object(error: &Error) -> serde_json::Value {

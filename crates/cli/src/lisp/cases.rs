@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use scrollback_lisp::{Env, Value};
 
-use super::{answer, given, run_program, source};
+use super::{answer, inputs, run_program, source};
 use crate::failure::{Failure, INVALID};
 use crate::input;
 
@@ -37,10 +37,10 @@ fn case(line: &str) -> Result<String, String> {
     let start = Instant::now();
     let mut env = Env::new().clock(Arc::new(move || start.elapsed()));
     if let Some(Value::Map(data)) = field("data") {
-        env = given::with_data(env, data);
+        env = inputs::with_data(env, data);
     }
     if let Some(Value::Map(tools)) = field("tools") {
-        env = given::with_tools(env, tools).map_err(|failure| failure.to_json()["message"].to_string())?;
+        env = inputs::with_tools(env, tools).map_err(|failure| failure.to_json()["message"].to_string())?;
     }
     let (outcome, error) = run_program(program.as_str().as_bytes(), &mut env);
     let answer = answer::json(outcome.as_ref(), error.as_ref());

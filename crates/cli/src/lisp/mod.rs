@@ -3,13 +3,13 @@
 mod answer;
 mod args;
 mod cases;
-mod given;
+mod inputs;
 mod repl;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use scrollback_lisp::{End, Env, Error, Memory, Outcome, Program};
+use scrollback_lisp::{Env, Error, Memory, Outcome, Program, ProgramEnd};
 
 pub(crate) use args::LispArgs;
 use args::{GivenArgs, LispCommand};
@@ -45,7 +45,7 @@ fn source(file: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Runs one program and prints what came of it.
 fn evaluate(source: &[u8], given: &GivenArgs, json: bool) -> Result<ExitCode, Failure> {
-    let mut env = given::env(given)?;
+    let mut env = inputs::env(given)?;
     let (outcome, error) = run_program(source, &mut env);
     if let Some(file) = &given.save_memory
         && let Some(outcome) = &outcome
@@ -92,5 +92,5 @@ fn save(file: &Path, memory: &Memory) -> Result<(), Failure> {
 
 /// Whether the program ended with `(return …)`.
 fn returned(outcome: &Outcome) -> bool {
-    matches!(outcome.result, Ok(End::Returned(_)))
+    matches!(outcome.result, Ok(ProgramEnd::Returned(_)))
 }

@@ -14,7 +14,7 @@ use rustyline::{Config, Context, Editor, Helper};
 use scrollback_lisp::{CancelToken, Env, Memory, Program, Value, builtins};
 
 use super::args::GivenArgs;
-use super::{answer, given, save};
+use super::{answer, inputs, save};
 use crate::failure::{FAILED, Failure};
 use crate::input;
 
@@ -69,7 +69,7 @@ impl Highlighter for Names {
 impl Helper for Names {}
 
 /// What stays from one input to the next.
-struct Session {
+struct ReplSession {
     env: Env,
     memory: Memory,
     /// The last three values, newest first.
@@ -78,9 +78,9 @@ struct Session {
 }
 
 pub(super) fn run(given: &GivenArgs) -> Result<ExitCode, Failure> {
-    let env = given::env(given)?;
+    let env = inputs::env(given)?;
     let memory = env.memory_snapshot();
-    let mut session = Session { env, memory, history: Vec::new(), cancel: CancelToken::new() };
+    let mut session = ReplSession { env, memory, history: Vec::new(), cancel: CancelToken::new() };
     let failed =
         |error: &dyn std::fmt::Display| Failure::new(FAILED, "terminal", format!("the terminal: {error}"));
     let token = session.cancel.clone();
@@ -92,7 +92,7 @@ pub(super) fn run(given: &GivenArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| failed(&error))?
         .build();
     let mut editor: Editor<Names, _> = Editor::with_config(config).map_err(|error| failed(&error))?;
-    let history = history_file();
+    let history = input::history_file("lisp-history");
     if let Some(file) = &history {
         let _ = editor.load_history(file);
     }
@@ -122,17 +122,7 @@ pub(super) fn run(given: &GivenArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where typed lines are kept between sessions.
-fn history_file() -> Option<std::path::PathBuf> {
-    let home = std::env::var_os("XDG_STATE_HOME")
-        .map(std::path::PathBuf::from)
-        .or_else(|| std::env::home_dir().map(|home| home.join(".local/state")))?;
-    let folder = home.join("scrollback");
-    std::fs::create_dir_all(&folder).ok()?;
-    Some(folder.join("lisp-history"))
-}
-
-impl Session {
+impl ReplSession {
     /// Does what a line says; whether the session goes on.
     fn take(&mut self, line: &str) -> Result<bool, Failure> {
         let (command, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

@@ -23,6 +23,10 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 
+    /// Serve with keys although the PostgreSQL role bypasses row-level security, the second wall between tenants
+    #[arg(long)]
+    pub(crate) allow_superuser: bool,
+
     /// How log lines are written, on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
@@ -42,6 +46,7 @@ pub(crate) enum LogFormat {
   scrollback key add laptop
   scrollback key add ci --tenant acme --scope proxy --rpm 60 --usd-per-day 5
   scrollback key list
+  scrollback key rotate laptop
   scrollback key revoke laptop")]
 pub(crate) struct KeyArgs {
     #[command(flatten)]
@@ -57,6 +62,12 @@ pub(crate) enum KeyAction {
     Add(AddArgs),
     /// List the keys, without the keys themselves
     List,
+    /// Make a second key for the same purpose, with scope, tenant and limits of the first, which stays valid until it is
+    /// revoked
+    Rotate {
+        /// The name of the key
+        name: String,
+    },
     /// Make a key invalid
     Revoke {
         /// Its name
@@ -74,11 +85,11 @@ pub(crate) struct AddArgs {
     pub(crate) scope: ScopeArg,
 
     /// Requests a minute it may make
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::input::count)]
     pub(crate) rpm: Option<u64>,
 
     /// Tokens a minute it may use
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::input::count)]
     pub(crate) tpm: Option<u64>,
 
     /// Dollars a day it may spend, where prices are known
@@ -95,4 +106,28 @@ pub(crate) enum ScopeArg {
     Read,
     /// Everything
     Admin,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "The tools are search, read, around and outline; all of them only read. The session is the one that --session or
+SCROLLBACK_SESSION names (a client's own id, ours, or a handle), else the newest in the working directory; every answer says
+which it was. `scrollback setup CLIENT` registers this command with a client.
+
+Examples:
+  scrollback mcp
+  scrollback mcp --store sqlite:team.db --tenant team
+  claude mcp add scrollback -- scrollback mcp"
+)]
+pub(crate) struct McpArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// The session that `session` and `conversation` mean
+    #[arg(long, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+
+    /// The working directory by which a session is found; the process's own if not given
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<std::path::PathBuf>,
 }

@@ -3,6 +3,7 @@
 pub(crate) mod args;
 pub(crate) mod busy_port;
 pub(crate) mod key;
+pub(crate) mod mcp;
 mod runs;
 
 use std::io::IsTerminal;
@@ -10,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anstyle::{Reset, Style};
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::config::{DEFAULT_PORT, ServerSettings, listen_address};
 use scrollback_core::redact::Redactor;
 use scrollback_server::runs::Runs;
@@ -20,7 +21,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{FAILED, Failure, USAGE};
-use crate::store::{Intent, Setup};
+use crate::store::{Intent, Setup, private};
 use crate::{input, telemetry};
 use args::{LogFormat, ServeArgs};
 use runs::Flows;
@@ -41,6 +42,7 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         .map_err(|error| Failure::io("the runtime", &error))?;
     runtime.block_on(async {
         let store = setup.open(Intent::Write).await?;
+        private::check(&setup.url)?;
         if !address.ip().is_loopback() && !store.keys().await?.iter().any(|key| key.revoked_at.is_none()) {
             let message = format!(
                 "{address} can be reached from other machines, and there is no key: make one with `scrollback key add NAME`, \
@@ -48,10 +50,17 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
             );
             return Err(Failure::new(USAGE, "no_keys", message));
         }
+        if !args.allow_superuser
+            && !store.keys().await?.is_empty()
+            && let Some(why) = store.missing_wall().await?
+        {
+            let message = format!("{why}: use a role of its own for the server, or accept that with --allow-superuser");
+            return Err(Failure::new(USAGE, "superuser", message));
+        }
         let kept = store.describe();
         let listening = bind(address).await.map_err(|error| busy_port::cannot_listen(address, &error))?;
         let catalog = setup.config.catalog();
-        let stop = Stop::default();
+        let stop = StopSignal::default();
         let telemetry = telemetry::start(&setup.config)?;
         let mut flows = Flows::new(Arc::clone(&store), &setup.config, resumed, &stop);
         flows.telemetry = telemetry.clone();
@@ -103,7 +112,7 @@ fn announce(app: &App, kept: &str, json: bool) -> Result<(), Failure> {
 }
 
 /// Asks the server to stop on Ctrl-C or when the system wants it; the second time at once.
-fn stop_on_signal(stop: &Stop) -> Result<(), Failure> {
+fn stop_on_signal(stop: &StopSignal) -> Result<(), Failure> {
     #[cfg(unix)]
     let mut ended = signal(SignalKind::terminate()).map_err(|error| Failure::io("signals", &error))?;
     let stop = stop.clone();

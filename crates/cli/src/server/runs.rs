@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use scrollback_agent::Stop;
+use scrollback_agent::StopSignal;
 use scrollback_agent::config::Config;
 use scrollback_agent::provider::Catalog;
 use scrollback_agent::telemetry::Telemetry;
 use scrollback_core::redact::Redactor;
-use scrollback_flow::Limits;
-use scrollback_flow::driver::{self, Engine, RefusedKind, Report, Resume};
-use scrollback_server::runs::{Answer, Answering, Refused, Runs};
+use scrollback_flow::QuotaLimits;
+use scrollback_flow::driver::{self, Engine, RefusedKind, Resume, RunReport};
+use scrollback_server::runs::{AnswerFuture, AnswerRefused, PersonAnswer, Runs};
 use scrollback_store::{RunStatus, Store, Tenant};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -23,7 +23,7 @@ pub(super) struct Flows {
     store: Arc<dyn Store>,
     catalog: Arc<Catalog>,
     redactor: Arc<Redactor>,
-    stop: Stop,
+    stop: StopSignal,
     /// Who is sent spans of what they do.
     pub(super) telemetry: Telemetry,
     under_way: Mutex<Vec<JoinHandle<()>>>,
@@ -33,7 +33,7 @@ pub(super) struct Flows {
 
 impl Flows {
     /// Made on the runtime that is to run them.
-    pub(super) fn new(store: Arc<dyn Store>, config: &Config, redactor: Redactor, stop: &Stop) -> Self {
+    pub(super) fn new(store: Arc<dyn Store>, config: &Config, redactor: Redactor, stop: &StopSignal) -> Self {
         let (catalog, redactor) = (Arc::new(config.catalog()), Arc::new(redactor));
         Flows {
             store,
@@ -67,11 +67,11 @@ impl Flows {
         engine
     }
 
-    async fn take(&self, answer: Answer) -> Result<RunStatus, Refused> {
+    async fn take(&self, answer: PersonAnswer) -> Result<RunStatus, AnswerRefused> {
         let engine = self.engine(&answer.tenant);
         let (tenant, run) = (answer.tenant, answer.run.clone());
-        let answered = driver::Answer { step: answer.step, text: answer.text };
-        let resume = Resume { run: answer.run, answer: Some(answered), limits: Limits::default() };
+        let answered = driver::StepAnswer { step: answer.step, text: answer.text };
+        let resume = Resume { run: answer.run, answer: Some(answered), limits: QuotaLimits::default() };
         let (told, mut ended) = tokio::sync::oneshot::channel();
         let task = self.runtime.spawn(async move {
             // The listener may be gone; how it ended is in the store.
@@ -86,9 +86,9 @@ impl Flows {
         loop {
             match tokio::time::timeout(LOOK_AGAIN, &mut ended).await {
                 Ok(Ok(outcome)) => {
-                    return outcome.map(|report: Report| report.status).map_err(|why| refused(&why));
+                    return outcome.map(|report: RunReport| report.status).map_err(|why| refused(&why));
                 }
-                Ok(Err(_)) => return Err(Refused::NotWaiting("the run ended without a word".into())),
+                Ok(Err(_)) => return Err(AnswerRefused::NotWaiting("the run ended without a word".into())),
                 Err(_) => {}
             }
             let rows = self.store.runs(&tenant, &run, 1).await.unwrap_or_default();
@@ -100,18 +100,18 @@ impl Flows {
 }
 
 impl Runs for Flows {
-    fn answer(&self, answer: Answer) -> Answering<'_> {
+    fn answer(&self, answer: PersonAnswer) -> AnswerFuture<'_> {
         Box::pin(self.take(answer))
     }
 }
 
-fn refused(why: &driver::Refused) -> Refused {
+fn refused(why: &driver::RunRefused) -> AnswerRefused {
     let message = why.to_string();
     match why.kind() {
-        RefusedKind::InvalidAnswer => Refused::DoesNotFit(message),
-        RefusedKind::Busy => Refused::Busy(message),
-        RefusedKind::Store => Refused::Store(message),
-        RefusedKind::InvalidFlow => Refused::Unreadable(message),
+        RefusedKind::InvalidAnswer => AnswerRefused::DoesNotFit(message),
+        RefusedKind::Busy => AnswerRefused::Busy(message),
+        RefusedKind::Store => AnswerRefused::Store(message),
+        RefusedKind::InvalidFlow => AnswerRefused::Unreadable(message),
         RefusedKind::UnknownRun
         | RefusedKind::AmbiguousRun
         | RefusedKind::AnswerMissing
@@ -120,6 +120,6 @@ fn refused(why: &driver::Refused) -> Refused {
         | RefusedKind::NotWaiting
         | RefusedKind::NothingToResume
         | RefusedKind::IdInUse
-        | RefusedKind::BadId => Refused::NotWaiting(message),
+        | RefusedKind::BadId => AnswerRefused::NotWaiting(message),
     }
 }

@@ -1,11 +1,11 @@
 //! `scrollback simulate`: what managers would have sent, cost and lost, on recorded conversations.
 
 pub(crate) mod args;
-mod field;
-mod gather;
+mod candidates;
 mod output;
 mod page;
-mod replaying;
+mod replay;
+mod sources;
 mod table;
 
 use std::process::ExitCode;
@@ -15,31 +15,31 @@ use scrollback_core::model::facts;
 use scrollback_core::replay::{Figures, Tally};
 
 use args::SimulateArgs;
-use field::Entrant;
-use gather::{Conversation, Gathered};
-use replaying::Replayed;
+use candidates::Entrant;
+use replay::ReplayResult;
+use sources::{Gathered, SourceConversation};
 
 use crate::failure::{Failure, INVALID};
 use crate::input;
 
 /// A replay with everything that outputs are made of.
-pub(crate) struct Report<'a> {
+pub(crate) struct SimulationReport<'a> {
     pub(crate) model: Option<String>,
     pub(crate) gathered: &'a Gathered,
     pub(crate) entrants: &'a [Entrant],
-    pub(crate) replayed: &'a [Replayed],
+    pub(crate) replayed: &'a [ReplayResult],
     /// One for each candidate, over all conversations.
     pub(crate) total: Vec<Figures>,
 }
 
-impl Report<'_> {
+impl SimulationReport<'_> {
     /// Every conversation with what it came to.
-    pub(crate) fn conversations(&self) -> impl Iterator<Item = (&Conversation, &Replayed)> {
+    pub(crate) fn conversations(&self) -> impl Iterator<Item = (&SourceConversation, &ReplayResult)> {
         self.gathered.conversations.iter().zip(self.replayed)
     }
 
     /// The figures of one conversation, one for each candidate.
-    pub(crate) fn figures(&self, replayed: &Replayed) -> Vec<Figures> {
+    pub(crate) fn figures(&self, replayed: &ReplayResult) -> Vec<Figures> {
         let all = self.entrants.iter().zip(&replayed.tallies);
         all.map(|(entrant, tally)| tally.figures(&entrant.name, Some(&replayed.everything))).collect()
     }
@@ -48,8 +48,8 @@ impl Report<'_> {
 pub(crate) fn run(args: &SimulateArgs, json: bool) -> Result<ExitCode, Failure> {
     let config = config::load()?;
     let named = input::model_named(args.model.as_deref())?;
-    let gathered = gather::gather(args)?;
-    let model = named.clone().or_else(|| gather::usual_model(&gathered.conversations));
+    let gathered = sources::gather(args)?;
+    let model = named.clone().or_else(|| sources::usual_model(&gathered.conversations));
     let cx = crate::curate::context(model.clone(), &config);
     let known = model.as_ref().and_then(facts);
     let fits = model.as_ref().is_some_and(|model| cx.window_of(model).is_some());
@@ -63,9 +63,9 @@ pub(crate) fn run(args: &SimulateArgs, json: bool) -> Result<ExitCode, Failure> 
         ));
     }
     let longest =
-        if args.managers.is_empty() { gather::longest(&gathered.conversations, cx.counter) } else { 0 };
-    let entrants = field::entrants(args, longest, fits)?;
-    let replayed = replaying::replay(&gathered.conversations, &entrants, &cx, args.lost);
+        if args.managers.is_empty() { sources::longest(&gathered.conversations, cx.counter) } else { 0 };
+    let entrants = candidates::entrants(args, longest, fits)?;
+    let replayed = replay::replay(&gathered.conversations, &entrants, &cx, args.lost);
     let (mut everything, mut totals) = (Tally::default(), vec![Tally::default(); entrants.len()]);
     for one in &replayed {
         everything.add(&one.everything);
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &SimulateArgs, json: bool) -> Result<ExitCode, Failure> 
     }
     let total = entrants.iter().zip(&totals);
     let total = total.map(|(entrant, tally)| tally.figures(&entrant.name, Some(&everything))).collect();
-    let report = Report {
+    let report = SimulationReport {
         model: model.map(|model| model.to_string()),
         gathered: &gathered,
         entrants: &entrants,

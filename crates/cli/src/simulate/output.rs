@@ -6,17 +6,17 @@ use std::path::Path;
 use scrollback_core::replay::Figures;
 use serde_json::{Value, json};
 
-use super::Report;
+use super::SimulationReport;
 use super::args::SimulateArgs;
-use super::gather::Conversation;
+use super::sources::SourceConversation;
 use super::{page, table};
 use crate::failure::Failure;
 use crate::input;
 
 /// Prints and writes everything that was asked for.
-pub(crate) fn write(report: &Report<'_>, args: &SimulateArgs, json: bool) -> Result<(), Failure> {
+pub(crate) fn write(report: &SimulationReport<'_>, args: &SimulateArgs, json: bool) -> Result<(), Failure> {
     let mut taken = false;
-    for (path, text) in [(&args.csv, csv as fn(&Report<'_>) -> String), (&args.html, page::page)] {
+    for (path, text) in [(&args.csv, csv as fn(&SimulationReport<'_>) -> String), (&args.html, page::page)] {
         let Some(path) = path else { continue };
         if path == Path::new("-") {
             taken = true;
@@ -42,7 +42,7 @@ pub(crate) fn write(report: &Report<'_>, args: &SimulateArgs, json: bool) -> Res
     input::print_styled(&table::table(report))
 }
 
-fn to_json(report: &Report<'_>, lists_lost: bool) -> Value {
+fn to_json(report: &SimulationReport<'_>, lists_lost: bool) -> Value {
     let transcripts: Vec<Value> = report
         .conversations()
         .map(|(conversation, replayed)| {
@@ -74,7 +74,7 @@ fn to_json(report: &Report<'_>, lists_lost: bool) -> Value {
     json!({ "model": report.model, "transcripts": transcripts, "total": total, "failed": failed })
 }
 
-fn lost_json(conversation: &Conversation, lost: &scrollback_core::replay::Lost) -> Value {
+fn lost_json(conversation: &SourceConversation, lost: &scrollback_core::replay::Lost) -> Value {
     json!({
         "value": lost.value,
         "needed_by": lost.needed_by,
@@ -85,7 +85,7 @@ fn lost_json(conversation: &Conversation, lost: &scrollback_core::replay::Lost) 
 }
 
 /// Every lost value on a line of its own, by candidate.
-fn lost(report: &Report<'_>) -> String {
+fn lost(report: &SimulationReport<'_>) -> String {
     let mut out = String::new();
     for (at, entrant) in report.entrants.iter().enumerate() {
         let all = report.conversations().flat_map(|(conversation, replayed)| {
@@ -117,7 +117,7 @@ fn lost(report: &Report<'_>) -> String {
 const COLUMNS: &str = "file,conversation,manager,calls,input_tokens,cache_read,cache_write,cost_usd,cost_ratio,peak,cuts,dropped_tokens,rewritten,argument_retention,answer_grounding,at_cut_argument_retention,at_cut_answer_grounding,task_kept,violations,infeasible,ms_p50,ms_p99";
 
 /// One row for each conversation and candidate, then one for each candidate over all; those have no file.
-fn csv(report: &Report<'_>) -> String {
+fn csv(report: &SimulationReport<'_>) -> String {
     let mut out = format!("{COLUMNS}\n");
     for (conversation, replayed) in report.conversations() {
         let file = conversation.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use scrollback_core::replay::Figures;
 
-use super::Report;
+use super::SimulationReport;
 use super::table::{cells, cost, kept, on_frontier, percent};
 
 /// Size of the drawing, and the margin in which its axes stand.
@@ -22,7 +22,7 @@ svg{width:100%;height:auto}text{font-size:11px;fill:#5b6573}.name{fill:#1d2430}p
 const COLOURS: [&str; 8] =
     ["#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#4b5563"];
 
-pub(crate) fn page(report: &Report<'_>) -> String {
+pub(crate) fn page(report: &SimulationReport<'_>) -> String {
     let calls = report.total.iter().map(|figures| figures.calls).max().unwrap_or(0);
     let mut rows: Vec<&Figures> = report.total.iter().collect();
     rows.sort_by(|one, other| {

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use anstyle::{Reset, Style};
 use scrollback_core::replay::Figures;
 
-use super::Report;
+use super::SimulationReport;
 
-pub(crate) fn table(report: &Report<'_>) -> String {
+pub(crate) fn table(report: &SimulationReport<'_>) -> String {
     let calls = report.total.iter().map(|figures| figures.calls).max().unwrap_or(0);
     if calls == 0 {
         return "no calls to replay: no reply of an assistant was found\n".into();

@@ -26,6 +26,7 @@ Examples:
   scrollback history anna append --role user --content 'Is my order on its way?'
   scrollback history anna append --file messages.json --expect 12
   scrollback history anna
+  scrollback history anna --conversation 01JD…
   scrollback history anna --turns 3 --to anthropic --json
   scrollback history anna compact
   scrollback history anna status awaiting_answer
@@ -38,6 +39,10 @@ pub(crate) struct HistoryArgs {
 
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+
+    /// One of their conversations; the current one if not given
+    #[arg(long, value_name = "ID", global = true)]
+    pub(crate) conversation: Option<String>,
 
     #[command(flatten)]
     pub(crate) show: ShowArgs,
@@ -144,6 +149,7 @@ pub(crate) struct EraseArgs {
 #[command(after_help = "Examples:
   scrollback list
   scrollback list --status awaiting_answer --limit 10
+  scrollback list --due --within 1h
   scrollback list --tree --json
   scrollback list --json")]
 pub(crate) struct ListArgs {
@@ -157,6 +163,14 @@ pub(crate) struct ListArgs {
     /// Sessions with their conversations as trees; what is shown without --json and --status
     #[arg(long, conflicts_with = "status")]
     pub(crate) tree: bool,
+
+    /// Only recipients whose follow-up is due, the earliest first
+    #[arg(long, conflicts_with_all = ["status", "tree", "after"])]
+    pub(crate) due: bool,
+
+    /// With --due: also those that become due within this time, as in 1h
+    #[arg(long, value_name = "SPAN", requires = "due", value_parser = scrollback_agent::config::read_span)]
+    pub(crate) within: Option<std::time::Duration>,
 
     /// How many
     #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true)]
@@ -212,6 +226,54 @@ pub(crate) struct SearchArgs {
     /// Where the page before ended
     #[arg(long, value_name = "CURSOR")]
     pub(crate) after: Option<String>,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Search results, placeholders, summaries and the lens show handles. A handle stays valid for the life of the
+record; what was erased answers `erased`. At most 10,000 tokens are printed at once, with the next range to ask for.
+
+Examples:
+  scrollback read sb:k7q2m9x4td#412
+  scrollback read sb:k7q2m9x4td#412 --lines 10-40
+  scrollback read sb:k7q2m9x4td#412-418 --pattern '/error|failed/i' --context 3"
+)]
+pub(crate) struct ReadArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// A place, as sb:CONV#POS, or several in a row, as sb:CONV#FIRST-LAST
+    pub(crate) handle: String,
+
+    /// Only these lines, as in 10-40
+    #[arg(long, value_name = "A-B")]
+    pub(crate) lines: Option<String>,
+
+    /// Only lines with this text, or that match /regex/
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) pattern: Option<String>,
+
+    /// Lines around each match
+    #[arg(long, value_name = "N", requires = "pattern")]
+    pub(crate) context: Option<u64>,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  scrollback show 01JD8Z6W3M5V9K7Q2M9X4TDRAN
+  scrollback show sb:k7q2m9x4td
+  scrollback show sb:k7q2m9x4td#412-418 --json")]
+pub(crate) struct ShowPlaceArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// The id of a conversation or session, or a handle
+    #[arg(value_name = "ID|HANDLE")]
+    pub(crate) what: String,
+
+    /// How many places of a conversation, the newest
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) limit: u64,
 }
 
 #[derive(clap::Args)]
@@ -328,9 +390,76 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Example:
-  scrollback doctor --store sqlite:scrollback.db")]
+#[command(after_help = "Examples:
+  scrollback doctor
+  scrollback doctor --store sqlite:scrollback.db
+  scrollback doctor --server || systemctl restart scrollback")]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+
+    /// Only whether a server answers on the configured port; fails if none does
+    #[arg(long)]
+    pub(crate) server: bool,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Without options it does what [retention] of scrollback.toml says. Bodies of calls are the exact bytes that
+were sent and answered; the entries they were made of stay. Conversations that are old enough are erased, and leave
+tombstones. Others may write meanwhile. The exit code is 1 when --to-size cannot be reached.
+
+Examples:
+  scrollback prune --dry-run
+  scrollback prune --sent-older-than 30d
+  scrollback prune --conversations-older-than 90d --to-size 20GB --json"
+)]
+pub(crate) struct PruneArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// Let go of bodies of calls that are older, as in 30d
+    #[arg(long, value_name = "SPAN", value_parser = scrollback_agent::config::read_span)]
+    pub(crate) sent_older_than: Option<std::time::Duration>,
+
+    /// Erase conversations that were written last longer ago, as in 90d
+    #[arg(long, value_name = "SPAN", value_parser = scrollback_agent::config::read_span)]
+    pub(crate) conversations_older_than: Option<std::time::Duration>,
+
+    /// Let go of the oldest bodies of calls until no more than this is in use, as in 20GB
+    #[arg(long, value_name = "SIZE", value_parser = scrollback_agent::config::read_size)]
+    pub(crate) to_size: Option<u64>,
+
+    /// Only say what would go
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Texts of all conversations with the person go, of the sub-agents of their sessions, and of every model call that
+showed them; places and hashes stay, so `verify` still holds. On a terminal it asks first.
+
+Examples:
+  scrollback erase anna --dry-run
+  scrollback erase anna --yes --reason 'asked for on 3 May' --json"
+)]
+pub(crate) struct ErasePersonArgs {
+    /// Whose data
+    pub(crate) recipient: String,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// Why, for the tombstones
+    #[arg(long, value_name = "TEXT", default_value = "requested")]
+    pub(crate) reason: String,
+
+    /// Only list what would be erased
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+
+    /// Really: what is erased cannot be brought back
+    #[arg(long)]
+    pub(crate) yes: bool,
 }

@@ -9,6 +9,7 @@ use scrollback_store::{Access, Listing, SCHEMA, Url, open_for};
 use serde_json::{Value, json};
 
 use super::args::DoctorArgs;
+use super::prune::bytes;
 use super::{Intent, Setup, block_on, now};
 use crate::failure::{FAILED, Failure};
 use crate::{client, input};
@@ -16,7 +17,7 @@ use crate::{client, input};
 /// File systems on which the locks of SQLite cannot be relied on.
 const NETWORK: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs"];
 
-struct Check {
+struct DoctorCheck {
     name: &'static str,
     ok: bool,
     detail: String,
@@ -24,9 +25,9 @@ struct Check {
     more: serde_json::Map<String, Value>,
 }
 
-impl Check {
+impl DoctorCheck {
     fn new(name: &'static str, ok: bool, detail: impl Into<String>) -> Self {
-        Check { name, ok, detail: detail.into(), more: serde_json::Map::new() }
+        DoctorCheck { name, ok, detail: detail.into(), more: serde_json::Map::new() }
     }
 
     fn to_json(&self) -> Value {
@@ -39,18 +40,22 @@ impl Check {
 }
 
 pub(crate) fn run(args: &DoctorArgs, json: bool) -> Result<ExitCode, Failure> {
+    if args.server {
+        let port = client::doctor::port()?;
+        return report(&[DoctorCheck::new("server", port.answers, port.detail)], json);
+    }
     let (setup, mut checks) = match Setup::new(&args.store) {
         Ok(setup) => {
             let files =
                 setup.config.files().iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
             let detail =
                 if files.is_empty() { "no scrollback.toml; defaults".into() } else { files.join(", ") };
-            (Some(setup), vec![Check::new("configuration", true, detail)])
+            (Some(setup), vec![DoctorCheck::new("configuration", true, detail)])
         }
         // A wrong configuration is what this command is for; a wrong flag is still a wrong flag.
         Err(failure) if failure.is("bad_config") => {
             let detail = failure.to_string();
-            (None, vec![Check::new("configuration", false, detail)])
+            (None, vec![DoctorCheck::new("configuration", false, detail)])
         }
         Err(failure) => return Err(failure),
     };
@@ -58,14 +63,19 @@ pub(crate) fn run(args: &DoctorArgs, json: bool) -> Result<ExitCode, Failure> {
         checks.extend(block_on(async { Ok(store_checks(setup).await) })?);
         checks.push(keys(setup));
         checks.extend(clients(setup)?);
+        checks.extend(block_on(async { Ok(size(setup).await) })?);
     }
+    report(&checks, json)
+}
+
+fn report(checks: &[DoctorCheck], json: bool) -> Result<ExitCode, Failure> {
     let ok = checks.iter().all(|check| check.ok);
     if json {
-        let checks: Vec<_> = checks.iter().map(Check::to_json).collect();
+        let checks: Vec<_> = checks.iter().map(DoctorCheck::to_json).collect();
         input::print(&format!("{}\n", json!({ "ok": ok, "checks": checks })))?;
     } else {
         let mut out = String::new();
-        for check in &checks {
+        for check in checks {
             let (mark, colour) = if check.ok { ("ok", AnsiColor::Green) } else { ("!!", AnsiColor::Red) };
             let _ =
                 writeln!(out, "{}{mark}{Reset}  {:13}  {}", colour.on_default(), check.name, check.detail);
@@ -75,7 +85,7 @@ pub(crate) fn run(args: &DoctorArgs, json: bool) -> Result<ExitCode, Failure> {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-async fn store_checks(setup: &Setup) -> Vec<Check> {
+async fn store_checks(setup: &Setup) -> Vec<DoctorCheck> {
     let file = match Url::parse(&setup.url) {
         Ok(Url::Sqlite(path)) => Some(PathBuf::from(path)),
         _ => None,
@@ -88,7 +98,7 @@ async fn store_checks(setup: &Setup) -> Vec<Check> {
         } else {
             format!("{}: the folder does not exist", folder.display())
         };
-        return vec![Check::new("store", ok, detail), file_system(&folder)];
+        return vec![DoctorCheck::new("store", ok, detail), file_system(&folder)];
     }
     let opened = match open_for(&setup.url, now(), Access::Write).await {
         Err(error) if error.kind() == scrollback_store::ErrorKind::ReadOnly => {
@@ -107,11 +117,11 @@ async fn store_checks(setup: &Setup) -> Vec<Check> {
                 Err(error) => (false, error.to_string()),
             };
             let version = format!("version {SCHEMA}, as this program knows it");
-            let schema = Check::new("schema", true, version);
-            vec![Check::new("store", ok, detail), schema]
+            let schema = DoctorCheck::new("schema", true, version);
+            vec![DoctorCheck::new("store", ok, detail), schema]
         }
         Err(error) => {
-            vec![Check::new("store", false, format!("{} ({})", error, error.code()))]
+            vec![DoctorCheck::new("store", false, format!("{} ({})", error, error.code()))]
         }
     };
     if let Some(path) = file {
@@ -120,13 +130,26 @@ async fn store_checks(setup: &Setup) -> Vec<Check> {
     checks
 }
 
+/// How much room the store takes, by what takes it; nothing where that is not known.
+async fn size(setup: &Setup) -> Option<DoctorCheck> {
+    if !setup.exists() {
+        return None;
+    }
+    let kinds = setup.open(Intent::Look).await.ok()?.sizes().await.ok()?.kinds();
+    let told: Vec<String> = kinds.iter().map(|(kind, size)| format!("{kind} {}", bytes(*size))).collect();
+    let mut check = DoctorCheck::new("size", true, told.join(", "));
+    let object = kinds.iter().map(|(kind, size)| ((*kind).to_string(), Value::from(*size)));
+    check.more.insert("bytes".into(), Value::Object(object.collect()));
+    Some(check)
+}
+
 fn folder_of(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf())
 }
 
 /// The file system a folder is on, where the system tells.
-fn file_system(folder: &Path) -> Check {
+fn file_system(folder: &Path) -> DoctorCheck {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let of = |line: &str| {
         let mut fields = line.split(' ').skip(1);
@@ -144,13 +167,13 @@ fn file_system(folder: &Path) -> Check {
         Some((_, kind)) => (true, format!("{kind}, local")),
         None => (true, "not known here".into()),
     };
-    Check::new("file system", ok, detail)
+    DoctorCheck::new("file system", ok, detail)
 }
 
 /// What is on the port, and whether the clients that are installed go there.
-fn clients(setup: &Setup) -> Result<Vec<Check>, Failure> {
+fn clients(setup: &Setup) -> Result<Vec<DoctorCheck>, Failure> {
     let port = client::doctor::port()?;
-    let mut checks = vec![Check::new("port", port.ok, port.detail)];
+    let mut checks = vec![DoctorCheck::new("port", port.ok, port.detail)];
     let found = block_on(async {
         let store = if setup.exists() { setup.open(Intent::Look).await.ok() } else { None };
         client::doctor::clients(port.address, store.as_deref()).await
@@ -168,7 +191,7 @@ fn clients(setup: &Setup) -> Result<Vec<Check>, Failure> {
             ),
         };
         let last = state.last_call.as_ref().map_or_else(String::new, |call| format!("; last call {call}"));
-        let mut check = Check::new(name, !state.through || port.answers, format!("{way}{last}"));
+        let mut check = DoctorCheck::new(name, !state.through || port.answers, format!("{way}{last}"));
         check.more.insert("through".into(), state.through.into());
         check.more.insert("last_call".into(), state.last_call.into());
         checks.push(check);
@@ -177,11 +200,11 @@ fn clients(setup: &Setup) -> Result<Vec<Check>, Failure> {
 }
 
 /// Which provider keys are there; never what they are.
-fn keys(setup: &Setup) -> Check {
+fn keys(setup: &Setup) -> DoctorCheck {
     let told = |name: String| {
         let set = std::env::var_os(&name).is_some_and(|value| !value.is_empty());
         format!("{name} {}", if set { "is set" } else { "is not set" })
     };
     let detail = setup.config.key_names().into_iter().map(told).collect::<Vec<_>>().join(", ");
-    Check::new("keys", true, detail)
+    DoctorCheck::new("keys", true, detail)
 }

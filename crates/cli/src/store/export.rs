@@ -9,7 +9,7 @@ use scrollback_core::json as text;
 use scrollback_core::wire::check::{CheckOptions, Strictness, check};
 use scrollback_core::wire::repair::repair;
 use scrollback_core::wire::{RenderOptions, Wire, list_key, system_key};
-use scrollback_core::{Entry, Fidelity, Item, Record, Role, Slot, Source};
+use scrollback_core::{Entry, Fidelity, ItemSource, Record, Role, Slot, ViewItem};
 use scrollback_store::export::{WIRES, lines};
 use scrollback_store::{Conversation, ConversationId, Listing, Store, Tenant, Which};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ const PAGE: usize = 200;
 
 /// What can be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum ExportTarget {
     Own,
     Body(Wire),
     Finetune,
@@ -34,17 +34,17 @@ enum Target {
     Sqlite,
 }
 
-fn target_named(name: &str) -> Result<Target, Failure> {
+fn target_named(name: &str) -> Result<ExportTarget, Failure> {
     let others = [
-        ("scrollback", Target::Own),
-        ("openai-finetune", Target::Finetune),
-        ("langchain", Target::Langchain),
-        ("sharegpt", Target::Sharegpt),
-        ("strands", Target::Strands),
-        ("sqlite", Target::Sqlite),
+        ("scrollback", ExportTarget::Own),
+        ("openai-finetune", ExportTarget::Finetune),
+        ("langchain", ExportTarget::Langchain),
+        ("sharegpt", ExportTarget::Sharegpt),
+        ("strands", ExportTarget::Strands),
+        ("sqlite", ExportTarget::Sqlite),
     ];
-    let bodies = WIRES.map(|wire| (wire.name(), Target::Body(wire)));
-    let all: Vec<(&str, Target)> = others.into_iter().chain(bodies).collect();
+    let bodies = WIRES.map(|wire| (wire.name(), ExportTarget::Body(wire)));
+    let all: Vec<(&str, ExportTarget)> = others.into_iter().chain(bodies).collect();
     let found = all.iter().find(|(known, _)| *known == name).map(|(_, target)| *target);
     found.ok_or_else(|| {
         let known: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
@@ -57,21 +57,21 @@ pub(crate) fn run(args: &ExportArgs, json: bool) -> Result<(), Failure> {
     let target = target_named(&args.format)?;
     let recipient = args.recipient.as_deref().map(recipient_named).transpose()?;
     let conversation = args.conversation.as_deref().map(conversation_named).transpose()?;
-    if target != Target::Sqlite && recipient.is_none() && conversation.is_none() && !args.all {
+    if target != ExportTarget::Sqlite && recipient.is_none() && conversation.is_none() && !args.all {
         let message = "say what to export: --recipient, --conversation or --all";
         return Err(Failure::new(USAGE, "usage", message));
     }
-    if matches!(target, Target::Sqlite | Target::Strands) && args.to.is_none() {
+    if matches!(target, ExportTarget::Sqlite | ExportTarget::Strands) && args.to.is_none() {
         let message = format!("--format {} needs --to", args.format);
         return Err(Failure::new(USAGE, "usage", message));
     }
     let setup = Setup::new(&args.store)?;
     block_on(async {
         let store = setup.open(Intent::Look).await?;
-        if let (Target::Sqlite, Some(to)) = (target, &args.to) {
+        if let (ExportTarget::Sqlite, Some(to)) = (target, &args.to) {
             store.backup(to).await?;
             return input::print(&if json {
-                "{\"ok\":true}\n".into()
+                format!("{}\n", json!({ "ok": true, "to": to.display().to_string(), "format": args.format }))
             } else {
                 format!("{}\n", to.display())
             });
@@ -88,15 +88,26 @@ pub(crate) fn run(args: &ExportArgs, json: bool) -> Result<(), Failure> {
             (_, Some(id)) => vec![(setup.tenant(), store.conversation(&setup.tenant(), &id).await?.id)],
             _ => everything(store.as_ref(), setup.named_tenant()).await?,
         };
-        let mut out = Output::to(args.to.as_deref(), target)?;
+        let mut out = ExportOutput::to(args.to.as_deref(), target)?;
         let mut written = HashSet::new();
+        let conversations = wanted.len();
         for (tenant, id) in wanted {
             match target {
-                Target::Own => own(store.as_ref(), &tenant, &id, &mut written, &mut out).await?,
+                ExportTarget::Own => own(store.as_ref(), &tenant, &id, &mut written, &mut out).await?,
                 _ => other(store.as_ref(), &tenant, &id, target, args, &mut out).await?,
             }
         }
-        out.finish()
+        out.finish()?;
+        match &args.to {
+            // What was written is in the file; standard output says so.
+            Some(to) if json => {
+                let told = json!({
+                    "ok": true, "to": to.display().to_string(), "format": args.format, "conversations": conversations,
+                });
+                input::print(&format!("{told}\n"))
+            }
+            _ => Ok(()),
+        }
     })
 }
 
@@ -125,7 +136,7 @@ async fn own(
     tenant: &Tenant,
     id: &ConversationId,
     written: &mut HashSet<ConversationId>,
-    out: &mut Output,
+    out: &mut ExportOutput,
 ) -> Result<(), Failure> {
     let mut chain = vec![store.conversation(tenant, id).await?];
     while let Some(parent) = chain.last().and_then(|last: &Conversation| last.parent.clone()) {
@@ -145,26 +156,26 @@ async fn other(
     store: &dyn Store,
     tenant: &Tenant,
     id: &ConversationId,
-    target: Target,
+    target: ExportTarget,
     args: &ExportArgs,
-    out: &mut Output,
+    out: &mut ExportOutput,
 ) -> Result<(), Failure> {
     let record = store.record(tenant, id, None).await?;
     match target {
-        Target::Body(wire) => out.line(&body(&record, wire)),
-        Target::Finetune => out.line(&finetune(&record, args.repair)?),
-        Target::Langchain => out.line(&langchain(&record).to_string()),
-        Target::Sharegpt => out.line(&sharegpt(&record).to_string()),
-        Target::Strands => strands(&record, id, args.to.as_deref().unwrap_or(Path::new("."))),
-        Target::Own | Target::Sqlite => Ok(()),
+        ExportTarget::Body(wire) => out.line(&body(&record, wire)),
+        ExportTarget::Finetune => out.line(&finetune(&record, args.repair)?),
+        ExportTarget::Langchain => out.line(&langchain(&record).to_string()),
+        ExportTarget::Sharegpt => out.line(&sharegpt(&record).to_string()),
+        ExportTarget::Strands => strands(&record, id, args.to.as_deref().unwrap_or(Path::new("."))),
+        ExportTarget::Own | ExportTarget::Sqlite => Ok(()),
     }
 }
 
-fn items(record: &Record) -> Vec<Item> {
+fn items(record: &Record) -> Vec<ViewItem> {
     let item = |(position, slot): (u64, &Slot)| match slot {
         Slot::Message(entry) => {
-            let (source, entry) = (Source::Entry(position), std::sync::Arc::clone(entry));
-            Some(Item { source, entry, fidelity: Fidelity::AsSaid })
+            let (source, entry) = (ItemSource::Entry(position), std::sync::Arc::clone(entry));
+            Some(ViewItem { source, entry, fidelity: Fidelity::AsSaid })
         }
         _ => None,
     };
@@ -188,16 +199,16 @@ fn body(record: &Record, wire: Wire) -> String {
 }
 
 /// A training example; a list that the provider would refuse is refused here.
-fn finetune(record: &Record, mend: bool) -> Result<String, Failure> {
+fn finetune(record: &Record, repairs: bool) -> Result<String, Failure> {
     let printed = body(record, Wire::OpenaiChat);
     let raw =
         text::check(&printed).map_err(|error| Failure::new(FAILED, "internal", error.problem.clone()))?;
     let broken = check(Wire::OpenaiChat, raw, CheckOptions::default());
     let pairing = |rule: &str| ["OC-1", "OC-2", "OC-3", "OC-4", "OC-5", "OC-6"].contains(&rule);
     let Some(violation) = broken.iter().find(|violation| pairing(violation.rule)) else { return Ok(printed) };
-    if mend {
-        let mended = repair(Wire::OpenaiChat, raw, CheckOptions::default(), Strictness::Lenient).body;
-        let printed = text::check(&mended).map(|raw| text::one_line(raw).into_owned());
+    if repairs {
+        let repaired = repair(Wire::OpenaiChat, raw, CheckOptions::default(), Strictness::Lenient).body;
+        let printed = text::check(&repaired).map(|raw| text::one_line(raw).into_owned());
         return printed.map_err(|error| Failure::new(FAILED, "internal", error.problem));
     }
     let message =
@@ -231,7 +242,7 @@ fn calls(entry: &Entry) -> Vec<Value> {
 
 /// The dictionary form of LangChain.
 fn langchain(record: &Record) -> Value {
-    let message = |item: &Item| {
+    let message = |item: &ViewItem| {
         let entry = &item.entry;
         let mut data =
             json!({ "type": role_word(entry.role), "content": entry.content().unwrap_or_default() });
@@ -294,41 +305,43 @@ fn strands(record: &Record, id: &ConversationId, to: &Path) -> Result<(), Failur
 }
 
 /// Where lines go.
-enum Output {
+enum ExportOutput {
     Standard,
     File(std::io::BufWriter<std::fs::File>, String),
     /// The format writes files of its own.
     None,
 }
 
-impl Output {
-    fn to(path: Option<&Path>, target: Target) -> Result<Self, Failure> {
+impl ExportOutput {
+    fn to(path: Option<&Path>, target: ExportTarget) -> Result<Self, Failure> {
         match path {
-            _ if target == Target::Strands => Ok(Output::None),
-            None => Ok(Output::Standard),
+            _ if target == ExportTarget::Strands => Ok(ExportOutput::None),
+            None => Ok(ExportOutput::Standard),
             Some(path) => {
                 let name = path.display().to_string();
                 let file = std::fs::File::create(path).map_err(|error| Failure::io(&name, &error))?;
-                Ok(Output::File(std::io::BufWriter::new(file), name))
+                Ok(ExportOutput::File(std::io::BufWriter::new(file), name))
             }
         }
     }
 
     fn line(&mut self, line: &str) -> Result<(), Failure> {
         match self {
-            Output::Standard => input::print(&format!("{line}\n")),
-            Output::File(file, name) => writeln!(file, "{line}").map_err(|error| Failure::io(name, &error)),
-            Output::None => Ok(()),
+            ExportOutput::Standard => input::print(&format!("{line}\n")),
+            ExportOutput::File(file, name) => {
+                writeln!(file, "{line}").map_err(|error| Failure::io(name, &error))
+            }
+            ExportOutput::None => Ok(()),
         }
     }
 
     fn finish(self) -> Result<(), Failure> {
         match self {
-            Output::File(mut file, name) => file
+            ExportOutput::File(mut file, name) => file
                 .flush()
                 .and_then(|()| file.get_ref().sync_all())
                 .map_err(|error| Failure::io(&name, &error)),
-            Output::Standard | Output::None => Ok(()),
+            ExportOutput::Standard | ExportOutput::None => Ok(()),
         }
     }
 }

@@ -7,16 +7,18 @@ use std::sync::Arc;
 use anstyle::{AnsiColor, Reset, Style};
 use scrollback_agent::ModelSummarizer;
 use scrollback_core::wire::{RenderOptions, Wire};
-use scrollback_core::{Entry, Fidelity, Item, Role, Slot, Source, Time};
+use scrollback_core::{Entry, Fidelity, ItemSource, Role, Slot, Time, ViewItem};
 use scrollback_store::{
-    Compaction, Conversation, Erase, Expected, Listing, NewEntry, Offline, Placed, Recipient, Status, Store,
-    Summarizer, Tenant, Which, compact, hex, history,
+    Compaction, Conversation, ConversationId, Erase, Expected, Listing, NewEntry, Offline, Recipient, Status,
+    Store, StoredEntry, Summarizer, Tenant, Which, compact, hex, history,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::args::{AppendArgs, CompactArgs, EraseArgs, HistoryAction, HistoryArgs, ShowArgs, StatusArgs};
-use super::{Intent, Setup, block_on, now, one_line, recipient_named, short, time_named, width};
+use super::{
+    Intent, Setup, block_on, conversation_named, now, one_line, recipient_named, short, time_named, width,
+};
 use crate::agent::provider_named;
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::{answer, input, load};
@@ -24,7 +26,8 @@ use crate::{answer, input, load};
 pub(crate) fn run(args: &HistoryArgs, json: bool) -> Result<(), Failure> {
     let recipient = recipient_named(&args.recipient)?;
     let setup = Setup::new(&args.store)?;
-    let cx = Cx { tenant: setup.tenant(), setup, recipient, json };
+    let conversation = args.conversation.as_deref().map(conversation_named).transpose()?;
+    let cx = Cx { tenant: setup.tenant(), setup, recipient, conversation, json };
     let action = args.action.as_ref();
     match action {
         None => cx.show(&args.show),
@@ -37,6 +40,25 @@ pub(crate) fn run(args: &HistoryArgs, json: bool) -> Result<(), Failure> {
         }
         Some(HistoryAction::Erase(erase)) => cx.erase(erase),
     }
+}
+
+/// Most conversations that are listed with a history.
+const MOST: usize = 200;
+
+/// The words of `history` that say what to do.
+const ACTIONS: [&str; 6] = ["show", "append", "compact", "status", "close", "erase"];
+
+/// What to write instead, where the action came before the recipient: `history append anna`.
+pub(crate) fn swapped(arguments: impl Iterator<Item = String>) -> Option<Failure> {
+    let mut words =
+        arguments.skip_while(|word| word != "history").skip(1).take_while(|word| !word.starts_with('-'));
+    let action = words.next().filter(|word| ACTIONS.contains(&word.as_str()))?;
+    let recipient = words.next().filter(|word| !ACTIONS.contains(&word.as_str()))?;
+    let message = format!(
+        "the recipient comes before `{action}`; did you mean `scrollback history {recipient} {action} …`?"
+    );
+    let failure = Failure::new(USAGE, "usage", message);
+    Some(failure.with("suggestion", format!("scrollback history {recipient} {action}")))
 }
 
 /// The role of that name; a usage error that lists the four otherwise.
@@ -62,17 +84,55 @@ struct Cx {
     setup: Setup,
     tenant: Tenant,
     recipient: Recipient,
+    /// The conversation that was named.
+    conversation: Option<ConversationId>,
     json: bool,
 }
 
 impl Cx {
-    /// The current conversation, which must exist.
+    /// The conversation that was named, else the current one, else the one with them that was written last.
     async fn current(&self, store: &dyn Store) -> Result<Conversation, Failure> {
-        let found = store.current(&self.tenant, &self.recipient).await?;
-        found.ok_or_else(|| {
-            let message = format!("there is no conversation with {:?}", self.recipient.as_str());
+        let none = |what: String| {
+            let message = format!("there is no conversation{what} with {:?}", self.recipient.as_str());
             Failure::new(FAILED, "not_found", message)
-        })
+        };
+        if let Some(id) = &self.conversation {
+            let found = store.conversation(&self.tenant, id).await?;
+            let theirs = found.recipient.as_ref() == Some(&self.recipient);
+            return if theirs { Ok(found) } else { Err(none(format!(" {id}"))) };
+        }
+        match store.current(&self.tenant, &self.recipient).await? {
+            Some(current) => Ok(current),
+            None => self.all(store, 1).await?.pop().map(|(row, _)| row).ok_or_else(|| none(String::new())),
+        }
+    }
+
+    /// The conversations with the recipient, written last first.
+    async fn all(&self, store: &dyn Store, limit: usize) -> Result<Vec<(Conversation, u64)>, Failure> {
+        let listing = Listing { which: Which::With(self.recipient.clone()), limit, ..Listing::default() };
+        Ok(store.list(Some(&self.tenant), listing).await?.conversations)
+    }
+
+    /// A line for each of several conversations, above the one that is shown.
+    fn others(&self, all: &[(Conversation, u64)], shown: &ConversationId) -> String {
+        if all.len() < 2 || self.conversation.is_some() {
+            return String::new();
+        }
+        let dim = Style::new().dimmed();
+        let mut out = format!("{dim}{} conversations (--conversation ID shows another):{Reset}\n", all.len());
+        for (row, messages) in all {
+            let mark = if row.id == *shown { '*' } else { ' ' };
+            let title = row.title.as_deref().unwrap_or_default();
+            let _ = writeln!(
+                out,
+                "{mark} {}  {}  {messages:>5} entries  {}",
+                row.id,
+                short(row.updated_at),
+                one_line(title, 40)
+            );
+        }
+        out.push('\n');
+        out
     }
 
     /// Prints an object for programs, or text for people.
@@ -93,10 +153,20 @@ impl Cx {
             } else {
                 Vec::new()
             };
+            let all = self.all(store.as_ref(), MOST).await?;
             if !self.json {
                 let lines = if args.all { all_lines(&places) } else { lines(&told.items) };
-                return input::print_styled(&lines);
+                return input::print_styled(&(self.others(&all, &conversation.id) + &lines));
             }
+            let positions = if args.all {
+                places.iter().map(|placed| placed.position).collect()
+            } else {
+                let entry = |item: &ViewItem| match item.source {
+                    ItemSource::Entry(position) => Some(position),
+                    _ => None,
+                };
+                told.items.iter().filter_map(entry).collect()
+            };
             let (system, messages) = if args.all {
                 (None, places.iter().flat_map(|placed| said(placed, wire)).collect())
             } else {
@@ -107,7 +177,7 @@ impl Cx {
                 (rendered.system, rendered.messages)
             };
             let raw = |text: String| RawValue::from_string(text).ok();
-            let shown = Shown {
+            let shown = HistoryJson {
                 recipient: self.recipient.as_str(),
                 key: self.recipient.key(),
                 conversation: conversation.id.as_str(),
@@ -115,6 +185,8 @@ impl Cx {
                 summary: told.summary,
                 system: system.and_then(raw),
                 messages: messages.into_iter().filter_map(raw).collect(),
+                positions,
+                conversations: all.iter().map(|(row, messages)| brief(row, *messages)).collect(),
                 counts: json!({
                     "entries": told.messages,
                     "turns": conversation.turns,
@@ -128,6 +200,10 @@ impl Cx {
 
     fn append(&self, args: &AppendArgs) -> Result<(), Failure> {
         let role = role_named(&args.role)?;
+        if role == Role::Tool && args.content.is_some() && args.call_id.is_none() {
+            let message = "a tool's result answers a call: name it with --call-id ID";
+            return Err(Failure::new(USAGE, "usage", message));
+        }
         let entries = match (&args.content, args.file.as_ref().or(args.input.as_ref())) {
             (Some(text), _) if role == Role::Tool && args.call_id.is_some() => {
                 vec![Entry::result(args.call_id.as_deref().unwrap_or_default(), text)]
@@ -144,7 +220,12 @@ impl Cx {
             let store = self.setup.open(Intent::Write).await?;
             let at = now();
             let said = NewEntry::evaluation(entries, at);
-            let done = store.append_for(&self.tenant, at, &self.recipient, expected, said).await?;
+            let done = if self.conversation.is_some() {
+                let id = self.current(store.as_ref()).await?.id;
+                store.append(&self.tenant, at, &id, expected, said).await?
+            } else {
+                store.append_for(&self.tenant, at, &self.recipient, expected, said).await?
+            };
             let text = if done.first == done.last {
                 format!("appended at position {}\n", done.first)
             } else {
@@ -225,7 +306,7 @@ impl Cx {
             let store = self.setup.open(Intent::Look).await?;
             let current = self.current(store.as_ref()).await?;
             // A person's data are in all conversations with them, those that were rewound included.
-            let conversations = if what.is_some() {
+            let conversations = if what.is_some() || self.conversation.is_some() {
                 vec![current.id]
             } else {
                 let which = Which::With(self.recipient.clone());
@@ -253,7 +334,7 @@ impl Cx {
 
 /// The `--json` object of `show`.
 #[derive(serde::Serialize)]
-struct Shown<'a> {
+struct HistoryJson<'a> {
     recipient: &'a str,
     key: String,
     conversation: &'a str,
@@ -265,11 +346,23 @@ struct Shown<'a> {
     messages: Vec<Box<RawValue>>,
     counts: Value,
     head: Value,
+    /// The positions of what is shown, in order; what stands for others has none.
+    positions: Vec<u64>,
+    /// All conversations with the recipient, written last first.
+    conversations: Vec<Value>,
+}
+
+/// A conversation in a list of them.
+fn brief(row: &Conversation, messages: u64) -> Value {
+    json!({
+        "conversation": row.id.as_str(), "kind": row.kind.as_str(), "title": row.title,
+        "status": row.status().name(), "updated_at": row.updated_at.to_string(), "entries": messages,
+    })
 }
 
 /// The messages of a file, whatever wire or transcript it is.
 fn messages(file: &Path) -> Result<Vec<Entry>, Failure> {
-    let how = load::How { from: None, take: None, conversation: None };
+    let how = load::LoadOptions { from: None, take: None, conversation: None };
     let loaded = match how.load_file(file) {
         // A text that is no text is refused as such, not as bad JSON.
         Err(failure) if failure.says("surrogate") => return Err(failure.turned(FAILED, "bad_text")),
@@ -292,12 +385,12 @@ fn positions(text: &str) -> Result<Erase, Failure> {
 }
 
 /// A place of the record as JSON: a message of the wire, a decision or a tombstone in the neutral form.
-fn said(placed: &Placed, wire: Wire) -> Vec<String> {
+fn said(placed: &StoredEntry, wire: Wire) -> Vec<String> {
     let position = placed.position;
     match &placed.slot {
         Slot::Message(entry) => {
-            let source = Source::Entry(position);
-            let item = Item { source, entry: Arc::clone(entry), fidelity: Fidelity::AsSaid };
+            let source = ItemSource::Entry(position);
+            let item = ViewItem { source, entry: Arc::clone(entry), fidelity: Fidelity::AsSaid };
             let rendered = wire.render([item], RenderOptions::default());
             match rendered.system {
                 Some(system) if rendered.messages.is_empty() => {
@@ -328,7 +421,7 @@ fn gist(entry: &Entry) -> String {
     if parts.is_empty() { "(nothing)".into() } else { parts.join(" ") }
 }
 
-fn line(out: &mut String, when: Option<Time>, who: &str, what: &str) {
+fn line(out: &mut String, position: Option<u64>, when: Option<Time>, who: &str, what: &str) {
     let dim = Style::new().dimmed();
     let colour = match who {
         "user" => AnsiColor::Cyan.on_default(),
@@ -337,32 +430,39 @@ fn line(out: &mut String, when: Option<Time>, who: &str, what: &str) {
         _ => dim,
     };
     let when = when.filter(|time| *time != Time(0)).map(short).unwrap_or_default();
-    let text = one_line(what, width().saturating_sub(29));
-    let _ = writeln!(out, "{dim}{when:16}{Reset}  {colour}{who:9}{Reset}  {text}");
+    let position = position.map_or_else(String::new, |position| position.to_string());
+    let text = one_line(what, width().saturating_sub(20 + when.len().max(16)));
+    let _ = writeln!(out, "{dim}{position:>5}  {when:16}{Reset}  {colour}{who:9}{Reset}  {text}");
 }
 
-fn lines(items: &[Item]) -> String {
+fn lines(items: &[ViewItem]) -> String {
     let mut out = String::new();
     for item in items {
         match &item.source {
-            Source::Summary { .. } => line(&mut out, None, "summary", &gist(&item.entry)),
-            Source::Ledger { .. } => line(&mut out, None, "ledger", &gist(&item.entry)),
-            _ => line(&mut out, Some(item.entry.created_at), item.entry.role.as_str(), &gist(&item.entry)),
+            ItemSource::Summary { .. } => line(&mut out, None, None, "summary", &gist(&item.entry)),
+            ItemSource::Ledger { .. } => line(&mut out, None, None, "ledger", &gist(&item.entry)),
+            ItemSource::Entry(position) => {
+                let (when, who) = (Some(item.entry.created_at), item.entry.role.as_str());
+                line(&mut out, Some(*position), when, who, &gist(&item.entry));
+            }
+            ItemSource::Interrupted { .. } => {
+                line(&mut out, None, None, item.entry.role.as_str(), &gist(&item.entry));
+            }
         }
     }
     out
 }
 
-fn all_lines(places: &[Placed]) -> String {
+fn all_lines(places: &[StoredEntry]) -> String {
     let mut out = String::new();
     for placed in places {
-        let when = Some(placed.slot.created_at());
+        let (at, when) = (Some(placed.position), Some(placed.slot.created_at()));
         match &placed.slot {
-            Slot::Message(entry) => line(&mut out, when, entry.role.as_str(), &gist(entry)),
+            Slot::Message(entry) => line(&mut out, at, when, entry.role.as_str(), &gist(entry)),
             Slot::Decision(decision, _) => {
-                line(&mut out, when, "decision", &serde_json::to_string(&**decision).unwrap_or_default());
+                line(&mut out, at, when, "decision", &serde_json::to_string(&**decision).unwrap_or_default());
             }
-            Slot::Erased(erased) => line(&mut out, when, erased.role.as_str(), "(erased)"),
+            Slot::Erased(erased) => line(&mut out, at, when, erased.role.as_str(), "(erased)"),
         }
     }
     out

@@ -5,21 +5,21 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use scrollback_core::transcript::{self, Format, Source, Stream, Transcript};
+use scrollback_core::transcript::{self, Format, Source, Transcript, TranscriptStream};
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Time, json};
-use scrollback_store::export::{Check, Reader, is_header};
-use scrollback_store::import::{Course, Imported, Importer, Mode};
+use scrollback_store::export::{ExportReader, LinkCheck, is_header};
+use scrollback_store::import::{Course, ImportMode, Imported, Importer};
 use scrollback_store::{Memory, Recipient, Store};
 use serde_json::{Value, json};
 
 use super::args::ImportArgs;
-use super::lines::{Line, Lines};
+use super::lines::{Lines, TextLine};
 use super::progress::Progress;
 use super::{Intent, Setup, block_on, now, recipient_named};
 use crate::failure::{FAILED, Failure};
 use crate::input;
-use crate::load::{Written, format_named};
+use crate::load::{InputFormat, format_named};
 
 /// Bytes of conversations, each a line, that are read before they are written.
 const TOGETHER: usize = 1 << 20;
@@ -31,7 +31,7 @@ const MAX_FAILED: usize = 1_000;
 const OWN: &str = "scrollback";
 
 /// A file that could not be read, or a line of one.
-struct Failed {
+struct FailedFile {
     file: String,
     line: usize,
     problem: String,
@@ -69,11 +69,11 @@ struct Import<'a> {
     args: &'a ImportArgs,
     setup: &'a Setup,
     store: Arc<dyn Store>,
-    format: Option<Written>,
+    format: Option<InputFormat>,
     recipient: Option<Recipient>,
     progress: Progress,
     done: Imported,
-    failed: Vec<Failed>,
+    failed: Vec<FailedFile>,
 }
 
 impl Import<'_> {
@@ -89,17 +89,18 @@ impl Import<'_> {
             }
             return Ok(());
         }
-        if matches!(self.format, None | Some(Written::Wire(Wire::Scrollback))) && begins_like_ours(file)? {
+        if matches!(self.format, None | Some(InputFormat::Wire(Wire::Scrollback))) && begins_like_ours(file)?
+        {
             return self.own(file).await;
         }
         let mut lines = Lines::open(file)?;
         let named = match self.format {
-            Some(Written::Transcript(format)) => Some(format),
+            Some(InputFormat::Transcript(format)) => Some(format),
             _ => None,
         };
-        if !matches!(self.format, Some(Written::Wire(_)))
+        if !matches!(self.format, Some(InputFormat::Wire(_)))
             && let Some(format) = lines.format(named)?
-            && let Some(stream) = Stream::new(format)
+            && let Some(stream) = TranscriptStream::new(format)
         {
             return self.stream(format, stream, lines, file).await;
         }
@@ -109,8 +110,8 @@ impl Import<'_> {
             Failure::new(FAILED, "bad_input", format!("not UTF-8 at byte {}", error.valid_up_to()))
         })?;
         let format = match self.format {
-            Some(Written::Transcript(format)) => Some(format),
-            Some(Written::Wire(_)) => None,
+            Some(InputFormat::Transcript(format)) => Some(format),
+            Some(InputFormat::Wire(_)) => None,
             None => transcript::detect(text),
         };
         match format {
@@ -121,7 +122,7 @@ impl Import<'_> {
 
     fn bad(&mut self, file: &Path, line: usize, problem: String) {
         if self.failed.len() < MAX_FAILED {
-            self.failed.push(Failed { file: file.display().to_string(), line, problem });
+            self.failed.push(FailedFile { file: file.display().to_string(), line, problem });
         }
     }
 
@@ -129,7 +130,7 @@ impl Import<'_> {
     async fn stream(
         &mut self,
         format: Format,
-        mut stream: Stream,
+        mut stream: TranscriptStream,
         mut lines: Lines,
         file: &Path,
     ) -> Result<(), Failure> {
@@ -137,11 +138,11 @@ impl Import<'_> {
         let (mut number, mut course) = (0, Course::default());
         while let Some(line) = lines.next()? {
             match line {
-                Line::Text(text) => {
+                TextLine::Text(text) => {
                     self.progress.read(text.len() as u64 + 1);
                     stream.line(&text);
                 }
-                Line::Bad(bytes, problem) => {
+                TextLine::Bad(bytes, problem) => {
                     self.progress.read(bytes as u64);
                     stream.skip(bytes, problem);
                 }
@@ -189,7 +190,7 @@ impl Import<'_> {
         let since =
             modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
         // A dry run knows what is there, and writes nothing.
-        let mode = if self.args.dry_run { Mode::DryRun } else { Mode::Write };
+        let mode = if self.args.dry_run { ImportMode::DryRun } else { ImportMode::Write };
         Importer {
             store: Arc::clone(&self.store),
             tenant: self.setup.tenant(),
@@ -218,7 +219,7 @@ impl Import<'_> {
         let body = json::check(text)
             .map_err(|error| bad(format!("not valid JSON: {} at line {}", error.problem, error.line)))?;
         let wire = match self.format {
-            Some(Written::Wire(wire)) => Some(wire),
+            Some(InputFormat::Wire(wire)) => Some(wire),
             _ => Wire::detect(body),
         };
         let wire = wire.ok_or_else(|| bad("neither messages nor a transcript of a known format".into()))?;
@@ -227,7 +228,7 @@ impl Import<'_> {
         let notes =
             parsed.notes.into_iter().map(|kind| transcript::Note { line: 0, kind, raw: None }).collect();
         let conversation =
-            transcript::Conversation { entries: parsed.entries, sources, notes, ..Default::default() };
+            transcript::ReadConversation { entries: parsed.entries, sources, notes, ..Default::default() };
         let importer = self.importer(wire.name(), file);
         self.done.and(importer.conversation(conversation, &session(file, 0)).await?);
         Ok(())
@@ -236,14 +237,14 @@ impl Import<'_> {
     /// Our own export, read line by line: a file of any size takes the memory of its largest conversation.
     async fn own(&mut self, file: &Path) -> Result<(), Failure> {
         let mut lines = Lines::open(file)?;
-        let check = if self.args.no_verify { Check::Nothing } else { Check::Links };
+        let check = if self.args.no_verify { LinkCheck::Nothing } else { LinkCheck::Links };
         let tenant = self.setup.named_tenant().cloned();
-        let (mut number, mut reader): (usize, Option<Reader>) = (0, None);
+        let (mut number, mut reader): (usize, Option<ExportReader>) = (0, None);
         while let Some(line) = lines.next()? {
             number += 1;
             let line = match line {
-                Line::Text(line) => line,
-                Line::Bad(_, problem) => {
+                TextLine::Text(line) => line,
+                TextLine::Bad(_, problem) => {
                     self.bad(file, number, problem);
                     return Ok(());
                 }
@@ -253,7 +254,7 @@ impl Import<'_> {
                 if let Some(done) = reader.take() {
                     self.finish(done, check).await?;
                 }
-                reader = Some(Reader::begin(&line, tenant.as_ref())?);
+                reader = Some(ExportReader::begin(&line, tenant.as_ref())?);
             } else if line.trim().is_empty() {
             } else if let Some(reader) = &mut reader {
                 if let Err(error) = reader.place(&line) {
@@ -270,11 +271,11 @@ impl Import<'_> {
         }
     }
 
-    async fn finish(&mut self, reader: Reader, check: Check) -> Result<(), Failure> {
+    async fn finish(&mut self, reader: ExportReader, check: LinkCheck) -> Result<(), Failure> {
         let dry = Memory::new();
         let store: &dyn Store = if self.args.dry_run { &dry } else { self.store.as_ref() };
         let (added, skipped) = reader.finish(store, check).await?;
-        self.done.and(Imported { conversations: 1, added, skipped, notes: Vec::new() });
+        self.done.and(Imported { conversations: 1, added, skipped, ..Imported::default() });
         Ok(())
     }
 
@@ -288,12 +289,12 @@ impl Import<'_> {
                 .collect();
             let object = json!({
                 "files": self.args.files.len(), "conversations": done.conversations, "added": done.added,
-                "skipped": done.skipped, "notes": done.notes, "failed": failed,
+                "skipped": done.skipped, "notes": done.note_lines(), "failed": failed,
             });
             input::print(&format!("{object}\n"))?;
         } else {
-            for note in &done.notes {
-                input::note(note);
+            for note in done.note_lines() {
+                input::note(&note);
             }
             for failed in &self.failed {
                 let place = if failed.line > 0 { format!(", line {}", failed.line) } else { String::new() };

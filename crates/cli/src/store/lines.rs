@@ -20,7 +20,7 @@ pub(crate) struct Lines {
 }
 
 /// A line without its end.
-pub(crate) enum Line {
+pub(crate) enum TextLine {
     Text(String),
     /// One that was passed over: its bytes, and why.
     Bad(usize, String),
@@ -79,7 +79,7 @@ impl Lines {
     }
 
     /// The next line; none at the end. One that is too long is not taken into memory.
-    pub(crate) fn next(&mut self) -> Result<Option<Line>, Failure> {
+    pub(crate) fn next(&mut self) -> Result<Option<TextLine>, Failure> {
         let mut bytes = Vec::new();
         let read = self.from.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut bytes);
         let mut length = read.map_err(|error| self.failed(&error))?;
@@ -89,16 +89,16 @@ impl Lines {
         if length == MAX_LINE && bytes.last() != Some(&b'\n') {
             drop(bytes);
             length += self.pass()?;
-            return Ok(Some(Line::Bad(length, format!("{} MiB or longer", MAX_LINE >> 20))));
+            return Ok(Some(TextLine::Bad(length, format!("{} MiB or longer", MAX_LINE >> 20))));
         }
         if bytes.last() == Some(&b'\n') {
             bytes.pop();
         }
         Ok(Some(match String::from_utf8(bytes) {
-            Ok(text) => Line::Text(text),
+            Ok(text) => TextLine::Text(text),
             Err(error) => {
                 let at = error.utf8_error().valid_up_to();
-                Line::Bad(length, format!("not UTF-8 at byte {at} of the line"))
+                TextLine::Bad(length, format!("not UTF-8 at byte {at} of the line"))
             }
         }))
     }

@@ -3,15 +3,16 @@
 use std::fmt::Write;
 
 use anstyle::{Reset, Style};
-use scrollback_core::Role;
+use scrollback_core::{Role, Time};
 use scrollback_store::{
-    Conversation, ConversationId, Cursor, Listing, Recipient, SessionListing, SessionPage, SessionTree,
+    Between, Conversation, ConversationId, Cursor, Due, Listing, Recipient, SessionListing, SessionPage,
+    SessionTree, due,
 };
 use serde_json::{Value, json};
 
 use super::args::ListArgs;
 use super::history::status_named;
-use super::{Intent, Setup, block_on, one_line, short, usage};
+use super::{Intent, Setup, block_on, now, one_line, short, time_width, usage};
 use crate::failure::Failure;
 use crate::input;
 
@@ -22,6 +23,9 @@ pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), Failure> {
     let status = args.status.as_deref().map(status_named).transpose()?;
     let after = args.after.as_deref().map(Cursor::parse).transpose().map_err(|error| usage(&error))?;
     let setup = Setup::new(&args.store)?;
+    if args.due {
+        return due_list(&setup, args, json);
+    }
     if args.tree || !json && args.status.is_none() {
         let listing = SessionListing { limit: args.limit, after };
         return block_on(async {
@@ -47,9 +51,9 @@ pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), Failure> {
         if page.conversations.is_empty() {
             return input::print("no conversations\n");
         }
-        let dim = Style::new().dimmed();
+        let (dim, when) = (Style::new().dimmed(), time_width());
         let mut out = format!(
-            "{dim}{:NAME$}  {:15}  {:16}  {:>5}  {:>7}  last{Reset}\n",
+            "{dim}{:NAME$}  {:15}  {:when$}  {:>5}  {:>7}  last{Reset}\n",
             "recipient", "status", "updated", "turns", "entries"
         );
         for (row, messages) in &page.conversations {
@@ -57,7 +61,7 @@ pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), Failure> {
             let last = row.last_role.map_or("", Role::as_str);
             let _ = writeln!(
                 out,
-                "{:NAME$}  {:15}  {:16}  {:>5}  {messages:>7}  {last}",
+                "{:NAME$}  {:15}  {:when$}  {:>5}  {messages:>7}  {last}",
                 one_line(&name, NAME),
                 row.status().name(),
                 short(row.updated_at),
@@ -66,6 +70,59 @@ pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), Failure> {
         }
         if let Some(next) = next {
             let _ = writeln!(out, "{dim}more: --after {next}{Reset}");
+        }
+        input::print_styled(&out)
+    })
+}
+
+/// Recipients to get in touch with, the earliest first.
+fn due_list(setup: &Setup, args: &ListArgs, json: bool) -> Result<(), Failure> {
+    let (now, follow_ups) = (now(), setup.config.follow_ups());
+    let within = args.within.map_or(0, |span| i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
+    let between = Between::until(Time(now.0.saturating_add(within)));
+    block_on(async {
+        let store = setup.open(Intent::Look).await?;
+        let mut found = due(store.as_ref(), Some(&setup.tenant()), &follow_ups, between).await?;
+        let hidden = found.len().saturating_sub(args.limit);
+        found.truncate(args.limit);
+        if json {
+            let row = |due: &Due| {
+                let mut shown = conversation(&due.conversation, due.messages);
+                if let Some(members) = shown.as_object_mut() {
+                    members.insert(
+                        "follow_up".into(),
+                        json!({ "due": due.at <= now, "at": due.at.to_string() }),
+                    );
+                }
+                shown
+            };
+            let rows: Vec<Value> = found.iter().map(row).collect();
+            return input::print(&format!(
+                "{}\n",
+                json!({ "conversations": rows, "next": null, "more": hidden })
+            ));
+        }
+        if found.is_empty() {
+            return input::print("no follow-ups are due\n");
+        }
+        let dim = Style::new().dimmed();
+        let when = time_width();
+        let mut out =
+            format!("{dim}{:NAME$}  {:15}  {:when$}  {:>5}{Reset}\n", "recipient", "status", "due", "turns");
+        for due in &found {
+            let row = &due.conversation;
+            let name = row.recipient.as_ref().map_or_else(|| row.id.to_string(), ToString::to_string);
+            let _ = writeln!(
+                out,
+                "{:NAME$}  {:15}  {:when$}  {:>5}",
+                one_line(&name, NAME),
+                row.status().name(),
+                short(due.at),
+                row.turns
+            );
+        }
+        if hidden > 0 {
+            let _ = writeln!(out, "{dim}and {hidden} more (--limit){Reset}");
         }
         input::print_styled(&out)
     })
@@ -121,9 +178,9 @@ fn trees(page: &SessionPage) -> String {
     if page.sessions.is_empty() {
         return "no conversations\n".into();
     }
-    let dim = Style::new().dimmed();
+    let (dim, when) = (Style::new().dimmed(), time_width());
     let mut out = format!(
-        "{dim}{:NAME$}  {:15}  {:16}  {:>5}  {:>7}  last{Reset}\n",
+        "{dim}{:NAME$}  {:15}  {:when$}  {:>5}  {:>7}  last{Reset}\n",
         "session", "status", "updated", "turns", "entries"
     );
     for tree in &page.sessions {
@@ -139,7 +196,7 @@ fn trees(page: &SessionPage) -> String {
             let updated = if line.depth == 0 { tree.updated_at } else { row.updated_at };
             let _ = writeln!(
                 out,
-                "{:NAME$}  {:15}  {:16}  {:>5}  {:>7}  {}",
+                "{:NAME$}  {:15}  {:when$}  {:>5}  {:>7}  {}",
                 one_line(&name, NAME),
                 row.status().name(),
                 short(updated),

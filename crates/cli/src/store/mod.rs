@@ -2,19 +2,26 @@
 
 pub(crate) mod args;
 pub(crate) mod doctor;
+pub(crate) mod erase;
 pub(crate) mod export;
 mod goose;
 pub(crate) mod history;
 pub(crate) mod import;
 mod lines;
 pub(crate) mod list;
+pub(crate) mod private;
 mod progress;
+pub(crate) mod prune;
+pub(crate) mod read;
 pub(crate) mod search;
 pub(crate) mod verify;
 
+use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use scrollback_core::Time;
 use scrollback_store::{
     Access, ConversationId, ErrorKind, Memory, Recipient, Store, StoreError, Tenant, Url, open_for,
@@ -104,7 +111,10 @@ impl Setup {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(folder).map_err(|error| Failure::io(&folder.display().to_string(), &error))
+        builder.create(folder).map_err(|error| {
+            let why = "the folder of the store cannot be made (--store names another place)";
+            Failure::io(&format!("{why}: {}", folder.display()), &error)
+        })
     }
 
     /// Opens the store.
@@ -121,7 +131,12 @@ impl Setup {
             }
             return Ok(open_for(&self.url, now(), Access::Read).await?);
         }
-        Ok(open_for(&self.url, now(), Access::Write).await?)
+        let is_new = !self.exists();
+        let opened = open_for(&self.url, now(), Access::Write).await?;
+        if is_new {
+            private::make_private(&self.url);
+        }
+        Ok(opened)
     }
 }
 
@@ -208,8 +223,52 @@ pub(crate) fn width() -> usize {
     terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
 }
 
-/// A time as people read it.
+/// The zone in which people are told times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Zone {
+    /// That of the person at the terminal; UTC where the output goes to a program or a file.
+    OfReader,
+    /// UTC everywhere.
+    Utc,
+}
+
+static ZONE: OnceLock<Zone> = OnceLock::new();
+
+/// Says in which zone times are told. The first one said counts.
+pub(crate) fn set_zone(zone: Zone) {
+    let _ = ZONE.set(zone);
+}
+
+/// A time as people read it: to the minute, with its offset where it is local.
 pub(crate) fn short(time: Time) -> String {
+    let local = ZONE.get() == Some(&Zone::OfReader) && std::io::stdout().is_terminal();
+    short_in(time, local.then(TimeZone::system).as_ref())
+}
+
+fn short_in(time: Time, zone: Option<&TimeZone>) -> String {
+    if let (Some(zone), Ok(stamp)) = (zone, Timestamp::from_millisecond(time.0)) {
+        return stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M %:z").to_string();
+    }
     let text = time.to_string();
     text.get(..16).map_or_else(|| text.clone(), |start| start.replace('T', " "))
+}
+
+/// Columns that a time takes in a table.
+pub(crate) fn time_width() -> usize {
+    short(Time(0)).chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_local_with_their_offset_or_utc() {
+        let time = Time(1_767_225_600_000);
+        assert_eq!(short_in(time, None), "2026-01-01 00:00");
+        let east = jiff::tz::offset(2).to_time_zone();
+        assert_eq!(short_in(time, Some(&east)), "2026-01-01 02:00 +02:00");
+        let west = jiff::tz::offset(-5).to_time_zone();
+        assert_eq!(short_in(time, Some(&west)), "2025-12-31 19:00 -05:00");
+    }
 }

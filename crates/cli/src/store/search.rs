@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use anstyle::{Reset, Style};
-use scrollback_store::{ConversationKind, Cursor, Filter, Query, Recipient};
+use scrollback_core::recall::{Handle, Tail};
+use scrollback_store::{ConversationKind, Cursor, Filter, Hit, Query, Recipient};
 use serde_json::json;
 
 use super::args::SearchArgs;
@@ -11,6 +12,12 @@ use super::history::role_named;
 use super::{Intent, Setup, block_on, one_line, recipient_named, short, time_named, usage};
 use crate::failure::Failure;
 use crate::input;
+
+/// The name of the entry that was found.
+fn handle(hit: &Hit) -> String {
+    let tail = Tail::of(hit.conversation.as_str());
+    tail.map_or_else(String::new, |tail| Handle::at(tail, hit.position).to_string())
+}
 
 pub(crate) fn run(args: &SearchArgs, json: bool) -> Result<(), Failure> {
     let filter = Filter {
@@ -37,6 +44,7 @@ pub(crate) fn run(args: &SearchArgs, json: bool) -> Result<(), Failure> {
                         "recipient": hit.recipient.as_ref().map(Recipient::as_str),
                         "conversation": hit.conversation.as_str(),
                         "position": hit.position,
+                        "handle": handle(hit),
                         "session": hit.session.as_str(),
                         "kind": hit.kind.as_str(),
                         "title": hit.title,
@@ -59,7 +67,13 @@ pub(crate) fn run(args: &SearchArgs, json: bool) -> Result<(), Failure> {
                 kind => format!("{kind} · {name}"),
             };
             let (name, when) = (one_line(&name, 64), short(hit.created_at));
-            let _ = writeln!(out, "{bold}{name}{Reset} {dim}{when}  {} at {}{Reset}", hit.role, hit.position);
+            let _ = writeln!(
+                out,
+                "{bold}{name}{Reset} {dim}{when}  {} at {}  {}{Reset}",
+                hit.role,
+                hit.position,
+                handle(hit)
+            );
             let marked =
                 one_line(&hit.snippet, 400).replace('«', &bold.to_string()).replace('»', &Reset.to_string());
             let _ = writeln!(out, "  {marked}");

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Reset};
 use scrollback_store::{
-    Conversation, ErrorKind, Listing, Problem, ProblemKind, Store, StoreError, Verified, Which, hex, unhex,
+    Conversation, ErrorKind, IntegrityProblem, Listing, ProblemKind, Store, StoreError, Verified, Which, hex,
+    unhex,
 };
 use serde_json::json;
 
@@ -78,7 +79,7 @@ struct Total {
 impl Total {
     fn problem(&mut self, conversation: &Conversation, problem: ProblemKind, detail: String) {
         let conversation = conversation.id.clone();
-        self.found.problems.push(Problem { conversation, position: None, problem, detail });
+        self.found.problems.push(IntegrityProblem { conversation, position: None, problem, detail });
     }
 
     async fn check_all(&mut self, store: &dyn Store, setup: &Setup, reindex: bool) -> Result<(), Failure> {

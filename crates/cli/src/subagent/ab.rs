@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use scrollback_subagent::ab::{Mean, Replayed, Summary, Task, compare, replay};
+use scrollback_subagent::ab::{Mean, ReplayedMission, StrategySummary, TrialTask, compare, replay};
 use scrollback_subagent::compression::Chosen;
-use scrollback_subagent::{Host, Overlay, Recorded, Settings};
+use scrollback_subagent::{Host, InheritedSettings, Overlay, RecordedMission};
 use serde_json::json;
 
 use super::args::AbArgs;
@@ -36,11 +36,13 @@ pub(super) fn run(args: &AbArgs, store: &StoreArgs, json: bool) -> Result<ExitCo
     };
     let loaded = load(file, &Overlay::default())?;
     let text = String::from_utf8_lossy(&input::read(tasks)?).into_owned();
-    let tasks = Task::read_all(&text)
+    let tasks = TrialTask::read_all(&text)
         .map_err(|error| Failure::new(INVALID, "bad_task", error.to_string()).about(tasks))?;
     let catalog = Arc::new(setup.config.catalog());
-    let settings =
-        Settings { model: model(args.model.as_deref(), &loaded, &catalog)?, ..Settings::default() };
+    let settings = InheritedSettings {
+        model: model(args.model.as_deref(), &loaded, &catalog)?,
+        ..InheritedSettings::default()
+    };
     let host = Arc::new(Host { catalog: Arc::clone(&catalog), ..Host::default() });
     on_interrupt(&host.stop);
     block_on(async {
@@ -74,9 +76,9 @@ fn replayed(
         let mut all = Vec::new();
         for id in &args.replay {
             let (run, journal) = stored(&host, id).await?;
-            let recorded = Recorded::of(journal.record())
+            let recorded = RecordedMission::of(journal.record())
                 .map_err(|error| Failure::new(FAILED, "bad_record", format!("run {}: {error}", run.id)))?;
-            let rendered: Vec<Replayed> =
+            let rendered: Vec<ReplayedMission> =
                 strategies.iter().map(|(text, chosen)| replay(&recorded, (text, chosen))).collect();
             all.push((run.id, rendered));
         }
@@ -93,7 +95,7 @@ fn replayed(
 }
 
 /// A row per strategy.
-fn table(summaries: &[Summary]) -> String {
+fn table(summaries: &[StrategySummary]) -> String {
     let mut rows = vec![
         ["compression", "right", "turns", "calls", "repeated", "tokens in", "tokens out", "cache", "ms"]
             .map(String::from)
@@ -147,7 +149,7 @@ fn number(mean: Mean) -> String {
 }
 
 /// What each strategy would have sent of a run, and left out.
-fn lost(run: &str, rendered: &[Replayed]) -> String {
+fn lost(run: &str, rendered: &[ReplayedMission]) -> String {
     let mut out = format!("run {run}\n");
     let mut rows =
         vec![["  compression", "calls", "tokens", "uncompressed", "facts lost"].map(String::from).to_vec()];

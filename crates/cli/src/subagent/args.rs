@@ -51,7 +51,11 @@ pub(crate) struct RunArgs {
 
     /// What to print of the turns: turns, compressed, raw, usage
     #[arg(long, value_name = "VIEWS", value_delimiter = ',')]
-    pub(crate) show: Vec<View>,
+    pub(crate) show: Vec<TurnsView>,
+
+    /// Tell the results of tools too
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 
     /// Shorten nothing of what is shown
     #[arg(long)]
@@ -72,7 +76,7 @@ pub(crate) struct RunArgs {
 
 /// What can be shown of turns.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum View {
+pub(crate) enum TurnsView {
     /// Each turn: program, calls, output, result
     Turns,
     /// The user text of each call, as it was sent

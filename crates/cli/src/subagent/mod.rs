@@ -11,14 +11,18 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use scrollback_agent::document::Problem;
+use scrollback_agent::document::DocumentProblem;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Catalog, Environment, Provider};
+use scrollback_agent::tool::{RecallNames, recall_tools};
 use scrollback_lisp::Value;
-use scrollback_store::Run;
+use scrollback_store::{Memory, Run};
 use scrollback_subagent::case::read_data;
 use scrollback_subagent::compression::{BadCompression, Chosen, parse};
-use scrollback_subagent::{BadData, Host, NotReady, Overlay, Settings, Step, SubAgent, SubagentFile, Views};
+use scrollback_subagent::{
+    AgentTool, BadData, Host, InheritedSettings, NotReady, OutputForm, Overlay, Step, SubAgent, SubagentFile,
+    Views,
+};
 use serde_json::json;
 
 use crate::agent::{on_interrupt, provider_named, provider_of_file};
@@ -26,7 +30,7 @@ use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
 use crate::store::args::StoreArgs;
 use crate::store::{Intent, Setup, block_on};
 use crate::{input, telemetry};
-use args::{RunArgs, SubagentArgs, SubagentCommand, View};
+use args::{RunArgs, SubagentArgs, SubagentCommand, TurnsView};
 
 pub(crate) fn run(args: &SubagentArgs, json: bool) -> Result<ExitCode, Failure> {
     match (&args.command, &args.run) {
@@ -57,8 +61,10 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
     let overlay = Overlay { mission: args.mission.clone() };
     let file = load(&args.file, &overlay)?;
     let catalog = Arc::new(setup.config.catalog());
-    let mut settings =
-        Settings { model: model(args.model.as_deref(), &file, &catalog)?, ..Settings::default() };
+    let mut settings = InheritedSettings {
+        model: model(args.model.as_deref(), &file, &catalog)?,
+        ..InheritedSettings::default()
+    };
     if let Some(text) = &args.compression {
         settings.compression = Some(compression_named(text)?);
     }
@@ -66,20 +72,38 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
     let is_stored = store.store.is_some() || std::env::var_os("SCROLLBACK_STORE").is_some();
     let mut host = Host { catalog: Arc::clone(&catalog), ..Host::default() };
     progress::follow(&host.bus);
+    if args.verbose {
+        crate::agent::progress::follow_results(&host.bus);
+    }
     on_interrupt(&host.stop);
     block_on(async {
         if is_stored || args.resume.is_some() {
             host.store = Some((setup.open(Intent::Write).await?, setup.tenant()));
         }
         host.telemetry = telemetry::start(&setup.config)?;
+        let recall = file.recall;
+        if recall && host.store.is_none() {
+            // Recall reads a store; this one ends with the process.
+            host.store = Some((Arc::new(Memory::new()), setup.tenant()));
+        }
         let host = Arc::new(host);
         let mut agent = connected(file, &catalog).await?;
         if let Some(turns) = args.max_turns {
             agent.max_turns = turns as usize;
         }
-        let step = match &args.resume {
-            Some(id) => resume(&agent, id, &settings, &host).await?,
-            None => start(&agent, &data, &settings, &host, &args.file).await?,
+        let step = if let Some(id) = &args.resume {
+            let (run, mut journal) = stored(&host, id).await?;
+            if recall {
+                add_recall(&mut agent, &journal, &host)?;
+            }
+            let resumed = agent.resume(Some(run), &settings, &host, &mut journal).await;
+            resumed.map_err(|error| Failure::new(FAILED, error.code(), error.to_string()))?
+        } else {
+            let mut journal = host.journal();
+            if recall {
+                add_recall(&mut agent, &journal, &host)?;
+            }
+            start(&agent, &data, &settings, &host, &mut journal, &args.file).await?
         };
         telemetry::end(&host.telemetry).await;
         report(&step, args, json)
@@ -102,7 +126,7 @@ fn load(file: &Path, overlay: &Overlay) -> Result<SubagentFile, Failure> {
     SubagentFile::load(file, overlay, &environment).map_err(|found| invalid(file, &found))
 }
 
-fn invalid(file: &Path, problems: &[Problem]) -> Failure {
+fn invalid(file: &Path, problems: &[DocumentProblem]) -> Failure {
     let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", file.display())).collect();
     let list: Vec<serde_json::Value> = problems.iter().map(serde_json::Value::from).collect();
     Failure::several(INVALID, "invalid_agent", lines).with("problems", list)
@@ -139,21 +163,27 @@ fn data_file(file: &Path) -> Result<BTreeMap<String, Value>, Failure> {
 async fn start(
     agent: &SubAgent,
     data: &BTreeMap<String, Value>,
-    settings: &Settings,
+    settings: &InheritedSettings,
     host: &Arc<Host>,
+    journal: &mut Journal,
     file: &Path,
 ) -> Result<Step, Failure> {
-    let ran = agent.run(data, settings, host, &mut host.journal()).await;
+    let ran = agent.run(data, settings, host, journal).await;
     ran.map_err(|error: BadData| {
         let lines = error.0.iter().map(|mismatch| format!("{}: data {mismatch}", file.display())).collect();
         Failure::several(INVALID, "invalid_data", lines)
     })
 }
 
-async fn resume(agent: &SubAgent, id: &str, settings: &Settings, host: &Arc<Host>) -> Result<Step, Failure> {
-    let (run, mut journal) = stored(host, id).await?;
-    let resumed = agent.resume(Some(run), settings, host, &mut journal).await;
-    resumed.map_err(|error| Failure::new(FAILED, error.code(), error.to_string()))
+/// Lets programs of the agent search and read its own record.
+fn add_recall(agent: &mut SubAgent, journal: &Journal, host: &Host) -> Result<(), Failure> {
+    let Some(place) = journal.recall(Arc::clone(&host.clock)) else { return Ok(()) };
+    let bad = |message: String| Failure::new(INVALID, "invalid_agent", message);
+    for tool in recall_tools(&place, RecallNames::Bare) {
+        let tool = AgentTool::new(tool, None, OutputForm::Text).map_err(|error| bad(error.to_string()))?;
+        agent.add_tool(tool).map_err(|error| bad(error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// A stored run of a sub-agent and its record.
@@ -216,12 +246,12 @@ fn plain(value: &Value) -> String {
 }
 
 fn views(args: &RunArgs) -> Views {
-    let has = |view: View| args.show.contains(&view);
+    let has = |view: TurnsView| args.show.contains(&view);
     Views {
-        turns: has(View::Turns),
-        compressed: has(View::Compressed),
-        raw: has(View::Raw),
-        usage: has(View::Usage),
+        turns: has(TurnsView::Turns),
+        compressed: has(TurnsView::Compressed),
+        raw: has(TurnsView::Raw),
+        usage: has(TurnsView::Usage),
         full: args.full,
     }
 }

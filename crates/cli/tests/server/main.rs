@@ -11,6 +11,7 @@ mod client;
 mod process;
 mod upstream;
 
+mod attack;
 mod browser;
 mod busy_port;
 mod conversations;
@@ -24,7 +25,9 @@ mod hostile;
 mod keys;
 mod many;
 mod packages;
+mod people;
 mod provider_state;
+mod recall;
 mod same_chain;
 mod sessions;
 mod shown;

@@ -174,3 +174,23 @@ fn a_store_that_is_away_is_told_or_passed_over_as_configured() {
     database.launch();
     assert_eq!((ask(&strict).status, ask(&easy).status), (200, 200));
 }
+
+#[test]
+fn a_role_that_bypasses_row_security_is_refused_with_keys() {
+    let Some(database) = postgres::Server::start() else { return };
+    let store = database.url();
+    let folder = crate::support::folder("bypassing-role");
+    let run =
+        |args: &[&str]| crate::support::scrollback_in(&folder, &[args, &["--store", &store]].concat(), b"");
+    assert_eq!(run(&["key", "add", "one"]).code, 0);
+    // The role of the database's support code is held by row security.
+    drop(Server::with("held-role", &Setup { store: Some(store.clone()), ..Setup::default() }));
+    for right in ["bypassrls", "superuser"] {
+        database.sql(&format!("alter role app {right}"));
+        let refused = run(&["serve", "--listen", "127.0.0.1:0"]);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        for part in ["\"app\"", "row-level security", "--allow-superuser"] {
+            assert!(refused.stderr.contains(part), "{}", refused.stderr);
+        }
+    }
+}

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use scrollback_agent::Pending;
+use scrollback_agent::BoxFuture;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::script::Script;
 use scrollback_agent::provider::{
-    Api, Catalog, Delivery, Endpoint, Http, ModelInfo, ModelSettings, Provider, ProviderError, ReplyStream,
-    Request, Scripted,
+    Api, Catalog, Endpoint, Http, ModelInfo, ModelSettings, Provider, ProviderError, ReplyDelivery,
+    ReplyStream, Request, Scripted,
 };
-use scrollback_agent::runner::{Ended, Prompt, Runner};
+use scrollback_agent::runner::{EvaluationEnd, Prompt, Runner};
 use scrollback_agent::tool::{Toolbox, tool};
 use scrollback_core::model::ModelName;
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Link, Record, Role, Slot, Time, json, manager, prefixes};
-use scrollback_flow::driver::{Engine, RunStatus, Start};
-use scrollback_flow::{Flow, Prompts, Source};
+use scrollback_flow::driver::{Engine, RunStart, RunStatus};
+use scrollback_flow::{Flow, Prompts, ReadOptions};
 use scrollback_store::{CallListing, ConversationId, Listing, Memory, Sent, Store, Tenant};
 use serde_json::{Value, json as value};
 
@@ -146,7 +146,7 @@ fn runner(asked: Asked, upstream: SocketAddr, managers: &str, window: u64, histo
     let endpoint = Endpoint::new(&base, asked.api, Some("sk-test".to_string().into())).unwrap();
     let http = Http::new(ModelName::parse(asked.model).unwrap(), asked.api, endpoint).unwrap();
     let mut runner = Runner::new(Arc::new(http));
-    runner.delivery = Delivery::Whole;
+    runner.delivery = ReplyDelivery::Whole;
     runner.manager = manager::parse(managers).unwrap();
     let settings = ModelSettings { context_window: Some(window), ..ModelSettings::default() };
     runner.catalog =
@@ -173,7 +173,7 @@ async fn run(runner: &Runner, journal: &mut Journal, turns: &[Turn]) {
         };
         let done = runner.run(journal, &prompt).await;
         assert!(
-            matches!(&done.ended, Ended::Replied { text, .. } if *text == turn.answer),
+            matches!(&done.ended, EvaluationEnd::Replied { text, .. } if *text == turn.answer),
             "{:?}",
             done.ended
         );
@@ -464,7 +464,7 @@ impl Provider for Listening {
         ModelInfo { model: self.model.clone(), wire: Wire::OpenaiChat }
     }
 
-    fn call(&self, request: Request) -> Pending<'_, Result<ReplyStream, ProviderError>> {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<ReplyStream, ProviderError>> {
         let mut heard = self.heard.lock().unwrap();
         heard.push(request.body.to_string());
         let text = format!("thought {} ", heard.len()) + &"gamma delta ".repeat(150);
@@ -472,7 +472,8 @@ impl Provider for Listening {
         let scripted = Scripted::new(self.model.clone(), Arc::new(script));
         Box::pin(async move {
             let announced = calls(&*self.store).await.last().is_some_and(|call| {
-                call.status == "sent" && call.request.as_deref() == Some(request.body.as_bytes())
+                call.status == scrollback_store::CallStatus::Sent
+                    && call.request.as_deref() == Some(request.body.as_bytes())
             });
             self.announced.lock().unwrap().push(announced);
             scripted.call(request).await
@@ -529,8 +530,8 @@ fn flow(window: u64) -> Flowed {
             announced: Arc::clone(&rows),
         }) as Arc<dyn Provider>)
     });
-    let (folder, settings) = (std::path::PathBuf::from("."), scrollback_flow::Settings::default());
-    let source = Source {
+    let (folder, settings) = (std::path::PathBuf::from("."), scrollback_flow::FlowSettings::default());
+    let source = ReadOptions {
         stem: "same",
         folder: &folder,
         prompts: Prompts::Disk,
@@ -539,7 +540,7 @@ fn flow(window: u64) -> Flowed {
         environment: &engine.environment,
     };
     let read = Flow::read(THINKING, &source).unwrap_or_else(|problems| panic!("{problems}"));
-    let start = Start {
+    let start = RunStart {
         flow: Arc::new(read.flow),
         text: THINKING.into(),
         stem: "same".into(),

@@ -155,6 +155,73 @@ fn an_interactive_session_is_one_session_with_its_conversations_as_a_tree() {
     server.verified();
 }
 
+/// Claude Code keeps its last reply back from the list that asks for a summary, and puts it behind the summary.
+#[test]
+fn a_summary_that_is_asked_for_without_the_last_reply_makes_no_branch() {
+    let upstream = Upstream::start(model);
+    let server = Server::before("summary", upstream.address, "");
+    let sent = Mutex::new(Vec::new());
+    let ask = |list: &[Value]| {
+        let body = messages("You are an agent.", &["Edit"], list);
+        let answer = server.call("POST", "/v1/messages", &[SESSION], &body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        sent.lock().unwrap().push(body);
+        answer.conversation()
+    };
+    let (begun, question) = (user("Look around"), user("And now?"));
+    let main = ask(std::slice::from_ref(&begun));
+    let compact = user("Your task is to create a detailed summary of the conversation so far.");
+    assert_eq!(ask(&[begun.clone(), compact]), main);
+    let said: Vec<String> = server.record(&main).into_iter().map(|(_, text)| text).collect();
+    assert!(said.contains(&"answer 0".into()), "the reply that was left out stays in the record: {said:?}");
+    assert_eq!(said.last().unwrap(), SUMMARY);
+    let summed = user(&format!("This session is being continued from a previous conversation.\n\n{SUMMARY}"));
+    let branch = ask(&[summed.clone(), assistant("answer 0"), question.clone()]);
+    let on = [summed, assistant("answer 0"), question, assistant("answer 2"), user("And then?")];
+    assert_eq!(ask(&on), branch);
+    assert_eq!(kinds(&server), ["main", "branch"]);
+    // Who goes back to before the summary branches off there.
+    assert_ne!(ask(&[begun, assistant("answer 0"), user("Another way")]), main);
+    assert_eq!(kinds(&server), ["main", "branch", "branch"]);
+    let received = upstream.received().into_iter().map(|received| String::from_utf8(received.body).unwrap());
+    assert_eq!(
+        received.collect::<Vec<_>>(),
+        *sent.lock().unwrap(),
+        "the model is sent what the client wrote"
+    );
+    server.verified();
+}
+
+/// The words with which clients ask for a title change with every release; what they want for an answer does not.
+#[test]
+fn a_call_whose_answer_is_a_title_names_the_session() {
+    let upstream = Upstream::start(|number, received| {
+        let answer = if received.json()["tools"].is_array() { "done" } else { r#"{"title": "Six apples"}"# };
+        reply(number, &text(answer))
+    });
+    let server = Server::before("named", upstream.address, "");
+    let ask = |body: &str| assert_eq!(server.call("POST", "/v1/messages", &[SESSION], body).status, 200);
+    ask(&messages("You are an agent.", &["Edit"], &[user("Count the apples, please")]));
+    assert_eq!(trees(&server)[0].0, "Count the apples, please");
+    let schema = |members: Value| json!({ "format": { "type": "json_schema", "schema": { "type": "object", "properties": members } } });
+    let title = |members: Value| {
+        let plain =
+            messages("In words of no release we know.", &[], &[user("<session>Count the apples</session>")]);
+        let mut body: Value = serde_json::from_str(&plain).unwrap();
+        body["output_config"] = schema(members);
+        body.to_string()
+    };
+    let string = || json!({ "type": "string" });
+    ask(&title(json!({ "title": string(), "topic": string() })));
+    assert_eq!(
+        trees(&server)[0].0,
+        "Count the apples, please",
+        "an object with a title among other things is none"
+    );
+    ask(&title(json!({ "title": string() })));
+    assert_eq!(trees(&server)[0].0, "Six apples");
+}
+
 #[test]
 fn six_edits_in_a_session_are_one_conversation() {
     let upstream = Upstream::start(|number, _| {

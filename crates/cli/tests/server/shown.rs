@@ -196,7 +196,7 @@ fn a_server_that_is_killed_while_it_waits_leaves_what_it_sent() {
         server.child.kill().unwrap();
         server.child.wait().unwrap();
         let found = self::calls(&server);
-        assert_eq!(found[1].status, "lost", "{name}");
+        assert_eq!(found[1].status, scrollback_store::CallStatus::Lost, "{name}");
         assert!(found[1].ended_at.is_some(), "{name}");
         assert!(found[1].request.as_deref() == Some(second.as_bytes()), "{name}: the bytes are still there");
     }

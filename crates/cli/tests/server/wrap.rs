@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -38,10 +38,9 @@ struct Place {
 }
 
 impl Place {
-    /// A place where the configured address is free.
+    /// A place where nothing answers on the configured address: on a port found free, another test might by then.
     fn new(name: &str) -> Place {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        Place::before(name, free)
+        Place::before(name, SocketAddr::from(([127, 0, 0, 1], 9)))
     }
 
     /// A place where `listen` is the configured address.
@@ -312,6 +311,10 @@ fn mistakes_are_told_before_anything_starts() {
         assert!(run.stderr.contains(expected), "{args:?}: {}", run.stderr);
         assert!(!place.home.join(".local").exists(), "{args:?}");
     }
+    std::fs::write(place.home.join(".local"), "no folder").unwrap();
+    let run = place.run(&["wrap", "claude"], "");
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stderr.contains(".local") && run.stderr.contains("--store"), "{}", run.stderr);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scrollback_core::wire::{ParseOptions, Parsed, RenderOptions, Wire, list_key};
-use scrollback_core::{Fidelity, Item, Source, json};
+use scrollback_core::{Fidelity, ItemSource, ViewItem, json};
 use serde_json::Value;
 
 use crate::{Fallible, session};
@@ -43,9 +43,9 @@ pub(crate) fn parse(wire: Wire, body: &str) -> Fallible<Parsed> {
 }
 
 /// The entries of a body, as they are.
-pub(crate) fn items(parsed: Parsed) -> Vec<Item> {
-    let item = |(position, entry)| Item {
-        source: Source::Entry(position),
+pub(crate) fn items(parsed: Parsed) -> Vec<ViewItem> {
+    let item = |(position, entry)| ViewItem {
+        source: ItemSource::Entry(position),
         entry: Arc::new(entry),
         fidelity: Fidelity::AsSaid,
     };

@@ -6,14 +6,15 @@ use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
 use super::ledger::{Ledger, LedgerPart};
-use super::plan::{Plan, Unit};
+use super::notice::notice;
+use super::plan::{AutoPlan, PlanUnit};
 use crate::context::CurationContext;
 use crate::entry::Role;
-use crate::need::Index;
-use crate::need::identifiers::identifiers;
-use crate::need::score::{Moment, ONE};
-use crate::need::segments::{Reading, heading, segment_texts};
+use crate::need::NeedIndex;
+use crate::need::score::{Moment, ONE, folders};
+use crate::need::segments::{heading, segment_texts};
 use crate::ranges::Ranges;
+use crate::recall::Handle;
 use crate::record::groups::Group;
 use crate::tokens::Counter;
 use crate::view::View;
@@ -47,16 +48,12 @@ const FULL: u64 = 8;
 /// Groups from which the tokens of a coming call are expected, and the least number expected.
 const GROWTH_GROUPS: usize = 8;
 const GROWTH_LEAST: usize = 50;
-/// Groups whose calls say which folders are in use.
-const FOLDER_GROUPS: u32 = 6;
-/// Longer paths are not looked at for folders.
-const LONGEST_PATH: usize = 200;
 
 /// A view before a call, with everything a plan depends on.
 pub(crate) struct Scene<'v, 'r> {
     pub(crate) view: &'v View<'r>,
     pub(crate) counter: Counter,
-    pub(crate) index: &'v Index,
+    pub(crate) index: &'v NeedIndex,
     /// Number of groups before the call.
     pub(crate) now: u32,
     /// Groups that must stand whole.
@@ -72,7 +69,7 @@ pub(crate) struct Scene<'v, 'r> {
 
 /// One segment that a ledger may show.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct LedgerCandidate {
     group: u32,
     /// Its place among the segments of its group.
     number: u32,
@@ -100,9 +97,10 @@ struct Way {
 
 impl Scene<'_, '_> {
     /// The plan that follows on a view of these units.
-    pub(crate) fn plan(&self, units: &[Unit]) -> Plan {
+    pub(crate) fn plan(&self, units: &[PlanUnit]) -> AutoPlan {
         let table = self.table();
-        let moment = Moment::new(self.index, self.now, &table, self.folders());
+        let folders = folders(self.view.record(), self.now);
+        let moment = Moment::new(self.index, self.now, &table, folders);
         let chances = moment.chances(self.index, &table);
         let candidates = self.candidates(&chances);
         let costs: Vec<usize> = units.iter().map(|unit| self.unit_tokens(unit)).collect();
@@ -127,21 +125,29 @@ impl Scene<'_, '_> {
                 best = Some(way);
             }
         }
-        let Some(way) = best else { return Plan { front: units.to_vec(), tail: self.now } };
+        let Some(way) = best else { return AutoPlan { front: units.to_vec(), tail: self.now } };
         self.settled(units, way, &candidates)
     }
 
     /// The plan of a way: its ledger is counted, and shortened while the view is over the limit.
-    fn settled(&self, units: &[Unit], mut way: Way, candidates: &[Candidate]) -> Plan {
+    fn settled(&self, units: &[PlanUnit], mut way: Way, candidates: &[LedgerCandidate]) -> AutoPlan {
         let mut front = units.get(..way.kept).unwrap_or_default().to_vec();
-        front.extend(way.added.iter().map(|group| Unit::Group(*group)));
+        front.extend(way.added.iter().map(|group| PlanUnit::Group(*group)));
         let newest = self.groups_from(way.tail).map(|group| self.group_tokens(group)).sum::<usize>();
         let tokens = self.fixed + newest + front.iter().map(|unit| self.unit_tokens(unit)).sum::<usize>();
+        let shown: HashSet<u32> = front
+            .iter()
+            .filter_map(|unit| match unit {
+                PlanUnit::Group(group) => Some(*group),
+                PlanUnit::Ledger(_) => None,
+            })
+            .collect();
+        let notice = notice(self.view, &shown, way.tail);
         while !way.chosen.is_empty() {
-            let ledger = self.ledger(&way.chosen, candidates);
+            let ledger = self.ledger(&way.chosen, candidates, notice.clone());
             let excess = (tokens + ledger.tokens(self.counter)).saturating_sub(self.limit);
             if excess == 0 {
-                front.push(Unit::Ledger(Arc::new(ledger)));
+                front.push(PlanUnit::Ledger(Arc::new(ledger)));
                 break;
             }
             let mut taken = 0;
@@ -151,7 +157,7 @@ impl Scene<'_, '_> {
                 taken += candidates.get(last).map_or(0, |last| last.tokens) as usize;
             }
         }
-        Plan { front, tail: way.tail }
+        AutoPlan { front, tail: way.tail }
     }
 
     /// The identifiers that the call sees in any case: those of the lead and of the live groups.
@@ -172,10 +178,10 @@ impl Scene<'_, '_> {
         self.view.group_tokens(self.counter, group)
     }
 
-    fn unit_tokens(&self, unit: &Unit) -> usize {
+    fn unit_tokens(&self, unit: &PlanUnit) -> usize {
         match unit {
-            Unit::Group(group) => self.group_tokens(*group),
-            Unit::Ledger(ledger) => ledger.tokens(self.counter),
+            PlanUnit::Group(group) => self.group_tokens(*group),
+            PlanUnit::Ledger(ledger) => ledger.tokens(self.counter),
         }
     }
 
@@ -188,24 +194,6 @@ impl Scene<'_, '_> {
         self.groups().rev().take_while(move |index| *index >= tail)
     }
 
-    /// Folders that the newest calls named.
-    fn folders(&self) -> HashSet<String> {
-        let mut folders = HashSet::new();
-        let newest = (self.now.saturating_sub(FOLDER_GROUPS)..self.now).filter_map(|group| self.group(group));
-        for group in newest.filter(|group| group.role == Role::Assistant) {
-            let Some(entry) = self.view.record().entry(group.first.into()) else { continue };
-            Reading::of(entry).arguments(|_, units| {
-                for unit in units {
-                    let whole = std::iter::once(unit.as_str());
-                    for path in identifiers(unit).into_iter().chain(whole).filter(|path| is_path(path)) {
-                        folders.extend(path.rsplit_once('/').map(|(folder, _)| folder.to_string()));
-                    }
-                }
-            });
-        }
-        folders
-    }
-
     /// Tokens that a call is expected to add.
     fn growth(&self) -> usize {
         let newest: Vec<u32> = self.groups().rev().take(GROWTH_GROUPS).collect();
@@ -216,7 +204,7 @@ impl Scene<'_, '_> {
     }
 
     /// The segments that may be worth a line, best first; no more than could ever be shown.
-    fn candidates(&self, chances: &[u32]) -> Vec<Candidate> {
+    fn candidates(&self, chances: &[u32]) -> Vec<LedgerCandidate> {
         let mut found = Vec::new();
         for group_index in self.groups().filter(|group| !self.live.contains(*group)) {
             let Some(group) = self.group(group_index) else { continue };
@@ -230,7 +218,7 @@ impl Scene<'_, '_> {
                     if value > 0 {
                         let tokens = 1 + (shown.bytes * tokens_of_text).div_ceil(bytes.max(1));
                         let density = (value << 16) / (tokens + HEADER);
-                        found.push(Candidate {
+                        found.push(LedgerCandidate {
                             group: group_index,
                             number,
                             position,
@@ -255,18 +243,22 @@ impl Scene<'_, '_> {
     }
 
     /// The ledger of chosen candidates: by group, in the order of the record.
-    fn ledger(&self, chosen: &[usize], candidates: &[Candidate]) -> Ledger {
-        let mut lines: Vec<&Candidate> = chosen.iter().filter_map(|at| candidates.get(*at)).collect();
+    fn ledger(&self, chosen: &[usize], candidates: &[LedgerCandidate], notice: Option<LedgerPart>) -> Ledger {
+        let mut lines: Vec<&LedgerCandidate> = chosen.iter().filter_map(|at| candidates.get(*at)).collect();
         lines.sort_unstable_by_key(|line| (line.group, line.number));
         let record = self.view.record();
-        let mut parts: Vec<LedgerPart> = Vec::new();
+        let mut parts: Vec<LedgerPart> = notice.into_iter().collect();
         for group in lines.chunk_by(|one, next| one.group == next.group) {
             let Some(first) = group.first().and_then(|line| self.group(line.group)).map(|group| group.first)
             else {
                 continue;
             };
             let Some(opening) = record.entry(first.into()) else { continue };
-            let mut part = LedgerPart { heading: heading(first.into(), opening), lines: Vec::new() };
+            let mut named = heading(first.into(), opening);
+            if let Some(tail) = self.view.recall() {
+                named = format!("{named} {}", Handle::at(tail.clone(), first.into()));
+            }
+            let mut part = LedgerPart { heading: named, lines: Vec::new() };
             for of_entry in group.chunk_by(|one, next| one.position == next.position) {
                 let Some(position) = of_entry.first().map(|line| u64::from(line.position)) else { continue };
                 let Some(entry) = record.entry(position) else { continue };
@@ -284,19 +276,19 @@ impl Scene<'_, '_> {
 struct Market<'s> {
     scene: &'s Scene<'s, 's>,
     chances: &'s [u32],
-    candidates: &'s [Candidate],
+    candidates: &'s [LedgerCandidate],
     growth: usize,
 }
 
 impl Market<'_> {
     /// The best way that keeps these units, which have `before` tokens; none if what must stay does not fit beside them.
-    fn way(&self, front: &[Unit], before: usize, covered: Covered, is_first: bool) -> Option<Way> {
+    fn way(&self, front: &[PlanUnit], before: usize, covered: Covered, is_first: bool) -> Option<Way> {
         let scene = self.scene;
         let inside: HashSet<u32> = front
             .iter()
             .filter_map(|unit| match unit {
-                Unit::Group(group) => Some(*group),
-                Unit::Ledger(_) => None,
+                PlanUnit::Group(group) => Some(*group),
+                PlanUnit::Ledger(_) => None,
             })
             .collect();
         let live = scene.live.iter().filter(|group| !inside.contains(group));
@@ -310,7 +302,7 @@ impl Market<'_> {
         let whole = added.iter().copied().chain(scene.groups_from(tail));
         whole.for_each(|group| covered.add_group(scene, group));
         used += LEDGER;
-        let start = Start { kept: before + scene.lead, used, tail, inside };
+        let start = CutStart { kept: before + scene.lead, used, tail, inside };
         let (chosen, price) = self.choose(&start, &mut covered);
         Some(Way { kept: front.len(), tail, added, chosen, price })
     }
@@ -361,12 +353,12 @@ impl Market<'_> {
     }
 
     /// Chooses lines while they are worth more than they cost; the choices up to the lowest price, and that price.
-    fn choose(&self, start: &Start, covered: &mut Covered) -> (Vec<usize>, u128) {
+    fn choose(&self, start: &CutStart, covered: &mut Covered) -> (Vec<usize>, u128) {
         let scene = self.scene;
         let room = (FILL * scene.limit.saturating_sub(start.used) / 1000) as u64;
         let total: u64 = self.chances.iter().map(|chance| u64::from(*chance)).sum();
         let mut missing = total.saturating_sub(covered.sum(self.chances));
-        let fits = |one: &Candidate| one.group < start.tail && !start.inside.contains(&one.group);
+        let fits = |one: &LedgerCandidate| one.group < start.tail && !start.inside.contains(&one.group);
         let ranked = self.candidates.iter().enumerate().filter(|(_, one)| fits(one));
         let mut heap: BinaryHeap<Rank> =
             ranked.map(|(at, one)| (one.density, one.group, Reverse(one.number), at)).collect();
@@ -409,7 +401,7 @@ impl Market<'_> {
     }
 
     /// What a way costs in tokens per call: what coming calls will miss, writing what is not cached, and reading.
-    fn price(&self, start: &Start, missing: u64, taken: u64) -> u128 {
+    fn price(&self, start: &CutStart, missing: u64, taken: u64) -> u128 {
         let scene = self.scene;
         let (limit, growth) = (scene.limit as u128, self.growth as u128);
         let size = start.used as u128 + u128::from(taken);
@@ -424,7 +416,7 @@ impl Market<'_> {
 }
 
 /// Where a way begins: its prefix, and what stands whole beside it.
-struct Start {
+struct CutStart {
     /// Tokens of the prefix.
     kept: usize,
     /// Tokens of everything but the lines of the ledger.
@@ -457,10 +449,10 @@ impl Covered {
         scene.group_ids(group).for_each(|id| self.add(id));
     }
 
-    fn add_unit(&mut self, scene: &Scene<'_, '_>, unit: &Unit) {
+    fn add_unit(&mut self, scene: &Scene<'_, '_>, unit: &PlanUnit) {
         match unit {
-            Unit::Group(group) => self.add_group(scene, *group),
-            Unit::Ledger(ledger) => {
+            PlanUnit::Group(group) => self.add_group(scene, *group),
+            PlanUnit::Ledger(ledger) => {
                 for (position, segment, _) in ledger.lines() {
                     let ids = scene.index.segment_ids(*position as u32, *segment);
                     for id in ids {
@@ -501,16 +493,6 @@ fn places(costs: &[usize]) -> Vec<usize> {
     places.sort_unstable();
     places.dedup();
     places
-}
-
-/// Whether an identifier is a path with folders.
-fn is_path(text: &str) -> bool {
-    let word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '.' | '@' | '~' | '-');
-    let mut parts = text.split('/');
-    text.chars().nth(LONGEST_PATH - 1).is_none()
-        && parts.next().is_some_and(|first| first.chars().all(word))
-        && text.contains('/')
-        && parts.all(|part| !part.is_empty() && part.chars().all(|letter| word(letter) || letter == '+'))
 }
 
 /// Tokens of a request that are no group and no ledger, and the same without the start of the reply.

@@ -5,4 +5,5 @@
 
 pub(crate) mod cut;
 pub(crate) mod ledger;
+mod notice;
 pub(crate) mod plan;

@@ -12,24 +12,24 @@ use crate::tokens::Factor;
 
 /// One thing a view shows: a group as it was said, or a ledger.
 #[derive(Clone, Debug)]
-pub(crate) enum Unit {
+pub(crate) enum PlanUnit {
     Group(u32),
     Ledger(Arc<Ledger>),
 }
 
 /// What views show until the next plan: the front, then every group from `tail` on. The lead stands before both.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) front: Vec<Unit>,
+pub(crate) struct AutoPlan {
+    pub(crate) front: Vec<PlanUnit>,
     pub(crate) tail: u32,
 }
 
-impl Plan {
+impl AutoPlan {
     /// The groups of the front.
     pub(crate) fn front_groups(&self) -> Ranges {
         let groups = self.front.iter().filter_map(|unit| match unit {
-            Unit::Group(group) => Some(*group),
-            Unit::Ledger(_) => None,
+            PlanUnit::Group(group) => Some(*group),
+            PlanUnit::Ledger(_) => None,
         });
         let mut groups: Vec<u32> = groups.collect();
         groups.sort_unstable();
@@ -37,20 +37,20 @@ impl Plan {
     }
 
     /// What is shown of `groups`, in order. A group that the plan does not know and that must stay stands behind the front.
-    pub(crate) fn order(&self, groups: &Ranges) -> Vec<Unit> {
+    pub(crate) fn order(&self, groups: &Ranges) -> Vec<PlanUnit> {
         let mut known = HashSet::new();
         let mut units = Vec::new();
         for unit in &self.front {
             match unit {
-                Unit::Group(group) => {
+                PlanUnit::Group(group) => {
                     if groups.contains(*group) && known.insert(*group) {
                         units.push(unit.clone());
                     }
                 }
-                Unit::Ledger(_) => units.push(unit.clone()),
+                PlanUnit::Ledger(_) => units.push(unit.clone()),
             }
         }
-        units.extend(groups.iter().filter(|group| !known.contains(group)).map(Unit::Group));
+        units.extend(groups.iter().filter(|group| !known.contains(group)).map(PlanUnit::Group));
         units
     }
 
@@ -59,11 +59,11 @@ impl Plan {
         let mut front = Vec::new();
         for unit in &self.front {
             match unit {
-                Unit::Group(group) => {
+                PlanUnit::Group(group) => {
                     let positions = record.groups.get(*group).into_iter().flat_map(Group::positions);
                     front.extend(positions.map(|position| PlanItem::Entry(position.into())));
                 }
-                Unit::Ledger(ledger) => front.push(match ledger.from {
+                PlanUnit::Ledger(ledger) => front.push(match ledger.from {
                     Some(ledger_of) => PlanItem::Kept { ledger_of },
                     None => PlanItem::Ledger { ledger: ledger.parts.clone() },
                 }),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::options::{Options, unknown};
-use super::syntax::{MAX_NESTING, Node, read};
+use super::syntax::{ConfigNode, MAX_NESTING, read};
 use super::{ConfigError, ConfigErrorKind};
-use crate::decision::Place;
+use crate::decision::SummaryPlace;
 use crate::entry::Role;
 use crate::manager::sticky::default_low;
 use crate::manager::{
@@ -60,16 +60,16 @@ const STICKY_INNER: [&str; 5] =
     ["sliding_window", "turn_window", "token_budget", "trajectory_window", "clear_tool_results"];
 
 /// The manager a tree stands for.
-pub(super) fn manager(node: &Node, path: &str, depth: usize) -> Result<SharedManager, ConfigError> {
+pub(super) fn manager(node: &ConfigNode, path: &str, depth: usize) -> Result<SharedManager, ConfigError> {
     let owned;
     let node = match node {
-        Node::Text(text) => {
+        ConfigNode::Text(text) => {
             owned = read(text, path)?;
             &owned
         }
         node => node,
     };
-    if let Node::List(items) = node {
+    if let ConfigNode::List(items) = node {
         return compose(items, path, depth);
     }
     let parts = Parts::of(node, path, depth)?;
@@ -80,23 +80,23 @@ pub(super) fn manager(node: &Node, path: &str, depth: usize) -> Result<SharedMan
 struct Parts<'n> {
     name: &'static str,
     known: &'static [&'static str],
-    positional: &'n [Node],
-    named: &'n [(String, Node)],
+    positional: &'n [ConfigNode],
+    named: &'n [(String, ConfigNode)],
     path: String,
 }
 
 impl<'n> Parts<'n> {
-    fn of(node: &'n Node, path: &str, depth: usize) -> Result<Self, ConfigError> {
+    fn of(node: &'n ConfigNode, path: &str, depth: usize) -> Result<Self, ConfigError> {
         let bad = |message: String| Err(ConfigError::new(ConfigErrorKind::BadSyntax, path, message));
         if depth > MAX_NESTING {
             return bad(format!("managers are nested deeper than {MAX_NESTING}"));
         }
-        let (name, positional, named): (&str, &'n [Node], &'n [(String, Node)]) = match node {
-            Node::Word(name) => (name, &[], &[]),
-            Node::Call { name, positional, named } => (name, positional, named),
-            Node::Object(members) => match members.as_slice() {
-                [(name, Node::Null)] => (name, &[], &[]),
-                [(name, Node::Object(options))] if !is_manager_for_first(name, options) => {
+        let (name, positional, named): (&str, &'n [ConfigNode], &'n [(String, ConfigNode)]) = match node {
+            ConfigNode::Word(name) => (name, &[], &[]),
+            ConfigNode::Call { name, positional, named } => (name, positional, named),
+            ConfigNode::Object(members) => match members.as_slice() {
+                [(name, ConfigNode::Null)] => (name, &[], &[]),
+                [(name, ConfigNode::Object(options))] if !is_manager_for_first(name, options) => {
                     (name, &[], options)
                 }
                 [(name, value)] => (name, std::slice::from_ref(value), &[]),
@@ -123,13 +123,13 @@ impl<'n> Parts<'n> {
 }
 
 /// Whether `options` is not options but the inner manager itself: `{"sticky": {"sliding_window": 20}}`.
-fn is_manager_for_first(name: &str, options: &[(String, Node)]) -> bool {
+fn is_manager_for_first(name: &str, options: &[(String, ConfigNode)]) -> bool {
     let Some((_, known)) = MANAGERS.iter().find(|(known, _)| *known == name) else { return false };
     let takes_manager = matches!(known.first(), Some(&("inner" | "managers")));
     takes_manager && matches!(options, [(only, _)] if !known.contains(&only.as_str()))
 }
 
-fn compose(items: &[Node], path: &str, depth: usize) -> Result<SharedManager, ConfigError> {
+fn compose(items: &[ConfigNode], path: &str, depth: usize) -> Result<SharedManager, ConfigError> {
     let managers = items
         .iter()
         .enumerate()
@@ -140,7 +140,9 @@ fn compose(items: &[Node], path: &str, depth: usize) -> Result<SharedManager, Co
 
 fn build(parts: &Parts<'_>, depth: usize) -> Result<SharedManager, ConfigError> {
     // As text, `compose` takes any number of managers.
-    if parts.name == "compose" && parts.named.is_empty() && !matches!(parts.positional, [Node::List(_)] | [])
+    if parts.name == "compose"
+        && parts.named.is_empty()
+        && !matches!(parts.positional, [ConfigNode::List(_)] | [])
     {
         return compose(parts.positional, &parts.path, depth);
     }
@@ -165,7 +167,7 @@ fn build(parts: &Parts<'_>, depth: usize) -> Result<SharedManager, ConfigError> 
         "fit" => Arc::new(fit(&options)?),
         "compose" => match options.get("managers") {
             None => Arc::new(Compose::default()),
-            Some(Node::List(items)) => compose(items, &format!("{}/managers", options.path), depth)?,
+            Some(ConfigNode::List(items)) => compose(items, &format!("{}/managers", options.path), depth)?,
             Some(_) => Arc::new(Compose { managers: vec![inner("managers")?] }),
         },
         "observed" => {
@@ -289,20 +291,21 @@ fn summarize(options: &Options<'_>) -> Result<Summarize, ConfigError> {
     Ok(Summarize {
         extent,
         place: options
-            .choice("place", &[("system", Place::System), ("assistant", Place::Assistant)])?
+            .choice("place", &[("system", SummaryPlace::System), ("assistant", SummaryPlace::Assistant)])?
             .unwrap_or_default(),
         summarizer,
         max_turns: options.whole("max_turns", 0)?,
         max_tokens: options.whole("max_tokens", 1)?,
         max_entries: options.whole("max_entries", 0)?,
         max_chars: options.whole("max_chars", 1)?.unwrap_or(default.max_chars),
+        after_failure: default.after_failure,
     })
 }
 
 fn relevant(options: &Options<'_>) -> Result<Relevant, ConfigError> {
     let (max_tokens, reserve) = budget(options)?;
     let mut weights = Weights::default();
-    if let Some(given) = options.object("weights", &["match", "recency"])? {
+    if let Some(given) = options.object("weights", &["match", "recency", "need"])? {
         let weight = |name: &str, default: f64| match given.decimal(name)? {
             Some(weight) if weight < 0.0 => Err(given.bad(name, "a weight must not be negative")),
             weight => Ok(weight.unwrap_or(default)),
@@ -310,6 +313,8 @@ fn relevant(options: &Options<'_>) -> Result<Relevant, ConfigError> {
         weights = Weights {
             matching: weight("match", weights.matching)?,
             recency: weight("recency", weights.recency)?,
+            // Who weighs only words and place asks for nothing else.
+            need: weight("need", 0.0)?,
         };
     }
     Ok(Relevant { max_tokens, weights, reserve })
@@ -352,7 +357,7 @@ fn sticky_inner(options: &Options<'_>, depth: usize) -> Result<StickyInner, Conf
     let path = format!("{}/inner", options.path);
     let owned;
     let node = match node {
-        Node::Text(text) => {
+        ConfigNode::Text(text) => {
             owned = read(text, &path)?;
             &owned
         }
@@ -362,7 +367,7 @@ fn sticky_inner(options: &Options<'_>, depth: usize) -> Result<StickyInner, Conf
         let message = format_args!("`sticky` wraps one of {}, not {what}", STICKY_INNER.join(", "));
         options.bad("inner", message).with_known(&STICKY_INNER)
     };
-    if let Node::List(_) = node {
+    if let ConfigNode::List(_) = node {
         return Err(unwrappable("a list"));
     }
     let parts = Parts::of(node, &path, depth + 1)?;

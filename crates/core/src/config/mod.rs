@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 use crate::manager::{Passthrough, SharedManager};
-use syntax::Node;
+use syntax::ConfigNode;
+pub use syntax::spelled_number;
 
 /// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,22 +97,22 @@ impl std::error::Error for ConfigError {}
 /// # Ok::<(), manager::ConfigError>(())
 /// ```
 pub fn parse(text: &str) -> Result<SharedManager, ConfigError> {
-    build::manager(&Node::Text(text.into()), "", 0)
+    build::manager(&ConfigNode::Text(text.into()), "", 0)
 }
 
 /// Reads a manager from a value in any of its forms; null is `passthrough`.
 pub fn parse_value(value: &Value) -> Result<SharedManager, ConfigError> {
     match value {
         Value::Null => Ok(Arc::new(Passthrough)),
-        value => build::manager(&Node::from(value), "", 0),
+        value => build::manager(&ConfigNode::from(value), "", 0),
     }
 }
 
 /// Reads a manager from JSON in its own spelling; null is `passthrough`.
 pub fn parse_raw(value: Raw<'_>) -> Result<SharedManager, ConfigError> {
     match value.kind() {
-        Kind::Null => Ok(Arc::new(Passthrough)),
-        _ => build::manager(&Node::from(value), "", 0),
+        JsonKind::Null => Ok(Arc::new(Passthrough)),
+        _ => build::manager(&ConfigNode::from(value), "", 0),
     }
 }
 
@@ -119,13 +120,15 @@ pub fn parse_raw(value: Raw<'_>) -> Result<SharedManager, ConfigError> {
 pub fn parse_list(texts: &[String]) -> Result<SharedManager, ConfigError> {
     match texts {
         [one] => parse(one),
-        several => build::manager(&Node::List(several.iter().cloned().map(Node::Text).collect()), "", 0),
+        several => {
+            build::manager(&ConfigNode::List(several.iter().cloned().map(ConfigNode::Text).collect()), "", 0)
+        }
     }
 }
 
 /// A name with options as it was written, not interpreted yet.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written {
+pub struct ConfigCall {
     /// The name.
     pub name: String,
     /// Values without a name, in order.
@@ -142,10 +145,10 @@ pub struct Written {
 /// assert_eq!((call.name.as_str(), call.named[0].1.as_u64()), ("rolling_window", Some(3)));
 /// # Ok::<(), manager::ConfigError>(())
 /// ```
-pub fn read_call(text: &str) -> Result<Written, ConfigError> {
+pub fn read_call(text: &str) -> Result<ConfigCall, ConfigError> {
     match syntax::read(text, "")? {
-        Node::Word(name) => Ok(Written { name, positional: Vec::new(), named: Vec::new() }),
-        Node::Call { name, positional, named } => Ok(Written {
+        ConfigNode::Word(name) => Ok(ConfigCall { name, positional: Vec::new(), named: Vec::new() }),
+        ConfigNode::Call { name, positional, named } => Ok(ConfigCall {
             name,
             positional: positional.into_iter().map(Value::from).collect(),
             named: named.into_iter().map(|(name, node)| (name, Value::from(node))).collect(),

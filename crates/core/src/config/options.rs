@@ -2,7 +2,7 @@
 
 use serde_json::Number;
 
-use super::syntax::Node;
+use super::syntax::{ConfigNode, spelled_number};
 use super::{ConfigError, ConfigErrorKind};
 use crate::nearest::nearest;
 
@@ -10,7 +10,7 @@ use crate::nearest::nearest;
 pub(super) struct Options<'n> {
     manager: &'static str,
     known: &'static [&'static str],
-    given: Vec<(&'static str, &'n Node)>,
+    given: Vec<(&'static str, &'n ConfigNode)>,
     /// Path of the manager.
     pub(super) path: String,
 }
@@ -20,8 +20,8 @@ impl<'n> Options<'n> {
     pub(super) fn new(
         manager: &'static str,
         known: &'static [&'static str],
-        positional: &'n [Node],
-        named: &'n [(String, Node)],
+        positional: &'n [ConfigNode],
+        named: &'n [(String, ConfigNode)],
         path: String,
     ) -> Result<Self, ConfigError> {
         if positional.len() > known.len() {
@@ -31,7 +31,7 @@ impl<'n> Options<'n> {
             };
             return Err(ConfigError::new(ConfigErrorKind::BadOption, &path, message));
         }
-        let mut given: Vec<(&'static str, &'n Node)> = known.iter().copied().zip(positional).collect();
+        let mut given: Vec<(&'static str, &'n ConfigNode)> = known.iter().copied().zip(positional).collect();
         for (name, value) in named {
             let Some(&name) = known.iter().find(|known| **known == name) else {
                 return Err(unknown(
@@ -53,17 +53,17 @@ impl<'n> Options<'n> {
 
     /// Whether nothing at all is given.
     pub(super) fn is_empty(&self) -> bool {
-        self.given.iter().all(|(_, value)| **value == Node::Null)
+        self.given.iter().all(|(_, value)| **value == ConfigNode::Null)
     }
 
     /// The value of an option; one that is null counts as not given.
-    pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
+    pub(super) fn get(&self, name: &str) -> Option<&'n ConfigNode> {
         debug_assert!(self.known.contains(&name));
         self.given
             .iter()
             .find(|(given, _)| *given == name)
             .map(|(_, value)| *value)
-            .filter(|value| **value != Node::Null)
+            .filter(|value| **value != ConfigNode::Null)
     }
 
     pub(super) fn bad(&self, name: &str, message: impl std::fmt::Display) -> ConfigError {
@@ -90,15 +90,17 @@ impl<'n> Options<'n> {
         ConfigError::new(ConfigErrorKind::MissingOption, &self.path, message).with_known(self.known)
     }
 
-    fn wrong(&self, name: &str, wanted: &str, found: &Node) -> ConfigError {
+    fn wrong(&self, name: &str, wanted: &str, found: &ConfigNode) -> ConfigError {
         self.bad(name, format_args!("`{name}` must be {wanted}, not {}", found.describe()))
     }
 
     /// Something that can be read as a manager.
-    pub(super) fn manager(&self, name: &str) -> Result<&'n Node, ConfigError> {
+    pub(super) fn manager(&self, name: &str) -> Result<&'n ConfigNode, ConfigError> {
         match self.get(name) {
             None => Err(self.missing(name)),
-            Some(other @ (Node::Number(_) | Node::Bool(_))) => Err(self.wrong(name, "a manager", other)),
+            Some(other @ (ConfigNode::Number(_) | ConfigNode::Bool(_))) => {
+                Err(self.wrong(name, "a manager", other))
+            }
             Some(node) => Ok(node),
         }
     }
@@ -106,8 +108,16 @@ impl<'n> Options<'n> {
     /// A whole number of at least `least`.
     pub(super) fn whole(&self, name: &str, least: u64) -> Result<Option<usize>, ConfigError> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let Node::Number(number) = value else { return Err(self.wrong(name, "a whole number", value)) };
-        match as_whole(number) {
+        let spelled = match value {
+            // In JSON and YAML `16k` and `16_000` are texts.
+            ConfigNode::Text(text) | ConfigNode::Word(text) if text.contains(['k', '_']) => {
+                spelled_number(text)
+            }
+            ConfigNode::Number(number) => Some(number.clone()),
+            _ => None,
+        };
+        let Some(number) = spelled else { return Err(self.wrong(name, "a whole number", value)) };
+        match as_whole(&number) {
             Some(number) if number >= least => {
                 usize::try_from(number).map(Some).map_err(|_| self.wrong(name, "a smaller number", value))
             }
@@ -124,7 +134,7 @@ impl<'n> Options<'n> {
     pub(super) fn decimal(&self, name: &str) -> Result<Option<f64>, ConfigError> {
         match self.get(name) {
             None => Ok(None),
-            Some(Node::Number(number)) => Ok(number.as_f64().filter(|number| number.is_finite())),
+            Some(ConfigNode::Number(number)) => Ok(number.as_f64().filter(|number| number.is_finite())),
             Some(other) => Err(self.wrong(name, "a number", other)),
         }
     }
@@ -133,7 +143,7 @@ impl<'n> Options<'n> {
     pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, ConfigError> {
         match self.get(name) {
             None => Ok(None),
-            Some(Node::Bool(flag)) => Ok(Some(*flag)),
+            Some(ConfigNode::Bool(flag)) => Ok(Some(*flag)),
             Some(other) => Err(self.wrong(name, "true or false", other)),
         }
     }
@@ -141,16 +151,16 @@ impl<'n> Options<'n> {
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, ConfigError> {
         match self.get(name) {
             None => Ok(None),
-            Some(Node::Text(text) | Node::Word(text)) => Ok(Some(text.clone())),
+            Some(ConfigNode::Text(text) | ConfigNode::Word(text)) => Ok(Some(text.clone())),
             Some(other) => Err(self.wrong(name, "a text", other)),
         }
     }
 
     pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ConfigError> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let Node::List(items) = value else { return Err(self.wrong(name, "a list of texts", value)) };
-        let text = |item: &Node| match item {
-            Node::Text(text) | Node::Word(text) => Ok(text.clone()),
+        let ConfigNode::List(items) = value else { return Err(self.wrong(name, "a list of texts", value)) };
+        let text = |item: &ConfigNode| match item {
+            ConfigNode::Text(text) | ConfigNode::Word(text) => Ok(text.clone()),
             other => Err(self.wrong(name, "a list of texts", other)),
         };
         items.iter().map(text).collect::<Result<_, _>>().map(Some)
@@ -181,7 +191,7 @@ impl<'n> Options<'n> {
     ) -> Result<Option<Options<'n>>, ConfigError> {
         match self.get(name) {
             None => Ok(None),
-            Some(Node::Object(members)) => {
+            Some(ConfigNode::Object(members)) => {
                 Options::new(name, known, &[], members, format!("{}/{name}", self.path)).map(Some)
             }
             Some(other) => {

@@ -3,14 +3,14 @@
 use serde_json::{Number, Value};
 
 use super::{ConfigError, ConfigErrorKind};
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, JsonKind, Raw};
 
 /// Managers inside managers, at most; more is a mistake, and recursion stays shallow.
 pub(super) const MAX_NESTING: usize = 32;
 
 /// A configuration before anybody knows what it means.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Node {
+pub(super) enum ConfigNode {
     Null,
     Bool(bool),
     Number(Number),
@@ -18,79 +18,78 @@ pub(super) enum Node {
     Text(String),
     /// A word without quotes.
     Word(String),
-    List(Vec<Node>),
-    Object(Vec<(String, Node)>),
+    List(Vec<ConfigNode>),
+    Object(Vec<(String, ConfigNode)>),
     /// A name with arguments.
     Call {
         name: String,
-        positional: Vec<Node>,
-        named: Vec<(String, Node)>,
+        positional: Vec<ConfigNode>,
+        named: Vec<(String, ConfigNode)>,
     },
 }
 
-impl Node {
+impl ConfigNode {
     /// What it is, in messages to people.
     pub(super) fn describe(&self) -> String {
         match self {
-            Node::Null => "null".into(),
-            Node::Bool(value) => value.to_string(),
-            Node::Number(number) => number.to_string(),
-            Node::Text(text) => format!("the text {text:?}"),
-            Node::Word(word) => format!("`{word}`"),
-            Node::List(_) => "a list".into(),
-            Node::Object(_) => "an object".into(),
-            Node::Call { name, .. } => format!("`{name}(…)`"),
+            ConfigNode::Null => "null".into(),
+            ConfigNode::Bool(value) => value.to_string(),
+            ConfigNode::Number(number) => number.to_string(),
+            ConfigNode::Text(text) => format!("the text {text:?}"),
+            ConfigNode::Word(word) => format!("`{word}`"),
+            ConfigNode::List(_) => "a list".into(),
+            ConfigNode::Object(_) => "an object".into(),
+            ConfigNode::Call { name, .. } => format!("`{name}(…)`"),
         }
     }
 }
 
-impl From<Raw<'_>> for Node {
+impl From<Raw<'_>> for ConfigNode {
     /// Nesting was limited when the text was checked.
     fn from(raw: Raw<'_>) -> Self {
         match raw.kind() {
-            Kind::Null => Node::Null,
-            Kind::Bool => Node::Bool(raw.text() == "true"),
+            JsonKind::Null => ConfigNode::Null,
+            JsonKind::Bool => ConfigNode::Bool(raw.text() == "true"),
             // A number too large for any option is told apart from a text by what it is printed as.
-            Kind::Number => {
-                serde_json::from_str(raw.text()).map_or_else(|_| Node::Word(raw.text().into()), Node::Number)
-            }
-            Kind::String => Node::Text(raw.string().unwrap_or_default().into_owned()),
-            Kind::Array => Node::List(raw.elements().map(Node::from).collect()),
-            Kind::Object => Node::Object(
-                raw.members().map(|(key, value)| (key.into_owned(), Node::from(value))).collect(),
+            JsonKind::Number => serde_json::from_str(raw.text())
+                .map_or_else(|_| ConfigNode::Word(raw.text().into()), ConfigNode::Number),
+            JsonKind::String => ConfigNode::Text(raw.string().unwrap_or_default().into_owned()),
+            JsonKind::Array => ConfigNode::List(raw.elements().map(ConfigNode::from).collect()),
+            JsonKind::Object => ConfigNode::Object(
+                raw.members().map(|(key, value)| (key.into_owned(), ConfigNode::from(value))).collect(),
             ),
         }
     }
 }
 
-impl From<&Value> for Node {
+impl From<&Value> for ConfigNode {
     fn from(value: &Value) -> Self {
         match value {
-            Value::Null => Node::Null,
-            Value::Bool(value) => Node::Bool(*value),
-            Value::Number(number) => Node::Number(number.clone()),
-            Value::String(text) => Node::Text(text.clone()),
-            Value::Array(items) => Node::List(items.iter().map(Node::from).collect()),
-            Value::Object(members) => {
-                Node::Object(members.iter().map(|(key, value)| (key.clone(), Node::from(value))).collect())
-            }
+            Value::Null => ConfigNode::Null,
+            Value::Bool(value) => ConfigNode::Bool(*value),
+            Value::Number(number) => ConfigNode::Number(number.clone()),
+            Value::String(text) => ConfigNode::Text(text.clone()),
+            Value::Array(items) => ConfigNode::List(items.iter().map(ConfigNode::from).collect()),
+            Value::Object(members) => ConfigNode::Object(
+                members.iter().map(|(key, value)| (key.clone(), ConfigNode::from(value))).collect(),
+            ),
         }
     }
 }
 
-impl From<Node> for Value {
+impl From<ConfigNode> for Value {
     /// Words are texts; a name with arguments is an object of it. Nesting was limited when the text was read.
-    fn from(node: Node) -> Self {
+    fn from(node: ConfigNode) -> Self {
         match node {
-            Node::Null => Value::Null,
-            Node::Bool(value) => Value::Bool(value),
-            Node::Number(number) => Value::Number(number),
-            Node::Text(text) | Node::Word(text) => Value::String(text),
-            Node::List(items) => items.into_iter().map(Value::from).collect(),
-            Node::Object(members) => {
+            ConfigNode::Null => Value::Null,
+            ConfigNode::Bool(value) => Value::Bool(value),
+            ConfigNode::Number(number) => Value::Number(number),
+            ConfigNode::Text(text) | ConfigNode::Word(text) => Value::String(text),
+            ConfigNode::List(items) => items.into_iter().map(Value::from).collect(),
+            ConfigNode::Object(members) => {
                 Value::Object(members.into_iter().map(|(key, node)| (key, Value::from(node))).collect())
             }
-            Node::Call { name, positional, named } => {
+            ConfigNode::Call { name, positional, named } => {
                 let numbered = positional.into_iter().enumerate().map(|(at, node)| (at.to_string(), node));
                 let options = numbered.chain(named).map(|(key, node)| (key, Value::from(node)));
                 Value::Object([(name, Value::Object(options.collect()))].into_iter().collect())
@@ -100,27 +99,28 @@ impl From<Node> for Value {
 }
 
 /// Reads the text form of one manager. Text that begins with `{` or `[` is JSON.
-pub(super) fn read(text: &str, path: &str) -> Result<Node, ConfigError> {
-    let mut reader = Reader { text, at: 0, path };
+pub(super) fn read(text: &str, path: &str) -> Result<ConfigNode, ConfigError> {
+    let mut reader = SyntaxReader { text, at: 0, path };
     reader.space();
     let node = if matches!(reader.peek(), Some('{' | '[')) { reader.json()? } else { reader.value(0)? };
     reader.space();
     match reader.peek() {
         None => Ok(node),
         Some(found) => {
-            let hint = if matches!(node, Node::Word(_)) { "; options stand in parentheses" } else { "" };
+            let hint =
+                if matches!(node, ConfigNode::Word(_)) { "; options stand in parentheses" } else { "" };
             Err(reader.error(&format!("nothing was expected after the manager, found {found:?}{hint}")))
         }
     }
 }
 
-struct Reader<'a> {
+struct SyntaxReader<'a> {
     text: &'a str,
     at: usize,
     path: &'a str,
 }
 
-impl Reader<'_> {
+impl SyntaxReader<'_> {
     fn rest(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -151,7 +151,7 @@ impl Reader<'_> {
         )
     }
 
-    fn value(&mut self, depth: usize) -> Result<Node, ConfigError> {
+    fn value(&mut self, depth: usize) -> Result<ConfigNode, ConfigError> {
         if depth > MAX_NESTING {
             return Err(self.error(&format!("nested deeper than {MAX_NESTING}")));
         }
@@ -168,7 +168,7 @@ impl Reader<'_> {
     }
 
     /// One JSON value at this place.
-    fn json(&mut self) -> Result<Node, ConfigError> {
+    fn json(&mut self) -> Result<ConfigNode, ConfigError> {
         // serde finds the end of the value and names what is wrong; our own reader keeps keys that stand twice.
         let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<serde::de::IgnoredAny>();
         let end = match values.next() {
@@ -188,7 +188,7 @@ impl Reader<'_> {
         let text = self.rest().get(..end).unwrap_or_default();
         match json::check(text) {
             Ok(raw) => {
-                let node = Node::from(raw);
+                let node = ConfigNode::from(raw);
                 self.at += end;
                 Ok(node)
             }
@@ -196,13 +196,13 @@ impl Reader<'_> {
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Node, ConfigError> {
+    fn list(&mut self, depth: usize) -> Result<ConfigNode, ConfigError> {
         self.eat('[');
         let mut items = Vec::new();
         loop {
             self.space();
             if self.eat(']') {
-                return Ok(Node::List(items));
+                return Ok(ConfigNode::List(items));
             }
             if !items.is_empty() && !self.eat(',') {
                 return Err(self.error("`,` or `]` was expected"));
@@ -211,7 +211,7 @@ impl Reader<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<Node, ConfigError> {
+    fn number(&mut self) -> Result<ConfigNode, ConfigError> {
         let rest = self.rest();
         let end = rest
             .find(|c: char| !matches!(c, '-' | '+' | '.' | 'e' | 'E' | 'k' | '_' | '0'..='9'))
@@ -221,7 +221,7 @@ impl Reader<'_> {
         match number {
             Some(number) => {
                 self.at += end;
-                Ok(Node::Number(number))
+                Ok(ConfigNode::Number(number))
             }
             None => Err(self.error("this is not a number; write it as 8000, 8_000 or 8k")),
         }
@@ -235,30 +235,31 @@ impl Reader<'_> {
         word
     }
 
-    fn word(&mut self, depth: usize) -> Result<Node, ConfigError> {
+    fn word(&mut self, depth: usize) -> Result<ConfigNode, ConfigError> {
         let word = self.bare_word();
         self.space();
         if self.eat('(') {
             return self.arguments(word, depth);
         }
         Ok(match word.as_str() {
-            "true" => Node::Bool(true),
-            "false" => Node::Bool(false),
-            "null" => Node::Null,
-            _ => Node::Word(word),
+            "true" => ConfigNode::Bool(true),
+            "false" => ConfigNode::Bool(false),
+            "null" => ConfigNode::Null,
+            _ => ConfigNode::Word(word),
         })
     }
 
-    fn arguments(&mut self, name: String, depth: usize) -> Result<Node, ConfigError> {
+    fn arguments(&mut self, name: String, depth: usize) -> Result<ConfigNode, ConfigError> {
         let (mut positional, mut named) = (Vec::new(), Vec::new());
         loop {
             self.space();
             if self.eat(')') {
-                return Ok(Node::Call { name, positional, named });
+                return Ok(ConfigNode::Call { name, positional, named });
             }
             if !(positional.is_empty() && named.is_empty()) {
                 if !self.eat(',') {
-                    let colon = matches!(positional.last(), Some(Node::Word(word)) if word.ends_with(':'));
+                    let colon =
+                        matches!(positional.last(), Some(ConfigNode::Word(word)) if word.ends_with(':'));
                     let hint = if colon { "; options are given as name=value" } else { "" };
                     return Err(self.error(&format!("`,` or `)` was expected{hint}")));
                 }
@@ -288,7 +289,14 @@ impl Reader<'_> {
 }
 
 /// A number as people write it: `8000`, `8_000`, `8k`, `-0.5`.
-fn spelled_number(text: &str) -> Option<Number> {
+///
+/// ```
+/// use scrollback_core::manager::spelled_number;
+/// assert_eq!(spelled_number("16k").and_then(|number| number.as_u64()), Some(16_000));
+/// assert_eq!(spelled_number("16_000").and_then(|number| number.as_u64()), Some(16_000));
+/// assert_eq!(spelled_number("_16"), None);
+/// ```
+pub fn spelled_number(text: &str) -> Option<Number> {
     let (plain, thousands) = match text.strip_suffix('k') {
         Some(plain) => (plain, true),
         None => (text, false),

@@ -1,6 +1,7 @@
 //! Where a client's list of messages stands in a record.
 
 use super::items::{Items, names_items};
+use super::titles::asks_for_summary;
 use super::{content_hash, identity};
 use crate::chain::Link;
 use crate::decision::Decision;
@@ -22,11 +23,13 @@ pub struct Alignment {
     pub superseded: Vec<u64>,
     /// Entries that the list spells differently from the version that is in force: where, and which entry of the list.
     pub echoed: Vec<(u64, usize)>,
+    /// The reply that the client leaves out of the list with which it asks for a summary: it will stand behind the summary.
+    pub left_out: Option<u64>,
 }
 
 /// Compares a list of messages, without its leading instructions, with a record up to position `upto`.
 pub fn align(record: &Record, list: &[Entry], upto: u64) -> Alignment {
-    let mut said = Recorded::new(record, upto);
+    let mut said = ComparableEntries::new(record, upto);
     let mut found = Alignment { places: vec![None; list.len()], ..Alignment::default() };
     let mut items: Option<Items<'_>> = None;
     for (index, entry) in list.iter().enumerate() {
@@ -41,19 +44,20 @@ pub fn align(record: &Record, list: &[Entry], upto: u64) -> Alignment {
             }
             continue;
         };
+        found.left_out = said.pass_reply(entry).or(found.left_out);
         match said.take(&wanted, entry.role) {
-            Next::Same(position) => {
+            RecordNext::Same(position) => {
                 found.superseded.append(&mut said.passed);
                 found.place(index, position);
                 if resolved.is_none() && said.is_spelled_differently(position, entry) {
                     found.echoed.push((position, index));
                 }
             }
-            Next::Other => {
+            RecordNext::Other => {
                 found.branches = true;
                 return found;
             }
-            Next::End => break,
+            RecordNext::End => break,
         }
     }
     found.branches = said.has_more();
@@ -74,7 +78,7 @@ impl Alignment {
 }
 
 /// What comes next in a record, beside an entry of a list.
-enum Next {
+enum RecordNext {
     /// The same entry, at this position.
     Same(u64),
     /// Another entry.
@@ -84,7 +88,7 @@ enum Next {
 }
 
 /// The entries of a record that a client would send back, one after the other.
-struct Recorded<'r> {
+struct ComparableEntries<'r> {
     record: &'r Record,
     /// Messages that count, by position.
     entries: std::iter::Peekable<std::vec::IntoIter<u64>>,
@@ -92,7 +96,7 @@ struct Recorded<'r> {
     passed: Vec<u64>,
 }
 
-impl<'r> Recorded<'r> {
+impl<'r> ComparableEntries<'r> {
     fn new(record: &'r Record, upto: u64) -> Self {
         let mut leads = true;
         let mut positions = Vec::new();
@@ -113,32 +117,32 @@ impl<'r> Recorded<'r> {
                 }
             }
         }
-        Recorded { record, entries: positions.into_iter().peekable(), passed: Vec::new() }
+        ComparableEntries { record, entries: positions.into_iter().peekable(), passed: Vec::new() }
     }
 
     /// The next entry, if it is the wanted one. Wrappers and replies that broke off are passed over.
-    fn take(&mut self, wanted: &Link, role: Role) -> Next {
+    fn take(&mut self, wanted: &Link, role: Role) -> RecordNext {
         while let Some(position) = self.entries.peek().copied() {
             let Some(Slot::Message(entry)) = self.record.get(position) else {
                 // What was erased cannot be compared: the same role at the same place is taken for it.
                 let erased =
                     matches!(self.record.get(position), Some(Slot::Erased(gone)) if gone.role == role);
-                return if erased { self.advance(position) } else { Next::Other };
+                return if erased { self.advance(position) } else { RecordNext::Other };
             };
             match identity(entry) {
                 Some(identity) if identity == *wanted => return self.advance(position),
-                Some(_) if entry.status() == Status::Complete => return Next::Other,
+                Some(_) if entry.status() == Status::Complete => return RecordNext::Other,
                 Some(_) => self.passed.push(position),
                 None => {}
             }
             self.entries.next();
         }
-        Next::End
+        RecordNext::End
     }
 
-    fn advance(&mut self, position: u64) -> Next {
+    fn advance(&mut self, position: u64) -> RecordNext {
         self.entries.next();
-        Next::Same(position)
+        RecordNext::Same(position)
     }
 
     /// The next entry, if it says nothing of its own and has the same content.
@@ -147,6 +151,22 @@ impl<'r> Recorded<'r> {
         let entry = self.record.entry(position)?;
         let same = identity(entry).is_none() && content_hash(entry) == content_hash(wanted);
         same.then(|| self.entries.next()).flatten()
+    }
+
+    /// Passes over the next entry, if it is the last reply and has no calls, and the client asks for a summary instead. The
+    /// question itself may be recorded already.
+    fn pass_reply(&mut self, asking: &Entry) -> Option<u64> {
+        let position = *self.entries.peek()?;
+        let reply = self.record.entry(position)?;
+        let is_reply = reply.role == Role::Assistant
+            && reply.status() == Status::Complete
+            && reply.tool_calls().next().is_none();
+        if !is_reply || !asks_for_summary(asking) {
+            return None;
+        }
+        let mut later = self.entries.clone().skip(1).filter_map(|position| self.record.entry(position));
+        let is_last = later.next().is_none_or(|entry| asks_for_summary(entry));
+        is_last.then(|| self.entries.next()).flatten()
     }
 
     /// Whether anything is left that a client would have to send back.
@@ -289,6 +309,23 @@ mod tests {
         assert_eq!((found.covered, found.branches, found.echoed), (2, false, vec![]));
         let unknown = read(r#"[{"type":"item_reference","id":"fc_9"}]"#);
         assert!(aligned(&[ask.clone(), reply], &[ask, unknown, output]).branches);
+    }
+
+    #[test]
+    fn a_list_that_asks_for_a_summary_may_leave_the_last_reply_out() {
+        let ask = user("Your task is to create a detailed summary of the conversation so far.");
+        let list = [user("a"), ask.clone()];
+        let found = aligned(&[user("a"), reply("b")], &list);
+        assert_eq!((found.covered, found.branches, found.left_out), (1, false, Some(1)));
+        let again = aligned(&[user("a"), reply("b"), ask.clone(), broken("ha")], &list);
+        assert_eq!((again.covered, again.branches, again.left_out), (2, false, Some(1)));
+        assert_eq!(again.superseded, [3]);
+        // Only the last reply, and only for a summary.
+        assert!(aligned(&[user("a"), reply("b"), user("c"), reply("d")], &list).branches);
+        assert!(aligned(&[user("a"), Entry::calling(None, &[("c1", "look", "{}")])], &list).branches);
+        assert!(aligned(&[user("a"), reply("b")], &[user("a"), user("c")]).branches);
+        let whole = aligned(&[user("a"), reply("b")], &[user("a"), reply("b"), ask]);
+        assert_eq!((whole.covered, whole.branches, whole.left_out), (2, false, None));
     }
 
     #[test]

@@ -15,9 +15,11 @@
 //! [`Echo`](crate::Decision::Echo) keeps the client's version.
 
 mod align;
+mod content;
+mod continuation;
 mod items;
 mod prefix;
-mod said;
+mod project;
 mod titles;
 mod wrappers;
 
@@ -32,12 +34,14 @@ use crate::json::{self, Raw};
 use crate::text::Text;
 
 pub use align::{Alignment, align};
+use content::Said;
+pub(crate) use content::block_said;
+pub use content::content_hash;
+pub use continuation::{Continuation, continue_from};
 pub use prefix::{PREFIX_START, next_prefix, prefixes};
-use said::Said;
-pub(crate) use said::block_said;
-pub use said::content_hash;
+pub use project::project_of;
 pub use titles::{asks_for_title, begins_after_compaction, first_request, title_in, title_of};
-pub use wrappers::{WRAPPERS, Wrapper, without_wrappers};
+pub use wrappers::{FRAMES, PREAMBLES, Preamble, WRAPPERS, Wrapper, without_wrappers};
 
 /// What an entry is, however a client spells it. None for an entry that says nothing of its own: only client wrappers, only reasoning,
 /// or nothing at all. Such entries come and go between calls.

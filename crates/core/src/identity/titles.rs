@@ -1,7 +1,7 @@
 //! What people call a conversation: the first words of the person, or what the client's own title call answered.
 
 use crate::entry::{Entry, Role};
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, JsonKind, Raw};
 
 use super::without_wrappers;
 
@@ -9,7 +9,8 @@ use super::without_wrappers;
 const MAX_TITLE: usize = 80;
 
 /// Words by which a call that asks for a title is known, and the client that sends them.
-const TITLE_CALLS: [(&str, &str); 6] = [
+const TITLE_CALLS: [(&str, &str); 7] = [
+    ("claude-code", "You are naming a coding session"),
     ("claude-code", "Generate a concise, sentence-case title"),
     ("claude-code", "Analyze if this message indicates a new conversation topic"),
     ("opencode", "You are a title generator"),
@@ -23,6 +24,14 @@ const COMPACTIONS: [(&str, &str); 3] = [
     ("claude-code", "This session is being continued from a previous conversation"),
     ("codex", "Another language model started to solve this problem and produced a summary"),
     ("gemini-cli", "<state_snapshot>"),
+];
+
+/// Words by which a call that asks for a summary of the history is known, and the client that sends them.
+const SUMMARY_CALLS: [(&str, &str); 4] = [
+    ("claude-code", "Your task is to create a detailed summary of the conversation so far"),
+    ("claude-code", "Your task is to create a detailed summary of the RECENT portion of the conversation"),
+    ("codex", "You are performing a CONTEXT CHECKPOINT COMPACTION"),
+    ("gemini-cli", "generate the <state_snapshot>"),
 ];
 
 /// The first words of the person in a list of messages, without what the client wrapped around them.
@@ -105,12 +114,18 @@ pub fn title_in(answer: &str) -> Option<String> {
     let fenced = answer.strip_prefix("```json").or_else(|| answer.strip_prefix("```"));
     let bare = fenced.map_or(answer, |rest| rest.trim_end_matches("```")).trim();
     if let Ok(raw) = json::check(bare)
-        && raw.kind() == Kind::Object
+        && raw.kind() == JsonKind::Object
     {
         return raw.get("title").and_then(Raw::string).and_then(|title| first_words(&title));
     }
     let line = bare.lines().map(str::trim).find(|line| !line.is_empty())?;
     first_words(line.trim_matches(['"', '*', '#', ' ']))
+}
+
+/// Whether an entry asks for a summary of what stands before it, which the client will put in its place.
+pub(super) fn asks_for_summary(entry: &Entry) -> bool {
+    entry.role == Role::User
+        && super::texts(entry).any(|text| SUMMARY_CALLS.iter().any(|(_, words)| text.contains(words)))
 }
 
 /// Whether a list of messages begins with a summary that the client put in place of its history.
@@ -147,6 +162,10 @@ mod tests {
             assert!(asks_for_title(&[Entry::text(Role::System, words), user("fix the bug")]));
         }
         assert!(!asks_for_title(&[Entry::text(Role::System, "Be brief."), user("a title?")]));
+        for (_, words) in SUMMARY_CALLS {
+            assert!(asks_for_summary(&user(&format!("Be brief. {words} …"))));
+        }
+        assert!(!asks_for_summary(&user("a summary?")));
         for (_, words) in COMPACTIONS {
             assert!(begins_after_compaction(&[user(&format!("{words} …"))]));
         }

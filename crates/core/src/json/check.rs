@@ -78,7 +78,7 @@ fn located(text: &str, offset: usize, problem: String, path: String) -> JsonErro
 }
 
 /// Where the checker is inside the document, for the path of an error.
-enum Frame {
+enum PathFrame {
     Array(usize),
     Object { key: (usize, usize) },
 }
@@ -86,7 +86,7 @@ enum Frame {
 struct Checker<'a> {
     bytes: &'a [u8],
     at: usize,
-    frames: Vec<Frame>,
+    frames: Vec<PathFrame>,
 }
 
 impl Checker<'_> {
@@ -125,8 +125,8 @@ impl Checker<'_> {
         loop {
             // A value starts here.
             let opened = match self.peek() {
-                Some(b'[') => self.open(Frame::Array(0), b']')?,
-                Some(b'{') => self.open(Frame::Object { key: (0, 0) }, b'}')?,
+                Some(b'[') => self.open(PathFrame::Array(0), b']')?,
+                Some(b'{') => self.open(PathFrame::Object { key: (0, 0) }, b'}')?,
                 _ => {
                     self.scalar()?;
                     false
@@ -146,8 +146,8 @@ impl Checker<'_> {
                     };
                 };
                 let (close, wanted) = match frame {
-                    Frame::Array(_) => (b']', "`,` or `]`"),
-                    Frame::Object { .. } => (b'}', "`,` or `}`"),
+                    PathFrame::Array(_) => (b']', "`,` or `]`"),
+                    PathFrame::Object { .. } => (b'}', "`,` or `}`"),
                 };
                 let next = self.bytes.get(self.at).copied();
                 if next == Some(close) {
@@ -155,7 +155,7 @@ impl Checker<'_> {
                     self.frames.pop();
                 } else if next == Some(b',') {
                     self.at += 1;
-                    if let Frame::Array(index) = frame {
+                    if let PathFrame::Array(index) = frame {
                         *index += 1;
                         self.space();
                     } else {
@@ -170,7 +170,7 @@ impl Checker<'_> {
     }
 
     /// Enters an array or object; false when it was empty and is already over.
-    fn open(&mut self, frame: Frame, close: u8) -> Result<bool, String> {
+    fn open(&mut self, frame: PathFrame, close: u8) -> Result<bool, String> {
         if self.frames.len() == MAX_DEPTH {
             return Err(format!("nested deeper than {MAX_DEPTH}"));
         }
@@ -180,7 +180,7 @@ impl Checker<'_> {
             self.at += 1;
             return Ok(false);
         }
-        let object = matches!(frame, Frame::Object { .. });
+        let object = matches!(frame, PathFrame::Object { .. });
         self.frames.push(frame);
         if object {
             self.key()?;
@@ -195,7 +195,7 @@ impl Checker<'_> {
             return Err(self.unexpected("a key in double quotes"));
         }
         self.string()?;
-        if let Some(Frame::Object { key }) = self.frames.last_mut() {
+        if let Some(PathFrame::Object { key }) = self.frames.last_mut() {
             *key = (start, self.at);
         }
         self.space();
@@ -317,8 +317,8 @@ impl Checker<'_> {
         let mut path = String::new();
         for frame in &self.frames {
             match frame {
-                Frame::Array(index) => path.extend(["/", &index.to_string()]),
-                Frame::Object { key: (start, end) } => {
+                PathFrame::Array(index) => path.extend(["/", &index.to_string()]),
+                PathFrame::Object { key: (start, end) } => {
                     if let Some(key) = text.get(*start..*end).filter(|key| !key.is_empty()) {
                         path.push('/');
                         path.push_str(&escape_pointer(&unescape(key)));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Kind, Raw, escape_pointer, unescape, write_string};
+use super::{JsonKind, Raw, escape_pointer, unescape, write_string};
 
 /// What happens to one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ fn write(out: &mut String, value: Raw<'_>, path: &str, edits: &Edits) {
         return;
     }
     match value.kind() {
-        Kind::Array => {
+        JsonKind::Array => {
             out.push('[');
             let mut count = 0;
             for element in value.elements() {
@@ -48,7 +48,7 @@ fn write(out: &mut String, value: Raw<'_>, path: &str, edits: &Edits) {
             write_element(out, None, &format!("{path}/{count}"), edits);
             out.push(']');
         }
-        Kind::Object => {
+        JsonKind::Object => {
             out.push('{');
             let mut keys = Vec::new();
             for (spelled, member) in value.spelled_members() {

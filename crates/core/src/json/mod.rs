@@ -15,9 +15,9 @@ use std::borrow::Cow;
 pub(crate) use check::is_shallow;
 pub use check::{JsonError, MAX_DEPTH, check, check_bytes};
 pub(crate) use edit::{Edit, Edits, edit};
-pub use pieces::one_line;
-pub(crate) use pieces::{Piece, depth, pieces};
-pub use raw::{Elements, Kind, Members, Object, Raw};
+pub(crate) use pieces::{JsonPiece, depth, pieces};
+pub use pieces::{map_strings, one_line};
+pub use raw::{Elements, JsonKind, Members, Object, Raw};
 pub use string::{quote, unescape, write_string};
 
 /// A key as one step of a JSON pointer.

@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2};
 
 use super::raw::string_end;
+use super::string::{unescape, write_string};
 use super::{Raw, is_space_char};
 
 /// A stretch of a JSON text.
-pub(crate) enum Piece<'a> {
+pub(crate) enum JsonPiece<'a> {
     /// A string literal, quotes included.
     String(&'a str),
     /// Everything up to the next one.
@@ -16,7 +17,7 @@ pub(crate) enum Piece<'a> {
 }
 
 /// Cuts a value into its string literals and what stands between them.
-pub(crate) fn pieces(raw: Raw<'_>) -> impl Iterator<Item = Piece<'_>> {
+pub(crate) fn pieces(raw: Raw<'_>) -> impl Iterator<Item = JsonPiece<'_>> {
     let mut rest = raw.text();
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -26,19 +27,53 @@ pub(crate) fn pieces(raw: Raw<'_>) -> impl Iterator<Item = Piece<'_>> {
         if quote > 0 {
             let (between, after) = rest.split_at(quote);
             rest = after;
-            return Some(Piece::Between(between));
+            return Some(JsonPiece::Between(between));
         }
         let (literal, after) = rest.split_at(string_end(rest.as_bytes()));
         rest = after;
-        Some(Piece::String(literal))
+        Some(JsonPiece::String(literal))
     })
+}
+
+/// The value with other texts in its strings, keys included: `change` is given what each stands for, and says what shall stand
+/// there if that is something else. None if nothing changed; all else keeps its spelling.
+///
+/// ```
+/// use scrollback_core::json;
+/// let raw = json::check(r#"{"a": [1.50, "\u0073ecret"]}"#)?;
+/// let changed = json::map_strings(raw, |text| (text == "secret").then(|| "…".into()));
+/// assert_eq!(changed.as_deref(), Some(r#"{"a": [1.50, "…"]}"#));
+/// # Ok::<(), json::JsonError>(())
+/// ```
+pub fn map_strings(raw: Raw<'_>, mut change: impl FnMut(&str) -> Option<String>) -> Option<String> {
+    let mut out: Option<String> = None;
+    let mut at = 0;
+    for piece in pieces(raw) {
+        let text = match piece {
+            JsonPiece::Between(text) | JsonPiece::String(text) => text,
+        };
+        let changed = match piece {
+            JsonPiece::String(literal) => change(&unescape(literal)),
+            JsonPiece::Between(_) => None,
+        };
+        match (&mut out, changed) {
+            (Some(out), None) => out.push_str(text),
+            (None, None) => {}
+            (out, Some(changed)) => {
+                let before = raw.text().get(..at).unwrap_or_default();
+                write_string(out.get_or_insert_with(|| before.to_string()), &changed);
+            }
+        }
+        at += text.len();
+    }
+    out
 }
 
 /// How deep lists and objects are nested in a value; 0 for anything else.
 pub(crate) fn depth(raw: Raw<'_>) -> usize {
     let (mut depth, mut deepest) = (0usize, 0);
     for piece in pieces(raw) {
-        let Piece::Between(text) = piece else { continue };
+        let JsonPiece::Between(text) = piece else { continue };
         for byte in text.bytes() {
             match byte {
                 b'[' | b'{' => depth += 1,
@@ -59,8 +94,8 @@ pub fn one_line(raw: Raw<'_>) -> Cow<'_, str> {
     let mut out = String::with_capacity(raw.text().len());
     for piece in pieces(raw) {
         match piece {
-            Piece::String(literal) => out.push_str(literal),
-            Piece::Between(text) => out.extend(text.chars().filter(|c| !is_space_char(*c))),
+            JsonPiece::String(literal) => out.push_str(literal),
+            JsonPiece::Between(text) => out.extend(text.chars().filter(|c| !is_space_char(*c))),
         }
     }
     Cow::Owned(out)

@@ -9,7 +9,7 @@ use super::{is_space, unescape};
 
 /// What kind of JSON value a [`Raw`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum JsonKind {
     /// `null`
     Null,
     /// `true` or `false`
@@ -24,16 +24,16 @@ pub enum Kind {
     Object,
 }
 
-impl Kind {
+impl JsonKind {
     /// The word for it in messages to people.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Null => "null",
-            Kind::Bool => "a boolean",
-            Kind::Number => "a number",
-            Kind::String => "a text",
-            Kind::Array => "a list",
-            Kind::Object => "an object",
+            JsonKind::Null => "null",
+            JsonKind::Bool => "a boolean",
+            JsonKind::Number => "a number",
+            JsonKind::String => "a text",
+            JsonKind::Array => "a list",
+            JsonKind::Object => "an object",
         }
     }
 }
@@ -59,20 +59,20 @@ impl<'a> Raw<'a> {
     }
 
     /// What kind of value it is.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> JsonKind {
         match self.text.as_bytes().first() {
-            Some(b'"') => Kind::String,
-            Some(b'[') => Kind::Array,
-            Some(b'{') => Kind::Object,
-            Some(b't' | b'f') => Kind::Bool,
-            Some(b'n') | None => Kind::Null,
-            Some(_) => Kind::Number,
+            Some(b'"') => JsonKind::String,
+            Some(b'[') => JsonKind::Array,
+            Some(b'{') => JsonKind::Object,
+            Some(b't' | b'f') => JsonKind::Bool,
+            Some(b'n') | None => JsonKind::Null,
+            Some(_) => JsonKind::Number,
         }
     }
 
     /// The text a string literal stands for; none for any other kind.
     pub fn string(self) -> Option<Cow<'a, str>> {
-        (self.kind() == Kind::String).then(|| unescape(self.text))
+        (self.kind() == JsonKind::String).then(|| unescape(self.text))
     }
 
     /// The value under `key` of an object; the first one if a key stands twice.
@@ -82,17 +82,17 @@ impl<'a> Raw<'a> {
 
     /// The elements of an array, in order; nothing for any other kind.
     pub fn elements(self) -> Elements<'a> {
-        Elements { rest: Rest::inside(self, Kind::Array) }
+        Elements { rest: RemainingText::inside(self, JsonKind::Array) }
     }
 
     /// Keys and values of an object, in order; nothing for any other kind.
     pub fn members(self) -> Members<'a> {
-        Members { rest: Rest::inside(self, Kind::Object) }
+        Members { rest: RemainingText::inside(self, JsonKind::Object) }
     }
 
     /// Keys as they are spelled, and values, in order; nothing for any other kind.
     pub fn spelled_members(self) -> impl Iterator<Item = (Raw<'a>, Raw<'a>)> {
-        let mut rest = Rest::inside(self, Kind::Object);
+        let mut rest = RemainingText::inside(self, JsonKind::Object);
         std::iter::from_fn(move || Some((rest.value()?, rest.value()?)))
     }
 
@@ -146,14 +146,14 @@ impl<'a> Object<'a> {
 }
 
 /// The text between the brackets of a validated array or object.
-struct Rest<'a> {
+struct RemainingText<'a> {
     text: &'a str,
 }
 
-impl<'a> Rest<'a> {
-    fn inside(raw: Raw<'a>, kind: Kind) -> Self {
+impl<'a> RemainingText<'a> {
+    fn inside(raw: Raw<'a>, kind: JsonKind) -> Self {
         let inner = if raw.kind() == kind { raw.text.get(1..raw.text.len() - 1) } else { None };
-        Rest { text: inner.unwrap_or_default() }
+        RemainingText { text: inner.unwrap_or_default() }
     }
 
     /// Takes the next value off the front, with the space and separator before it.
@@ -221,7 +221,7 @@ pub(super) fn string_end(bytes: &[u8]) -> usize {
 
 /// Iterator of [`Raw::elements`].
 pub struct Elements<'a> {
-    rest: Rest<'a>,
+    rest: RemainingText<'a>,
 }
 
 impl<'a> Iterator for Elements<'a> {
@@ -233,7 +233,7 @@ impl<'a> Iterator for Elements<'a> {
 
 /// Iterator of [`Raw::members`].
 pub struct Members<'a> {
-    rest: Rest<'a>,
+    rest: RemainingText<'a>,
 }
 
 impl<'a> Iterator for Members<'a> {

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::{Fit, HistoryManager, config_of};
 use crate::auto::cut::{Parameters, Scene, fixed_tokens};
-use crate::auto::plan::{Plan, PlanHeader, Unit};
+use crate::auto::plan::{AutoPlan, PlanHeader, PlanUnit};
 use crate::context::CurationContext;
 use crate::entry::Role;
 use crate::error::CurationError;
-use crate::need::Index;
+use crate::need::NeedIndex;
 use crate::ranges::Ranges;
-use crate::record::decided::RecordedPlan;
+use crate::record::decisions::RecordedPlan;
 use crate::record::groups::UNSETTLED;
 use crate::tokens::{Counter, Method};
 use crate::view::edit::signature;
@@ -113,17 +113,17 @@ impl Auto {
 pub(crate) struct PlanFold {
     /// First group not looked at.
     next: u32,
-    plan: Option<Arc<Plan>>,
+    plan: Option<Arc<AutoPlan>>,
     /// Tokens of the view of the groups before `next`, without what is no group and no ledger.
     tokens: usize,
     epoch: u64,
     /// The plan of a call before a group that was not there yet.
-    ahead: Option<(u32, Arc<Plan>)>,
+    ahead: Option<(u32, Arc<AutoPlan>)>,
 }
 
 /// What a call is shown.
 struct State {
-    plan: Option<Arc<Plan>>,
+    plan: Option<Arc<AutoPlan>>,
     epoch: u64,
     /// Position of the decision, where the plan is recorded.
     recorded: Option<u64>,
@@ -138,7 +138,7 @@ struct Planner<'v, 'r> {
     counter: Counter,
     fixed: usize,
     lead: usize,
-    index: Option<Index>,
+    index: Option<NeedIndex>,
 }
 
 impl<'v, 'r> Planner<'v, 'r> {
@@ -239,20 +239,20 @@ impl<'v, 'r> Planner<'v, 'r> {
     }
 
     /// What a call before group `end` is shown by a plan; everything where there is none.
-    fn units(&self, plan: Option<&Plan>, end: u32) -> Vec<Unit> {
+    fn units(&self, plan: Option<&AutoPlan>, end: u32) -> Vec<PlanUnit> {
         let before = self.view.body().intersect(&Ranges::one(0..end));
         let Some(plan) = plan else {
-            return self.view.groups_in(&before).map(|(index, _)| Unit::Group(index)).collect();
+            return self.view.groups_in(&before).map(|(index, _)| PlanUnit::Group(index)).collect();
         };
         let whole = plan.front_groups().union(&before.from(plan.tail)).union(&self.live(end));
         let shown = before.intersect(&whole);
         plan.order(&Ranges::of(self.view.groups_in(&shown).map(|(index, _)| index)))
     }
 
-    fn tokens(&self, units: &[Unit]) -> usize {
-        let tokens = |unit: &Unit| match unit {
-            Unit::Group(group) => self.view.group_tokens(self.counter, *group),
-            Unit::Ledger(ledger) => ledger.tokens(self.counter),
+    fn tokens(&self, units: &[PlanUnit]) -> usize {
+        let tokens = |unit: &PlanUnit| match unit {
+            PlanUnit::Group(group) => self.view.group_tokens(self.counter, *group),
+            PlanUnit::Ledger(ledger) => ledger.tokens(self.counter),
         };
         units.iter().map(tokens).sum()
     }
@@ -280,7 +280,7 @@ impl<'v, 'r> Planner<'v, 'r> {
     }
 
     /// Makes the plan of a call before group `now`, which would be shown too many units.
-    fn cut(&mut self, units: &[Unit], now: u32) -> Plan {
+    fn cut(&mut self, units: &[PlanUnit], now: u32) -> AutoPlan {
         let record = self.view.record();
         let end = record.groups.get(now).map_or(record.len(), |group| group.first as usize);
         let known = self.index.take().filter(|index| index.len() <= end);

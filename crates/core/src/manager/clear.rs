@@ -6,7 +6,7 @@ use super::{HistoryManager, config_of};
 use crate::context::CurationContext;
 use crate::error::CurationError;
 use crate::view::View;
-use crate::view::edit::{Edit, Mark, Reach, Rewrite};
+use crate::view::edit::{Edit, EditScope, Mark, Rewrite};
 
 /// Old tool results show a short placeholder; calls, and what the tools of the task answered, stay.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +38,11 @@ impl ClearToolResults {
         let rewrite = Rewrite::Clear { placeholder: self.placeholder.as_str().into() };
         let exempt = view.pinned().union(view.task());
         let exclude_tools: Arc<[String]> = self.exclude_tools.clone().into();
-        view.edit(Edit::new(rewrite, Reach::Before { mark, exclude_tools, exempt }, "clear_tool_results"));
+        view.edit(Edit::new(
+            rewrite,
+            EditScope::Before { mark, exclude_tools, exempt },
+            "clear_tool_results",
+        ));
     }
 
     /// The results of a group that count, as numbers within it.

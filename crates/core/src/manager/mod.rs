@@ -31,7 +31,8 @@ use crate::ranges::Ranges;
 use crate::view::{Reason, View};
 
 pub use crate::config::{
-    ConfigError, ConfigErrorKind, Written, parse, parse_list, parse_raw, parse_value, read_call,
+    ConfigCall, ConfigError, ConfigErrorKind, parse, parse_list, parse_raw, parse_value, read_call,
+    spelled_number,
 };
 pub use active_tools::ActiveTools;
 pub use auto::Auto;
@@ -43,7 +44,7 @@ pub use pin::{Pin, Where};
 pub use relevant::{Relevant, Weights};
 pub use sliding_window::SlidingWindow;
 pub use sticky::{Sticky, StickyInner};
-pub use summarize::{Extent, Summarize};
+pub use summarize::{AfterFailure, Extent, Summarize};
 pub use token_budget::TokenBudget;
 pub use trajectory::TrajectoryWindow;
 pub use truncate::{Keep, ToolResultTruncator, shortened};
@@ -105,7 +106,7 @@ pub struct SummaryAsk {
     /// Longest text accepted, in characters.
     pub max_chars: usize,
     /// Where it shall stand.
-    pub place: crate::decision::Place,
+    pub place: crate::decision::SummaryPlace,
     /// Who shall write it: `offline`, or a model.
     pub summarizer: String,
     /// The scope it shall hold for; everywhere if none.

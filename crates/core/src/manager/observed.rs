@@ -4,7 +4,7 @@ use super::{Ask, HistoryManager, SharedManager, config_of};
 use crate::context::CurationContext;
 use crate::error::CurationError;
 use crate::event::HistoryCurated;
-use crate::view::{Source, View};
+use crate::view::{ItemSource, View};
 
 /// Runs another manager and reports what it did, changed or not.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ impl HistoryManager for Observed {
         let mut view = self.inner.curate(view, cx)?;
         let record = view.record();
         let items: Vec<_> = view.items().collect();
-        let shown = items.iter().filter(|item| matches!(item.source, Source::Entry(_))).count();
+        let shown = items.iter().filter(|item| matches!(item.source, ItemSource::Entry(_))).count();
         let changed = items.iter().filter(|item| item.is_changed()).count();
         view.emit(HistoryCurated {
             prompt_name: self.prompt_name.clone(),

@@ -10,7 +10,7 @@ use crate::decision::Decision;
 use crate::entry::Role;
 use crate::error::CurationError;
 use crate::ranges::Ranges;
-use crate::record::decided::Cut;
+use crate::record::decisions::Cut;
 use crate::record::groups::UNSETTLED;
 use crate::tokens::{Counter, Method};
 use crate::view::edit::{Mark, signature};

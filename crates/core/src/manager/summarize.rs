@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::turn_window::last_turns;
 use super::{Ask, HistoryManager, SummaryAsk, config_of};
 use crate::context::{CurationContext, Summaries};
-use crate::decision::Place;
+use crate::decision::SummaryPlace;
 use crate::entry::Role;
 use crate::error::CurationError;
 use crate::ranges::Ranges;
@@ -24,7 +24,7 @@ pub struct Summarize {
     /// How much is covered.
     pub extent: Extent,
     /// Where the summary stands.
-    pub place: Place,
+    pub place: SummaryPlace,
     /// Who writes it: `offline`, or a model.
     pub summarizer: String,
     /// Turns above which a summary is asked for.
@@ -35,6 +35,18 @@ pub struct Summarize {
     pub max_entries: Option<usize>,
     /// Longest summary accepted, in characters.
     pub max_chars: usize,
+    /// What a failed attempt means for the next.
+    pub after_failure: AfterFailure,
+}
+
+/// When a summary is asked for again after an attempt that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// After another whole turn: a summarizer that is away is not asked with every call.
+    #[default]
+    NextTurn,
+    /// At once: a person asks for it.
+    Now,
 }
 
 /// How much of the history a summary covers.
@@ -50,12 +62,13 @@ impl Default for Summarize {
     fn default() -> Self {
         Summarize {
             extent: Extent::KeepRecent(3),
-            place: Place::System,
+            place: SummaryPlace::System,
             summarizer: "offline".into(),
             max_turns: None,
             max_tokens: None,
             max_entries: None,
             max_chars: 2000,
+            after_failure: AfterFailure::NextTurn,
         }
     }
 }
@@ -76,7 +89,8 @@ impl HistoryManager for Summarize {
     }
 
     fn plan(&self, view: &View<'_>, cx: &CurationContext) -> Vec<Ask> {
-        if !self.is_exceeded(view, cx) || just_failed(view) {
+        let waits = self.after_failure == AfterFailure::NextTurn && just_failed(view);
+        if waits || !self.is_exceeded(view, cx) {
             return Vec::new();
         }
         let covered = self.covered(view);

@@ -5,7 +5,7 @@ use super::{HistoryManager, config_of};
 use crate::context::CurationContext;
 use crate::error::CurationError;
 use crate::view::View;
-use crate::view::edit::{Edit, Reach, Rewrite};
+use crate::view::edit::{Edit, EditScope, Rewrite};
 
 /// What marks a cut, unless another text is given.
 pub(crate) const DEFAULT_SUFFIX: &str = "\n... [truncated]";
@@ -57,7 +57,7 @@ impl HistoryManager for ToolResultTruncator {
             keep: self.keep,
         };
         let exempt = view.pinned().clone();
-        view.edit(Edit::new(rewrite, Reach::All { exempt }, self.name()));
+        view.edit(Edit::new(rewrite, EditScope::All { exempt }, self.name()));
         Ok(view)
     }
 

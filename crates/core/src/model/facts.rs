@@ -112,23 +112,23 @@ fn undated(name: &str) -> Option<&str> {
 }
 
 /// Provider and model of each line, and what follows them.
-type Rows = Vec<((&'static str, &'static str), &'static str)>;
+type FactRows = Vec<((&'static str, &'static str), &'static str)>;
 
-static ROWS: LazyLock<Rows> = LazyLock::new(|| rows_of(TABLE));
+static ROWS: LazyLock<FactRows> = LazyLock::new(|| rows_of(TABLE));
 
 /// The lines of a table, sorted by whose model it is and its name. Lines that begin with `#` are comments.
-fn rows_of(table: &'static str) -> Rows {
+fn rows_of(table: &'static str) -> FactRows {
     let lines = table.lines().filter(|line| !line.starts_with('#'));
     let row = |line: &'static str| {
         let (name, facts) = line.split_once(',')?;
         Some((name.split_once(':')?, facts))
     };
-    let mut rows: Rows = lines.filter_map(row).collect();
+    let mut rows: FactRows = lines.filter_map(row).collect();
     rows.sort_unstable();
     rows
 }
 
-fn row(rows: &Rows, provider: &str, model: &str) -> Option<&'static str> {
+fn row(rows: &FactRows, provider: &str, model: &str) -> Option<&'static str> {
     let at = rows.binary_search_by(|(name, _)| name.cmp(&(provider, model))).ok()?;
     rows.get(at).map(|(_, facts)| *facts)
 }

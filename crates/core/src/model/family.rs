@@ -6,7 +6,7 @@ use super::{ModelName, Provider};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation<'a> {
     /// Whose model it is.
-    pub(crate) line: Line,
+    pub(crate) line: ModelLine,
     /// The word beside the line's own: `opus`, `sonnet`, `codex`, `flash`; empty if none.
     pub(crate) variant: &'a str,
     /// Major and minor version.
@@ -15,7 +15,7 @@ pub(crate) struct Generation<'a> {
 
 /// A line of models that share rules, wherever they are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum ModelLine {
     Claude,
     Gpt,
     /// `o1`, `o3`, `o4`.
@@ -32,22 +32,22 @@ impl ModelName {
         let name = self.model();
         let name = name.rsplit('/').next().unwrap_or(name);
         let line = if name.contains("claude") {
-            Line::Claude
+            ModelLine::Claude
         } else if name.contains("gpt-") {
-            Line::Gpt
+            ModelLine::Gpt
         } else if name.contains("gemini-") {
-            Line::Gemini
+            ModelLine::Gemini
         } else if name.contains("llama") {
-            Line::Llama
+            ModelLine::Llama
         } else if name.contains("mistral") || name.contains("mixtral") || name.contains("ministral") {
-            Line::Mistral
+            ModelLine::Mistral
         } else if name.contains("qwen") {
-            Line::Qwen
+            ModelLine::Qwen
         } else if matches!(self.provider(), Provider::OpenAi | Provider::OpenAiCompatible)
             && name.starts_with(['o'])
             && name.chars().nth(1).is_some_and(|c| c.is_ascii_digit())
         {
-            Line::OpenAiReasoning
+            ModelLine::OpenAiReasoning
         } else {
             return None;
         };
@@ -77,7 +77,7 @@ impl ModelName {
     /// Whether its provider signs reasoning over everything that came before it: from Fable 5.1 and Opus 5.5 on.
     pub(crate) fn binds_reasoning(&self) -> bool {
         self.generation().is_some_and(|generation| {
-            generation.line == Line::Claude
+            generation.line == ModelLine::Claude
                 && match generation.variant {
                     "fable" => generation.version >= (5, 1),
                     "opus" => generation.version >= (5, 5),
@@ -101,23 +101,23 @@ mod tests {
     #[test]
     fn names_tell_line_variant_and_version() {
         let cases = [
-            ("anthropic:claude-opus-4-6", Line::Claude, "opus", (4, 6)),
-            ("anthropic:claude-sonnet-4-5-20250929", Line::Claude, "sonnet", (4, 5)),
-            ("anthropic:claude-3-5-sonnet-20241022", Line::Claude, "sonnet", (3, 5)),
-            ("anthropic:claude-sonnet-4-20250514", Line::Claude, "sonnet", (4, 0)),
-            ("anthropic:claude-opus-5", Line::Claude, "opus", (5, 0)),
-            ("anthropic:claude-fable-5-1", Line::Claude, "fable", (5, 1)),
-            ("anthropic:claude-opus-4-8@20260528", Line::Claude, "opus", (4, 8)),
-            ("bedrock:us.anthropic.claude-haiku-4-5-20251001-v1:0", Line::Claude, "haiku", (4, 5)),
-            ("openai:gpt-5.3-codex", Line::Gpt, "codex", (5, 3)),
-            ("openai:gpt-5-mini", Line::Gpt, "mini", (5, 0)),
-            ("openai:gpt-5-2025-08-07", Line::Gpt, "", (5, 0)),
-            ("openai:o4-mini-2025-04-16", Line::OpenAiReasoning, "mini", (4, 0)),
-            ("openai:o3-mini", Line::OpenAiReasoning, "mini", (3, 0)),
-            ("gemini:gemini-3-pro-preview", Line::Gemini, "pro", (3, 0)),
-            ("gemini:gemini-2.5-flash", Line::Gemini, "flash", (2, 5)),
-            ("bedrock:meta.llama3-1-70b-instruct-v1:0", Line::Llama, "", (1, 0)),
-            ("bedrock:mistral.mistral-large-2402-v1:0", Line::Mistral, "", (0, 0)),
+            ("anthropic:claude-opus-4-6", ModelLine::Claude, "opus", (4, 6)),
+            ("anthropic:claude-sonnet-4-5-20250929", ModelLine::Claude, "sonnet", (4, 5)),
+            ("anthropic:claude-3-5-sonnet-20241022", ModelLine::Claude, "sonnet", (3, 5)),
+            ("anthropic:claude-sonnet-4-20250514", ModelLine::Claude, "sonnet", (4, 0)),
+            ("anthropic:claude-opus-5", ModelLine::Claude, "opus", (5, 0)),
+            ("anthropic:claude-fable-5-1", ModelLine::Claude, "fable", (5, 1)),
+            ("anthropic:claude-opus-4-8@20260528", ModelLine::Claude, "opus", (4, 8)),
+            ("bedrock:us.anthropic.claude-haiku-4-5-20251001-v1:0", ModelLine::Claude, "haiku", (4, 5)),
+            ("openai:gpt-5.3-codex", ModelLine::Gpt, "codex", (5, 3)),
+            ("openai:gpt-5-mini", ModelLine::Gpt, "mini", (5, 0)),
+            ("openai:gpt-5-2025-08-07", ModelLine::Gpt, "", (5, 0)),
+            ("openai:o4-mini-2025-04-16", ModelLine::OpenAiReasoning, "mini", (4, 0)),
+            ("openai:o3-mini", ModelLine::OpenAiReasoning, "mini", (3, 0)),
+            ("gemini:gemini-3-pro-preview", ModelLine::Gemini, "pro", (3, 0)),
+            ("gemini:gemini-2.5-flash", ModelLine::Gemini, "flash", (2, 5)),
+            ("bedrock:meta.llama3-1-70b-instruct-v1:0", ModelLine::Llama, "", (1, 0)),
+            ("bedrock:mistral.mistral-large-2402-v1:0", ModelLine::Mistral, "", (0, 0)),
         ];
         for (name, line, variant, version) in cases {
             let model = ModelName::parse(name).unwrap();

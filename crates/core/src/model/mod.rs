@@ -5,5 +5,5 @@ mod family;
 mod name;
 
 pub use facts::{ModelFacts, facts, names};
-pub(crate) use family::Line;
+pub(crate) use family::ModelLine;
 pub use name::{BadModel, BadModelKind, ModelName, Provider};

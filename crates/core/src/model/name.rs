@@ -99,6 +99,28 @@ impl ModelName {
         Ok(ModelName { provider, model: model.into() })
     }
 
+    /// Reads a model that may be named without its provider: one that is known is looked up, another is taken for one of the
+    /// provider that is given.
+    ///
+    /// ```
+    /// use scrollback_core::model::{ModelName, Provider};
+    /// assert_eq!(ModelName::resolve("gpt-4o", None)?.to_string(), "openai:gpt-4o");
+    /// assert_eq!(ModelName::resolve("my-claude", Some(Provider::Anthropic))?.to_string(), "anthropic:my-claude");
+    /// assert!(ModelName::resolve("my-model", None).is_err());
+    /// # Ok::<(), scrollback_core::model::BadModel>(())
+    /// ```
+    pub fn resolve(raw: &str, provider: Option<Provider>) -> Result<ModelName, BadModel> {
+        let refused = match ModelName::parse(raw) {
+            Err(refused) if !raw.contains(':') => refused,
+            read => return read,
+        };
+        match (refused.suggestion(), provider) {
+            (Some(known), _) => ModelName::parse(known),
+            (None, Some(provider)) => ModelName::parse(&format!("{provider}:{raw}")),
+            (None, None) => Err(refused),
+        }
+    }
+
     /// Who serves it.
     pub fn provider(&self) -> Provider {
         self.provider

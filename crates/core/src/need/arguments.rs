@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, JsonKind, Raw};
 
 /// Shorter values are everywhere and say nothing.
 const SHORTEST: usize = 3;
@@ -28,28 +28,28 @@ pub(crate) fn leaves(arguments: &str) -> Vec<Leaf<'_>> {
     let mut open: Vec<(Cow<'_, str>, Raw<'_>)> = vec![(Cow::Borrowed(""), raw)];
     while let Some((key, value)) = open.pop() {
         match value.kind() {
-            Kind::Object => {
+            JsonKind::Object => {
                 let at = open.len();
                 open.extend(value.members());
                 if let Some(added) = open.get_mut(at..) {
                     added.reverse();
                 }
             }
-            Kind::Array => {
+            JsonKind::Array => {
                 let at = open.len();
                 open.extend(value.elements().map(|element| (key.clone(), element)));
                 if let Some(added) = open.get_mut(at..) {
                     added.reverse();
                 }
             }
-            Kind::String => {
+            JsonKind::String => {
                 let value = match value.string().unwrap_or_default() {
                     Cow::Borrowed(text) => Cow::Borrowed(text.trim()),
                     Cow::Owned(text) => Cow::Owned(text.trim().to_string()),
                 };
                 found.push(Leaf { key, value });
             }
-            Kind::Null | Kind::Bool | Kind::Number => {
+            JsonKind::Null | JsonKind::Bool | JsonKind::Number => {
                 found.push(Leaf { key, value: Cow::Borrowed(value.text()) });
             }
         }

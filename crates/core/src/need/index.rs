@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::identifiers::identifiers;
-use super::score::Shape;
-use super::segments::{Kind, Reading, entry_identifiers, fields};
+use super::score::IdentifierShape;
+use super::segments::{EntrySegments, IdentifierKind, entry_identifiers, fields};
 use crate::entry::Role;
 use crate::record::Record;
 
@@ -16,7 +16,7 @@ const NONE: u32 = u32::MAX;
 
 /// What is known of one identifier.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct IdentifierUse {
     start: u32,
     length: u32,
     /// Last group that holds it.
@@ -36,10 +36,10 @@ pub(crate) struct Known {
     pub(crate) is_argument: bool,
     pub(crate) in_result: bool,
     pub(crate) is_key: bool,
-    pub(crate) shape: Shape,
+    pub(crate) shape: IdentifierShape,
 }
 
-impl Known {
+impl IdentifierUse {
     /// Last group in which the assistant said it; none if it never did.
     pub(crate) fn last_said(&self) -> Option<u32> {
         (self.last_said != NONE).then_some(self.last_said)
@@ -69,10 +69,10 @@ struct EntryRow {
 
 /// Identifiers and segments of the entries before a position of a record.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
+pub(crate) struct NeedIndex {
     /// The text of every identifier, one behind the other.
     texts: String,
-    known: Vec<Known>,
+    known: Vec<IdentifierUse>,
     /// Identifiers by hash; those that share one are chained through `same_hash`. Never iterated.
     by_hash: HashMap<u64, u32>,
     same_hash: HashMap<u32, u32>,
@@ -96,7 +96,7 @@ pub(crate) struct SegmentView<'i> {
     pub(crate) ids: &'i [u32],
 }
 
-impl Index {
+impl NeedIndex {
     /// How many places of the record are read.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
@@ -119,7 +119,7 @@ impl Index {
             ..before
         };
         if let Some((entry, group)) = record.entry(position.into()).zip(record.groups.of(position)) {
-            let reading = Reading::of(entry);
+            let reading = EntrySegments::of(entry);
             row.group = Some(group);
             row.bytes = u32::try_from(reading.bytes()).unwrap_or(NONE);
             row.calls = reading.calls() as u32;
@@ -136,8 +136,8 @@ impl Index {
     }
 
     /// Takes in the identifiers of an entry, and returns them without repetition.
-    fn note(&mut self, reading: &Reading, group: u32, role: Role) -> Vec<u32> {
-        let mut found: HashMap<u32, Kind> = HashMap::new();
+    fn note(&mut self, reading: &EntrySegments, group: u32, role: Role) -> Vec<u32> {
+        let mut found: HashMap<u32, IdentifierKind> = HashMap::new();
         let mut ids = Vec::new();
         entry_identifiers(reading, |name, kind| {
             let id = self.intern(name);
@@ -154,7 +154,7 @@ impl Index {
         }
         let crowd = ids.len() as u32;
         for id in &ids {
-            let kind = found.get(id).copied().unwrap_or(Kind::Said);
+            let kind = found.get(id).copied().unwrap_or(IdentifierKind::Said);
             let Some(known) = self.known.get_mut(*id as usize) else { continue };
             add_post(known, &mut self.posts, group);
             known.crowd = known.crowd.min(crowd);
@@ -162,12 +162,12 @@ impl Index {
                 Role::Assistant => {
                     let last = known.last_said().map_or(group, |last| last.max(group));
                     known.last_said = last;
-                    known.is_argument |= kind > Kind::Said;
+                    known.is_argument |= kind > IdentifierKind::Said;
                 }
                 Role::Tool => known.in_result = true,
                 Role::System | Role::User => {}
             }
-            known.leaf += u32::from(kind == Kind::Whole);
+            known.leaf += u32::from(kind == IdentifierKind::Whole);
         }
         ids
     }
@@ -188,7 +188,7 @@ impl Index {
         });
     }
 
-    fn note_segments(&mut self, reading: &Reading) {
+    fn note_segments(&mut self, reading: &EntrySegments) {
         let mut rows: Vec<(u32, Vec<u32>)> = Vec::new();
         reading.segments(|segment| {
             let mut ids: Vec<u32> = identifiers(segment.text).iter().map(|name| self.intern(name)).collect();
@@ -218,7 +218,7 @@ impl Index {
         }
         let start = self.texts.len() as u32;
         self.texts.push_str(name);
-        self.known.push(Known {
+        self.known.push(IdentifierUse {
             start,
             length: name.len() as u32,
             last: 0,
@@ -231,7 +231,7 @@ impl Index {
             is_argument: false,
             in_result: false,
             is_key: false,
-            shape: Shape::of(name),
+            shape: IdentifierShape::of(name),
         });
         id
     }
@@ -255,12 +255,12 @@ impl Index {
     }
 
     /// Everything known, by number of the identifier.
-    pub(crate) fn known(&self) -> &[Known] {
+    pub(crate) fn known(&self) -> &[IdentifierUse] {
         &self.known
     }
 
     /// The newest groups that hold an identifier, oldest first; at most [`POSTS`].
-    pub(crate) fn posts<'i>(&'i self, known: &'i Known) -> &'i [u32] {
+    pub(crate) fn posts<'i>(&'i self, known: &'i IdentifierUse) -> &'i [u32] {
         match self.posts.get(known.posts as usize) {
             Some(posts) => posts,
             None if known.groups == 0 => &[],
@@ -269,7 +269,7 @@ impl Index {
     }
 
     /// Whether the identifier was the value of a field that has the name of an argument.
-    pub(crate) fn fills_an_argument(&self, known: &Known) -> bool {
+    pub(crate) fn fills_an_argument(&self, known: &IdentifierUse) -> bool {
         self.argument_names.contains(&known.field)
     }
 
@@ -315,7 +315,7 @@ impl Index {
         let posts: usize = self.posts.iter().map(|posts| posts.capacity() * 4 + size_of::<Vec<u32>>()).sum();
         let names: usize = self.names.keys().map(|name| name.len() + 32).sum();
         self.texts.capacity()
-            + self.known.capacity() * size_of::<Known>()
+            + self.known.capacity() * size_of::<IdentifierUse>()
             + self.by_hash.capacity() * (size_of::<(u64, u32)>() + 1)
             + posts
             + names
@@ -325,7 +325,7 @@ impl Index {
     }
 }
 
-fn add_post(known: &mut Known, posts: &mut Vec<Vec<u32>>, group: u32) {
+fn add_post(known: &mut IdentifierUse, posts: &mut Vec<Vec<u32>>, group: u32) {
     if known.groups == 0 {
         (known.groups, known.last) = (1, group);
         return;
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn an_index_that_grew_is_one_that_was_made_at_once() {
         let record = session(40);
-        let (mut grown, mut at_once) = (Index::default(), Index::default());
+        let (mut grown, mut at_once) = (NeedIndex::default(), NeedIndex::default());
         for end in 0..=record.len() {
             grown.advance(&record, end);
         }
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn the_index_takes_no_more_memory_than_the_record_has_json() {
         let record = session(500);
-        let mut index = Index::default();
+        let mut index = NeedIndex::default();
         index.advance(&record, record.len());
         let json: usize = (0..record.len())
             .filter_map(|at| record.entry(at as u64))

@@ -5,7 +5,11 @@
 
 use std::collections::HashSet;
 
-use super::index::{Index, Known};
+use super::identifiers::identifiers;
+use super::index::{IdentifierUse, NeedIndex};
+use super::segments::EntrySegments;
+use crate::entry::Role;
+use crate::record::Record;
 
 /// The logarithm's table: 2 to the power of i/16, times 2^16.
 const POW: [u64; 16] = [
@@ -20,6 +24,11 @@ const MOST: i64 = 16_384;
 const BLOCK: usize = 60;
 /// Groups of an identifier that count for its link.
 const LINKED: usize = 8;
+
+/// Groups whose calls say which folders are in use.
+const FOLDER_GROUPS: u32 = 6;
+/// Longer paths are not looked at for folders.
+const LONGEST_PATH: usize = 200;
 
 /// Weights in 1/1024 of a natural unit, in the order in which the features are named.
 mod weight {
@@ -58,9 +67,9 @@ pub(crate) fn lg(number: u64) -> u64 {
 
 /// What an identifier looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shape(u8);
+pub(crate) struct IdentifierShape(u8);
 
-impl Shape {
+impl IdentifierShape {
     const PATH: u8 = 1;
     const NUMBER: u8 = 2;
     const SPACE: u8 = 4;
@@ -72,23 +81,23 @@ impl Shape {
     const SLASH: u8 = 128;
 
     pub(crate) fn of(name: &str) -> Self {
-        let slash = if name.contains('/') { Shape::SLASH } else { 0 };
+        let slash = if name.contains('/') { IdentifierShape::SLASH } else { 0 };
         let is_long = name.len() > BLOCK && name.chars().nth(BLOCK).is_some();
         if is_long && name.contains([' ', '\n']) {
-            return Shape(Shape::BLOCK | slash);
+            return IdentifierShape(IdentifierShape::BLOCK | slash);
         }
         let has_digit = name.chars().any(char::is_numeric);
         let starts_upper = name.chars().next().is_some_and(char::is_uppercase);
         let all_upper = !name.chars().any(char::is_lowercase);
         let flags = [
-            (Shape::PATH, slash != 0),
-            (Shape::NUMBER, name.chars().all(char::is_numeric)),
-            (Shape::SPACE, name.contains(' ')),
-            (Shape::CAMEL, starts_upper && !all_upper && !has_digit),
-            (Shape::DOT, name.trim_matches('.').contains('.')),
-            (Shape::DIGIT, has_digit),
+            (IdentifierShape::PATH, slash != 0),
+            (IdentifierShape::NUMBER, name.chars().all(char::is_numeric)),
+            (IdentifierShape::SPACE, name.contains(' ')),
+            (IdentifierShape::CAMEL, starts_upper && !all_upper && !has_digit),
+            (IdentifierShape::DOT, name.trim_matches('.').contains('.')),
+            (IdentifierShape::DIGIT, has_digit),
         ];
-        Shape(flags.iter().filter(|(_, holds)| *holds).fold(slash, |shape, (flag, _)| shape | flag))
+        IdentifierShape(flags.iter().filter(|(_, holds)| *holds).fold(slash, |shape, (flag, _)| shape | flag))
     }
 
     fn has(self, flag: u8) -> i64 {
@@ -96,7 +105,7 @@ impl Shape {
     }
 
     fn has_slash(self) -> bool {
-        self.0 & Shape::SLASH != 0
+        self.0 & IdentifierShape::SLASH != 0
     }
 }
 
@@ -113,7 +122,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     /// The moment before group `now`, with the identifiers of the lead and of the live groups on the table.
-    pub(crate) fn new(index: &Index, now: u32, table: &HashSet<u32>, folders: HashSet<String>) -> Self {
+    pub(crate) fn new(index: &NeedIndex, now: u32, table: &HashSet<u32>, folders: HashSet<String>) -> Self {
         let mut moment = Moment { now, spread: vec![0; now as usize], total: 0, folders };
         let most = (now / 4).clamp(2, 32);
         for known in table.iter().filter_map(|id| index.known().get(*id as usize)) {
@@ -132,14 +141,14 @@ impl Moment {
     }
 
     /// How closely an identifier is tied to what is on the table, up to 64.
-    fn link(&self, index: &Index, known: &Known) -> i64 {
+    fn link(&self, index: &NeedIndex, known: &IdentifierUse) -> i64 {
         let posts = index.posts(known).iter().rev().take(LINKED);
         let most = posts.filter_map(|group| self.spread.get(*group as usize)).max().copied().unwrap_or(0);
         (64 * most).checked_div(self.total).unwrap_or(0).cast_signed()
     }
 
     /// The weighted sum of an identifier's features.
-    pub(crate) fn sum(&self, index: &Index, id: u32, known: &Known) -> i64 {
+    pub(crate) fn sum(&self, index: &NeedIndex, id: u32, known: &IdentifierUse) -> i64 {
         let shape = known.shape;
         let log = |number: u32| lg(number.into()).cast_signed();
         let gap = 1 + self.now.saturating_sub(known.last);
@@ -158,12 +167,12 @@ impl Moment {
             + weight::SAID * is_said
             + weight::CROWD * log(known.crowd.saturating_add(1))
             + weight::LINK * self.link(index, known)
-            + weight::PATH * shape.has(Shape::PATH)
-            + weight::NUMBER * shape.has(Shape::NUMBER)
-            + weight::SPACE * shape.has(Shape::SPACE)
-            + weight::CAMEL * shape.has(Shape::CAMEL)
-            + weight::DOT * shape.has(Shape::DOT)
-            + weight::BLOCK * shape.has(Shape::BLOCK)
+            + weight::PATH * shape.has(IdentifierShape::PATH)
+            + weight::NUMBER * shape.has(IdentifierShape::NUMBER)
+            + weight::SPACE * shape.has(IdentifierShape::SPACE)
+            + weight::CAMEL * shape.has(IdentifierShape::CAMEL)
+            + weight::DOT * shape.has(IdentifierShape::DOT)
+            + weight::BLOCK * shape.has(IdentifierShape::BLOCK)
             + weight::LEAF * flag(known.leaf > 0)
             + weight::LEAVES * log(known.leaf)
             + weight::OPEN * flag(known.in_result && said.is_none() && known.groups > 1)
@@ -173,12 +182,12 @@ impl Moment {
             + weight::SIBLING * flag(said.is_none() && sibling())
             + weight::KEY * flag(known.is_key)
             + weight::FIELD * flag(said.is_none() && index.fills_an_argument(known))
-            + weight::DIGIT * shape.has(Shape::DIGIT)
+            + weight::DIGIT * shape.has(IdentifierShape::DIGIT)
     }
 
     /// The chance of every identifier of the index, by number; 0 for what is on the table or stands in no group.
-    pub(crate) fn chances(&self, index: &Index, table: &HashSet<u32>) -> Vec<u32> {
-        let chance = |(id, known): (u32, &Known)| {
+    pub(crate) fn chances(&self, index: &NeedIndex, table: &HashSet<u32>) -> Vec<u32> {
+        let chance = |(id, known): (u32, &IdentifierUse)| {
             if known.groups == 0 || table.contains(&id) {
                 return 0;
             }
@@ -186,6 +195,34 @@ impl Moment {
         };
         (0..).zip(index.known()).map(chance).collect()
     }
+}
+
+/// Folders that the newest calls before group `now` named.
+pub(crate) fn folders(record: &Record, now: u32) -> HashSet<String> {
+    let mut folders = HashSet::new();
+    let newest = (now.saturating_sub(FOLDER_GROUPS)..now).filter_map(|group| record.groups.get(group));
+    for group in newest.filter(|group| group.role == Role::Assistant) {
+        let Some(entry) = record.entry(group.first.into()) else { continue };
+        EntrySegments::of(entry).arguments(|_, units| {
+            for unit in units {
+                let whole = std::iter::once(unit.as_str());
+                for path in identifiers(unit).into_iter().chain(whole).filter(|path| is_path(path)) {
+                    folders.extend(path.rsplit_once('/').map(|(folder, _)| folder.to_string()));
+                }
+            }
+        });
+    }
+    folders
+}
+
+/// Whether an identifier is a path with folders.
+fn is_path(text: &str) -> bool {
+    let word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '.' | '@' | '~' | '-');
+    let mut parts = text.split('/');
+    text.chars().nth(LONGEST_PATH - 1).is_none()
+        && parts.next().is_some_and(|first| first.chars().all(word))
+        && text.contains('/')
+        && parts.all(|part| !part.is_empty() && part.chars().all(|letter| word(letter) || letter == '+'))
 }
 
 /// The logistic function of a weighted sum.
@@ -232,11 +269,14 @@ mod tests {
 
     #[test]
     fn shapes_tell_paths_numbers_names_and_blocks_apart() {
-        let shape = |name: &str| Shape::of(name).0;
-        assert_eq!(shape("src/lib.rs"), Shape::PATH | Shape::SLASH | Shape::DOT);
-        assert_eq!(shape("49150"), Shape::NUMBER | Shape::DIGIT);
-        assert_eq!(shape("Blue box"), Shape::CAMEL | Shape::SPACE);
+        let shape = |name: &str| IdentifierShape::of(name).0;
+        assert_eq!(
+            shape("src/lib.rs"),
+            IdentifierShape::PATH | IdentifierShape::SLASH | IdentifierShape::DOT
+        );
+        assert_eq!(shape("49150"), IdentifierShape::NUMBER | IdentifierShape::DIGIT);
+        assert_eq!(shape("Blue box"), IdentifierShape::CAMEL | IdentifierShape::SPACE);
         assert_eq!(shape("README"), 0);
-        assert_eq!(shape(&"a word ".repeat(10)), Shape::BLOCK);
+        assert_eq!(shape(&"a word ".repeat(10)), IdentifierShape::BLOCK);
     }
 }

@@ -13,7 +13,7 @@ const FIELDS: usize = 3;
 
 /// How an identifier stands in an entry. The highest kind counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum IdentifierKind {
     /// In the content.
     Said,
     /// Inside an argument.
@@ -33,18 +33,18 @@ pub(crate) struct Segment<'s> {
 }
 
 /// Everything an entry says, read once.
-pub(crate) struct Reading {
+pub(crate) struct EntrySegments {
     /// The texts joined by line breaks.
     pub(crate) content: String,
     /// The calls: keys and values of their arguments, and the bytes of those as they were said.
     calls: Vec<String>,
 }
 
-impl Reading {
+impl EntrySegments {
     pub(crate) fn of(entry: &Entry) -> Self {
         let content = entry.content().unwrap_or_default();
         let calls = entry.tool_calls().map(|call| call.arguments.as_str().into_owned()).collect();
-        Reading { content, calls }
+        EntrySegments { content, calls }
     }
 
     /// Bytes of content and arguments.
@@ -242,16 +242,16 @@ pub(crate) fn fields(content: &str, mut field: impl FnMut(&str, &str)) {
 }
 
 /// Calls `found` with every identifier of an entry and how it stands there; an identifier may be given more than once.
-pub(crate) fn entry_identifiers(reading: &Reading, mut found: impl FnMut(&str, Kind)) {
+pub(crate) fn entry_identifiers(reading: &EntrySegments, mut found: impl FnMut(&str, IdentifierKind)) {
     for name in identifiers(&reading.content) {
-        found(name, Kind::Said);
+        found(name, IdentifierKind::Said);
     }
     reading.arguments(|_, units| {
         for unit in units {
             for name in identifiers(unit) {
-                found(name, Kind::Inside);
+                found(name, IdentifierKind::Inside);
             }
-            found(unit, Kind::Whole);
+            found(unit, IdentifierKind::Whole);
         }
     });
 }
@@ -259,7 +259,7 @@ pub(crate) fn entry_identifiers(reading: &Reading, mut found: impl FnMut(&str, K
 /// The texts of some segments of an entry, by number.
 pub(crate) fn segment_texts(entry: &Entry, numbers: &[u32]) -> Vec<(u32, String)> {
     let (mut number, mut texts) = (0, Vec::new());
-    Reading::of(entry).segments(|segment| {
+    EntrySegments::of(entry).segments(|segment| {
         if numbers.contains(&number) {
             texts.push((number, segment.shown.to_string()));
         }
@@ -295,7 +295,7 @@ mod tests {
 
     fn told(entry: &Entry) -> Vec<String> {
         let mut told = Vec::new();
-        Reading::of(entry).segments(|segment| told.push(segment.shown.to_string()));
+        EntrySegments::of(entry).segments(|segment| told.push(segment.shown.to_string()));
         told
     }
 

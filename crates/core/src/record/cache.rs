@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::manager::auto::PlanFold;
 use crate::manager::sticky::Fold;
-use crate::need::Index;
+use crate::need::NeedIndex;
 use crate::tokens::Tokenizer;
 
 /// Folds kept at once; a process uses a handful of configurations per record.
@@ -25,7 +25,7 @@ pub(crate) struct Cache {
     folds: Mutex<HashMap<u64, Fold>>,
     plans: Mutex<HashMap<u64, PlanFold>>,
     /// Identifiers and segments of the entries, as far as a planner has asked.
-    index: Mutex<Option<Index>>,
+    index: Mutex<Option<NeedIndex>>,
 }
 
 impl Cache {
@@ -130,16 +130,16 @@ impl Cache {
     }
 
     /// Takes the index out, if it reads no further than the first `end` places; another one is begun where there is none.
-    pub(crate) fn take_index(&self, end: usize) -> Index {
+    pub(crate) fn take_index(&self, end: usize) -> NeedIndex {
         let mut index = locked(&self.index);
         match &*index {
             Some(known) if known.len() <= end => index.take().unwrap_or_default(),
-            _ => Index::default(),
+            _ => NeedIndex::default(),
         }
     }
 
     /// Puts an index back, unless there is one that reads further.
-    pub(crate) fn keep_index(&self, index: Index) {
+    pub(crate) fn keep_index(&self, index: NeedIndex) {
         let mut known = locked(&self.index);
         if known.as_ref().is_none_or(|known| known.len() <= index.len()) {
             *known = Some(index);

@@ -108,7 +108,7 @@ pub(crate) struct Groups {
 
 /// What an append changed beyond adding at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum AppendEffect {
     /// Only recent groups.
     Recent,
     /// A group so old that remembered folds have passed it.
@@ -123,7 +123,7 @@ impl Groups {
     }
 
     /// Takes in the entry at `position`, which is the next one.
-    pub(crate) fn push(&mut self, position: u32, entry: &Entry) -> Reach {
+    pub(crate) fn push(&mut self, position: u32, entry: &Entry) -> AppendEffect {
         if let Some(result) = entry.tool_result() {
             let id = result.call_id.as_ref().map(crate::Text::as_str);
             return self.push_result(position, id.as_deref());
@@ -171,10 +171,10 @@ impl Groups {
         });
         self.of.push(Some(group));
         self.last_non_result = Some(position);
-        Reach::Recent
+        AppendEffect::Recent
     }
 
-    fn push_result(&mut self, position: u32, id: Option<&str>) -> Reach {
+    fn push_result(&mut self, position: u32, id: Option<&str>) -> AppendEffect {
         let claim = id.and_then(|id| self.claims.get_mut(id));
         let stray = match &claim {
             None => Some(Stray::Orphan),
@@ -184,9 +184,9 @@ impl Groups {
         if let Some(stray) = stray {
             self.strays.push((position, stray));
             self.of.push(None);
-            return Reach::Recent;
+            return AppendEffect::Recent;
         }
-        let Some(claim) = claim else { return Reach::Recent };
+        let Some(claim) = claim else { return AppendEffect::Recent };
         claim.results += 1;
         let index = claim.group;
         self.of.push(Some(index));
@@ -197,7 +197,7 @@ impl Groups {
                 self.moved.push(position);
             }
         }
-        if old { Reach::Old } else { Reach::Recent }
+        if old { AppendEffect::Old } else { AppendEffect::Recent }
     }
 
     /// Takes in a position that is no message.

@@ -2,12 +2,12 @@
 
 mod cache;
 mod count;
-pub(crate) mod decided;
+pub(crate) mod decisions;
 pub(crate) mod groups;
 mod judge;
+mod missing_ids;
+pub(crate) mod positions;
 mod restore;
-pub(crate) mod standing;
-mod unnamed;
 
 use std::collections::hash_map::Entry as Entered;
 use std::collections::{HashMap, VecDeque};
@@ -22,9 +22,9 @@ use crate::decision::Decision;
 use crate::entry::{Entry, Role, Time};
 use crate::view::View;
 use cache::Cache;
-use decided::Decided;
-use groups::{Group, Groups, Reach};
-use standing::Standing;
+use decisions::DecidedState;
+use groups::{AppendEffect, Group, Groups};
+use positions::RequestPositions;
 
 /// Most entries a record holds: positions are kept in 32 bits, which is a hundred years of talking.
 const MAX_ENTRIES: usize = u32::MAX as usize - 1;
@@ -91,10 +91,12 @@ pub struct Record {
     erased: usize,
     next_sequence: HashMap<Uuid, u64>,
     pub(crate) groups: Groups,
-    pub(crate) decided: Decided,
+    pub(crate) decided: DecidedState,
     pub(crate) cache: Cache,
     /// What requests need wherever a cut lies.
-    pub(crate) standing: Standing,
+    pub(crate) standing: RequestPositions,
+    /// Calls without ids that wait for a result.
+    unnamed: missing_ids::Unnamed,
     /// Counts what changes views other than by adding at their end; part of every fold's key.
     pub(crate) version: u64,
 }
@@ -153,7 +155,7 @@ impl Record {
     /// Adds an entry that others hold too, without copying it.
     pub fn share(&mut self, entry: Arc<Entry>) -> Result<u64, AppendError> {
         let position = self.next_position()?;
-        let entry = unnamed::with_ids(self, entry);
+        let entry = missing_ids::with_ids(self, entry);
         let next = self.next_sequence.entry(entry.evaluation_id);
         let expected = match &next {
             Entered::Occupied(next) => *next.get(),
@@ -163,7 +165,7 @@ impl Record {
             return Err(AppendError::SequenceGap { expected, found: entry.sequence });
         }
         *next.or_insert(0) += 1;
-        if self.groups.push(position, &entry) == Reach::Old {
+        if self.groups.push(position, &entry) == AppendEffect::Old {
             self.views_changed();
         }
         if let Some(group) = self.groups.of(position) {

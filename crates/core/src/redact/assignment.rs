@@ -5,13 +5,13 @@
 
 use std::ops::Range;
 
-use super::Kind;
+use super::SecretKind;
 use super::rules::{Find, Rule};
-use super::scan::{Alphabet, Found, byte, byte_before, distinct, run_back, run_within};
-use super::value::{Sort, Value};
+use super::scan::{Alphabet, FoundSecret, byte, byte_before, distinct, run_back, run_within};
+use super::value::{Sort, ValueText};
 
 pub(super) const NAMED: Rule = Rule {
-    kind: Kind::Assignment,
+    kind: SecretKind::Assignment,
     keywords: &[
         "password",
         "passwd",
@@ -90,7 +90,7 @@ pub(super) const NAMED: Rule = Rule {
     ],
 };
 
-fn named(text: &str, keyword: Range<usize>) -> Option<Found> {
+fn named(text: &str, keyword: Range<usize>) -> Option<FoundSecret> {
     let end = name_end(text, keyword.end)?;
     // Most names are only mentioned: no need to look at them closer.
     if !byte(text, end).is_some_and(|next| b" \t:=\"'`\\".contains(&next)) {
@@ -102,8 +102,8 @@ fn named(text: &str, keyword: Range<usize>) -> Option<Found> {
         return None;
     }
     let sort = promise(text.get(start..keyword.start)?, text.get(keyword)?)?;
-    let value = Value::after(text, end, sort)?;
-    Some(Found { secret: value.secret, read: start..value.read_to })
+    let value = ValueText::after(text, end, sort)?;
+    Some(FoundSecret { secret: value.secret, read: start..value.read_to })
 }
 
 /// Names are not longer; what stands before does not matter.
@@ -161,7 +161,7 @@ fn promise(before: &str, keyword: &str) -> Option<Sort> {
 }
 
 pub(super) const AWS_SECRET: Rule = Rule {
-    kind: Kind::Aws,
+    kind: SecretKind::Aws,
     keywords: &[
         "secret_access_key",
         "secretaccesskey",
@@ -194,7 +194,7 @@ const AWS_SECRET_LENGTH: usize = 40;
 /// Quotes, blanks, colons and tags between a name and its value.
 const LONGEST_BETWEEN: usize = 16;
 
-fn aws_secret(text: &str, keyword: Range<usize>) -> Option<Found> {
+fn aws_secret(text: &str, keyword: Range<usize>) -> Option<FoundSecret> {
     let is_between = |byte: u8| {
         byte.is_ascii_whitespace()
             || matches!(byte, b':' | b'=' | b'"' | b'\'' | b'\\' | b'>' | b',' | b'|' | b'`')
@@ -207,5 +207,5 @@ fn aws_secret(text: &str, keyword: Range<usize>) -> Option<Found> {
         && secret.bytes().any(|byte| byte.is_ascii_uppercase())
         && distinct(secret) >= 8;
     (separate && secret.len() == AWS_SECRET_LENGTH && random)
-        .then_some(Found { secret: start..end, read: keyword.start..end })
+        .then_some(FoundSecret { secret: start..end, read: keyword.start..end })
 }

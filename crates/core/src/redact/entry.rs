@@ -44,8 +44,8 @@ impl Redactor {
         let mut out = String::with_capacity(text.len());
         for piece in json::pieces(Raw::trusted(text)) {
             match piece {
-                json::Piece::Between(text) => out.push_str(text),
-                json::Piece::String(literal) => {
+                json::JsonPiece::Between(text) => out.push_str(text),
+                json::JsonPiece::String(literal) => {
                     let said = json::unescape(literal);
                     let redacted = self.text(&said);
                     if redacted.spans.is_empty() {

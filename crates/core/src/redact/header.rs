@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::Kind;
+use super::SecretKind;
 use super::rules::{Find, Rule};
-use super::scan::{Alphabet, Found, byte, distinct, opens, run, run_within};
+use super::scan::{Alphabet, FoundSecret, byte, distinct, opens, run, run_within};
 use crate::base64;
 
 pub(super) const JWT: Rule = Rule {
-    kind: Kind::Jwt,
+    kind: SecretKind::Jwt,
     keywords: &["eyJ"],
     find: Find::Around(jwt),
     hits: &[
@@ -30,7 +30,7 @@ pub(super) const JWT: Rule = Rule {
 /// The shortest header, `{"alg":"x"}`, encodes to 15 characters; payload and signature are never tiny.
 const SHORTEST_PART: usize = 8;
 
-fn jwt(text: &str, keyword: Range<usize>) -> Option<Found> {
+fn jwt(text: &str, keyword: Range<usize>) -> Option<FoundSecret> {
     if text.get(keyword.clone())? != "eyJ" || !opens(text, keyword.start, Alphabet::Base64Url) {
         return None;
     }
@@ -46,11 +46,11 @@ fn jwt(text: &str, keyword: Range<usize>) -> Option<Found> {
         end = next;
         parts += 1;
     }
-    (parts >= 3).then(|| Found::bare(keyword.start..end))
+    (parts >= 3).then(|| FoundSecret::bare(keyword.start..end))
 }
 
 pub(super) const BEARER: Rule = Rule {
-    kind: Kind::Bearer,
+    kind: SecretKind::Bearer,
     keywords: &["bearer"],
     find: Find::Around(bearer),
     hits: &[
@@ -75,7 +75,7 @@ pub(super) const BEARER: Rule = Rule {
 /// Shorter ones are words or examples.
 const SHORTEST_BEARER: usize = 16;
 
-fn bearer(text: &str, keyword: Range<usize>) -> Option<Found> {
+fn bearer(text: &str, keyword: Range<usize>) -> Option<FoundSecret> {
     let start = after_scheme(text, &keyword)?;
     let end = run(text, start, |byte| Alphabet::Token68.has(byte));
     let token = text.get(start..end)?.trim_end_matches('.');
@@ -83,7 +83,7 @@ fn bearer(text: &str, keyword: Range<usize>) -> Option<Found> {
         && token.bytes().any(|byte| byte.is_ascii_digit())
         && distinct(token) >= 6
         && !is_placeholder(token);
-    random.then(|| Found { secret: start..start + token.len(), read: keyword.start..end })
+    random.then(|| FoundSecret { secret: start..start + token.len(), read: keyword.start..end })
 }
 
 /// Words that people write where a secret goes, and that no generator writes.
@@ -121,7 +121,7 @@ fn after_scheme(text: &str, scheme: &Range<usize>) -> Option<usize> {
 }
 
 pub(super) const BASIC: Rule = Rule {
-    kind: Kind::Basic,
+    kind: SecretKind::Basic,
     keywords: &["basic"],
     find: Find::Around(basic),
     hits: &[
@@ -144,12 +144,12 @@ pub(super) const BASIC: Rule = Rule {
 /// `user:password` fits well below this; a longer run is a document.
 const LONGEST_BASIC: usize = 1024;
 
-fn basic(text: &str, keyword: Range<usize>) -> Option<Found> {
+fn basic(text: &str, keyword: Range<usize>) -> Option<FoundSecret> {
     let start = after_scheme(text, &keyword)?;
     let end = run_within(text, start, LONGEST_BASIC, |byte| Alphabet::Base64.has(byte));
     let decoded = String::from_utf8(base64::decode(text.get(start..end)?)?).ok()?;
     let (user, password) = decoded.split_once(':')?;
     let readable = decoded.len() >= 4 && !decoded.chars().any(char::is_control);
     (readable && !(user.is_empty() && password.is_empty()))
-        .then_some(Found { secret: start..end, read: keyword.start..end })
+        .then_some(FoundSecret { secret: start..end, read: keyword.start..end })
 }

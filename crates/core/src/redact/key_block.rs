@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::Kind;
+use super::SecretKind;
 use super::rules::{Find, Rule};
-use super::scan::{Alphabet, Found, run, run_within};
+use super::scan::{Alphabet, FoundSecret, run, run_within};
 
 pub(super) const PRIVATE_KEY: Rule = Rule {
-    kind: Kind::PrivateKey,
+    kind: SecretKind::PrivateKey,
     keywords: &["-----BEGIN "],
     find: Find::Around(private_key),
     hits: &[
@@ -38,14 +38,14 @@ const SHORTEST_BODY: usize = 16;
 
 const END: &str = "-----END ";
 
-fn private_key(text: &str, keyword: Range<usize>) -> Option<Found> {
+fn private_key(text: &str, keyword: Range<usize>) -> Option<FoundSecret> {
     let body = after_title(text, keyword.end)?;
     if !holds_key(text, body) {
         return None;
     }
     let mut ends = memmem::find_iter(text.as_bytes().get(body..)?, END);
     let end = ends.find_map(|end| after_title(text, body + end + END.len()));
-    Some(Found::bare(keyword.start..end.unwrap_or(text.len())))
+    Some(FoundSecret::bare(keyword.start..end.unwrap_or(text.len())))
 }
 
 /// Where the line goes on after `… PRIVATE KEY-----`.

@@ -8,7 +8,7 @@ use std::fmt;
 /// that comes first here. A known value says more than a provider's prefix, a prefix more than the header or
 /// name around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum SecretKind {
     /// The exact value of a key the configuration knows.
     Configured,
     /// A PEM private key block.
@@ -57,65 +57,65 @@ pub enum Kind {
     Phone,
 }
 
-impl Kind {
+impl SecretKind {
     /// Every kind, in order of precedence.
-    pub const ALL: [Kind; 23] = [
-        Kind::Configured,
-        Kind::PrivateKey,
-        Kind::Anthropic,
-        Kind::Openai,
-        Kind::Google,
-        Kind::Aws,
-        Kind::Github,
-        Kind::Gitlab,
-        Kind::Slack,
-        Kind::Stripe,
-        Kind::Huggingface,
-        Kind::Groq,
-        Kind::Xai,
-        Kind::Npm,
-        Kind::Jwt,
-        Kind::UrlPassword,
-        Kind::Basic,
-        Kind::Bearer,
-        Kind::Custom,
-        Kind::Assignment,
-        Kind::Email,
-        Kind::Card,
-        Kind::Phone,
+    pub const ALL: [SecretKind; 23] = [
+        SecretKind::Configured,
+        SecretKind::PrivateKey,
+        SecretKind::Anthropic,
+        SecretKind::Openai,
+        SecretKind::Google,
+        SecretKind::Aws,
+        SecretKind::Github,
+        SecretKind::Gitlab,
+        SecretKind::Slack,
+        SecretKind::Stripe,
+        SecretKind::Huggingface,
+        SecretKind::Groq,
+        SecretKind::Xai,
+        SecretKind::Npm,
+        SecretKind::Jwt,
+        SecretKind::UrlPassword,
+        SecretKind::Basic,
+        SecretKind::Bearer,
+        SecretKind::Custom,
+        SecretKind::Assignment,
+        SecretKind::Email,
+        SecretKind::Card,
+        SecretKind::Phone,
     ];
 
     /// The name that appears in `[redacted:NAME]`.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Configured => "configured",
-            Kind::PrivateKey => "private_key",
-            Kind::Anthropic => "anthropic",
-            Kind::Openai => "openai",
-            Kind::Google => "google",
-            Kind::Aws => "aws",
-            Kind::Github => "github",
-            Kind::Gitlab => "gitlab",
-            Kind::Slack => "slack",
-            Kind::Stripe => "stripe",
-            Kind::Huggingface => "huggingface",
-            Kind::Groq => "groq",
-            Kind::Xai => "xai",
-            Kind::Npm => "npm",
-            Kind::Jwt => "jwt",
-            Kind::UrlPassword => "url_password",
-            Kind::Basic => "basic",
-            Kind::Bearer => "bearer",
-            Kind::Custom => "custom",
-            Kind::Assignment => "assignment",
-            Kind::Email => "email",
-            Kind::Card => "card",
-            Kind::Phone => "phone",
+            SecretKind::Configured => "configured",
+            SecretKind::PrivateKey => "private_key",
+            SecretKind::Anthropic => "anthropic",
+            SecretKind::Openai => "openai",
+            SecretKind::Google => "google",
+            SecretKind::Aws => "aws",
+            SecretKind::Github => "github",
+            SecretKind::Gitlab => "gitlab",
+            SecretKind::Slack => "slack",
+            SecretKind::Stripe => "stripe",
+            SecretKind::Huggingface => "huggingface",
+            SecretKind::Groq => "groq",
+            SecretKind::Xai => "xai",
+            SecretKind::Npm => "npm",
+            SecretKind::Jwt => "jwt",
+            SecretKind::UrlPassword => "url_password",
+            SecretKind::Basic => "basic",
+            SecretKind::Bearer => "bearer",
+            SecretKind::Custom => "custom",
+            SecretKind::Assignment => "assignment",
+            SecretKind::Email => "email",
+            SecretKind::Card => "card",
+            SecretKind::Phone => "phone",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SecretKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn all_lists_every_kind_once_in_order_of_precedence() {
-        assert!(Kind::ALL.is_sorted());
-        assert_eq!(Kind::ALL.last(), Some(&Kind::Phone));
-        assert_eq!(Kind::ALL.len(), Kind::Phone as usize + 1);
+        assert!(SecretKind::ALL.is_sorted());
+        assert_eq!(SecretKind::ALL.last(), Some(&SecretKind::Phone));
+        assert_eq!(SecretKind::ALL.len(), SecretKind::Phone as usize + 1);
     }
 }

@@ -7,12 +7,12 @@ use std::ops::Range;
 
 use memchr::{memchr, memmem};
 
-use super::Kind;
+use super::SecretKind;
 
 const OPENING: &str = "[redacted:";
 
 /// Appends the label of a kind.
-pub(super) fn write(out: &mut String, kind: Kind) {
+pub(super) fn write(out: &mut String, kind: SecretKind) {
     out.push_str(OPENING);
     out.push_str(kind.name());
     out.push(']');
@@ -29,7 +29,7 @@ impl Labels {
         }
         let label_at = |start: usize| {
             let name = text.get(start + OPENING.len()..)?;
-            let kind = Kind::ALL
+            let kind = SecretKind::ALL
                 .into_iter()
                 .find(|kind| name.strip_prefix(kind.name()).is_some_and(|rest| rest.starts_with(']')))?;
             Some(start..start + OPENING.len() + kind.name().len() + 1)

@@ -38,7 +38,7 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::Regex;
 
-pub use self::kind::Kind;
+pub use self::kind::SecretKind;
 use self::label::Labels;
 use self::rules::Rule;
 
@@ -90,14 +90,14 @@ pub struct Redacted<'t> {
     /// Borrowed when there was nothing to redact.
     pub text: Cow<'t, str>,
     /// The redacted ranges of the input, in order, none overlapping another.
-    pub spans: Vec<Span>,
+    pub spans: Vec<RedactedSpan>,
 }
 
 /// One redacted range, in bytes of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct RedactedSpan {
     /// What was there.
-    pub kind: Kind,
+    pub kind: SecretKind,
     /// The first byte.
     pub start: usize,
     /// The byte after the last.
@@ -129,7 +129,7 @@ impl Redactor {
     ///
     /// The same text always gives the same result, and a result redacts to itself: labels are left alone, and
     /// nothing that touches a label is taken for a secret. Overlapping hits become one, named by the first
-    /// [`Kind`] among them.
+    /// [`SecretKind`] among them.
     pub fn text<'t>(&self, text: &'t str) -> Redacted<'t> {
         let labels = Labels::of(text);
         let mut hits = Vec::new();
@@ -140,7 +140,7 @@ impl Redactor {
         Redacted { text: replace(text, &spans), spans }
     }
 
-    fn find_by_rule(&self, text: &str, labels: &Labels, hits: &mut Vec<Span>) {
+    fn find_by_rule(&self, text: &str, labels: &Labels, hits: &mut Vec<RedactedSpan>) {
         // Where each rule may look again: behind its last hit.
         let mut next = Vec::new();
         for keyword in self.keywords.find_overlapping_iter(text) {
@@ -152,28 +152,28 @@ impl Redactor {
             }
             let Some(found) = rule.find.at(text, spelling, keyword.range()) else { continue };
             // A key block is recognised from its first line on: a label inside it changes nothing.
-            if rule.kind != Kind::PrivateKey && labels.touch(&found.read) {
+            if rule.kind != SecretKind::PrivateKey && labels.touch(&found.read) {
                 continue;
             }
             *next = found.secret.end;
-            hits.push(Span::new(rule.kind, found.secret));
+            hits.push(RedactedSpan::new(rule.kind, found.secret));
         }
     }
 
-    fn find_configured(&self, text: &str, labels: &Labels, hits: &mut Vec<Span>) {
+    fn find_configured(&self, text: &str, labels: &Labels, hits: &mut Vec<RedactedSpan>) {
         let Some(configured) = &self.configured else { return };
         let outside = |range: &Range<usize>| !labels.overlap(range);
         let found = configured.find_overlapping_iter(text).map(|value| value.range()).filter(outside);
-        hits.extend(found.map(|range| Span::new(Kind::Configured, range)));
+        hits.extend(found.map(|range| RedactedSpan::new(SecretKind::Configured, range)));
     }
 
-    fn find_patterns(&self, text: &str, labels: &Labels, hits: &mut Vec<Span>) {
+    fn find_patterns(&self, text: &str, labels: &Labels, hits: &mut Vec<RedactedSpan>) {
         for pattern in &self.patterns {
             for gap in labels.gaps(text.len()) {
                 let found = pattern.find_iter(text.get(gap.clone()).unwrap_or_default());
                 let found = found.map(|found| gap.start + found.start()..gap.start + found.end());
                 let found = found.filter(|range| !range.is_empty() && !labels.touch(range));
-                hits.extend(found.map(|range| Span::new(Kind::Custom, range)));
+                hits.extend(found.map(|range| RedactedSpan::new(SecretKind::Custom, range)));
             }
         }
     }
@@ -200,9 +200,9 @@ impl Redacted<'_> {
     }
 }
 
-impl Span {
-    fn new(kind: Kind, range: Range<usize>) -> Span {
-        Span { kind, start: range.start, end: range.end }
+impl RedactedSpan {
+    fn new(kind: SecretKind, range: Range<usize>) -> RedactedSpan {
+        RedactedSpan { kind, start: range.start, end: range.end }
     }
 }
 
@@ -219,9 +219,9 @@ fn compile_values(values: &[String]) -> Result<Option<AhoCorasick>, BadPattern> 
 }
 
 /// Joins hits that overlap; the widest extent wins, under the kind of highest precedence.
-fn merge(mut hits: Vec<Span>) -> Vec<Span> {
+fn merge(mut hits: Vec<RedactedSpan>) -> Vec<RedactedSpan> {
     hits.sort_unstable_by_key(|hit| (hit.start, hit.end, hit.kind));
-    let mut spans: Vec<Span> = Vec::with_capacity(hits.len());
+    let mut spans: Vec<RedactedSpan> = Vec::with_capacity(hits.len());
     for hit in hits {
         match spans.last_mut() {
             Some(last) if hit.start < last.end => {
@@ -234,7 +234,7 @@ fn merge(mut hits: Vec<Span>) -> Vec<Span> {
     spans
 }
 
-fn replace<'t>(text: &'t str, spans: &[Span]) -> Cow<'t, str> {
+fn replace<'t>(text: &'t str, spans: &[RedactedSpan]) -> Cow<'t, str> {
     if spans.is_empty() {
         return Cow::Borrowed(text);
     }

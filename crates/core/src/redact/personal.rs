@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::Kind;
+use super::SecretKind;
 use super::rules::{Find, Rule};
-use super::scan::{Found, byte, run_back, run_within};
+use super::scan::{FoundSecret, byte, run_back, run_within};
 
 pub(super) const EMAIL: Rule = Rule {
-    kind: Kind::Email,
+    kind: SecretKind::Email,
     keywords: &["@"],
     find: Find::Around(email),
     hits: &[
@@ -31,7 +31,7 @@ pub(super) const EMAIL: Rule = Rule {
 const LONGEST_LOCAL: usize = 64;
 const LONGEST_DOMAIN: usize = 255;
 
-fn email(text: &str, keyword: Range<usize>) -> Option<Found> {
+fn email(text: &str, keyword: Range<usize>) -> Option<FoundSecret> {
     let is_local =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'%' | b'+' | b'-');
     let is_domain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
@@ -49,11 +49,11 @@ fn email(text: &str, keyword: Range<usize>) -> Option<Found> {
         && top.bytes().all(|byte| byte.is_ascii_alphabetic())
         && !files.contains(&top)
         && local != "git";
-    address.then(|| Found { secret: from..keyword.end + domain.len(), read: from..to })
+    address.then(|| FoundSecret { secret: from..keyword.end + domain.len(), read: from..to })
 }
 
 pub(super) const CARD: Rule = Rule {
-    kind: Kind::Card,
+    kind: SecretKind::Card,
     keywords: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
     find: Find::Around(card),
     hits: &[
@@ -73,7 +73,7 @@ pub(super) const CARD: Rule = Rule {
     ],
 };
 
-fn card(text: &str, keyword: Range<usize>) -> Option<Found> {
+fn card(text: &str, keyword: Range<usize>) -> Option<FoundSecret> {
     const LAYOUTS: [&[usize]; 4] = [&[4, 4, 4, 4, 3], &[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4]];
     let start = keyword.start;
     if !begins_number(text, start) {
@@ -122,7 +122,7 @@ fn luhn(digits: &[u8]) -> bool {
 }
 
 pub(super) const PHONE: Rule = Rule {
-    kind: Kind::Phone,
+    kind: SecretKind::Phone,
     keywords: &["+", "(", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
     find: Find::Around(phone),
     hits: &[
@@ -147,7 +147,7 @@ pub(super) const PHONE: Rule = Rule {
 /// The shortest and longest numbers after a `+`; shorter ones are sums and offsets.
 const INTERNATIONAL: std::ops::RangeInclusive<usize> = 9..=15;
 
-fn phone(text: &str, keyword: Range<usize>) -> Option<Found> {
+fn phone(text: &str, keyword: Range<usize>) -> Option<FoundSecret> {
     let start = keyword.start;
     if !begins_number(text, start) {
         return None;
@@ -214,8 +214,8 @@ fn ends_number(text: &str, end: usize) -> bool {
 }
 
 /// A number as a hit: what stands close on either side was looked at.
-fn around(secret: Range<usize>) -> Found {
-    Found { read: secret.start.saturating_sub(2)..secret.end + 3, secret }
+fn around(secret: Range<usize>) -> FoundSecret {
+    FoundSecret { read: secret.start.saturating_sub(2)..secret.end + 3, secret }
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::scan::Found;
-use super::{Kind, Options, assignment, header, key_block, personal, token, url};
+use super::scan::FoundSecret;
+use super::{Options, SecretKind, assignment, header, key_block, personal, token, url};
 
 /// One way to recognise one kind of secret.
 pub(super) struct Rule {
-    pub(super) kind: Kind,
+    pub(super) kind: SecretKind,
     /// The rule is tried only where one of these stands, whatever its case.
     pub(super) keywords: &'static [&'static str],
     pub(super) find: Find,
@@ -22,14 +22,14 @@ pub(super) struct Rule {
 /// How a rule decides about one keyword, given where it stands.
 pub(super) enum Find {
     /// The keyword, spelled exactly so, is the prefix of a token.
-    Token(token::Shape),
+    Token(token::TokenShape),
     /// The text around the keyword decides.
-    Around(fn(&str, Range<usize>) -> Option<Found>),
+    Around(fn(&str, Range<usize>) -> Option<FoundSecret>),
 }
 
 impl Find {
     /// The secret at this keyword, if there is one.
-    pub(super) fn at(&self, text: &str, keyword: &str, place: Range<usize>) -> Option<Found> {
+    pub(super) fn at(&self, text: &str, keyword: &str, place: Range<usize>) -> Option<FoundSecret> {
         match self {
             Find::Token(shape) if text.get(place.clone()) == Some(keyword) => shape.find(text, place),
             Find::Token(_) => None,
@@ -42,9 +42,9 @@ impl Find {
 pub(super) fn enabled(options: &Options) -> impl Iterator<Item = &'static Rule> {
     let Options { email, phone, card, .. } = *options;
     ALL.iter().copied().filter(move |rule| match rule.kind {
-        Kind::Email => email,
-        Kind::Phone => phone,
-        Kind::Card => card,
+        SecretKind::Email => email,
+        SecretKind::Phone => phone,
+        SecretKind::Card => card,
         _ => true,
     })
 }
@@ -85,7 +85,7 @@ mod tests {
     /// Personal data is looked for only by its own rules.
     fn redactor(rule: &Rule) -> Redactor {
         let on = |kind| rule.kind == kind;
-        let (email, phone, card) = (on(Kind::Email), on(Kind::Phone), on(Kind::Card));
+        let (email, phone, card) = (on(SecretKind::Email), on(SecretKind::Phone), on(SecretKind::Card));
         Redactor::new(&Options { email, phone, card, ..Options::default() }).unwrap()
     }
 

@@ -4,17 +4,17 @@ use std::ops::Range;
 
 /// A secret in a text, and everything that was read to be sure of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundSecret {
     /// What is replaced.
     pub(super) secret: Range<usize>,
     /// The bytes the decision rests on; they include the secret.
     pub(super) read: Range<usize>,
 }
 
-impl Found {
+impl FoundSecret {
     /// A secret that was recognised by itself.
-    pub(super) fn bare(secret: Range<usize>) -> Found {
-        Found { read: secret.clone(), secret }
+    pub(super) fn bare(secret: Range<usize>) -> FoundSecret {
+        FoundSecret { read: secret.clone(), secret }
     }
 }
 

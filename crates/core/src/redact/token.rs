@@ -4,13 +4,13 @@
 
 use std::ops::Range;
 
-use super::Kind;
+use super::SecretKind;
 use super::rules::{Find, Rule};
-use super::scan::{Alphabet, Found, byte, distinct, opens, run};
+use super::scan::{Alphabet, FoundSecret, byte, distinct, opens, run};
 
 /// What follows a prefix.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct TokenShape {
     alphabet: Alphabet,
     /// How long the part after the prefix may be.
     least: usize,
@@ -19,9 +19,9 @@ pub(super) struct Shape {
     looks: fn(&str) -> bool,
 }
 
-impl Shape {
+impl TokenShape {
     /// The token whose prefix stands here.
-    pub(super) fn find(&self, text: &str, prefix: Range<usize>) -> Option<Found> {
+    pub(super) fn find(&self, text: &str, prefix: Range<usize>) -> Option<FoundSecret> {
         if !opens(text, prefix.start, self.alphabet) {
             return None;
         }
@@ -29,7 +29,7 @@ impl Shape {
         let body = text.get(prefix.end..end)?;
         let whole = byte(text, end).is_none_or(|next| !next.is_ascii_alphanumeric());
         let fits = (self.least..=self.most).contains(&body.len());
-        (whole && fits && (self.looks)(body)).then(|| Found::bare(prefix.start..end))
+        (whole && fits && (self.looks)(body)).then(|| FoundSecret::bare(prefix.start..end))
     }
 }
 
@@ -77,16 +77,17 @@ macro_rules! twenty {
     };
 }
 
-const OPENAI_SHAPE: Shape = Shape { alphabet: Alphabet::Base64Url, least: 20, most: ANY, looks: random };
+const OPENAI_SHAPE: TokenShape =
+    TokenShape { alphabet: Alphabet::Base64Url, least: 20, most: ANY, looks: random };
 
 /// Keys of one provider begin like keys of another: `sk-ant-` is not `OpenAI`'s.
-fn openai(text: &str, prefix: Range<usize>) -> Option<Found> {
+fn openai(text: &str, prefix: Range<usize>) -> Option<FoundSecret> {
     let theirs = text.get(prefix.end..)?.starts_with("ant-") || text.get(prefix.clone())? != "sk-";
     if theirs { None } else { OPENAI_SHAPE.find(text, prefix) }
 }
 
 pub(super) const ANTHROPIC: Rule = Rule {
-    kind: Kind::Anthropic,
+    kind: SecretKind::Anthropic,
     keywords: &["sk-ant-"],
     find: Find::Token(OPENAI_SHAPE),
     hits: &[
@@ -107,7 +108,7 @@ pub(super) const ANTHROPIC: Rule = Rule {
 };
 
 pub(super) const OPENAI: Rule = Rule {
-    kind: Kind::Openai,
+    kind: SecretKind::Openai,
     keywords: &["sk-"],
     find: Find::Around(openai),
     hits: &[
@@ -128,9 +129,9 @@ pub(super) const OPENAI: Rule = Rule {
 };
 
 pub(super) const GOOGLE_KEY: Rule = Rule {
-    kind: Kind::Google,
+    kind: SecretKind::Google,
     keywords: &["AIza"],
-    find: Find::Token(Shape { alphabet: Alphabet::Base64Url, least: 35, most: 35, looks: varied }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Base64Url, least: 35, most: 35, looks: varied }),
     hits: &[
         concat!("«AI", "za", twenty!(), ten!(), "5F6g7»"),
         concat!("https://maps.example/api?key=«AI", "za", "-_", twenty!(), ten!(), "5F6»&v=3"),
@@ -148,9 +149,9 @@ pub(super) const GOOGLE_KEY: Rule = Rule {
 };
 
 pub(super) const GOOGLE_TOKEN: Rule = Rule {
-    kind: Kind::Google,
+    kind: SecretKind::Google,
     keywords: &["ya29."],
-    find: Find::Token(Shape { alphabet: Alphabet::Base64Url, least: 20, most: ANY, looks: mixed_case }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Base64Url, least: 20, most: ANY, looks: mixed_case }),
     hits: &[
         concat!("«ya", "29.", twenty!(), twenty!(), "»"),
         concat!("access_token=«ya", "29.a0", twenty!(), "_", twenty!(), "»"),
@@ -168,9 +169,9 @@ pub(super) const GOOGLE_TOKEN: Rule = Rule {
 };
 
 pub(super) const AWS_ID: Rule = Rule {
-    kind: Kind::Aws,
+    kind: SecretKind::Aws,
     keywords: &["AKIA", "ASIA"],
-    find: Find::Token(Shape { alphabet: Alphabet::Upper, least: 16, most: 16, looks: varied }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Upper, least: 16, most: 16, looks: varied }),
     hits: &[
         concat!("«AK", "IA", "2B4D6F3C5E7G2B4D", "»"),
         concat!("aws_access_key_id = «AK", "IA", "2345672345ABCDEF", "»"),
@@ -188,10 +189,11 @@ pub(super) const AWS_ID: Rule = Rule {
     ],
 };
 
-const GITHUB_SHAPE: Shape = Shape { alphabet: Alphabet::Alnum, least: 36, most: 255, looks: varied };
+const GITHUB_SHAPE: TokenShape =
+    TokenShape { alphabet: Alphabet::Alnum, least: 36, most: 255, looks: varied };
 
 pub(super) const GITHUB: Rule = Rule {
-    kind: Kind::Github,
+    kind: SecretKind::Github,
     keywords: &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
     find: Find::Token(GITHUB_SHAPE),
     hits: &[
@@ -212,9 +214,9 @@ pub(super) const GITHUB: Rule = Rule {
 };
 
 pub(super) const GITHUB_FINE: Rule = Rule {
-    kind: Kind::Github,
+    kind: SecretKind::Github,
     keywords: &["github_pat_"],
-    find: Find::Token(Shape { alphabet: Alphabet::Word, least: 60, most: 255, looks: varied }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Word, least: 60, most: 255, looks: varied }),
     hits: &[
         concat!("«github", "_pat_", twenty!(), "22_", twenty!(), twenty!(), ten!(), "123456789»"),
         concat!("token: «github", "_pat_", "11", twenty!(), "_", twenty!(), twenty!(), ten!(), "123456789»"),
@@ -232,9 +234,9 @@ pub(super) const GITHUB_FINE: Rule = Rule {
 };
 
 pub(super) const GITLAB: Rule = Rule {
-    kind: Kind::Gitlab,
+    kind: SecretKind::Gitlab,
     keywords: &["glpat-"],
-    find: Find::Token(Shape { alphabet: Alphabet::Base64Url, least: 20, most: ANY, looks: mixed_case }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Base64Url, least: 20, most: ANY, looks: mixed_case }),
     hits: &[
         concat!("«gl", "pat-", twenty!(), "»"),
         concat!("PRIVATE-TOKEN: «gl", "pat-", ten!(), "_", ten!(), "»"),
@@ -252,9 +254,9 @@ pub(super) const GITLAB: Rule = Rule {
 };
 
 pub(super) const SLACK: Rule = Rule {
-    kind: Kind::Slack,
+    kind: SecretKind::Slack,
     keywords: &["xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"],
-    find: Find::Token(Shape { alphabet: Alphabet::Base64Url, least: 20, most: ANY, looks: numbered }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Base64Url, least: 20, most: ANY, looks: numbered }),
     hits: &[
         concat!("«xo", "xb-", "012345678901-0123456789012-", twenty!(), "0a1B»"),
         concat!("SLACK_TOKEN=«xo", "xp-", "0123456789-0123456789-", ten!(), "»"),
@@ -272,9 +274,9 @@ pub(super) const SLACK: Rule = Rule {
 };
 
 pub(super) const STRIPE: Rule = Rule {
-    kind: Kind::Stripe,
+    kind: SecretKind::Stripe,
     keywords: &["sk_live_", "rk_live_"],
-    find: Find::Token(Shape { alphabet: Alphabet::Alnum, least: 16, most: ANY, looks: varied }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Alnum, least: 16, most: ANY, looks: varied }),
     hits: &[
         concat!("«sk_", "live_", twenty!(), "0a1B»"),
         concat!("curl -u «rk_", "live_", twenty!(), "»:"),
@@ -292,9 +294,9 @@ pub(super) const STRIPE: Rule = Rule {
 };
 
 pub(super) const HUGGINGFACE: Rule = Rule {
-    kind: Kind::Huggingface,
+    kind: SecretKind::Huggingface,
     keywords: &["hf_"],
-    find: Find::Token(Shape { alphabet: Alphabet::Alnum, least: 30, most: 40, looks: mixed_case }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Alnum, least: 30, most: 40, looks: mixed_case }),
     hits: &[
         concat!("«hf", "_", "aBcDeFgHiJaBcDeFgHiJaBcDeFgHiJaBcD»"),
         concat!("HF_TOKEN=«hf", "_", twenty!(), ten!(), "5F6g»"),
@@ -312,9 +314,9 @@ pub(super) const HUGGINGFACE: Rule = Rule {
 };
 
 pub(super) const GROQ: Rule = Rule {
-    kind: Kind::Groq,
+    kind: SecretKind::Groq,
     keywords: &["gsk_"],
-    find: Find::Token(Shape { alphabet: Alphabet::Alnum, least: 40, most: ANY, looks: mixed_case }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Alnum, least: 40, most: ANY, looks: mixed_case }),
     hits: &[
         concat!("«gs", "k_", twenty!(), "WGdyb3FY", twenty!(), "0a1B»"),
         concat!("GROQ_API_KEY=«gs", "k_", twenty!(), twenty!(), ten!(), "»"),
@@ -332,9 +334,9 @@ pub(super) const GROQ: Rule = Rule {
 };
 
 pub(super) const XAI: Rule = Rule {
-    kind: Kind::Xai,
+    kind: SecretKind::Xai,
     keywords: &["xai-"],
-    find: Find::Token(Shape { alphabet: Alphabet::Alnum, least: 40, most: ANY, looks: mixed_case }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Alnum, least: 40, most: ANY, looks: mixed_case }),
     hits: &[
         concat!("«xa", "i-", twenty!(), twenty!(), twenty!(), twenty!(), "»"),
         concat!("XAI_API_KEY=«xa", "i-", twenty!(), twenty!(), twenty!(), twenty!(), "»"),
@@ -352,9 +354,9 @@ pub(super) const XAI: Rule = Rule {
 };
 
 pub(super) const NPM: Rule = Rule {
-    kind: Kind::Npm,
+    kind: SecretKind::Npm,
     keywords: &["npm_"],
-    find: Find::Token(Shape { alphabet: Alphabet::Alnum, least: 36, most: 36, looks: varied }),
+    find: Find::Token(TokenShape { alphabet: Alphabet::Alnum, least: 36, most: 36, looks: varied }),
     hits: &[
         concat!("«np", "m_", twenty!(), ten!(), "5F6g7H»"),
         concat!("//registry.example.com/:_authToken=«np", "m_", twenty!(), ten!(), "5F6g7H»"),

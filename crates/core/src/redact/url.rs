@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::Kind;
+use super::SecretKind;
 use super::header::is_placeholder;
 use super::rules::{Find, Rule};
-use super::scan::{Found, byte, byte_before, run_within};
+use super::scan::{FoundSecret, byte, byte_before, run_within};
 
 pub(super) const PASSWORD: Rule = Rule {
-    kind: Kind::UrlPassword,
+    kind: SecretKind::UrlPassword,
     keywords: &["://"],
     find: Find::Around(url_password),
     hits: &[
@@ -34,7 +34,7 @@ pub(super) const PASSWORD: Rule = Rule {
 /// A password longer than this is not in a URL; every database driver refuses earlier.
 const LONGEST_PART: usize = 512;
 
-fn url_password(text: &str, keyword: Range<usize>) -> Option<Found> {
+fn url_password(text: &str, keyword: Range<usize>) -> Option<FoundSecret> {
     if !byte_before(text, keyword.start).is_some_and(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
@@ -62,5 +62,5 @@ fn url_password(text: &str, keyword: Range<usize>) -> Option<Found> {
             "password" | "passwd" | "pass" | "pwd" | "pw" | "secret"
         )
         && !is_placeholder(password);
-    literal.then_some(Found { secret: colon + 1..at, read: keyword.start..end })
+    literal.then_some(FoundSecret { secret: colon + 1..at, read: keyword.start..end })
 }

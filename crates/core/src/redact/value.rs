@@ -18,7 +18,7 @@ pub(super) enum Sort {
 
 /// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ValueForm {
     /// `name: "value"`
     Quoted,
     /// `name=value`
@@ -28,7 +28,7 @@ pub(super) enum Form {
 }
 
 /// A value as it stands in a text.
-pub(super) struct Value {
+pub(super) struct ValueText {
     pub(super) secret: Range<usize>,
     /// The end of what was read to find it.
     pub(super) read_to: usize,
@@ -49,9 +49,9 @@ const LONGEST_QUOTED: usize = 4096;
 /// repeat inside it.
 const DECIDING: usize = 64;
 
-impl Value {
+impl ValueText {
     /// The secret assigned to a name that ends here.
-    pub(super) fn after(text: &str, name_end: usize, sort: Sort) -> Option<Value> {
+    pub(super) fn after(text: &str, name_end: usize, sort: Sort) -> Option<ValueText> {
         let mut at = name_end;
         if let Some(quote) = Quote::at(text, at) {
             at = run_within(text, quote.inside, 1, |byte| byte == b']');
@@ -68,21 +68,22 @@ impl Value {
         let quote =
             Quote::at(text, start).or_else(|| if colon { quote_after_type(text, start) } else { None });
         if let Some(quote) = quote {
-            return Value::quoted(text, quote, sort);
+            return ValueText::quoted(text, quote, sort);
         }
         let tight = !colon && gap == at && start == gap + mark;
-        Value::unquoted(text, start, if tight { Form::Tight } else { Form::Loose }, sort)
+        ValueText::unquoted(text, start, if tight { ValueForm::Tight } else { ValueForm::Loose }, sort)
     }
 
-    fn quoted(text: &str, quote: Quote, sort: Sort) -> Option<Value> {
+    fn quoted(text: &str, quote: Quote, sort: Sort) -> Option<ValueText> {
         let close = quote.close(text)?;
         let secret = quote.inside..close - quote.escapes;
         let value = text.get(secret.clone())?;
         let blank = value.contains(|char: char| char.is_whitespace() || char.is_control());
-        (!blank && convinces(value, Form::Quoted, sort)).then_some(Value { secret, read_to: close + 1 })
+        (!blank && convinces(value, ValueForm::Quoted, sort))
+            .then_some(ValueText { secret, read_to: close + 1 })
     }
 
-    fn unquoted(text: &str, start: usize, form: Form, sort: Sort) -> Option<Value> {
+    fn unquoted(text: &str, start: usize, form: ValueForm, sort: Sort) -> Option<ValueText> {
         let in_value = |byte: u8| {
             !byte.is_ascii_whitespace()
                 && !matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b',' | b';' | b'&' | b'|')
@@ -107,7 +108,7 @@ impl Value {
             return None;
         }
         let end = run(text, deciding, belongs);
-        Some(Value { secret: start..end, read_to: end })
+        Some(ValueText { secret: start..end, read_to: end })
     }
 }
 
@@ -118,19 +119,19 @@ fn head(text: &str, range: Range<usize>) -> &str {
 }
 
 /// Whether this is a secret rather than what else is written in its place.
-fn convinces(value: &str, form: Form, sort: Sort) -> bool {
+fn convinces(value: &str, form: ValueForm, sort: Sort) -> bool {
     let value = head(value, 0..value.len().min(DECIDING));
     let traits = Traits::of(value);
     let likely = match (sort, form) {
-        (Sort::Password, Form::Quoted | Form::Tight) => {
+        (Sort::Password, ValueForm::Quoted | ValueForm::Tight) => {
             value.len() >= 6
                 && (traits.chosen() || traits.words >= 4 || (traits.is_word() && !is_role(value)))
         }
-        (Sort::Password, Form::Loose) => value.len() >= 6 && traits.chosen() && !traits.orderly,
-        (Sort::Key, Form::Quoted | Form::Tight) => value.len() >= 8 && traits.generated(),
-        (Sort::Key, Form::Loose) => value.len() >= 12 && traits.generated(),
+        (Sort::Password, ValueForm::Loose) => value.len() >= 6 && traits.chosen() && !traits.orderly,
+        (Sort::Key, ValueForm::Quoted | ValueForm::Tight) => value.len() >= 8 && traits.generated(),
+        (Sort::Key, ValueForm::Loose) => value.len() >= 12 && traits.generated(),
     };
-    let typed = form == Form::Loose && is_type(value);
+    let typed = form == ValueForm::Loose && is_type(value);
     likely && distinct(value) >= 4 && !typed && !refers(value, form, &traits) && !is_placeholder(value)
 }
 
@@ -187,20 +188,20 @@ fn quote_after_type(text: &str, start: usize) -> Option<Quote> {
 }
 
 /// Whether a value points elsewhere instead of being the secret: a variable, a path, a link, code.
-fn refers(value: &str, form: Form, traits: &Traits) -> bool {
+fn refers(value: &str, form: ValueForm, traits: &Traits) -> bool {
     let starts = |heads: &[&str]| heads.iter().any(|head| value.starts_with(head));
     let variable =
         starts(&["${", "$(", "$env", "%(", "%{", "%s", "{", "<", "[", "*", "#{", "@{", "#/", "&", "arn:"])
-            || value.strip_prefix('$').is_some_and(|rest| form != Form::Quoted || is_path(rest))
+            || value.strip_prefix('$').is_some_and(|rest| form != ValueForm::Quoted || is_path(rest))
             || value.strip_prefix(['#', '@', '.']).is_some_and(is_path);
     let file = starts(&["/", "./", "../", "~/"]) && value.matches('/').nth(1).is_some();
     let joined = value.contains(['.', '_']) || value.contains("::");
     let titled = value.starts_with(|first: char| first.is_ascii_uppercase())
         && value.len() >= 4 * traits.digits.max(4);
     let code = match form {
-        Form::Quoted => false,
-        Form::Tight => value.contains('.'),
-        Form::Loose => joined || titled,
+        ValueForm::Quoted => false,
+        ValueForm::Tight => value.contains('.'),
+        ValueForm::Loose => joined || titled,
     };
     let code = code && is_path(value) && !traits.jumbled();
     variable || file || code || value.contains("://")
@@ -365,7 +366,7 @@ mod tests {
             ("k=\"s3same", None),
             ("k s3same", None),
         ] {
-            let value = Value::after(text, 1, Sort::Password).and_then(|value| text.get(value.secret));
+            let value = ValueText::after(text, 1, Sort::Password).and_then(|value| text.get(value.secret));
             assert_eq!(value, expected, "{text}");
         }
     }
@@ -373,7 +374,7 @@ mod tests {
     #[test]
     fn a_long_value_is_taken_whole() {
         let long = format!("k={}", "s3same-é".repeat(1000));
-        assert_eq!(Value::after(&long, 1, Sort::Password).map(|value| value.secret), Some(2..long.len()));
+        assert_eq!(ValueText::after(&long, 1, Sort::Password).map(|value| value.secret), Some(2..long.len()));
     }
 
     #[test]

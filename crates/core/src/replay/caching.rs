@@ -5,7 +5,7 @@ use crate::model::ModelName;
 const TABLE: &str = include_str!("../../data/caches.csv");
 
 /// How a provider caches the start of prompts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CacheRule {
     /// Shorter prefixes are not cached.
     pub minimum: u64,
@@ -13,7 +13,17 @@ pub struct CacheRule {
     pub step: u64,
     /// How long a prefix is kept after its last use, in milliseconds.
     pub lifetime_ms: i64,
+    /// What a token costs that is read anew and written to the cache, relative to plain input.
+    pub write: f64,
+    /// What a token costs that is read from the cache.
+    pub read: f64,
+    /// Most marks of a request behind which its provider caches; none where it finds the prefix by itself.
+    pub marks: u8,
 }
+
+/// The rule where the table has none.
+const USUAL: CacheRule =
+    CacheRule { minimum: 1024, step: 128, lifetime_ms: 300_000, write: 1.25, read: 0.1, marks: 0 };
 
 impl CacheRule {
     /// The rule for a model; the usual one where none is named.
@@ -30,11 +40,7 @@ impl CacheRule {
         let rows = TABLE.lines().filter(|line| !line.starts_with('#'));
         let fits = rows.filter_map(|line| line.split_once(',')).filter(|(start, _)| name.starts_with(start));
         let best = fits.max_by_key(|(start, _)| start.len());
-        best.and_then(|(_, rest)| CacheRule::parse(rest)).unwrap_or(CacheRule {
-            minimum: 1024,
-            step: 128,
-            lifetime_ms: 300_000,
-        })
+        best.and_then(|(_, rest)| CacheRule::parse(rest)).unwrap_or(USUAL)
     }
 
     fn parse(row: &str) -> Option<CacheRule> {
@@ -42,7 +48,9 @@ impl CacheRule {
         let minimum = cells.next()?.parse().ok()?;
         let step = cells.next()?.parse::<u64>().ok()?.max(1);
         let lifetime_ms = cells.next()?.parse::<i64>().ok()? * 1000;
-        Some(CacheRule { minimum, step, lifetime_ms })
+        let (write, read) = (cells.next()?.parse().ok()?, cells.next()?.parse().ok()?);
+        let marks = cells.next()?.parse().ok()?;
+        Some(CacheRule { minimum, step, lifetime_ms, write, read, marks })
     }
 
     /// Tokens the cache holds of a prefix of `shared` tokens that was last used `idle` milliseconds ago, where that is known.
@@ -71,15 +79,16 @@ mod tests {
         let rule = |name: &str| CacheRule::of(ModelName::parse(name).ok().as_ref());
         assert_eq!(
             rule("anthropic:claude-sonnet-4-5"),
-            CacheRule { minimum: 1024, step: 1, lifetime_ms: 300_000 }
+            CacheRule { minimum: 1024, step: 1, lifetime_ms: 300_000, write: 1.25, read: 0.1, marks: 4 }
         );
+        assert_eq!((rule("openai:gpt-5").write, rule("openai:gpt-5").marks), (1.0, 0));
         assert_eq!(rule("gemini:gemini-2.5-pro").minimum, 2048);
         assert_eq!(rule("mistral:mistral-large").step, 128);
     }
 
     #[test]
     fn a_prefix_that_is_short_or_was_idle_for_long_is_not_held() {
-        let rule = CacheRule { minimum: 1024, step: 128, lifetime_ms: 1000 };
+        let rule = CacheRule { lifetime_ms: 1000, ..USUAL };
         assert_eq!(
             (rule.held(1023, None), rule.held(1200, Some(1000)), rule.held(1200, Some(1001))),
             (0, 1152, 0)

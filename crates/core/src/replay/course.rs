@@ -9,7 +9,7 @@ use crate::entry::Role;
 use crate::error::CurationError;
 use crate::manager::HistoryManager;
 use crate::record::{Record, Slot};
-use crate::view::{Epoch, Item, Source, View};
+use crate::view::{Epoch, ItemSource, View, ViewItem};
 
 /// Tokens of a view by who said them. Summaries and ledgers are counted apart from what was really said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,9 +32,9 @@ impl ByRole {
         self.system + self.user + self.assistant + self.tool + self.summary
     }
 
-    fn add(&mut self, item: &Item, tokens: u64) {
+    fn add(&mut self, item: &ViewItem, tokens: u64) {
         let place = match (&item.source, item.entry.role) {
-            (Source::Summary { .. } | Source::Ledger { .. }, _) => &mut self.summary,
+            (ItemSource::Summary { .. } | ItemSource::Ledger { .. }, _) => &mut self.summary,
             (_, Role::System) => &mut self.system,
             (_, Role::User) => &mut self.user,
             (_, Role::Assistant) => &mut self.assistant,
@@ -45,7 +45,7 @@ impl ByRole {
 }
 
 /// One call to repeat.
-pub struct Asked {
+pub struct RepeatedCall {
     /// The view was that of the record below this position.
     pub upto: u64,
     /// Who made it.
@@ -74,10 +74,10 @@ pub struct Seen {
 }
 
 /// Repeats calls, which must be in the order of `upto`. A call whose view cannot be made is told so in its place.
-pub fn course(slots: &[Slot], calls: &[Asked]) -> Vec<Result<Seen, CurationError>> {
+pub fn course(slots: &[Slot], calls: &[RepeatedCall]) -> Vec<Result<Seen, CurationError>> {
     let mut record = Record::new();
     let mut places = slots.iter();
-    let mut before: Vec<Item> = Vec::new();
+    let mut before: Vec<ViewItem> = Vec::new();
     let mut seen = Vec::with_capacity(calls.len());
     for call in calls {
         while (record.len() as u64) < call.upto
@@ -100,12 +100,12 @@ pub(super) fn look(
     record: &Record,
     view: &View<'_>,
     cx: &CurationContext,
-    before: &[Item],
+    before: &[ViewItem],
     position_of: impl Fn(u64) -> u64,
-) -> (Seen, Vec<Item>) {
-    let mut items: Vec<Item> = view.items().collect();
+) -> (Seen, Vec<ViewItem>) {
+    let mut items: Vec<ViewItem> = view.items().collect();
     for item in &mut items {
-        if let Source::Entry(place) = &mut item.source {
+        if let ItemSource::Entry(place) = &mut item.source {
             *place = position_of(*place);
         }
     }
@@ -128,6 +128,6 @@ pub(super) fn look(
     (seen, items)
 }
 
-fn says_the_same(one: &Item, other: &Item) -> bool {
+fn says_the_same(one: &ViewItem, other: &ViewItem) -> bool {
     one.source == other.source && (Arc::ptr_eq(&one.entry, &other.entry) || one.entry == other.entry)
 }

@@ -3,11 +3,12 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::needs::Kept;
+use super::caching::CacheRule;
+use super::needs::Retained;
 use crate::model::ModelFacts;
 
-/// Prices relative to plain input, for models whose prices are not known: reading from a cache, writing to it, output.
-const RELATIVE: (f64, f64, f64) = (0.1, 1.25, 5.0);
+/// Price of output relative to plain input, for models whose prices are not known.
+const OUTPUT: f64 = 5.0;
 
 /// What a manager would have sent, added up call by call. Tallies of several conversations add up too.
 #[derive(Clone, Debug, Default)]
@@ -35,9 +36,9 @@ pub struct Tally {
     /// Entries of views that were not as they were said.
     pub rewritten: u64,
     /// What was still shown of what replies used.
-    pub kept: Kept,
+    pub kept: Retained,
     /// The same where the manager's choice decides.
-    pub kept_at_cut: Kept,
+    pub kept_at_cut: Retained,
     /// Views that hold the last user entry.
     pub task_kept: u64,
     /// Rules of the wire that rendered views broke.
@@ -118,8 +119,8 @@ impl Tally {
         }
     }
 
-    /// Puts prices to the tokens.
-    pub(super) fn price(&mut self, prices: Option<&ModelFacts>) {
+    /// Puts prices to the tokens: those of the model, and beside them those of its provider's cache relative to plain input.
+    pub(super) fn price(&mut self, prices: Option<&ModelFacts>, rule: &CacheRule) {
         let cost = |read: f64, write: f64, output: f64| {
             self.cache_read as f64 * read
                 + self.cache_write as f64 * write
@@ -131,8 +132,7 @@ impl Tally {
             let write = prices.cache_write_per_mtok.unwrap_or(input);
             Some(cost(read, write, prices.output_per_mtok?) / 1e6)
         });
-        let (read, write, output) = RELATIVE;
-        self.relative_cost = cost(read, write, output);
+        self.relative_cost = cost(rule.read, rule.write, OUTPUT);
     }
 
     /// The figures of a candidate, beside what sending everything would have cost.
@@ -145,7 +145,8 @@ impl Tally {
         };
         let ratio = |one: f64, all: f64| (all > 0.0).then(|| one / all);
         let cost_ratio = everything.and_then(|all| match (self.cost_usd, all.cost_usd) {
-            (Some(one), Some(all)) => ratio(one, all),
+            // A model that costs nothing has no proportion; the usual relation of prices has.
+            (Some(one), Some(all)) if all > 0.0 => ratio(one, all),
             _ => ratio(self.relative_cost, all.relative_cost),
         });
         Figures {

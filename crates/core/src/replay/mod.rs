@@ -4,11 +4,13 @@
 mod caching;
 mod course;
 mod figures;
+mod judging;
 mod needs;
 mod simulation;
 
 pub use caching::CacheRule;
-pub use course::{Asked, ByRole, Seen, course};
+pub use course::{ByRole, RepeatedCall, Seen, course};
 pub use figures::{CallFigures, Figures, Loss, Lost, Tally};
-pub use needs::{Kept, Missing, Needs, Share, Stake};
+pub use judging::{ForeignView, judge};
+pub use needs::{Missing, Needs, Retained, Share, Stake};
 pub use simulation::{Candidate, simulate};

@@ -10,7 +10,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use crate::need::arguments::{is_short, leaves};
 use crate::need::identifiers::identifiers;
-use crate::{Entry, Item, Role, Slot, Source, json};
+use crate::{Entry, ItemSource, Role, Slot, ViewItem, json};
 
 /// Longer values than this, in bytes, are not looked for: finding them would take more memory than they are worth.
 const LONGEST: usize = 20_000;
@@ -78,15 +78,15 @@ impl std::ops::AddAssign for Share {
 
 /// What a view still shows of what a reply used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct Retained {
     /// Of the values in the arguments of its calls.
     pub arguments: Share,
     /// Of the identifiers, numbers and quoted names in its text.
     pub answer: Share,
 }
 
-impl std::ops::AddAssign for Kept {
-    fn add_assign(&mut self, other: Kept) {
+impl std::ops::AddAssign for Retained {
+    fn add_assign(&mut self, other: Retained) {
         self.arguments += other.arguments;
         self.answer += other.answer;
     }
@@ -151,8 +151,8 @@ impl Needs {
     }
 
     /// What a view for the reply at `position` still shows of what that reply used.
-    pub fn kept(&self, position: u64, view: &[Item], stake: Stake) -> Kept {
-        let mut kept = Kept::default();
+    pub fn kept(&self, position: u64, view: &[ViewItem], stake: Stake) -> Retained {
+        let mut kept = Retained::default();
         self.judge(position, view, stake, |kind, _, _, shown| {
             let share = match kind {
                 Used::ARGUMENT => &mut kept.arguments,
@@ -164,7 +164,7 @@ impl Needs {
     }
 
     /// What the reply at `position` used and a view for it does not show.
-    pub fn missing(&self, position: u64, view: &[Item], stake: Stake) -> Vec<Missing> {
+    pub fn missing(&self, position: u64, view: &[ViewItem], stake: Stake) -> Vec<Missing> {
         let mut missing = Vec::new();
         self.judge(position, view, stake, |needed_by, value, places, shown| {
             if !shown {
@@ -179,7 +179,7 @@ impl Needs {
     fn judge(
         &self,
         position: u64,
-        view: &[Item],
+        view: &[ViewItem],
         stake: Stake,
         mut tell: impl FnMut(&'static str, &str, &[u64], bool),
     ) {
@@ -190,7 +190,7 @@ impl Needs {
                     || used.group.is_some_and(|group| *place >= group)
                     || self.system.binary_search(place).is_ok())
         };
-        let shown = Shown::of(view);
+        let shown = VisibleEntries::of(view);
         for (kind, numbers) in [(Used::ARGUMENT, &used.arguments), (Used::ANSWER, &used.answer)] {
             for number in numbers {
                 let (Some(places), Some(value)) = (self.places.get(*number), self.values.get(*number)) else {
@@ -218,7 +218,7 @@ pub struct Missing {
 }
 
 /// What a view shows, by position.
-struct Shown<'v> {
+struct VisibleEntries<'v> {
     /// Entries as they were said, in order.
     whole: Vec<u64>,
     /// Entries that are not, in order.
@@ -227,15 +227,17 @@ struct Shown<'v> {
     synthetic: Vec<&'v Entry>,
 }
 
-impl<'v> Shown<'v> {
-    fn of(view: &'v [Item]) -> Self {
-        let mut shown = Shown { whole: Vec::new(), changed: Vec::new(), synthetic: Vec::new() };
+impl<'v> VisibleEntries<'v> {
+    fn of(view: &'v [ViewItem]) -> Self {
+        let mut shown = VisibleEntries { whole: Vec::new(), changed: Vec::new(), synthetic: Vec::new() };
         for item in view {
             match item.source {
-                Source::Entry(position) if item.is_changed() => shown.changed.push((position, &item.entry)),
-                Source::Entry(position) => shown.whole.push(position),
-                Source::Summary { .. } | Source::Ledger { .. } => shown.synthetic.push(&item.entry),
-                Source::Interrupted { .. } => {}
+                ItemSource::Entry(position) if item.is_changed() => {
+                    shown.changed.push((position, &item.entry));
+                }
+                ItemSource::Entry(position) => shown.whole.push(position),
+                ItemSource::Summary { .. } | ItemSource::Ledger { .. } => shown.synthetic.push(&item.entry),
+                ItemSource::Interrupted { .. } => {}
             }
         }
         shown.whole.sort_unstable();
@@ -345,7 +347,7 @@ mod tests {
         ])
     }
 
-    fn kept(slots: &[Slot], position: u64, manager: &str, stake: Stake) -> Kept {
+    fn kept(slots: &[Slot], position: u64, manager: &str, stake: Stake) -> Retained {
         let mut record = Record::new();
         for slot in &slots[..position as usize] {
             record.take(slot.clone()).unwrap();
@@ -353,7 +355,7 @@ mod tests {
         let cx = CurationContext::default();
         let manager = manager::parse(manager).unwrap();
         let view = record.view(&cx, manager.as_ref()).unwrap();
-        let items: Vec<Item> = view.items().collect();
+        let items: Vec<ViewItem> = view.items().collect();
         Needs::of(slots).kept(position, &items, stake)
     }
 

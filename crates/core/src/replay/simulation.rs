@@ -18,7 +18,7 @@ use crate::record::{Record, Slot};
 use crate::request::{RequestTokens, decisions};
 use crate::summary::settle_offline;
 use crate::tokens::{Calibration, entry_tokens};
-use crate::view::{Item, Source, View};
+use crate::view::{ItemSource, View, ViewItem};
 use crate::wire::Wire;
 use crate::wire::check::{Strictness, Violation};
 
@@ -94,7 +94,7 @@ struct Simulation<'n> {
     /// The newest cut of the manager, and the newest one in the conversation.
     cut: Option<u64>,
     cut_then: Option<u64>,
-    before: Vec<Item>,
+    before: Vec<ViewItem>,
     /// When the call before was made, where the transcript says.
     called_at: Option<Time>,
     /// Position of what the user said last.
@@ -203,7 +203,7 @@ impl<'n> Simulation<'n> {
         let said: usize = self.said.iter().map(|tokens| cx.counter.factor.apply(*tokens)).sum();
         let whole = said as u64 + around;
         let tokens = seen.tokens.total() + around;
-        let holds = |at: u64| items.iter().any(|item| item.source == Source::Entry(at));
+        let holds = |at: u64| items.iter().any(|item| item.source == ItemSource::Entry(at));
         let tally = &mut self.tally;
         tally.task_kept += u64::from(self.task.is_none_or(holds));
         if feasible {
@@ -259,7 +259,10 @@ impl<'n> Simulation<'n> {
 
     /// Corrects estimates by what a reply reports about the request that was really sent, where it is the one simulated here.
     fn learn(&mut self, tokens: RequestTokens, reply: &Entry) {
-        if tokens.exact || self.cut != self.cut_then {
+        // A transcript without instructions and tools does not hold what the reply's input was counted from.
+        let is_whole =
+            self.cx.tools.is_some() || self.record.entry(0).is_some_and(|entry| entry.role == Role::System);
+        if tokens.exact || self.cut != self.cut_then || !is_whole {
             return;
         }
         let Some(meta) = reply.meta.as_deref() else { return };
@@ -272,7 +275,7 @@ impl<'n> Simulation<'n> {
     }
 
     fn finish(mut self) -> Tally {
-        self.tally.price(self.cx.model.as_ref().and_then(facts).as_ref());
+        self.tally.price(self.cx.model.as_ref().and_then(facts).as_ref(), &self.caching);
         self.tally
     }
 }
@@ -281,7 +284,7 @@ impl<'n> Simulation<'n> {
 fn lost(
     needs: &Needs,
     position: u64,
-    items: &[Item],
+    items: &[ViewItem],
     view: &View<'_>,
     places: &BTreeMap<u64, u64>,
 ) -> Vec<Lost> {

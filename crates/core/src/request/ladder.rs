@@ -26,7 +26,7 @@ const BY: &str = "overflow";
 
 /// What is done, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LadderStep {
     /// The oldest groups are left out.
     Cut,
     /// Old tool results show a placeholder.
@@ -37,21 +37,22 @@ pub enum Step {
     TruncateTask,
 }
 
-impl Step {
-    const ALL: [Step; 4] = [Step::Cut, Step::Clear, Step::TruncateResults, Step::TruncateTask];
+impl LadderStep {
+    const ALL: [LadderStep; 4] =
+        [LadderStep::Cut, LadderStep::Clear, LadderStep::TruncateResults, LadderStep::TruncateTask];
 
     /// The word for it in events.
     pub fn as_str(self) -> &'static str {
         match self {
-            Step::Cut => "cut",
-            Step::Clear => "clear",
-            Step::TruncateResults => "truncate",
-            Step::TruncateTask => "truncate_task",
+            LadderStep::Cut => "cut",
+            LadderStep::Clear => "clear",
+            LadderStep::TruncateResults => "truncate",
+            LadderStep::TruncateTask => "truncate_task",
         }
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for LadderStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -83,9 +84,9 @@ impl Ladder {
         cx: &CurationContext,
         stated: Stated,
         tokens: usize,
-    ) -> Option<(Step, Decision)> {
+    ) -> Option<(LadderStep, Decision)> {
         let target = target(stated, cx, tokens);
-        while let Some(step) = Step::ALL.get(self.taken).copied() {
+        while let Some(step) = LadderStep::ALL.get(self.taken).copied() {
             self.taken += 1;
             let view = record.view(cx, manager).unwrap_or_else(|_| everything_pinned_by(manager, record, cx));
             if let Some(decision) = decision(step, &view, cx, target) {
@@ -115,10 +116,10 @@ fn target(stated: Stated, cx: &CurationContext, tokens: usize) -> usize {
     by_size.or_else(by_window).map_or(most, |target| target.min(most)).max(1)
 }
 
-fn decision(step: Step, view: &View<'_>, cx: &CurationContext, target: usize) -> Option<Decision> {
+fn decision(step: LadderStep, view: &View<'_>, cx: &CurationContext, target: usize) -> Option<Decision> {
     match step {
-        Step::Cut => cut_to_fit(view, cx, target),
-        Step::Clear => {
+        LadderStep::Cut => cut_to_fit(view, cx, target),
+        LadderStep::Clear => {
             let clear = ClearToolResults { keep_recent: KEPT_RESULTS, ..ClearToolResults::default() };
             let placeholder = clear.placeholder.clone();
             let cleared = clear.curate(view.clone(), cx).ok()?.explain();
@@ -127,8 +128,10 @@ fn decision(step: Step, view: &View<'_>, cx: &CurationContext, target: usize) ->
                 changed.filter(|changed| changed.by.is_none()).map(|changed| changed.index).collect();
             (!positions.is_empty()).then_some(Decision::Clear { positions, placeholder })
         }
-        Step::TruncateResults => view.shortening(Shorten::Results, view.body(), target, cx.counter, cx),
-        Step::TruncateTask => view.shortening(Shorten::Users, &view.protected(), target, cx.counter, cx),
+        LadderStep::TruncateResults => view.shortening(Shorten::Results, view.body(), target, cx.counter, cx),
+        LadderStep::TruncateTask => {
+            view.shortening(Shorten::Users, &view.protected(), target, cx.counter, cx)
+        }
     }
 }
 

@@ -4,36 +4,36 @@
 //! simulations. It is pure. What must last is returned as [decisions](Prepared::decisions), which the caller records before
 //! it sends the body; after that every later view repeats them.
 //!
-//! - [`Asked`] is what the caller wants to send besides the record: a client's own body, or settings and tools of ours.
+//! - [`CallerRequest`] is what the caller wants to send besides the record: a client's own body, or settings and tools of ours.
 //! - [`Reference`] is what a request goes on from that its provider holds.
 //! - [`Policy`] says which manager curates, and what happens to a request that breaks its provider's rules.
 //! - [`Ladder`] makes a request smaller, step by step, when it is too large for its model.
-//! - [`Template`] is a body as what it shares with the record, so that keeping every request takes little.
+//! - [`BodyTemplate`] is a body as what it shares with the record, so that keeping every request takes little.
 //! - [`seen`] says what a body holds of each recorded entry: as recorded, rewritten, or not at all.
 //! - [`provider_edits`] is what the provider itself left out of a request, as decisions.
 //! - [`news`] is what has to be appended before, so that the record says what the caller says.
 
-mod asked;
-mod edits;
+pub(crate) mod cache_marks;
+mod caller_request;
 mod ladder;
-pub(crate) mod marks;
-mod news;
+mod new_entries;
 mod prepare;
+mod provider_edits;
 mod reference;
-mod seen;
 mod shared;
+mod shown_entries;
 mod template;
 mod tokens;
 
-pub use asked::{Asked, Carries, ClientBody, Surroundings};
-pub use edits::provider_edits;
-pub use ladder::{Ladder, Stated, Step, too_large};
-pub use news::{Stamp, lead_of, news};
-pub(crate) use prepare::decisions;
+pub use caller_request::{CallerRequest, Carries, ClientBody, Surroundings};
+pub use ladder::{Ladder, LadderStep, Stated, too_large};
+pub use new_entries::{Stamp, lead_of, news};
 pub use prepare::{
-    Fidelity, Invalid, Policy, PrepareError, Prepared, Shown, UnknownWindow, is_whole, prepare, prepare_items,
+    Fidelity, Invalid, Policy, PrepareError, Prepared, RequestMessage, UnknownWindow, decisions, is_whole,
+    prepare, prepare_items,
 };
+pub use provider_edits::provider_edits;
 pub use reference::{Reference, Threads, is_in_thread, names_items};
-pub use seen::{Presence, seen};
-pub use template::{Piece, Template};
+pub use shown_entries::{Presence, seen};
+pub use template::{BodyPiece, BodyTemplate};
 pub use tokens::RequestTokens;

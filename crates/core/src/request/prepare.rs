@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::asked::{Asked, Carries, ClientBody, Surroundings, chain};
+use super::cache_marks;
+use super::caller_request::{CallerRequest, Carries, ClientBody, Surroundings, chain};
 use super::ladder::Stated;
-use super::marks;
-use super::news::{replaced, standing_count};
+use super::new_entries::{replaced, standing_count};
 use super::reference::{Reference, without_references};
-use super::template::Template;
+use super::template::BodyTemplate;
 use super::tokens::RequestTokens;
 use crate::chain::Link;
 use crate::context::CurationContext;
@@ -22,7 +22,7 @@ use crate::event::HistoryCurated;
 use crate::json;
 use crate::manager::{Fit, HistoryManager, SharedManager};
 use crate::record::Record;
-use crate::view::{Dropped, Epoch, Fidelity::AsSaid, Item, Reason, Source, View};
+use crate::view::{Dropped, Epoch, Fidelity::AsSaid, ItemSource, Reason, View, ViewItem};
 use crate::wire::check::{Size, Strictness, Violation, check};
 use crate::wire::repair::Repair;
 use crate::wire::{Checked, ParseOptions, Purpose, RenderOptions, Rendered, Wire};
@@ -131,7 +131,7 @@ pub enum Fidelity {
 /// One message of a request, as traces show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Shown {
+pub enum RequestMessage {
     /// An entry of the record.
     Entry {
         /// Its position.
@@ -154,13 +154,13 @@ pub enum Shown {
     },
 }
 
-impl Shown {
-    fn of(item: &Item) -> Self {
+impl RequestMessage {
+    fn of(item: &ViewItem) -> Self {
         match item.source {
-            Source::Entry(index) => Shown::Entry { index, changed: item.is_changed() },
-            Source::Interrupted { .. } => Shown::Synthetic { synthetic: "interrupted" },
-            Source::Summary { .. } => Shown::Synthetic { synthetic: "summary" },
-            Source::Ledger { .. } => Shown::Synthetic { synthetic: "ledger" },
+            ItemSource::Entry(index) => RequestMessage::Entry { index, changed: item.is_changed() },
+            ItemSource::Interrupted { .. } => RequestMessage::Synthetic { synthetic: "interrupted" },
+            ItemSource::Summary { .. } => RequestMessage::Synthetic { synthetic: "summary" },
+            ItemSource::Ledger { .. } => RequestMessage::Synthetic { synthetic: "ledger" },
         }
     }
 }
@@ -181,7 +181,7 @@ pub struct Prepared {
     /// Tokens of everything recorded, corrected like those of the request.
     pub tokens_recorded: Option<usize>,
     /// The messages of the view, in order; empty where the client's own list is sent.
-    pub shown: Vec<Shown>,
+    pub shown: Vec<RequestMessage>,
     /// What the view leaves out, where the policy asks for it.
     pub left_out: Vec<Dropped>,
     /// How many entries are shown, and how many are recorded.
@@ -195,7 +195,7 @@ pub struct Prepared {
     /// What observed managers reported.
     pub events: Vec<HistoryCurated>,
     /// The body as what it shares with the record; none where the caller chose the entries itself.
-    pub template: Option<Template>,
+    pub template: Option<BodyTemplate>,
     /// What the model is shown, where that is not what the client said; kept for answers without a provider and for spans.
     pub said: Option<Vec<Entry>>,
 }
@@ -261,7 +261,7 @@ impl std::error::Error for PrepareError {}
 /// Pure: the same record, request, policy and context give the same bytes.
 pub fn prepare(
     record: &Record,
-    asked: &Asked,
+    asked: &CallerRequest,
     policy: &Policy,
     cx: &CurationContext,
 ) -> Result<Prepared, PrepareError> {
@@ -308,8 +308,8 @@ pub fn prepare(
         return Err(PrepareError::Unresolved(reference.clone()));
     }
     let tokens = RequestTokens::of(&view, cx);
-    let mut items: Vec<Item> = view.items().collect();
-    let shown = items.iter().map(Shown::of).collect();
+    let mut items: Vec<ViewItem> = view.items().collect();
+    let shown = items.iter().map(RequestMessage::of).collect();
     let said = asked.client.is_some().then(|| items.iter().map(|item| Entry::clone(&item.entry)).collect());
     let recorded = recorded_tokens(record, &tokens, cx);
     let left_out = if policy.explains && view.len() < record.message_count() {
@@ -324,7 +324,7 @@ pub fn prepare(
     let made = finish(Some(record), rendered, asked, policy, &tokens, cx)?;
     let entries_of = recorded_as.iter().map(|(position, entry)| (*position, entry.as_ref()));
     Ok(Prepared {
-        template: Some(Template::of(asked.wire, &made.body, entries_of)),
+        template: Some(BodyTemplate::of(asked.wire, &made.body, entries_of)),
         fidelity: if asked.client.is_some() { Fidelity::Spliced } else { Fidelity::Rendered },
         decisions,
         tokens: Some(tokens),
@@ -344,10 +344,10 @@ pub fn prepare(
 
 /// Makes a request of entries that the caller chose itself: turns of a sub-agent, a text to be summarised.
 pub fn prepare_items(
-    items: Vec<Item>,
-    shown: Vec<Shown>,
+    items: Vec<ViewItem>,
+    shown: Vec<RequestMessage>,
     recorded: usize,
-    asked: &Asked,
+    asked: &CallerRequest,
     policy: &Policy,
     cx: &CurationContext,
 ) -> Result<Prepared, PrepareError> {
@@ -376,7 +376,7 @@ pub fn prepare_items(
 
 /// Whether it is plain without looking that everything is shown: nothing was ever decided, and the body has fewer bytes than
 /// the model takes tokens.
-fn needs_no_view(record: &Record, asked: &Asked, policy: &Policy, cx: &CurationContext) -> bool {
+fn needs_no_view(record: &Record, asked: &CallerRequest, policy: &Policy, cx: &CurationContext) -> bool {
     // What a request refers to is part of it, and not in its bytes.
     let plain = |client: &&ClientBody| client.refers.is_none() && policy.only_fits();
     let Some(client) = asked.client.as_ref().filter(plain) else { return false };
@@ -391,7 +391,7 @@ fn is_decided(record: &Record) -> bool {
 
 /// The client's own request. Its tokens are not counted: that can be done while it is on its way.
 fn untouched<'r>(
-    asked: &Asked,
+    asked: &CallerRequest,
     policy: &Policy,
     view: impl FnOnce() -> View<'r>,
     cx: &CurationContext,
@@ -406,7 +406,7 @@ fn untouched<'r>(
     if !came.repairs.is_empty() && !policy.invalid.repairs() {
         return Err(refused(&came.repairs));
     }
-    let mut items: Vec<Item> = view.items().collect();
+    let mut items: Vec<ViewItem> = view.items().collect();
     if view.is_compacted() {
         // The client's list has everything still.
         items = View::of(view.record(), &CurationContext::default()).items().collect();
@@ -415,7 +415,7 @@ fn untouched<'r>(
     let recorded_as: Vec<(u64, Arc<Entry>)> =
         items.iter().filter_map(|item| place_of(view.record(), item)).collect();
     let entries_of = recorded_as.iter().map(|(position, entry)| (*position, entry.as_ref()));
-    let template = Some(Template::of(asked.wire, &came.body, entries_of));
+    let template = Some(BodyTemplate::of(asked.wire, &came.body, entries_of));
     // What goes on from elsewhere is not in the list that came.
     let said = client.refers.is_some().then(|| items.iter().map(|item| Entry::clone(&item.entry)).collect());
     let mut prepared = Prepared {
@@ -449,39 +449,47 @@ fn untouched<'r>(
 }
 
 /// The entries of a body.
-fn entries_in(wire: Wire, body: &[u8]) -> Vec<Item> {
+fn entries_in(wire: Wire, body: &[u8]) -> Vec<ViewItem> {
     let parsed =
         json::check_bytes(body).ok().and_then(|body| wire.parse(body, &ParseOptions::default()).ok());
     let entries = parsed.map(|parsed| parsed.entries).unwrap_or_default();
-    let item =
-        |(place, entry)| Item { source: Source::Entry(place), entry: Arc::new(entry), fidelity: AsSaid };
+    let item = |(place, entry)| ViewItem {
+        source: ItemSource::Entry(place),
+        entry: Arc::new(entry),
+        fidelity: AsSaid,
+    };
     (0..).zip(entries).map(item).collect()
 }
 
 /// The entry an item is made of, as it is recorded.
-fn place_of(record: &Record, item: &Item) -> Option<(u64, Arc<Entry>)> {
+fn place_of(record: &Record, item: &ViewItem) -> Option<(u64, Arc<Entry>)> {
     match item.source {
-        Source::Entry(position) => record.entry(position).map(|entry| (position, Arc::clone(entry))),
+        ItemSource::Entry(position) => record.entry(position).map(|entry| (position, Arc::clone(entry))),
         _ => None,
     }
 }
 
 /// The instructions as the client spells them now, with its own cache marks: those of the record are from another call.
-fn speak_as_the_client(items: &mut [Item], asked: &Asked) {
+fn speak_as_the_client(items: &mut [ViewItem], asked: &CallerRequest) {
     let lead = items.iter().take_while(|item| item.entry.role == Role::System).count();
     let Some(lead) = items.get_mut(..lead) else { return };
-    let said = lead.iter().filter(|item| matches!(item.source, Source::Entry(_))).count();
+    let said = lead.iter().filter(|item| matches!(item.source, ItemSource::Entry(_))).count();
     // After a cut, instructions that were given in the middle may stand behind them.
     if said < asked.instructions.len() {
         return;
     }
-    let entries = lead.iter_mut().filter(|item| matches!(item.source, Source::Entry(_)));
+    let entries = lead.iter_mut().filter(|item| matches!(item.source, ItemSource::Entry(_)));
     for (item, own) in entries.zip(&asked.instructions) {
         item.entry = Arc::new(own.clone());
     }
 }
 
-fn render(items: Vec<Item>, record: Option<&Record>, asked: &Asked, cx: &CurationContext) -> Rendered {
+fn render(
+    items: Vec<ViewItem>,
+    record: Option<&Record>,
+    asked: &CallerRequest,
+    cx: &CurationContext,
+) -> Rendered {
     let options = RenderOptions {
         purpose: Purpose::Send,
         model: asked.model.as_ref(),
@@ -493,7 +501,7 @@ fn render(items: Vec<Item>, record: Option<&Record>, asked: &Asked, cx: &Curatio
 }
 
 /// What stands around the messages: without references to what the provider holds, where the whole list is sent.
-fn around(asked: &Asked) -> crate::wire::Body {
+fn around(asked: &CallerRequest) -> crate::wire::Body {
     match &asked.client {
         Some(client) => without_references(&asked.around, client.refers.as_ref(), client.threads),
         None => asked.around.clone(),
@@ -510,7 +518,7 @@ struct Made {
 fn finish(
     record: Option<&Record>,
     mut rendered: Rendered,
-    asked: &Asked,
+    asked: &CallerRequest,
     policy: &Policy,
     tokens: &RequestTokens,
     cx: &CurationContext,
@@ -580,7 +588,7 @@ fn refused(repairs: &[Repair]) -> PrepareError {
 }
 
 /// What the managers decided and the record does not have yet: a cut that moved, results that were shortened.
-pub(crate) fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Decision> {
+pub fn decisions(record: &Record, view: &View<'_>, cx: &CurationContext) -> Vec<Decision> {
     let mut new = Vec::new();
     let epoch = view.epoch().map_or(0, |epoch| epoch.id);
     if let Some(cut @ Decision::Cut { before, .. }) = view.cut().filter(|_| epoch > 0) {
@@ -629,7 +637,7 @@ const REPAIR: &str = "repair";
 
 /// Everything that made a request another one than the client's: the managers that did something, the repair if there was
 /// one, and the history that the client left to others to supply.
-fn stages(mut by: Vec<String>, repairs: &[Repair], asked: &Asked) -> Vec<String> {
+fn stages(mut by: Vec<String>, repairs: &[Repair], asked: &CallerRequest) -> Vec<String> {
     if !repairs.is_empty() {
         by.push(REPAIR.into());
     }
@@ -653,11 +661,11 @@ impl Wire {
     /// As [`Wire::request`], with cache marks where the client's request had them.
     pub(crate) fn request_marked(
         self,
-        items: Vec<Item>,
+        items: Vec<ViewItem>,
         options: RenderOptions<'_>,
         around: Option<&crate::wire::Body>,
-        client: &marks::ClientMarks,
+        client: &cache_marks::ClientMarks,
     ) -> Rendered {
-        self.request_with(items, options, around, |messages| marks::place(self, messages, client))
+        self.request_with(items, options, around, |messages| cache_marks::place(self, messages, client))
     }
 }

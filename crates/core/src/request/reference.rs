@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 use crate::record::{Record, Slot};
 use crate::wire::{Body, Wire};
 
@@ -42,7 +42,7 @@ impl Reference {
     /// # Ok::<(), json::JsonError>(())
     /// ```
     pub fn of(wire: Wire, body: Raw<'_>) -> Option<Self> {
-        if body.kind() != Kind::Object {
+        if body.kind() != JsonKind::Object {
             return None;
         }
         let text = |value: Raw<'_>| value.string().filter(|id| !id.is_empty()).map(Cow::into_owned);
@@ -58,8 +58,11 @@ impl Reference {
                     return Some(Reference::Response(id));
                 }
                 let conversation = body.get(conversation)?;
-                let id =
-                    if conversation.kind() == Kind::Object { conversation.get("id")? } else { conversation };
+                let id = if conversation.kind() == JsonKind::Object {
+                    conversation.get("id")?
+                } else {
+                    conversation
+                };
                 text(id).map(Reference::Conversation)
             }
             _ => None,
@@ -106,6 +109,6 @@ pub fn names_items(wire: Wire, around: &Body) -> bool {
 
 /// Whether a request is part of a message thread, at its beginning or later.
 pub fn is_in_thread(wire: Wire, body: Raw<'_>) -> bool {
-    let thread = || body.get(THREAD).filter(|thread| thread.kind() == Kind::Object);
-    wire == Wire::Anthropic && body.kind() == Kind::Object && thread().is_some()
+    let thread = || body.get(THREAD).filter(|thread| thread.kind() == JsonKind::Object);
+    wire == Wire::Anthropic && body.kind() == JsonKind::Object && thread().is_some()
 }

@@ -11,16 +11,16 @@ const COMPARED_DEPTH: usize = 4;
 
 /// A JSON value inside a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Value {
+pub(super) struct JsonSpan {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) is_string: bool,
 }
 
 /// The values of a JSON text that are worth looking up, outer ones before what is in them. The text itself is the first.
-pub(super) fn values(json: &str) -> Vec<Value> {
+pub(super) fn values(json: &str) -> Vec<JsonSpan> {
     let bytes = json.as_bytes();
-    let mut found = vec![Value { start: 0, end: bytes.len(), is_string: bytes.first() == Some(&b'"') }];
+    let mut found = vec![JsonSpan { start: 0, end: bytes.len(), is_string: bytes.first() == Some(&b'"') }];
     // The lists and objects that are open, by their index in `found`; none for those that are too deep to compare.
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut at = 0;
@@ -29,7 +29,7 @@ pub(super) fn values(json: &str) -> Vec<Value> {
             b'"' => {
                 let end = string_end(bytes, at);
                 if end - at >= WORTH_COPYING && at > 0 {
-                    found.push(Value { start: at, end, is_string: true });
+                    found.push(JsonSpan { start: at, end, is_string: true });
                 }
                 at = end;
                 continue;
@@ -38,7 +38,7 @@ pub(super) fn values(json: &str) -> Vec<Value> {
                 let compared = (1..COMPARED_DEPTH).contains(&open.len());
                 open.push(compared.then_some(found.len()));
                 if compared {
-                    found.push(Value { start: at, end: at, is_string: false });
+                    found.push(JsonSpan { start: at, end: at, is_string: false });
                 }
             }
             b']' | b'}' => {
@@ -70,33 +70,33 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
 
 /// A range of a recorded message, by the message's index in what is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct SharedRange {
     pub(super) message: usize,
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
 /// The values of all messages that are shown, by their text.
-pub(super) struct Index<'e> {
+pub(super) struct SharedValues<'e> {
     /// In the order of the messages.
-    places: HashMap<&'e str, Vec<Found>>,
+    places: HashMap<&'e str, Vec<SharedRange>>,
 }
 
-impl<'e> Index<'e> {
+impl<'e> SharedValues<'e> {
     pub(super) fn of(messages: &[&'e str]) -> Self {
-        let mut places: HashMap<&str, Vec<Found>> = HashMap::new();
+        let mut places: HashMap<&str, Vec<SharedRange>> = HashMap::new();
         for (message, raw) in messages.iter().enumerate() {
-            for Value { start, end, .. } in values(raw) {
+            for JsonSpan { start, end, .. } in values(raw) {
                 if let Some(text) = raw.get(start..end) {
-                    places.entry(text).or_default().push(Found { message, start, end });
+                    places.entry(text).or_default().push(SharedRange { message, start, end });
                 }
             }
         }
-        Index { places }
+        SharedValues { places }
     }
 
     /// Where a text lies: in the next message from `from` on that has it, else in the last one before.
-    pub(super) fn find(&self, text: &str, from: usize) -> Option<Found> {
+    pub(super) fn find(&self, text: &str, from: usize) -> Option<SharedRange> {
         let places = self.places.get(text)?;
         let next = places.partition_point(|place| place.message < from);
         places.get(next).or(places.last()).copied()

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use super::shared::{Found, Index, common_end, common_start, values};
+use super::shared::{SharedRange, SharedValues, common_end, common_start, values};
 use crate::chain::Link;
 use crate::entry::Entry;
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, JsonKind, Raw};
 use crate::wire::{Wire, list_key, system_key};
 
 /// A text of so many bytes that is not in the record is a piece of its own, so that it can be shared with other requests
@@ -31,15 +31,15 @@ const APART: usize = 256;
 /// assert_eq!(template.body(|_| None), None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
+pub struct BodyTemplate {
     /// BLAKE3 of the body.
     hash: Link,
-    pieces: Vec<Piece>,
+    pieces: Vec<BodyPiece>,
 }
 
 /// A part of a request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum BodyPiece {
     /// These bytes.
     Text(Vec<u8>),
     /// Bytes of the raw text of a recorded message, from `start` on, below `end`.
@@ -60,17 +60,21 @@ pub enum Piece {
     },
 }
 
-impl Template {
+impl BodyTemplate {
     /// Finds what a body shares with the entries it shows, given in the order in which the body shows them.
     ///
     /// Takes time proportional to the body and the entries together. A body that is not JSON is one text. Where entries
     /// were left out, changed or given in another order, less is shared; the body comes back all the same.
-    pub fn of<'e>(wire: Wire, body: &[u8], shown: impl IntoIterator<Item = (u64, &'e Entry)>) -> Template {
+    pub fn of<'e>(
+        wire: Wire,
+        body: &[u8],
+        shown: impl IntoIterator<Item = (u64, &'e Entry)>,
+    ) -> BodyTemplate {
         let hash = *blake3::hash(body).as_bytes();
         let text = std::str::from_utf8(body).ok().filter(|text| u32::try_from(text.len()).is_ok());
         let Some((text, value)) = text.and_then(|text| Some((text, json::check(text).ok()?))) else {
-            let pieces = if body.is_empty() { Vec::new() } else { vec![Piece::Text(body.to_vec())] };
-            return Template { hash, pieces };
+            let pieces = if body.is_empty() { Vec::new() } else { vec![BodyPiece::Text(body.to_vec())] };
+            return BodyTemplate { hash, pieces };
         };
         let shown = shown.into_iter().map(|(position, entry)| (position, entry.origin.raw.as_ref()));
         let (positions, messages): (Vec<u64>, Vec<&str>) = shown.unzip();
@@ -78,12 +82,12 @@ impl Template {
             Cutter { text, at: 0, pieces: Vec::new(), positions, messages, next: 0, index: None };
         cutter.body(wire, value);
         cutter.text_upto(text.len());
-        Template { hash, pieces: cutter.pieces }
+        BodyTemplate { hash, pieces: cutter.pieces }
     }
 
     /// A template that was kept as its pieces, and the hash of the body they make up.
-    pub fn from_pieces(hash: Link, pieces: Vec<Piece>) -> Template {
-        Template { hash, pieces }
+    pub fn from_pieces(hash: Link, pieces: Vec<BodyPiece>) -> BodyTemplate {
+        BodyTemplate { hash, pieces }
     }
 
     /// BLAKE3 of the body.
@@ -92,12 +96,12 @@ impl Template {
     }
 
     /// What the body is made of, in order.
-    pub fn pieces(&self) -> &[Piece] {
+    pub fn pieces(&self) -> &[BodyPiece] {
         &self.pieces
     }
 
     /// The same, for a caller that has no other use for the template.
-    pub fn into_pieces(self) -> Vec<Piece> {
+    pub fn into_pieces(self) -> Vec<BodyPiece> {
         self.pieces
     }
 
@@ -107,12 +111,12 @@ impl Template {
         let mut body = Vec::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => body.extend_from_slice(text),
-                Piece::Copy { position, start, end } => {
+                BodyPiece::Text(text) => body.extend_from_slice(text),
+                BodyPiece::Copy { position, start, end } => {
                     let raw = raw(*position)?;
                     body.extend_from_slice(raw.as_bytes().get(*start as usize..*end as usize)?);
                 }
-                Piece::Run { first, last } => {
+                BodyPiece::Run { first, last } => {
                     for position in *first..=*last {
                         if position > *first {
                             body.push(b',');
@@ -130,7 +134,7 @@ impl Template {
         self.pieces
             .iter()
             .filter_map(|piece| match piece {
-                Piece::Run { first, last } => Some(*first..=*last),
+                BodyPiece::Run { first, last } => Some(*first..=*last),
                 _ => None,
             })
             .flatten()
@@ -142,9 +146,9 @@ impl Template {
         self.pieces
             .iter()
             .filter_map(|piece| match piece {
-                Piece::Run { first, last } => Some(*first..=*last),
-                Piece::Copy { position, .. } => Some(*position..=*position),
-                Piece::Text(_) => None,
+                BodyPiece::Run { first, last } => Some(*first..=*last),
+                BodyPiece::Copy { position, .. } => Some(*position..=*position),
+                BodyPiece::Text(_) => None,
             })
             .flatten()
     }
@@ -155,24 +159,24 @@ struct Cutter<'b, 'e> {
     text: &'b str,
     /// Everything before this is in `pieces`.
     at: usize,
-    pieces: Vec<Piece>,
+    pieces: Vec<BodyPiece>,
     /// The messages that are shown: their positions and raw texts.
     positions: Vec<u64>,
     messages: Vec<&'e str>,
     /// The message that the next element of the list should be.
     next: usize,
     /// Made when an element is not the message it should be.
-    index: Option<Index<'e>>,
+    index: Option<SharedValues<'e>>,
 }
 
 impl Cutter<'_, '_> {
     /// The messages and instructions are looked up in the record; what else is long is kept apart.
     fn body(&mut self, wire: Wire, body: Raw<'_>) {
-        if body.kind() == Kind::Array {
+        if body.kind() == JsonKind::Array {
             return body.elements().for_each(|element| self.element(element));
         }
         for (key, value) in body.members() {
-            if key == list_key(wire) && value.kind() == Kind::Array {
+            if key == list_key(wire) && value.kind() == JsonKind::Array {
                 value.elements().for_each(|element| self.element(element));
             } else if system_key(wire) == Some(key.as_ref()) {
                 self.instructions(value);
@@ -185,7 +189,7 @@ impl Cutter<'_, '_> {
 
     /// Instructions may be one recorded message. If they are not, one of several changed, and the others did not.
     fn instructions(&mut self, value: Raw<'_>) {
-        if value.kind() == Kind::Array && self.find(value.text()).is_none() {
+        if value.kind() == JsonKind::Array && self.find(value.text()).is_none() {
             value.elements().for_each(|element| self.element(element));
         } else {
             self.element(value);
@@ -196,7 +200,7 @@ impl Cutter<'_, '_> {
     fn element(&mut self, element: Raw<'_>) {
         let (start, end) = self.range(element);
         if self.messages.get(self.next) == Some(&element.text()) {
-            self.copy(start, end, Found { message: self.next, start: 0, end: end - start });
+            self.copy(start, end, SharedRange { message: self.next, start: 0, end: end - start });
             self.next += 1;
             return;
         }
@@ -219,8 +223,8 @@ impl Cutter<'_, '_> {
         self.next = last.map_or(self.next, |last| last + 1);
     }
 
-    fn find(&mut self, text: &str) -> Option<Found> {
-        let index = self.index.get_or_insert_with(|| Index::of(&self.messages));
+    fn find(&mut self, text: &str) -> Option<SharedRange> {
+        let index = self.index.get_or_insert_with(|| SharedValues::of(&self.messages));
         index.find(text, self.next)
     }
 
@@ -230,14 +234,14 @@ impl Cutter<'_, '_> {
         &self,
         element: (usize, usize),
         (from, to): (usize, usize),
-        found: Found,
-    ) -> (usize, usize, Found) {
+        found: SharedRange,
+    ) -> (usize, usize, SharedRange) {
         let message = self.messages.get(found.message).copied().unwrap_or_default();
         let before = self.text.get(self.at.max(element.0)..from).zip(message.get(..found.start));
         let after = self.text.get(to..element.1).zip(message.get(found.end..));
         let before = before.map_or(0, |(sent, recorded)| common_end(sent, recorded));
         let after = after.map_or(0, |(sent, recorded)| common_start(sent, recorded));
-        let grown = Found { start: found.start - before, end: found.end + after, ..found };
+        let grown = SharedRange { start: found.start - before, end: found.end + after, ..found };
         (from - before, to + after, grown)
     }
 
@@ -250,7 +254,7 @@ impl Cutter<'_, '_> {
     /// Everything up to a place is text.
     fn text_upto(&mut self, end: usize) {
         if let Some(text) = self.text.get(self.at..end).filter(|text| !text.is_empty()) {
-            self.pieces.push(Piece::Text(text.into()));
+            self.pieces.push(BodyPiece::Text(text.into()));
             self.at = end;
         }
     }
@@ -264,7 +268,7 @@ impl Cutter<'_, '_> {
     }
 
     /// Bytes that a message has, too.
-    fn copy(&mut self, start: usize, end: usize, found: Found) {
+    fn copy(&mut self, start: usize, end: usize, found: SharedRange) {
         let (Some(&position), Some(message)) =
             (self.positions.get(found.message), self.messages.get(found.message))
         else {
@@ -273,7 +277,7 @@ impl Cutter<'_, '_> {
         let (Ok(first), Ok(last)) = (u32::try_from(found.start), u32::try_from(found.end)) else { return };
         let is_whole = found.start == 0 && found.end == message.len();
         let follows = self.text.get(self.at..start) == Some(",");
-        if let Some(Piece::Run { last, .. }) = self.pieces.last_mut()
+        if let Some(BodyPiece::Run { last, .. }) = self.pieces.last_mut()
             && is_whole
             && follows
             && last.checked_add(1) == Some(position)
@@ -284,9 +288,9 @@ impl Cutter<'_, '_> {
         }
         self.text_upto(start);
         self.pieces.push(if is_whole {
-            Piece::Run { first: position, last: position }
+            BodyPiece::Run { first: position, last: position }
         } else {
-            Piece::Copy { position, start: first, end: last }
+            BodyPiece::Copy { position, start: first, end: last }
         });
         self.at = end;
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::CurationContext;
 use crate::tokens::{Counter, Factor, Method, OVERHEAD, entry_tokens};
-use crate::view::{Item, View};
+use crate::view::{View, ViewItem};
 
 /// Tokens of one request: what it says to do, what it offers, and what was said.
 ///
@@ -37,7 +37,7 @@ impl RequestTokens {
     }
 
     /// Tokens of a request that shows these items.
-    pub fn of_items(items: &[Item], cx: &CurationContext) -> Self {
+    pub fn of_items(items: &[ViewItem], cx: &CurationContext) -> Self {
         let lead = items.iter().take_while(|item| item.entry.role == crate::Role::System).count();
         let counts: Vec<usize> =
             items.iter().map(|item| entry_tokens(cx.counter.tokenizer, &item.entry)).collect();

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::growing::Growing;
 use super::stop::Asks;
 use super::usage::{self, present};
-use super::{Draft, Told, number, text};
-use crate::json::{self, Kind, Object, Raw};
+use super::{MessageDraft, ReplyMeta, number, text};
+use crate::json::{self, JsonKind, Object, Raw};
 
 /// The message, growing block by block.
 #[derive(Debug, Default)]
-pub(super) struct Message {
+pub(super) struct GrowingMessage {
     begun: bool,
-    blocks: Vec<Block>,
+    blocks: Vec<GrowingBlock>,
     /// The block each index stands for.
     indexes: BTreeMap<u64, usize>,
     usage: usage::Anthropic,
@@ -20,7 +20,7 @@ pub(super) struct Message {
 
 /// One content block: what it started as, and what its deltas made of it.
 #[derive(Clone, Debug, Default)]
-struct Block {
+struct GrowingBlock {
     members: Growing,
     /// The text of `input` so far, where it comes in pieces.
     input: String,
@@ -29,8 +29,8 @@ struct Block {
     stopped: bool,
 }
 
-impl Draft for Message {
-    fn take(&mut self, kind: &str, event: &Object<'_>, told: &mut Told) {
+impl MessageDraft for GrowingMessage {
+    fn take(&mut self, kind: &str, event: &Object<'_>, told: &mut ReplyMeta) {
         match kind {
             "message_start" => {
                 self.begun = true;
@@ -70,7 +70,7 @@ impl Draft for Message {
         }
     }
 
-    fn message(&self, told: &mut Told) -> Option<String> {
+    fn message(&self, told: &mut ReplyMeta) -> Option<String> {
         if !self.begun && self.blocks.is_empty() {
             return None;
         }
@@ -86,8 +86,8 @@ impl Draft for Message {
     }
 }
 
-impl Message {
-    fn report(&mut self, usage: Option<Raw<'_>>, told: &mut Told) {
+impl GrowingMessage {
+    fn report(&mut self, usage: Option<Raw<'_>>, told: &mut ReplyMeta) {
         if let Some(usage) = present(usage) {
             self.usage.report(usage);
             told.usage = self.usage.usage();
@@ -95,7 +95,7 @@ impl Message {
     }
 
     /// The block an event is about; without an index, the last one.
-    fn block(&mut self, event: &Object<'_>) -> Option<&mut Block> {
+    fn block(&mut self, event: &Object<'_>) -> Option<&mut GrowingBlock> {
         let place = match number(event.get("index")) {
             Some(index) => *self.indexes.get(&index)?,
             None => self.blocks.len().checked_sub(1)?,
@@ -103,11 +103,11 @@ impl Message {
         self.blocks.get_mut(place)
     }
 
-    fn start(&mut self, index: Option<u64>, started: Raw<'_>, told: &mut Told) {
+    fn start(&mut self, index: Option<u64>, started: Raw<'_>, told: &mut ReplyMeta) {
         if let Some(index) = index {
             self.indexes.insert(index, self.blocks.len());
         }
-        let mut block = Block::default();
+        let mut block = GrowingBlock::default();
         for (key, value) in started.members() {
             // The empty signature a thought starts with would read as one if the stream broke here.
             if key == "signature" && value.text() == "\"\"" {
@@ -123,17 +123,17 @@ impl Message {
     }
 }
 
-impl Block {
+impl GrowingBlock {
     fn kind(&self) -> Option<String> {
         self.members.text("type")
     }
 
-    fn delta(&mut self, delta: Raw<'_>, told: &mut Told) {
+    fn delta(&mut self, delta: Raw<'_>, told: &mut ReplyMeta) {
         if self.stopped {
             return;
         }
         let kind = text(delta.get("type"));
-        let piece = |key: &str| delta.get(key).filter(|piece| piece.kind() == Kind::String);
+        let piece = |key: &str| delta.get(key).filter(|piece| piece.kind() == JsonKind::String);
         match kind.as_deref() {
             Some("text_delta") => self.join("text", piece("text")),
             Some("thinking_delta") => self.join("thinking", piece("thinking")),
@@ -192,7 +192,7 @@ impl Block {
         }
     }
 
-    fn write(&self, out: &mut String, told: &Told) {
+    fn write(&self, out: &mut String, told: &ReplyMeta) {
         if self.stopped {
             return self.members.write(out);
         }
@@ -201,7 +201,7 @@ impl Block {
             block.stop();
         } else {
             // Cut: only an object that is closed cannot go on, and no input at all is not yet an empty one.
-            block.settle(|input| input.kind() == Kind::Object);
+            block.settle(|input| input.kind() == JsonKind::Object);
             if is_call(block.kind().as_deref()) && block.input.is_empty() && !block.members.says("input") {
                 block.members.set("input", Raw::trusted(&wrapped("")));
             }
@@ -223,7 +223,7 @@ fn wrapped(text: &str) -> String {
 }
 
 /// The message of a whole response.
-pub(super) fn body(response: &Object<'_>, told: &mut Told) -> Option<String> {
+pub(super) fn body(response: &Object<'_>, told: &mut ReplyMeta) -> Option<String> {
     told.names(response.get("id"), response.get("model"));
     told.stop = text(response.get("stop_reason"));
     told.edited(response.get("context_management"));

@@ -1,11 +1,11 @@
 //! Replies of Amazon Bedrock Converse, which come in one piece; its streams are binary frames.
 
 use super::stop::Asks;
-use super::{Told, text, usage};
+use super::{ReplyMeta, text, usage};
 use crate::json::{Object, Raw};
 
 /// The message of a whole response.
-pub(super) fn body(response: &Object<'_>, told: &mut Told) -> Option<String> {
+pub(super) fn body(response: &Object<'_>, told: &mut ReplyMeta) -> Option<String> {
     told.stop = text(response.get("stopReason"));
     told.usage = response.get("usage").and_then(usage::bedrock);
     let message = response.get("output").and_then(|output| output.get("message"))?;

@@ -2,7 +2,7 @@
 
 use super::{number, text};
 use crate::entry::Usage;
-use crate::json::{Kind, Object, Raw};
+use crate::json::{JsonKind, Object, Raw};
 use crate::wire::Wire;
 
 /// A piece of a reply, as it comes.
@@ -119,7 +119,7 @@ fn gemini(event: &Object<'_>, sink: &mut dyn FnMut(Delta)) {
         let call = part.get("functionCall").or_else(|| part.get("function_call"));
         if let Some((call, name)) = call.and_then(|call| Some((call, text(call.get("name"))?))) {
             sink(Delta::CallStarted { index, id: text(call.get("id")), name });
-            if let Some(args) = call.get("args").filter(|args| args.kind() == Kind::Object) {
+            if let Some(args) = call.get("args").filter(|args| args.kind() == JsonKind::Object) {
                 sink(Delta::CallArguments { index, text: args.text().into() });
             }
         }

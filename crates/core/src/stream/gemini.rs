@@ -2,12 +2,12 @@
 
 use super::stop::Asks;
 use super::usage::{self, present};
-use super::{Draft, Told, number, text};
-use crate::json::{Kind, Object, Raw};
+use super::{MessageDraft, ReplyMeta, number, text};
+use crate::json::{JsonKind, Object, Raw};
 
 /// The content of candidate 0, growing by parts.
 #[derive(Debug, Default)]
-pub(super) struct Content {
+pub(super) struct GrowingCandidate {
     /// Parts that nothing can be added to, separated by commas.
     parts: String,
     /// The part that the next text may still be added to.
@@ -22,14 +22,14 @@ struct OpenText {
     after: String,
 }
 
-impl Draft for Content {
-    fn take(&mut self, _: &str, response: &Object<'_>, told: &mut Told) {
+impl MessageDraft for GrowingCandidate {
+    fn take(&mut self, _: &str, response: &Object<'_>, told: &mut ReplyMeta) {
         for part in read(response, told).into_iter().flat_map(Raw::elements) {
             self.part(part);
         }
     }
 
-    fn message(&self, _: &mut Told) -> Option<String> {
+    fn message(&self, _: &mut ReplyMeta) -> Option<String> {
         let mut out = format!("{{\"role\":\"model\",\"parts\":[{}", self.parts);
         if let Some(open) = &self.open {
             if !self.parts.is_empty() {
@@ -44,7 +44,7 @@ impl Draft for Content {
     }
 }
 
-impl Content {
+impl GrowingCandidate {
     /// Adds a part. Neighbouring texts that differ in nothing but the text are one; a signature belongs to the part it
     /// came with, so signed parts stay as they are.
     fn part(&mut self, part: Raw<'_>) {
@@ -83,7 +83,7 @@ fn unsigned_text(part: Raw<'_>) -> Option<(&str, &str, &str)> {
     for (key, value) in part.members() {
         match key.as_ref() {
             "thoughtSignature" | "thought_signature" => return None,
-            "text" if value.kind() == Kind::String => found = Some(value),
+            "text" if value.kind() == JsonKind::String => found = Some(value),
             _ => {}
         }
     }
@@ -93,7 +93,7 @@ fn unsigned_text(part: Raw<'_>) -> Option<(&str, &str, &str)> {
 }
 
 /// Reads everything around the parts of a response, and gives the parts.
-fn read<'a>(response: &Object<'a>, told: &mut Told) -> Option<Raw<'a>> {
+fn read<'a>(response: &Object<'a>, told: &mut ReplyMeta) -> Option<Raw<'a>> {
     told.names(response.get("responseId"), response.get("modelVersion"));
     if let Some(usage) = present(response.get("usageMetadata")) {
         told.usage = usage::gemini(usage).or(told.usage.take());
@@ -125,7 +125,7 @@ fn read<'a>(response: &Object<'a>, told: &mut Told) -> Option<Raw<'a>> {
 }
 
 /// The message of a whole response.
-pub(super) fn body(response: &Object<'_>, told: &mut Told) -> Option<String> {
+pub(super) fn body(response: &Object<'_>, told: &mut ReplyMeta) -> Option<String> {
     read(response, told)?;
     let mut candidates = response.get("candidates").into_iter().flat_map(Raw::elements).enumerate();
     let first =

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, JsonKind, Raw};
 
 /// Strings that name something rather than continue it: hosts that repeat them mean the same thing again.
 const LABELS: [&str; 6] = ["role", "id", "type", "name", "channel", "format"];
@@ -12,11 +12,11 @@ const LABELS: [&str; 6] = ["role", "id", "type", "name", "channel", "format"];
 #[derive(Clone, Debug, Default)]
 pub(super) struct Growing {
     /// Every member with its number in the order of arrival.
-    members: BTreeMap<String, (usize, Value)>,
+    members: BTreeMap<String, (usize, GrowingValue)>,
 }
 
 #[derive(Clone, Debug)]
-enum Value {
+enum GrowingValue {
     /// The inside of a string literal: the pieces' own spelling, one after the other.
     Text(String),
     /// The inside of a list.
@@ -44,19 +44,19 @@ enum Inner {
     Replaced,
 }
 
-impl Value {
+impl GrowingValue {
     fn of(raw: Raw<'_>) -> Self {
         match raw.kind() {
-            Kind::String => Value::Text(inside(raw).into()),
-            Kind::Array => Value::List { elements: inside(raw).into(), tail: Tail::Closed },
-            _ => Value::Json(raw.text().into()),
+            JsonKind::String => GrowingValue::Text(inside(raw).into()),
+            JsonKind::Array => GrowingValue::List { elements: inside(raw).into(), tail: Tail::Closed },
+            _ => GrowingValue::Json(raw.text().into()),
         }
     }
 
     fn add_text(&mut self, literal: Raw<'_>) {
         match self {
-            Value::Text(text) => text.push_str(inside(literal)),
-            Value::List { elements, tail } => {
+            GrowingValue::Text(text) => text.push_str(inside(literal)),
+            GrowingValue::List { elements, tail } => {
                 if *tail == Tail::Closed {
                     separate(elements);
                     elements.push_str(TEXT_PART);
@@ -64,39 +64,39 @@ impl Value {
                 }
                 elements.push_str(inside(literal));
             }
-            Value::Object(_) | Value::Json(_) => *self = Value::of(literal),
+            GrowingValue::Object(_) | GrowingValue::Json(_) => *self = GrowingValue::of(literal),
         }
     }
 
     /// Adds what stands between the brackets of a list.
     fn add_elements(&mut self, more: &str) {
         match self {
-            Value::List { elements, tail } => {
+            GrowingValue::List { elements, tail } => {
                 close(elements, tail);
                 if !more.trim().is_empty() {
                     separate(elements);
                     elements.push_str(more);
                 }
             }
-            Value::Text(text) if !text.is_empty() => {
+            GrowingValue::Text(text) if !text.is_empty() => {
                 let elements = format!("{TEXT_PART}{text}");
-                *self = Value::List { elements, tail: Tail::InText };
+                *self = GrowingValue::List { elements, tail: Tail::InText };
                 self.add_elements(more);
             }
-            Value::Text(_) | Value::Object(_) | Value::Json(_) => {
-                *self = Value::List { elements: more.into(), tail: Tail::Closed };
+            GrowingValue::Text(_) | GrowingValue::Object(_) | GrowingValue::Json(_) => {
+                *self = GrowingValue::List { elements: more.into(), tail: Tail::Closed };
             }
         }
     }
 
     fn write(&self, out: &mut String) {
         match self {
-            Value::Text(text) => out.extend(["\"", text, "\""]),
-            Value::List { elements, tail: Tail::Closed } => out.extend(["[", elements, "]"]),
-            Value::List { elements, tail: Tail::InText } => out.extend(["[", elements, "\"}]"]),
+            GrowingValue::Text(text) => out.extend(["\"", text, "\""]),
+            GrowingValue::List { elements, tail: Tail::Closed } => out.extend(["[", elements, "]"]),
+            GrowingValue::List { elements, tail: Tail::InText } => out.extend(["[", elements, "\"}]"]),
             // Only one level grows, so this ends.
-            Value::Object(object) => object.write(out),
-            Value::Json(text) => out.push_str(text),
+            GrowingValue::Object(object) => object.write(out),
+            GrowingValue::Json(text) => out.push_str(text),
         }
     }
 }
@@ -137,12 +137,12 @@ impl Growing {
 
     /// Sets a member to a value, verbatim, in its place if it was there before.
     pub(super) fn set(&mut self, key: &str, value: Raw<'_>) {
-        *self.place(key) = Value::of(value);
+        *self.place(key) = GrowingValue::of(value);
     }
 
     /// Adds a piece to a string.
     pub(super) fn join(&mut self, key: &str, literal: Raw<'_>) {
-        if literal.kind() == Kind::String {
+        if literal.kind() == JsonKind::String {
             self.place(key).add_text(literal);
         }
     }
@@ -163,28 +163,29 @@ impl Growing {
         let known = self.members.contains_key(key);
         let place = self.place(key);
         match (piece.kind(), &mut *place) {
-            (Kind::Null, _) if known => {}
-            (Kind::String, Value::Text(text)) if known && LABELS.contains(&key) && !text.is_empty() => {}
-            (Kind::String, _) => place.add_text(piece),
-            (Kind::Array, _) if known => place.add_elements(inside(piece)),
-            (Kind::Object, _) if inner == Inner::Grows => {
-                if !matches!(place, Value::Object(_)) {
-                    *place = Value::Object(Growing::default());
+            (JsonKind::Null, _) if known => {}
+            (JsonKind::String, GrowingValue::Text(text))
+                if known && LABELS.contains(&key) && !text.is_empty() => {}
+            (JsonKind::String, _) => place.add_text(piece),
+            (JsonKind::Array, _) if known => place.add_elements(inside(piece)),
+            (JsonKind::Object, _) if inner == Inner::Grows => {
+                if !matches!(place, GrowingValue::Object(_)) {
+                    *place = GrowingValue::Object(Growing::default());
                 }
-                if let Value::Object(object) = place {
+                if let GrowingValue::Object(object) = place {
                     for (key, value) in piece.members() {
                         object.add(&key, value, Inner::Replaced);
                     }
                 }
             }
-            _ => *place = Value::of(piece),
+            _ => *place = GrowingValue::of(piece),
         }
     }
 
     /// The text of a string member; none if it has no such member.
     pub(super) fn text(&self, key: &str) -> Option<String> {
         match self.members.get(key)? {
-            (_, Value::Text(text)) => Some(json::unescape(&format!("\"{text}\"")).into_owned()),
+            (_, GrowingValue::Text(text)) => Some(json::unescape(&format!("\"{text}\"")).into_owned()),
             _ => None,
         }
     }
@@ -193,14 +194,14 @@ impl Growing {
     pub(super) fn says(&self, key: &str) -> bool {
         match self.members.get(key) {
             None => false,
-            Some((_, Value::Text(text))) => !text.is_empty(),
-            Some((_, Value::List { elements, .. })) => !elements.trim().is_empty(),
-            Some((_, Value::Object(object))) => !object.is_empty(),
-            Some((_, Value::Json(text))) => {
+            Some((_, GrowingValue::Text(text))) => !text.is_empty(),
+            Some((_, GrowingValue::List { elements, .. })) => !elements.trim().is_empty(),
+            Some((_, GrowingValue::Object(object))) => !object.is_empty(),
+            Some((_, GrowingValue::Json(text))) => {
                 let value = Raw::trusted(text);
                 match value.kind() {
-                    Kind::Null => false,
-                    Kind::Object => value.members().next().is_some(),
+                    JsonKind::Null => false,
+                    JsonKind::Object => value.members().next().is_some(),
                     _ => true,
                 }
             }
@@ -229,9 +230,10 @@ impl Growing {
     }
 
     /// Where the value of a key is kept; null if it is new.
-    fn place(&mut self, key: &str) -> &mut Value {
+    fn place(&mut self, key: &str) -> &mut GrowingValue {
         let number = self.members.len();
-        let member = self.members.entry(key.into()).or_insert_with(|| (number, Value::Json("null".into())));
+        let member =
+            self.members.entry(key.into()).or_insert_with(|| (number, GrowingValue::Json("null".into())));
         &mut member.1
     }
 }

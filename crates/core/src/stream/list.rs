@@ -3,7 +3,7 @@
 //! Brackets, commas and white space between the elements are passed over; an object that comes without a list around it is an
 //! element too. Whether an element is JSON is for its reader to say.
 
-use super::sse::Unreadable;
+use super::sse::UnreadableEvent;
 
 /// Cuts a list into its elements, which are objects. The same bytes give the same elements, however they are cut into chunks.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Elements {
     }
 
     /// Reads on, giving every element that has ended to `found`.
-    pub(super) fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Result<&str, Unreadable>)) {
+    pub(super) fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Result<&str, UnreadableEvent>)) {
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.depth == 0 {
@@ -77,11 +77,11 @@ impl Elements {
         }
     }
 
-    fn give(&mut self, found: &mut impl FnMut(Result<&str, Unreadable>)) {
+    fn give(&mut self, found: &mut impl FnMut(Result<&str, UnreadableEvent>)) {
         if std::mem::take(&mut self.too_large) {
-            found(Err(Unreadable::TooLarge));
+            found(Err(UnreadableEvent::TooLarge));
         } else {
-            found(std::str::from_utf8(&self.element).map_err(|_| Unreadable::NotUtf8));
+            found(std::str::from_utf8(&self.element).map_err(|_| UnreadableEvent::NotUtf8));
         }
         self.element.clear();
     }
@@ -91,7 +91,7 @@ impl Elements {
 mod tests {
     use super::*;
 
-    fn elements(chunks: &[&[u8]], max: usize) -> Vec<Result<String, Unreadable>> {
+    fn elements(chunks: &[&[u8]], max: usize) -> Vec<Result<String, UnreadableEvent>> {
         let mut found = Vec::new();
         let mut elements = Elements::new(max);
         for chunk in chunks {
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn what_is_too_large_or_no_text_is_reported_once() {
         let found = elements(&[br#"[{"a":"xxxxxxxxxxxx"},{"b":1}]"#], 10);
-        assert_eq!(found, [Err(Unreadable::TooLarge), Ok(r#"{"b":1}"#.to_string())]);
-        assert_eq!(elements(&[b"[{\"\xff\":1}]"], 100), [Err(Unreadable::NotUtf8)]);
+        assert_eq!(found, [Err(UnreadableEvent::TooLarge), Ok(r#"{"b":1}"#.to_string())]);
+        assert_eq!(elements(&[b"[{\"\xff\":1}]"], 100), [Err(UnreadableEvent::NotUtf8)]);
     }
 }

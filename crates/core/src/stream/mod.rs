@@ -22,6 +22,7 @@ mod delta;
 mod gemini;
 mod growing;
 mod list;
+mod messages;
 mod openai_chat;
 mod openai_responses;
 mod problem;
@@ -33,18 +34,20 @@ mod usage;
 use std::fmt;
 
 pub use delta::Delta;
+pub use messages::messages_in;
 pub use problem::StreamError;
 pub use reply::{AppliedEdit, Reply};
 use stop::Asks;
+pub use stop::StopReason;
 
 use crate::entry::{Meta, Status, Usage};
-use crate::json::{self, Kind, Object, Raw};
+use crate::json::{self, JsonKind, Object, Raw};
 use crate::wire::{Wire, WireError};
-use sse::{Event, Unreadable};
+use sse::{SseEvent, UnreadableEvent};
 
 /// How much of a stream is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct StreamLimits {
     /// Bytes of one event. Lines have no other cap, because cutting one makes a whole reply unreadable; the largest
     /// seen are generated pictures, some tens of megabytes of base64 in the last event of a response.
     pub event_bytes: usize,
@@ -53,9 +56,9 @@ pub struct Limits {
     pub stream_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for StreamLimits {
     fn default() -> Self {
-        Limits { event_bytes: 64 << 20, stream_bytes: 256 << 20 }
+        StreamLimits { event_bytes: 64 << 20, stream_bytes: 256 << 20 }
     }
 }
 
@@ -85,7 +88,7 @@ pub struct Assembler {
 #[derive(Debug)]
 enum Framing {
     /// Server-sent events.
-    Events(sse::Parser),
+    Events(sse::SseParser),
     /// The elements of one JSON list.
     List(list::Elements),
 }
@@ -94,7 +97,7 @@ impl Assembler {
     /// An assembler for the streams of a wire; an error for Bedrock, which streams binary frames, and for our own
     /// wire, which is no provider's.
     pub fn new(wire: Wire) -> Result<Self, WireError> {
-        Self::with_limits(wire, Limits::default())
+        Self::with_limits(wire, StreamLimits::default())
     }
 
     /// An assembler for streams that are one JSON list, an event after the other, as Gemini sends them without `alt=sse`.
@@ -110,16 +113,16 @@ impl Assembler {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of_list(wire: Wire) -> Result<Self, WireError> {
-        let limits = Limits::default();
+        let limits = StreamLimits::default();
         let assembler = Self::with_limits(wire, limits)?;
         Ok(Assembler { framing: Framing::List(list::Elements::new(limits.event_bytes)), ..assembler })
     }
 
     /// The same with other limits.
-    pub fn with_limits(wire: Wire, limits: Limits) -> Result<Self, WireError> {
+    pub fn with_limits(wire: Wire, limits: StreamLimits) -> Result<Self, WireError> {
         let none = || WireError::bad_input(format!("the {wire} wire has no event stream to read"));
         let assembly = Assembly::new(wire).ok_or_else(none)?;
-        let parser = sse::Parser::new(limits.event_bytes);
+        let parser = sse::SseParser::new(limits.event_bytes);
         Ok(Assembler { framing: Framing::Events(parser), room: limits.stream_bytes, assembly })
     }
 
@@ -143,7 +146,7 @@ impl Assembler {
         match &mut self.framing {
             Framing::Events(parser) => parser.feed(taken, |event| assembly.event(event, &mut sink)),
             Framing::List(elements) => elements.feed(taken, |element| {
-                assembly.event(element.map(|data| Event { name: "", data }), &mut sink);
+                assembly.event(element.map(|data| SseEvent { name: "", data }), &mut sink);
             }),
         }
     }
@@ -185,32 +188,32 @@ type Sink<'s> = Option<&'s mut dyn FnMut(Delta)>;
 #[derive(Debug)]
 struct Assembly {
     wire: Wire,
-    draft: Box<dyn Draft>,
-    told: Told,
+    draft: Box<dyn MessageDraft>,
+    told: ReplyMeta,
     /// Why part of the stream is missing from the reply.
     unreadable: Option<&'static str>,
 }
 
 /// The message of one wire, growing event by event.
-trait Draft: fmt::Debug + Send + Sync {
+trait MessageDraft: fmt::Debug + Send + Sync {
     /// Takes in an event, given its type (its own or, without one, its name).
-    fn take(&mut self, kind: &str, event: &Object<'_>, told: &mut Told);
+    fn take(&mut self, kind: &str, event: &Object<'_>, told: &mut ReplyMeta);
 
     /// The message so far; none before any of it came. `told` says whether it is whole, and takes notes.
-    fn message(&self, told: &mut Told) -> Option<String>;
+    fn message(&self, told: &mut ReplyMeta) -> Option<String>;
 }
 
 impl Assembly {
     /// Nothing yet of a reply; none for a wire without streams we read.
     fn new(wire: Wire) -> Option<Self> {
-        let draft: Box<dyn Draft> = match wire {
-            Wire::OpenaiChat => Box::<openai_chat::Message>::default(),
-            Wire::OpenaiResponses => Box::<openai_responses::Output>::default(),
-            Wire::Anthropic => Box::<anthropic::Message>::default(),
-            Wire::Gemini => Box::<gemini::Content>::default(),
+        let draft: Box<dyn MessageDraft> = match wire {
+            Wire::OpenaiChat => Box::<openai_chat::GrowingChoice>::default(),
+            Wire::OpenaiResponses => Box::<openai_responses::GrowingOutput>::default(),
+            Wire::Anthropic => Box::<anthropic::GrowingMessage>::default(),
+            Wire::Gemini => Box::<gemini::GrowingCandidate>::default(),
             Wire::Bedrock | Wire::Scrollback => return None,
         };
-        let told = Told { done_ends: wire == Wire::OpenaiChat, ..Told::default() };
+        let told = ReplyMeta { done_ends: wire == Wire::OpenaiChat, ..ReplyMeta::default() };
         Some(Assembly { wire, draft, told, unreadable: None })
     }
 
@@ -218,7 +221,7 @@ impl Assembly {
         self.unreadable.get_or_insert(why);
     }
 
-    fn event(&mut self, event: Result<Event<'_>, Unreadable>, sink: &mut Sink<'_>) {
+    fn event(&mut self, event: Result<SseEvent<'_>, UnreadableEvent>, sink: &mut Sink<'_>) {
         let event = match event {
             Ok(event) => event,
             Err(why) => return self.unreadable(why.as_str()),
@@ -234,11 +237,11 @@ impl Assembly {
     }
 
     /// The event that the stream ended in: whole if it reads as one, else cut off and no fault of its own.
-    fn last_event(&mut self, event: Result<Event<'_>, Unreadable>) {
+    fn last_event(&mut self, event: Result<SseEvent<'_>, UnreadableEvent>) {
         let whole = match event {
             Ok(event) => event.data.trim() == "[DONE]" || json::check(event.data).is_ok(),
-            Err(Unreadable::TooLarge) => true,
-            Err(Unreadable::NotUtf8) => false,
+            Err(UnreadableEvent::TooLarge) => true,
+            Err(UnreadableEvent::NotUtf8) => false,
         };
         if whole {
             self.event(event, &mut None);
@@ -246,7 +249,7 @@ impl Assembly {
     }
 
     fn take(&mut self, name: &str, data: Raw<'_>, sink: &mut Sink<'_>) {
-        if data.kind() != Kind::Object {
+        if data.kind() != JsonKind::Object {
             return;
         }
         match data.object() {
@@ -284,7 +287,7 @@ impl Assembly {
 
 /// What a provider tells beside the message itself.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct ReplyMeta {
     response_id: Option<String>,
     model: Option<String>,
     stop: Option<String>,
@@ -300,7 +303,7 @@ struct Told {
     edits: Vec<AppliedEdit>,
 }
 
-impl Told {
+impl ReplyMeta {
     /// The name of the response and of the model, as far as they are told; the first word counts.
     fn names(&mut self, id: Option<Raw<'_>>, model: Option<Raw<'_>>) {
         if self.response_id.is_none() {
@@ -313,7 +316,7 @@ impl Told {
 
     /// What the provider says it did to the request; the last word counts.
     fn edited(&mut self, management: Option<Raw<'_>>) {
-        if let Some(management) = management.filter(|management| management.kind() == Kind::Object) {
+        if let Some(management) = management.filter(|management| management.kind() == JsonKind::Object) {
             self.edits = AppliedEdit::read(management);
         }
     }
@@ -342,16 +345,16 @@ impl Told {
             (None, _) => truncated,
         };
         let stop = if self.problem.is_some() {
-            Some(stop::ERROR)
+            Some(StopReason::Error)
         } else if self.ended || self.stop.is_some() {
-            Some(stop::word(self.stop.as_deref(), self.asks))
+            Some(StopReason::of_provider(self.stop.as_deref(), self.asks))
         } else {
             None
         };
         let meta = Meta {
             model_served: self.model,
             response_id: self.response_id,
-            stop: stop.map(str::to_string),
+            stop,
             stop_raw: self.stop,
             usage: self.usage,
             status,
@@ -374,8 +377,8 @@ const MAX_NOTES: usize = 20;
 /// An error under the key for errors, which may also stand there with nothing in it.
 fn reported(error: Option<Raw<'_>>) -> Option<Raw<'_>> {
     error.filter(|error| match error.kind() {
-        Kind::Object => true,
-        Kind::String => error.text() != "\"\"",
+        JsonKind::Object => true,
+        JsonKind::String => error.text() != "\"\"",
         _ => false,
     })
 }

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use super::growing::Growing;
 use super::stop::Asks;
 use super::usage::{self, present};
-use super::{Draft, Told, number, text};
-use crate::json::{Kind, Object, Raw};
+use super::{MessageDraft, ReplyMeta, number, text};
+use crate::json::{JsonKind, Object, Raw};
 
 /// The message of choice 0, growing by its deltas.
 #[derive(Debug, Default)]
-pub(super) struct Message {
+pub(super) struct GrowingChoice {
     /// Whether any of it came.
     begun: bool,
     /// Everything but the calls: what is known of the format and what hosts add to it.
@@ -23,8 +23,8 @@ pub(super) struct Message {
     indexes: BTreeMap<u64, usize>,
 }
 
-impl Draft for Message {
-    fn take(&mut self, _: &str, chunk: &Object<'_>, told: &mut Told) {
+impl MessageDraft for GrowingChoice {
+    fn take(&mut self, _: &str, chunk: &Object<'_>, told: &mut ReplyMeta) {
         told.names(chunk.get("id"), chunk.get("model"));
         let groq = || chunk.get("x_groq").and_then(|own| own.get("usage"));
         if let Some(usage) = present(chunk.get("usage")).or_else(|| present(groq())) {
@@ -40,7 +40,7 @@ impl Draft for Message {
         }
     }
 
-    fn message(&self, _: &mut Told) -> Option<String> {
+    fn message(&self, _: &mut ReplyMeta) -> Option<String> {
         if !self.begun {
             return None;
         }
@@ -57,11 +57,11 @@ impl Draft for Message {
 
 const OTHER_CHOICES: &str = "choices other than the first were left out of the message";
 
-impl Message {
-    fn choice(&mut self, choice: Raw<'_>, told: &mut Told) {
+impl GrowingChoice {
+    fn choice(&mut self, choice: Raw<'_>, told: &mut ReplyMeta) {
         for (key, value) in choice.members() {
             match key.as_ref() {
-                "delta" if value.kind() == Kind::Object => self.delta(value, told),
+                "delta" if value.kind() == JsonKind::Object => self.delta(value, told),
                 "finish_reason" => {
                     if let Some(reason) = text(Some(value)) {
                         told.stop = Some(reason);
@@ -75,7 +75,7 @@ impl Message {
         }
     }
 
-    fn delta(&mut self, delta: Raw<'_>, told: &mut Told) {
+    fn delta(&mut self, delta: Raw<'_>, told: &mut ReplyMeta) {
         if !self.begun {
             self.begun = true;
             self.members.set("content", Raw::trusted("null"));
@@ -91,7 +91,7 @@ impl Message {
                     }
                 }
                 key => {
-                    if key == "function_call" && value.kind() == Kind::Object {
+                    if key == "function_call" && value.kind() == JsonKind::Object {
                         told.asks = Asks::ForTools;
                     }
                     self.members.append(key, value);
@@ -129,7 +129,7 @@ impl Message {
 }
 
 /// The message of a whole response.
-pub(super) fn body(response: &Object<'_>, told: &mut Told) -> Option<String> {
+pub(super) fn body(response: &Object<'_>, told: &mut ReplyMeta) -> Option<String> {
     told.names(response.get("id"), response.get("model"));
     told.usage = present(response.get("usage")).and_then(usage::openai);
     let mut choices = response.get("choices").into_iter().flat_map(Raw::elements);
@@ -138,9 +138,9 @@ pub(super) fn body(response: &Object<'_>, told: &mut Told) -> Option<String> {
         told.note(OTHER_CHOICES);
     }
     told.stop = text(choice.get("finish_reason"));
-    let message = choice.get("message").filter(|message| message.kind() == Kind::Object)?;
+    let message = choice.get("message").filter(|message| message.kind() == JsonKind::Object)?;
     let calls = message.get("tool_calls").is_some_and(|calls| calls.elements().next().is_some());
-    let call = message.get("function_call").is_some_and(|call| call.kind() == Kind::Object);
+    let call = message.get("function_call").is_some_and(|call| call.kind() == JsonKind::Object);
     if calls || call {
         told.asks = Asks::ForTools;
     }

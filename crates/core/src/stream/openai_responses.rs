@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use super::growing::Growing;
 use super::stop::Asks;
 use super::usage::{self, present};
-use super::{Draft, Told, number, reported, text};
-use crate::json::{Kind, Object, Raw};
+use super::{MessageDraft, ReplyMeta, number, reported, text};
+use crate::json::{JsonKind, Object, Raw};
 
 /// The output, growing item by item.
 #[derive(Debug, Default)]
-pub(super) struct Output {
+pub(super) struct GrowingOutput {
     /// In the order they came.
-    items: BTreeMap<usize, Item>,
+    items: BTreeMap<usize, GrowingItem>,
     /// The item at each place of the output, for hosts that say the place.
     indexes: BTreeMap<u64, usize>,
     /// The item of each id, for hosts that do not.
@@ -23,7 +23,7 @@ pub(super) struct Output {
 }
 
 #[derive(Debug, Default)]
-struct Item {
+struct GrowingItem {
     index: Option<u64>,
     /// The item as it was when it was done.
     done: Option<String>,
@@ -34,23 +34,26 @@ struct Item {
 }
 
 /// Where the delta of an event goes, for items that are never done.
-const DELTAS: [(&str, Piece); 6] = [
-    ("response.function_call_arguments.delta", Piece::Of("arguments")),
-    ("response.custom_tool_call_input.delta", Piece::Of("input")),
-    ("response.output_text.delta", Piece::OfPart("content", "content_index", "\"output_text\"", "text")),
-    ("response.refusal.delta", Piece::OfPart("content", "content_index", "\"refusal\"", "refusal")),
+const DELTAS: [(&str, DeltaTarget); 6] = [
+    ("response.function_call_arguments.delta", DeltaTarget::Of("arguments")),
+    ("response.custom_tool_call_input.delta", DeltaTarget::Of("input")),
+    (
+        "response.output_text.delta",
+        DeltaTarget::OfPart("content", "content_index", "\"output_text\"", "text"),
+    ),
+    ("response.refusal.delta", DeltaTarget::OfPart("content", "content_index", "\"refusal\"", "refusal")),
     (
         "response.reasoning_text.delta",
-        Piece::OfPart("content", "content_index", "\"reasoning_text\"", "text"),
+        DeltaTarget::OfPart("content", "content_index", "\"reasoning_text\"", "text"),
     ),
     (
         "response.reasoning_summary_text.delta",
-        Piece::OfPart("summary", "summary_index", "\"summary_text\"", "text"),
+        DeltaTarget::OfPart("summary", "summary_index", "\"summary_text\"", "text"),
     ),
 ];
 
 #[derive(Clone, Copy)]
-enum Piece {
+enum DeltaTarget {
     /// To a string of the item.
     Of(&'static str),
     /// To a part: the list it stands in, the key of its number, its type, the string.
@@ -60,8 +63,8 @@ enum Piece {
 /// Items worth keeping unfinished. Calls that the provider runs itself say nothing before they are done.
 const SALVAGED: [&str; 4] = ["message", "reasoning", "function_call", "custom_tool_call"];
 
-impl Draft for Output {
-    fn take(&mut self, kind: &str, event: &Object<'_>, told: &mut Told) {
+impl MessageDraft for GrowingOutput {
+    fn take(&mut self, kind: &str, event: &Object<'_>, told: &mut ReplyMeta) {
         if let Some(Ok(response)) = event.get("response").map(Raw::object) {
             read(&response, told);
         }
@@ -102,8 +105,8 @@ impl Draft for Output {
         }
     }
 
-    fn message(&self, told: &mut Told) -> Option<String> {
-        let mut items: Vec<&Item> = self.items.values().collect();
+    fn message(&self, told: &mut ReplyMeta) -> Option<String> {
+        let mut items: Vec<&GrowingItem> = self.items.values().collect();
         // Those without a place stay in the order they came, after the others.
         items.sort_by_key(|item| item.index.unwrap_or(u64::MAX));
         let mut out = String::new();
@@ -119,16 +122,16 @@ impl Draft for Output {
     }
 }
 
-impl Output {
+impl GrowingOutput {
     /// The item an event is about.
-    fn item(&mut self, event: &Object<'_>, raw: Option<Raw<'_>>) -> &mut Item {
+    fn item(&mut self, event: &Object<'_>, raw: Option<Raw<'_>>) -> &mut GrowingItem {
         let index = number(event.get("output_index"));
         let id = text(event.get("item_id")).or_else(|| text(raw.and_then(|raw| raw.get("id"))));
         self.item_at(index, id)
     }
 
     /// The item at a place or of an id; the place counts more, since some hosts change ids on the way.
-    fn item_at(&mut self, index: Option<u64>, id: Option<String>) -> &mut Item {
+    fn item_at(&mut self, index: Option<u64>, id: Option<String>) -> &mut GrowingItem {
         let by_index = index.and_then(|index| self.indexes.get(&index));
         let placeless = |place: &&usize| self.items.get(place).is_some_and(|item| item.index.is_none());
         let by_id =
@@ -157,8 +160,8 @@ impl Output {
         let Some(delta) = event.get("delta") else { return };
         let item = self.item(event, None);
         match *piece {
-            Piece::Of(key) => item.begun.join(key, delta),
-            Piece::OfPart(list, key, class, text) => {
+            DeltaTarget::Of(key) => item.begun.join(key, delta),
+            DeltaTarget::OfPart(list, key, class, text) => {
                 let number = number(event.get(key)).unwrap_or(0);
                 let part = item.parts.entry((list, number)).or_default();
                 if part.is_empty() {
@@ -170,7 +173,7 @@ impl Output {
     }
 
     /// Fills in what only the last event has: hosts may leave out the events of items.
-    fn complete(&mut self, response: Option<Raw<'_>>, told: &mut Told) {
+    fn complete(&mut self, response: Option<Raw<'_>>, told: &mut ReplyMeta) {
         let output = response.and_then(|response| response.get("output"));
         for (index, raw) in output.into_iter().flat_map(Raw::elements).enumerate() {
             let id = text(raw.get("id"));
@@ -184,7 +187,7 @@ impl Output {
     }
 }
 
-impl Item {
+impl GrowingItem {
     fn finish(&mut self, raw: Raw<'_>) {
         self.done = Some(raw.text().into());
         self.begun = Growing::default();
@@ -192,7 +195,7 @@ impl Item {
     }
 
     /// Writes the item, or what there is of it; false if that is nothing.
-    fn write(&self, out: &mut String, told: &mut Told) -> bool {
+    fn write(&self, out: &mut String, told: &mut ReplyMeta) -> bool {
         if let Some(done) = &self.done {
             out.push_str(done);
             return true;
@@ -228,7 +231,7 @@ impl Item {
 }
 
 /// Whether an item is for the client to answer.
-fn asks(item: Raw<'_>, told: &mut Told) {
+fn asks(item: Raw<'_>, told: &mut ReplyMeta) {
     let kind = text(item.get("type"));
     if matches!(kind.as_deref(), Some("function_call" | "custom_tool_call")) {
         told.asks = Asks::ForTools;
@@ -236,7 +239,7 @@ fn asks(item: Raw<'_>, told: &mut Told) {
 }
 
 /// Reads what a response says about itself.
-fn read(response: &Object<'_>, told: &mut Told) {
+fn read(response: &Object<'_>, told: &mut ReplyMeta) {
     told.names(response.get("id"), response.get("model"));
     if let Some(usage) = present(response.get("usage")) {
         told.usage = usage::openai(usage).or(told.usage.take());
@@ -252,13 +255,13 @@ fn read(response: &Object<'_>, told: &mut Told) {
 const UNFINISHED: [&str; 2] = ["queued", "in_progress"];
 
 /// A response that failed: its error, or the fact.
-fn failed(response: Option<Raw<'_>>, told: &mut Told) {
+fn failed(response: Option<Raw<'_>>, told: &mut ReplyMeta) {
     let error = reported(response.and_then(|response| response.get("error")));
     told.fail(error.unwrap_or(Raw::trusted("\"the response failed\"")));
 }
 
 /// The output of a whole response.
-pub(super) fn body(response: &Object<'_>, told: &mut Told) -> Option<String> {
+pub(super) fn body(response: &Object<'_>, told: &mut ReplyMeta) -> Option<String> {
     read(response, told);
     match told.stop.as_deref() {
         // A response of the background that was stopped, or is still being made.
@@ -267,7 +270,7 @@ pub(super) fn body(response: &Object<'_>, told: &mut Told) -> Option<String> {
         Some("failed") => told.fail(Raw::trusted("\"the response failed\"")),
         Some(_) => {}
     }
-    let output = response.get("output").filter(|output| output.kind() == Kind::Array)?;
+    let output = response.get("output").filter(|output| output.kind() == JsonKind::Array)?;
     output.elements().for_each(|item| asks(item, told));
     output.elements().next().map(|_| output.text().into())
 }

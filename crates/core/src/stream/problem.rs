@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{number, text};
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 
 /// What went wrong in a reply: an error the provider reported, or a stream that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -59,7 +59,7 @@ const STATUSES: [(&str, u16); 27] = [
 impl StreamError {
     /// Reads an error as any of the providers writes it: an object, or just its text.
     pub(super) fn read(error: Raw<'_>) -> Self {
-        if error.kind() != Kind::Object {
+        if error.kind() != JsonKind::Object {
             let message =
                 error.string().map_or_else(|| error.text().to_string(), std::borrow::Cow::into_owned);
             return StreamError { kind: "error".into(), code: None, message, status: None };

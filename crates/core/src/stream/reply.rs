@@ -1,9 +1,9 @@
 //! A reply: the message, and what is known about it.
 
-use super::{Assembly, StreamError, Told, reported};
+use super::{Assembly, ReplyMeta, StreamError, reported};
 use super::{anthropic, bedrock, gemini, openai_chat, openai_responses};
 use crate::entry::{Entry, Meta, Status};
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, JsonKind, Raw};
 use crate::wire::{Wire, WireError};
 
 /// What a model answered.
@@ -55,7 +55,7 @@ impl Reply {
     ///     "stop_reason":"end_turn","usage":{"input_tokens":8,"output_tokens":2}}"#;
     /// let reply = Reply::from_body(Wire::Anthropic, json::check(body)?);
     /// assert_eq!(reply.raw.as_deref(), Some(r#"{"role":"assistant","content":[{"type":"text","text":"hi"}]}"#));
-    /// assert_eq!(reply.meta.stop.as_deref(), Some("stop"));
+    /// assert_eq!(reply.meta.stop, Some(scrollback_core::stream::StopReason::Stop));
     ///
     /// let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
     /// let reply = Reply::from_body(Wire::Anthropic, json::check(body)?);
@@ -64,13 +64,13 @@ impl Reply {
     /// ```
     pub fn from_body(wire: Wire, body: Raw<'_>) -> Self {
         // Asked for a stream without `alt=sse`, Gemini sends the events as a list.
-        if body.kind() == Kind::Array
+        if body.kind() == JsonKind::Array
             && let (Wire::Gemini, Some(mut events)) = (wire, Assembly::new(wire))
         {
             body.elements().for_each(|event| events.take("", event, &mut None));
             return events.reply(Status::TruncatedUpstream);
         }
-        let mut told = Told { ended: true, ..Told::default() };
+        let mut told = ReplyMeta { ended: true, ..ReplyMeta::default() };
         let object = body.object();
         let error = object.as_ref().map_or_else(|_| body.get("error"), |object| object.get("error"));
         if let Some(error) = reported(error) {

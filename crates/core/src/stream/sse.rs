@@ -10,7 +10,7 @@ use memchr::memchr2;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct SseEvent<'a> {
     /// Its name; empty if it has none.
     pub name: &'a str,
     /// Its data, lines joined by line breaks.
@@ -19,24 +19,24 @@ pub struct Event<'a> {
 
 /// Why the data of an event could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreadable {
+pub enum UnreadableEvent {
     /// Its bytes are not UTF-8.
     NotUtf8,
     /// It is larger than the limit.
     TooLarge,
 }
 
-impl Unreadable {
+impl UnreadableEvent {
     /// The reason as one line for people.
     pub fn as_str(self) -> &'static str {
         match self {
-            Unreadable::NotUtf8 => "an event of the stream is not UTF-8",
-            Unreadable::TooLarge => "an event of the stream is larger than the limit",
+            UnreadableEvent::NotUtf8 => "an event of the stream is not UTF-8",
+            UnreadableEvent::TooLarge => "an event of the stream is larger than the limit",
         }
     }
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for UnreadableEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -54,7 +54,7 @@ impl fmt::Display for Unreadable {
 /// assert_eq!(found, [("ping".to_string(), "{}".to_string())]);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Parser {
+pub struct SseParser {
     max_event_bytes: usize,
     /// The line that has not ended yet.
     line: Vec<u8>,
@@ -64,33 +64,33 @@ pub struct Parser {
     after_cr: bool,
     /// Whether no line has ended yet, so that a byte order mark may come.
     at_start: bool,
-    event: Pending,
+    event: PendingEvent,
 }
 
 /// The event that has not ended yet.
 #[derive(Clone, Debug, Default)]
-struct Pending {
+struct PendingEvent {
     name: String,
     data: Vec<u8>,
     has_data: bool,
     too_large: bool,
 }
 
-impl Parser {
+impl SseParser {
     /// A parser that reports events whose data, or one of whose lines, is longer than `max_event_bytes`.
     pub fn new(max_event_bytes: usize) -> Self {
-        Parser {
+        SseParser {
             max_event_bytes,
             line: Vec::new(),
             line_too_large: false,
             after_cr: false,
             at_start: true,
-            event: Pending::default(),
+            event: PendingEvent::default(),
         }
     }
 
     /// Reads on, giving every event that has ended to `found`.
-    pub fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Result<Event<'_>, Unreadable>)) {
+    pub fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Result<SseEvent<'_>, UnreadableEvent>)) {
         let mut rest = bytes;
         while let Some(&first) = rest.first() {
             if std::mem::take(&mut self.after_cr) && first == b'\n' {
@@ -117,7 +117,7 @@ impl Parser {
 
     /// What is left when the stream ends inside an event: read as if it had ended there. Many hosts leave out the
     /// last empty line, so the caller judges by the data whether it is whole.
-    pub fn end(mut self, mut found: impl FnMut(Result<Event<'_>, Unreadable>)) {
+    pub fn end(mut self, mut found: impl FnMut(Result<SseEvent<'_>, UnreadableEvent>)) {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() || self.line_too_large {
             self.line_ended(&line, &mut found);
@@ -136,7 +136,7 @@ impl Parser {
         }
     }
 
-    fn line_ended(&mut self, line: &[u8], found: &mut impl FnMut(Result<Event<'_>, Unreadable>)) {
+    fn line_ended(&mut self, line: &[u8], found: &mut impl FnMut(Result<SseEvent<'_>, UnreadableEvent>)) {
         let was_first = std::mem::take(&mut self.at_start);
         if std::mem::take(&mut self.line_too_large) || line.len() > self.max_event_bytes {
             self.event.too_large = true;
@@ -167,7 +167,7 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], u8, &[u8])> {
     Some((line, end, after))
 }
 
-impl Pending {
+impl PendingEvent {
     fn append(&mut self, value: &[u8], max_bytes: usize) {
         if self.data.len() + value.len() >= max_bytes {
             self.too_large = true;
@@ -183,12 +183,12 @@ impl Pending {
     }
 
     /// Gives the event away, if there is one, and begins the next.
-    fn give(&mut self, found: &mut impl FnMut(Result<Event<'_>, Unreadable>)) {
+    fn give(&mut self, found: &mut impl FnMut(Result<SseEvent<'_>, UnreadableEvent>)) {
         if self.too_large {
-            found(Err(Unreadable::TooLarge));
+            found(Err(UnreadableEvent::TooLarge));
         } else if self.has_data {
-            let data = std::str::from_utf8(&self.data).map_err(|_| Unreadable::NotUtf8);
-            found(data.map(|data| Event { name: &self.name, data }));
+            let data = std::str::from_utf8(&self.data).map_err(|_| UnreadableEvent::NotUtf8);
+            found(data.map(|data| SseEvent { name: &self.name, data }));
         }
         self.name.clear();
         self.data.clear();
@@ -202,12 +202,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    type Found = Vec<Result<(String, String), Unreadable>>;
+    type Found = Vec<Result<(String, String), UnreadableEvent>>;
 
     fn events(stream: &[u8], chunk: usize) -> Found {
         let mut found = Found::new();
-        let mut parser = Parser::new(64);
-        let mut keep = |event: Result<Event<'_>, Unreadable>| {
+        let mut parser = SseParser::new(64);
+        let mut keep = |event: Result<SseEvent<'_>, UnreadableEvent>| {
             found.push(event.map(|event| (event.name.into(), event.data.into())));
         };
         for piece in stream.chunks(chunk) {
@@ -234,11 +234,11 @@ mod tests {
             (b"data: 1\ndata\ndata:  3\n\n", vec![ok("", "1\n\n 3")]),
             (b"event: a\n\ndata: 1\n\n", vec![ok("", "1")]),
             ("data: é😀\n\n".as_bytes(), vec![ok("", "é😀")]),
-            (b"data: a\xff\n\ndata: 1\n\n", vec![Err(Unreadable::NotUtf8), ok("", "1")]),
+            (b"data: a\xff\n\ndata: 1\n\n", vec![Err(UnreadableEvent::NotUtf8), ok("", "1")]),
             (b"data: [DONE]", vec![ok("", "[DONE]")]),
             (b"data: 1\n\nevent: cut\n", vec![ok("", "1")]),
-            (&long, vec![Err(Unreadable::TooLarge), ok("", "2")]),
-            (&split, vec![Err(Unreadable::TooLarge), ok("", "2")]),
+            (&long, vec![Err(UnreadableEvent::TooLarge), ok("", "2")]),
+            (&split, vec![Err(UnreadableEvent::TooLarge), ok("", "2")]),
         ];
         for (stream, expected) in cases {
             for chunk in 1..=stream.len() {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::number;
 use crate::entry::Usage;
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 
 /// Usage of chat (`prompt_tokens`, `completion_tokens`) and Responses (`input_tokens`, `output_tokens`).
 pub(super) fn openai(usage: Raw<'_>) -> Option<Usage> {
@@ -154,7 +154,7 @@ fn both(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 
 /// A usage object that is there.
 pub(super) fn present(usage: Option<Raw<'_>>) -> Option<Raw<'_>> {
-    usage.filter(|usage| usage.kind() == Kind::Object)
+    usage.filter(|usage| usage.kind() == JsonKind::Object)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! ATIF, the Agent Trajectory Interchange Format, versions 1.0 to 1.7: steps of a system, a user and an agent, where the
 //! agent's tool calls and what came of them stand in one step.
 
-use super::chat::{self, Message, Writing, call, compact, literal};
+use super::chat::{self, ChatMessage, Writing, call, compact, literal};
 use super::values::{each_record, first_record, has_key, has_list, id_of, other_members};
-use super::{Found, Source, Transcript, TranscriptError};
+use super::{FoundMessage, Source, Transcript, TranscriptError};
 use crate::entry::{Meta, Time, Usage};
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 
 /// Whether the text is a trajectory that names its schema.
 pub(crate) fn looks_like(text: &str) -> bool {
@@ -22,7 +22,7 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
         let file = record.object("a trajectory")?;
         let steps = file
             .get("steps")
-            .filter(|steps| steps.kind() == Kind::Array)
+            .filter(|steps| steps.kind() == JsonKind::Array)
             .ok_or_else(|| record.error(record.raw, "the trajectory has no list `steps`".into()))?;
         let agent = file.get("agent");
         let model =
@@ -30,7 +30,7 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
         let mut messages = Vec::new();
         for (index, step) in steps.elements().enumerate() {
             for found in found_in(index + 1, step, model.as_deref()) {
-                messages.push(Message { found, record, from: step });
+                messages.push(ChatMessage { found, record, from: step });
             }
         }
         let mut conversation = chat::conversation(messages, &mut transcript.failed);
@@ -43,7 +43,7 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
 }
 
 /// The messages of one step: what was said, and for an agent's calls one result each.
-fn found_in(place: usize, step: Raw<'_>, model: Option<&str>) -> Vec<Found> {
+fn found_in(place: usize, step: Raw<'_>, model: Option<&str>) -> Vec<FoundMessage> {
     let text = |key: &str| step.get(key).and_then(Raw::string);
     let role = match text("source").as_deref() {
         Some("agent") => "assistant",
@@ -68,7 +68,7 @@ fn found_in(place: usize, step: Raw<'_>, model: Option<&str>) -> Vec<Found> {
         usage: step.get("metrics").map(usage),
         ..Meta::default()
     });
-    let mut found = vec![Found { raw: message.end(), source: source.clone(), time, meta }];
+    let mut found = vec![FoundMessage { raw: message.end(), source: source.clone(), time, meta }];
     let results = step.get("observation").and_then(|observation| observation.get("results"));
     for (number, result) in results.into_iter().flat_map(Raw::elements).enumerate() {
         // A result that names no call answers the one at its place.
@@ -79,17 +79,17 @@ fn found_in(place: usize, step: Raw<'_>, model: Option<&str>) -> Vec<Found> {
             None => Writing::new().text("role", "user"),
         };
         let raw = raw.raw("content", &content(result.get("content"))).end();
-        found.push(Found { raw, source: source.clone(), time, meta: None });
+        found.push(FoundMessage { raw, source: source.clone(), time, meta: None });
     }
     found
 }
 
 /// A text, or the texts of a list of parts, as a string literal; what is no text is kept as it is written.
 fn content(value: Option<Raw<'_>>) -> String {
-    let Some(value) = value.filter(|value| value.kind() != Kind::Null) else { return "\"\"".into() };
+    let Some(value) = value.filter(|value| value.kind() != JsonKind::Null) else { return "\"\"".into() };
     match value.kind() {
-        Kind::String => value.text().into(),
-        Kind::Array => {
+        JsonKind::String => value.text().into(),
+        JsonKind::Array => {
             let part = |part: Raw<'_>| {
                 let text = part.get("text").and_then(Raw::string);
                 text.map_or_else(|| part.text().to_string(), std::borrow::Cow::into_owned)
@@ -103,7 +103,7 @@ fn content(value: Option<Raw<'_>>) -> String {
 fn written_call(raw: Raw<'_>) -> String {
     let text = |key: &str| raw.get(key).and_then(Raw::string).unwrap_or_default();
     let arguments = match raw.get("arguments") {
-        Some(arguments) if arguments.kind() == Kind::String => arguments.text().to_string(),
+        Some(arguments) if arguments.kind() == JsonKind::String => arguments.text().to_string(),
         Some(arguments) => literal(&compact(arguments)),
         None => literal("{}"),
     };

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::chat::{self, Message, Writing, call, literal};
+use super::chat::{self, ChatMessage, Writing, call, literal};
 use super::values::{
-    Placed, Values, finished, first_record, has_key, has_list, id_of, note, other_members, values,
+    JsonAt, Values, finished, first_record, has_key, has_list, id_of, note, other_members, values,
 };
-use super::{Conversation, Found, Note, Source, Transcript, TranscriptError, python};
-use crate::json::{Kind, Raw};
+use super::{FoundMessage, Note, ReadConversation, Source, Transcript, TranscriptError, python};
+use crate::json::{JsonKind, Raw};
 
 /// What is said in each conversation that has calls, since no model made them.
 const NOTED: &str = "calls are the expected ones, with ids of our own, and have no results";
@@ -16,7 +16,7 @@ const NOTED: &str = "calls are the expected ones, with ids of our own, and have 
 pub(crate) fn looks_like(text: &str) -> bool {
     let turns = |record: Raw<'_>, key: &str| {
         has_list(record, key)
-            && record.get(key).into_iter().flat_map(Raw::elements).all(|turn| turn.kind() == Kind::Array)
+            && record.get(key).into_iter().flat_map(Raw::elements).all(|turn| turn.kind() == JsonKind::Array)
     };
     (has_key(text, "question") || has_key(text, "ground_truth"))
         && first_record(text).is_some_and(|record| {
@@ -27,8 +27,8 @@ pub(crate) fn looks_like(text: &str) -> bool {
 /// What is known of one id: both halves may stand in the text, in either order.
 #[derive(Default)]
 struct Script<'a> {
-    question: Option<(Placed<'a>, Raw<'a>)>,
-    answer: Option<(Placed<'a>, Raw<'a>)>,
+    question: Option<(JsonAt<'a>, Raw<'a>)>,
+    answer: Option<(JsonAt<'a>, Raw<'a>)>,
     notes: Vec<Note>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
     let mut transcript = Transcript { conversations: Vec::new(), failed };
     let mut scripts: Vec<(String, Script<'_>)> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    for record in found.into_iter().flat_map(Placed::records) {
+    for record in found.into_iter().flat_map(JsonAt::records) {
         let half = match read_half(record) {
             Ok(half) => half,
             Err(error) => {
@@ -78,11 +78,11 @@ struct Half<'a> {
     notes: Vec<Note>,
 }
 
-fn read_half(record: Placed<'_>) -> Result<Half<'_>, TranscriptError> {
+fn read_half(record: JsonAt<'_>) -> Result<Half<'_>, TranscriptError> {
     let members = record.object("a script")?;
     let bad = |problem: &str| record.error(record.raw, problem.into());
     let id = id_of(members.get("id")).ok_or_else(|| bad("the script has no `id`"))?;
-    let turns = |key: &str| members.get(key).filter(|turns| turns.kind() == Kind::Array);
+    let turns = |key: &str| members.get(key).filter(|turns| turns.kind() == JsonKind::Array);
     let (question, answer) = (turns("question"), turns("ground_truth"));
     if question.is_none() && answer.is_none() {
         return Err(bad("neither `question` nor `ground_truth` is a list of turns"));
@@ -91,24 +91,24 @@ fn read_half(record: Placed<'_>) -> Result<Half<'_>, TranscriptError> {
 }
 
 impl<'a> Script<'a> {
-    fn conversation(self, id: String, failed: &mut Vec<TranscriptError>) -> Conversation {
-        let mut messages: Vec<Message<'a>> = Vec::new();
+    fn conversation(self, id: String, failed: &mut Vec<TranscriptError>) -> ReadConversation {
+        let mut messages: Vec<ChatMessage<'a>> = Vec::new();
         let mut notes = Vec::new();
         let turns =
-            |half: Option<(Placed<'a>, Raw<'a>)>| half.into_iter().flat_map(|(_, turns)| turns.elements());
+            |half: Option<(JsonAt<'a>, Raw<'a>)>| half.into_iter().flat_map(|(_, turns)| turns.elements());
         let (mut said, mut right) = (turns(self.question), turns(self.answer));
         let (mut user, mut calls) = (said.next(), right.next());
         while user.is_some() || calls.is_some() {
             if let (Some(turn), Some((record, _))) = (user, self.question) {
                 for from in turn.elements() {
                     let found = found(messages.len(), from.text().into());
-                    messages.push(Message { found, record, from });
+                    messages.push(ChatMessage { found, record, from });
                 }
             }
             if let (Some(turn), Some((record, _))) = (calls, self.answer) {
                 if let Some(raw) = calling(messages.len(), turn) {
-                    messages.push(Message { found: found(messages.len(), raw), record, from: turn });
-                } else if turn.elements().next().is_some() || turn.kind() != Kind::Array {
+                    messages.push(ChatMessage { found: found(messages.len(), raw), record, from: turn });
+                } else if turn.elements().next().is_some() || turn.kind() != JsonKind::Array {
                     notes.push(note(0, "ground_truth turn that is no list of calls", turn));
                 }
             }
@@ -126,8 +126,8 @@ impl<'a> Script<'a> {
     }
 }
 
-fn found(position: usize, raw: String) -> Found {
-    Found { raw, source: Source { line: position + 1, id: None }, ..Found::default() }
+fn found(position: usize, raw: String) -> FoundMessage {
+    FoundMessage { raw, source: Source { line: position + 1, id: None }, ..FoundMessage::default() }
 }
 
 /// The expected calls of a turn as one assistant message; none if there are none, or they are not written as calls.
@@ -154,7 +154,7 @@ mod tests {
     const SCRIPT: &str = include_str!("../../../../corpus/transcript/bfcl/script.jsonl");
     const ANSWER: &str = include_str!("../../../../corpus/transcript/bfcl/answer.jsonl");
 
-    fn calls(conversation: &Conversation) -> Vec<(String, String, String)> {
+    fn calls(conversation: &ReadConversation) -> Vec<(String, String, String)> {
         let calls = conversation.entries.iter().flat_map(crate::Entry::tool_calls);
         calls
             .map(|call| (call.call_id.clone().unwrap(), &call.name, &call.arguments))

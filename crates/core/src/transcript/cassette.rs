@@ -2,10 +2,10 @@
 
 use super::chat::reply_meta;
 use super::values::{finished, first_record, has_key, has_list, leave_notes, note};
-use super::yaml::{self, Printed};
-use super::{Conversation, Note, Source, Transcript, TranscriptError};
+use super::yaml::{self, PrintedYaml};
+use super::{Note, ReadConversation, Source, Transcript, TranscriptError};
 use crate::entry::Meta;
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, JsonKind, Raw};
 use crate::wire::{ParseOptions, Wire, WireError};
 
 /// Keys that hold the interactions: of the Python recorders, and of the Ruby one.
@@ -13,7 +13,7 @@ const LISTS: [&str; 2] = ["interactions", "http_interactions"];
 
 /// A recorded request whose body is of a known wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedRequest {
     /// The wire of the body, by the address it was sent to, else by its shape.
     pub wire: Wire,
     /// The body: verbatim where the recorder kept its text, else printed in the recorder's order of keys.
@@ -39,7 +39,7 @@ pub struct Recorded {
 /// assert_eq!((recorded[0].wire, recorded[0].body.as_str()), (Wire::OpenaiChat, "{\"messages\": []}"));
 /// # Ok::<(), scrollback_core::transcript::TranscriptError>(())
 /// ```
-pub fn requests(text: &str) -> Result<Vec<Recorded>, TranscriptError> {
+pub fn requests(text: &str) -> Result<Vec<RecordedRequest>, TranscriptError> {
     let tape = Tape::of(text)?;
     let all = tape.interactions()?;
     Ok(all.into_iter().filter_map(|(raw, ..)| Some(Interaction::of(raw)?.recorded)).collect())
@@ -91,7 +91,7 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
 
 /// A cassette as JSON.
 struct Tape {
-    printed: Printed,
+    printed: PrintedYaml,
 }
 
 impl Tape {
@@ -104,14 +104,14 @@ impl Tape {
             byte: error.offset,
             problem: error.problem,
         })?;
-        Ok(Tape { printed: Printed { json: text.into(), items: Vec::new() } })
+        Ok(Tape { printed: PrintedYaml { json: text.into(), items: Vec::new() } })
     }
 
     /// The interactions, each with the line and byte it begins at.
     fn interactions(&self) -> Result<Vec<(Raw<'_>, usize, usize)>, TranscriptError> {
-        let Printed { json, items } = &self.printed;
+        let PrintedYaml { json, items } = &self.printed;
         let tape = Raw::trusted(json.trim());
-        let list = LISTS.iter().find_map(|key| tape.get(key)).filter(|list| list.kind() == Kind::Array);
+        let list = LISTS.iter().find_map(|key| tape.get(key)).filter(|list| list.kind() == JsonKind::Array);
         let missing = || TranscriptError {
             line: 1,
             byte: 0,
@@ -137,7 +137,7 @@ impl Tape {
 
 /// A request of a known wire, and its answer.
 struct Interaction<'a> {
-    recorded: Recorded,
+    recorded: RecordedRequest,
     method: String,
     request: Raw<'a>,
     response: Option<Raw<'a>>,
@@ -150,7 +150,7 @@ impl<'a> Interaction<'a> {
         let uri = text("uri").or_else(|| text("url")).unwrap_or_default();
         let body = body_of(request)?;
         let wire = {
-            let checked = json::check(&body).ok().filter(|body| body.kind() == Kind::Object)?;
+            let checked = json::check(&body).ok().filter(|body| body.kind() == JsonKind::Object)?;
             wire_at(&uri).or_else(|| Wire::detect(checked))?
         };
         let response = raw.get("response");
@@ -158,12 +158,12 @@ impl<'a> Interaction<'a> {
         let status = status.map(|status| status.get("code").unwrap_or(status));
         let status = status.and_then(|code| code.text().parse().ok());
         let method = text("method").unwrap_or_default().to_uppercase();
-        Some(Interaction { recorded: Recorded { wire, body, status, uri }, method, request, response })
+        Some(Interaction { recorded: RecordedRequest { wire, body, status, uri }, method, request, response })
     }
 
     /// What was sent and answered. An answer the wire cannot read as messages stays in the note about it.
-    fn conversation(&self, place: usize) -> Result<Conversation, WireError> {
-        let Recorded { wire, body, status, uri } = &self.recorded;
+    fn conversation(&self, place: usize) -> Result<ReadConversation, WireError> {
+        let RecordedRequest { wire, body, status, uri } = &self.recorded;
         let body = json::check(body)?;
         let accepted = status.is_none_or(|status| status < 400);
         let answer = self.response.filter(|_| accepted).and_then(body_of);
@@ -178,10 +178,10 @@ impl<'a> Interaction<'a> {
         };
         let sent = list_of(*wire, body).map_or(0, |list| list.elements().count().max(1));
         let meta = answer.map(|answer| answer_meta(*wire, body, answer));
-        let mut conversation = Conversation {
+        let mut conversation = ReadConversation {
             title: Some(format!("{} {uri}", self.method).trim().into()),
             tools: parsed.tools,
-            ..Conversation::default()
+            ..ReadConversation::default()
         };
         for (mut entry, index) in parsed.entries.into_iter().zip(parsed.indexes) {
             if index.is_some_and(|index| index >= sent) && entry.meta.is_none() {
@@ -200,16 +200,16 @@ impl<'a> Interaction<'a> {
 
 /// The JSON body of a request or an answer, in its own text where that was kept.
 fn body_of(side: Raw<'_>) -> Option<String> {
-    if let Some(parsed) = side.get("parsed_body").filter(|body| body.kind() == Kind::Object) {
+    if let Some(parsed) = side.get("parsed_body").filter(|body| body.kind() == JsonKind::Object) {
         return Some(parsed.text().into());
     }
     let body = side.get("body")?;
     let body = body.get("string").unwrap_or(body);
     match body.kind() {
-        Kind::String => {
+        JsonKind::String => {
             body.string().map(|text| text.trim().to_string()).filter(|text| text.starts_with('{'))
         }
-        Kind::Object => Some(body.text().into()),
+        JsonKind::Object => Some(body.text().into()),
         _ => None,
     }
 }
@@ -247,7 +247,7 @@ fn replies(wire: Wire, answer: Raw<'_>) -> Vec<String> {
                 .collect();
         }
         Wire::Anthropic => {
-            let content = answer.get("content").filter(|content| content.kind() == Kind::Array);
+            let content = answer.get("content").filter(|content| content.kind() == JsonKind::Array);
             return content
                 .map(|content| format!("{{\"role\":\"assistant\",\"content\":{}}}", content.text()))
                 .into_iter()
@@ -256,7 +256,7 @@ fn replies(wire: Wire, answer: Raw<'_>) -> Vec<String> {
         Wire::Scrollback => None,
     };
     message
-        .filter(|message| message.kind() == Kind::Object)
+        .filter(|message| message.kind() == JsonKind::Object)
         .map(|message| message.text().into())
         .into_iter()
         .collect()
@@ -280,9 +280,9 @@ fn list_of(wire: Wire, body: Raw<'_>) -> Option<Raw<'_>> {
 fn with_messages(wire: Wire, body: Raw<'_>, more: &[String]) -> Option<String> {
     let list = list_of(wire, body)?;
     let mut items: Vec<String> = match list.kind() {
-        Kind::Array => list.elements().map(|item| item.text().into()).collect(),
+        JsonKind::Array => list.elements().map(|item| item.text().into()).collect(),
         // Responses takes a bare text for one message of the user.
-        Kind::String => vec![format!("{{\"role\":\"user\",\"content\":{}}}", list.text())],
+        JsonKind::String => vec![format!("{{\"role\":\"user\",\"content\":{}}}", list.text())],
         _ => return None,
     };
     items.extend_from_slice(more);

@@ -1,24 +1,27 @@
 //! Chat messages found in a transcript, and how readers write those that are not there as such.
 
-use super::values::Placed;
-use super::{Conversation, Found, TranscriptError, read_messages};
+use super::values::JsonAt;
+use super::{FoundMessage, ReadConversation, TranscriptError, read_messages};
 use crate::entry::{Meta, Usage};
-use crate::json::{self, Kind, Piece, Raw};
+use crate::json::{self, JsonKind, JsonPiece, Raw};
 use crate::wire::{Wire, WireError};
 
 /// A message of the chat wire, and the value it was made from.
-pub(super) struct Message<'a> {
-    pub(super) found: Found,
+pub(super) struct ChatMessage<'a> {
+    pub(super) found: FoundMessage,
     /// The record that holds it.
-    pub(super) record: Placed<'a>,
+    pub(super) record: JsonAt<'a>,
     /// The value itself, or what stands for it.
     pub(super) from: Raw<'a>,
 }
 
 /// Reads messages into a conversation; a message that is none goes to `failed`, and the others are read.
-pub(super) fn conversation(messages: Vec<Message<'_>>, failed: &mut Vec<TranscriptError>) -> Conversation {
+pub(super) fn conversation(
+    messages: Vec<ChatMessage<'_>>,
+    failed: &mut Vec<TranscriptError>,
+) -> ReadConversation {
     let places: Vec<_> = messages.iter().map(|message| (message.record, message.from)).collect();
-    let found: Vec<Found> = messages.into_iter().map(|message| message.found).collect();
+    let found: Vec<FoundMessage> = messages.into_iter().map(|message| message.found).collect();
     if let Ok(conversation) = read_messages(Wire::OpenaiChat, &found) {
         return conversation;
     }
@@ -90,8 +93,8 @@ pub(super) fn compact(raw: Raw<'_>) -> String {
     let mut out = String::with_capacity(raw.text().len());
     for piece in json::pieces(raw) {
         match piece {
-            Piece::String(literal) => out.push_str(literal),
-            Piece::Between(text) => out.extend(text.split_ascii_whitespace()),
+            JsonPiece::String(literal) => out.push_str(literal),
+            JsonPiece::Between(text) => out.extend(text.split_ascii_whitespace()),
         }
     }
     out
@@ -106,7 +109,7 @@ pub(super) fn reply_meta(reply: Raw<'_>) -> Meta {
         model_served: text("model"),
         response_id: text("id"),
         stop_raw: stop.map(std::borrow::Cow::into_owned),
-        usage: reply.get("usage").filter(|usage| usage.kind() == Kind::Object).map(chat_usage),
+        usage: reply.get("usage").filter(|usage| usage.kind() == JsonKind::Object).map(chat_usage),
         ..Meta::default()
     }
 }

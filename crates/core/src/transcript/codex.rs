@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
-use super::draft::{Between, Draft, finish};
-use super::lines::{Line, Members, first_objects, lines, not_this_format, object};
-use super::print::{Printed, list};
-use super::{Conversation, Found, Parent, Source, Transcript, TranscriptError};
+use super::draft::{Between, ConversationDraft, finish};
+use super::lines::{JsonLine, MemberReaders, first_objects, lines, not_this_format, object};
+use super::print::{PrintedObject, list};
+use super::{FoundMessage, Parent, ReadConversation, Source, Transcript, TranscriptError};
 use crate::entry::{Meta, Time, Usage};
 use crate::json::{Object, Raw};
 use crate::wire::Wire;
@@ -33,7 +33,7 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
     Ok(finish(vec![draft], Wire::OpenaiResponses, failed))
 }
 
-fn found(text: &str) -> Result<(Draft, Vec<TranscriptError>), TranscriptError> {
+fn found(text: &str) -> Result<(ConversationDraft, Vec<TranscriptError>), TranscriptError> {
     let mut rollout = Rollout::default();
     let mut failed = Vec::new();
     for line in lines(text) {
@@ -51,7 +51,7 @@ fn found(text: &str) -> Result<(Draft, Vec<TranscriptError>), TranscriptError> {
 /// A rollout, read line by line.
 #[derive(Default)]
 pub(super) struct Rollout {
-    draft: Draft,
+    draft: ConversationDraft,
     /// Whether anything of the format was seen.
     known: bool,
     /// Whether the session was introduced; a fork repeats the introduction of what it forked from.
@@ -77,7 +77,7 @@ impl Rollout {
         &mut self,
         next: &Object<'_>,
         failed: &mut Vec<TranscriptError>,
-    ) -> Option<Conversation> {
+    ) -> Option<ReadConversation> {
         let inner = next.inner("payload").and_then(|payload| payload.object().ok());
         let item = inner.as_ref().unwrap_or(next);
         let begins = is_item(item) && !(self.model_speaks && speaks_model(item));
@@ -85,13 +85,13 @@ impl Rollout {
     }
 
     /// What was read so far.
-    pub(super) fn take(&mut self, failed: &mut Vec<TranscriptError>) -> Conversation {
-        let mut rest = Draft::default();
+    pub(super) fn take(&mut self, failed: &mut Vec<TranscriptError>) -> ReadConversation {
+        let mut rest = ConversationDraft::default();
         rest.head.id.clone_from(&self.draft.head.id);
         std::mem::replace(&mut self.draft, rest).finish(Wire::OpenaiResponses, failed)
     }
 
-    pub(super) fn line(&mut self, line: Line<'_>, members: &Object<'_>) -> Result<(), TranscriptError> {
+    pub(super) fn line(&mut self, line: JsonLine<'_>, members: &Object<'_>) -> Result<(), TranscriptError> {
         let time = members.text("timestamp").and_then(|time| Time::parse(&time));
         let kind = members.text("type").unwrap_or_default();
         let Some(payload) = members.inner("payload") else {
@@ -130,17 +130,17 @@ impl Rollout {
         Ok(())
     }
 
-    fn item(&mut self, line: Line<'_>, raw: &str, item: &Object<'_>, time: Option<Time>) {
+    fn item(&mut self, line: JsonLine<'_>, raw: &str, item: &Object<'_>, time: Option<Time>) {
         self.known = true;
         self.model_speaks = speaks_model(item);
         let meta = self.model_speaks.then(|| Meta { model_asked: self.model.clone(), ..Meta::default() });
         let id = item.text("id").map(Cow::into_owned);
         let source = Source { line: line.number, id };
-        self.draft.push(line.byte, Found { raw: raw.to_string(), source, time, meta });
+        self.draft.push(line.byte, FoundMessage { raw: raw.to_string(), source, time, meta });
     }
 
     /// The session introduces itself; what it was told to be becomes its first message.
-    fn open(&mut self, line: Line<'_>, session: &Object<'_>, time: Option<Time>) {
+    fn open(&mut self, line: JsonLine<'_>, session: &Object<'_>, time: Option<Time>) {
         self.known = true;
         self.draft.note(line.number, "session_meta", Some(line.text));
         if std::mem::replace(&mut self.opened, true) {
@@ -152,19 +152,19 @@ impl Rollout {
         let instructions = session.get("base_instructions").or_else(|| session.get("instructions"));
         let told = instructions.and_then(|told| told.get("text").or(Some(told))).and_then(Raw::string);
         if let Some(told) = told.filter(|told| !told.is_empty()) {
-            let part = Printed::new().text("type", "input_text").text("text", &told).end();
-            let raw = Printed::new()
+            let part = PrintedObject::new().text("type", "input_text").text("text", &told).end();
+            let raw = PrintedObject::new()
                 .text("type", "message")
                 .text("role", "developer")
                 .raw("content", &list(&[part]))
                 .end();
             let source = Source { line: line.number, id: None };
-            self.draft.push(line.byte, Found { raw, source, time, meta: None });
+            self.draft.push(line.byte, FoundMessage { raw, source, time, meta: None });
         }
     }
 
     /// A compaction whose text is sealed by the provider leaves no summary, only the note.
-    fn compacted(&mut self, line: Line<'_>, compacted: &Object<'_>) {
+    fn compacted(&mut self, line: JsonLine<'_>, compacted: &Object<'_>) {
         let covers = self.draft.found.len();
         if let Some(text) = compacted.text("message").filter(|text| !text.is_empty()) {
             self.draft.say(Between::Summary { text: text.into_owned(), covers, by: "codex" });

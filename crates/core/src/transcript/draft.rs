@@ -2,19 +2,19 @@
 //!
 //! Readers think in messages; decisions speak of entries. A draft holds the one until the wire has made it the other.
 
-use super::{Conversation, Decided, Found, Note, Transcript, TranscriptError, read_placed};
-use crate::decision::{Decision, Place};
+use super::{FoundMessage, Note, ReadConversation, SourceDecision, Transcript, TranscriptError, read_placed};
+use crate::decision::{Decision, SummaryPlace};
 use crate::entry::{Entry, Role, Usage};
-use crate::json::{Kind, Object};
+use crate::json::{JsonKind, Object};
 use crate::wire::Wire;
 
 /// A conversation whose messages have been found, but not yet read.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct ConversationDraft {
     /// Everything about it that needs no entries.
-    pub(super) head: Conversation,
+    pub(super) head: ReadConversation,
     /// Its messages, in order.
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<FoundMessage>,
     /// Where each message begins in the text.
     bytes: Vec<usize>,
     /// What happened between the messages: after how many of them, and what.
@@ -32,8 +32,8 @@ pub(super) enum Between {
     Usage(Usage),
 }
 
-impl Draft {
-    pub(super) fn push(&mut self, byte: usize, found: Found) {
+impl ConversationDraft {
+    pub(super) fn push(&mut self, byte: usize, found: FoundMessage) {
         self.found.push(found);
         self.bytes.push(byte);
     }
@@ -50,7 +50,7 @@ impl Draft {
     /// Keeps the members that have no place in a message, each as a note; empty ones say nothing.
     pub(super) fn note_rest(&mut self, line: usize, object: &Object<'_>, placed: &[&str]) {
         for (key, value) in object.members() {
-            let empty = value.kind() == Kind::Null || matches!(value.text(), "{}" | "[]" | "\"\"");
+            let empty = value.kind() == JsonKind::Null || matches!(value.text(), "{}" | "[]" | "\"\"");
             if !empty && !placed.contains(&key.as_ref()) {
                 self.note(line, key.as_ref(), Some(value.text()));
             }
@@ -58,8 +58,8 @@ impl Draft {
     }
 
     /// Reads the messages by their wire. Those it refuses are reported, the others stay.
-    pub(super) fn finish(self, wire: Wire, failed: &mut Vec<TranscriptError>) -> Conversation {
-        let Draft { head, found, bytes, between } = self;
+    pub(super) fn finish(self, wire: Wire, failed: &mut Vec<TranscriptError>) -> ReadConversation {
+        let ConversationDraft { head, found, bytes, between } = self;
         let (mut conversation, places, refused) = read_good(wire, &found);
         for (index, problem) in refused {
             let line = found.get(index).map_or(0, |message| message.source.line);
@@ -72,7 +72,7 @@ impl Draft {
         let mut notes = head.notes;
         notes.append(&mut conversation.notes);
         notes.sort_by_key(|note| note.line);
-        Conversation {
+        ReadConversation {
             notes,
             entries: conversation.entries,
             sources: conversation.sources,
@@ -83,18 +83,22 @@ impl Draft {
 }
 
 /// Finishes drafts of one wire into a transcript.
-pub(super) fn finish(drafts: Vec<Draft>, wire: Wire, mut failed: Vec<TranscriptError>) -> Transcript {
+pub(super) fn finish(
+    drafts: Vec<ConversationDraft>,
+    wire: Wire,
+    mut failed: Vec<TranscriptError>,
+) -> Transcript {
     let conversations = drafts.into_iter().map(|draft| draft.finish(wire, &mut failed)).collect();
     failed.sort_by_key(|failure| (failure.line, failure.byte));
     Transcript { conversations, failed }
 }
 
 /// The conversation, the message each entry came from, and the messages that were refused, with the reason.
-type Good = (Conversation, Vec<usize>, Vec<(usize, String)>);
+type Good = (ReadConversation, Vec<usize>, Vec<(usize, String)>);
 
 /// Reads all messages at once; if the wire refuses, finds out which ones it would not even read alone.
-fn read_good(wire: Wire, found: &[Found]) -> Good {
-    let all: Vec<&Found> = found.iter().collect();
+fn read_good(wire: Wire, found: &[FoundMessage]) -> Good {
+    let all: Vec<&FoundMessage> = found.iter().collect();
     if let Ok((conversation, places)) = read_placed(wire, &all) {
         return (conversation, places, Vec::new());
     }
@@ -106,7 +110,7 @@ fn read_good(wire: Wire, found: &[Found]) -> Good {
             Err(error) => refused.push((index, error.at("").to_string())),
         }
     }
-    let messages: Vec<&Found> = good.iter().map(|(_, message)| *message).collect();
+    let messages: Vec<&FoundMessage> = good.iter().map(|(_, message)| *message).collect();
     match read_placed(wire, &messages) {
         Ok((conversation, places)) => {
             let places = places.into_iter().filter_map(|place| good.get(place).map(|(index, _)| *index));
@@ -115,13 +119,13 @@ fn read_good(wire: Wire, found: &[Found]) -> Good {
         Err(error) => {
             let problem = error.at("").to_string();
             refused.extend(good.iter().map(|(index, _)| (*index, problem.clone())));
-            (Conversation::default(), Vec::new(), refused)
+            (ReadConversation::default(), Vec::new(), refused)
         }
     }
 }
 
 /// Turns what a source said after so many messages into what holds for the entries they became.
-fn settle(conversation: &mut Conversation, places: &[usize], after: usize, what: Between) {
+fn settle(conversation: &mut ReadConversation, places: &[usize], after: usize, what: Between) {
     let entries_of = |messages: usize| places.partition_point(|place| *place < messages);
     let after = entries_of(after);
     let decision = match what {
@@ -145,7 +149,7 @@ fn settle(conversation: &mut Conversation, places: &[usize], after: usize, what:
             Decision::Summary {
                 covers,
                 text,
-                place: Place::System,
+                place: SummaryPlace::System,
                 by,
                 usage: None,
                 replaces: None,
@@ -167,7 +171,7 @@ fn settle(conversation: &mut Conversation, places: &[usize], after: usize, what:
             }
         }
     };
-    conversation.decisions.push(Decided { after, decision });
+    conversation.decisions.push(SourceDecision { after, decision });
 }
 
 /// The place at or before `at` where no exchange of call and result is split.
@@ -184,11 +188,11 @@ mod tests {
     use super::super::Source;
     use super::*;
 
-    fn draft(messages: &[&str]) -> Draft {
-        let mut draft = Draft::default();
+    fn draft(messages: &[&str]) -> ConversationDraft {
+        let mut draft = ConversationDraft::default();
         for (index, raw) in messages.iter().enumerate() {
             let source = Source { line: index + 1, id: None };
-            draft.push(index * 100, Found { raw: (*raw).into(), source, ..Found::default() });
+            draft.push(index * 100, FoundMessage { raw: (*raw).into(), source, ..FoundMessage::default() });
         }
         draft
     }

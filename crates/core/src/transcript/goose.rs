@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-use super::draft::{Draft, finish};
-use super::lines::{Line, Members, first_objects, lines, not_this_format, object};
-use super::print::{Printed, list};
-use super::{Conversation, Found, Source, Transcript, TranscriptError};
+use super::draft::{ConversationDraft, finish};
+use super::lines::{JsonLine, MemberReaders, first_objects, lines, not_this_format, object};
+use super::print::{PrintedObject, list};
+use super::{FoundMessage, ReadConversation, Source, Transcript, TranscriptError};
 use crate::entry::{Meta, Time};
-use crate::json::{self, Kind, Object, Raw};
+use crate::json::{self, JsonKind, Object, Raw};
 use crate::wire::Wire;
 
 /// Beyond this, a number of seconds would be the year 5138: it counts milliseconds.
@@ -18,7 +18,7 @@ const MAX_SECONDS: i64 = 99_999_999_999;
 
 /// A row of the table `messages`.
 #[derive(Clone, Debug, Default)]
-pub struct Row {
+pub struct GooseRow {
     /// `message_id`, where the database has one.
     pub message_id: Option<String>,
     /// `user` or `assistant`.
@@ -45,15 +45,15 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
 }
 
 /// Reads the rows of one session, in the order of the database.
-pub fn read_rows(session_id: &str, title: Option<&str>, rows: &[Row]) -> Transcript {
+pub fn read_rows(session_id: &str, title: Option<&str>, rows: &[GooseRow]) -> Transcript {
     let (mut draft, failed) = found_rows(rows);
     draft.head.id = Some(session_id.to_string());
     draft.head.title = title.map(Into::into);
     finish(vec![draft], Wire::Anthropic, failed)
 }
 
-fn found(text: &str) -> Result<(Draft, Vec<TranscriptError>), TranscriptError> {
-    let (mut draft, mut failed) = (Draft::default(), Vec::new());
+fn found(text: &str) -> Result<(ConversationDraft, Vec<TranscriptError>), TranscriptError> {
+    let (mut draft, mut failed) = (ConversationDraft::default(), Vec::new());
     for line in lines(text) {
         if let Err(error) = line.object().and_then(|members| read_line(&mut draft, line, &members)) {
             failed.push(error);
@@ -68,32 +68,36 @@ fn found(text: &str) -> Result<(Draft, Vec<TranscriptError>), TranscriptError> {
 
 /// A session, read line by line.
 #[derive(Default)]
-pub(super) struct Session {
-    draft: Draft,
+pub(super) struct GooseSession {
+    draft: ConversationDraft,
 }
 
-impl Session {
+impl GooseSession {
     /// Messages that were not handed over yet.
     pub(super) fn len(&self) -> usize {
         self.draft.found.len()
     }
 
-    pub(super) fn line(&mut self, line: Line<'_>, members: &Object<'_>) -> Result<(), TranscriptError> {
+    pub(super) fn line(&mut self, line: JsonLine<'_>, members: &Object<'_>) -> Result<(), TranscriptError> {
         read_line(&mut self.draft, line, members)
     }
 
     /// What was read so far.
-    pub(super) fn take(&mut self, failed: &mut Vec<TranscriptError>) -> Conversation {
-        let mut rest = Draft::default();
+    pub(super) fn take(&mut self, failed: &mut Vec<TranscriptError>) -> ReadConversation {
+        let mut rest = ConversationDraft::default();
         rest.head.id.clone_from(&self.draft.head.id);
         std::mem::replace(&mut self.draft, rest).finish(Wire::Anthropic, failed)
     }
 }
 
-fn read_line(draft: &mut Draft, line: Line<'_>, members: &Object<'_>) -> Result<(), TranscriptError> {
+fn read_line(
+    draft: &mut ConversationDraft,
+    line: JsonLine<'_>,
+    members: &Object<'_>,
+) -> Result<(), TranscriptError> {
     if let (Some(role), Some(content)) = (members.text("role"), members.get("content")) {
         let created = members.get("created").and_then(|created| created.text().parse().ok());
-        let message = Message {
+        let message = GooseMessage {
             line: line.number,
             byte: line.byte,
             id: members.text("id").map(Cow::into_owned),
@@ -117,14 +121,14 @@ fn read_line(draft: &mut Draft, line: Line<'_>, members: &Object<'_>) -> Result<
     Ok(())
 }
 
-fn found_rows(rows: &[Row]) -> (Draft, Vec<TranscriptError>) {
-    let (mut draft, mut failed) = (Draft::default(), Vec::new());
+fn found_rows(rows: &[GooseRow]) -> (ConversationDraft, Vec<TranscriptError>) {
+    let (mut draft, mut failed) = (ConversationDraft::default(), Vec::new());
     for (index, row) in rows.iter().enumerate() {
         let read = || {
             let content = json::check(&row.content_json).map_err(|error| format!("content_json: {error}"))?;
             let metadata = row.metadata_json.as_deref().map(json::check).transpose();
             let metadata = metadata.map_err(|error| format!("metadata_json: {error}"))?;
-            Ok(Message {
+            Ok(GooseMessage {
                 line: index + 1,
                 byte: 0,
                 id: row.message_id.clone(),
@@ -134,7 +138,7 @@ fn found_rows(rows: &[Row]) -> (Draft, Vec<TranscriptError>) {
                 metadata,
             })
         };
-        let pushed = read().and_then(|message: Message<'_>| message.push(&mut draft));
+        let pushed = read().and_then(|message: GooseMessage<'_>| message.push(&mut draft));
         if let Err(problem) = pushed {
             failed.push(TranscriptError { line: index + 1, byte: 0, problem });
         }
@@ -143,7 +147,7 @@ fn found_rows(rows: &[Row]) -> (Draft, Vec<TranscriptError>) {
 }
 
 /// A message, from a line or a row.
-struct Message<'a> {
+struct GooseMessage<'a> {
     line: usize,
     byte: usize,
     id: Option<String>,
@@ -153,9 +157,9 @@ struct Message<'a> {
     metadata: Option<Raw<'a>>,
 }
 
-impl Message<'_> {
-    fn push(self, draft: &mut Draft) -> Result<(), String> {
-        if self.content.kind() != Kind::Array {
+impl GooseMessage<'_> {
+    fn push(self, draft: &mut ConversationDraft) -> Result<(), String> {
+        if self.content.kind() != JsonKind::Array {
             return Err(format!("the content must be a list, not {}", self.content.kind().name()));
         }
         let mut parts = Vec::new();
@@ -184,19 +188,22 @@ impl Message<'_> {
             // Every part is a note by now; a message of nothing would be refused by the wire.
             return Ok(());
         }
-        let raw = Printed::message(self.role).raw("content", &list(&parts)).end();
+        let raw = PrintedObject::message(self.role).raw("content", &list(&parts)).end();
         let time = self.created.map(|created| {
             Time(if created.abs() > MAX_SECONDS { created } else { created.saturating_mul(1000) })
         });
         let meta = (meta != Meta::default()).then_some(meta);
-        draft.push(self.byte, Found { raw, source: Source { line: self.line, id: self.id }, time, meta });
+        draft.push(
+            self.byte,
+            FoundMessage { raw, source: Source { line: self.line, id: self.id }, time, meta },
+        );
         Ok(())
     }
 }
 
 /// A part as a block of Anthropic's; none if the model has no use for it.
 fn block(kind: &str, part: &Object<'_>) -> Option<String> {
-    let typed = |word: &str| Printed::new().text("type", word);
+    let typed = |word: &str| PrintedObject::new().text("type", word);
     Some(match kind {
         "text" => typed("text").maybe("text", part.get("text")).end(),
         "image" => image(part.get("data")?, part.get("mimeType")?),
@@ -208,7 +215,7 @@ fn block(kind: &str, part: &Object<'_>) -> Option<String> {
         "toolRequest" | "frontendToolRequest" => {
             // A request that could not be read has no name to be called by.
             let call = part.inner("toolCall")?.get("value")?;
-            let input = call.get("arguments").filter(|input| input.kind() == Kind::Object);
+            let input = call.get("arguments").filter(|input| input.kind() == JsonKind::Object);
             typed("tool_use")
                 .maybe("id", part.get("id"))
                 .raw("name", call.get("name")?.text())
@@ -219,12 +226,12 @@ fn block(kind: &str, part: &Object<'_>) -> Option<String> {
             let result = part.inner("toolResult")?;
             let printed = typed("tool_result").maybe("tool_use_id", part.get("id"));
             if result.get("status").and_then(Raw::string).as_deref() == Some("error") {
-                let error = result.get("error").filter(|error| error.kind() == Kind::String);
+                let error = result.get("error").filter(|error| error.kind() == JsonKind::String);
                 return Some(printed.maybe("content", error).raw("is_error", "true").end());
             }
             let value = result.get("value")?;
             // Older sessions have the list of contents where newer ones have an object around it.
-            let contents = if value.kind() == Kind::Array { value } else { value.get("content")? };
+            let contents = if value.kind() == JsonKind::Array { value } else { value.get("content")? };
             let blocks: Vec<String> = contents.elements().map(inner_block).collect();
             let printed = printed.raw("content", &list(&blocks));
             match value.get("isError").filter(|failed| failed.text() == "true") {
@@ -237,9 +244,12 @@ fn block(kind: &str, part: &Object<'_>) -> Option<String> {
 }
 
 fn image(data: Raw<'_>, mime: Raw<'_>) -> String {
-    let source =
-        Printed::new().text("type", "base64").raw("media_type", mime.text()).raw("data", data.text()).end();
-    Printed::new().text("type", "image").raw("source", &source).end()
+    let source = PrintedObject::new()
+        .text("type", "base64")
+        .raw("media_type", mime.text())
+        .raw("data", data.text())
+        .end();
+    PrintedObject::new().text("type", "image").raw("source", &source).end()
 }
 
 /// A content inside a result: texts, images and resources are MCP's; anything else stays as it is.
@@ -251,7 +261,7 @@ fn inner_block(content: Raw<'_>) -> String {
         _ => None,
     };
     if let Some(text) = text {
-        return Printed::new().text("type", "text").raw("text", text.text()).end();
+        return PrintedObject::new().text("type", "text").raw("text", text.text()).end();
     }
     match (kind.as_ref(), content.get("data"), content.get("mimeType")) {
         ("image", Some(data), Some(mime)) => image(data, mime),
@@ -307,7 +317,7 @@ mod tests {
 
     #[test]
     fn rows_of_the_database_read_the_same() {
-        let row = |content: &str| Row {
+        let row = |content: &str| GooseRow {
             message_id: Some("m1".into()),
             role: "user".into(),
             content_json: content.into(),

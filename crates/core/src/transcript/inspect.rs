@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::chat::{self, Message, Writing, call, compact, literal};
+use super::chat::{self, ChatMessage, Writing, call, compact, literal};
 use super::values::{
-    Placed, each_record, first_record, has_key, has_list, id_of, leave_notes, note, other_members,
+    JsonAt, each_record, first_record, has_key, has_list, id_of, leave_notes, note, other_members,
 };
-use super::{Found, Note, Source, Transcript, TranscriptError};
+use super::{FoundMessage, Note, Source, Transcript, TranscriptError};
 use crate::entry::Meta;
-use crate::json::{Kind, Object, Raw};
+use crate::json::{JsonKind, Object, Raw};
 
 /// Whether the text is an evaluation log with samples, or one sample.
 pub(crate) fn looks_like(text: &str) -> bool {
@@ -25,7 +25,7 @@ pub(crate) fn looks_like(text: &str) -> bool {
 pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
     each_record(text, |record, transcript| {
         let log = record.object("an evaluation log or a sample")?;
-        let Some(samples) = log.get("samples").filter(|samples| samples.kind() == Kind::Array) else {
+        let Some(samples) = log.get("samples").filter(|samples| samples.kind() == JsonKind::Array) else {
             return read_sample(record, record.raw, transcript);
         };
         let mut of_log = Transcript::default();
@@ -42,7 +42,7 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
 
 /// One sample of a record.
 fn read_sample(
-    record: Placed<'_>,
+    record: JsonAt<'_>,
     sample: Raw<'_>,
     transcript: &mut Transcript,
 ) -> Result<(), TranscriptError> {
@@ -50,12 +50,12 @@ fn read_sample(
     let members = sample.object().map_err(|_| bad("a key stands twice in the sample"))?;
     let list = members
         .get("messages")
-        .filter(|list| list.kind() == Kind::Array)
+        .filter(|list| list.kind() == JsonKind::Array)
         .ok_or_else(|| bad("the sample has no list `messages`"))?;
     let mut notes = Vec::new();
     let messages = list.elements().enumerate().map(|(index, from)| {
         let found = message(index + 1, from, &mut notes);
-        Message { found, record, from }
+        ChatMessage { found, record, from }
     });
     let mut conversation = chat::conversation(messages.collect(), &mut transcript.failed);
     conversation.id = match (id_of(members.get("id")), id_of(members.get("epoch"))) {
@@ -69,9 +69,12 @@ fn read_sample(
 }
 
 /// A message in the chat form: members in their order, those the wire writes otherwise written its way.
-fn message(place: usize, raw: Raw<'_>, notes: &mut Vec<Note>) -> Found {
-    let mut found =
-        Found { raw: raw.text().into(), source: Source { line: place, id: None }, ..Found::default() };
+fn message(place: usize, raw: Raw<'_>, notes: &mut Vec<Note>) -> FoundMessage {
+    let mut found = FoundMessage {
+        raw: raw.text().into(),
+        source: Source { line: place, id: None },
+        ..FoundMessage::default()
+    };
     // What is no object, or has a key twice, is refused by the wire, which says so.
     let Ok(message) = raw.object() else { return found };
     let text = |key: &str| message.get(key).and_then(Raw::string);
@@ -81,8 +84,8 @@ fn message(place: usize, raw: Raw<'_>, notes: &mut Vec<Note>) -> Found {
     let mut changed = false;
     for (key, value) in message.members() {
         let written = match (key.as_ref(), value.kind()) {
-            ("content", Kind::Array) => content(place, *value, notes),
-            ("tool_calls", Kind::Array) => calls(place, *value, &mut tags, notes),
+            ("content", JsonKind::Array) => content(place, *value, notes),
+            ("tool_calls", JsonKind::Array) => calls(place, *value, &mut tags, notes),
             _ => None,
         };
         changed |= written.is_some();
@@ -101,7 +104,7 @@ fn message(place: usize, raw: Raw<'_>, notes: &mut Vec<Note>) -> Found {
     if changed {
         found.raw = out.end();
     }
-    if let Some(error) = message.get("error").filter(|error| error.kind() != Kind::Null) {
+    if let Some(error) = message.get("error").filter(|error| error.kind() != JsonKind::Null) {
         let kind = error.get("type").and_then(Raw::string);
         tags.insert(
             "inspect.error".into(),
@@ -142,9 +145,9 @@ fn content(place: usize, list: Raw<'_>, notes: &mut Vec<Note>) -> Option<String>
 }
 
 fn image(part: Raw<'_>) -> Option<String> {
-    let url = part.get("image").filter(|url| url.kind() == Kind::String)?;
+    let url = part.get("image").filter(|url| url.kind() == JsonKind::String)?;
     let mut image = Writing::new().raw("url", url.text());
-    if let Some(detail) = part.get("detail").filter(|detail| detail.kind() == Kind::String) {
+    if let Some(detail) = part.get("detail").filter(|detail| detail.kind() == JsonKind::String) {
         image = image.raw("detail", detail.text());
     }
     Some(Writing::new().text("type", "image_url").raw("image_url", &image.end()).end())
@@ -187,7 +190,7 @@ fn calls(
             out.push(each.text().into());
             continue;
         };
-        let arguments = if arguments.kind() == Kind::String {
+        let arguments = if arguments.kind() == JsonKind::String {
             arguments.text().into()
         } else {
             tags.insert("inspect.args".into(), "reprinted".into());
@@ -197,7 +200,7 @@ fn calls(
         let says_more = |(key, value): (std::borrow::Cow<'_, str>, Raw<'_>)| match key.as_ref() {
             "id" | "function" | "arguments" => false,
             "type" => value.text() != "\"function\"",
-            _ => value.kind() != Kind::Null,
+            _ => value.kind() != JsonKind::Null,
         };
         if each.members().any(says_more) {
             notes.push(note(place, "tool_call", each));

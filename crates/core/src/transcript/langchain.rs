@@ -6,12 +6,12 @@
 
 use std::borrow::Cow;
 
-use super::draft::{Draft, finish};
-use super::lines::{Members, not_this_format, object};
-use super::print::{Printed, compact, list};
-use super::{Found, Source, Transcript, TranscriptError};
+use super::draft::{ConversationDraft, finish};
+use super::lines::{MemberReaders, not_this_format, object};
+use super::print::{PrintedObject, compact, list};
+use super::{FoundMessage, Source, Transcript, TranscriptError};
 use crate::entry::{Meta, Usage};
-use crate::json::{self, Kind, Object, Raw};
+use crate::json::{self, JsonKind, Object, Raw};
 use crate::wire::Wire;
 
 /// Members of a message that have a place of their own.
@@ -35,7 +35,9 @@ const PLACED: [&str; 14] = [
 /// Whether the text is a list of messages in one of the three forms.
 pub(crate) fn looks_like(text: &str) -> bool {
     let Ok(raw) = json::check(text) else { return false };
-    messages(raw).and_then(|list| list.elements().next()).is_some_and(|first| Message::read(first).is_some())
+    messages(raw)
+        .and_then(|list| list.elements().next())
+        .is_some_and(|first| LangchainMessage::read(first).is_some())
 }
 
 /// Reads a list of messages, or an object with `messages`.
@@ -45,11 +47,11 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
 }
 
 fn messages(raw: Raw<'_>) -> Option<Raw<'_>> {
-    let list = if raw.kind() == Kind::Object { raw.get("messages")? } else { raw };
-    (list.kind() == Kind::Array).then_some(list)
+    let list = if raw.kind() == JsonKind::Object { raw.get("messages")? } else { raw };
+    (list.kind() == JsonKind::Array).then_some(list)
 }
 
-fn found(text: &str) -> Result<(Draft, Vec<TranscriptError>), TranscriptError> {
+fn found(text: &str) -> Result<(ConversationDraft, Vec<TranscriptError>), TranscriptError> {
     let raw = json::check(text).map_err(|error| TranscriptError {
         line: error.line,
         byte: error.offset,
@@ -57,14 +59,14 @@ fn found(text: &str) -> Result<(Draft, Vec<TranscriptError>), TranscriptError> {
     })?;
     let wanted = "not LangChain messages: expected a list of them, or an object with `messages`";
     let list = messages(raw).ok_or_else(|| not_this_format(wanted))?;
-    let mut draft = Draft::default();
+    let mut draft = ConversationDraft::default();
     let mut failed = Vec::new();
-    if let (Kind::Object, Ok(around)) = (raw.kind(), raw.object()) {
+    if let (JsonKind::Object, Ok(around)) = (raw.kind(), raw.object()) {
         draft.note_rest(0, &around, &["messages"]);
     }
     for (index, element) in list.elements().enumerate() {
         let byte = element.span_in(text).0 as usize;
-        let Some(message) = Message::read(element) else {
+        let Some(message) = LangchainMessage::read(element) else {
             let kind = element.get("type").and_then(Raw::string).unwrap_or(Cow::Borrowed("unknown"));
             draft.note(index + 1, kind, Some(element.text()));
             continue;
@@ -81,20 +83,20 @@ fn found(text: &str) -> Result<(Draft, Vec<TranscriptError>), TranscriptError> {
 }
 
 /// A message, whichever way it was written.
-struct Message<'a> {
+struct LangchainMessage<'a> {
     /// `human`, `ai`, `system`, `tool`, `function` or `chat`.
     kind: Cow<'a, str>,
     members: Result<Object<'a>, String>,
 }
 
-impl<'a> Message<'a> {
+impl<'a> LangchainMessage<'a> {
     /// Takes an element of the list apart; none if it is no message.
     fn read(element: Raw<'a>) -> Option<Self> {
         let word = element.get("type").and_then(Raw::string)?;
         let (name, inner) = if word == "constructor" {
             let name = element.get("id")?.elements().last().and_then(Raw::string)?;
             (name, element.get("kwargs")?)
-        } else if let Some(data) = element.get("data").filter(|data| data.kind() == Kind::Object) {
+        } else if let Some(data) = element.get("data").filter(|data| data.kind() == JsonKind::Object) {
             (word, data)
         } else {
             (word, element)
@@ -109,11 +111,11 @@ impl<'a> Message<'a> {
             "chat" | "ChatMessage" => "chat",
             _ => return None,
         };
-        Some(Message { kind: Cow::Borrowed(kind), members: object(inner) })
+        Some(LangchainMessage { kind: Cow::Borrowed(kind), members: object(inner) })
     }
 }
 
-fn read_message(draft: &mut Draft, line: usize, byte: usize, kind: &str, members: &Object<'_>) {
+fn read_message(draft: &mut ConversationDraft, line: usize, byte: usize, kind: &str, members: &Object<'_>) {
     let mut meta = Meta::default();
     let role = match kind {
         "human" => "user".into(),
@@ -130,8 +132,8 @@ fn read_message(draft: &mut Draft, line: usize, byte: usize, kind: &str, members
         }
         other => other.to_string(),
     };
-    let mut printed = Printed::message(&role).raw("content", &content(members.get("content")));
-    printed = printed.maybe("name", members.get("name").filter(|name| name.kind() == Kind::String));
+    let mut printed = PrintedObject::message(&role).raw("content", &content(members.get("content")));
+    printed = printed.maybe("name", members.get("name").filter(|name| name.kind() == JsonKind::String));
     printed = printed.maybe("tool_call_id", members.get("tool_call_id"));
     let extra = members.inner("additional_kwargs").and_then(|extra| extra.object().ok());
     if kind == "ai" {
@@ -150,17 +152,19 @@ fn read_message(draft: &mut Draft, line: usize, byte: usize, kind: &str, members
     }
     let id = members.text("id").map(Cow::into_owned);
     let meta = (meta != Meta::default()).then_some(meta);
-    draft.push(byte, Found { raw: printed.end(), source: Source { line, id }, time: None, meta });
+    draft.push(byte, FoundMessage { raw: printed.end(), source: Source { line, id }, time: None, meta });
 }
 
 /// The content as the wire writes it: parts may be bare texts here.
 fn content(content: Option<Raw<'_>>) -> String {
     match content {
-        Some(parts) if parts.kind() == Kind::Array => {
+        Some(parts) if parts.kind() == JsonKind::Array => {
             let parts: Vec<String> = parts
                 .elements()
                 .map(|part| match part.kind() {
-                    Kind::String => Printed::new().text("type", "text").raw("text", part.text()).end(),
+                    JsonKind::String => {
+                        PrintedObject::new().text("type", "text").raw("text", part.text()).end()
+                    }
                     _ => part.text().to_string(),
                 })
                 .collect();
@@ -172,13 +176,18 @@ fn content(content: Option<Raw<'_>>) -> String {
 }
 
 /// The calls: as the provider wrote them where that was kept, else printed from what was parsed.
-fn calls(printed: Printed, members: &Object<'_>, extra: Option<&Object<'_>>, meta: &mut Meta) -> Printed {
+fn calls(
+    printed: PrintedObject,
+    members: &Object<'_>,
+    extra: Option<&Object<'_>>,
+    meta: &mut Meta,
+) -> PrintedObject {
     let some = |list: &Raw<'_>| list.elements().next().is_some();
     let kept = |key: &str| extra.and_then(|extra| extra.get(key));
-    if let Some(call) = kept("function_call").filter(|call| call.kind() == Kind::Object) {
+    if let Some(call) = kept("function_call").filter(|call| call.kind() == JsonKind::Object) {
         return printed.raw("function_call", call.text());
     }
-    if let Some(calls) = kept("tool_calls").filter(|calls| calls.kind() == Kind::Array).filter(some) {
+    if let Some(calls) = kept("tool_calls").filter(|calls| calls.kind() == JsonKind::Array).filter(some) {
         return printed.raw("tool_calls", calls.text());
     }
     let mut all = Vec::new();
@@ -195,9 +204,9 @@ fn calls(printed: Printed, members: &Object<'_>, extra: Option<&Object<'_>>, met
 }
 
 fn print_call(call: Raw<'_>, arguments: &str) -> String {
-    let text = |key: &str| call.get(key).filter(|value| value.kind() == Kind::String);
-    let function = Printed::new().maybe("name", text("name")).text("arguments", arguments).end();
-    Printed::new().maybe("id", text("id")).text("type", "function").raw("function", &function).end()
+    let text = |key: &str| call.get(key).filter(|value| value.kind() == JsonKind::String);
+    let function = PrintedObject::new().maybe("name", text("name")).text("arguments", arguments).end();
+    PrintedObject::new().maybe("id", text("id")).text("type", "function").raw("function", &function).end()
 }
 
 /// Model, end and tokens of a reply.
@@ -235,7 +244,7 @@ mod tests {
     const DICTS: &str = include_str!("../../../../corpus/transcript/langchain/dicts.json");
     const CONSTRUCTORS: &str = include_str!("../../../../corpus/transcript/langchain/constructors.json");
 
-    fn raws(draft: &Draft) -> Vec<&str> {
+    fn raws(draft: &ConversationDraft) -> Vec<&str> {
         draft.found.iter().map(|found| found.raw.as_str()).collect()
     }
 

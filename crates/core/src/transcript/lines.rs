@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::TranscriptError;
-use crate::json::{self, Kind, Object, Raw};
+use crate::json::{self, JsonKind, Object, Raw};
 
 /// No tool writes a longer line; what does is not a transcript, and reading on is worth more than reading it.
 pub(super) const MAX_LINE: usize = 64 << 20;
@@ -13,7 +13,7 @@ const FIRST_LINES: usize = 20;
 
 /// A line that is not blank.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct JsonLine<'a> {
     /// From 1.
     pub(super) number: usize,
     /// Where it begins in the text.
@@ -22,13 +22,13 @@ pub(super) struct Line<'a> {
 }
 
 /// The lines of a text that are not blank.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = JsonLine<'_>> {
     let mut byte = 0;
     text.split_inclusive('\n').enumerate().filter_map(move |(index, whole)| {
         let start = byte;
         byte += whole.len();
         let line = whole.trim_end_matches(['\n', '\r']);
-        (!line.trim().is_empty()).then_some(Line { number: index + 1, byte: start, text: line })
+        (!line.trim().is_empty()).then_some(JsonLine { number: index + 1, byte: start, text: line })
     })
 }
 
@@ -37,7 +37,7 @@ pub(super) fn first_objects(text: &str) -> impl Iterator<Item = Object<'_>> {
     lines(text).take(FIRST_LINES).filter_map(|line| line.object().ok())
 }
 
-impl<'a> Line<'a> {
+impl<'a> JsonLine<'a> {
     /// The object the line is; an error if it is none, or one that readers would read differently.
     pub(super) fn object(self) -> Result<Object<'a>, TranscriptError> {
         if self.text.len() > MAX_LINE {
@@ -58,7 +58,7 @@ impl<'a> Line<'a> {
 
 /// A value as the object it must be, with no key twice.
 pub(super) fn object(raw: Raw<'_>) -> Result<Object<'_>, String> {
-    if raw.kind() != Kind::Object {
+    if raw.kind() != JsonKind::Object {
         return Err(format!("expected an object, found {}", raw.kind().name()));
     }
     raw.object()
@@ -71,7 +71,7 @@ pub(super) fn not_this_format(problem: &str) -> TranscriptError {
 }
 
 /// Short ways to what most members are.
-pub(super) trait Members<'a> {
+pub(super) trait MemberReaders<'a> {
     /// The text under a key, if it is one.
     fn text(&self, key: &str) -> Option<Cow<'a, str>>;
     /// The list under a key, if it is one.
@@ -84,17 +84,17 @@ pub(super) trait Members<'a> {
     fn is_true(&self, key: &str) -> bool;
 }
 
-impl<'a> Members<'a> for Object<'a> {
+impl<'a> MemberReaders<'a> for Object<'a> {
     fn text(&self, key: &str) -> Option<Cow<'a, str>> {
         self.get(key).and_then(Raw::string)
     }
 
     fn list(&self, key: &str) -> Option<Raw<'a>> {
-        self.get(key).filter(|value| value.kind() == Kind::Array)
+        self.get(key).filter(|value| value.kind() == JsonKind::Array)
     }
 
     fn inner(&self, key: &str) -> Option<Raw<'a>> {
-        self.get(key).filter(|value| value.kind() == Kind::Object)
+        self.get(key).filter(|value| value.kind() == JsonKind::Object)
     }
 
     fn number(&self, key: &str) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! Transcripts: what other tools keep of a conversation, read into entries.
 //!
-//! Each format has one file with a function from text to [`Conversation`]s. A reader turns what it finds into messages
+//! Each format has one file with a function from text to [`ReadConversation`]s. A reader turns what it finds into messages
 //! of the wire that holds them best and lets the wire read those, so that there is one way into an [`Entry`]. What is
 //! not a message is kept as a [`Note`], never dropped in silence.
 
@@ -39,13 +39,13 @@ use crate::record::{AppendError, Record, Slot};
 use crate::wire::{ParseOptions, Wire, WireError};
 
 pub use format::{Format, detect, read};
-pub use goose::{Row as GooseRow, read_rows as read_goose_rows};
+pub use goose::{GooseRow, read_rows as read_goose_rows};
 pub use strands::read_folder as read_strands_folder;
-pub use stream::Stream;
+pub use stream::TranscriptStream;
 
 /// One conversation found in a transcript.
 #[derive(Clone, Debug, Default)]
-pub struct Conversation {
+pub struct ReadConversation {
     /// The tool's own id of the session, where it has one.
     pub id: Option<String>,
     /// The conversation it branched off or works for (forks, sidechains, sub-agents), and the message there.
@@ -58,16 +58,16 @@ pub struct Conversation {
     pub sources: Vec<Source>,
     /// Decisions the source had taken: summaries, cuts, pins. Positions are indexes into `entries`; each is to be
     /// recorded once `after` entries are there.
-    pub decisions: Vec<Decided>,
+    pub decisions: Vec<SourceDecision>,
     /// What was found beside messages, in order.
     pub notes: Vec<Note>,
     /// The tools on offer, if the source says.
     pub tools: Option<crate::context::Tools>,
-    /// Entries of it that a [`Stream`] handed over earlier. Decisions count from there.
+    /// Entries of it that a [`TranscriptStream`] handed over earlier. Decisions count from there.
     pub before: usize,
 }
 
-impl Conversation {
+impl ReadConversation {
     /// The wire its messages are in.
     pub fn wire(&self) -> Wire {
         self.entries.first().map_or(Wire::OpenaiChat, |entry| entry.origin.wire)
@@ -96,7 +96,7 @@ impl Conversation {
 }
 
 /// Records a decision of the source about the entries that are there.
-fn decide(record: &mut Record, decided: Decided, positions: &[u64], at: Time, notes: &mut Vec<Note>) {
+fn decide(record: &mut Record, decided: SourceDecision, positions: &[u64], at: Time, notes: &mut Vec<Note>) {
     // What lies past the last entry is the place of the decision itself.
     let here = record.len() as u64;
     let place = |index: u64| positions.get(index as usize).copied().unwrap_or(here);
@@ -129,7 +129,7 @@ pub struct Source {
 
 /// A decision of the source, and when it was taken.
 #[derive(Clone, Debug)]
-pub struct Decided {
+pub struct SourceDecision {
     /// How many entries were there.
     pub after: usize,
     /// What was decided.
@@ -174,14 +174,14 @@ impl std::error::Error for TranscriptError {}
 #[derive(Clone, Debug, Default)]
 pub struct Transcript {
     /// The main one first, where the source has one; otherwise in the order in which they begin.
-    pub conversations: Vec<Conversation>,
+    pub conversations: Vec<ReadConversation>,
     /// Lines that are broken; readers go on after them.
     pub failed: Vec<TranscriptError>,
 }
 
 /// One message a reader found, before its wire has read it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundMessage {
     /// The message as JSON of the wire, in the source's own spelling wherever it has one.
     pub(crate) raw: String,
     /// Where it stood.
@@ -195,13 +195,13 @@ pub(crate) struct Found {
 /// Reads messages of one wire into a conversation: entries in order, each with time, source and meta.
 ///
 /// `Conversation::sources` tells for each entry which message it came from, so that decisions can be placed.
-pub(crate) fn read_messages(wire: Wire, found: &[Found]) -> Result<Conversation, WireError> {
-    let all: Vec<&Found> = found.iter().collect();
+pub(crate) fn read_messages(wire: Wire, found: &[FoundMessage]) -> Result<ReadConversation, WireError> {
+    let all: Vec<&FoundMessage> = found.iter().collect();
     Ok(read_placed(wire, &all)?.0)
 }
 
 /// Like [`read_messages`], and tells for each entry which of the messages it came from.
-fn read_placed(wire: Wire, found: &[&Found]) -> Result<(Conversation, Vec<usize>), WireError> {
+fn read_placed(wire: Wire, found: &[&FoundMessage]) -> Result<(ReadConversation, Vec<usize>), WireError> {
     let mut list = String::from("[");
     for (number, message) in found.iter().enumerate() {
         if number > 0 {
@@ -211,7 +211,7 @@ fn read_placed(wire: Wire, found: &[&Found]) -> Result<(Conversation, Vec<usize>
     }
     list.push(']');
     let parsed = wire.parse(json::check(&list)?, &ParseOptions::default())?;
-    let (mut conversation, mut places) = (Conversation::default(), Vec::new());
+    let (mut conversation, mut places) = (ReadConversation::default(), Vec::new());
     for (mut entry, index) in parsed.entries.into_iter().zip(parsed.indexes) {
         let Some((index, message)) = index.and_then(|index| Some((index, found.get(index)?))) else {
             continue;
@@ -233,7 +233,7 @@ fn read_placed(wire: Wire, found: &[&Found]) -> Result<(Conversation, Vec<usize>
 
 /// The tools a list defines, read the way a request's are; none if it is no list.
 fn tools_of(list: json::Raw<'_>) -> Option<crate::context::Tools> {
-    if list.kind() != json::Kind::Array {
+    if list.kind() != json::JsonKind::Array {
         return None;
     }
     let body = format!(r#"{{"messages":[],"tools":{}}}"#, list.text());

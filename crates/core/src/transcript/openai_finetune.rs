@@ -2,9 +2,9 @@
 //!
 //! A preference example is the conversation with the preferred answer; the other answer is a fork of it.
 
-use super::draft::{Draft, finish};
-use super::lines::{Line, Members, first_objects, lines, not_this_format};
-use super::{Conversation, Found, Parent, Source, Transcript, TranscriptError, tools_of};
+use super::draft::{ConversationDraft, finish};
+use super::lines::{JsonLine, MemberReaders, first_objects, lines, not_this_format};
+use super::{FoundMessage, Parent, ReadConversation, Source, Transcript, TranscriptError, tools_of};
 use crate::entry::Meta;
 use crate::json::{Object, Raw};
 use crate::wire::Wire;
@@ -32,7 +32,7 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
     Ok(finish(drafts, Wire::OpenaiChat, failed))
 }
 
-fn found(text: &str) -> Result<(Vec<Draft>, Vec<TranscriptError>), TranscriptError> {
+fn found(text: &str) -> Result<(Vec<ConversationDraft>, Vec<TranscriptError>), TranscriptError> {
     let (mut drafts, mut failed) = (Vec::new(), Vec::new());
     let mut examples = 0;
     for line in lines(text) {
@@ -53,17 +53,17 @@ fn found(text: &str) -> Result<(Vec<Draft>, Vec<TranscriptError>), TranscriptErr
 
 /// The conversations of one line.
 pub(super) fn conversations(
-    line: Line<'_>,
+    line: JsonLine<'_>,
     members: &Object<'_>,
     failed: &mut Vec<TranscriptError>,
-) -> Result<Vec<Conversation>, TranscriptError> {
+) -> Result<Vec<ReadConversation>, TranscriptError> {
     let drafts = example(line, members)?;
     Ok(drafts.into_iter().map(|draft| draft.finish(Wire::OpenaiChat, failed)).collect())
 }
 
 /// The conversation of a line, and the answer that was not preferred as a fork of it.
-fn example(line: Line<'_>, members: &Object<'_>) -> Result<Vec<Draft>, TranscriptError> {
-    let mut draft = Draft::default();
+fn example(line: JsonLine<'_>, members: &Object<'_>) -> Result<Vec<ConversationDraft>, TranscriptError> {
+    let mut draft = ConversationDraft::default();
     draft.head.id = Some(line.number.to_string());
     if let Some(messages) = members.list("messages") {
         push_all(&mut draft, line, messages);
@@ -78,7 +78,7 @@ fn example(line: Line<'_>, members: &Object<'_>) -> Result<Vec<Draft>, Transcrip
         input.object().map_err(|key| line.error(format!("the key {key:?} stands twice in `input`")))?;
     push_all(&mut draft, line, input.list("messages").unwrap_or(Raw::trusted("[]")));
     let at = draft.found.last().and_then(|found| found.source.id.clone());
-    let mut fork = Draft::default();
+    let mut fork = ConversationDraft::default();
     fork.head.id = Some(format!("{}/non_preferred", line.number));
     fork.head.parent = Some(Parent { id: line.number.to_string(), at });
     push_all(&mut draft, line, preferred);
@@ -94,7 +94,7 @@ fn example(line: Line<'_>, members: &Object<'_>) -> Result<Vec<Draft>, Transcrip
 }
 
 /// Messages of a line are told apart by line and place, since they have no ids.
-fn push_all(draft: &mut Draft, line: Line<'_>, messages: Raw<'_>) {
+fn push_all(draft: &mut ConversationDraft, line: JsonLine<'_>, messages: Raw<'_>) {
     for message in messages.elements() {
         let weight = message.get("weight").map(|weight| {
             let mut meta = Meta::default();
@@ -104,7 +104,7 @@ fn push_all(draft: &mut Draft, line: Line<'_>, messages: Raw<'_>) {
         let id = Some(format!("{}.{}", line.number, draft.found.len()));
         let byte = line.byte + message.span_in(line.text).0 as usize;
         let source = Source { line: line.number, id };
-        draft.push(byte, Found { raw: message.text().to_string(), source, time: None, meta: weight });
+        draft.push(byte, FoundMessage { raw: message.text().to_string(), source, time: None, meta: weight });
     }
 }
 

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use super::chat::{self, Message, Writing, call, compact, literal, reply_meta};
-use super::values::{Placed, Values, finished, first_record, has_key, id_of, note, other_members, values};
-use super::{Conversation, Found, Note, Source, Transcript, TranscriptError};
+use super::chat::{self, ChatMessage, Writing, call, compact, literal, reply_meta};
+use super::values::{JsonAt, Values, finished, first_record, has_key, id_of, note, other_members, values};
+use super::{FoundMessage, Note, ReadConversation, Source, Transcript, TranscriptError};
 use crate::context::Tools;
 use crate::entry::{Meta, Time};
-use crate::json::{self, Kind, Object, Raw};
+use crate::json::{self, JsonKind, Object, Raw};
 use crate::wire::{ParseOptions, Wire};
 
 /// Actions an agent took by saying so, and what came of them. Others are the program's own bookkeeping.
@@ -39,7 +39,7 @@ pub(crate) fn looks_like(text: &str) -> bool {
             let history = first.get("history").and_then(|history| history.elements().next());
             // The old form has pairs of action and observation.
             let first = match history {
-                Some(pair) if pair.kind() == Kind::Array => pair.elements().next(),
+                Some(pair) if pair.kind() == JsonKind::Array => pair.elements().next(),
                 Some(event) => Some(event),
                 None => Some(first),
             };
@@ -49,7 +49,7 @@ pub(crate) fn looks_like(text: &str) -> bool {
 
 /// Whether a value is an event; messages and items of wires have a role or a type.
 fn is_event(value: Raw<'_>) -> bool {
-    let word = |key: &str| value.get(key).is_some_and(|word| word.kind() == Kind::String);
+    let word = |key: &str| value.get(key).is_some_and(|word| word.kind() == JsonKind::String);
     (word("action") || word("observation")) && value.get("role").is_none() && value.get("type").is_none()
 }
 
@@ -57,8 +57,8 @@ fn is_event(value: Raw<'_>) -> bool {
 pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
     let Values { found, failed } = values(text)?;
     let mut transcript = Transcript { conversations: Vec::new(), failed };
-    let mut loose = Reader::default();
-    for record in found.into_iter().flat_map(Placed::records) {
+    let mut loose = EventReader::default();
+    for record in found.into_iter().flat_map(JsonAt::records) {
         let output = match record.object("an event or an output") {
             Ok(output) => output,
             Err(error) => {
@@ -66,12 +66,12 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
                 continue;
             }
         };
-        match output.get("history").filter(|history| history.kind() == Kind::Array) {
+        match output.get("history").filter(|history| history.kind() == JsonKind::Array) {
             Some(history) => {
-                let mut reader = Reader::default();
+                let mut reader = EventReader::default();
                 for item in history.elements() {
                     match item.kind() {
-                        Kind::Array => item.elements().for_each(|event| reader.event(record, event)),
+                        JsonKind::Array => item.elements().for_each(|event| reader.event(record, event)),
                         _ => reader.event(record, item),
                     }
                 }
@@ -97,9 +97,9 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
 
 /// Reads events in order.
 #[derive(Default)]
-struct Reader<'a> {
+struct EventReader<'a> {
     events: usize,
-    messages: Vec<Message<'a>>,
+    messages: Vec<ChatMessage<'a>>,
     notes: Vec<Note>,
     /// Replies whose message was written, and those of their calls no action has come for yet.
     replies: BTreeMap<String, Vec<String>>,
@@ -117,12 +117,12 @@ struct Assumed {
     speaker: bool,
 }
 
-impl<'a> Reader<'a> {
-    fn event(&mut self, record: Placed<'a>, raw: Raw<'a>) {
+impl<'a> EventReader<'a> {
+    fn event(&mut self, record: JsonAt<'a>, raw: Raw<'a>) {
         self.events += 1;
         let Ok(event) = raw.object() else { return self.keep("event with a key twice", raw) };
         let word = |key: &str| event.get(key).and_then(Raw::string);
-        let metadata = event.get("tool_call_metadata").filter(|metadata| metadata.kind() == Kind::Object);
+        let metadata = event.get("tool_call_metadata").filter(|metadata| metadata.kind() == JsonKind::Object);
         match (word("action"), word("observation"), metadata) {
             (Some(_), _, Some(metadata)) => self.call(record, raw, &event, metadata),
             (Some(action), _, None) => match action.as_ref() {
@@ -143,9 +143,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The reply an action came from, if its message is not there yet.
-    fn call(&mut self, record: Placed<'a>, raw: Raw<'a>, event: &Object<'a>, metadata: Raw<'a>) {
+    fn call(&mut self, record: JsonAt<'a>, raw: Raw<'a>, event: &Object<'a>, metadata: Raw<'a>) {
         let call_id = metadata.get("tool_call_id").and_then(Raw::string).unwrap_or_default();
-        let reply = metadata.get("model_response").filter(|reply| reply.kind() == Kind::Object);
+        let reply = metadata.get("model_response").filter(|reply| reply.kind() == JsonKind::Object);
         let message = reply
             .and_then(|reply| reply.get("choices")?.elements().next()?.get("message"))
             .filter(|message| message.get("role").is_some());
@@ -170,10 +170,10 @@ impl<'a> Reader<'a> {
         self.push(record, raw, event, message.text().into(), Some(reply_meta(reply)));
     }
 
-    fn result(&mut self, record: Placed<'a>, raw: Raw<'a>, event: &Object<'a>, metadata: Raw<'a>) {
+    fn result(&mut self, record: JsonAt<'a>, raw: Raw<'a>, event: &Object<'a>, metadata: Raw<'a>) {
         let mut written = Writing::new().text("role", "tool");
         for (key, from) in [("tool_call_id", "tool_call_id"), ("name", "function_name")] {
-            if let Some(value) = metadata.get(from).filter(|value| value.kind() == Kind::String) {
+            if let Some(value) = metadata.get(from).filter(|value| value.kind() == JsonKind::String) {
                 written = written.raw(key, value.text());
             }
         }
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A message of the user or of the agent.
-    fn said(&mut self, record: Placed<'a>, raw: Raw<'a>, event: &Object<'a>) {
+    fn said(&mut self, record: JsonAt<'a>, raw: Raw<'a>, event: &Object<'a>) {
         let role = match event.get("source").and_then(Raw::string).as_deref() {
             Some("agent") => "assistant",
             Some(_) => "user",
@@ -210,8 +210,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The system prompt, and the tools on offer with it.
-    fn instructed(&mut self, record: Placed<'a>, raw: Raw<'a>, event: &Object<'a>) {
-        if let Some(tools) = field(event, "tools").filter(|tools| tools.kind() == Kind::Array) {
+    fn instructed(&mut self, record: JsonAt<'a>, raw: Raw<'a>, event: &Object<'a>) {
+        if let Some(tools) = field(event, "tools").filter(|tools| tools.kind() == JsonKind::Array) {
             let body = Writing::new().raw("messages", "[]").raw("tools", tools.text()).end();
             let parsed = json::check(&body).ok();
             let parsed = parsed.and_then(|body| Wire::OpenaiChat.parse(body, &ParseOptions::default()).ok());
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
     }
 
     /// An action that was written as text, the way it was written.
-    fn did(&mut self, record: Placed<'a>, raw: Raw<'a>, event: &Object<'a>, action: &str) {
+    fn did(&mut self, record: JsonAt<'a>, raw: Raw<'a>, event: &Object<'a>, action: &str) {
         self.assume_text_mode();
         let text = |key: &str| field(event, key).and_then(Raw::string).filter(|text| !text.is_empty());
         let (thought, tag, done) = match action {
@@ -243,7 +243,7 @@ impl<'a> Reader<'a> {
 
     fn push(
         &mut self,
-        record: Placed<'a>,
+        record: JsonAt<'a>,
         from: Raw<'a>,
         event: &Object<'a>,
         raw: String,
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
         self.user_spoke = raw.starts_with(r#"{"role":"user""#);
         let source = Source { line: self.events, id: id_of(event.get("id")) };
         let time = self.time(event);
-        self.messages.push(Message { found: Found { raw, source, time, meta }, record, from });
+        self.messages.push(ChatMessage { found: FoundMessage { raw, source, time, meta }, record, from });
     }
 
     /// When an event happened; the source writes local times without saying of where.
@@ -282,7 +282,7 @@ impl<'a> Reader<'a> {
         self.notes.push(note(self.events, kind, raw));
     }
 
-    fn conversation(self, failed: &mut Vec<TranscriptError>) -> Conversation {
+    fn conversation(self, failed: &mut Vec<TranscriptError>) -> ReadConversation {
         let mut conversation = chat::conversation(self.messages, failed);
         conversation.notes.extend(self.notes);
         conversation.tools = self.tools;
@@ -298,7 +298,7 @@ fn field<'a>(event: &Object<'a>, key: &str) -> Option<Raw<'a>> {
 /// The literal of a text, in its own spelling.
 fn text_or_empty(value: Option<Raw<'_>>) -> String {
     value
-        .filter(|value| value.kind() == Kind::String)
+        .filter(|value| value.kind() == JsonKind::String)
         .map_or_else(|| "\"\"".into(), |value| value.text().into())
 }
 
@@ -310,7 +310,7 @@ fn plain(role: &str, content: &str) -> String {
 fn rebuilt_call(event: &Object<'_>, metadata: Raw<'_>, call_id: &str) -> String {
     let name = metadata.get("function_name").and_then(Raw::string).unwrap_or_default();
     let arguments = event.get("args").map_or_else(|| "{}".into(), compact);
-    let thought = field(event, "thought").filter(|thought| thought.kind() == Kind::String);
+    let thought = field(event, "thought").filter(|thought| thought.kind() == JsonKind::String);
     Writing::new()
         .text("role", "assistant")
         .raw("content", thought.map_or("null", Raw::text))
@@ -326,7 +326,7 @@ mod tests {
     const OUTPUT: &str = include_str!("../../../../corpus/transcript/openhands/output.jsonl");
     const EVENTS: &str = include_str!("../../../../corpus/transcript/openhands/events.json");
 
-    fn roles(conversation: &Conversation) -> Vec<&str> {
+    fn roles(conversation: &ReadConversation) -> Vec<&str> {
         conversation.entries.iter().map(|entry| entry.role.as_str()).collect()
     }
 

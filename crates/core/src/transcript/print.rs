@@ -1,20 +1,20 @@
 //! Messages printed anew, where the source has another shape than the wire that holds them.
 
-use crate::json::{self, Piece, Raw};
+use crate::json::{self, JsonPiece, Raw};
 
 /// A JSON object while it is printed, member by member.
-pub(super) struct Printed {
+pub(super) struct PrintedObject {
     out: String,
 }
 
-impl Printed {
+impl PrintedObject {
     pub(super) fn new() -> Self {
-        Printed { out: String::from("{") }
+        PrintedObject { out: String::from("{") }
     }
 
     /// A message of a role.
     pub(super) fn message(role: &str) -> Self {
-        Printed::new().text("role", role)
+        PrintedObject::new().text("role", role)
     }
 
     /// A member whose value is JSON already.
@@ -71,8 +71,8 @@ pub(super) fn compact(raw: Raw<'_>) -> String {
     let mut out = String::with_capacity(raw.text().len());
     for piece in json::pieces(raw) {
         match piece {
-            Piece::String(literal) => out.push_str(literal),
-            Piece::Between(text) => out.extend(text.chars().filter(|c| !c.is_ascii_whitespace())),
+            JsonPiece::String(literal) => out.push_str(literal),
+            JsonPiece::Between(text) => out.extend(text.chars().filter(|c| !c.is_ascii_whitespace())),
         }
     }
     out
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn members_stand_in_the_order_they_were_given() {
         let printed =
-            Printed::message("user").raw("content", &list(&["1", "null"])).text("name", "A\"B").end();
+            PrintedObject::message("user").raw("content", &list(&["1", "null"])).text("name", "A\"B").end();
         assert_eq!(printed, r#"{"role":"user","content":[1,null],"name":"A\"B"}"#);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::chat::{Writing, literal};
-use crate::json::{self, Kind};
+use crate::json::{self, JsonKind};
 
 /// How deep lists and dictionaries may stand in each other; ground truths have two levels.
 const MAX_DEPTH: usize = 32;
@@ -19,7 +19,7 @@ pub(super) fn call(text: &str) -> (&str, String) {
 
 fn keywords(text: &str) -> Option<String> {
     let inside = text.trim().split_once('(')?.1;
-    let mut reader = Reader { rest: inside };
+    let mut reader = LiteralReader { rest: inside };
     let mut out = Writing::new();
     let mut seen = BTreeSet::new();
     while !reader.takes(')') {
@@ -36,11 +36,11 @@ fn keywords(text: &str) -> Option<String> {
 }
 
 /// Takes literals off the front of a text; none is the answer to everything else.
-struct Reader<'a> {
+struct LiteralReader<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> LiteralReader<'a> {
     fn space(&mut self) {
         self.rest = self.rest.trim_start();
     }
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
             '{' => self.dictionary(depth),
             '-' | '0'..='9' => {
                 let number = self.run(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_'))?;
-                json::check(number).is_ok_and(|raw| raw.kind() == Kind::Number).then(|| number.into())
+                json::check(number).is_ok_and(|raw| raw.kind() == JsonKind::Number).then(|| number.into())
             }
             _ => Some(match self.name()? {
                 "True" => "true".into(),

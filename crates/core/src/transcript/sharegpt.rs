@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use super::draft::{Draft, finish};
-use super::lines::{Line, Members, first_objects, lines, not_this_format, object};
-use super::print::{Printed, compact, list};
-use super::{Conversation, Found, Source, Transcript, TranscriptError, tools_of};
-use crate::json::{self, Kind, Object, Raw};
+use super::draft::{ConversationDraft, finish};
+use super::lines::{JsonLine, MemberReaders, first_objects, lines, not_this_format, object};
+use super::print::{PrintedObject, compact, list};
+use super::{FoundMessage, ReadConversation, Source, Transcript, TranscriptError, tools_of};
+use crate::json::{self, JsonKind, Object, Raw};
 use crate::wire::Wire;
 
 /// Whether the text is a conversation with turns of `from` and `value`, a list of them, or one a line.
@@ -32,28 +32,28 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
     Ok(finish(drafts, Wire::OpenaiChat, failed))
 }
 
-fn found(text: &str) -> Result<(Vec<Draft>, Vec<TranscriptError>), TranscriptError> {
+fn found(text: &str) -> Result<(Vec<ConversationDraft>, Vec<TranscriptError>), TranscriptError> {
     let (mut drafts, mut failed) = (Vec::new(), Vec::new());
-    let mut take = |place: Place, members: Result<Object<'_>, TranscriptError>| match members
+    let mut take = |place: ConversationPosition, members: Result<Object<'_>, TranscriptError>| match members
         .and_then(|members| conversation(place, &members))
     {
         Ok(draft) => drafts.push(draft),
         Err(error) => failed.push(error),
     };
     match json::check(text) {
-        Ok(raw) if raw.kind() == Kind::Array => {
+        Ok(raw) if raw.kind() == JsonKind::Array => {
             for (index, element) in raw.elements().enumerate() {
-                let place = Place { line: index + 1, byte: element.span_in(text).0 as usize };
+                let place = ConversationPosition { line: index + 1, byte: element.span_in(text).0 as usize };
                 take(place, object(element).map_err(|problem| place.error(problem)));
             }
         }
         Ok(raw) => {
-            let place = Place { line: 1, byte: 0 };
+            let place = ConversationPosition { line: 1, byte: 0 };
             take(place, object(raw).map_err(|problem| place.error(problem)));
         }
         Err(_) => {
             for line in lines(text) {
-                take(Place { line: line.number, byte: line.byte }, line.object());
+                take(ConversationPosition { line: line.number, byte: line.byte }, line.object());
             }
         }
     }
@@ -66,35 +66,39 @@ fn found(text: &str) -> Result<(Vec<Draft>, Vec<TranscriptError>), TranscriptErr
 
 /// The conversation of one line.
 pub(super) fn conversation_in(
-    line: Line<'_>,
+    line: JsonLine<'_>,
     members: &Object<'_>,
     failed: &mut Vec<TranscriptError>,
-) -> Result<Conversation, TranscriptError> {
-    let place = Place { line: line.number, byte: line.byte };
+) -> Result<ReadConversation, TranscriptError> {
+    let place = ConversationPosition { line: line.number, byte: line.byte };
     Ok(conversation(place, members)?.finish(Wire::OpenaiChat, failed))
 }
 
 /// Where a conversation stands: its line, or its place in the list.
 #[derive(Clone, Copy)]
-struct Place {
+struct ConversationPosition {
     line: usize,
     byte: usize,
 }
 
-impl Place {
+impl ConversationPosition {
     fn error(self, problem: String) -> TranscriptError {
         TranscriptError { line: self.line, byte: self.byte, problem }
     }
 }
 
-fn conversation(place: Place, members: &Object<'_>) -> Result<Draft, TranscriptError> {
+fn conversation(
+    place: ConversationPosition,
+    members: &Object<'_>,
+) -> Result<ConversationDraft, TranscriptError> {
     let turns = members.list("conversations");
     let turns = turns.ok_or_else(|| place.error("there is no list of `conversations`".into()))?;
-    let mut reader = Turns { draft: Draft::default(), place, waiting: VecDeque::new(), given: false };
-    let id = members.get("id").filter(|id| matches!(id.kind(), Kind::String | Kind::Number));
+    let mut reader =
+        ShareGptTurns { draft: ConversationDraft::default(), place, waiting: VecDeque::new(), given: false };
+    let id = members.get("id").filter(|id| matches!(id.kind(), JsonKind::String | JsonKind::Number));
     reader.draft.head.id = id.map(|id| id.string().unwrap_or(Cow::Borrowed(id.text())).into_owned());
     if let Some(system) = members.text("system").filter(|system| !system.is_empty()) {
-        reader.push(Printed::message("system").text("content", &system).end());
+        reader.push(PrintedObject::message("system").text("content", &system).end());
     }
     for turn in turns.elements() {
         reader.turn(turn);
@@ -111,31 +115,31 @@ fn conversation(place: Place, members: &Object<'_>) -> Result<Draft, TranscriptE
 }
 
 /// Turns, read in order: a result answers the oldest call that waits.
-struct Turns {
-    draft: Draft,
-    place: Place,
+struct ShareGptTurns {
+    draft: ConversationDraft,
+    place: ConversationPosition,
     waiting: VecDeque<String>,
     /// Whether it was said that ids are given.
     given: bool,
 }
 
-impl Turns {
+impl ShareGptTurns {
     fn push(&mut self, raw: String) {
         let id = Some(format!("{}.{}", self.place.line, self.draft.found.len()));
         let source = Source { line: self.place.line, id };
-        self.draft.push(self.place.byte, Found { raw, source, ..Found::default() });
+        self.draft.push(self.place.byte, FoundMessage { raw, source, ..FoundMessage::default() });
     }
 
     fn turn(&mut self, turn: Raw<'_>) {
         let line = self.place.line;
         let (Some(from), Some(value)) = (
             turn.get("from").and_then(Raw::string),
-            turn.get("value").filter(|value| value.kind() == Kind::String),
+            turn.get("value").filter(|value| value.kind() == JsonKind::String),
         ) else {
             self.draft.note(line, "a turn without `from` or a text as `value`", Some(turn.text()));
             return;
         };
-        let plain = |role: &str| Printed::message(role).raw("content", value.text()).end();
+        let plain = |role: &str| PrintedObject::message(role).raw("content", value.text()).end();
         if matches!(from.as_ref(), "human" | "user") {
             // The talk went on: a result that comes now is not for those calls.
             self.waiting.clear();
@@ -158,7 +162,7 @@ impl Turns {
     }
 
     fn result(&mut self, value: Raw<'_>) -> String {
-        let mut printed = Printed::message("tool");
+        let mut printed = PrintedObject::message("tool");
         if let Some(id) = self.waiting.pop_front() {
             printed = printed.text("tool_call_id", &id);
         } else {
@@ -172,21 +176,25 @@ impl Turns {
         let text = value.string()?;
         let raw = json::check(&text).ok()?;
         let calls: Vec<Raw<'_>> =
-            if raw.kind() == Kind::Array { raw.elements().collect() } else { vec![raw] };
+            if raw.kind() == JsonKind::Array { raw.elements().collect() } else { vec![raw] };
         let position = self.draft.found.len();
         let (mut printed, mut ids) = (Vec::new(), Vec::new());
         for (number, call) in calls.iter().enumerate() {
-            let name = call.get("name").filter(|name| name.kind() == Kind::String)?;
+            let name = call.get("name").filter(|name| name.kind() == JsonKind::String)?;
             let arguments = call.get("arguments").or_else(|| call.get("parameters"));
             let arguments = match arguments {
-                Some(text) if text.kind() == Kind::String => text.string().unwrap_or_default(),
+                Some(text) if text.kind() == JsonKind::String => text.string().unwrap_or_default(),
                 Some(parsed) => Cow::Owned(compact(parsed)),
                 None => Cow::Borrowed("{}"),
             };
             let id = format!("sb_{position}_{number}");
-            let function = Printed::new().raw("name", name.text()).text("arguments", &arguments).end();
+            let function = PrintedObject::new().raw("name", name.text()).text("arguments", &arguments).end();
             printed.push(
-                Printed::new().text("id", &id).text("type", "function").raw("function", &function).end(),
+                PrintedObject::new()
+                    .text("id", &id)
+                    .text("type", "function")
+                    .raw("function", &function)
+                    .end(),
             );
             ids.push(id);
         }
@@ -201,7 +209,12 @@ impl Turns {
                 None,
             );
         }
-        Some(Printed::message("assistant").raw("content", "null").raw("tool_calls", &list(&printed)).end())
+        Some(
+            PrintedObject::message("assistant")
+                .raw("content", "null")
+                .raw("tool_calls", &list(&printed))
+                .end(),
+        )
     }
 }
 

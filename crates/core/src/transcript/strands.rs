@@ -6,12 +6,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::draft::{Between, Draft, finish};
-use super::lines::{Members, not_this_format, object};
+use super::draft::{Between, ConversationDraft, finish};
+use super::lines::{MemberReaders, not_this_format, object};
 use super::print::compact;
-use super::{Found, Source, Transcript, TranscriptError};
+use super::{FoundMessage, Source, Transcript, TranscriptError};
 use crate::entry::{Meta, Time};
-use crate::json::{self, Kind, Object, Raw};
+use crate::json::{self, JsonKind, Object, Raw};
 use crate::wire::Wire;
 
 /// Whether the text is a list of session messages.
@@ -27,14 +27,14 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
     Ok(finish(vec![draft], Wire::Bedrock, failed))
 }
 
-fn found(text: &str) -> Result<(Draft, Vec<TranscriptError>), TranscriptError> {
+fn found(text: &str) -> Result<(ConversationDraft, Vec<TranscriptError>), TranscriptError> {
     if !looks_like(text) {
         return Err(not_this_format(
             "not Strands messages: expected a list of objects with message and message_id",
         ));
     }
     let raw = json::check(text).map_err(|error| not_this_format(&error.to_string()))?;
-    let (mut draft, mut failed) = (Draft::default(), Vec::new());
+    let (mut draft, mut failed) = (ConversationDraft::default(), Vec::new());
     let mut messages: Vec<(u64, usize, Raw<'_>)> = Vec::new();
     for (index, element) in raw.elements().enumerate() {
         let number = element.get("message_id").and_then(|id| id.text().parse().ok()).unwrap_or(index as u64);
@@ -66,15 +66,15 @@ struct Agent<'a> {
 
 fn found_in_folder(
     files: &[(String, String)],
-) -> Result<(Vec<Draft>, Vec<TranscriptError>), TranscriptError> {
+) -> Result<(Vec<ConversationDraft>, Vec<TranscriptError>), TranscriptError> {
     let mut agents: BTreeMap<&str, Agent<'_>> = BTreeMap::new();
     let mut session: Option<&str> = None;
     let mut others: Vec<&(String, String)> = Vec::new();
     for file in files {
         match place(&file.0) {
-            Some(Place::Session) => session = Some(&file.1),
-            Some(Place::Agent(id)) => agents.entry(id).or_default().about = Some(&file.1),
-            Some(Place::Message(id, number)) => {
+            Some(StrandsFile::Session) => session = Some(&file.1),
+            Some(StrandsFile::Agent(id)) => agents.entry(id).or_default().about = Some(&file.1),
+            Some(StrandsFile::Message(id, number)) => {
                 agents.entry(id).or_default().messages.insert(number, &file.1);
             }
             None => others.push(file),
@@ -104,28 +104,28 @@ fn found_in_folder(
 }
 
 /// What a file of the folder is.
-enum Place<'a> {
+enum StrandsFile<'a> {
     Session,
     Agent(&'a str),
     Message(&'a str, u64),
 }
 
 /// Tells a file by the end of its path, so that it does not matter where the folder begins.
-fn place(path: &str) -> Option<Place<'_>> {
+fn place(path: &str) -> Option<StrandsFile<'_>> {
     let mut steps = path.rsplit(['/', '\\']);
     let name = steps.next()?;
     let folder = steps.next();
     if name == "session.json" {
-        return Some(Place::Session);
+        return Some(StrandsFile::Session);
     }
     if name == "agent.json" {
-        return Some(Place::Agent(folder?.strip_prefix("agent_")?));
+        return Some(StrandsFile::Agent(folder?.strip_prefix("agent_")?));
     }
     let number = name.strip_prefix("message_")?.strip_suffix(".json")?.parse().ok()?;
     if folder? != "messages" {
         return None;
     }
-    Some(Place::Message(steps.next()?.strip_prefix("agent_")?, number))
+    Some(StrandsFile::Message(steps.next()?.strip_prefix("agent_")?, number))
 }
 
 fn read_agent(
@@ -133,8 +133,8 @@ fn read_agent(
     agent: &Agent<'_>,
     session: Option<&str>,
     failed: &mut Vec<TranscriptError>,
-) -> Draft {
-    let mut draft = Draft::default();
+) -> ConversationDraft {
+    let mut draft = ConversationDraft::default();
     draft.head.id = Some(session.map_or_else(|| id.to_string(), |session| format!("{session}/{id}")));
     // Which messages are gone is said in numbers of messages, the broken ones included.
     let mut numbers = Vec::new();
@@ -162,7 +162,7 @@ fn read_agent(
 }
 
 /// What the agent's manager had taken out of its sight: the first so many messages, perhaps for a summary of them.
-fn manager_state(draft: &mut Draft, about: &Object<'_>, numbers: &[u64]) {
+fn manager_state(draft: &mut ConversationDraft, about: &Object<'_>, numbers: &[u64]) {
     let Some(state) = about.inner("conversation_manager_state").and_then(|state| state.object().ok()) else {
         return;
     };
@@ -180,11 +180,11 @@ fn manager_state(draft: &mut Draft, about: &Object<'_>, numbers: &[u64]) {
 }
 
 /// A session message: what is shown of it, and when it was written.
-fn message(draft: &mut Draft, line: usize, byte: usize, raw: Raw<'_>) -> Result<(), String> {
+fn message(draft: &mut ConversationDraft, line: usize, byte: usize, raw: Raw<'_>) -> Result<(), String> {
     let members = object(raw)?;
     let said = members.inner("message").ok_or("there is no `message`")?;
     let mut meta = Meta::default();
-    let shown = match members.get("redact_message").filter(|redacted| redacted.kind() == Kind::Object) {
+    let shown = match members.get("redact_message").filter(|redacted| redacted.kind() == JsonKind::Object) {
         Some(redacted) => {
             meta.tags.insert("strands.redacted_original".into(), compact(said));
             redacted
@@ -195,7 +195,7 @@ fn message(draft: &mut Draft, line: usize, byte: usize, raw: Raw<'_>) -> Result<
     let time = members.text("created_at").and_then(|time| Time::parse(&time));
     let id = members.get("message_id").map(|id| id.string().unwrap_or(Cow::Borrowed(id.text())).into_owned());
     let meta = (meta != Meta::default()).then_some(meta);
-    draft.push(byte, Found { raw: plain_bytes(shown), source: Source { line, id }, time, meta });
+    draft.push(byte, FoundMessage { raw: plain_bytes(shown), source: Source { line, id }, time, meta });
     Ok(())
 }
 

@@ -3,8 +3,8 @@
 //! Formats in which a line is a conversation give them one by one. Those in which a line is a message give a conversation in
 //! pieces, cut where no entry is split.
 
-use super::lines::Line;
-use super::{Conversation, Format, Transcript, TranscriptError, codex, goose, openai_finetune, sharegpt};
+use super::lines::JsonLine;
+use super::{Format, ReadConversation, Transcript, TranscriptError, codex, goose, openai_finetune, sharegpt};
 use crate::decision::Decision;
 use crate::entry::Role;
 
@@ -24,8 +24,8 @@ const PIECE_BYTES: usize = 4 << 20;
 /// assert_eq!((read.conversations.len(), read.failed[0].line), (2, 2));
 /// # Ok::<(), scrollback_core::transcript::TranscriptError>(())
 /// ```
-pub struct Stream {
-    reading: Reading,
+pub struct TranscriptStream {
+    reading: StreamState,
     number: usize,
     byte: usize,
     ready: Transcript,
@@ -35,31 +35,31 @@ pub struct Stream {
     lead: usize,
 }
 
-enum Reading {
+enum StreamState {
     Finetune { examples: usize },
     Sharegpt { conversations: usize },
     Codex(Box<codex::Rollout>),
-    Goose(Box<goose::Session>),
+    Goose(Box<goose::GooseSession>),
 }
 
-impl Stream {
+impl TranscriptStream {
     /// A reader of a format; none if its lines do not stand for themselves.
     pub fn new(format: Format) -> Option<Self> {
         let reading = match format {
-            Format::OpenaiFinetune => Reading::Finetune { examples: 0 },
-            Format::Sharegpt => Reading::Sharegpt { conversations: 0 },
-            Format::Codex => Reading::Codex(Box::default()),
-            Format::Goose => Reading::Goose(Box::default()),
+            Format::OpenaiFinetune => StreamState::Finetune { examples: 0 },
+            Format::Sharegpt => StreamState::Sharegpt { conversations: 0 },
+            Format::Codex => StreamState::Codex(Box::default()),
+            Format::Goose => StreamState::Goose(Box::default()),
             _ => return None,
         };
         let ready = Transcript::default();
-        Some(Stream { reading, number: 0, byte: 0, ready, bytes: 0, before: 0, lead: 0 })
+        Some(TranscriptStream { reading, number: 0, byte: 0, ready, bytes: 0, before: 0, lead: 0 })
     }
 
     /// Reads the next line, given without its end.
     pub fn line(&mut self, text: &str) {
         self.number += 1;
-        let line = Line { number: self.number, byte: self.byte, text };
+        let line = JsonLine { number: self.number, byte: self.byte, text };
         self.byte += text.len() + 1;
         if text.trim().is_empty() {
             return;
@@ -77,30 +77,30 @@ impl Stream {
         self.byte += bytes;
     }
 
-    fn read(&mut self, line: Line<'_>) -> Result<(), TranscriptError> {
+    fn read(&mut self, line: JsonLine<'_>) -> Result<(), TranscriptError> {
         let members = line.object()?;
         let large = self.bytes > PIECE_BYTES;
         match &mut self.reading {
-            Reading::Finetune { examples } => {
+            StreamState::Finetune { examples } => {
                 let read = openai_finetune::conversations(line, &members, &mut self.ready.failed)?;
                 *examples += 1;
                 self.ready.conversations.extend(read);
                 Ok(())
             }
-            Reading::Sharegpt { conversations } => {
+            StreamState::Sharegpt { conversations } => {
                 let read = sharegpt::conversation_in(line, &members, &mut self.ready.failed)?;
                 *conversations += 1;
                 self.ready.conversations.push(read);
                 Ok(())
             }
-            Reading::Codex(rollout) => {
+            StreamState::Codex(rollout) => {
                 let full = large || rollout.len() >= PIECE;
                 let piece = if full { rollout.take_before(&members, &mut self.ready.failed) } else { None };
                 let read = rollout.line(line, &members);
                 self.hand_over(piece);
                 read
             }
-            Reading::Goose(session) => {
+            StreamState::Goose(session) => {
                 let full = large || session.len() >= PIECE;
                 let piece = if full { Some(session.take(&mut self.ready.failed)) } else { None };
                 let read = session.line(line, &members);
@@ -112,7 +112,7 @@ impl Stream {
 
     /// What is complete: whole conversations, and pieces of one.
     pub fn take(&mut self) -> Transcript {
-        if matches!(self.reading, Reading::Finetune { .. } | Reading::Sharegpt { .. }) {
+        if matches!(self.reading, StreamState::Finetune { .. } | StreamState::Sharegpt { .. }) {
             self.bytes = 0;
         }
         std::mem::take(&mut self.ready)
@@ -120,7 +120,7 @@ impl Stream {
 
     /// Whether a piece of a conversation waits to be taken.
     pub fn ready_pieces(&self) -> bool {
-        let whole = matches!(self.reading, Reading::Finetune { .. } | Reading::Sharegpt { .. });
+        let whole = matches!(self.reading, StreamState::Finetune { .. } | StreamState::Sharegpt { .. });
         !whole && !self.ready.conversations.is_empty()
     }
 
@@ -129,7 +129,7 @@ impl Stream {
         self.bytes
     }
 
-    fn hand_over(&mut self, piece: Option<Conversation>) {
+    fn hand_over(&mut self, piece: Option<ReadConversation>) {
         let Some(mut piece) = piece else { return };
         self.bytes = 0;
         if self.before == 0 {
@@ -148,10 +148,10 @@ impl Stream {
     pub fn finish(mut self) -> Result<Transcript, TranscriptError> {
         let failed = &mut self.ready.failed;
         let (piece, known) = match &mut self.reading {
-            Reading::Finetune { examples } => (None, *examples > 0),
-            Reading::Sharegpt { conversations } => (None, *conversations > 0),
-            Reading::Codex(rollout) => (Some(rollout.take(failed)), rollout.known()),
-            Reading::Goose(session) => {
+            StreamState::Finetune { examples } => (None, *examples > 0),
+            StreamState::Sharegpt { conversations } => (None, *conversations > 0),
+            StreamState::Codex(rollout) => (Some(rollout.take(failed)), rollout.known()),
+            StreamState::Goose(session) => {
                 let rest = session.take(failed);
                 let known = self.before > 0 || !rest.entries.is_empty() || !rest.notes.is_empty();
                 (Some(rest), known)
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     fn read(format: Format, text: &str) -> Vec<Transcript> {
-        let mut stream = Stream::new(format).unwrap();
+        let mut stream = TranscriptStream::new(format).unwrap();
         let mut parts = Vec::new();
         for line in text.lines() {
             stream.line(line);
@@ -248,7 +248,7 @@ mod tests {
         let pieces: Vec<_> =
             read(Format::Codex, &text).into_iter().flat_map(|part| part.conversations).collect();
         assert!(pieces.len() > 4, "{}", pieces.len());
-        let raws = |conversation: &Conversation| -> Vec<String> {
+        let raws = |conversation: &ReadConversation| -> Vec<String> {
             conversation.entries.iter().map(|entry| entry.origin.raw.to_string()).collect()
         };
         let joined: Vec<String> = pieces.iter().flat_map(raws).collect();

@@ -1,10 +1,10 @@
 //! SWE-agent: a `.traj` whose `history` holds chat messages with more keys than the wire has.
 
-use super::chat::{self, Message, with_member};
+use super::chat::{self, ChatMessage, with_member};
 use super::values::{each_record, first_record, has_key, note, other_members};
-use super::{Found, Note, Source, Transcript, TranscriptError};
+use super::{FoundMessage, Note, Source, Transcript, TranscriptError};
 use crate::entry::Meta;
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 
 /// Whether the text is an object with a `history` of messages that name their agent or kind.
 pub(crate) fn looks_like(text: &str) -> bool {
@@ -24,12 +24,12 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
         let file = record.object("a trajectory")?;
         let history = file
             .get("history")
-            .filter(|history| history.kind() == Kind::Array)
+            .filter(|history| history.kind() == JsonKind::Array)
             .ok_or_else(|| record.error(record.raw, "the trajectory has no list `history`".into()))?;
         let mut notes = Vec::new();
         let messages = history.elements().enumerate().map(|(index, from)| {
             let found = message(index + 1, from, &mut notes);
-            Message { found, record, from }
+            ChatMessage { found, record, from }
         });
         let mut conversation = chat::conversation(messages.collect(), &mut transcript.failed);
         conversation.notes.extend(notes);
@@ -41,9 +41,12 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
 
 /// One entry of the history. An observation says in `tool_call_ids` what it answers; the first id is the one that was
 /// sent, and a list of several is noted.
-fn message(place: usize, raw: Raw<'_>, notes: &mut Vec<Note>) -> Found {
-    let mut found =
-        Found { raw: raw.text().into(), source: Source { line: place, id: None }, ..Found::default() };
+fn message(place: usize, raw: Raw<'_>, notes: &mut Vec<Note>) -> FoundMessage {
+    let mut found = FoundMessage {
+        raw: raw.text().into(),
+        source: Source { line: place, id: None },
+        ..FoundMessage::default()
+    };
     if let Some(agent) = raw.get("agent").and_then(Raw::string) {
         let tags = [("agent".to_string(), agent.into_owned())].into();
         found.meta = Some(Meta { tags, ..Meta::default() });

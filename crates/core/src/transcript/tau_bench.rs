@@ -1,9 +1,9 @@
 //! tau-bench: runs of a task, each with its reward and a list of chat messages.
 
-use super::chat::{self, Message};
+use super::chat::{self, ChatMessage};
 use super::values::{each_record, first_record, has_key, has_list, id_of, other_members};
-use super::{Found, Source, Transcript, TranscriptError};
-use crate::json::Kind;
+use super::{FoundMessage, Source, Transcript, TranscriptError};
+use crate::json::JsonKind;
 
 /// Whether the text is a run or a list of runs.
 pub(crate) fn looks_like(text: &str) -> bool {
@@ -17,11 +17,15 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
         let run = record.object("a run")?;
         let list = run
             .get("traj")
-            .filter(|list| list.kind() == Kind::Array)
+            .filter(|list| list.kind() == JsonKind::Array)
             .ok_or_else(|| record.error(record.raw, "the run has no list `traj`".into()))?;
         let messages = list.elements().enumerate().map(|(index, from)| {
             let source = Source { line: index + 1, id: None };
-            Message { found: Found { raw: from.text().into(), source, ..Found::default() }, record, from }
+            ChatMessage {
+                found: FoundMessage { raw: from.text().into(), source, ..FoundMessage::default() },
+                record,
+                from,
+            }
         });
         let mut conversation = chat::conversation(messages.collect(), &mut transcript.failed);
         conversation.id = match (id_of(run.get("task_id")), id_of(run.get("trial"))) {

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::chat::{self, Message, Writing, call, compact, literal};
-use super::values::{Placed, each_record, first_record, id_of};
-use super::{Found, Source, Transcript, TranscriptError};
+use super::chat::{self, ChatMessage, Writing, call, compact, literal};
+use super::values::{JsonAt, each_record, first_record, id_of};
+use super::{FoundMessage, Source, Transcript, TranscriptError};
 use crate::entry::{Meta, Time, Usage};
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, JsonKind, Raw};
 
 /// Keys under which a span's prompt begins.
 const PROMPTS: [&str; 2] = ["llm.input_messages.", "gen_ai.input.messages"];
@@ -25,7 +25,7 @@ pub(crate) fn looks_like(text: &str) -> bool {
 
 /// Reads the calls of every trace in the order in which they were made.
 pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
-    let mut calls: Vec<Call<'_>> = Vec::new();
+    let mut calls: Vec<SpanCall<'_>> = Vec::new();
     let mut transcript = each_record(text, |record, _| {
         record.object("a trace")?;
         spans(record, &mut calls);
@@ -56,8 +56,8 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
 }
 
 /// One model call, as its span tells it.
-struct Call<'a> {
-    record: Placed<'a>,
+struct SpanCall<'a> {
+    record: JsonAt<'a>,
     span: Raw<'a>,
     trace: Option<String>,
     /// When it began, as it is written; times of one trace are written alike.
@@ -71,13 +71,13 @@ struct Call<'a> {
 struct Thread<'a> {
     trace: Option<String>,
     prompt: Vec<String>,
-    last: Call<'a>,
+    last: SpanCall<'a>,
     /// What is known about replies, by their place in the prompt.
     metas: BTreeMap<usize, (Meta, Option<Time>)>,
 }
 
 impl<'a> Thread<'a> {
-    fn begin(call: Call<'a>) -> Self {
+    fn begin(call: SpanCall<'a>) -> Self {
         let mut thread = Thread {
             trace: call.trace.clone(),
             prompt: call.prompt.clone(),
@@ -88,7 +88,7 @@ impl<'a> Thread<'a> {
         thread
     }
 
-    fn go_on(&mut self, call: Call<'a>) {
+    fn go_on(&mut self, call: SpanCall<'a>) {
         self.prompt.clone_from(&call.prompt);
         self.last = call;
         self.know();
@@ -98,7 +98,7 @@ impl<'a> Thread<'a> {
         self.metas.insert(self.prompt.len(), (self.last.meta.clone(), Time::parse(&self.last.began)));
     }
 
-    fn messages(self) -> Vec<Message<'a>> {
+    fn messages(self) -> Vec<ChatMessage<'a>> {
         let (record, span) = (self.last.record, self.last.span);
         let all = self.prompt.into_iter().chain(self.last.answer);
         let message = |(place, raw): (usize, String)| {
@@ -106,17 +106,17 @@ impl<'a> Thread<'a> {
                 self.metas.get(&place).cloned().map_or((None, None), |(meta, time)| (Some(meta), time));
             let source = Source { line: place + 1, id: None };
             let meta = meta.filter(|_| raw.starts_with("{\"role\":\"assistant\""));
-            Message { found: Found { raw, source, time, meta }, record, from: span }
+            ChatMessage { found: FoundMessage { raw, source, time, meta }, record, from: span }
         };
         all.enumerate().map(message).collect()
     }
 }
 
 /// Finds the spans of model calls in a record, however deep they stand.
-fn spans<'a>(record: Placed<'a>, calls: &mut Vec<Call<'a>>) {
+fn spans<'a>(record: JsonAt<'a>, calls: &mut Vec<SpanCall<'a>>) {
     let mut open = vec![record.raw];
     while let Some(value) = open.pop() {
-        if value.kind() == Kind::Object {
+        if value.kind() == JsonKind::Object {
             let named = value.get("span_attributes").or_else(|| value.get("attributes"));
             if let Some(call) = named.and_then(|attributes| call_of(record, value, attributes)) {
                 calls.push(call);
@@ -128,7 +128,7 @@ fn spans<'a>(record: Placed<'a>, calls: &mut Vec<Call<'a>>) {
     }
 }
 
-fn call_of<'a>(record: Placed<'a>, span: Raw<'a>, attributes: Raw<'a>) -> Option<Call<'a>> {
+fn call_of<'a>(record: JsonAt<'a>, span: Raw<'a>, attributes: Raw<'a>) -> Option<SpanCall<'a>> {
     let known = attributes_of(attributes);
     let (mut prompt, answer) = if known.contains_key("gen_ai.input.messages") {
         (semantic(&known, "gen_ai.input.messages"), semantic(&known, "gen_ai.output.messages"))
@@ -155,7 +155,7 @@ fn call_of<'a>(record: Placed<'a>, span: Raw<'a>, attributes: Raw<'a>) -> Option
     };
     let time = ["timestamp", "start_time", "startTimeUnixNano"].iter().find_map(|key| id_of(span.get(key)));
     let trace = ["trace_id", "traceId"].iter().find_map(|key| id_of(span.get(key)));
-    Some(Call {
+    Some(SpanCall {
         record,
         span,
         trace: trace.or_else(|| id_of(span.get("context").and_then(|context| context.get("trace_id")))),
@@ -173,10 +173,10 @@ fn call_of<'a>(record: Placed<'a>, span: Raw<'a>, attributes: Raw<'a>) -> Option
 /// The attributes of a span by name, as texts: of an object, or of a list of keys and typed values.
 fn attributes_of(attributes: Raw<'_>) -> BTreeMap<String, Cow<'_, str>> {
     let text = |value: Raw<'_>| match value.kind() {
-        Kind::String => value.string().map(Cow::into_owned).unwrap_or_default(),
+        JsonKind::String => value.string().map(Cow::into_owned).unwrap_or_default(),
         _ => value.text().to_string(),
     };
-    if attributes.kind() == Kind::Object {
+    if attributes.kind() == JsonKind::Object {
         return attributes
             .members()
             .map(|(key, value)| (key.into_owned(), Cow::Owned(text(value))))
@@ -251,7 +251,7 @@ fn in_parts(message: Raw<'_>) -> Vec<String> {
     for part in message.get("parts").into_iter().flat_map(Raw::elements) {
         let id = text(part, "id").unwrap_or_default();
         let value = |key: &str| match part.get(key) {
-            Some(value) if value.kind() == Kind::String => value.text().to_string(),
+            Some(value) if value.kind() == JsonKind::String => value.text().to_string(),
             Some(value) => literal(&compact(value)),
             None => literal(""),
         };

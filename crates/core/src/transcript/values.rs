@@ -1,23 +1,23 @@
 //! The JSON values a transcript is made of: one value, or one a line, each with its place in the text.
 
-use super::{Conversation, Note, Transcript, TranscriptError};
-use crate::json::{self, JsonError, Kind, Object, Raw};
+use super::{Note, ReadConversation, Transcript, TranscriptError};
+use crate::json::{self, JsonError, JsonKind, Object, Raw};
 
 /// A line longer than this is a bad line (store spec 9): it would have to be held in memory whole.
 pub(super) const MAX_LINE: usize = 64 << 20;
 
 /// A value, and where it begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placed<'a> {
+pub(super) struct JsonAt<'a> {
     pub(super) raw: Raw<'a>,
     line: usize,
     byte: usize,
 }
 
-impl<'a> Placed<'a> {
+impl<'a> JsonAt<'a> {
     /// The elements of a list, or the value itself if it is none.
-    pub(super) fn records(self) -> Vec<Placed<'a>> {
-        if self.raw.kind() != Kind::Array {
+    pub(super) fn records(self) -> Vec<JsonAt<'a>> {
+        if self.raw.kind() != JsonKind::Array {
             return vec![self];
         }
         let (mut line, mut seen) = (self.line, 0);
@@ -25,14 +25,14 @@ impl<'a> Placed<'a> {
             let start = offset(self.raw, raw);
             line += newlines(self.raw.text(), seen, start);
             seen = start;
-            Placed { raw, line, byte: self.byte + start }
+            JsonAt { raw, line, byte: self.byte + start }
         });
         elements.collect()
     }
 
     /// The members of the value, which must be an object.
     pub(super) fn object(self, what: &str) -> Result<Object<'a>, TranscriptError> {
-        if self.raw.kind() != Kind::Object {
+        if self.raw.kind() != JsonKind::Object {
             return Err(
                 self.error(self.raw, format!("{what} must be an object, not {}", self.raw.kind().name()))
             );
@@ -62,7 +62,7 @@ fn newlines(text: &str, from: usize, to: usize) -> usize {
 
 /// What was found, and the lines that are no JSON.
 pub(super) struct Values<'a> {
-    pub(super) found: Vec<Placed<'a>>,
+    pub(super) found: Vec<JsonAt<'a>>,
     pub(super) failed: Vec<TranscriptError>,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn values(text: &str) -> Result<Values<'_>, TranscriptError> {
     let whole = match json::check(text) {
         Ok(raw) => {
             let byte = text.len() - text.trim_start().len();
-            let found = vec![Placed { raw, line: 1 + newlines(text, 0, byte), byte }];
+            let found = vec![JsonAt { raw, line: 1 + newlines(text, 0, byte), byte }];
             return Ok(Values { found, failed: Vec::new() });
         }
         Err(error) => TranscriptError { line: error.line, byte: error.offset, problem: error.problem },
@@ -88,7 +88,7 @@ pub(super) fn values(text: &str) -> Result<Values<'_>, TranscriptError> {
             match checked_line(line) {
                 Ok(raw) => {
                     let indent = line.len() - line.trim_start().len();
-                    values.found.push(Placed { raw, line: number + 1, byte: byte + indent });
+                    values.found.push(JsonAt { raw, line: number + 1, byte: byte + indent });
                 }
                 Err((within, problem)) => {
                     values.failed.push(TranscriptError { line: number + 1, byte: byte + within, problem });
@@ -110,11 +110,11 @@ fn checked_line(line: &str) -> Result<Raw<'_>, (usize, String)> {
 /// Reads every record of a text with `read`; one that is none is set aside, and the rest is read.
 pub(super) fn each_record<'a>(
     text: &'a str,
-    mut read: impl FnMut(Placed<'a>, &mut Transcript) -> Result<(), TranscriptError>,
+    mut read: impl FnMut(JsonAt<'a>, &mut Transcript) -> Result<(), TranscriptError>,
 ) -> Result<Transcript, TranscriptError> {
     let Values { found, failed } = values(text)?;
     let mut transcript = Transcript { conversations: Vec::new(), failed };
-    for record in found.into_iter().flat_map(Placed::records) {
+    for record in found.into_iter().flat_map(JsonAt::records) {
         if let Err(error) = read(record, &mut transcript) {
             transcript.failed.push(error);
         }
@@ -138,7 +138,7 @@ pub(super) fn first_record(text: &str) -> Option<Raw<'_>> {
         Err(_) => checked_line(text.lines().find(|line| !line.trim().is_empty())?).ok()?,
     };
     match raw.kind() {
-        Kind::Array => raw.elements().next(),
+        JsonKind::Array => raw.elements().next(),
         _ => Some(raw),
     }
 }
@@ -150,7 +150,7 @@ pub(super) fn has_key(text: &str, key: &str) -> bool {
 
 /// Whether `value` has a list under `key`.
 pub(super) fn has_list(value: Raw<'_>, key: &str) -> bool {
-    value.get(key).is_some_and(|list| list.kind() == Kind::Array)
+    value.get(key).is_some_and(|list| list.kind() == JsonKind::Array)
 }
 
 /// The members of an object that no reader knows, as notes about the conversation.
@@ -170,7 +170,7 @@ pub(super) fn leave_notes(transcript: &mut Transcript, notes: Vec<Note>) {
         return;
     }
     if transcript.conversations.is_empty() {
-        transcript.conversations.push(Conversation::default());
+        transcript.conversations.push(ReadConversation::default());
     }
     if let Some(first) = transcript.conversations.first_mut() {
         first.notes.extend(notes);
@@ -181,8 +181,8 @@ pub(super) fn leave_notes(transcript: &mut Transcript, notes: Vec<Note>) {
 pub(super) fn id_of(value: Option<Raw<'_>>) -> Option<String> {
     let value = value?;
     match value.kind() {
-        Kind::String => value.string().map(std::borrow::Cow::into_owned),
-        Kind::Number => Some(value.text().into()),
+        JsonKind::String => value.string().map(std::borrow::Cow::into_owned),
+        JsonKind::Number => Some(value.text().into()),
         _ => None,
     }
 }
@@ -200,7 +200,7 @@ mod tests {
             ("{\"a\":1}\n\n {\"a\":2}\n", vec![(1, 0), (3, 10)]),
             ("[]", vec![]),
         ] {
-            let found: Vec<_> = values(text).unwrap().found.into_iter().flat_map(Placed::records).collect();
+            let found: Vec<_> = values(text).unwrap().found.into_iter().flat_map(JsonAt::records).collect();
             assert_eq!(
                 found.iter().map(|value| (value.line, value.byte)).collect::<Vec<_>>(),
                 places,

@@ -10,21 +10,21 @@ use std::ops::Range;
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
 use super::TranscriptError;
-use crate::json::{self, Kind, MAX_DEPTH};
+use crate::json::{self, JsonKind, MAX_DEPTH};
 
 /// Bytes that aliases may add: a few lines of YAML can name each other into gigabytes.
 const MAX_ALIASED: usize = 64 << 20;
 
 /// A document, printed.
 #[derive(Default)]
-pub(super) struct Printed {
+pub(super) struct PrintedYaml {
     pub(super) json: String,
     /// Where the items of the lists under the outermost keys begin: byte of the JSON, line and byte of the YAML.
     pub(super) items: Vec<(usize, usize, usize)>,
 }
 
 /// Prints the one document of a text.
-pub(super) fn to_json(text: &str) -> Result<Printed, TranscriptError> {
+pub(super) fn to_json(text: &str) -> Result<PrintedYaml, TranscriptError> {
     let options = granit_parser::options! {
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
@@ -49,7 +49,7 @@ fn at(place: Marker, problem: &str) -> TranscriptError {
 }
 
 /// A list or mapping that is open.
-struct Frame {
+struct YamlFrame {
     start: usize,
     anchor: usize,
     of: Of,
@@ -66,8 +66,8 @@ enum Of {
 
 #[derive(Default)]
 struct Printer {
-    printed: Printed,
-    frames: Vec<Frame>,
+    printed: PrintedYaml,
+    frames: Vec<YamlFrame>,
     anchors: BTreeMap<usize, Range<usize>>,
     aliased: usize,
     documents: usize,
@@ -156,7 +156,7 @@ impl Printer {
         if self.frames.len() == MAX_DEPTH {
             return Err("nested deeper than 128");
         }
-        self.frames.push(Frame { start: self.printed.json.len(), anchor, of, empty: true });
+        self.frames.push(YamlFrame { start: self.printed.json.len(), anchor, of, empty: true });
         self.printed.json.push(bracket);
         Ok(())
     }
@@ -188,7 +188,7 @@ fn is_number(text: &str) -> bool {
     };
     text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
         && exponent_is_whole
-        && json::check(text).is_ok_and(|raw| raw.kind() == Kind::Number)
+        && json::check(text).is_ok_and(|raw| raw.kind() == JsonKind::Number)
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::edit::signature;
-use super::{Anchors, Purpose, Reason, SUMMARY_HEADING, Shown, View};
+use super::{Anchors, Purpose, Reason, SUMMARY_HEADING, ShownSummary, View};
 use crate::context::CurationContext;
-use crate::decision::Place;
+use crate::decision::SummaryPlace;
 use crate::entry::{Entry, Role};
 use crate::ranges::Ranges;
+use crate::recall::Tail;
 use crate::record::Record;
-use crate::record::decided::Summary;
+use crate::record::decisions::RecordSummary;
 
 /// Who is named where a provider itself left something out.
 pub(crate) const PROVIDER: &str = "provider";
@@ -39,12 +40,14 @@ impl<'r> View<'r> {
                 cx.preserve_system,
                 cx.scope.as_deref(),
                 boundary,
+                cx.recall.as_ref().map(Tail::as_str),
             ))),
             anchors: Anchors { system: cx.preserve_system, task: cx.preserve_task, last: cx.preserve_last_n },
             decisions: Vec::new(),
             cut: None,
             purpose: Purpose::Look,
             plan: None,
+            recall: cx.recall.clone(),
         };
         view.anchor_lead();
         view.choose_lead();
@@ -54,7 +57,7 @@ impl<'r> View<'r> {
     }
 
     /// The same for a request: what managers decide about it is recorded before it is sent.
-    pub(crate) fn to_send(record: &'r Record, cx: &CurationContext) -> Self {
+    pub fn to_send(record: &'r Record, cx: &CurationContext) -> Self {
         View { purpose: Purpose::Send, ..View::of(record, cx) }
     }
 
@@ -130,18 +133,19 @@ impl<'r> View<'r> {
     }
 
     /// Shows a summary instead of the groups it covers, and instead of the one before it.
-    pub(super) fn show_summary(&mut self, summary: Arc<Summary>) {
+    pub(super) fn show_summary(&mut self, summary: Arc<RecordSummary>) {
         // What was pinned after it was summarised is shown again.
         let covered = self.body.intersect(&summary.groups).minus(&self.pinned);
         self.body = self.body.minus(&covered);
         self.note_drop(covered, &"summarize".into(), Reason::Summarized, Some(summary.at));
         let role = match summary.place {
-            Place::System => Role::System,
-            Place::Assistant => Role::Assistant,
+            SummaryPlace::System => Role::System,
+            SummaryPlace::Assistant => Role::Assistant,
         };
-        self.summary = Some(Shown {
+        self.summary = Some(ShownSummary {
             entry: Arc::new(Entry::text(role, &format!("{SUMMARY_HEADING}\n{}", summary.text))),
-            before: (summary.place == Place::Assistant).then(|| summary.groups.iter().next().unwrap_or(0)),
+            before: (summary.place == SummaryPlace::Assistant)
+                .then(|| summary.groups.iter().next().unwrap_or(0)),
             summary,
         });
     }

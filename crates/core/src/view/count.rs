@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::edit::signature;
-use super::show::{Place, Result};
-use super::{Fidelity, INTERRUPTED, Source, View};
+use super::show::{Result, ShownResult};
+use super::{Fidelity, INTERRUPTED, ItemSource, View};
 use crate::context::CurationContext;
 use crate::entry::Entry;
 use crate::tokens::{Count, Counter, entry_tokens};
@@ -26,7 +26,7 @@ impl View<'_> {
         }
     }
 
-    pub(super) fn result_tokens(&self, counter: Counter, place: &Place<'_>) -> usize {
+    pub(super) fn result_tokens(&self, counter: Counter, place: &ShownResult<'_>) -> usize {
         let Result::Came(position) = place.result else {
             let stands_in = Arc::new(Entry::result("", INTERRUPTED));
             let entry = self.rewritten(place, &stands_in).0;
@@ -36,7 +36,11 @@ impl View<'_> {
         if edits.is_empty() {
             return self.record.entry_tokens(counter, position);
         }
-        let tokens = self.record.cache.rewrite_tokens(counter.tokenizer, position, signature(&edits), || {
+        let key = match &self.recall {
+            Some(tail) => signature(&(&edits, tail.as_str())),
+            None => signature(&edits),
+        };
+        let tokens = self.record.cache.rewrite_tokens(counter.tokenizer, position, key, || {
             let Some(entry) = self.record.entry(position.into()) else { return 0 };
             match self.rewritten(place, entry) {
                 (_, Fidelity::AsSaid | Fidelity::Moved) => {
@@ -67,7 +71,7 @@ impl View<'_> {
         let per_entry: Vec<usize> = self
             .items()
             .map(|item| match item.source {
-                Source::Entry(position) if item.fidelity != Fidelity::Rewritten => {
+                ItemSource::Entry(position) if item.fidelity != Fidelity::Rewritten => {
                     self.record.entry_tokens(counter, position as u32)
                 }
                 _ => counter.factor.apply(entry_tokens(counter.tokenizer, &item.entry)),

@@ -7,6 +7,7 @@ use crate::block::{Block, BlockKind, Media, MediaSource};
 use crate::entry::{ContentState, Entry, Role};
 use crate::manager::truncate::{DEFAULT_SUFFIX, Keep, truncate};
 use crate::ranges::Ranges;
+use crate::recall::Handle;
 use crate::text::Text;
 
 /// What happens to the texts of a result.
@@ -26,6 +27,19 @@ impl Rewrite {
     /// What a recorded `truncate` does to a text.
     pub(crate) fn truncate_to(max_length: usize, keep: Keep) -> Self {
         Rewrite::Truncate { max_length, suffix: DEFAULT_SUFFIX.into(), keep }
+    }
+
+    /// The same where the model can read what is left out: the placeholder then says how much that is, and its handle.
+    pub(crate) fn apply_with(&self, entry: &Entry, handle: Option<&Handle>) -> Option<Entry> {
+        match (self, handle) {
+            (Rewrite::Clear { .. }, Some(handle)) => {
+                let lines = entry.content().map_or(0, |text| text.lines().count());
+                let lines = if lines == 1 { "1 line".into() } else { format!("{lines} lines") };
+                let placeholder = format!("[result left out: {lines}, read {handle}]").into();
+                Rewrite::Clear { placeholder }.apply(entry)
+            }
+            _ => self.apply(entry),
+        }
     }
 
     /// The rewritten entry; none when it stays as it is.
@@ -106,7 +120,7 @@ fn shortened_texts(blocks: &[Block], shorten: impl Fn(&str) -> Option<String>) -
 
 /// Which entries an edit reaches.
 #[derive(Clone, Debug)]
-pub(crate) enum Reach {
+pub(crate) enum EditScope {
     /// All results of groups outside `exempt`.
     All { exempt: Ranges },
     /// Results before `mark`, of tools that are not excluded, outside `exempt`.
@@ -128,7 +142,7 @@ pub(crate) struct Mark {
 #[derive(Clone, Debug)]
 pub(crate) struct Edit {
     pub(crate) rewrite: Rewrite,
-    pub(crate) reach: Reach,
+    pub(crate) reach: EditScope,
     pub(crate) manager: &'static str,
     /// The decision that asked for it, if one did.
     pub(crate) by: Option<u64>,
@@ -137,14 +151,14 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    pub(crate) fn new(rewrite: Rewrite, reach: Reach, manager: &'static str) -> Self {
+    pub(crate) fn new(rewrite: Rewrite, reach: EditScope, manager: &'static str) -> Self {
         let signature = signature(&rewrite);
         Edit { rewrite, reach, manager, by: None, signature }
     }
 
     /// A rewriting that was recorded at position `at`.
     pub(crate) fn decided(rewrite: Rewrite, manager: &'static str, at: u64) -> Self {
-        Edit { by: Some(at), ..Edit::new(rewrite, Reach::Decided, manager) }
+        Edit { by: Some(at), ..Edit::new(rewrite, EditScope::Decided, manager) }
     }
 }
 

@@ -9,6 +9,7 @@ use super::edit::Edit;
 use super::show::Result;
 use super::{Reason, View};
 use crate::entry::{Entry, Role};
+use crate::recall::Handle;
 use crate::record::groups::{Group, Stray};
 
 /// An entry that is not in the view.
@@ -185,7 +186,7 @@ impl View<'_> {
             });
         }
         if let Some(entry) = self.record.entry(group.first.into()).filter(|entry| entry.role == Role::User) {
-            explain_edits(group.first, entry, self.edits_on_opening(group.first), changed);
+            explain_edits(group.first, entry, self.edits_on_opening(group.first), None, changed);
         }
         for place in self.places(index, group) {
             let Result::Came(position) = place.result else { continue };
@@ -202,7 +203,7 @@ impl View<'_> {
                     lines: Vec::new(),
                 });
             }
-            explain_edits(position, entry, self.edits_on(&place), changed);
+            explain_edits(position, entry, self.edits_on(&place), self.handle_of(&place).as_ref(), changed);
         }
     }
 }
@@ -212,11 +213,12 @@ fn explain_edits<'e>(
     position: u32,
     entry: &Entry,
     edits: impl Iterator<Item = &'e Edit>,
+    handle: Option<&Handle>,
     changed: &mut Vec<Changed>,
 ) {
     let mut current = Cow::Borrowed(entry);
     for edit in edits {
-        let Some(next) = edit.rewrite.apply(&current) else { continue };
+        let Some(next) = edit.rewrite.apply_with(&current, handle) else { continue };
         changed.push(Changed {
             index: position.into(),
             manager: edit.manager,

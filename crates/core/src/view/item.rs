@@ -6,7 +6,7 @@ use crate::entry::Entry;
 
 /// What stands at one place of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ItemSource {
     /// An entry of the record, by position.
     Entry(u64),
     /// A result that stands in for a missing one.
@@ -39,16 +39,16 @@ pub enum Fidelity {
 
 /// One entry of a view.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct ViewItem {
     /// Where it comes from.
-    pub source: Source,
+    pub source: ItemSource,
     /// What is sent: shared with the record unless rewritten.
     pub entry: Arc<Entry>,
     /// Whether it is as it was said.
     pub fidelity: Fidelity,
 }
 
-impl Item {
+impl ViewItem {
     /// Whether it differs from the record in content or place.
     pub fn is_changed(&self) -> bool {
         self.fidelity != Fidelity::AsSaid

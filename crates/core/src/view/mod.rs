@@ -15,18 +15,19 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::auto::ledger::Ledger;
-use crate::auto::plan::{Plan, Unit};
+use crate::auto::plan::{AutoPlan, PlanUnit};
 use crate::context::Unfinished;
 use crate::decision::Decision;
 use crate::entry::Entry;
 use crate::event::HistoryCurated;
 use crate::ranges::Ranges;
+use crate::recall::Tail;
 use crate::record::Record;
-use crate::record::decided::Summary;
+use crate::record::decisions::RecordSummary;
 use edit::Edit;
 
 pub use explain::{Changed, Dropped, Explanation};
-pub use item::{Fidelity, Item, Source};
+pub use item::{Fidelity, ItemSource, ViewItem};
 pub use reason::Reason;
 
 /// Text of the result that stands in for one that never came.
@@ -68,8 +69,8 @@ struct Drop {
 
 /// A recorded summary as this view shows it.
 #[derive(Clone, Debug)]
-struct Shown {
-    summary: Arc<Summary>,
+struct ShownSummary {
+    summary: Arc<RecordSummary>,
     entry: Arc<Entry>,
     /// The group it stands before when it is not part of the lead.
     before: Option<u32>,
@@ -88,7 +89,7 @@ pub struct View<'r> {
     task: Ranges,
     last: Ranges,
     pinned: Ranges,
-    summary: Option<Shown>,
+    summary: Option<ShownSummary>,
     edits: Vec<Edit>,
     drops: Vec<Drop>,
     warnings: Vec<Warning>,
@@ -101,7 +102,9 @@ pub struct View<'r> {
     cut: Option<Decision>,
     purpose: Purpose,
     /// The order in which a planner shows the body, and its ledgers.
-    plan: Option<Arc<Plan>>,
+    plan: Option<Arc<AutoPlan>>,
+    /// The conversation whose handles stand in placeholders.
+    recall: Option<Tail>,
 }
 
 /// Whether what managers decide will last.
@@ -133,8 +136,8 @@ impl View<'_> {
     pub(crate) fn ledgers(&self) -> impl Iterator<Item = &Arc<Ledger>> {
         let front = self.plan.iter().flat_map(|plan| &plan.front);
         front.filter_map(|unit| match unit {
-            Unit::Ledger(ledger) => Some(ledger),
-            Unit::Group(_) => None,
+            PlanUnit::Ledger(ledger) => Some(ledger),
+            PlanUnit::Group(_) => None,
         })
     }
 

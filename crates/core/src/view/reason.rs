@@ -57,7 +57,8 @@ pub enum Reason {
     /// The provider's format has no words for any of it.
     Unsupported,
     /// Broke a rule of the provider, and was repaired.
-    Mended,
+    #[serde(rename = "mended")]
+    Repaired,
 }
 
 impl Reason {
@@ -89,7 +90,7 @@ impl Reason {
             Reason::BoundReasoning => "bound_reasoning",
             Reason::BlankText => "blank_text",
             Reason::Unsupported => "unsupported",
-            Reason::Mended => "mended",
+            Reason::Repaired => "mended",
         }
     }
 }

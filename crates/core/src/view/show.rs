@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use super::edit::{Edit, Mark, Reach};
-use super::{Fidelity, INTERRUPTED, Item, Shown, Source, View};
+use super::edit::{Edit, EditScope, Mark};
+use super::{Fidelity, INTERRUPTED, ItemSource, ShownSummary, View, ViewItem};
 use crate::auto::ledger::Ledger;
-use crate::auto::plan::Unit;
+use crate::auto::plan::PlanUnit;
 use crate::block::ToolCall;
 use crate::entry::{Entry, Role};
+use crate::recall::Handle;
 use crate::record::groups::Group;
 
 /// Where a result stands in a view.
-pub(super) struct Place<'r> {
+pub(super) struct ShownResult<'r> {
     pub(super) mark: Mark,
     pub(super) result: Result<'r>,
     /// Its tool, where an edit asks for it.
@@ -27,7 +28,7 @@ pub(super) enum Result<'r> {
 
 impl<'r> View<'r> {
     /// The entries of the view, in order.
-    pub fn items(&self) -> impl Iterator<Item = Item> + use<> {
+    pub fn items(&self) -> impl Iterator<Item = ViewItem> + use<> {
         let mut items = Vec::with_capacity(self.len());
         for &index in &self.lead {
             self.add_group(index, &mut items);
@@ -39,8 +40,8 @@ impl<'r> View<'r> {
         if let Some(plan) = &self.plan {
             for unit in plan.order(&self.body) {
                 match unit {
-                    Unit::Group(index) => self.add_group(index, &mut items),
-                    Unit::Ledger(ledger) => items.push(ledger_item(&ledger)),
+                    PlanUnit::Group(index) => self.add_group(index, &mut items),
+                    PlanUnit::Ledger(ledger) => items.push(ledger_item(&ledger)),
                 }
             }
             return items.into_iter();
@@ -53,20 +54,20 @@ impl<'r> View<'r> {
         items.into_iter()
     }
 
-    pub(crate) fn group_items(&self, index: u32) -> Vec<Item> {
+    pub(crate) fn group_items(&self, index: u32) -> Vec<ViewItem> {
         let mut items = Vec::new();
         self.add_group(index, &mut items);
         items
     }
 
     /// Adds what is shown of a group. Most groups are one entry, for which nothing is allocated.
-    fn add_group(&self, index: u32, items: &mut Vec<Item>) {
+    fn add_group(&self, index: u32, items: &mut Vec<ViewItem>) {
         let Some(group) = self.group(index) else { return };
         if let Some(entry) = self.record.entry(group.first.into()) {
             let left = self.rewritten_opening(group.first, entry);
             let fidelity = if left.is_some() { Fidelity::Rewritten } else { Fidelity::AsSaid };
             let entry = left.map_or_else(|| Arc::clone(entry), Arc::new);
-            items.push(Item { source: Source::Entry(group.first.into()), entry, fidelity });
+            items.push(ViewItem { source: ItemSource::Entry(group.first.into()), entry, fidelity });
         }
         for place in self.places(index, group) {
             items.extend(self.result_item(&place));
@@ -74,7 +75,7 @@ impl<'r> View<'r> {
     }
 
     /// The places of a group's results, in the order in which they are shown.
-    pub(super) fn places(&self, index: u32, group: &'r Group) -> Vec<Place<'r>> {
+    pub(super) fn places(&self, index: u32, group: &'r Group) -> Vec<ShownResult<'r>> {
         if !group.has_calls() {
             return Vec::new();
         }
@@ -84,7 +85,7 @@ impl<'r> View<'r> {
         let missing = if group.is_complete() { Vec::new() } else { self.record.missing_calls(group) };
         came.chain(missing.into_iter().map(Result::Missing))
             .zip(0..)
-            .map(|(result, number)| Place {
+            .map(|(result, number)| ShownResult {
                 mark: Mark { group: index, result: number },
                 result,
                 tool: tools.next(),
@@ -92,20 +93,20 @@ impl<'r> View<'r> {
             .collect()
     }
 
-    fn result_item(&self, place: &Place<'_>) -> Option<Item> {
+    fn result_item(&self, place: &ShownResult<'_>) -> Option<ViewItem> {
         match place.result {
             Result::Came(position) => {
                 let (entry, mut fidelity) = self.rewritten(place, self.record.entry(position.into())?);
                 if fidelity == Fidelity::AsSaid && self.record.groups.is_moved(position) {
                     fidelity = Fidelity::Moved;
                 }
-                Some(Item { source: Source::Entry(position.into()), entry, fidelity })
+                Some(ViewItem { source: ItemSource::Entry(position.into()), entry, fidelity })
             }
             Result::Missing(call) => {
                 let call_id = call.call_id.as_ref().map(|id| id.as_str().into_owned()).unwrap_or_default();
                 let (entry, fidelity) =
                     self.rewritten(place, &Arc::new(Entry::result(&call_id, INTERRUPTED)));
-                Some(Item { source: Source::Interrupted { call_id }, entry, fidelity })
+                Some(ViewItem { source: ItemSource::Interrupted { call_id }, entry, fidelity })
             }
         }
     }
@@ -113,27 +114,27 @@ impl<'r> View<'r> {
     /// Whether any edit depends on which tool a result is of.
     fn spares_tools(&self) -> bool {
         self.edits.iter().any(
-            |edit| matches!(&edit.reach, Reach::Before { exclude_tools, .. } if !exclude_tools.is_empty()),
+            |edit| matches!(&edit.reach, EditScope::Before { exclude_tools, .. } if !exclude_tools.is_empty()),
         )
     }
 
     /// The edits that reach a result, in order: what was decided about it first.
-    pub(super) fn edits_on<'s>(&'s self, place: &'s Place<'_>) -> impl Iterator<Item = &'s Edit> {
+    pub(super) fn edits_on<'s>(&'s self, place: &'s ShownResult<'_>) -> impl Iterator<Item = &'s Edit> {
         let decided = match place.result {
             Result::Came(position) => self.record.decided.rewrites.get(&position),
             Result::Missing(_) => None,
         };
         decided.into_iter().chain(self.edits.iter().filter(move |edit| match &edit.reach {
-            Reach::All { exempt } => !exempt.contains(place.mark.group),
-            Reach::Before { mark, exclude_tools, exempt } => {
+            EditScope::All { exempt } => !exempt.contains(place.mark.group),
+            EditScope::Before { mark, exclude_tools, exempt } => {
                 place.mark < *mark
                     && !exempt.contains(place.mark.group)
                     && !place.tool.as_ref().is_some_and(|tool| exclude_tools.contains(tool))
             }
-            Reach::Listed(positions) => {
+            EditScope::Listed(positions) => {
                 matches!(place.result, Result::Came(position) if positions.contains(position))
             }
-            Reach::Decided => false,
+            EditScope::Decided => false,
         }))
     }
 
@@ -153,17 +154,26 @@ impl<'r> View<'r> {
     pub(super) fn edits_on_opening(&self, position: u32) -> impl Iterator<Item = &Edit> {
         let decided = self.record.decided.rewrites.get(&position);
         let listed = self.edits.iter().filter(
-            move |edit| matches!(&edit.reach, Reach::Listed(positions) if positions.contains(position)),
+            move |edit| matches!(&edit.reach, EditScope::Listed(positions) if positions.contains(position)),
         );
         decided.into_iter().chain(listed)
     }
 
+    /// The name of a result, where the model can read it.
+    pub(super) fn handle_of(&self, place: &ShownResult<'_>) -> Option<Handle> {
+        match (&self.recall, place.result) {
+            (Some(tail), Result::Came(position)) => Some(Handle::at(tail.clone(), position.into())),
+            _ => None,
+        }
+    }
+
     /// The entry as the edits leave it.
-    pub(super) fn rewritten(&self, place: &Place<'_>, entry: &Arc<Entry>) -> (Arc<Entry>, Fidelity) {
+    pub(super) fn rewritten(&self, place: &ShownResult<'_>, entry: &Arc<Entry>) -> (Arc<Entry>, Fidelity) {
         let mut current = Arc::clone(entry);
         let mut fidelity = Fidelity::AsSaid;
+        let handle = self.handle_of(place);
         for edit in self.edits_on(place) {
-            if let Some(next) = edit.rewrite.apply(&current) {
+            if let Some(next) = edit.rewrite.apply_with(&current, handle.as_ref()) {
                 current = Arc::new(next);
                 fidelity = Fidelity::Rewritten;
             }
@@ -172,13 +182,21 @@ impl<'r> View<'r> {
     }
 }
 
-fn ledger_item(ledger: &Ledger) -> Item {
+fn ledger_item(ledger: &Ledger) -> ViewItem {
     let mut of: Vec<u64> = ledger.lines().map(|(position, ..)| *position).collect();
     of.dedup();
-    Item { source: Source::Ledger { of }, entry: Arc::clone(&ledger.entry), fidelity: Fidelity::AsSaid }
+    ViewItem {
+        source: ItemSource::Ledger { of },
+        entry: Arc::clone(&ledger.entry),
+        fidelity: Fidelity::AsSaid,
+    }
 }
 
-fn summary_item(shown: &Shown) -> Item {
+fn summary_item(shown: &ShownSummary) -> ViewItem {
     let covers = shown.summary.positions.iter().map(u64::from).collect();
-    Item { source: Source::Summary { covers }, entry: Arc::clone(&shown.entry), fidelity: Fidelity::AsSaid }
+    ViewItem {
+        source: ItemSource::Summary { covers },
+        entry: Arc::clone(&shown.entry),
+        fidelity: Fidelity::AsSaid,
+    }
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::edit::{Edit, Reach, Rewrite, signature};
-use super::{Drop, Epoch, Item, Purpose, Reason, View, Warning};
-use crate::auto::plan::Plan;
+use super::edit::{Edit, EditScope, Rewrite, signature};
+use super::{Drop, Epoch, Purpose, Reason, View, ViewItem, Warning};
+use crate::auto::plan::AutoPlan;
 use crate::decision::Decision;
 use crate::event::HistoryCurated;
 use crate::ranges::Ranges;
+use crate::recall::Tail;
 use crate::record::Record;
-use crate::record::decided::Summary;
+use crate::record::decisions::RecordSummary;
 use crate::record::groups::Group;
 
 impl<'r> View<'r> {
@@ -37,7 +38,7 @@ impl<'r> View<'r> {
     ///     }
     /// }
     /// ```
-    pub fn retain(&mut self, manager: &str, mut keep: impl FnMut(&[Item]) -> bool) {
+    pub fn retain(&mut self, manager: &str, mut keep: impl FnMut(&[ViewItem]) -> bool) {
         let kept: Vec<u32> =
             self.groups().map(|(index, _)| index).filter(|&index| keep(&self.group_items(index))).collect();
         self.keep(&Ranges::of(kept), manager, Reason::LeftOut);
@@ -120,7 +121,7 @@ impl<'r> View<'r> {
     }
 
     /// The recorded summary the view shows.
-    pub(crate) fn summary(&self) -> Option<&Summary> {
+    pub(crate) fn summary(&self) -> Option<&RecordSummary> {
         self.summary.as_ref().map(|shown| shown.summary.as_ref())
     }
 
@@ -142,7 +143,7 @@ impl<'r> View<'r> {
     /// Shows a summary that is not recorded yet; it comes out with the view's decisions.
     pub(crate) fn summarize(&mut self, decision: Decision) {
         let at = (self.record.len() + self.decisions.len()) as u64;
-        if let Some(summary) = Summary::of(at, &decision, &self.record.groups) {
+        if let Some(summary) = RecordSummary::of(at, &decision, &self.record.groups) {
             self.show_summary(Arc::new(summary));
             self.decisions.push(decision);
             self.lineage = None;
@@ -152,7 +153,7 @@ impl<'r> View<'r> {
     /// Shows the body as a plan says. A plan that is not recorded yet comes out with the view's decisions.
     pub(crate) fn follow(
         &mut self,
-        plan: Arc<Plan>,
+        plan: Arc<AutoPlan>,
         name: &str,
         recorded: Option<u64>,
         new: Option<Decision>,
@@ -169,7 +170,7 @@ impl<'r> View<'r> {
         let Decision::Truncate { positions, max_length, keep } = &decision else { return };
         let listed = Ranges::of(positions.iter().filter_map(|position| u32::try_from(*position).ok()));
         let rewrite = Rewrite::truncate_to(*max_length, *keep);
-        self.edit(Edit::new(rewrite, Reach::Listed(listed), "tool_result_truncator"));
+        self.edit(Edit::new(rewrite, EditScope::Listed(listed), "tool_result_truncator"));
         self.decisions.push(decision);
     }
 
@@ -194,9 +195,9 @@ impl<'r> View<'r> {
     pub(crate) fn edit(&mut self, edit: Edit) {
         self.lineage = self.lineage.map(|lineage| match &edit.reach {
             // The exempt groups are the pinned ones, which the lineage knows.
-            Reach::All { .. } | Reach::Decided => signature(&(lineage, edit.signature)),
-            Reach::Listed(positions) => signature(&(lineage, edit.signature, positions)),
-            Reach::Before { mark, exclude_tools, exempt } => {
+            EditScope::All { .. } | EditScope::Decided => signature(&(lineage, edit.signature)),
+            EditScope::Listed(positions) => signature(&(lineage, edit.signature, positions)),
+            EditScope::Before { mark, exclude_tools, exempt } => {
                 let exempt = exempt.intersect(&Ranges::one(0..mark.group + 1));
                 signature(&(lineage, edit.signature, mark, exclude_tools, exempt))
             }
@@ -206,6 +207,11 @@ impl<'r> View<'r> {
 
     pub(crate) fn warn(&mut self, code: &'static str, index: Option<u64>) {
         self.warnings.push(Warning { code, index, call_id: None });
+    }
+
+    /// The conversation whose handles the model can read.
+    pub(crate) fn recall(&self) -> Option<&Tail> {
+        self.recall.as_ref()
     }
 
     /// Whether what is decided will be recorded.

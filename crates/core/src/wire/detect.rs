@@ -1,14 +1,14 @@
 //! Which wire a body is written in, by its shape.
 
 use super::Wire;
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 
 /// Messages looked at before the shape is taken for the most common one.
 const ENOUGH: usize = 64;
 
 /// The wire of a body; none if it is no list of messages and no object that holds one.
 pub(super) fn detect(body: Raw<'_>) -> Option<Wire> {
-    if body.kind() == Kind::Array {
+    if body.kind() == JsonKind::Array {
         return Some(by_messages(body).unwrap_or(Wire::OpenaiChat));
     }
     let has = |key: &str| body.get(key).is_some();
@@ -32,8 +32,8 @@ fn by_request(body: Raw<'_>) -> Option<Wire> {
         return Some(Wire::Bedrock);
     }
     match body.get("system").map(|system| (system.kind(), system)) {
-        Some((Kind::String, _)) => return Some(Wire::Anthropic),
-        Some((Kind::Array, list)) => {
+        Some((JsonKind::String, _)) => return Some(Wire::Anthropic),
+        Some((JsonKind::Array, list)) => {
             let typed = list.elements().next().is_none_or(|block| block.get("type").is_some());
             return Some(if typed { Wire::Anthropic } else { Wire::Bedrock });
         }
@@ -71,7 +71,7 @@ fn by_message(message: Raw<'_>) -> Option<Wire> {
     if of_chat || matches!(role.as_deref(), Some("tool" | "developer" | "function")) {
         return Some(Wire::OpenaiChat);
     }
-    let content = message.get("content").filter(|content| content.kind() == Kind::Array)?;
+    let content = message.get("content").filter(|content| content.kind() == JsonKind::Array)?;
     content.elements().take(ENOUGH).find_map(by_block)
 }
 

@@ -23,9 +23,10 @@ use crate::context::Tools;
 use crate::decision::Decision;
 use crate::entry::{Entry, Role, Time};
 use crate::json::{self, JsonError, Raw};
+use crate::model::Provider;
 use crate::record::{AppendError, Record, Slot};
 use crate::tokens::{Tokenizer, entry_tokens};
-use crate::view::Item;
+use crate::view::ViewItem;
 
 pub(crate) use parse::openai_responses::items as responses_items;
 pub use render::{
@@ -84,6 +85,17 @@ impl Wire {
         Wire::ALL.into_iter().find(|wire| wire.name() == name)
     }
 
+    /// Whose own format it is; none for the neutral form.
+    pub fn provider(self) -> Option<Provider> {
+        match self {
+            Wire::OpenaiChat | Wire::OpenaiResponses => Some(Provider::OpenAi),
+            Wire::Anthropic => Some(Provider::Anthropic),
+            Wire::Gemini => Some(Provider::Gemini),
+            Wire::Bedrock => Some(Provider::Bedrock),
+            Wire::Scrollback => None,
+        }
+    }
+
     /// The wire a body is written in, by its shape.
     pub fn detect(body: Raw<'_>) -> Option<Wire> {
         detect::detect(body)
@@ -129,7 +141,7 @@ impl Wire {
     }
 
     /// Prints entries as messages of this wire.
-    pub fn render(self, items: impl IntoIterator<Item = Item>, options: RenderOptions<'_>) -> Rendered {
+    pub fn render(self, items: impl IntoIterator<Item = ViewItem>, options: RenderOptions<'_>) -> Rendered {
         render::render(self, items.into_iter().collect(), options, render::Own::AsSaid)
     }
 }

@@ -15,7 +15,7 @@ use super::render::{self, Own};
 use super::replies::{Judged, Replies};
 use super::{ParseOptions, Purpose, RenderOptions, Wire, list_key};
 use crate::context::{CurationContext, Unfinished};
-use crate::json::{self, Edit, Edits, Kind, Raw};
+use crate::json::{self, Edit, Edits, JsonKind, Raw};
 use crate::manager::Passthrough;
 
 /// Rounds after which whatever still offends is given up. Each round ends one kind of trouble; more than a handful
@@ -39,7 +39,7 @@ pub struct Repair {
 impl Repair {
     fn of(wire: Wire, violation: &Violation) -> Self {
         let rule = rules(wire).iter().find(|rule| rule.id == violation.rule);
-        let action = rule.map(|rule| rule.mend).filter(|mend| !mend.is_empty()).unwrap_or("left out");
+        let action = rule.map(|rule| rule.repair).filter(|repair| !repair.is_empty()).unwrap_or("left out");
         Repair { rule: violation.rule, path: violation.path.clone(), action }
     }
 }
@@ -113,6 +113,43 @@ pub(crate) fn repair_if(
     }
 }
 
+/// Drops the ids of Responses items that a view parted from the reasoning they were made after (OR-5). Items that were so before
+/// stay as they came.
+pub fn drop_parted_ids(messages: &mut Vec<String>, before: &[String], options: CheckOptions<'_>) {
+    let list = |messages: &[String]| format!("[{}]", messages.join(","));
+    let parted = |text: &str| -> Vec<usize> {
+        let Ok(body) = json::check(text) else { return Vec::new() };
+        let found = check::check(Wire::OpenaiResponses, body, options);
+        let place = |violation: Violation| violation.path.split('/').nth(2)?.parse().ok();
+        found.into_iter().filter(|violation| violation.rule == "OR-5").filter_map(place).collect()
+    };
+    let text = list(messages);
+    let found = parted(&text);
+    let Ok(body) = json::check(&text) else { return };
+    if found.is_empty() {
+        return;
+    }
+    let id = |item: Raw<'_>| item.get("id").and_then(Raw::string).map(std::borrow::Cow::into_owned);
+    let whole = list(before);
+    let known: HashSet<String> = match json::check(&whole) {
+        Ok(items) => {
+            let items: Vec<Raw<'_>> = items.elements().collect();
+            parted(&whole).into_iter().filter_map(|at| id(*items.get(at)?)).collect()
+        }
+        Err(_) => HashSet::new(),
+    };
+    let drops: HashSet<usize> = found.into_iter().collect();
+    let print = |(at, item): (usize, Raw<'_>)| {
+        let drops = drops.contains(&at) && id(item).is_some_and(|id| !known.contains(&id));
+        if drops {
+            json::edit(item, &Edits::from([("/id".into(), Edit::Remove)]))
+        } else {
+            item.text().into()
+        }
+    };
+    *messages = body.elements().enumerate().map(print).collect();
+}
+
 /// The coherent view of the list, every unanswered call closed.
 fn rerender(
     wire: Wire,
@@ -180,7 +217,7 @@ fn offending(wire: Wire, broken: &[Violation]) -> Edits {
 
 /// A bare list under the key its wire keeps messages under, so that pointers lead into it.
 fn as_object(wire: Wire, body: Raw<'_>) -> Option<String> {
-    (body.kind() == Kind::Array).then(|| format!("{{\"{}\":{}}}", list_key(wire), body.text()))
+    (body.kind() == JsonKind::Array).then(|| format!("{{\"{}\":{}}}", list_key(wire), body.text()))
 }
 
 /// The bare list again, if nothing had to be put beside it.

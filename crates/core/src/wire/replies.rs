@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use super::check::Violation;
 use super::{Wire, list_key, responses_items as items};
 use crate::entry::{Entry, Role, Status};
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 
 /// Members that hold an id by which providers tell items and calls apart.
 const IDS: [&str; 4] = ["id", "call_id", "tool_call_id", "tool_use_id"];
@@ -32,7 +32,7 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     /// How often each id was given, and whether reasoning stands before it.
-    ids: HashMap<String, Given>,
+    ids: HashMap<String, ReplyText>,
     /// What only the provider can read.
     opaque: HashSet<String>,
     /// Parts of replies that are whole, in a spelling that no client changes.
@@ -42,7 +42,7 @@ pub(crate) struct Replies {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Given {
+struct ReplyText {
     times: usize,
     reasoned: bool,
     /// Whether the reply it is part of is whole.
@@ -161,7 +161,7 @@ impl<'a> Judged<'a> {
             return None;
         }
         let messages = self.messages.get_or_init(|| {
-            let list = if self.body.kind() == Kind::Array {
+            let list = if self.body.kind() == JsonKind::Array {
                 Some(self.body)
             } else {
                 self.body.get(list_key(self.wire))
@@ -199,7 +199,7 @@ fn spelled(part: Raw<'_>) -> [u8; 32] {
     let mut members: Vec<(Cow<'_, str>, Cow<'_, str>)> = part
         .members()
         .filter(|(key, value)| {
-            !matches!(key.as_ref(), "cache_control" | "status") && value.kind() != Kind::Null
+            !matches!(key.as_ref(), "cache_control" | "status") && value.kind() != JsonKind::Null
         })
         .map(|(key, value)| (key, value.string().unwrap_or_else(|| crate::json::one_line(value))))
         .collect();

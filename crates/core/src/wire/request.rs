@@ -11,7 +11,7 @@ use crate::context::CurationContext;
 use crate::entry::Entry;
 use crate::json::{self, Raw};
 use crate::record::Record;
-use crate::view::{Item, Reason, View};
+use crate::view::{Reason, View, ViewItem};
 
 /// Rules about how a conversation ends or how long it is: the caller decides that.
 const CALLERS: [&str; 7] = ["AN-12", "AN-13", "AN-21", "GE-5", "OC-12", "OC-13", "OR-19"];
@@ -49,7 +49,7 @@ impl Wire {
     /// What was invalid from the start is repaired, and listed under `repairs`.
     pub fn request(
         self,
-        items: impl IntoIterator<Item = Item>,
+        items: impl IntoIterator<Item = ViewItem>,
         options: RenderOptions<'_>,
         around: Option<&Body>,
     ) -> Rendered {
@@ -59,13 +59,13 @@ impl Wire {
     /// The same, with something done to the messages before they are checked.
     pub(crate) fn request_with(
         self,
-        items: Vec<Item>,
+        items: Vec<ViewItem>,
         options: RenderOptions<'_>,
         around: Option<&Body>,
         dress: impl Fn(&mut [String]),
     ) -> Rendered {
         let options = RenderOptions { purpose: Purpose::Send, ..options };
-        let sent = |items: Vec<Item>, edited: Option<u64>| {
+        let sent = |items: Vec<ViewItem>, edited: Option<u64>| {
             let mut rendered = render::render(self, items, options, Own::Repaired { edited, replies: None });
             dress(&mut rendered.messages);
             rendered.repaired(self, options, around)
@@ -73,7 +73,7 @@ impl Wire {
         let again = render::binds(self, options).then(|| items.clone());
         let rendered = sent(items, None);
         // A repair is an edit too: reasoning bound to it goes, as it does behind any other.
-        let repaired = rendered.left_out.iter().find(|left| left.reason == Reason::Mended);
+        let repaired = rendered.left_out.iter().find(|left| left.reason == Reason::Repaired);
         match (repaired.filter(|_| !rendered.repairs.is_empty()), again) {
             (Some(first), Some(items)) => sent(items, Some(first.position)),
             _ => rendered,
@@ -173,7 +173,7 @@ impl Rendered {
             let chars = (chars(message), stands.map_or(0, chars));
             explained.extend(sources.iter().map(|&position| LeftOut {
                 position,
-                reason: Reason::Mended,
+                reason: Reason::Repaired,
                 whole: stands.is_none(),
                 chars,
             }));
@@ -185,7 +185,7 @@ impl Rendered {
 
     /// Takes messages and fields from a body.
     fn take(&mut self, wire: Wire, body: Raw<'_>) {
-        let list = if body.kind() == json::Kind::Array { Some(body) } else { body.get(list_key(wire)) };
+        let list = if body.kind() == json::JsonKind::Array { Some(body) } else { body.get(list_key(wire)) };
         let line = |value: Raw<'_>| json::one_line(value).into_owned();
         self.messages = list.into_iter().flat_map(Raw::elements).map(line).collect();
         if self.tools.is_none() || body.get(tools_key(wire)).is_some() {
@@ -219,7 +219,7 @@ mod tests {
             let parsed = Wire::OpenaiChat.parse(json::check(&list).ok()?, &ParseOptions::default()).ok()?;
             let record = parsed.into_record().ok()?;
             let cx = CurationContext::default();
-            let items: Vec<Item> = record.view(&cx, &Passthrough).ok()?.items().collect();
+            let items: Vec<ViewItem> = record.view(&cx, &Passthrough).ok()?.items().collect();
             let around = Body::Object { raw: raw.into(), key: "messages" };
             let options = RenderOptions { record: Some(&record), ..RenderOptions::default() };
             let found = Wire::OpenaiChat.request(items, options, Some(&around)).take_checked()?;

@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use scrollback_core::request::{PrepareError, prepare};
 use scrollback_core::tokens::{Factor, entry_tokens};
-use scrollback_core::transcript::{self, Conversation};
+use scrollback_core::transcript::{self, ReadConversation};
 use scrollback_core::wire::{Wire, opening_tokens};
 use scrollback_core::{CurationContext, Entry, Record, Role, Time, Tools};
 use serde_json::json;
@@ -150,7 +150,7 @@ proptest! {
 }
 
 /// The entries of a conversation, a call after each point where the model answered.
-fn calls_of(conversation: Conversation) -> Vec<Vec<Entry>> {
+fn calls_of(conversation: ReadConversation) -> Vec<Vec<Entry>> {
     let mut calls = vec![Vec::new()];
     for entry in conversation.entries {
         let answers = entry.role == Role::Assistant;

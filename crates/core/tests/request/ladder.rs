@@ -2,7 +2,7 @@
 
 use scrollback_core::manager::{self, Keep};
 use scrollback_core::request::{
-    Ladder, PrepareError, Prepared, RequestTokens, Stated, Step, prepare, too_large,
+    Ladder, LadderStep, PrepareError, Prepared, RequestTokens, Stated, prepare, too_large,
 };
 use scrollback_core::wire::Wire;
 use scrollback_core::{CurationContext, Decision, Entry, Record, Role, Tools};
@@ -69,7 +69,7 @@ enum Judge {
 
 /// What came of a walk up the ladder.
 struct Climb {
-    steps: Vec<Step>,
+    steps: Vec<LadderStep>,
     decisions: Vec<Decision>,
     /// Tokens of the requests that were too large, and of the last one.
     totals: Vec<usize>,
@@ -145,8 +145,8 @@ fn with_window(name: &str, wire: Wire, window: u64) -> CurationContext {
 
 #[test]
 fn the_ladder_ends_in_a_request_that_fits() {
-    use Step::{Cut, TruncateResults, TruncateTask};
-    let records: [(&str, Vec<Value>, &[Step]); 4] = [
+    use LadderStep::{Cut, TruncateResults, TruncateTask};
+    let records: [(&str, Vec<Value>, &[LadderStep]); 4] = [
         ("twelve results", twelve_results(), &[Cut]),
         ("twelve results at once", twelve_results_at_once(), &[TruncateResults]),
         ("one huge result", one_huge_result(), &[TruncateResults]),
@@ -190,7 +190,7 @@ fn with_fit_only_what_fit_cannot_do_needs_the_ladder() {
             assert!(climb.prepared.is_some());
         }
         let climb = climb(&mut record_of(&a_huge_task()), name, wire, "fit", &cx, Judge::Ours);
-        assert_eq!(climb.steps, [Step::TruncateTask], "{name}: {}", climb.message);
+        assert_eq!(climb.steps, [LadderStep::TruncateTask], "{name}: {}", climb.message);
         assert!(climb.prepared.is_some(), "{name}: {}", climb.message);
     }
 }
@@ -220,7 +220,7 @@ fn steps_come_in_order_and_only_those_that_change_something() {
         }
         assert_eq!(
             steps,
-            [Step::Cut, Step::TruncateResults, Step::TruncateTask],
+            [LadderStep::Cut, LadderStep::TruncateResults, LadderStep::TruncateTask],
             "{name}: what is pinned is not cleared"
         );
         assert!(ladder.next(&record, &*manager, &cx, Stated::default(), 100_000).is_none(), "no step twice");
@@ -232,7 +232,11 @@ fn steps_come_in_order_and_only_those_that_change_something() {
             record_all(&mut record, &[decision]);
             steps.push(step);
         }
-        assert_eq!(steps, [Step::Cut, Step::Clear, Step::TruncateResults, Step::TruncateTask], "{name}");
+        assert_eq!(
+            steps,
+            [LadderStep::Cut, LadderStep::Clear, LadderStep::TruncateResults, LadderStep::TruncateTask],
+            "{name}"
+        );
         let words: Vec<&str> = steps.iter().map(|step| step.as_str()).collect();
         assert_eq!(words, ["cut", "clear", "truncate", "truncate_task"]);
     }
@@ -255,7 +259,7 @@ fn after_cut(name: &str, wire: Wire, cx: &CurationContext, stated: Stated, token
     let manager = manager::parse("passthrough").unwrap();
     let (step, decision) =
         Ladder::default().next(&record, &*manager, cx, stated, tokens).expect("there is something to cut");
-    assert_eq!(step, Step::Cut);
+    assert_eq!(step, LadderStep::Cut);
     record_all(&mut record, &[decision]);
     prepare(&record, &ours(wire, name), &policy("passthrough"), cx).unwrap().tokens.unwrap().total
 }
@@ -304,7 +308,7 @@ fn the_target_is_the_stated_share_and_never_more_than_three_quarters() {
 }
 
 /// The part that is named, where nothing helps.
-fn ends_with(record: &mut Record, cx: &CurationContext, name: &str, wire: Wire) -> (Vec<Step>, String) {
+fn ends_with(record: &mut Record, cx: &CurationContext, name: &str, wire: Wire) -> (Vec<LadderStep>, String) {
     let climb = climb(record, name, wire, "passthrough", cx, Judge::Ours);
     assert!(climb.prepared.is_none(), "{name}: {:?}", climb.totals);
     (climb.steps, climb.message)
@@ -339,7 +343,7 @@ fn where_nothing_helps_the_part_that_does_not_fit_is_named() {
         // A window below what is left of a text that was shortened: the messages are named.
         let cx = with_window(name, wire, 300);
         let (steps, message) = ends_with(&mut record_of(&one_huge_result()), &cx, name, wire);
-        assert_eq!(steps, [Step::TruncateResults], "{name}");
+        assert_eq!(steps, [LadderStep::TruncateResults], "{name}");
         assert!(
             message.contains("what must stay of the messages") && message.contains("tool_result_truncator"),
             "{message}"
@@ -409,7 +413,7 @@ fn what_managers_pin_is_sent_after_an_overflow_cut_and_after_the_next_one() {
                 let mut ladder = Ladder::default();
                 let (step, decision) =
                     ladder.next(&record, &*policy.manager, &cx, Stated::default(), tokens).unwrap();
-                assert_eq!(step, Step::Cut, "{name} {list}");
+                assert_eq!(step, LadderStep::Cut, "{name} {list}");
                 record_all(&mut record, std::slice::from_ref(&decision));
                 let after = prepare(&record, &ours(wire, name), &policy, &cx).unwrap();
                 record_all(&mut record, &after.decisions);

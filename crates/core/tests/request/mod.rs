@@ -19,7 +19,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use scrollback_core::manager::Passthrough;
 use scrollback_core::model::ModelName;
-use scrollback_core::request::{Asked, Carries, ClientBody, Policy, Prepared, Stamp, news};
+use scrollback_core::request::{CallerRequest, Carries, ClientBody, Policy, Prepared, Stamp, news};
 use scrollback_core::wire::{Body, ParseOptions, Wire, list_key};
 use scrollback_core::{CurationContext, Decision, Entry, Record, Role, Time, json, manager};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ fn policy(text: &str) -> Policy {
 }
 
 /// A request of our own, for a model of the wire's provider, with nothing but the model and an output limit around it.
-fn ours(wire: Wire, name: &str) -> Asked {
+fn ours(wire: Wire, name: &str) -> CallerRequest {
     let short = model(name).model().to_string();
     let mut raw = match wire {
         Wire::Anthropic => json!({ "model": short, "max_tokens": 1000 }),
@@ -50,14 +50,14 @@ fn ours(wire: Wire, name: &str) -> Asked {
     };
     raw[list_key(wire)] = json!([]);
     let around = Body::Object { raw: raw.to_string().into(), key: list_key(wire) };
-    Asked::ours(wire, model(name), None, around)
+    CallerRequest::ours(wire, model(name), None, around)
 }
 
 /// What a client's body says: its instructions, what follows them, and the request.
 struct Client {
     instructions: Vec<Entry>,
     said: Vec<Entry>,
-    asked: Asked,
+    asked: CallerRequest,
     tools: Option<scrollback_core::Tools>,
 }
 
@@ -67,7 +67,8 @@ fn client(wire: Wire, name: &str, body: &str) -> Client {
     let mut instructions = parsed.entries;
     let said = instructions.split_off(lead);
     let bytes = ClientBody::new(Bytes::from(body.to_string()), Carries::History);
-    let asked = Asked::of_client(wire, Some(model(name)), None, parsed.body, instructions.clone(), bytes);
+    let asked =
+        CallerRequest::of_client(wire, Some(model(name)), None, parsed.body, instructions.clone(), bytes);
     Client { instructions, said, asked, tools: parsed.tools }
 }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use scrollback_core::manager::Passthrough;
 use scrollback_core::model::ModelName;
 use scrollback_core::tokens::Calibration;
-use scrollback_core::transcript::{self, Conversation};
+use scrollback_core::transcript::{self, ReadConversation};
 use scrollback_core::{CurationContext, Decision, Record, Time};
 
 use super::anchor::Anchor;
@@ -67,7 +67,7 @@ struct Call {
 }
 
 /// The calls of a conversation, in order.
-fn calls_of(file: &str, conversation: Conversation) -> Vec<Call> {
+fn calls_of(file: &str, conversation: ReadConversation) -> Vec<Call> {
     let mut record = Record::new();
     let mut positions: Vec<u64> = Vec::new();
     let mut decisions = conversation.decisions.into_iter().peekable();

@@ -10,7 +10,7 @@
 
 use proptest::prelude::*;
 use scrollback_core::wire::{ParseOptions, Wire};
-use scrollback_core::{CurationContext, Entry, Item, Record, Role, Unfinished, json};
+use scrollback_core::{CurationContext, Entry, Record, Role, Unfinished, ViewItem, json};
 use serde_json::{Value, json};
 
 /// How many random cases a property is tried on: the usual number, or as many times that as a trial asks for.
@@ -219,7 +219,7 @@ pub fn record_of(history: &[Said]) -> Record {
 }
 
 /// The messages a view becomes.
-pub fn rendered<'r>(items: impl Iterator<Item = Item> + 'r) -> Vec<String> {
+pub fn rendered<'r>(items: impl Iterator<Item = ViewItem> + 'r) -> Vec<String> {
     Wire::OpenaiChat.render(items, scrollback_core::wire::RenderOptions::default()).messages
 }
 
@@ -249,7 +249,7 @@ pub fn anchors(record: &Record, cx: &CurationContext) -> (Vec<u64>, Option<u64>)
     let positions: Vec<u64> = coherent
         .items()
         .filter_map(|item| match item.source {
-            scrollback_core::Source::Entry(position) => Some(position),
+            scrollback_core::ItemSource::Entry(position) => Some(position),
             _ => None,
         })
         .collect();

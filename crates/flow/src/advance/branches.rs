@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Map as Members, Value};
 
-use super::{Around, Delivery, Going, Halt, Machine};
-use crate::error::RunError;
-use crate::passed::Passed;
+use super::{Advancing, Going, Halt, LaneContext, StepDelivery};
+use crate::error::{RunError, RunErrorKind};
+use crate::passed_values::Passed;
 use crate::quota::{AccountId, split};
-use crate::state::{Branches, Child, Lane, Slot, Standing};
-use crate::{Kind, Limits, OnBranchFailure, Step};
+use crate::state::{BranchSlot, BranchState, Branches, Lane, LaneChild};
+use crate::{OnBranchFailure, QuotaLimits, Step, StepKind};
 
-impl Machine {
+impl Advancing {
     /// Begins a step of branches.
     pub(super) fn enter_branches(
         &mut self,
@@ -20,10 +20,14 @@ impl Machine {
         key: &str,
         input: &Passed,
         account: Option<AccountId>,
-        around: Around<'_>,
+        around: LaneContext<'_>,
     ) -> Going {
-        let slot =
-            |lane: Lane| Slot { prefix: lane.prefix.clone(), lane, share: None, standing: Standing::Waiting };
+        let slot = |lane: Lane| BranchSlot {
+            prefix: lane.prefix.clone(),
+            lane,
+            share: None,
+            standing: BranchState::Waiting,
+        };
         let inside = |prefix: String, previous: Passed| {
             let mut inner = lane.inside(prefix, key.into(), previous, account);
             if inner.scope.is_some() {
@@ -32,16 +36,22 @@ impl Machine {
             }
             inner
         };
-        let slots: Vec<Slot> = match &step.kind {
-            Kind::Parallel(parallel) => {
+        let slots: Vec<BranchSlot> = match &step.kind {
+            StepKind::Parallel(parallel) => {
                 let prefixes = parallel.branches.iter().map(|branch| format!("{key}.{}/", branch.name));
                 prefixes.map(|prefix| slot(inside(prefix, input.clone()))).collect()
             }
-            Kind::Map(map) => {
+            StepKind::Map(map) => {
                 let Value::Array(items) = self.eval(&map.over, lane, key).value else {
                     let message =
                         "`over` gives no list; use `json(…)` on text, or a step with an output_schema";
-                    return self.fail(step, lane, key, RunError::new("not_a_list", key, message), None);
+                    return self.fail(
+                        step,
+                        lane,
+                        key,
+                        RunError::new(RunErrorKind::NotAList, key, message),
+                        None,
+                    );
                 };
                 let numbered = items.into_iter().zip(0u64..);
                 numbered
@@ -66,17 +76,17 @@ impl Machine {
         step: &Step,
         frame: &mut Branches,
         key: &str,
-        delivery: Delivery,
-        around: Around<'_>,
+        delivery: StepDelivery,
+        around: LaneContext<'_>,
     ) -> Option<()> {
         let number = frame.slots.iter().position(|slot| key.starts_with(&slot.prefix))?;
         let steps = steps_of(step, number)?;
-        if matches!(delivery, Delivery::Answered { .. }) {
+        if matches!(delivery, StepDelivery::Answered { .. }) {
             self.grant_again(frame, number);
         }
         let halt = if frame.failing { Halt::Yes } else { around.halt };
         let slot = frame.slots.get_mut(number)?;
-        let going = self.deliver(steps, &mut slot.lane, key, delivery, Around { halt, ..around })?;
+        let going = self.deliver(steps, &mut slot.lane, key, delivery, LaneContext { halt, ..around })?;
         settle(step, frame, number, going);
         Some(())
     }
@@ -88,22 +98,25 @@ impl Machine {
         lane: &mut Lane,
         key: &str,
         mut frame: Branches,
-        around: Around<'_>,
+        around: LaneContext<'_>,
     ) -> Going {
         self.fill(step, &mut frame, around);
-        let undecided =
-            frame.slots.iter().any(|slot| matches!(slot.standing, Standing::Waiting | Standing::Active));
+        let undecided = frame
+            .slots
+            .iter()
+            .any(|slot| matches!(slot.standing, BranchState::Waiting | BranchState::Active));
         let calling = frame.slots.iter().any(|slot| slot.lane.is_busy());
         if frame.failing && !calling {
             let failed = frame.slots.into_iter().find_map(|slot| match slot.standing {
-                Standing::Failed(error) => Some(error),
+                BranchState::Failed(error) => Some(error),
                 _ => None,
             });
-            let error = failed.unwrap_or_else(|| RunError::new("provider_error", key, "a branch failed"));
+            let error =
+                failed.unwrap_or_else(|| RunError::new(RunErrorKind::ProviderError, key, "a branch failed"));
             return self.fail(step, lane, key, error, None);
         }
         if undecided {
-            lane.child = Child::Branches(Box::new(frame));
+            lane.child = LaneChild::Branches(Box::new(frame));
             return Going::Waiting;
         }
         let output = self.joined(step, lane, key, frame);
@@ -111,24 +124,25 @@ impl Machine {
     }
 
     /// Starts branches while there is room for them, each with its share of what may be used.
-    fn fill(&mut self, step: &Step, frame: &mut Branches, around: Around<'_>) {
+    fn fill(&mut self, step: &Step, frame: &mut Branches, around: LaneContext<'_>) {
         let most = match &step.kind {
-            Kind::Parallel(parallel) => parallel.max_concurrency,
-            Kind::Map(map) => map.max_concurrency,
+            StepKind::Parallel(parallel) => parallel.max_concurrency,
+            StepKind::Map(map) => map.max_concurrency,
             _ => 1,
         };
         while around.halt == Halt::No && !frame.failing {
-            let active = frame.slots.iter().filter(|slot| matches!(slot.standing, Standing::Active)).count();
+            let active =
+                frame.slots.iter().filter(|slot| matches!(slot.standing, BranchState::Active)).count();
             let waiting: Vec<usize> = (0..frame.slots.len())
                 .filter(|number| {
-                    matches!(frame.slots.get(*number).map(|slot| &slot.standing), Some(Standing::Waiting))
+                    matches!(frame.slots.get(*number).map(|slot| &slot.standing), Some(BranchState::Waiting))
                 })
                 .take(most.saturating_sub(active))
                 .collect();
             if waiting.is_empty() {
                 return;
             }
-            let shares: Vec<Limits> = split(self.unshared(frame), waiting.len()).collect();
+            let shares: Vec<QuotaLimits> = split(self.unshared(frame), waiting.len()).collect();
             for (number, share) in waiting.into_iter().zip(shares) {
                 let (Some(steps), Some(slot)) = (steps_of(step, number), frame.slots.get_mut(number)) else {
                     continue;
@@ -137,16 +151,16 @@ impl Machine {
                 let opened = self.state.quota.open(&scope, share, frame.account);
                 slot.share = opened.filter(|opened| Some(*opened) != frame.account);
                 slot.lane.account = opened;
-                slot.standing = Standing::Active;
+                slot.standing = BranchState::Active;
                 let halt = if frame.failing { Halt::Yes } else { Halt::No };
-                let going = self.proceed(steps, &mut slot.lane, Around { halt, ..around });
+                let going = self.proceed(steps, &mut slot.lane, LaneContext { halt, ..around });
                 settle(step, frame, number, going);
             }
         }
     }
 
     /// What is left around the step that no branch under way holds.
-    fn unshared(&self, frame: &Branches) -> Limits {
+    fn unshared(&self, frame: &Branches) -> QuotaLimits {
         let mut left = self.state.quota.left(frame.account);
         for slot in frame.slots.iter().filter(|slot| slot.lane.is_busy()) {
             if let Some(held) = slot.share.map(|share| self.state.quota.left_of(share)) {
@@ -172,7 +186,7 @@ impl Machine {
         let base = Arc::clone(&lane.outputs);
         let mut outputs = Vec::with_capacity(frame.slots.len());
         for slot in frame.slots {
-            let Standing::Done(output) = slot.standing else {
+            let BranchState::Done(output) = slot.standing else {
                 outputs.push(Value::Null);
                 continue;
             };
@@ -197,7 +211,7 @@ impl Machine {
             }
         }
         Passed::new(match &step.kind {
-            Kind::Parallel(parallel) => {
+            StepKind::Parallel(parallel) => {
                 let names = parallel.branches.iter().map(|branch| branch.name.clone());
                 Value::Object(names.zip(outputs).collect::<Members<_, _>>())
             }
@@ -209,15 +223,15 @@ impl Machine {
 /// Notes how far a branch came.
 fn settle(step: &Step, frame: &mut Branches, number: usize, going: Going) {
     let fails = match &step.kind {
-        Kind::Parallel(parallel) => parallel.on_branch_failure == OnBranchFailure::Fail,
+        StepKind::Parallel(parallel) => parallel.on_branch_failure == OnBranchFailure::Fail,
         _ => true,
     };
     let Some(slot) = frame.slots.get_mut(number) else { return };
     match going {
         Going::Waiting => {}
-        Going::Over(Ok(output)) => slot.standing = Standing::Done(output),
+        Going::Over(Ok(output)) => slot.standing = BranchState::Done(output),
         Going::Over(Err(error)) => {
-            slot.standing = Standing::Failed(error);
+            slot.standing = BranchState::Failed(error);
             frame.failing |= fails;
         }
     }
@@ -226,8 +240,8 @@ fn settle(step: &Step, frame: &mut Branches, number: usize, going: Going) {
 /// The steps of a branch, or of an item.
 fn steps_of(step: &Step, number: usize) -> Option<&[Step]> {
     match &step.kind {
-        Kind::Parallel(parallel) => parallel.branches.get(number).map(|branch| &*branch.steps),
-        Kind::Map(map) => Some(&map.body),
+        StepKind::Parallel(parallel) => parallel.branches.get(number).map(|branch| &*branch.steps),
+        StepKind::Map(map) => Some(&map.body),
         _ => None,
     }
 }

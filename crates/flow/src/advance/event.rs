@@ -8,14 +8,14 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::RunError;
-use crate::passed::{EntryId, Passed};
+use crate::passed_values::{EntryId, Passed};
 use crate::quota::AccountId;
 use crate::turns::Turn;
-use crate::usage::Usage;
+use crate::usage::RunUsage;
 
 /// Something that happened. Late or repeated events change nothing, so replay is safe.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum FlowEvent {
     /// The run begins.
     Started,
     /// An agent replied, and what it said is an entry.
@@ -29,7 +29,7 @@ pub enum Event {
         /// What it means: the text, or the JSON value that was asked for.
         value: Value,
         /// What the step used, all its attempts.
-        usage: Usage,
+        usage: RunUsage,
     },
     /// An agent step failed for good.
     Failed {
@@ -38,7 +38,7 @@ pub enum Event {
         /// Why.
         error: RunError,
         /// What it used all the same.
-        usage: Usage,
+        usage: RunUsage,
     },
     /// A person answered.
     Answered {
@@ -69,16 +69,16 @@ pub enum Action {
     /// Write this down. Everything that one event leads to is one commit.
     Write(Write),
     /// Ask an agent, once it is written down.
-    Call(Box<Call>),
+    Call(Box<AgentCall>),
     /// Go on with this step, by key, once it is written down: it waits for nothing, but much was done at once.
     Continue(String),
     /// The run goes no further, once that is written down.
-    End(End),
+    End(RunEnd),
 }
 
 /// How a run ends, or waits. Neither waiting nor stopping is a value or an error: nothing in a flow can see them.
 #[derive(Clone, Debug, PartialEq)]
-pub enum End {
+pub enum RunEnd {
     /// With an output.
     Done(Passed),
     /// Without one.
@@ -91,7 +91,7 @@ pub enum End {
 
 /// An agent that shall be asked.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct AgentCall {
     /// The step's key.
     pub key: String,
     /// What it is shown inside, by key.
@@ -173,7 +173,7 @@ pub struct StepRow {
     /// The evaluation whose last entry is its output.
     pub evaluation: Option<Uuid>,
     /// What it used; none if it calls no model.
-    pub usage: Option<Usage>,
+    pub usage: Option<RunUsage>,
     /// Why it failed.
     pub error: Option<RunError>,
 }

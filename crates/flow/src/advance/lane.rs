@@ -5,17 +5,17 @@ use std::sync::Arc;
 use scrollback_store::StepStatus;
 use serde_json::{Value, json};
 
-use super::{Action, Around, Call, Delivery, Going, Halt, Machine, StepRow, Write};
+use super::{Action, Advancing, AgentCall, Going, Halt, LaneContext, StepDelivery, StepRow, Write};
 use crate::error::RunError;
-use crate::passed::{EntryId, Passed};
+use crate::passed_values::{EntryId, Passed};
 use crate::quota::Amount;
-use crate::state::{Calling, Child, Lane, Pause, Phase};
-use crate::usage::Usage;
-use crate::{Branch, Conditional, Hitl, Kind, MicroDollars, Step, TurnRole};
+use crate::state::{Calling, Lane, LaneChild, Pause, RunPhase};
+use crate::usage::RunUsage;
+use crate::{Conditional, FlowBranch, Hitl, MicroDollars, Step, StepKind, TurnRole};
 
-impl Machine {
+impl Advancing {
     /// Goes on with a lane until it has to wait, or is over.
-    pub(super) fn proceed(&mut self, steps: &[Step], lane: &mut Lane, around: Around<'_>) -> Going {
+    pub(super) fn proceed(&mut self, steps: &[Step], lane: &mut Lane, around: LaneContext<'_>) -> Going {
         loop {
             let Some(step) = steps.get(lane.at) else { return Going::Over(Ok(lane.previous.clone())) };
             if around.halt == Halt::Yes {
@@ -23,7 +23,7 @@ impl Machine {
             }
             let key = format!("{}{}", lane.prefix, step.name);
             if self.stands_by(&key) {
-                lane.child = Child::Ready;
+                lane.child = LaneChild::Ready;
                 return Going::Waiting;
             }
             self.room = self.room.saturating_sub(1);
@@ -36,7 +36,7 @@ impl Machine {
     }
 
     /// Starts the step a lane is at. When it is over at once, the lane stands behind it.
-    fn start(&mut self, step: &Step, lane: &mut Lane, key: String, around: Around<'_>) -> Going {
+    fn start(&mut self, step: &Step, lane: &mut Lane, key: String, around: LaneContext<'_>) -> Going {
         if let Some(when) = &step.when
             && !self.eval(when, lane, &key).is_true()
         {
@@ -56,7 +56,7 @@ impl Machine {
         row.input = Some(input.value.as_ref().clone());
         self.event(Some(&key), "step.started", json!({ "kind": step.kind.word(), "attempt": row.attempt }));
         match &step.kind {
-            Kind::Template(template) => match self.render(template, lane, &key) {
+            StepKind::Template(template) => match self.render(template, lane, &key) {
                 Ok(mut output) => {
                     if output.said.is_none() {
                         output = Passed::new(Value::from(output.text().into_owned()));
@@ -67,13 +67,13 @@ impl Machine {
                 }
                 Err(error) => self.fail(step, lane, &key, error, None),
             },
-            Kind::Agent(_) => {
+            StepKind::Agent(_) => {
                 let evaluation = self.state.evaluation(&key, "");
                 row.evaluation = Some(evaluation);
                 self.write(Write::Step(Box::new(row)));
-                lane.child = Child::Calling(Calling { account });
+                lane.child = LaneChild::Calling(Calling { account });
                 self.state.calling.insert(key.clone());
-                self.out.push(Action::Call(Box::new(Call {
+                self.out.push(Action::Call(Box::new(AgentCall {
                     key,
                     within: lane.within.clone(),
                     step: step.name.clone(),
@@ -85,16 +85,16 @@ impl Machine {
                 })));
                 Going::Waiting
             }
-            Kind::Hitl(hitl) => self.ask(step, hitl, lane, &key, row),
-            Kind::Loop(inner) => {
+            StepKind::Hitl(hitl) => self.ask(step, hitl, lane, &key, row),
+            StepKind::Loop(inner) => {
                 self.write(Write::Step(Box::new(row)));
                 self.enter_loop(step, inner, lane, &key, input, account, around)
             }
-            Kind::Conditional(choice) => {
+            StepKind::Conditional(choice) => {
                 self.write(Write::Step(Box::new(row)));
                 self.choose(step, choice, lane, &key, input, account, around)
             }
-            Kind::Parallel(_) | Kind::Map(_) => {
+            StepKind::Parallel(_) | StepKind::Map(_) => {
                 self.write(Write::Step(Box::new(row)));
                 self.enter_branches(step, lane, &key, &input, account, around)
             }
@@ -113,7 +113,7 @@ impl Machine {
         let pause = Pause { name: step.name.clone(), message, input_schema: hitl.input_schema.clone() };
         self.event(Some(key), "run.paused", json!({ "step": key }));
         self.state.asking.insert(key.into(), pause.clone());
-        lane.child = Child::Asking(pause);
+        lane.child = LaneChild::Asking(pause);
         Going::Waiting
     }
 
@@ -127,7 +127,7 @@ impl Machine {
         key: &str,
         input: Passed,
         account: Option<crate::quota::AccountId>,
-        around: Around<'_>,
+        around: LaneContext<'_>,
     ) -> Going {
         let value = self.eval(&choice.condition, lane, key).value;
         let wanted = crate::expression::as_text(&value);
@@ -149,11 +149,11 @@ impl Machine {
         branch: Option<usize>,
         inner: Lane,
         going: Going,
-        around: Around<'_>,
+        around: LaneContext<'_>,
     ) -> Going {
         match going {
             Going::Waiting => {
-                lane.child = Child::Choice(branch, Box::new(inner));
+                lane.child = LaneChild::Choice(branch, Box::new(inner));
                 Going::Waiting
             }
             Going::Over(Ok(output)) => {
@@ -171,8 +171,8 @@ impl Machine {
         steps: &[Step],
         lane: &mut Lane,
         key: &str,
-        delivery: Delivery,
-        around: Around<'_>,
+        delivery: StepDelivery,
+        around: LaneContext<'_>,
     ) -> Option<Going> {
         let step = steps.get(lane.at)?;
         let own = format!("{}{}", lane.prefix, step.name);
@@ -180,23 +180,23 @@ impl Machine {
             return None;
         }
         let going = match std::mem::take(&mut lane.child) {
-            Child::Calling(calling) if key == own && delivery.ends_call() => {
+            LaneChild::Calling(calling) if key == own && delivery.ends_call() => {
                 self.called(step, lane, key, &calling, delivery, around)
             }
-            Child::Ready if key == own && matches!(delivery, Delivery::Continued) => {
+            LaneChild::Ready if key == own && matches!(delivery, StepDelivery::Continued) => {
                 self.state.ready.remove(key);
                 Going::Over(Ok(lane.previous.clone()))
             }
-            Child::Asking(pause) if key == own => {
-                let Delivery::Answered { text, value } = delivery else {
-                    lane.child = Child::Asking(pause);
+            LaneChild::Asking(pause) if key == own => {
+                let StepDelivery::Answered { text, value } = delivery else {
+                    lane.child = LaneChild::Asking(pause);
                     return None;
                 };
                 self.answered(step, lane, key, pause, &text, value, around)
             }
-            Child::Loop(mut frame) => {
-                let Kind::Loop(inner) = &step.kind else { return None };
-                if let (Some(output), Delivery::Continued) = (&frame.next, &delivery) {
+            LaneChild::Loop(mut frame) => {
+                let StepKind::Loop(inner) = &step.kind else { return None };
+                if let (Some(output), StepDelivery::Continued) = (&frame.next, &delivery) {
                     self.state.ready.remove(key);
                     let output = output.clone();
                     let going = self.iterate_from(step, inner, lane, &own, *frame, output, around);
@@ -204,23 +204,23 @@ impl Machine {
                 }
                 let inside = around.inside(inner);
                 let Some(going) = self.deliver(&inner.body, &mut frame.lane, key, delivery, inside) else {
-                    lane.child = Child::Loop(frame);
+                    lane.child = LaneChild::Loop(frame);
                     return None;
                 };
                 self.iterate(step, inner, lane, &own, *frame, going, around)
             }
-            Child::Choice(branch, mut inner) => {
-                let Kind::Conditional(choice) = &step.kind else { return None };
+            LaneChild::Choice(branch, mut inner) => {
+                let StepKind::Conditional(choice) = &step.kind else { return None };
                 let (_, steps) = branch_of(choice, branch)?;
                 let Some(going) = self.deliver(steps, &mut inner, key, delivery, around) else {
-                    lane.child = Child::Choice(branch, inner);
+                    lane.child = LaneChild::Choice(branch, inner);
                     return None;
                 };
                 self.chosen(step, lane, &own, branch, *inner, going, around)
             }
-            Child::Branches(mut frame) => {
+            LaneChild::Branches(mut frame) => {
                 if self.deliver_to_branch(step, &mut frame, key, delivery, around).is_none() {
-                    lane.child = Child::Branches(frame);
+                    lane.child = LaneChild::Branches(frame);
                     return None;
                 }
                 self.join(step, lane, &own, *frame, around)
@@ -234,7 +234,7 @@ impl Machine {
     }
 
     /// Goes on behind a step that is over.
-    fn after(&mut self, steps: &[Step], lane: &mut Lane, going: Going, around: Around<'_>) -> Going {
+    fn after(&mut self, steps: &[Step], lane: &mut Lane, going: Going, around: LaneContext<'_>) -> Going {
         match going {
             Going::Over(Ok(_)) => self.proceed(steps, lane, around),
             other => other,
@@ -248,29 +248,29 @@ impl Machine {
         lane: &mut Lane,
         key: &str,
         calling: &Calling,
-        delivery: Delivery,
-        around: Around<'_>,
+        delivery: StepDelivery,
+        around: LaneContext<'_>,
     ) -> Going {
         self.state.calling.remove(key);
         match delivery {
-            Delivery::Replied { entry, text, value, usage } => {
+            StepDelivery::Replied { entry, text, value, usage } => {
                 self.charge(calling, usage);
                 let output = Passed::said(value, entry, text);
                 self.finish(step, lane, key, output, around, Some(usage))
             }
-            Delivery::Failed { error, usage } => {
+            StepDelivery::Failed { error, usage } => {
                 self.charge(calling, usage);
                 self.fail(step, lane, key, error, Some(usage))
             }
             // The call is made again when the run goes on; until then the lane stands still.
-            Delivery::Stopped | Delivery::Answered { .. } | Delivery::Continued => Going::Waiting,
+            StepDelivery::Stopped | StepDelivery::Answered { .. } | StepDelivery::Continued => Going::Waiting,
         }
     }
 
     /// Counts what a step used. While it ran, its calls were charged as they were made; a replay charges them here.
-    fn charge(&mut self, calling: &Calling, usage: Usage) {
+    fn charge(&mut self, calling: &Calling, usage: RunUsage) {
         self.state.usage = self.state.usage.and(usage);
-        if self.state.phase == Phase::Replaying {
+        if self.state.phase == RunPhase::Replaying {
             let used = Amount { tokens: usage.total(), micros: usage.cost.unwrap_or(MicroDollars(0)) };
             self.state.quota.settle(calling.account, Amount::default(), used);
         }
@@ -286,10 +286,10 @@ impl Machine {
         pause: Pause,
         text: &Arc<str>,
         value: Value,
-        around: Around<'_>,
+        around: LaneContext<'_>,
     ) -> Going {
         self.state.asking.remove(key);
-        let Kind::Hitl(hitl) = &step.kind else { return Going::Waiting };
+        let StepKind::Hitl(hitl) = &step.kind else { return Going::Waiting };
         let mut message = pause.message;
         if hitl.question_turn && around.conversation.is_some() {
             self.mark(lane, key, "question", &mut message, TurnRole::Assistant, None);
@@ -308,8 +308,8 @@ impl Machine {
         lane: &mut Lane,
         key: &str,
         output: Passed,
-        around: Around<'_>,
-        usage: Option<Usage>,
+        around: LaneContext<'_>,
+        usage: Option<RunUsage>,
     ) -> Going {
         self.finish_with(step, lane, key, output, around, usage, json!({}))
     }
@@ -322,8 +322,8 @@ impl Machine {
         lane: &mut Lane,
         key: &str,
         mut output: Passed,
-        around: Around<'_>,
-        usage: Option<Usage>,
+        around: LaneContext<'_>,
+        usage: Option<RunUsage>,
         told: Value,
     ) -> Going {
         self.turn(step, lane, key, &mut output, around.conversation);
@@ -331,7 +331,7 @@ impl Machine {
         row.output = Some(output.value.as_ref().clone());
         row.usage = usage;
         row.evaluation = match step.kind {
-            Kind::Agent(_) | Kind::Hitl(_) => output.entry().map(|entry| entry.evaluation),
+            StepKind::Agent(_) | StepKind::Hitl(_) => output.entry().map(|entry| entry.evaluation),
             // Only what the step itself made an entry.
             _ => output
                 .entry()
@@ -342,7 +342,7 @@ impl Machine {
         self.event(Some(key), "step.finished", told);
         Arc::make_mut(&mut lane.outputs).insert(step.name.clone(), (output.clone(), StepStatus::Done));
         lane.previous = output.clone();
-        lane.child = Child::None;
+        lane.child = LaneChild::None;
         lane.at += 1;
         Going::Over(Ok(output))
     }
@@ -354,7 +354,7 @@ impl Machine {
         lane: &mut Lane,
         key: &str,
         error: RunError,
-        usage: Option<Usage>,
+        usage: Option<RunUsage>,
     ) -> Going {
         let mut row = self.row(lane, step, key, StepStatus::Failed);
         row.error = Some(error.clone());
@@ -371,7 +371,7 @@ impl Machine {
             key: key.into(),
             within: lane.within.clone(),
             kind: step.kind.word(),
-            asks: matches!(step.kind, Kind::Agent(_)),
+            asks: matches!(step.kind, StepKind::Agent(_)),
             status,
             attempt: self.state.attempt(key),
             input: None,
@@ -391,7 +391,9 @@ impl Machine {
 /// The steps that were selected, and the name of their branch.
 fn branch_of(choice: &Conditional, branch: Option<usize>) -> Option<(&str, &[Step])> {
     match branch {
-        Some(number) => choice.branches.get(number).map(|Branch { name, steps }| (name.as_str(), &**steps)),
+        Some(number) => {
+            choice.branches.get(number).map(|FlowBranch { name, steps }| (name.as_str(), &**steps))
+        }
         None => choice.default_branch.as_deref().map(|steps| ("default", steps)),
     }
 }

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use scrollback_store::StepStatus;
 use serde_json::json;
 
-use super::{Around, Going, Halt, Machine, Write};
-use crate::error::RunError;
-use crate::passed::Passed;
+use super::{Advancing, Going, Halt, LaneContext, Write};
+use crate::error::{RunError, RunErrorKind};
+use crate::passed_values::Passed;
 use crate::quota::AccountId;
-use crate::state::{Child, Lane, LoopFrame, Phase};
+use crate::state::{Lane, LaneChild, LoopFrame, RunPhase};
 use crate::{Loop, OnMaxLoops, SeedFrom, Step, TurnRole};
 
-impl<'f> Around<'f> {
+impl<'f> LaneContext<'f> {
     /// What is around the body of a loop. A plain loop is transparent; a conversation hides the one outside.
-    pub(super) fn inside(self, inner: &'f Loop) -> Around<'f> {
-        Around { conversation: inner.conversation.as_ref().or(self.conversation), halt: self.halt }
+    pub(super) fn inside(self, inner: &'f Loop) -> LaneContext<'f> {
+        LaneContext { conversation: inner.conversation.as_ref().or(self.conversation), halt: self.halt }
     }
 }
 
-impl Machine {
+impl Advancing {
     /// Begins a loop: its seed, and the first iteration.
     #[allow(clippy::too_many_arguments, reason = "what every step starts with")]
     pub(super) fn enter_loop<'f>(
@@ -30,7 +30,7 @@ impl Machine {
         key: &str,
         mut input: Passed,
         account: Option<AccountId>,
-        around: Around<'f>,
+        around: LaneContext<'f>,
     ) -> Going {
         let mut first = lane.inside(String::new(), key.into(), Passed::default(), account);
         if let Some(conversation) = &inner.conversation {
@@ -69,7 +69,7 @@ impl Machine {
         key: &str,
         mut frame: LoopFrame,
         output: Passed,
-        around: Around<'f>,
+        around: LaneContext<'f>,
     ) -> Going {
         match self.begin(inner, key, &mut frame, output, around) {
             Ok(going) => self.iterate(step, inner, lane, key, frame, going, around),
@@ -87,12 +87,12 @@ impl Machine {
         key: &str,
         mut frame: LoopFrame,
         mut going: Going,
-        around: Around<'f>,
+        around: LaneContext<'f>,
     ) -> Going {
         loop {
             let output = match going {
                 Going::Waiting => {
-                    lane.child = Child::Loop(Box::new(frame));
+                    lane.child = LaneChild::Loop(Box::new(frame));
                     return Going::Waiting;
                 }
                 Going::Over(Ok(output)) => output,
@@ -128,7 +128,7 @@ impl Machine {
         key: &str,
         frame: &mut LoopFrame,
         output: Passed,
-        around: Around<'_>,
+        around: LaneContext<'_>,
     ) -> Result<Going, RunError> {
         if around.halt == Halt::Yes {
             return Ok(Going::Waiting);
@@ -141,12 +141,12 @@ impl Machine {
         }
         // An iteration begins together with its first step.
         if self.stands_by(&first) {
-            (frame.next, frame.lane.child) = (Some(output), Child::Ready);
+            (frame.next, frame.lane.child) = (Some(output), LaneChild::Ready);
             return Ok(Going::Waiting);
         }
         frame.next = None;
         if let Some(breach) =
-            self.state.quota.spent(frame.account).filter(|_| self.state.phase != Phase::Replaying)
+            self.state.quota.spent(frame.account).filter(|_| self.state.phase != RunPhase::Replaying)
         {
             self.event(Some(key), "quota.exceeded", json!(breach));
             return Err(RunError::quota(key, &breach));
@@ -185,7 +185,7 @@ impl Machine {
                 let message = format!(
                     "exit_expression was not true after {times}; raise max_loops, or write on_max_loops: continue"
                 );
-                Err(RunError::new("loop_limit", key, message).with(json!({ "max_loops": most })))
+                Err(RunError::new(RunErrorKind::LoopLimit, key, message).with(json!({ "max_loops": most })))
             }
         }
     }

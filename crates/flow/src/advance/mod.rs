@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::error::RunError;
+use crate::error::{RunError, RunErrorKind};
 use crate::expression::Evaluated;
-use crate::passed::{EntryId, Passed};
-use crate::state::{Here, Lane, Phase, RunState};
+use crate::passed_values::{EntryId, Passed};
+use crate::state::{Here, Lane, RunPhase, RunState};
 use crate::turns::{Turn, field_text};
-use crate::usage::Usage;
-use crate::{Conversation, Expression, Kind, Step, Template, TurnRole};
-pub use event::{Action, Call, End, Event, StepRow, Write};
+use crate::usage::RunUsage;
+use crate::{Expression, FlowTemplate, LoopMemory, Step, StepKind, TurnRole};
+pub use event::{Action, AgentCall, FlowEvent, RunEnd, StepRow, Write};
 
 /// Steps that follow from one event at most: a loop over templates waits for nothing, and a request to stop shall be
 /// heard. Enough that the commits do not count.
@@ -31,14 +31,14 @@ const STEPS_AT_ONCE: usize = 256;
 const BYTES_PER_STEP: usize = 16 * 1024;
 
 /// What follows from one event in a run. Late or repeated events change nothing, so replay is safe.
-pub fn advance(state: RunState, event: Event) -> (RunState, Vec<Action>) {
-    let mut machine = Machine { state, out: Vec::new(), room: STEPS_AT_ONCE };
+pub fn advance(state: RunState, event: FlowEvent) -> (RunState, Vec<Action>) {
+    let mut machine = Advancing { state, out: Vec::new(), room: STEPS_AT_ONCE };
     machine.take(event);
     (machine.state, machine.out)
 }
 
 /// A state on its way to the next.
-struct Machine {
+struct Advancing {
     state: RunState,
     out: Vec<Action>,
     /// How many more steps may start at once.
@@ -53,9 +53,9 @@ enum Going {
 
 /// What is around a lane.
 #[derive(Clone, Copy)]
-struct Around<'f> {
+struct LaneContext<'f> {
     /// The innermost conversational loop.
-    conversation: Option<&'f Conversation>,
+    conversation: Option<&'f LoopMemory>,
     /// Whether steps start.
     halt: Halt,
 }
@@ -68,33 +68,33 @@ enum Halt {
 }
 
 /// What reaches a step that waits.
-enum Delivery {
-    Replied { entry: EntryId, text: Arc<str>, value: Value, usage: Usage },
-    Failed { error: RunError, usage: Usage },
+enum StepDelivery {
+    Replied { entry: EntryId, text: Arc<str>, value: Value, usage: RunUsage },
+    Failed { error: RunError, usage: RunUsage },
     Answered { text: Arc<str>, value: Value },
     Continued,
     Stopped,
 }
 
-impl Delivery {
+impl StepDelivery {
     /// Whether it says how a call ended.
     fn ends_call(&self) -> bool {
-        matches!(self, Delivery::Replied { .. } | Delivery::Failed { .. } | Delivery::Stopped)
+        matches!(self, StepDelivery::Replied { .. } | StepDelivery::Failed { .. } | StepDelivery::Stopped)
     }
 }
 
-impl Machine {
-    fn take(&mut self, event: Event) {
+impl Advancing {
+    fn take(&mut self, event: FlowEvent) {
         let flow = Arc::clone(&self.state.flow);
         let mut root = std::mem::take(&mut self.state.root);
-        let around = |machine: &Machine| {
-            let halt = if machine.state.phase == Phase::Stopping { Halt::Yes } else { Halt::No };
-            Around { conversation: None, halt }
+        let around = |machine: &Advancing| {
+            let halt = if machine.state.phase == RunPhase::Stopping { Halt::Yes } else { Halt::No };
+            LaneContext { conversation: None, halt }
         };
         let going = match event {
-            Event::Started if matches!(self.state.phase, Phase::New | Phase::Replaying) => {
-                if self.state.phase == Phase::New {
-                    self.state.phase = Phase::Running;
+            FlowEvent::Started if matches!(self.state.phase, RunPhase::New | RunPhase::Replaying) => {
+                if self.state.phase == RunPhase::New {
+                    self.state.phase = RunPhase::Running;
                 }
                 if let Some(said) = &self.state.input.said {
                     let (id, text) = (said.id, Arc::clone(&said.text));
@@ -103,28 +103,28 @@ impl Machine {
                 self.event(None, "run.started", json!({ "flow": flow.name, "limits": flow.limits }));
                 Some(self.proceed(&flow.steps, &mut root, around(self)))
             }
-            Event::Stopping if self.state.phase == Phase::Running => {
-                self.state.phase = Phase::Stopping;
+            FlowEvent::Stopping if self.state.phase == RunPhase::Running => {
+                self.state.phase = RunPhase::Stopping;
                 Some(Going::Waiting)
             }
-            Event::Started | Event::Stopping => None,
-            Event::Replied { key, entry, text, value, usage } => {
-                let delivery = Delivery::Replied { entry, text, value, usage };
+            FlowEvent::Started | FlowEvent::Stopping => None,
+            FlowEvent::Replied { key, entry, text, value, usage } => {
+                let delivery = StepDelivery::Replied { entry, text, value, usage };
                 self.deliver(&flow.steps, &mut root, &key, delivery, around(self))
             }
-            Event::Failed { key, error, usage } => {
-                let delivery = Delivery::Failed { error, usage };
+            FlowEvent::Failed { key, error, usage } => {
+                let delivery = StepDelivery::Failed { error, usage };
                 self.deliver(&flow.steps, &mut root, &key, delivery, around(self))
             }
-            Event::Answered { key, text, value } => {
-                let delivery = Delivery::Answered { text, value };
+            FlowEvent::Answered { key, text, value } => {
+                let delivery = StepDelivery::Answered { text, value };
                 self.deliver(&flow.steps, &mut root, &key, delivery, around(self))
             }
-            Event::Continued { key } => {
-                self.deliver(&flow.steps, &mut root, &key, Delivery::Continued, around(self))
+            FlowEvent::Continued { key } => {
+                self.deliver(&flow.steps, &mut root, &key, StepDelivery::Continued, around(self))
             }
-            Event::Stopped { key } => {
-                self.deliver(&flow.steps, &mut root, &key, Delivery::Stopped, around(self))
+            FlowEvent::Stopped { key } => {
+                self.deliver(&flow.steps, &mut root, &key, StepDelivery::Stopped, around(self))
             }
         };
         self.state.root = root;
@@ -136,15 +136,15 @@ impl Machine {
     /// Says how the run ends or waits, if no step is waiting any more.
     fn conclude(&mut self, going: Going) {
         let end = match going {
-            Going::Over(Ok(output)) => End::Done(output),
-            Going::Over(Err(error)) => End::Failed(error),
+            Going::Over(Ok(output)) => RunEnd::Done(output),
+            Going::Over(Err(error)) => RunEnd::Failed(error),
             Going::Waiting if !self.state.calling.is_empty() => return,
-            Going::Waiting if self.state.phase == Phase::Stopping => End::Stopped,
+            Going::Waiting if self.state.phase == RunPhase::Stopping => RunEnd::Stopped,
             Going::Waiting if !self.state.ready.is_empty() => return,
-            Going::Waiting => End::Paused,
+            Going::Waiting => RunEnd::Paused,
         };
-        if matches!(end, End::Done(_) | End::Failed(_)) && self.state.phase != Phase::Replaying {
-            self.state.phase = Phase::Over;
+        if matches!(end, RunEnd::Done(_) | RunEnd::Failed(_)) && self.state.phase != RunPhase::Replaying {
+            self.state.phase = RunPhase::Over;
         }
         self.out.push(Action::End(end));
     }
@@ -153,7 +153,7 @@ impl Machine {
     /// come to where the run stood, and from here on it must be written down.
     fn stands_by(&mut self, key: &str) -> bool {
         let waits = match self.state.phase {
-            Phase::Replaying => !self.state.recorded.contains(key),
+            RunPhase::Replaying => !self.state.recorded.contains(key),
             _ => self.room == 0,
         };
         if waits {
@@ -185,7 +185,7 @@ impl Machine {
     }
 
     /// What a template gives at a place: the value itself if it is exactly one reference, else a new text.
-    fn render(&mut self, template: &Template, lane: &Lane, key: &str) -> Result<Passed, RunError> {
+    fn render(&mut self, template: &FlowTemplate, lane: &Lane, key: &str) -> Result<Passed, RunError> {
         let mut missing = Vec::new();
         let passed = {
             let here = self.here(lane);
@@ -205,7 +205,7 @@ impl Machine {
         for path in missing {
             self.event(Some(key), "template.missing", json!({ "path": path }));
         }
-        passed.map_err(|error| RunError::new("output_invalid", key, error.to_string()))
+        passed.map_err(|error| RunError::new(RunErrorKind::OutputInvalid, key, error.to_string()))
     }
 
     /// Makes a step's output a turn, if its loop wants that.
@@ -215,13 +215,13 @@ impl Machine {
         lane: &mut Lane,
         key: &str,
         passed: &mut Passed,
-        conversation: Option<&Conversation>,
+        conversation: Option<&LoopMemory>,
     ) {
         let Some(role) = conversation.and_then(|conversation| conversation.turns.role(&step.name)) else {
             return;
         };
         let field = match &step.kind {
-            Kind::Agent(agent) => agent.turn_field.clone(),
+            StepKind::Agent(agent) => agent.turn_field.clone(),
             _ => None,
         };
         self.mark(lane, key, "output", passed, role, field);
@@ -274,7 +274,7 @@ impl Machine {
         let id = EntryId { evaluation: self.state.evaluation(key, part), sequence: 0 };
         let text: Arc<str> = passed.text().into_owned().into();
         self.write(Write::Entry { id, role, text: Arc::clone(&text) });
-        passed.said = Some(Arc::new(crate::passed::Said { id, text }));
+        passed.said = Some(Arc::new(crate::passed_values::Said { id, text }));
         id
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::refused::{Refused, RefusedKind};
+use super::refusal::{RefusedKind, RunRefused};
 
 /// What an answer means; everything that is wrong with it otherwise.
 ///
 /// Without a schema any text that is not blank will do. With one whose type is text the answer is that text; any other is
 /// read as JSON.
-pub(super) fn meaning(text: &str, schema: Option<&Value>) -> Result<Value, Refused> {
+pub(super) fn meaning(text: &str, schema: Option<&Value>) -> Result<Value, RunRefused> {
     let Some(schema) = schema else {
         return if text.trim().is_empty() {
             Err(wrong(vec![json!({ "path": "", "message": "the answer is blank; write something" })]))
@@ -36,7 +36,7 @@ fn wants_text(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("string")
 }
 
-fn wrong(errors: Vec<Value>) -> Refused {
+fn wrong(errors: Vec<Value>) -> RunRefused {
     let text =
         |error: &Value, name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_string();
     let told: Vec<String> = errors
@@ -47,7 +47,7 @@ fn wrong(errors: Vec<Value>) -> Refused {
         })
         .collect();
     let message = format!("the answer does not fit what was asked for: {}", told.join("; "));
-    let mut refused = Refused::new(RefusedKind::InvalidAnswer, message);
+    let mut refused = RunRefused::new(RefusedKind::InvalidAnswer, message);
     refused.errors = errors;
     refused
 }

@@ -4,36 +4,36 @@ use std::sync::{Arc, Mutex};
 
 use scrollback_agent::journal::{Journal, Keeper};
 use scrollback_agent::provider::{ErrorKind, Provider};
-use scrollback_agent::runner::{Ended, EvaluationError, EvaluationErrorKind, OnOverflow};
+use scrollback_agent::runner::{EvaluationEnd, EvaluationError, EvaluationErrorKind, OnOverflow};
 use scrollback_agent::tool::Toolbox;
 use scrollback_core::tokens::Counter;
 use scrollback_core::{Entry, Role};
 use scrollback_store::{ConversationId, StepStatus, StoreError};
 use serde_json::{Value, json};
 
-use super::keeper::{Stash, StepKeeper};
-use super::ledger::{Batch, Item};
+use super::ledger::{Batch, LedgerItem};
 use super::meter::StepMeter;
+use super::recorder::{Stash, StepKeeper};
 use super::{Injection, Shared};
-use crate::advance::{Call, Event, StepRow};
-use crate::error::RunError;
-use crate::passed::EntryId;
-use crate::usage::Usage;
-use crate::{Agent, AgentStep, Conversation, Kind, Step};
+use crate::advance::{AgentCall, FlowEvent, StepRow};
+use crate::error::{RunError, RunErrorKind};
+use crate::passed_values::EntryId;
+use crate::usage::RunUsage;
+use crate::{Agent, AgentStep, LoopMemory, Step, StepKind};
 
 /// What came of a call, and what is to be written with it.
 pub(crate) struct Called {
-    pub(super) event: Event,
+    pub(super) event: FlowEvent,
     pub(super) batch: Batch,
 }
 
 /// An agent step under way.
 pub(crate) struct Execution<'s> {
     pub(super) shared: &'s Arc<Shared>,
-    pub(super) call: &'s Call,
+    pub(super) call: &'s AgentCall,
     pub(super) step: &'s AgentStep,
     /// The conversational loop it is in, if its history is sent.
-    pub(super) conversation: Option<&'s Conversation>,
+    pub(super) conversation: Option<&'s LoopMemory>,
     pub(super) provider: Arc<dyn Provider>,
     tools: Toolbox,
     pub(super) meter: Arc<StepMeter>,
@@ -50,19 +50,22 @@ pub(super) enum Unanswered {
 
 impl From<StoreError> for Unanswered {
     fn from(error: StoreError) -> Self {
-        let code = if error.code() == "busy" { "busy" } else { "store_error" };
+        let code = match error.kind() {
+            scrollback_store::ErrorKind::Busy => RunErrorKind::Busy,
+            _ => RunErrorKind::StoreError,
+        };
         Unanswered::Failed(RunError { step: None, ..RunError::new(code, "", error.to_string()) })
     }
 }
 
 /// Asks an agent. Whatever happens comes back as an event.
-pub(super) async fn execute(shared: Arc<Shared>, call: Call, before: Usage) -> Called {
+pub(super) async fn execute(shared: Arc<Shared>, call: AgentCall, before: RunUsage) -> Called {
     let flow = Arc::clone(&shared.flow);
     let (key, account) = (call.key.clone(), call.account);
     let found = find(&flow.steps, &call.step, None);
-    let Some((Step { kind: Kind::Agent(step), .. }, conversation)) = found else {
-        let error = RunError::new("store_error", &key, "the flow that is stored has no such step");
-        return Called { event: Event::Failed { key, error, usage: before }, batch: Batch::default() };
+    let Some((Step { kind: StepKind::Agent(step), .. }, conversation)) = found else {
+        let error = RunError::new(RunErrorKind::StoreError, &key, "the flow that is stored has no such step");
+        return Called { event: FlowEvent::Failed { key, error, usage: before }, batch: Batch::default() };
     };
     let meter = Arc::new(StepMeter::new(&shared, &key, account, step.agent.max_output_tokens, before));
     let made = Execution::new(&shared, &call, step, conversation, &meter).await;
@@ -77,19 +80,19 @@ pub(super) async fn execute(shared: Arc<Shared>, call: Call, before: Usage) -> C
     let usage = meter.usage();
     match ended {
         Ok(mut called) => {
-            if let Event::Replied { usage: used, .. } = &mut called.event {
+            if let FlowEvent::Replied { usage: used, .. } = &mut called.event {
                 *used = usage;
             }
             called
         }
         Err((Unanswered::Stopped, mut batch)) => {
             batch.steps.push(StepRow { usage: Some(usage), ..running(&shared, &call) });
-            Called { event: Event::Stopped { key }, batch }
+            Called { event: FlowEvent::Stopped { key }, batch }
         }
         Err((Unanswered::Failed(mut error), batch)) => {
             error.message = shared.teller.redact(&error.message);
             error.step = Some(key.clone());
-            Called { event: Event::Failed { key, error, usage }, batch }
+            Called { event: FlowEvent::Failed { key, error, usage }, batch }
         }
     }
 }
@@ -98,14 +101,14 @@ pub(super) async fn execute(shared: Arc<Shared>, call: Call, before: Usage) -> C
 pub(super) fn find<'f>(
     steps: &'f [Step],
     name: &str,
-    around: Option<&'f Conversation>,
-) -> Option<(&'f Step, Option<&'f Conversation>)> {
+    around: Option<&'f LoopMemory>,
+) -> Option<(&'f Step, Option<&'f LoopMemory>)> {
     steps.iter().find_map(|step| {
         if step.name == name {
             return Some((step, around));
         }
         let inner = match &step.kind {
-            Kind::Loop(inner) => inner.conversation.as_ref().or(around),
+            StepKind::Loop(inner) => inner.conversation.as_ref().or(around),
             _ => around,
         };
         step.kind.bodies().into_iter().find_map(|body| find(body, name, inner))
@@ -113,7 +116,7 @@ pub(super) fn find<'f>(
 }
 
 /// The row of a step while it runs.
-fn running(shared: &Shared, call: &Call) -> StepRow {
+fn running(shared: &Shared, call: &AgentCall) -> StepRow {
     StepRow {
         key: call.key.clone(),
         within: call.within.clone(),
@@ -132,13 +135,16 @@ fn running(shared: &Shared, call: &Call) -> StepRow {
 impl<'s> Execution<'s> {
     async fn new(
         shared: &'s Arc<Shared>,
-        call: &'s Call,
+        call: &'s AgentCall,
         step: &'s AgentStep,
-        conversation: Option<&'s Conversation>,
+        conversation: Option<&'s LoopMemory>,
         meter: &Arc<StepMeter>,
     ) -> Result<Self, Unanswered> {
         let provider = shared.provider(&step.agent).map_err(Unanswered::Failed)?;
-        let tools = shared.tools(&step.agent).await.map_err(Unanswered::Failed)?;
+        let mut tools = shared.tools(&step.agent).await.map_err(Unanswered::Failed)?;
+        if step.recall {
+            shared.add_recall(&mut tools).map_err(Unanswered::Failed)?;
+        }
         let counter = Counter::for_model(Some(&provider.describe().model));
         let keeper = Arc::new(StepKeeper {
             shared: Arc::clone(shared),
@@ -180,12 +186,12 @@ impl<'s> Execution<'s> {
             let mut journal = Journal::elsewhere(sheet.record, Arc::clone(&self.keeper) as Arc<dyn Keeper>);
             let evaluated = runner.carry_on(&mut journal, &prompt, self.call.evaluation).await;
             let error = match evaluated.ended {
-                Ended::Replied { .. } => None,
-                Ended::Failed(error) if error.kind == EvaluationErrorKind::BadOutput => None,
-                Ended::Failed(error) => Some(error),
-                Ended::Paused(question) => {
+                EvaluationEnd::Replied { .. } => None,
+                EvaluationEnd::Failed(error) if error.kind == EvaluationErrorKind::BadOutput => None,
+                EvaluationEnd::Failed(error) => Some(error),
+                EvaluationEnd::Paused(question) => {
                     let message = format!("a tool asks a person ({}); use a hitl step", question.text);
-                    return Err(self.failed("tool_errors", message));
+                    return Err(self.failed(RunErrorKind::ToolErrors, message));
                 }
             };
             if let Some(error) = error {
@@ -197,7 +203,7 @@ impl<'s> Execution<'s> {
             }
             let (batch, reply) = self.keeper.take();
             let Some(reply) = reply else {
-                return Err(self.failed("provider_error", "the model did not reply".into()));
+                return Err(self.failed(RunErrorKind::ProviderError, "the model did not reply".into()));
             };
             let text = spoken(&reply);
             match meaning(&text, self.agent().output_schema.as_ref()) {
@@ -205,7 +211,7 @@ impl<'s> Execution<'s> {
                 Err(problem) if asked_again => {
                     self.keep(batch, reply).await?;
                     let message = format!("the reply does not fit output_schema, twice: {problem}");
-                    return Err(self.failed("output_invalid", message));
+                    return Err(self.failed(RunErrorKind::OutputInvalid, message));
                 }
                 Err(problem) => {
                     asked_again = true;
@@ -218,20 +224,20 @@ impl<'s> Execution<'s> {
     /// The reply that ends the step, with everything that is written with it.
     fn replied(&self, mut batch: Batch, reply: Entry, text: &str, value: Value) -> Called {
         let entry = EntryId { evaluation: reply.evaluation_id, sequence: reply.sequence };
-        batch.items.push(Item::Entry(Box::new(reply)));
-        let event = Event::Replied {
+        batch.items.push(LedgerItem::Entry(Box::new(reply)));
+        let event = FlowEvent::Replied {
             key: self.call.key.clone(),
             entry,
             text: text.into(),
             value,
-            usage: Usage::default(),
+            usage: RunUsage::default(),
         };
         Called { event, batch }
     }
 
     /// Writes down a reply that was none.
     async fn keep(&self, mut batch: Batch, reply: Entry) -> Result<(), Unanswered> {
-        batch.items.push(Item::Entry(Box::new(reply)));
+        batch.items.push(LedgerItem::Entry(Box::new(reply)));
         Ok(self.shared.commit(batch).await?)
     }
 
@@ -241,13 +247,13 @@ impl<'s> Execution<'s> {
         let text = format!(
             "Your answer does not fit what was asked for: {problem}. Answer again with only the JSON value."
         );
-        batch.items.push(Item::Entry(Box::new(reply)));
-        batch.items.push(Item::said(id, Role::User, &text, self.shared.now()));
+        batch.items.push(LedgerItem::Entry(Box::new(reply)));
+        batch.items.push(LedgerItem::said(id, Role::User, &text, self.shared.now()));
         batch.steps.push(StepRow { usage: Some(self.meter.usage()), ..running(self.shared, self.call) });
         Ok(self.shared.commit(batch).await?)
     }
 
-    pub(super) fn failed(&self, code: &str, message: String) -> Unanswered {
+    pub(super) fn failed(&self, code: RunErrorKind, message: String) -> Unanswered {
         Unanswered::Failed(RunError::new(code, &self.call.key, message))
     }
 
@@ -256,21 +262,22 @@ impl<'s> Execution<'s> {
         if let Some(breach) = self.meter.breach().filter(|_| error.kind == EvaluationErrorKind::Quota) {
             return Unanswered::Failed(RunError::quota(&self.call.key, &breach));
         }
-        let failed = |code: &str| RunError::new(code, &self.call.key, error.message.clone());
+        let failed = |code: RunErrorKind| RunError::new(code, &self.call.key, error.message.clone());
         Unanswered::Failed(match (error.kind, error.provider) {
             (EvaluationErrorKind::Interrupted, _) => return Unanswered::Stopped,
             (EvaluationErrorKind::BudgetTooSmall, _) | (EvaluationErrorKind::ContextOverflow, None) => {
-                failed("context_too_large")
+                failed(RunErrorKind::ContextTooLarge)
             }
-            (EvaluationErrorKind::ToolErrors | EvaluationErrorKind::TooManyRounds, _) => failed(error.code()),
-            (_, Some(ErrorKind::ContextOverflow(_))) => failed("context_overflow"),
-            (_, Some(ErrorKind::Timeout)) => failed("timeout"),
-            (_, Some(ErrorKind::Truncated)) => failed("stream_cut"),
-            (_, Some(kind)) => failed("provider_error").with(json!({ "kind": kind.as_str() })),
+            (EvaluationErrorKind::ToolErrors, _) => failed(RunErrorKind::ToolErrors),
+            (EvaluationErrorKind::TooManyRounds, _) => failed(RunErrorKind::TooManyRounds),
+            (_, Some(ErrorKind::ContextOverflow(_))) => failed(RunErrorKind::ContextOverflow),
+            (_, Some(ErrorKind::Timeout)) => failed(RunErrorKind::Timeout),
+            (_, Some(ErrorKind::Truncated)) => failed(RunErrorKind::StreamCut),
+            (_, Some(kind)) => failed(RunErrorKind::ProviderError).with(json!({ "kind": kind.as_str() })),
             (EvaluationErrorKind::InvalidRequest | EvaluationErrorKind::NoReply, None) => {
-                failed("provider_error").with(json!({ "kind": "invalid_request" }))
+                failed(RunErrorKind::ProviderError).with(json!({ "kind": "invalid_request" }))
             }
-            _ => failed("store_error"),
+            _ => failed(RunErrorKind::StoreError),
         })
     }
 }

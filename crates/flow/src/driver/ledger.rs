@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use scrollback_core::request::Template;
+use scrollback_core::request::BodyTemplate;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Record, Role, Slot, Time};
 use scrollback_store::{
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::trace::{Telling, span_id};
 use crate::advance::{StepRow, Write};
-use crate::passed::EntryId;
+use crate::passed_values::EntryId;
 use crate::turns::{Listed, role_of};
 
 /// Who cut the history of a loop after an overflow, as views name it.
@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
 /// What one commit writes, in order.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<LedgerItem>,
     pub(super) steps: Vec<StepRow>,
     pub(super) spans: Vec<SpanRow>,
     pub(super) events: Vec<Telling>,
@@ -57,7 +57,7 @@ pub(crate) struct SentCall {
 }
 
 /// One place of the record to be.
-pub(crate) enum Item {
+pub(crate) enum LedgerItem {
     /// Something said.
     Entry(Box<Entry>),
     /// A turn mark, once the entry it names has a place.
@@ -88,8 +88,8 @@ impl Batch {
         telling: impl FnOnce(Option<String>, &'static str, Value) -> Telling,
     ) {
         match write {
-            Write::Entry { id, role, text } => self.items.push(Item::said(id, role, &text, at)),
-            Write::Mark { scope, turn } => self.items.push(Item::Mark {
+            Write::Entry { id, role, text } => self.items.push(LedgerItem::said(id, role, &text, at)),
+            Write::Mark { scope, turn } => self.items.push(LedgerItem::Mark {
                 scope,
                 entry: turn.entry,
                 role: role_of(turn.role),
@@ -129,10 +129,10 @@ impl Batch {
     }
 }
 
-impl Item {
+impl LedgerItem {
     /// A text said as an entry.
     pub(super) fn said(id: EntryId, role: Role, text: &str, at: Time) -> Self {
-        Item::Entry(Box::new(Entry::text(role, text).stamped(id.evaluation, id.sequence, at)))
+        LedgerItem::Entry(Box::new(Entry::text(role, text).stamped(id.evaluation, id.sequence, at)))
     }
 }
 
@@ -309,17 +309,17 @@ impl Ledger {
     }
 
     /// The places that items become; marks name the positions of entries, be they in the same commit.
-    fn slots(&self, items: Vec<Item>, first: u64, at: Time) -> Result<Vec<Slot>, StoreError> {
+    fn slots(&self, items: Vec<LedgerItem>, first: u64, at: Time) -> Result<Vec<Slot>, StoreError> {
         let mut new: HashMap<EntryId, u64> = HashMap::new();
         let mut slots = Vec::with_capacity(items.len());
         for (item, position) in items.into_iter().zip(first..) {
             slots.push(match item {
-                Item::Entry(entry) => {
+                LedgerItem::Entry(entry) => {
                     new.insert(id_of(&entry), position);
                     Slot::Message(Arc::from(entry))
                 }
-                Item::Decision(decision) => Slot::Decision(Arc::from(decision), at),
-                Item::Summary { scope, summary } => {
+                LedgerItem::Decision(decision) => Slot::Decision(Arc::from(decision), at),
+                LedgerItem::Summary { scope, summary } => {
                     let mut places: Vec<u64> =
                         summary.entries.iter().filter_map(|entry| self.position(*entry)).collect();
                     places.sort_unstable();
@@ -336,7 +336,7 @@ impl Ledger {
                         at,
                     )
                 }
-                Item::Cut { scope, first } => {
+                LedgerItem::Cut { scope, first } => {
                     let before = first.and_then(|entry| self.position(entry)).unwrap_or(position);
                     let scope = Some(scope.to_string());
                     let by = OVERFLOW.into();
@@ -352,7 +352,7 @@ impl Ledger {
                         at,
                     )
                 }
-                Item::Mark { scope, entry, role, field } => {
+                LedgerItem::Mark { scope, entry, role, field } => {
                     let place = new.get(&entry).copied().or_else(|| self.position(entry));
                     let entry = place.ok_or_else(|| {
                         StoreError::new(
@@ -370,7 +370,7 @@ impl Ledger {
 
     /// A call's request as what it shares with the record, of which `slots` are the next: calls of a loop show mostly the
     /// same entries, which are then kept once.
-    fn template(&self, call: &SentCall, first: u64, slots: &[Slot]) -> Option<Template> {
+    fn template(&self, call: &SentCall, first: u64, slots: &[Slot]) -> Option<BodyTemplate> {
         let (body, wire) = (call.row.request.as_deref()?, Wire::named(&call.row.wire)?);
         let new = (first..).zip(slots).filter_map(|(position, slot)| match slot {
             Slot::Message(entry) => Some((id_of(entry), (position, entry))),
@@ -379,7 +379,7 @@ impl Ledger {
         let new: HashMap<EntryId, (u64, &Arc<Entry>)> = new.collect();
         let known = |id: &EntryId| self.position(*id).and_then(|at| Some((at, self.record.entry(at)?)));
         let shown = call.shows.iter().filter_map(|id| new.get(id).copied().or_else(|| known(id)));
-        Some(Template::of(wire, body, shown.map(|(position, entry)| (position, &**entry))))
+        Some(BodyTemplate::of(wire, body, shown.map(|(position, entry)| (position, &**entry))))
     }
 
     /// When something began: now, if it begins.

@@ -3,14 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use scrollback_agent::provider::Catalog;
-use scrollback_agent::runner::{EvaluationError, EvaluationErrorKind, Meter, Phase, Spent};
+use scrollback_agent::runner::{
+    AttemptUsage, EvaluationError, EvaluationErrorKind, FailurePhase, UsageMeter,
+};
 use scrollback_core::model::{self, ModelName};
 use serde_json::json;
 
 use super::Shared;
 use crate::MicroDollars;
 use crate::quota::{AccountId, Amount, Breach};
-use crate::usage::{Price, Usage};
+use crate::usage::{Price, RunUsage};
 
 /// Counts what the calls of one step reserve and use.
 pub(crate) struct StepMeter {
@@ -18,15 +20,15 @@ pub(crate) struct StepMeter {
     pub(super) key: String,
     pub(super) account: Option<AccountId>,
     pub(super) max_output: u64,
-    pub(super) counted: Mutex<Counted>,
+    pub(super) counted: Mutex<MeterState>,
 }
 
 #[derive(Default)]
-pub(crate) struct Counted {
+pub(crate) struct MeterState {
     /// What the attempt under way has reserved, and whether its model costs anything.
     reserved: Option<(Amount, Price)>,
     /// What all attempts used.
-    pub(super) usage: Usage,
+    pub(super) usage: RunUsage,
     /// The limit that had no room.
     pub(super) breach: Option<Breach>,
 }
@@ -37,20 +39,20 @@ impl StepMeter {
         key: &str,
         account: Option<AccountId>,
         max_output: u64,
-        before: Usage,
+        before: RunUsage,
     ) -> Self {
-        let counted = Mutex::new(Counted { usage: before, ..Counted::default() });
+        let counted = Mutex::new(MeterState { usage: before, ..MeterState::default() });
         StepMeter { shared: Arc::clone(shared), key: key.into(), account, max_output, counted }
     }
 
     /// Adds what something aside of the step used.
-    pub(super) fn add(&self, usage: Usage) {
+    pub(super) fn add(&self, usage: RunUsage) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.usage = counted.usage.and(usage);
     }
 
     /// What was used so far.
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> RunUsage {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).usage
     }
 
@@ -60,7 +62,7 @@ impl StepMeter {
     }
 }
 
-impl Meter for StepMeter {
+impl UsageMeter for StepMeter {
     fn reserve(&self, model: &ModelName, tokens: usize) -> Result<(), EvaluationError> {
         let price = price(model);
         let wanted = Amount {
@@ -74,7 +76,7 @@ impl Meter for StepMeter {
                 self.shared.note(&self.key, "quota.exceeded", json!(breach));
                 let message = breach.to_string();
                 counted.breach = Some(breach);
-                return Err(EvaluationError::new(Phase::Budget, EvaluationErrorKind::Quota, message));
+                return Err(EvaluationError::new(FailurePhase::Budget, EvaluationErrorKind::Quota, message));
             }
             let data = json!({ "tokens": wanted.tokens, "cost_usd": wanted.micros.dollars() });
             self.shared.note(&self.key, "quota.reserved", data);
@@ -83,10 +85,10 @@ impl Meter for StepMeter {
         Ok(())
     }
 
-    fn settle(&self, spent: &Spent) {
+    fn settle(&self, spent: &AttemptUsage) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((reserved, price)) = counted.reserved.take() else { return };
-        let used = Usage::call(spent, price);
+        let used = RunUsage::call(spent, price);
         counted.usage = counted.usage.and(used);
         if self.account.is_some() {
             let amount = Amount { tokens: used.total(), micros: used.cost.unwrap_or(MicroDollars(0)) };

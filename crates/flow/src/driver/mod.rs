@@ -3,20 +3,20 @@
 //! Everything that one event leads to is one commit of the store. So a run that was killed at any instant stands before an
 //! event or after it, and [`Engine::resume`] goes on from there: what is finished is read, what was under way is done again.
 
+mod agent_runner;
 mod answer;
-mod asking;
 mod call;
-mod condense;
-mod keeper;
 mod ledger;
-mod listed;
+mod manager_summaries;
 mod meter;
 mod prepare;
-mod refused;
+mod recorder;
+mod refusal;
 mod replay;
 mod report;
 mod start;
 pub(crate) mod trace;
+mod turn_summaries;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -24,8 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use scrollback_agent::provider::{Catalog, Environment, NoProvider, Provider};
 use scrollback_agent::telemetry::Telemetry;
-use scrollback_agent::tool::Toolbox;
-use scrollback_agent::{Clock, Random, Seeded, Stop, SystemClock};
+use scrollback_agent::tool::{RecallNames, RecallPlace, Toolbox, recall_tools};
+use scrollback_agent::{Clock, Random, Seeded, StopSignal, SystemClock};
 use scrollback_core::Time;
 use scrollback_core::redact::Redactor;
 use scrollback_core::stream::Delta;
@@ -33,21 +33,21 @@ use scrollback_store::{ConversationId, Run, Store, StoreError, Tenant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::advance::{Action, Call, End, Event, advance};
-use crate::error::RunError;
+use crate::advance::{Action, AgentCall, FlowEvent, RunEnd, advance};
+use crate::error::{RunError, RunErrorKind};
 use crate::state::RunState;
-use crate::usage::Usage;
+use crate::usage::RunUsage;
 use crate::{Agent, Flow};
 use call::Called;
 pub(crate) use call::spoken;
 pub(crate) use ledger::name_of;
 use ledger::{Batch, Ledger};
-pub use refused::{Refused, RefusedKind};
+pub use refusal::{RefusedKind, RunRefused};
 pub(crate) use report::questions_of;
-pub use report::{PauseReport, Report, current_status, pauses_of};
+pub use report::{PauseReport, RunReport, current_status, pauses_of};
 pub use scrollback_store::RunStatus;
 pub(crate) use start::resumes;
-pub use start::{Answer, Created, Resume, Start};
+pub use start::{Created, Resume, RunStart, StepAnswer};
 use trace::Teller;
 pub use trace::{Telling, Watcher};
 
@@ -91,7 +91,7 @@ pub struct Engine {
     /// What takes secrets out of everything that is shown.
     pub redactor: Arc<Redactor>,
     /// Asks runs to stop.
-    pub stop: Stop,
+    pub stop: StopSignal,
     /// Who is told what happens.
     pub watcher: Option<Watcher>,
     /// Who takes events elsewhere: told the same, and with each prompt the messages that were sent, redacted.
@@ -128,7 +128,7 @@ impl Engine {
             clock: Arc::new(SystemClock),
             random: Arc::new(Seeded::default()),
             redactor,
-            stop: Stop::default(),
+            stop: StopSignal::default(),
             watcher: None,
             exporter: None,
             preview: None,
@@ -186,7 +186,7 @@ impl Shared {
     }
 
     /// What follows from an event.
-    fn advance(&self, event: Event) -> Vec<Action> {
+    fn advance(&self, event: FlowEvent) -> Vec<Action> {
         let mut held = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = held.take() else { return Vec::new() };
         let (state, actions) = advance(state, event);
@@ -218,7 +218,8 @@ impl Shared {
             return Ok(Arc::clone(provider));
         }
         let found = (self.engine.providers)(&agent.model, &agent.folder).map_err(|error| {
-            RunError::new("provider_error", "", error.to_string()).with(json!({ "kind": error.code() }))
+            RunError::new(RunErrorKind::ProviderError, "", error.to_string())
+                .with(json!({ "kind": error.code() }))
         })?;
         known.insert(name, Arc::clone(&found));
         Ok(found)
@@ -231,10 +232,27 @@ impl Shared {
             return Ok(tools.clone());
         }
         let tools = agent.tools.clone().connect().await.map_err(|error| {
-            RunError::new("tool_errors", "", error.to_string()).with(json!({ "kind": "mcp_server" }))
+            RunError::new(RunErrorKind::ToolErrors, "", error.to_string())
+                .with(json!({ "kind": "mcp_server" }))
         })?;
         known.insert(agent.name.clone(), tools.clone());
         Ok(tools)
+    }
+
+    /// Adds the recall tools to a step's own, over the record of the run.
+    pub(crate) fn add_recall(&self, tools: &mut Toolbox) -> Result<(), RunError> {
+        let place = RecallPlace {
+            store: Arc::clone(&self.engine.store),
+            tenant: self.engine.tenant.clone(),
+            conversation: self.conversation.clone(),
+            clock: Arc::clone(&self.engine.clock),
+        };
+        for tool in recall_tools(&place, RecallNames::Prefixed) {
+            tools
+                .add(tool)
+                .map_err(|error| RunError::new(RunErrorKind::ToolErrors, "", error.to_string()))?;
+        }
+        Ok(())
     }
 }
 
@@ -244,8 +262,8 @@ async fn drive(
     run: &mut Run,
     mut actions: Vec<Action>,
     mut batch: Batch,
-    mut before: BTreeMap<String, Usage>,
-) -> Result<End, StoreError> {
+    mut before: BTreeMap<String, RunUsage>,
+) -> Result<RunEnd, StoreError> {
     let mut tasks: JoinSet<Called> = JoinSet::new();
     let mut ready: VecDeque<String> = VecDeque::new();
     let mut stopping = false;
@@ -271,26 +289,26 @@ async fn drive(
                 stopping = true;
                 ready.clear();
                 batch = Batch::default();
-                actions = shared.advance(Event::Stopping);
+                actions = shared.advance(FlowEvent::Stopping);
                 continue;
             }
             () = std::future::ready(()), if !ready.is_empty() => {
                 let next = ready.pop_front();
                 batch = Batch::default();
-                actions = next.map(|key| shared.advance(Event::Continued { key })).unwrap_or_default();
+                actions = next.map(|key| shared.advance(FlowEvent::Continued { key })).unwrap_or_default();
                 continue;
             }
         };
         let Some(Ok(called)) = ended else {
             // A task that is gone without a word: nothing can be written about it.
-            let error = RunError::new("store_error", "", "a step ended without a result");
-            return Ok(End::Failed(error));
+            let error = RunError::new(RunErrorKind::StoreError, "", "a step ended without a result");
+            return Ok(RunEnd::Failed(error));
         };
         if shared.engine.stop.is_asked() && !stopping {
             // The model or tool that was asked has reported it already.
             stopping = true;
             ready.clear();
-            shared.advance(Event::Stopping);
+            shared.advance(FlowEvent::Stopping);
         }
         batch = called.batch;
         actions = shared.advance(called.event);
@@ -299,13 +317,13 @@ async fn drive(
 
 /// What is left to be done once everything is written down.
 #[derive(Default)]
-struct Next {
+struct AfterCommit {
     /// Whom to ask.
-    calls: Vec<Call>,
+    calls: Vec<AgentCall>,
     /// Steps that start as soon as the run goes on.
     ready: Vec<String>,
     /// How it ends, or waits.
-    end: Option<End>,
+    end: Option<RunEnd>,
 }
 
 /// Writes down what follows from an event, and says what is left to be done.
@@ -314,8 +332,8 @@ async fn perform(
     run: &mut Run,
     mut batch: Batch,
     actions: Vec<Action>,
-) -> Result<Next, StoreError> {
-    let mut next = Next::default();
+) -> Result<AfterCommit, StoreError> {
+    let mut next = AfterCommit::default();
     let now = shared.now();
     // What was told while a step ran comes before what its end leads to.
     batch.events.append(&mut shared.noted.lock().unwrap_or_else(PoisonError::into_inner));

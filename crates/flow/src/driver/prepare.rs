@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use scrollback_core::tokens::entry_tokens;
-use scrollback_core::{CurationContext, Decision, Entry, Role, Source as Shows, Time};
+use scrollback_core::{CurationContext, Decision, Entry, ItemSource as Shows, Role, Time};
 use serde_json::json;
 
 use super::call::{Execution, Unanswered};
-use super::keeper::{Durable, Prompted, named, numbers};
-use super::ledger::{Item, Ledger};
-use crate::history::{Kept, Told};
-use crate::inject::{Parts, Placed, Sheet, Source, sheet};
-use crate::passed::EntryId;
-use crate::turns::{Condensed, Listed, Scope};
-use crate::{HistoryManagement, Managers, Mode, Strategy, ToolArtifacts};
+use super::ledger::{Ledger, LedgerItem};
+use super::recorder::{Durable, Prompted, named, numbers};
+use crate::call_history::{MessageSource, Parts, Sheet, SheetMessage, sheet};
+use crate::error::RunErrorKind;
+use crate::history::{AvailableTurns, ChosenTurns};
+use crate::passed_values::EntryId;
+use crate::turns::{Condensed, Listed, LoopScope};
+use crate::{HistoryManagement, HistoryMode, Managers, Strategy, ToolArtifacts};
 
 /// Tokens of the marks around a history that is sent as text, and of the request around that.
 const AROUND: usize = 48;
@@ -29,10 +30,10 @@ impl Execution<'_> {
         let mut own = ledger.entries_of(evaluation);
         let mut items = Vec::new();
         let mut next = 0;
-        let said = |role: Role, text: &str, next: &mut u64, items: &mut Vec<Item>| {
+        let said = |role: Role, text: &str, next: &mut u64, items: &mut Vec<LedgerItem>| {
             let id = EntryId { evaluation, sequence: *next };
             *next += 1;
-            items.push(Item::said(id, role, text, now));
+            items.push(LedgerItem::said(id, role, text, now));
             (id, Arc::new(Entry::text(role, text).stamped(evaluation, id.sequence, now)))
         };
         let system = match agent.system_prompt.as_deref().filter(|text| !text.trim().is_empty()) {
@@ -73,8 +74,8 @@ impl Execution<'_> {
             wire: info.wire,
             tokenizer: self.counter.tokenizer,
         });
-        let mut made = made.map_err(|error| self.failed("context_too_large", error.to_string()))?;
-        if agent.mode == Mode::Chat {
+        let mut made = made.map_err(|error| self.failed(RunErrorKind::ContextTooLarge, error.to_string()))?;
+        if agent.mode == HistoryMode::Chat {
             self.stand_for(&mut made);
         }
         let mut stash = self.keeper.stash();
@@ -98,7 +99,7 @@ impl Execution<'_> {
     fn stand_for(&self, sheet: &mut Sheet) {
         let Some(listed) = self.listed() else { return };
         let shown = (0u64..).zip(&sheet.places).filter(|(_, place)| {
-            place.source == Source::History
+            place.source == MessageSource::History
                 && place.entry.is_some_and(|entry| listed.entries.contains(&entry))
         });
         let covers: Vec<(u64, u64)> = shown.map(|(position, _)| (position, position)).collect();
@@ -112,7 +113,12 @@ impl Execution<'_> {
             scope: None,
         };
         if sheet.record.decide(decision, self.shared.now()).is_ok() {
-            sheet.places.push(Placed { source: Source::Step, entry: None, tokens: 0, changed: None });
+            sheet.places.push(SheetMessage {
+                source: MessageSource::Step,
+                entry: None,
+                tokens: 0,
+                changed: None,
+            });
         }
     }
 
@@ -128,31 +134,31 @@ impl Execution<'_> {
     }
 
     /// What stands in front of the input, and what traces say about it.
-    fn kept(&self, beside: usize) -> (Kept, Prompted) {
+    fn kept(&self, beside: usize) -> (ChosenTurns, Prompted) {
         let mode = self.agent().mode;
         let none = Prompted { mode, ..Prompted::default() };
         let (Some(conversation), Some(key)) = (self.conversation, &self.call.scope) else {
-            return (Kept::default(), none);
+            return (ChosenTurns::default(), none);
         };
         let tokenizer = self.counter.tokenizer;
         let mut kept = self.shared.with_state(|state| {
-            let empty = Scope::default();
+            let empty = LoopScope::default();
             let scope = state.scopes().get(key).unwrap_or(&empty);
-            let told = Told { scope, own: &self.call.own, input: self.call.input.entry() };
+            let told = AvailableTurns { scope, own: &self.call.own, input: self.call.input.entry() };
             match &conversation.history {
                 HistoryManagement::Bounds(bounds) => told.bounded(bounds, tokenizer),
                 HistoryManagement::Managers(_) => told.everything(),
             }
         });
         if let HistoryManagement::Managers(managers) = &conversation.history
-            && mode == Mode::Prompt
+            && mode == HistoryMode::Prompt
         {
             kept = self.curated(managers, kept);
         }
         self.shared.with_state(|state| {
-            let empty = Scope::default();
+            let empty = LoopScope::default();
             let scope = state.scopes().get(key).unwrap_or(&empty);
-            if let Some(room) = self.room(beside).filter(|_| mode == Mode::Prompt) {
+            if let Some(room) = self.room(beside).filter(|_| mode == HistoryMode::Prompt) {
                 kept = kept.within(room, tokenizer);
             }
             let turns = numbers(&kept, scope);
@@ -207,7 +213,7 @@ impl Execution<'_> {
     }
 
     /// What managers of a list leave of a history that is sent as text.
-    fn curated(&self, managers: &Managers, kept: Kept) -> Kept {
+    fn curated(&self, managers: &Managers, kept: ChosenTurns) -> ChosenTurns {
         let Some(made) = self.draft(&kept) else { return kept };
         let Ok(view) = made.record.view(&self.context(), &*managers.manager) else { return kept };
         let mut shown: Vec<EntryId> = Vec::new();
@@ -225,16 +231,16 @@ impl Execution<'_> {
         let before = kept.turns.len();
         let turns: Vec<_> = kept.turns.into_iter().filter(|turn| shown.contains(&turn.entry)).collect();
         let covered = summary.as_ref().map_or(0, |summary| summary.entries.len());
-        Kept {
+        ChosenTurns {
             left_out: before.saturating_sub(turns.len() + covered),
             turns,
             summary: summary.map(|summary| Arc::new(Condensed::new(covered, summary.text.clone()))),
-            ..Kept::default()
+            ..ChosenTurns::default()
         }
     }
 
     /// The whole of what a call would be sent as messages, for managers to look at before it is made.
-    pub(super) fn draft(&self, kept: &Kept) -> Option<Sheet> {
+    pub(super) fn draft(&self, kept: &ChosenTurns) -> Option<Sheet> {
         let (evaluation, info) = (self.call.evaluation, self.provider.describe());
         let system = self.agent().system_prompt.as_deref().filter(|text| !text.trim().is_empty());
         let first = EntryId { evaluation, sequence: 0 };
@@ -248,7 +254,7 @@ impl Execution<'_> {
             evaluation,
             own: Vec::new(),
             exchanges: BTreeMap::new(),
-            mode: Mode::Chat,
+            mode: HistoryMode::Chat,
             template: None,
             seed: None,
             wire: info.wire,
@@ -268,9 +274,9 @@ impl Execution<'_> {
     }
 
     /// Tool exchanges that stand before the turns they led to, where the loop wants them.
-    fn exchanges(&self, kept: &Kept, ledger: &Ledger) -> BTreeMap<EntryId, Vec<Arc<Entry>>> {
+    fn exchanges(&self, kept: &ChosenTurns, ledger: &Ledger) -> BTreeMap<EntryId, Vec<Arc<Entry>>> {
         let wanted = self.conversation.is_some_and(|conversation| {
-            conversation.tool_artifacts == ToolArtifacts::Include && self.agent().mode == Mode::Chat
+            conversation.tool_artifacts == ToolArtifacts::Include && self.agent().mode == HistoryMode::Chat
         });
         if !wanted {
             return BTreeMap::new();
@@ -304,7 +310,7 @@ impl Execution<'_> {
     pub(super) fn turns_in_text(&self) -> Option<Vec<usize>> {
         let stash = self.keeper.stash();
         let shown = &stash.shown;
-        if shown.mode != Mode::Prompt || shown.turns.is_empty() && !shown.summary {
+        if shown.mode != HistoryMode::Prompt || shown.turns.is_empty() && !shown.summary {
             return None;
         }
         Some(shown.turns.iter().flat_map(|(first, last)| first - 1..*last).collect())

@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use super::call::spoken;
 use super::ledger::{Ledger, name_of};
-use super::refused::Refused;
+use super::refusal::RunRefused;
 use super::start::Before;
 use super::{Engine, Shared};
-use crate::advance::{Action, Event, Write, advance};
+use crate::advance::{Action, FlowEvent, Write, advance};
 use crate::error::RunError;
-use crate::passed::EntryId;
+use crate::passed_values::EntryId;
 use crate::quota::Amount;
-use crate::state::{Phase, RunState};
+use crate::state::{RunPhase, RunState};
 use crate::turns::{Condensed, Listed};
-use crate::usage::Usage;
-use crate::{Flow, HistoryManagement, Kind, MicroDollars, OnBranchFailure};
+use crate::usage::RunUsage;
+use crate::{Flow, HistoryManagement, MicroDollars, OnBranchFailure, StepKind};
 
 /// A stored run, ready to go on.
-pub(super) struct Replayed {
+pub(super) struct RestoredRun {
     pub(super) shared: Arc<Shared>,
     /// What is left to be done.
     pub(super) actions: Vec<Action>,
@@ -30,14 +30,14 @@ pub(super) struct Replayed {
     pub(super) before: Before,
 }
 
-impl Replayed {
+impl RestoredRun {
     /// Reads a run and gives it every recorded event again. What that leads to was written with the event.
     pub(super) async fn of(
         engine: &Engine,
         flow: Arc<Flow>,
         run: &Run,
         steps: &[Step],
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, RunRefused> {
         let Some(conversation) = run.conversation.clone() else {
             return Err(
                 StoreError::new(scrollback_store::ErrorKind::Damaged, "the run has no conversation").into()
@@ -60,7 +60,7 @@ impl Replayed {
         }
         ledger.began("", run.started_at);
         let mut state = RunState::new(flow, &id, run.input.as_deref());
-        state.phase = Phase::Replaying;
+        state.phase = RunPhase::Replaying;
         state.recorded = steps.iter().map(|step| step.key.clone()).collect();
         for step in steps
             .iter()
@@ -76,7 +76,7 @@ impl Replayed {
                 state.attempts.insert(step.key.clone(), step.attempt + again);
             }
         }
-        let mut events = VecDeque::from([Event::Started]);
+        let mut events = VecDeque::from([FlowEvent::Started]);
         let (mut actions, mut end) = (Vec::new(), None);
         while let Some(event) = events.pop_front() {
             let (next, led_to) = advance(state, event);
@@ -101,12 +101,13 @@ impl Replayed {
                 }
             }
         }
-        state.phase = Phase::Running;
+        state.phase = RunPhase::Running;
         (state.recorded, state.excused) = (HashSet::new(), HashMap::new());
         let mut before = Before::new();
         for action in &actions {
             let Action::Call(call) = action else { continue };
-            let used: Option<Usage> = rows.get(call.key.as_str()).and_then(|row| read(row.usage.as_deref()));
+            let used: Option<RunUsage> =
+                rows.get(call.key.as_str()).and_then(|row| read(row.usage.as_deref()));
             if let Some(used) = used {
                 let amount = Amount { tokens: used.total(), micros: used.cost.unwrap_or(MicroDollars(0)) };
                 state.quota.settle(call.account, Amount::default(), amount);
@@ -118,7 +119,7 @@ impl Replayed {
         }
         remember(&mut state, &ledger);
         let shared = Arc::new(Shared::new(engine.clone(), state, ledger, next));
-        Ok(Replayed { shared, actions, before })
+        Ok(RestoredRun { shared, actions, before })
     }
 }
 
@@ -127,17 +128,17 @@ fn read<T: serde::de::DeserializeOwned>(text: Option<&str>) -> Option<T> {
 }
 
 /// What an agent replied, if its step is done.
-fn replied(row: &Step, ledger: &Ledger) -> Option<Event> {
+fn replied(row: &Step, ledger: &Ledger) -> Option<FlowEvent> {
     let (entry, text, value) = output(row, ledger)?;
     let usage = read(row.usage.as_deref()).unwrap_or_default();
-    Some(Event::Replied { key: row.key.clone(), entry, text, value, usage })
+    Some(FlowEvent::Replied { key: row.key.clone(), entry, text, value, usage })
 }
 
 /// How a step failed that is not tried again.
-fn failed(row: &Step, state: &RunState) -> Option<Event> {
+fn failed(row: &Step, state: &RunState) -> Option<FlowEvent> {
     let error = state.excused.get(&row.key)?.clone();
     let usage = read(row.usage.as_deref()).unwrap_or_default();
-    Some(Event::Failed { key: row.key.clone(), error, usage })
+    Some(FlowEvent::Failed { key: row.key.clone(), error, usage })
 }
 
 /// Whether a step may fail without failing the run: a branch around it is ignored then.
@@ -147,7 +148,7 @@ fn is_excused(flow: &Flow, key: &str) -> bool {
             if step.name == name {
                 return Some(excused);
             }
-            let ignores = matches!(&step.kind, Kind::Parallel(parallel)
+            let ignores = matches!(&step.kind, StepKind::Parallel(parallel)
                 if parallel.on_branch_failure == OnBranchFailure::Ignore);
             step.kind.bodies().into_iter().find_map(|body| inside(body, name, excused || ignores))
         })
@@ -156,9 +157,9 @@ fn is_excused(flow: &Flow, key: &str) -> bool {
 }
 
 /// What a person answered, if the question was.
-fn answered(row: &Step, ledger: &Ledger) -> Option<Event> {
+fn answered(row: &Step, ledger: &Ledger) -> Option<FlowEvent> {
     let (_, text, value) = output(row, ledger)?;
-    Some(Event::Answered { key: row.key.clone(), text, value })
+    Some(FlowEvent::Answered { key: row.key.clone(), text, value })
 }
 
 fn output(row: &Step, ledger: &Ledger) -> Option<(EntryId, Arc<str>, Value)> {
@@ -225,7 +226,7 @@ fn remember(state: &mut RunState, ledger: &Ledger) {
 /// Whether a loop's history is managed by a list of managers.
 fn is_listed(flow: &Flow, scope: &str) -> bool {
     let conversation = flow.step(name_of(scope)).and_then(|step| match &step.kind {
-        Kind::Loop(inner) => inner.conversation.as_ref(),
+        StepKind::Loop(inner) => inner.conversation.as_ref(),
         _ => None,
     });
     conversation.is_some_and(|conversation| matches!(conversation.history, HistoryManagement::Managers(_)))

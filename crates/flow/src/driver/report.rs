@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::ledger::name_of;
 use crate::error::RunError;
-use crate::usage::Usage;
-use crate::{Flow, Kind};
+use crate::usage::RunUsage;
+use crate::{Flow, StepKind};
 
 /// The status of a stored run now: one whose process is gone was interrupted.
 pub fn current_status(run: &Run, now: Time) -> RunStatus {
@@ -38,7 +38,7 @@ pub struct PauseReport {
 
 /// How a run stands, as programs read it. The output is the user's own data and comes as it is; messages are redacted.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct RunReport {
     /// Its id.
     pub run: String,
     /// The flow's name.
@@ -52,12 +52,12 @@ pub struct Report {
     /// The questions that wait.
     pub pauses: Vec<PauseReport>,
     /// What it used.
-    pub usage: Usage,
+    pub usage: RunUsage,
     /// What was doubtful about the flow.
     pub warnings: Vec<Value>,
 }
 
-impl Report {
+impl RunReport {
     /// The report of a stored run.
     pub fn of(run: &Run, steps: &[Step], flow: Option<&Arc<Flow>>, redactor: &Redactor, now: Time) -> Self {
         let status = current_status(run, now);
@@ -65,7 +65,7 @@ impl Report {
             text.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
         };
         let settings = read(&run.settings);
-        Report {
+        RunReport {
             run: run.id.clone(),
             flow: run.name.clone(),
             status,
@@ -79,9 +79,9 @@ impl Report {
 }
 
 /// What all steps of a run used.
-pub(crate) fn usage_of(steps: &[Step]) -> Usage {
+pub(crate) fn usage_of(steps: &[Step]) -> RunUsage {
     let usages = steps.iter().filter_map(|step| serde_json::from_str(step.usage.as_deref()?).ok());
-    usages.fold(Usage::default(), Usage::and)
+    usages.fold(RunUsage::default(), RunUsage::and)
 }
 
 /// The questions that wait, from the rows of a run's steps.
@@ -99,7 +99,7 @@ pub(crate) fn questions_of(steps: &[Step], flow: Option<&Arc<Flow>>) -> Vec<Paus
     open.map(|step| {
         let name = name_of(&step.key);
         let asked = flow.and_then(|flow| flow.step(name)).and_then(|step| match &step.kind {
-            Kind::Hitl(hitl) => hitl.input_schema.clone(),
+            StepKind::Hitl(hitl) => hitl.input_schema.clone(),
             _ => None,
         });
         let message: Value =

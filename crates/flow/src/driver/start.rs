@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 
 use super::answer;
 use super::ledger::{Batch, Ledger, SpanRow};
-use super::refused::{Refused, RefusedKind};
-use super::replay::Replayed;
-use super::report::{Report, current_status, pauses_of, usage_of};
+use super::refusal::{RefusedKind, RunRefused};
+use super::replay::RestoredRun;
+use super::report::{RunReport, current_status, pauses_of, usage_of};
 use super::{Engine, Shared, drive};
-use crate::advance::{Action, End, Event};
-use crate::error::RunError;
-use crate::settings::{Origin, Set, Settings};
+use crate::advance::{Action, FlowEvent, RunEnd};
+use crate::error::{RunError, RunErrorKind};
+use crate::settings::{FlowSettings, Set, SettingOrigin};
 use crate::state::RunState;
-use crate::usage::Usage;
-use crate::{Flow, Limits, Prompts, Source};
+use crate::usage::RunUsage;
+use crate::{Flow, Prompts, QuotaLimits, ReadOptions};
 
 /// Shortest part of a run's id that may stand for it.
 const SHORTEST_PREFIX: usize = 4;
@@ -33,7 +33,7 @@ const LONGEST_ID: usize = 128;
 pub type Created = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A run that shall begin.
-pub struct Start {
+pub struct RunStart {
     /// The flow, which was read from `text`.
     pub flow: Arc<Flow>,
     /// The whole text of the flow.
@@ -43,7 +43,7 @@ pub struct Start {
     /// The folder of its file.
     pub folder: PathBuf,
     /// What configuration and flags said when it was read.
-    pub settings: Settings,
+    pub settings: FlowSettings,
     /// What was doubtful about it.
     pub warnings: Vec<Value>,
     /// What the run is given.
@@ -60,14 +60,14 @@ pub struct Resume {
     /// Its id, or the beginning of it.
     pub run: String,
     /// A person's answer.
-    pub answer: Option<Answer>,
+    pub answer: Option<StepAnswer>,
     /// Other limits of the run, where they are given.
-    pub limits: Limits,
+    pub limits: QuotaLimits,
 }
 
 /// A person's answer.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct StepAnswer {
     /// The key of the step that asked; none if only one did.
     pub step: Option<String>,
     /// The answer.
@@ -78,7 +78,7 @@ pub struct Answer {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Stored {
-    pub(crate) settings: Settings,
+    pub(crate) settings: FlowSettings,
     pub(crate) folder: PathBuf,
     pub(crate) stem: String,
     pub(crate) prompts: BTreeMap<String, String>,
@@ -98,13 +98,13 @@ impl Stored {
 
 impl Engine {
     /// Begins a run and runs it as far as it goes.
-    pub async fn start(&self, start: Start) -> Result<Report, Refused> {
+    pub async fn start(&self, start: RunStart) -> Result<RunReport, RunRefused> {
         let hash = blake3::hash(start.text.as_bytes()).to_hex().to_string();
         if let Some(id) = &start.id {
             let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-.:".contains(letter);
             if id.is_empty() || id.len() > LONGEST_ID || !id.chars().all(fits) {
                 let message = format!("an id has 1 to {LONGEST_ID} letters, digits, `_`, `-`, `.` or `:`");
-                return Err(Refused::new(RefusedKind::BadId, message));
+                return Err(RunRefused::new(RefusedKind::BadId, message));
             }
             let found = self.store.runs(&self.tenant, id, 2).await?.into_iter().find(|run| run.id == *id);
             if let Some(run) = found {
@@ -145,7 +145,7 @@ impl Engine {
         let store = Arc::clone(&self.store);
         let ledger = Ledger::begin(store, self.tenant.clone(), id.as_str().into(), conversation.clone());
         let shared = Arc::new(Shared::new(self.clone(), state, ledger, 0));
-        let actions = shared.advance(Event::Started);
+        let actions = shared.advance(FlowEvent::Started);
         let mut batch = Batch { run: Some(Box::new(run.clone())), ..Batch::default() };
         batch.spans.push(run_span(&run, StepStatus::Running));
         // The run exists before anybody is told of it, and before anybody is asked anything.
@@ -172,13 +172,13 @@ impl Engine {
     }
 
     /// A run that was begun under that id before.
-    async fn again(&self, run: Run, hash: &str, input: Option<&str>) -> Result<Report, Refused> {
+    async fn again(&self, run: Run, hash: &str, input: Option<&str>) -> Result<RunReport, RunRefused> {
         if run.hash != hash || run.input.as_deref() != input {
             let message = format!(
                 "run {:?} exists with another flow or input; choose another id, or leave --id away",
                 run.id
             );
-            return Err(Refused::new(RefusedKind::IdInUse, message));
+            return Err(RunRefused::new(RefusedKind::IdInUse, message));
         }
         match current_status(&run, self.clock.now()) {
             RunStatus::Interrupted => self.resume(Resume { run: run.id, ..Resume::default() }).await,
@@ -188,12 +188,12 @@ impl Engine {
     }
 
     /// The run of an id, or of the beginning of one.
-    pub async fn find(&self, prefix: &str) -> Result<Run, Refused> {
+    pub async fn find(&self, prefix: &str) -> Result<Run, RunRefused> {
         let found = self.store.runs(&self.tenant, prefix, 3).await?;
         let unknown = |hint: &str| {
             let message =
                 format!("there is no run {prefix:?}{hint}; `scrollback lens list` shows what there is");
-            Refused::new(RefusedKind::UnknownRun, message)
+            RunRefused::new(RefusedKind::UnknownRun, message)
         };
         if let Some(exact) = found.iter().find(|run| run.id == prefix) {
             return Ok(exact.clone());
@@ -207,18 +207,18 @@ impl Engine {
             several => {
                 let ids: Vec<&str> = several.iter().map(|run| run.id.as_str()).collect();
                 let message = format!("several runs begin with {prefix:?}: {}, …", ids.join(", "));
-                Err(Refused::new(RefusedKind::AmbiguousRun, message))
+                Err(RunRefused::new(RefusedKind::AmbiguousRun, message))
             }
         }
     }
 
     /// The flow of a stored run, as it was when the run began.
-    pub fn flow_of(&self, run: &Run) -> Result<Arc<Flow>, Refused> {
+    pub fn flow_of(&self, run: &Run) -> Result<Arc<Flow>, RunRefused> {
         self.flow_with(run, &Stored::of(run))
     }
 
-    fn flow_with(&self, run: &Run, stored: &Stored) -> Result<Arc<Flow>, Refused> {
-        let source = Source {
+    fn flow_with(&self, run: &Run, stored: &Stored) -> Result<Arc<Flow>, RunRefused> {
+        let source = ReadOptions {
             stem: &stored.stem,
             folder: Path::new(&stored.folder),
             prompts: Prompts::Kept(&stored.prompts),
@@ -230,13 +230,17 @@ impl Engine {
     }
 
     /// How a stored run stands.
-    pub async fn report(&self, run: &Run) -> Result<Report, Refused> {
+    pub async fn report(&self, run: &Run) -> Result<RunReport, RunRefused> {
         let steps = self.store.steps(&self.tenant, &run.id).await?;
         let flow = self.flow_of(run).ok();
-        Ok(Report::of(run, &steps, flow.as_ref(), &self.redactor, self.clock.now()))
+        Ok(RunReport::of(run, &steps, flow.as_ref(), &self.redactor, self.clock.now()))
     }
 
-    async fn report_after(&self, run: &Run, ended: Result<End, StoreError>) -> Result<Report, Refused> {
+    async fn report_after(
+        &self,
+        run: &Run,
+        ended: Result<RunEnd, StoreError>,
+    ) -> Result<RunReport, RunRefused> {
         match ended {
             Ok(_) => {
                 let found = self.find(&run.id).await?;
@@ -244,9 +248,12 @@ impl Engine {
             }
             // What cannot be written cannot be read either: this is said from memory.
             Err(error) => {
-                let code = if error.code() == "busy" { "busy" } else { "store_error" };
+                let code = match error.kind() {
+                    scrollback_store::ErrorKind::Busy => RunErrorKind::Busy,
+                    _ => RunErrorKind::StoreError,
+                };
                 let error = RunError { step: None, ..RunError::new(code, "", error.to_string()) };
-                let mut report = Report::of(run, &[], None, &self.redactor, self.clock.now());
+                let mut report = RunReport::of(run, &[], None, &self.redactor, self.clock.now());
                 (report.status, report.error) = (RunStatus::Failed, Some(error));
                 Ok(report)
             }
@@ -254,7 +261,7 @@ impl Engine {
     }
 
     /// Goes on with a run. What is refused leaves it as it was.
-    pub async fn resume(&self, resume: Resume) -> Result<Report, Refused> {
+    pub async fn resume(&self, resume: Resume) -> Result<RunReport, RunRefused> {
         let run = self.find(&resume.run).await?;
         if run.kind != "flow" {
             let (id, kind) = (&run.id, &run.kind);
@@ -265,7 +272,7 @@ impl Engine {
                 ),
                 _ => format!("run {id} is a {kind}'s, and only flows are resumed here"),
             };
-            return Err(Refused::new(RefusedKind::NotWaiting, message));
+            return Err(RunRefused::new(RefusedKind::NotWaiting, message));
         }
         let now = self.clock.now();
         if current_status(&run, now) == RunStatus::Running {
@@ -288,7 +295,11 @@ impl Engine {
     }
 
     /// Goes on with a run that is ours. Reads its status again, because another process may have resumed it meanwhile.
-    async fn resume_held(&self, id: &str, resume: Resume) -> Result<(Run, Result<End, StoreError>), Refused> {
+    async fn resume_held(
+        &self,
+        id: &str,
+        resume: Resume,
+    ) -> Result<(Run, Result<RunEnd, StoreError>), RunRefused> {
         let mut run = self.find(id).await?;
         if run.status != RunStatus::Running {
             // Ours now; what the row says was before.
@@ -296,12 +307,13 @@ impl Engine {
         }
         let steps = self.store.steps(&self.tenant, id).await?;
         let mut stored = Stored::of(&run);
-        let flag = |value| Set { value, from: Origin::Flag };
+        let flag = |value| Set { value, from: SettingOrigin::Flag };
         if let Some(tokens) = resume.limits.max_tokens {
             stored.settings.flags.max_tokens = Some(flag(tokens));
         }
         if let Some(cost) = resume.limits.max_cost {
-            stored.settings.flags.max_cost_usd = Some(Set { value: cost.dollars(), from: Origin::Flag });
+            stored.settings.flags.max_cost_usd =
+                Some(Set { value: cost.dollars(), from: SettingOrigin::Flag });
         }
         let flow = self.flow_with(&run, &stored)?;
         let answer = match (run.status, &resume.answer) {
@@ -311,7 +323,7 @@ impl Engine {
                     open.iter().map(|pause| format!("{} ({})", pause.step, pause.message)).collect();
                 let message =
                     format!("run {id} waits for an answer: {}; give it with --input", asked.join(", "));
-                return Err(Refused::new(RefusedKind::AnswerMissing, message));
+                return Err(RunRefused::new(RefusedKind::AnswerMissing, message));
             }
             (RunStatus::Paused, Some(answer)) => {
                 Some(chosen(&steps, &flow, answer).map_err(|refused| refused.redacted(&self.redactor))?)
@@ -320,7 +332,7 @@ impl Engine {
         };
         stored.resumes += 1;
         run.settings = stored.text();
-        let mut replayed = Replayed::of(self, flow, &run, &steps).await?;
+        let mut replayed = RestoredRun::of(self, flow, &run, &steps).await?;
         let shared = Arc::clone(&replayed.shared);
         let mut batch = Batch::default();
         (run.status, run.error, run.output, run.ended_at) = (RunStatus::Running, None, None, None);
@@ -333,10 +345,10 @@ impl Engine {
         if let Some((key, text, value)) = answer {
             // What waited for this very answer waits no longer.
             replayed.actions.retain(|action| !matches!(action, Action::End(_)));
-            let led_to = shared.advance(Event::Answered { key, text: text.into(), value });
+            let led_to = shared.advance(FlowEvent::Answered { key, text: text.into(), value });
             if led_to.is_empty() {
                 let message = format!("run {id} does not stand where its steps say; nothing was changed");
-                return Err(Refused::new(RefusedKind::Store, message));
+                return Err(RunRefused::new(RefusedKind::Store, message));
             }
             replayed.actions.extend(led_to);
         }
@@ -345,7 +357,7 @@ impl Engine {
     }
 
     /// Whether a question was answered with these very words before.
-    async fn is_answered(&self, run: &Run, answer: &Answer) -> Result<bool, Refused> {
+    async fn is_answered(&self, run: &Run, answer: &StepAnswer) -> Result<bool, RunRefused> {
         let (Some(wanted), Some(conversation)) = (&answer.step, &run.conversation) else { return Ok(false) };
         let steps = self.store.steps(&self.tenant, &run.id).await?;
         let done = steps
@@ -364,9 +376,9 @@ impl Engine {
 }
 
 /// Whether a run in that standing goes on with an answer, or without.
-fn may_resume(run: &Run, answered: bool, now: scrollback_core::Time) -> Result<(), Refused> {
+fn may_resume(run: &Run, answered: bool, now: scrollback_core::Time) -> Result<(), RunRefused> {
     let status = current_status(run, now);
-    let refused = |kind, message: &str| Err(Refused::new(kind, format!("run {}: {message}", run.id)));
+    let refused = |kind, message: &str| Err(RunRefused::new(kind, format!("run {}: {message}", run.id)));
     match (status, answered) {
         (RunStatus::Done, _) => {
             refused(RefusedKind::NothingToResume, "it is done, and nothing is left to do")
@@ -383,54 +395,58 @@ fn may_resume(run: &Run, answered: bool, now: scrollback_core::Time) -> Result<(
 }
 
 /// The question that is answered, and what the answer means.
-fn chosen(steps: &[Step], flow: &Arc<Flow>, answer: &Answer) -> Result<(String, String, Value), Refused> {
+fn chosen(
+    steps: &[Step],
+    flow: &Arc<Flow>,
+    answer: &StepAnswer,
+) -> Result<(String, String, Value), RunRefused> {
     let open: Vec<&Step> = steps.iter().filter(|step| step.status == StepStatus::Paused).collect();
     let keys: Vec<&str> = open.iter().map(|step| step.key.as_str()).collect();
     let key = match (&answer.step, keys.as_slice()) {
         (Some(wanted), _) if keys.contains(&wanted.as_str()) => wanted.clone(),
         (Some(wanted), _) => {
             let message = format!("no question of {wanted:?} is open; open are: {}", keys.join(", "));
-            return Err(Refused::new(RefusedKind::UnknownStep, message));
+            return Err(RunRefused::new(RefusedKind::UnknownStep, message));
         }
         (None, [only]) => (*only).to_string(),
         (None, _) => {
             let message = format!("several questions are open; say which with --step: {}", keys.join(", "));
-            return Err(Refused::new(RefusedKind::StepMissing, message));
+            return Err(RunRefused::new(RefusedKind::StepMissing, message));
         }
     };
     let asked = flow.step(super::ledger::name_of(&key)).and_then(|step| match &step.kind {
-        crate::Kind::Hitl(hitl) => hitl.input_schema.as_ref(),
+        crate::StepKind::Hitl(hitl) => hitl.input_schema.as_ref(),
         _ => None,
     });
     let value = answer::meaning(&answer.text, asked)?;
     Ok((key, answer.text.clone(), value))
 }
 
-fn busy() -> Refused {
-    Refused::new(RefusedKind::Busy, "another process works on this run; wait for it, or stop it first")
+fn busy() -> RunRefused {
+    RunRefused::new(RefusedKind::Busy, "another process works on this run; wait for it, or stop it first")
 }
 
 /// Notes in a run's row how it ends or waits.
-pub(super) fn conclude(shared: &Shared, run: &mut Run, how: &End, batch: &mut Batch) {
+pub(super) fn conclude(shared: &Shared, run: &mut Run, how: &RunEnd, batch: &mut Batch) {
     let usage = shared.with_state(|state| state.usage());
     let status = match how {
-        End::Done(output) => {
+        RunEnd::Done(output) => {
             run.output = Some(output.value.to_string());
             RunStatus::Done
         }
-        End::Failed(error) => {
+        RunEnd::Failed(error) => {
             run.error = serde_json::to_string(error).ok();
             RunStatus::Failed
         }
-        End::Paused => RunStatus::Paused,
-        End::Stopped => RunStatus::Interrupted,
+        RunEnd::Paused => RunStatus::Paused,
+        RunEnd::Stopped => RunStatus::Interrupted,
     };
     run.status = status;
     run.usage = serde_json::to_string(&usage).ok();
-    run.ended_at = matches!(how, End::Done(_) | End::Failed(_)).then(|| shared.now());
+    run.ended_at = matches!(how, RunEnd::Done(_) | RunEnd::Failed(_)).then(|| shared.now());
     batch.spans.push(run_span(run, span_status(how)));
     let (kind, data) = match how {
-        End::Paused => ("run.paused", json!({})),
+        RunEnd::Paused => ("run.paused", json!({})),
         _ => ("run.finished", json!({ "status": status })),
     };
     batch.events.push(shared.tell(None, kind, data));
@@ -438,12 +454,12 @@ pub(super) fn conclude(shared: &Shared, run: &mut Run, how: &End, batch: &mut Ba
 }
 
 /// The status of the whole run's span. A run that was stopped goes on, so its span has not ended.
-fn span_status(how: &End) -> StepStatus {
+fn span_status(how: &RunEnd) -> StepStatus {
     match how {
-        End::Done(_) => StepStatus::Done,
-        End::Failed(_) => StepStatus::Failed,
-        End::Paused => StepStatus::Paused,
-        End::Stopped => StepStatus::Running,
+        RunEnd::Done(_) => StepStatus::Done,
+        RunEnd::Failed(_) => StepStatus::Failed,
+        RunEnd::Paused => StepStatus::Paused,
+        RunEnd::Stopped => StepStatus::Running,
     }
 }
 
@@ -476,4 +492,4 @@ pub(crate) fn resumes(run: &Run) -> u64 {
 }
 
 /// What steps that are done again have used already.
-pub(super) type Before = BTreeMap<String, Usage>;
+pub(super) type Before = BTreeMap<String, RunUsage>;

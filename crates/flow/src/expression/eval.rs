@@ -6,29 +6,29 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::number::Number;
-use super::parse::{Comparison, Expr, Step};
+use super::parse::{Comparison, Expr, PathStep};
 use super::{Evaluated, LIMITS, is_true};
-use crate::reference::{Key, Names, part};
+use crate::reference::{Names, PathKey, part};
 
 /// The operations were used up.
-pub(super) struct Spent;
+pub(super) struct OutOfOperations;
 
 /// How many operations are left.
-pub(super) struct Meter {
+pub(super) struct OperationMeter {
     left: u64,
 }
 
 /// Bytes of text that count as one operation: about what a comparison of two short texts costs.
 const BYTES_PER_OPERATION: usize = 256;
 
-impl Meter {
-    pub(super) fn charge(&mut self, operations: u64) -> Result<(), Spent> {
-        self.left = self.left.checked_sub(operations).ok_or(Spent)?;
+impl OperationMeter {
+    pub(super) fn charge(&mut self, operations: u64) -> Result<(), OutOfOperations> {
+        self.left = self.left.checked_sub(operations).ok_or(OutOfOperations)?;
         Ok(())
     }
 
     /// Charges for reading a value once, from end to end if it is a text.
-    pub(super) fn charge_for(&mut self, value: &Value) -> Result<(), Spent> {
+    pub(super) fn charge_for(&mut self, value: &Value) -> Result<(), OutOfOperations> {
         match value {
             Value::String(text) => self.charge((text.len() / BYTES_PER_OPERATION) as u64),
             _ => Ok(()),
@@ -37,7 +37,7 @@ impl Meter {
 
     // The depth of values is limited where they are parsed.
     /// Charges for copying a value.
-    fn charge_copy(&mut self, value: &Value) -> Result<(), Spent> {
+    fn charge_copy(&mut self, value: &Value) -> Result<(), OutOfOperations> {
         self.charge(1)?;
         match value {
             Value::Array(list) => list.iter().try_for_each(|item| self.charge_copy(item)),
@@ -48,23 +48,23 @@ impl Meter {
 }
 
 pub(super) fn eval(root: &Expr, names: &dyn Names) -> Evaluated {
-    let mut machine = Machine { names, meter: Meter { left: LIMITS.operations } };
+    let mut machine = Evaluator { names, meter: OperationMeter { left: LIMITS.operations } };
     match machine.value(root) {
         Ok(value) => Evaluated { value: value.into_owned(), limit_reached: false },
-        Err(Spent) => Evaluated { value: Value::Null, limit_reached: true },
+        Err(OutOfOperations) => Evaluated { value: Value::Null, limit_reached: true },
     }
 }
 
-struct Machine<'e> {
+struct Evaluator<'e> {
     names: &'e dyn Names,
-    meter: Meter,
+    meter: OperationMeter,
 }
 
-type Answer<'e> = Result<Cow<'e, Value>, Spent>;
+type EvalResult<'e> = Result<Cow<'e, Value>, OutOfOperations>;
 
-impl<'e> Machine<'e> {
+impl<'e> Evaluator<'e> {
     // The depth is that of the tree, which its parser limits.
-    fn value(&mut self, expr: &'e Expr) -> Answer<'e> {
+    fn value(&mut self, expr: &'e Expr) -> EvalResult<'e> {
         self.meter.charge(1)?;
         Ok(match expr {
             Expr::Literal(value) => Cow::Borrowed(value),
@@ -115,7 +115,7 @@ impl<'e> Machine<'e> {
     }
 
     /// Whether any of the parts counts as `wanted`; what stands behind the first that does is not looked at.
-    fn first(&mut self, parts: &'e [Expr], wanted: bool) -> Result<bool, Spent> {
+    fn first(&mut self, parts: &'e [Expr], wanted: bool) -> Result<bool, OutOfOperations> {
         for part in parts {
             if is_true(&*self.value(part)?) == wanted {
                 return Ok(true);
@@ -124,14 +124,14 @@ impl<'e> Machine<'e> {
         Ok(false)
     }
 
-    fn step(&mut self, value: Cow<'e, Value>, step: &'e Step) -> Answer<'e> {
+    fn step(&mut self, value: Cow<'e, Value>, step: &'e PathStep) -> EvalResult<'e> {
         self.meter.charge(1)?;
         let key = match step {
-            Step::Member(name) => Key::Member(name.clone()),
-            Step::Index(index) => match &*self.value(index)? {
-                Value::String(name) => Key::Member(name.as_str().into()),
+            PathStep::Member(name) => PathKey::Member(name.clone()),
+            PathStep::Index(index) => match &*self.value(index)? {
+                Value::String(name) => PathKey::Member(name.as_str().into()),
                 Value::Number(number) => match number.as_i64() {
-                    Some(number) => Key::Element(number),
+                    Some(number) => PathKey::Element(number),
                     None => return Ok(Cow::default()),
                 },
                 _ => return Ok(Cow::default()),
@@ -152,7 +152,12 @@ fn flag<'e>(flag: bool) -> Cow<'e, Value> {
     Cow::Owned(Value::Bool(flag))
 }
 
-fn compare(left: &Value, by: Comparison, right: &Value, meter: &mut Meter) -> Result<bool, Spent> {
+fn compare(
+    left: &Value,
+    by: Comparison,
+    right: &Value,
+    meter: &mut OperationMeter,
+) -> Result<bool, OutOfOperations> {
     let ordered = |wanted: fn(Ordering) -> bool| order(left, right).is_some_and(wanted);
     Ok(match by {
         Comparison::Equal => equal(left, right, meter)?,
@@ -176,7 +181,7 @@ fn order(left: &Value, right: &Value) -> Option<Ordering> {
 
 // The depth of values is limited where they are parsed.
 /// Whether two values are equal: `1` and `1.0` are, `1` and `'1'` are not.
-fn equal(left: &Value, right: &Value, meter: &mut Meter) -> Result<bool, Spent> {
+fn equal(left: &Value, right: &Value, meter: &mut OperationMeter) -> Result<bool, OutOfOperations> {
     meter.charge(1)?;
     match (left, right) {
         (Value::Number(_), Value::Number(_)) => Ok(order(left, right) == Some(Ordering::Equal)),
@@ -206,7 +211,11 @@ fn equal(left: &Value, right: &Value, meter: &mut Meter) -> Result<bool, Spent> 
 }
 
 /// Whether a list has an element, a text a part, or an object a member.
-pub(super) fn contains(whole: &Value, part: &Value, meter: &mut Meter) -> Result<bool, Spent> {
+pub(super) fn contains(
+    whole: &Value,
+    part: &Value,
+    meter: &mut OperationMeter,
+) -> Result<bool, OutOfOperations> {
     match (whole, part) {
         (Value::Array(list), part) => {
             for item in list {

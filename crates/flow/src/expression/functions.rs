@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use super::eval::Meter;
+use super::eval::OperationMeter;
 use super::parse::Expr;
 use super::{eval, number, value};
 
 /// A function. All of them are total: what they cannot do gives null, and what they are asked and is not so, false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Function {
+pub(super) enum ExprFunction {
     Len,
     Lower,
     Upper,
@@ -29,59 +29,59 @@ pub(super) enum Function {
 /// Largest compiled pattern, in bytes: far more than anybody writes in 2,048 characters without counted repetitions.
 const PATTERN_SIZE: usize = 1 << 20;
 
-impl Function {
-    pub(super) const ALL: [Function; 12] = [
-        Function::Len,
-        Function::Lower,
-        Function::Upper,
-        Function::Trim,
-        Function::Contains,
-        Function::StartsWith,
-        Function::EndsWith,
-        Function::Matches,
-        Function::Number,
-        Function::Text,
-        Function::Json,
-        Function::Default,
+impl ExprFunction {
+    pub(super) const ALL: [ExprFunction; 12] = [
+        ExprFunction::Len,
+        ExprFunction::Lower,
+        ExprFunction::Upper,
+        ExprFunction::Trim,
+        ExprFunction::Contains,
+        ExprFunction::StartsWith,
+        ExprFunction::EndsWith,
+        ExprFunction::Matches,
+        ExprFunction::Number,
+        ExprFunction::Text,
+        ExprFunction::Json,
+        ExprFunction::Default,
     ];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Function::Len => "len",
-            Function::Lower => "lower",
-            Function::Upper => "upper",
-            Function::Trim => "trim",
-            Function::Contains => "contains",
-            Function::StartsWith => "starts_with",
-            Function::EndsWith => "ends_with",
-            Function::Matches => "matches",
-            Function::Number => "number",
-            Function::Text => "text",
-            Function::Json => "json",
-            Function::Default => "default",
+            ExprFunction::Len => "len",
+            ExprFunction::Lower => "lower",
+            ExprFunction::Upper => "upper",
+            ExprFunction::Trim => "trim",
+            ExprFunction::Contains => "contains",
+            ExprFunction::StartsWith => "starts_with",
+            ExprFunction::EndsWith => "ends_with",
+            ExprFunction::Matches => "matches",
+            ExprFunction::Number => "number",
+            ExprFunction::Text => "text",
+            ExprFunction::Json => "json",
+            ExprFunction::Default => "default",
         }
     }
 
-    pub(super) fn named(word: &str) -> Option<Function> {
-        Function::ALL.into_iter().find(|function| function.name() == word)
+    pub(super) fn named(word: &str) -> Option<ExprFunction> {
+        ExprFunction::ALL.into_iter().find(|function| function.name() == word)
     }
 
     /// What its arguments are called.
     pub(super) const fn arguments(self) -> &'static [&'static str] {
         match self {
-            Function::Contains => &["whole", "part"],
-            Function::StartsWith | Function::EndsWith => &["text", "part"],
-            Function::Matches => &["text", "pattern"],
-            Function::Default => &["value", "otherwise"],
-            Function::Len | Function::Text | Function::Number => &["value"],
-            Function::Lower | Function::Upper | Function::Trim | Function::Json => &["text"],
+            ExprFunction::Contains => &["whole", "part"],
+            ExprFunction::StartsWith | ExprFunction::EndsWith => &["text", "part"],
+            ExprFunction::Matches => &["text", "pattern"],
+            ExprFunction::Default => &["value", "otherwise"],
+            ExprFunction::Len | ExprFunction::Text | ExprFunction::Number => &["value"],
+            ExprFunction::Lower | ExprFunction::Upper | ExprFunction::Trim | ExprFunction::Json => &["text"],
         }
     }
 
     /// What can be said about its arguments before they have values.
     pub(super) fn check(self, arguments: &[Expr]) -> Result<(), String> {
         match (self, arguments) {
-            (Function::Matches, [_, Expr::Literal(Value::String(pattern))]) => {
+            (ExprFunction::Matches, [_, Expr::Literal(Value::String(pattern))]) => {
                 compile(pattern).map(|_| ()).map_err(|problem| format!("the pattern is refused: {problem}"))
             }
             _ => Ok(()),
@@ -91,12 +91,12 @@ impl Function {
     pub(super) fn call<'v>(
         self,
         arguments: &mut Vec<Cow<'v, Value>>,
-        meter: &mut Meter,
-    ) -> Result<Cow<'v, Value>, eval::Spent> {
+        meter: &mut OperationMeter,
+    ) -> Result<Cow<'v, Value>, eval::OutOfOperations> {
         for argument in arguments.iter() {
             meter.charge_for(argument)?;
         }
-        if self == Function::Default {
+        if self == ExprFunction::Default {
             let other = arguments.pop();
             let value = arguments.pop().filter(|value| !value.is_null());
             return Ok(value.or(other).unwrap_or_default());
@@ -112,36 +112,41 @@ impl Function {
 
     fn of_one(self, first: Cow<'_, Value>) -> Cow<'_, Value> {
         let made = match (self, &*first) {
-            (Function::Len, Value::String(text)) => text.chars().count().into(),
-            (Function::Len, Value::Array(list)) => list.len().into(),
-            (Function::Len, Value::Object(members)) => members.len().into(),
-            (Function::Lower, Value::String(text)) => text.to_lowercase().into(),
-            (Function::Upper, Value::String(text)) => text.to_uppercase().into(),
-            (Function::Trim, Value::String(text)) => text.trim().into(),
-            (Function::Number, Value::String(text)) => number::read(text).unwrap_or_default(),
-            (Function::Json, Value::String(text)) => serde_json::from_str(text).unwrap_or_default(),
+            (ExprFunction::Len, Value::String(text)) => text.chars().count().into(),
+            (ExprFunction::Len, Value::Array(list)) => list.len().into(),
+            (ExprFunction::Len, Value::Object(members)) => members.len().into(),
+            (ExprFunction::Lower, Value::String(text)) => text.to_lowercase().into(),
+            (ExprFunction::Upper, Value::String(text)) => text.to_uppercase().into(),
+            (ExprFunction::Trim, Value::String(text)) => text.trim().into(),
+            (ExprFunction::Number, Value::String(text)) => number::read(text).unwrap_or_default(),
+            (ExprFunction::Json, Value::String(text)) => serde_json::from_str(text).unwrap_or_default(),
             // What is one already stays what it is.
-            (Function::Number, Value::Number(_))
-            | (Function::Text, Value::String(_))
-            | (Function::Json, _) => {
+            (ExprFunction::Number, Value::Number(_))
+            | (ExprFunction::Text, Value::String(_))
+            | (ExprFunction::Json, _) => {
                 return first;
             }
-            (Function::Text, other) => value::as_text(other).into_owned().into(),
+            (ExprFunction::Text, other) => value::as_text(other).into_owned().into(),
             _ => Value::Null,
         };
         Cow::Owned(made)
     }
 
-    fn of_two(self, first: &Value, second: &Value, meter: &mut Meter) -> Result<Value, eval::Spent> {
+    fn of_two(
+        self,
+        first: &Value,
+        second: &Value,
+        meter: &mut OperationMeter,
+    ) -> Result<Value, eval::OutOfOperations> {
         Ok(match (self, first, second) {
-            (Function::Contains, whole, part) => eval::contains(whole, part, meter)?.into(),
-            (Function::StartsWith, Value::String(text), Value::String(part)) => {
+            (ExprFunction::Contains, whole, part) => eval::contains(whole, part, meter)?.into(),
+            (ExprFunction::StartsWith, Value::String(text), Value::String(part)) => {
                 text.starts_with(part.as_str()).into()
             }
-            (Function::EndsWith, Value::String(text), Value::String(part)) => {
+            (ExprFunction::EndsWith, Value::String(text), Value::String(part)) => {
                 text.ends_with(part.as_str()).into()
             }
-            (Function::Matches, Value::String(text), Value::String(pattern)) => {
+            (ExprFunction::Matches, Value::String(text), Value::String(pattern)) => {
                 // Compiling is work too, and a long pattern may look at every character once per state.
                 meter.charge(16 + pattern.len() as u64)?;
                 meter.charge((text.len() / 4096 * (pattern.len() / 16)) as u64)?;

@@ -4,7 +4,7 @@ use super::{ExpressionError, ExpressionErrorKind};
 
 /// A token and the character it begins at.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Token {
+pub(super) struct ExprToken {
     pub(super) what: What,
     pub(super) at: usize,
 }
@@ -32,9 +32,9 @@ pub(super) fn error(at: usize, message: impl Into<String>) -> ExpressionError {
     ExpressionError { kind: ExpressionErrorKind::Syntax, message: message.into(), at, suggestion: None }
 }
 
-pub(super) fn tokens(source: &str) -> Result<Vec<Token>, ExpressionError> {
+pub(super) fn tokens(source: &str) -> Result<Vec<ExprToken>, ExpressionError> {
     let chars: Vec<char> = source.chars().collect();
-    let mut found: Vec<Token> = Vec::new();
+    let mut found: Vec<ExprToken> = Vec::new();
     let mut at = 0;
     while let Some(&first) = chars.get(at) {
         if first.is_whitespace() {
@@ -53,14 +53,14 @@ pub(super) fn tokens(source: &str) -> Result<Vec<Token>, ExpressionError> {
             }
             _ => sign(rest, at)?,
         };
-        found.push(Token { what, at });
+        found.push(ExprToken { what, at });
         at += length;
     }
     Ok(found)
 }
 
 /// Whether the tokens so far end in `steps.`
-fn names_a_step(found: &[Token]) -> bool {
+fn names_a_step(found: &[ExprToken]) -> bool {
     let mut back = found.iter().rev().map(|token| &token.what);
     let dot = back.next() == Some(&What::Sign("."));
     let steps = matches!(back.next(), Some(What::Word(word)) if word == "steps");

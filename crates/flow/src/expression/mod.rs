@@ -16,11 +16,11 @@ use serde_json::Value;
 
 pub(crate) use parse::{ROOTS, root};
 
-use crate::reference::{Name, Names};
+use crate::reference::{FlowName, Names};
 pub use value::{as_text, is_true};
 
 /// How far expressions may go.
-pub(crate) struct Limits {
+pub(crate) struct ExpressionLimits {
     /// Longest text: longer ones belong into a step.
     pub characters: usize,
     /// Deepest nesting: keeps reading and evaluation off the end of the stack.
@@ -29,7 +29,8 @@ pub(crate) struct Limits {
     pub operations: u64,
 }
 
-pub(crate) const LIMITS: Limits = Limits { characters: 2048, nesting: 32, operations: 100_000 };
+pub(crate) const LIMITS: ExpressionLimits =
+    ExpressionLimits { characters: 2048, nesting: 32, operations: 100_000 };
 
 /// An expression that was read.
 ///
@@ -61,7 +62,7 @@ pub struct Expression {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
     /// The name.
-    pub name: Name,
+    pub name: FlowName,
     /// Its first character, from 0.
     pub at: usize,
 }

@@ -3,18 +3,18 @@
 use scrollback_core::nearest::nearest_key;
 use serde_json::Value;
 
-use super::functions::Function;
-use super::lex::{Token, What, error, tokens};
+use super::functions::ExprFunction;
+use super::lex::{ExprToken, What, error, tokens};
 use super::{ExpressionError, ExpressionErrorKind, LIMITS, Mention, number};
-use crate::reference::Name;
+use crate::reference::FlowName;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Expr {
     Literal(Value),
-    Name(Name),
+    Name(FlowName),
     List(Vec<Expr>),
     /// A value, and the way to a part of it.
-    Path(Box<Expr>, Vec<Step>),
+    Path(Box<Expr>, Vec<PathStep>),
     Not(Box<Expr>),
     Negate(Box<Expr>),
     /// `or`
@@ -24,11 +24,11 @@ pub(super) enum Expr {
     Compare(Box<Expr>, Comparison, Box<Expr>),
     /// A value, and what is done with it from left to right.
     Chain(Box<Expr>, Vec<(Arithmetic, Expr)>),
-    Call(Function, Vec<Expr>),
+    Call(ExprFunction, Vec<Expr>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Member(Box<str>),
     Index(Expr),
 }
@@ -67,7 +67,7 @@ pub(super) fn parse(source: &str) -> Result<(Expr, Vec<Mention>), ExpressionErro
         return Err(error(0, format!("an expression has at most {most} characters, and this one {length}")));
     }
     let tokens = tokens(source)?;
-    let mut parser = Parser { tokens, next: 0, depth: 0, end: length, mentions: Vec::new() };
+    let mut parser = ExprParser { tokens, next: 0, depth: 0, end: length, mentions: Vec::new() };
     if parser.peek().is_none() {
         return Err(error(0, "an expression is missing"));
     }
@@ -82,8 +82,8 @@ pub(super) fn parse(source: &str) -> Result<(Expr, Vec<Mention>), ExpressionErro
     }
 }
 
-struct Parser {
-    tokens: Vec<Token>,
+struct ExprParser {
+    tokens: Vec<ExprToken>,
     next: usize,
     depth: usize,
     /// Where the text ends.
@@ -91,9 +91,9 @@ struct Parser {
     mentions: Vec<Mention>,
 }
 
-type Parsed = Result<Expr, ExpressionError>;
+type ExprResult = Result<Expr, ExpressionError>;
 
-impl Parser {
+impl ExprParser {
     fn peek(&self) -> Option<&What> {
         self.tokens.get(self.next).map(|token| &token.what)
     }
@@ -123,7 +123,7 @@ impl Parser {
     }
 
     /// One level deeper, as far as that is allowed.
-    fn nested(&mut self, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
+    fn nested(&mut self, read: impl FnOnce(&mut Self) -> ExprResult) -> ExprResult {
         if self.depth >= LIMITS.nesting {
             return Err(error(self.at(), format!("nested deeper than {} levels", LIMITS.nesting)));
         }
@@ -133,7 +133,7 @@ impl Parser {
         read
     }
 
-    fn or(&mut self) -> Parsed {
+    fn or(&mut self) -> ExprResult {
         let mut parts = vec![self.and()?];
         while self.take_word("or") {
             parts.push(self.and()?);
@@ -141,7 +141,7 @@ impl Parser {
         Ok(alone(parts, Expr::Any))
     }
 
-    fn and(&mut self) -> Parsed {
+    fn and(&mut self) -> ExprResult {
         let mut parts = vec![self.not()?];
         while self.take_word("and") {
             parts.push(self.not()?);
@@ -149,14 +149,14 @@ impl Parser {
         Ok(alone(parts, Expr::All))
     }
 
-    fn not(&mut self) -> Parsed {
+    fn not(&mut self) -> ExprResult {
         if self.take_word("not") {
             return self.nested(|parser| Ok(Expr::Not(Box::new(parser.not()?))));
         }
         self.comparison()
     }
 
-    fn comparison(&mut self) -> Parsed {
+    fn comparison(&mut self) -> ExprResult {
         let left = self.sum()?;
         let Some(comparison) = self.take_comparison() else { return Ok(left) };
         let right = self.sum()?;
@@ -187,17 +187,17 @@ impl Parser {
         signs.into_iter().find(|(sign, _)| self.take_sign(sign)).map(|(_, comparison)| comparison)
     }
 
-    fn sum(&mut self) -> Parsed {
+    fn sum(&mut self) -> ExprResult {
         let signs = [("+", Arithmetic::Add), ("-", Arithmetic::Subtract)];
         self.chain(&signs, Self::product)
     }
 
-    fn product(&mut self) -> Parsed {
+    fn product(&mut self) -> ExprResult {
         let signs = [("*", Arithmetic::Multiply), ("/", Arithmetic::Divide), ("%", Arithmetic::Remainder)];
         self.chain(&signs, Self::unary)
     }
 
-    fn chain(&mut self, signs: &[(&str, Arithmetic)], part: fn(&mut Self) -> Parsed) -> Parsed {
+    fn chain(&mut self, signs: &[(&str, Arithmetic)], part: fn(&mut Self) -> ExprResult) -> ExprResult {
         let first = part(self)?;
         let mut rest = Vec::new();
         while let Some((_, sign)) = signs.iter().find(|(sign, _)| self.take_sign(sign)) {
@@ -206,23 +206,23 @@ impl Parser {
         Ok(if rest.is_empty() { first } else { Expr::Chain(Box::new(first), rest) })
     }
 
-    fn unary(&mut self) -> Parsed {
+    fn unary(&mut self) -> ExprResult {
         if self.take_sign("-") {
             return self.nested(|parser| Ok(Expr::Negate(Box::new(parser.unary()?))));
         }
         self.path()
     }
 
-    fn path(&mut self) -> Parsed {
+    fn path(&mut self) -> ExprResult {
         let start = self.primary()?;
         let mut steps = Vec::new();
         loop {
             if self.take_sign(".") {
-                steps.push(Step::Member(self.member()?.into()));
+                steps.push(PathStep::Member(self.member()?.into()));
             } else if self.take_sign("[") {
                 let index = self.nested(Self::or)?;
                 self.expect("]")?;
-                steps.push(Step::Index(index));
+                steps.push(PathStep::Index(index));
             } else {
                 break;
             }
@@ -244,7 +244,7 @@ impl Parser {
         }
     }
 
-    fn primary(&mut self) -> Parsed {
+    fn primary(&mut self) -> ExprResult {
         let at = self.at();
         let Some(what) = self.peek().cloned() else {
             return Err(error(at, "a value was expected, not the end"));
@@ -277,7 +277,7 @@ impl Parser {
         Ok(items)
     }
 
-    fn word(&mut self, word: &str, at: usize) -> Parsed {
+    fn word(&mut self, word: &str, at: usize) -> ExprResult {
         match word {
             "true" => return Ok(Expr::Literal(Value::Bool(true))),
             "false" => return Ok(Expr::Literal(Value::Bool(false))),
@@ -298,10 +298,10 @@ impl Parser {
         Ok(Expr::Name(name))
     }
 
-    fn call(&mut self, word: &str, at: usize) -> Parsed {
-        let Some(function) = Function::named(word) else {
-            let near = nearest_key(word, Function::ALL.iter().map(|function| function.name()));
-            let known: Vec<&str> = Function::ALL.iter().map(|function| function.name()).collect();
+    fn call(&mut self, word: &str, at: usize) -> ExprResult {
+        let Some(function) = ExprFunction::named(word) else {
+            let near = nearest_key(word, ExprFunction::ALL.iter().map(|function| function.name()));
+            let known: Vec<&str> = ExprFunction::ALL.iter().map(|function| function.name()).collect();
             return Err(unknown(at, &format!("there is no function `{word}`"), near, &known));
         };
         let arguments = self.nested(|parser| {
@@ -322,22 +322,22 @@ impl Parser {
     }
 
     /// `loop.input` or `loop.iteration`.
-    fn of_loop(&mut self, at: usize) -> Result<Name, ExpressionError> {
+    fn of_loop(&mut self, at: usize) -> Result<FlowName, ExpressionError> {
         match self.constant_member()?.as_deref() {
-            Some("input") => Ok(Name::LoopInput),
-            Some("iteration") => Ok(Name::LoopIteration),
+            Some("input") => Ok(FlowName::LoopInput),
+            Some("iteration") => Ok(FlowName::LoopIteration),
             other => Err(no_member(at, "loop", other, &["input", "iteration"])),
         }
     }
 
     /// `steps.NAME.output` or `steps.NAME.status`.
-    fn of_step(&mut self, at: usize) -> Result<Name, ExpressionError> {
+    fn of_step(&mut self, at: usize) -> Result<FlowName, ExpressionError> {
         let Some(step) = self.constant_member()? else {
             return Err(error(at, "a step is named: steps.NAME.output"));
         };
         match self.constant_member()?.as_deref() {
-            Some("output") => Ok(Name::StepOutput(step.into())),
-            Some("status") => Ok(Name::StepStatus(step.into())),
+            Some("output") => Ok(FlowName::StepOutput(step.into())),
+            Some("status") => Ok(FlowName::StepStatus(step.into())),
             other => Err(no_member(at, &format!("steps.{step}"), other, &["output", "status"])),
         }
     }
@@ -373,19 +373,19 @@ fn alone(mut parts: Vec<Expr>, join: fn(Vec<Expr>) -> Expr) -> Expr {
 }
 
 /// What a word stands for, if it stands for something by itself.
-pub(crate) fn root(word: &str) -> Option<Name> {
+pub(crate) fn root(word: &str) -> Option<FlowName> {
     match word {
-        "previous" | "output" => Some(Name::Previous),
-        "input" => Some(Name::Input),
-        "item" => Some(Name::Item),
-        "index" => Some(Name::Index),
-        "history" => Some(Name::History),
+        "previous" | "output" => Some(FlowName::Previous),
+        "input" => Some(FlowName::Input),
+        "item" => Some(FlowName::Item),
+        "index" => Some(FlowName::Index),
+        "history" => Some(FlowName::History),
         _ => None,
     }
 }
 
 fn unknown_root(word: &str, at: usize) -> ExpressionError {
-    if let Some(function) = Function::named(word) {
+    if let Some(function) = ExprFunction::named(word) {
         let usage = format!("{}({})", function.name(), function.arguments().join(", "));
         return unknown(at, &format!("`{word}` is a function; call it: {usage}"), None, &[]);
     }

@@ -14,11 +14,11 @@ use scrollback_core::{Decision, Entry, Record, Role, Slot, Time};
 use scrollback_store::{Event, Run, Sent, Span, Step, Store, Tenant};
 use serde_json::{Value, json};
 
-use crate::driver::{Refused, RunStatus, current_status};
-use crate::passed::EntryId;
+use crate::driver::{RunRefused, RunStatus, current_status};
+use crate::passed_values::EntryId;
 use crate::turns::field_text;
-use crate::usage::Usage;
-pub use prompt::Body;
+use crate::usage::RunUsage;
+pub use prompt::WithBody;
 pub(crate) use prompt::messages;
 
 /// Whether secrets are shown.
@@ -61,7 +61,7 @@ const PAGE: usize = 10_000;
 
 impl Lens<'_> {
     /// The newest runs, as a document.
-    pub async fn list(&self, listing: &Listing) -> Result<Value, Refused> {
+    pub async fn list(&self, listing: &Listing) -> Result<Value, RunRefused> {
         let all = listing.status.is_none() && listing.flow.is_none();
         let found = self.store.runs(self.tenant, "", if all { listing.limit } else { PAGE }).await?;
         let wanted = found.into_iter().filter(|run| {
@@ -86,7 +86,7 @@ impl Lens<'_> {
 
     /// The events of a run for elsewhere, one object each: as in the trace, with the run's id, and with each prompt the
     /// messages that were sent.
-    pub async fn exported(&self, run: &Run) -> Result<Vec<Value>, Refused> {
+    pub async fn exported(&self, run: &Run) -> Result<Vec<Value>, RunRefused> {
         let sent = match &run.conversation {
             Some(id) => self.store.sent(self.tenant, id).await?,
             None => Vec::new(),
@@ -118,7 +118,7 @@ impl Lens<'_> {
     }
 
     /// Spans and events of a run, as a document.
-    pub async fn trace(&self, run: &Run) -> Result<Value, Refused> {
+    pub async fn trace(&self, run: &Run) -> Result<Value, RunRefused> {
         let time = |time: Option<Time>| time.map(|time| time.to_string());
         let spans: Vec<Value> = outside_in(self.store.spans(self.tenant, &run.id).await?)
             .into_iter()
@@ -162,7 +162,7 @@ impl Lens<'_> {
     }
 
     /// What was said in a run.
-    async fn record(&self, run: &Run) -> Result<Record, Refused> {
+    async fn record(&self, run: &Run) -> Result<Record, RunRefused> {
         Ok(match &run.conversation {
             Some(id) => self.store.record(self.tenant, id, None).await?,
             None => Record::new(),
@@ -183,10 +183,10 @@ fn updated(run: &Run, steps: &[Step]) -> Time {
 
 /// What a run used: its steps know best, while it is under way too.
 fn usage(run: &Run, steps: &[Step]) -> Value {
-    let used = steps.iter().filter_map(|step| serde_json::from_str::<Usage>(step.usage.as_deref()?).ok());
-    let summed = used.fold(Usage::default(), Usage::and);
+    let used = steps.iter().filter_map(|step| serde_json::from_str::<RunUsage>(step.usage.as_deref()?).ok());
+    let summed = used.fold(RunUsage::default(), RunUsage::and);
     if summed.calls == 0 {
-        let whole = run.usage.as_deref().and_then(|text| serde_json::from_str::<Usage>(text).ok());
+        let whole = run.usage.as_deref().and_then(|text| serde_json::from_str::<RunUsage>(text).ok());
         return json!(whole.unwrap_or_default());
     }
     json!(summed)

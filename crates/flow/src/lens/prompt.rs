@@ -8,12 +8,12 @@ use scrollback_store::{Run, Sent};
 use serde_json::{Value, json};
 
 use super::{Lens, Reveal, Talk, positions, read, talks, text_of};
-use crate::driver::{Refused, name_of};
-use crate::passed::EntryId;
+use crate::driver::{RunRefused, name_of};
+use crate::passed_values::EntryId;
 
 /// Whether the request's body is part of the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Body {
+pub enum WithBody {
     /// Only its messages.
     #[default]
     Messages,
@@ -23,7 +23,7 @@ pub enum Body {
 
 impl Lens<'_> {
     /// The calls of a step, by name or key, oldest first; none if the run has no such step.
-    pub async fn prompt(&self, run: &Run, step: &str, body: Body) -> Result<Option<Value>, Refused> {
+    pub async fn prompt(&self, run: &Run, step: &str, body: WithBody) -> Result<Option<Value>, RunRefused> {
         let events = self.store.events(self.tenant, &run.id, 0).await?;
         let steps = self.store.steps(self.tenant, &run.id).await?;
         let is_it = |key: &str| key == step || name_of(key) == step && !key.contains('~');
@@ -41,14 +41,14 @@ impl Lens<'_> {
             let request =
                 data["sent"].as_str().and_then(|id| sent.get(id)).and_then(|sent| sent.request.as_deref());
             let talk = data["scope"].as_str().and_then(|scope| talks.get(scope));
-            let told = Told { data: &data, talk, places: &places };
+            let told = TracedRequest { data: &data, talk, places: &places };
             calls.push(self.call(key, &told, request, body));
         }
         let known = calls.is_empty().then(|| steps.iter().any(|row| is_it(&row.key)));
         Ok((known != Some(false)).then(|| json!({ "run": run.id, "step": step, "calls": calls })))
     }
 
-    fn call(&self, key: &str, told: &Told<'_>, request: Option<&[u8]>, body: Body) -> Value {
+    fn call(&self, key: &str, told: &TracedRequest<'_>, request: Option<&[u8]>, body: WithBody) -> Value {
         let data = told.data;
         let text = request.map(String::from_utf8_lossy).unwrap_or_default();
         let entries = parsed(&text, data["wire"].as_str().unwrap_or_default());
@@ -83,7 +83,7 @@ impl Lens<'_> {
             "request_hash": data["request_hash"],
             "redactions": redactions,
         });
-        if let Some(members) = call.as_object_mut().filter(|_| body == Body::Whole) {
+        if let Some(members) = call.as_object_mut().filter(|_| body == WithBody::Whole) {
             let whole = serde_json::from_str(&text).unwrap_or(Value::Null);
             members.insert("request".into(), self.shown_value(whole));
         }
@@ -92,13 +92,13 @@ impl Lens<'_> {
 }
 
 /// What a trace says about a request.
-struct Told<'a> {
+struct TracedRequest<'a> {
     data: &'a Value,
     talk: Option<&'a Talk>,
     places: &'a BTreeMap<EntryId, u64>,
 }
 
-impl Told<'_> {
+impl TracedRequest<'_> {
     /// Where each message of the request comes from, and the entry it is.
     fn sources(&self, entries: &[Entry]) -> Vec<(&'static str, Option<u64>)> {
         let count = |name: &str| self.data[name].as_u64().unwrap_or(0) as usize;

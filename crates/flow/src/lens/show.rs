@@ -7,17 +7,17 @@ use scrollback_store::Run;
 use serde_json::{Value, json};
 
 use super::{Lens, Reveal, in_order, read, talks, updated};
-use crate::driver::{Refused, Report, RunStatus, name_of, questions_of, resumes};
-use crate::usage::Usage;
-use crate::{Flow, Kind};
+use crate::driver::{RunRefused, RunReport, RunStatus, name_of, questions_of, resumes};
+use crate::usage::RunUsage;
+use crate::{Flow, StepKind};
 
 impl Lens<'_> {
     /// A run, as a document. `flow` is the flow it runs, where that can be read.
-    pub async fn show(&self, run: &Run, flow: Option<&Arc<Flow>>) -> Result<Value, Refused> {
+    pub async fn show(&self, run: &Run, flow: Option<&Arc<Flow>>) -> Result<Value, RunRefused> {
         let steps = self.store.steps(self.tenant, &run.id).await?;
         let events = self.store.events(self.tenant, &run.id, 0).await?;
         let record = self.record(run).await?;
-        let mut report = Report::of(run, &steps, flow, self.redactor, self.now);
+        let mut report = RunReport::of(run, &steps, flow, self.redactor, self.now);
         if self.reveal == Reveal::Everything && report.status == RunStatus::Paused {
             report.pauses = questions_of(&steps, flow);
         }
@@ -39,7 +39,7 @@ impl Lens<'_> {
         let shown: Vec<Value> = in_order(steps, &events)
             .into_iter()
             .map(|step| {
-                let usage: Usage = step
+                let usage: RunUsage = step
                     .usage
                     .as_deref()
                     .and_then(|text| serde_json::from_str(text).ok())
@@ -106,5 +106,5 @@ impl Lens<'_> {
 /// Whether the loop of a key holds a conversation.
 fn holds_conversation(flow: Option<&Arc<Flow>>, key: &str) -> bool {
     let found = flow.and_then(|flow| flow.step(name_of(key)));
-    found.is_some_and(|step| matches!(&step.kind, Kind::Loop(inner) if inner.conversation.is_some()))
+    found.is_some_and(|step| matches!(&step.kind, StepKind::Loop(inner) if inner.conversation.is_some()))
 }

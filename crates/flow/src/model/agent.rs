@@ -19,7 +19,7 @@ pub struct Agent {
     /// Its instructions, word for word.
     pub system_prompt: Option<String>,
     /// How history reaches it.
-    pub mode: Mode,
+    pub mode: HistoryMode,
     /// Whether its replies come while they are written.
     pub stream: bool,
     /// Longest reply, in tokens; what a call reserves.
@@ -36,12 +36,14 @@ pub struct Agent {
     pub output_schema: Option<Value>,
     /// What it may call.
     pub tools: Declared,
+    /// Whether it may search and read the run's record.
+    pub recall: bool,
 }
 
 /// How history reaches an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum HistoryMode {
     /// As messages, each with its own role.
     #[default]
     Chat,

@@ -7,16 +7,16 @@ use scrollback_core::manager::SharedManager;
 use serde::{Deserialize, Serialize};
 
 use super::Agent;
-use crate::Template;
+use crate::FlowTemplate;
 
 /// How a loop holds a conversation.
-pub struct Conversation {
+pub struct LoopMemory {
     /// How its history is bounded.
     pub history: HistoryManagement,
     /// Which steps become turns.
     pub turns: TurnSources,
     /// The block that prompt-only agents are sent; none: the usual one between delimiters.
-    pub history_template: Option<Template>,
+    pub history_template: Option<FlowTemplate>,
     /// How it begins.
     pub seed: Seed,
     /// Whether tool exchanges are part of it.
@@ -130,7 +130,7 @@ pub enum SeedFrom {
     /// The loop's input, or the run's if that is blank.
     Input,
     /// A text.
-    Text(Template),
+    Text(FlowTemplate),
     /// Nothing.
     Nothing,
 }

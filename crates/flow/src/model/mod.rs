@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-pub use agent::{Agent, Mode};
+pub use agent::{Agent, HistoryMode};
 pub use conversation::{
-    Bounds, Conversation, HistoryManagement, Managers, Seed, SeedFrom, Strategy, ToolArtifacts, TurnRole,
+    Bounds, HistoryManagement, LoopMemory, Managers, Seed, SeedFrom, Strategy, ToolArtifacts, TurnRole,
     TurnSources,
 };
 pub use step::{
-    AgentStep, Branch, Conditional, Exit, Hitl, Kind, Loop, Map, OnBranchFailure, OnMaxLoops, Parallel, Step,
+    AgentStep, Conditional, Exit, FlowBranch, Hitl, Loop, Map, OnBranchFailure, OnMaxLoops, Parallel, Step,
+    StepKind,
 };
 
 /// A pipeline. Only [`Flow::read`] makes one, so every name in it means something.
@@ -29,7 +30,7 @@ pub struct Flow {
     /// What it does, in order; never empty.
     pub steps: Vec<Step>,
     /// What a run of it may use: a flag's wish before the flow's own before the configuration's.
-    pub limits: Limits,
+    pub limits: QuotaLimits,
     /// The texts of the prompt files it names, by the path as written: a run keeps them, and resumes without the files.
     pub prompt_files: BTreeMap<String, String>,
 }
@@ -42,6 +43,11 @@ impl Flow {
         found
     }
 
+    /// Whether anything in it says what the run was given: the first step's input, or a mention of `input`.
+    pub fn reads_input(&self) -> bool {
+        step::reads_input(&self.steps, step::At::Start)
+    }
+
     /// The step of a name.
     pub fn step(&self, name: &str) -> Option<&Step> {
         self.all_steps().into_iter().find(|step| step.name == name)
@@ -50,7 +56,7 @@ impl Flow {
 
 /// Most that may be used, by a run or by a step and all inside it. None: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct QuotaLimits {
     /// Tokens, in and out together.
     pub max_tokens: Option<u64>,
     /// Money.
@@ -58,7 +64,7 @@ pub struct Limits {
 }
 
 /// As flows write them, and null where there is no limit.
-impl Serialize for Limits {
+impl Serialize for QuotaLimits {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut members = serializer.serialize_struct("Limits", 2)?;
         members.serialize_field("max_tokens", &self.max_tokens)?;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Agent, Conversation, Limits};
-use crate::{Expression, Template};
+use super::{Agent, LoopMemory, QuotaLimits};
+use crate::expression::Mention;
+use crate::{Expression, FlowName, FlowTemplate};
 
 /// One step. Its name is unique in the whole flow.
 pub struct Step {
@@ -14,19 +15,19 @@ pub struct Step {
     /// Whether it runs; always if none.
     pub when: Option<Expression>,
     /// What it receives.
-    pub input: Template,
+    pub input: FlowTemplate,
     /// What it and all inside it may use.
-    pub limits: Limits,
+    pub limits: QuotaLimits,
     /// What it does.
-    pub kind: Kind,
+    pub kind: StepKind,
 }
 
 /// What a step does.
-pub enum Kind {
+pub enum StepKind {
     /// Asks an agent.
     Agent(AgentStep),
     /// Renders a text.
-    Template(Template),
+    Template(FlowTemplate),
     /// Repeats a body.
     Loop(Box<Loop>),
     /// Waits for a person.
@@ -39,27 +40,27 @@ pub enum Kind {
     Map(Map),
 }
 
-impl Kind {
+impl StepKind {
     /// The word for it in a flow: agent and template steps are both `step`.
     pub fn word(&self) -> &'static str {
         match self {
-            Kind::Agent(_) | Kind::Template(_) => "step",
-            Kind::Loop(_) => "loop",
-            Kind::Hitl(_) => "hitl",
-            Kind::Parallel(_) => "parallel",
-            Kind::Conditional(_) => "conditional",
-            Kind::Map(_) => "map",
+            StepKind::Agent(_) | StepKind::Template(_) => "step",
+            StepKind::Loop(_) => "loop",
+            StepKind::Hitl(_) => "hitl",
+            StepKind::Parallel(_) => "parallel",
+            StepKind::Conditional(_) => "conditional",
+            StepKind::Map(_) => "map",
         }
     }
 
     /// The lists of steps inside it, in the order of the file.
     pub fn bodies(&self) -> Vec<&[Step]> {
         match self {
-            Kind::Agent(_) | Kind::Template(_) | Kind::Hitl(_) => Vec::new(),
-            Kind::Loop(inner) => vec![&inner.body],
-            Kind::Map(map) => vec![&map.body],
-            Kind::Parallel(parallel) => parallel.branches.iter().map(|branch| &*branch.steps).collect(),
-            Kind::Conditional(choice) => {
+            StepKind::Agent(_) | StepKind::Template(_) | StepKind::Hitl(_) => Vec::new(),
+            StepKind::Loop(inner) => vec![&inner.body],
+            StepKind::Map(map) => vec![&map.body],
+            StepKind::Parallel(parallel) => parallel.branches.iter().map(|branch| &*branch.steps).collect(),
+            StepKind::Conditional(choice) => {
                 let branches = choice.branches.iter().map(|branch| &*branch.steps);
                 branches.chain(choice.default_branch.as_deref()).collect()
             }
@@ -75,12 +76,14 @@ pub struct AgentStep {
     pub use_history: bool,
     /// The field of a structured output that is its turn's text: `answer.question`.
     pub turn_field: Option<String>,
+    /// Whether its agent may search and read the run's record.
+    pub recall: bool,
 }
 
 /// `kind: hitl`.
 pub struct Hitl {
     /// What the person is shown.
-    pub message: Template,
+    pub message: FlowTemplate,
     /// What the answer must fit; none: any text that is not blank.
     pub input_schema: Option<Value>,
     /// Whether the message becomes an assistant turn before the answer.
@@ -90,7 +93,7 @@ pub struct Hitl {
 /// `kind: parallel`.
 pub struct Parallel {
     /// The branches, in order; never empty.
-    pub branches: Vec<Branch>,
+    pub branches: Vec<FlowBranch>,
     /// What a branch that fails does to the others.
     pub on_branch_failure: OnBranchFailure,
     /// Most branches that run at once.
@@ -98,7 +101,7 @@ pub struct Parallel {
 }
 
 /// Named steps of a `parallel` or `conditional`.
-pub struct Branch {
+pub struct FlowBranch {
     /// Its name; in a `conditional` any text.
     pub name: String,
     /// What it does.
@@ -120,7 +123,7 @@ pub struct Conditional {
     /// Its value, as text ([`crate::expression::as_text`]), selects the branch.
     pub condition: Expression,
     /// What can be selected.
-    pub branches: Vec<Branch>,
+    pub branches: Vec<FlowBranch>,
     /// What runs if nothing is selected; if there is none, the previous value passes through.
     pub default_branch: Option<Vec<Step>>,
 }
@@ -144,7 +147,7 @@ pub struct Loop {
     /// When it is over before that; if there is none, it runs exactly `max_loops` times.
     pub exit: Option<Exit>,
     /// What makes it a conversation.
-    pub conversation: Option<Conversation>,
+    pub conversation: Option<LoopMemory>,
 }
 
 /// When a loop is over.
@@ -174,4 +177,42 @@ pub(super) fn collect<'s>(steps: &'s [Step], found: &mut Vec<&'s Step>) {
             collect(body, found);
         }
     }
+}
+
+/// Where a list of steps runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    /// First of all: what is `previous` to it is the run's input.
+    Start,
+    /// After other steps.
+    Later,
+}
+
+// The depth is that of the file, which its reader limits.
+/// Whether steps, or any inside them, read the run's input.
+pub(super) fn reads_input(steps: &[Step], at: At) -> bool {
+    steps.iter().enumerate().any(|(number, step)| {
+        let at = if number == 0 { at } else { At::Later };
+        let reads = |mentions: &[Mention]| {
+            mentions.iter().any(|mention| {
+                mention.name == FlowName::Input || (mention.name == FlowName::Previous && at == At::Start)
+            })
+        };
+        let own = match &step.kind {
+            StepKind::Agent(_) => reads(step.input.mentions()),
+            StepKind::Template(text) => reads(text.mentions()),
+            StepKind::Hitl(hitl) => reads(hitl.message.mentions()),
+            StepKind::Loop(inner) => inner.exit.as_ref().is_some_and(|exit| {
+                exit.expression.mentions().iter().any(|mention| mention.name == FlowName::Input)
+            }),
+            StepKind::Conditional(choice) => reads(choice.condition.mentions()),
+            StepKind::Map(map) => reads(map.over.mentions()),
+            StepKind::Parallel(_) => false,
+        };
+        // What a container receives is `previous` to the first step inside it.
+        let container = !matches!(step.kind, StepKind::Agent(_) | StepKind::Template(_) | StepKind::Hitl(_));
+        let inside = if container && reads(step.input.mentions()) { At::Start } else { At::Later };
+        own || step.when.as_ref().is_some_and(|when| reads(when.mentions()))
+            || step.kind.bodies().into_iter().any(|body| reads_input(body, inside))
+    })
 }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scrollback_agent::config::BadConfig;
-use scrollback_agent::document::{Fields, Key, Node, Place, Problem, Value, code};
+use scrollback_agent::document::{DocumentProblem, Fields, Node, NodeKey, TextPosition, Value, code};
 use scrollback_agent::provider::{Catalog, Environment};
 use scrollback_agent::tool::load::{self, Declared};
 use serde_json::{Value as Json, json};
 
 use super::callable::{NotCallable, callable_model};
-use super::context::{Reading, Spot, spot};
+use super::context::{FlowReader, Spot, spot};
 use super::prompt::system_prompt;
-use super::{Prompts, Source, name_problem};
-use crate::model::{Agent, Mode};
+use super::{Prompts, ReadOptions, name_problem};
+use crate::model::{Agent, HistoryMode};
 use crate::problem::Code;
-use crate::settings::{Located, Origin, Set, Settings};
+use crate::settings::{FlowSettings, Located, Set, SettingOrigin};
 
 /// The sources of a flow's tools: a person is asked by a step.
 const FLOW_SOURCES: &[&str] = &["command", "http", "mcp"];
@@ -31,7 +31,7 @@ const RETRIES: u32 = 2;
 const SECONDS: f64 = 120.0;
 
 /// Reads all agents of a flow and its configuration.
-pub(super) fn agents(node: Option<&Node>, reading: &mut Reading<'_>) {
+pub(super) fn agents(node: Option<&Node>, reading: &mut FlowReader<'_>) {
     let own = match node {
         Some(node) if node.as_map().is_none() => {
             let spot = Spot { path: "agents".into(), at: node.at };
@@ -59,11 +59,11 @@ pub(super) fn agents(node: Option<&Node>, reading: &mut Reading<'_>) {
 }
 
 /// Judges the agents of a configuration as if a flow without any of its own used them.
-pub(crate) fn configured_agents(settings: &Settings, catalog: &Catalog) -> Result<(), BadConfig> {
+pub(crate) fn configured_agents(settings: &FlowSettings, catalog: &Catalog) -> Result<(), BadConfig> {
     let environment: Environment = Arc::new(|_| Some(String::new()));
     let (folder, prompts) = (Path::new(""), Prompts::Disk);
-    let source = Source { stem: "", folder, prompts, settings, catalog, environment: &environment };
-    let mut reading = Reading::new("", &source);
+    let source = ReadOptions { stem: "", folder, prompts, settings, catalog, environment: &environment };
+    let mut reading = FlowReader::new("", &source);
     agents(None, &mut reading);
     let bad_name = settings.agents.keys().find_map(|name| Some((name, name_problem(name)?)));
     let problem = bad_name.map(|(name, problem)| (format!("agents.{name}"), problem));
@@ -76,25 +76,25 @@ pub(crate) fn configured_agents(settings: &Settings, catalog: &Catalog) -> Resul
     let fields = settings.agents.get(name);
     let set = fields.and_then(|fields| fields.get(field).or_else(|| fields.values().next()));
     let file = match set.map(|set| &set.from) {
-        Some(Origin::File(file)) => file.clone(),
+        Some(SettingOrigin::File(file)) => file.clone(),
         _ => PathBuf::new(),
     };
     Err(BadConfig::in_file(&file, &format!("{path}: {message}")))
 }
 
 /// The agent of steps that find no other.
-pub(super) fn usual(reading: &mut Reading<'_>) -> Arc<Agent> {
+pub(super) fn usual(reading: &mut FlowReader<'_>) -> Arc<Agent> {
     let (model, folder, from) = default_model(reading);
     reading.decided("default_model", model.as_str(), from);
     Arc::new(plain("default", model, folder, reading))
 }
 
 /// A model as an agent without instructions of its own.
-pub(super) fn of_model(model: &str, reading: &Reading<'_>) -> Agent {
+pub(super) fn of_model(model: &str, reading: &FlowReader<'_>) -> Agent {
     plain(model, model.into(), reading.source.folder.into(), reading)
 }
 
-fn plain(name: &str, model: String, folder: PathBuf, reading: &Reading<'_>) -> Agent {
+fn plain(name: &str, model: String, folder: PathBuf, reading: &FlowReader<'_>) -> Agent {
     let mode = mode(None, &model, reading).0;
     Agent {
         name: name.into(),
@@ -110,6 +110,7 @@ fn plain(name: &str, model: String, folder: PathBuf, reading: &Reading<'_>) -> A
         timeout: Duration::from_secs_f64(SECONDS),
         output_schema: None,
         tools: Declared::default(),
+        recall: false,
     }
 }
 
@@ -122,26 +123,26 @@ struct Layers<'r> {
 
 impl Layers<'_> {
     /// Who says what a field is, and the folder of paths in it.
-    fn origin(&self, field: &str) -> (Origin, PathBuf) {
+    fn origin(&self, field: &str) -> (SettingOrigin, PathBuf) {
         if self.own.is_some_and(|node| node.get(field).is_some()) {
-            return (Origin::Flow, self.folder.into());
+            return (SettingOrigin::Flow, self.folder.into());
         }
         match self.configured.and_then(|fields| fields.get(field)) {
             Some(set) => (set.from.clone(), set.value.folder.clone()),
-            None => (Origin::BuiltIn, self.folder.into()),
+            None => (SettingOrigin::BuiltIn, self.folder.into()),
         }
     }
 
     /// One map of all fields, the stronger layer's where both have one.
     fn merged(&self) -> Node {
-        let at = self.own.map_or_else(Place::default, |node| node.at);
+        let at = self.own.map_or_else(TextPosition::default, |node| node.at);
         if let Some(own) = self.own.filter(|node| node.as_map().is_none()) {
             return own.clone();
         }
         let mut members = self.own.and_then(Node::as_map).unwrap_or_default().to_vec();
         for (field, set) in self.configured.into_iter().flatten() {
             if !members.iter().any(|(key, _)| key.name == *field) {
-                let key = Key { name: field.clone(), at: Place::default() };
+                let key = NodeKey { name: field.clone(), at: TextPosition::default() };
                 members.push((key, Node::from(&set.value.said)));
             }
         }
@@ -149,7 +150,7 @@ impl Layers<'_> {
     }
 }
 
-fn agent(name: &str, own: Option<&Node>, reading: &mut Reading<'_>) -> Agent {
+fn agent(name: &str, own: Option<&Node>, reading: &mut FlowReader<'_>) -> Agent {
     let layers =
         Layers { own, configured: reading.source.settings.agents.get(name), folder: reading.source.folder };
     let node = layers.merged();
@@ -190,6 +191,7 @@ fn agent(name: &str, own: Option<&Node>, reading: &mut Reading<'_>) -> Agent {
         decided("timeout", timeout.into());
         let output_schema = schema(fields, "output_schema");
         let tools = tools(fields, layers.origin("tools").1, reading);
+        let recall = fields.flag("recall").unwrap_or(false);
         Agent {
             name: name.into(),
             model,
@@ -204,6 +206,7 @@ fn agent(name: &str, own: Option<&Node>, reading: &mut Reading<'_>) -> Agent {
             timeout: Duration::from_secs_f64(timeout),
             output_schema,
             tools,
+            recall,
         }
     })
 }
@@ -212,33 +215,33 @@ fn model(
     fields: &mut Fields<'_, '_>,
     node: &Node,
     layers: &Layers<'_>,
-    reading: &mut Reading<'_>,
-) -> (String, PathBuf, Origin) {
+    reading: &mut FlowReader<'_>,
+) -> (String, PathBuf, SettingOrigin) {
     let Some(model) = fields.text("model") else { return default_model(reading) };
     let place = spot(fields, node, "model");
     if let Err(NotCallable { message, suggestion }) = callable_model(&model) {
-        let problem = Problem::new(code::UNKNOWN_VALUE, place.path, place.at, message);
-        reading.problems.push(Problem { suggestion, ..problem });
+        let problem = DocumentProblem::new(code::UNKNOWN_VALUE, place.path, place.at, message);
+        reading.problems.push(DocumentProblem { suggestion, ..problem });
     }
     let (from, folder) = layers.origin("model");
     (model, folder, from)
 }
 
-fn default_model(reading: &Reading<'_>) -> (String, PathBuf, Origin) {
+fn default_model(reading: &FlowReader<'_>) -> (String, PathBuf, SettingOrigin) {
     match &reading.source.settings.default_model {
         Some(set) => (set.value.said.clone(), set.value.folder.clone(), set.from.clone()),
-        None => (OFFLINE.into(), reading.source.folder.into(), Origin::BuiltIn),
+        None => (OFFLINE.into(), reading.source.folder.into(), SettingOrigin::BuiltIn),
     }
 }
 
 /// How history reaches a model, and who says so if not the agent.
-fn mode(said: Option<&str>, model: &str, reading: &Reading<'_>) -> (Mode, Option<Origin>) {
+fn mode(said: Option<&str>, model: &str, reading: &FlowReader<'_>) -> (HistoryMode, Option<SettingOrigin>) {
     match said {
-        Some("prompt") => (Mode::Prompt, None),
-        Some(_) => (Mode::Chat, None),
+        Some("prompt") => (HistoryMode::Prompt, None),
+        Some(_) => (HistoryMode::Chat, None),
         None => match reading.source.settings.modes.get(model) {
             Some(set) => (set.value, Some(set.from.clone())),
-            None => (Mode::Chat, None),
+            None => (HistoryMode::Chat, None),
         },
     }
 }
@@ -262,13 +265,13 @@ pub(super) fn schema(fields: &mut Fields<'_, '_>, name: &'static str) -> Option<
     Some(schema)
 }
 
-fn tools(fields: &mut Fields<'_, '_>, folder: PathBuf, reading: &mut Reading<'_>) -> Declared {
+fn tools(fields: &mut Fields<'_, '_>, folder: PathBuf, reading: &mut FlowReader<'_>) -> Declared {
     let Some(node) = fields.node("tools") else { return Declared::default() };
     if node.as_list().is_none() {
         fields.problem_of(code::WRONG_TYPE, "tools", format!("must be a list of tools, not {}", node.kind()));
         return Declared::default();
     }
-    let place = load::Place {
+    let place = load::ToolScope {
         folder: if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder },
         environment: Arc::clone(reading.source.environment),
         sources: FLOW_SOURCES,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use scrollback_agent::document::{Fields, Node, Problem, Value, code};
+use scrollback_agent::document::{DocumentProblem, Fields, Node, Value, code};
 use scrollback_core::manager::{ConfigError, ConfigErrorKind, Passthrough, SharedManager, parse_value};
 use scrollback_core::nearest::nearest_key;
 
@@ -11,11 +11,11 @@ use serde_json::Value as Json;
 
 use super::agent::of_model;
 use super::callable::{NotCallable, callable_model};
-use super::context::{Reading, Spot, key_spot, spot};
+use super::context::{FlowReader, Spot, key_spot, spot};
 use super::step::named_agent;
 use crate::model::{Agent, Bounds, HistoryManagement, Managers, Strategy};
 use crate::problem::Code;
-use crate::settings::{Origin, Set};
+use crate::settings::{Set, SettingOrigin};
 
 /// The keys of the mapping form.
 const KEYS: [&str; 5] = ["strategy", "max_tokens", "max_turns", "summarizer_agent", "summarize_ratio"];
@@ -25,7 +25,11 @@ const USUAL_TOKENS: u64 = 16_384;
 const USUAL_RATIO: f64 = 0.5;
 
 /// Reads a loop's `history_management`.
-pub(super) fn read(fields: &mut Fields<'_, '_>, name: &str, reading: &mut Reading<'_>) -> HistoryManagement {
+pub(super) fn read(
+    fields: &mut Fields<'_, '_>,
+    name: &str,
+    reading: &mut FlowReader<'_>,
+) -> HistoryManagement {
     let path = fields.path("history_management");
     let (node, at) = match fields.node("history_management") {
         Some(node) => (Some(node), node.at),
@@ -34,37 +38,37 @@ pub(super) fn read(fields: &mut Fields<'_, '_>, name: &str, reading: &mut Readin
     let place = Spot { path, at };
     match node.map(|node| (node, form(node))) {
         None => bounds(None, &place, name, reading),
-        Some((node, Form::Bounds)) => bounds(Some(node), &place, name, reading),
-        Some((node, Form::Managers)) => {
-            reading.decided(format!("steps.{name}.history_management"), node.to_json(), Origin::Flow);
+        Some((node, HistoryForm::Bounds)) => bounds(Some(node), &place, name, reading),
+        Some((node, HistoryForm::Managers)) => {
+            reading.decided(format!("steps.{name}.history_management"), node.to_json(), SettingOrigin::Flow);
             let manager = managers(node, &place.path, reading);
             HistoryManagement::Managers(list(manager, &place, reading))
         }
-        Some((node, Form::Neither)) => {
+        Some((node, HistoryForm::Neither)) => {
             neither(node, &place, reading);
             bounds(None, &place, name, reading)
         }
     }
 }
 
-enum Form {
+enum HistoryForm {
     Bounds,
     Managers,
     Neither,
 }
 
-fn form(node: &Node) -> Form {
+fn form(node: &Node) -> HistoryForm {
     let keys = match &node.value {
-        Value::List(_) => return Form::Managers,
+        Value::List(_) => return HistoryForm::Managers,
         Value::Map(members) => members.iter().map(|(key, _)| key.name.as_str()),
-        _ => return Form::Neither,
+        _ => return HistoryForm::Neither,
     };
     if keys.clone().any(|key| ["strategy", "max_tokens", "max_turns"].contains(&key)) {
-        Form::Bounds
+        HistoryForm::Bounds
     } else if keys.clone().count() == 1 && keys.clone().any(is_manager) {
-        Form::Managers
+        HistoryForm::Managers
     } else {
-        Form::Neither
+        HistoryForm::Neither
     }
 }
 
@@ -78,7 +82,7 @@ fn is_manager(name: &str) -> bool {
 }
 
 /// What is neither bounds nor managers.
-fn neither(node: &Node, place: &Spot, reading: &mut Reading<'_>) {
+fn neither(node: &Node, place: &Spot, reading: &mut FlowReader<'_>) {
     let Some(members) = node.as_map() else {
         let message =
             format!("must be a map of bounds, a manager, or a list of managers, not {}", node.kind());
@@ -101,7 +105,7 @@ fn neither(node: &Node, place: &Spot, reading: &mut Reading<'_>) {
             format!("unknown key{list}")
         };
         let problem =
-            Problem::new(code::UNKNOWN_KEY, format!("{}.{}", place.path, key.name), key.at, message);
+            DocumentProblem::new(code::UNKNOWN_KEY, format!("{}.{}", place.path, key.name), key.at, message);
         reading.problems.push(if is_manager(&key.name) { problem } else { problem.suggesting(near) });
     }
     if !unknown {
@@ -110,7 +114,7 @@ fn neither(node: &Node, place: &Spot, reading: &mut Reading<'_>) {
     }
 }
 
-fn managers(node: &Node, path: &str, reading: &mut Reading<'_>) -> SharedManager {
+fn managers(node: &Node, path: &str, reading: &mut FlowReader<'_>) -> SharedManager {
     if let Some(item) = node.as_list().into_iter().flatten().find(|item| item.value == Value::Null) {
         reading.error(
             Code::WrongType,
@@ -129,7 +133,7 @@ fn managers(node: &Node, path: &str, reading: &mut Reading<'_>) -> SharedManager
 }
 
 /// Managers, with the models that write the summaries they ask for as agents.
-fn list(manager: SharedManager, place: &Spot, reading: &mut Reading<'_>) -> Managers {
+fn list(manager: SharedManager, place: &Spot, reading: &mut FlowReader<'_>) -> Managers {
     let mut found = BTreeSet::new();
     summarizers(&manager.config(), &mut found);
     let condenses = !found.is_empty();
@@ -138,10 +142,10 @@ fn list(manager: SharedManager, place: &Spot, reading: &mut Reading<'_>) -> Mana
     Managers { manager, condenses, writers }
 }
 
-fn writer(name: &str, place: &Spot, reading: &mut Reading<'_>) -> Arc<Agent> {
+fn writer(name: &str, place: &Spot, reading: &mut FlowReader<'_>) -> Arc<Agent> {
     if let Err(NotCallable { message, suggestion }) = callable_model(name) {
-        let problem = Problem::new(code::UNKNOWN_VALUE, place.path.clone(), place.at, message);
-        reading.problems.push(Problem { suggestion, ..problem });
+        let problem = DocumentProblem::new(code::UNKNOWN_VALUE, place.path.clone(), place.at, message);
+        reading.problems.push(DocumentProblem { suggestion, ..problem });
     }
     Arc::new(of_model(name, reading))
 }
@@ -163,7 +167,7 @@ fn summarizers(config: &Json, names: &mut BTreeSet<String>) {
 }
 
 /// What the grammar of managers says, at its place in the flow.
-fn refused(node: &Node, path: &str, error: &ConfigError) -> Problem {
+fn refused(node: &Node, path: &str, error: &ConfigError) -> DocumentProblem {
     let (mut here, mut path) = (node, path.to_string());
     for part in error.path().split('/').filter(|part| !part.is_empty()) {
         let inner = match (&here.value, part.parse::<usize>()) {
@@ -185,11 +189,11 @@ fn refused(node: &Node, path: &str, error: &ConfigError) -> Problem {
     let known = error.known().iter().copied();
     let said = here.as_map().and_then(|map| map.first()).map(|(key, _)| key.name.as_str()).or(here.as_text());
     let suggestion = said.and_then(|said| nearest_key(said, known)).map(String::from);
-    Problem { suggestion, ..Problem::new(code, path, here.at, error.to_string()) }
+    DocumentProblem { suggestion, ..DocumentProblem::new(code, path, here.at, error.to_string()) }
 }
 
 /// The bounds of a loop: its own, or else the configuration's, or else the usual one.
-fn bounds(node: Option<&Node>, place: &Spot, name: &str, reading: &mut Reading<'_>) -> HistoryManagement {
+fn bounds(node: Option<&Node>, place: &Spot, name: &str, reading: &mut FlowReader<'_>) -> HistoryManagement {
     let own = match node {
         Some(node) => reading.map(node, &place.path, own),
         None => Own::default(),
@@ -202,7 +206,7 @@ fn bounds(node: Option<&Node>, place: &Spot, name: &str, reading: &mut Reading<'
     let mut max_tokens = optional(own.max_tokens, lower(configured.max_tokens));
     let max_turns = optional(own.max_turns, lower(configured.max_turns));
     if max_tokens.is_none() && max_turns.is_none() {
-        max_tokens = Some(Set { value: USUAL_TOKENS, from: Origin::BuiltIn });
+        max_tokens = Some(Set { value: USUAL_TOKENS, from: SettingOrigin::BuiltIn });
     }
     if strategy.value == Strategy::TruncateTurns && max_turns.is_none() && !own.bad_turns {
         reading.error(Code::MissingKey, place, "`max_turns` is missing, which `truncate_turns` needs");
@@ -215,7 +219,7 @@ fn bounds(node: Option<&Node>, place: &Spot, name: &str, reading: &mut Reading<'
         reading.warn(Code::UnusedField, key, message);
     }
     let at = own.summarizer_place.unwrap_or_else(|| place.clone());
-    let from_loop = summarizer_agent.as_ref().is_some_and(|set| set.from == Origin::Flow);
+    let from_loop = summarizer_agent.as_ref().is_some_and(|set| set.from == SettingOrigin::Flow);
     // The configured one concerns loops that summarise; a loop's own must exist in any case.
     let summarizer = summarizer_agent.as_ref().filter(|_| condenses || from_loop);
     let summarizer = summarizer.map(|set| named_agent(&set.value, &at, reading));
@@ -228,7 +232,7 @@ fn bounds(node: Option<&Node>, place: &Spot, name: &str, reading: &mut Reading<'
     }
     if condenses {
         let agent = summarizer_agent.map(|set| (set.value, set.from));
-        let (agent, from) = agent.unwrap_or_else(|| ("offline".into(), Origin::BuiltIn));
+        let (agent, from) = agent.unwrap_or_else(|| ("offline".into(), SettingOrigin::BuiltIn));
         reading.decided(format!("{base}.summarizer_agent"), agent, from);
         reading.decided(format!("{base}.summarize_ratio"), summarize_ratio.value, summarize_ratio.from);
     }
@@ -255,7 +259,7 @@ struct Own {
     only_for_summaries: Vec<Spot>,
 }
 
-fn own(fields: &mut Fields<'_, '_>, _: &mut Reading<'_>) -> Own {
+fn own(fields: &mut Fields<'_, '_>, _: &mut FlowReader<'_>) -> Own {
     let node = fields.map_node();
     let strategy = fields.word("strategy", &Strategy::WORDS).and_then(|word| Strategy::named(&word));
     let max_tokens = fields.count("max_tokens", 1);
@@ -277,9 +281,9 @@ fn own(fields: &mut Fields<'_, '_>, _: &mut Reading<'_>) -> Own {
 }
 
 fn optional<T>(own: Option<T>, configured: Option<Set<T>>) -> Option<Set<T>> {
-    own.map(|value| Set { value, from: Origin::Flow }).or(configured)
+    own.map(|value| Set { value, from: SettingOrigin::Flow }).or(configured)
 }
 
 fn chosen<T>(own: Option<T>, configured: Option<Set<T>>, usual: T) -> Set<T> {
-    optional(own, configured).unwrap_or(Set { value: usual, from: Origin::BuiltIn })
+    optional(own, configured).unwrap_or(Set { value: usual, from: SettingOrigin::BuiltIn })
 }

@@ -2,12 +2,14 @@
 
 use scrollback_agent::document::{Fields, Node};
 
-use super::context::{Reading, Scope, Spot, key_spot, spot};
+use super::context::{FlowReader, NameScope, Spot, key_spot, spot};
 use super::{history, step, text, turns};
-use crate::model::{Conversation, Exit, Kind, Loop, Mode, OnMaxLoops, Seed, SeedFrom, Step, ToolArtifacts};
+use crate::model::{
+    Exit, HistoryMode, Loop, LoopMemory, OnMaxLoops, Seed, SeedFrom, Step, StepKind, ToolArtifacts,
+};
 use crate::problem::Code;
-use crate::settings::Origin;
-use crate::{Expression, Template};
+use crate::settings::SettingOrigin;
+use crate::{Expression, FlowTemplate};
 
 /// Most iterations anybody may ask for.
 const MOST_LOOPS: u64 = 100_000;
@@ -40,17 +42,27 @@ const OF_CONVERSATIONS: [&str; 7] = [
 ];
 
 /// Reads the step's key `loop`.
-pub(super) fn read(fields: &mut Fields<'_, '_>, name: &str, scope: Scope, reading: &mut Reading<'_>) -> Kind {
+pub(super) fn read(
+    fields: &mut Fields<'_, '_>,
+    name: &str,
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
+) -> StepKind {
     let path = fields.path("loop");
     let Some(node) = fields.node("loop") else {
         fields.missing("loop");
         let body = Vec::new();
-        return Kind::Loop(Box::new(Loop { body, max_loops: USUAL_LOOPS, exit: None, conversation: None }));
+        return StepKind::Loop(Box::new(Loop {
+            body,
+            max_loops: USUAL_LOOPS,
+            exit: None,
+            conversation: None,
+        }));
     };
     reading.map(node, &path, |fields, reading| {
         let conversational = fields.flag("conversation").unwrap_or(false);
         let inside =
-            Scope { in_loop: true, in_conversation: scope.in_conversation || conversational, ..scope };
+            NameScope { in_loop: true, in_conversation: scope.in_conversation || conversational, ..scope };
         let max_loops = max_loops(fields, name, reading);
         let exit = exit(fields, node, name, inside, reading);
         reading.decided_by(node, &format!("steps.{name}"), "conversation", conversational);
@@ -66,16 +78,16 @@ pub(super) fn read(fields: &mut Fields<'_, '_>, name: &str, scope: Scope, readin
             }
             None
         };
-        Kind::Loop(Box::new(Loop { body, max_loops, exit, conversation }))
+        StepKind::Loop(Box::new(Loop { body, max_loops, exit, conversation }))
     })
 }
 
-fn max_loops(fields: &mut Fields<'_, '_>, name: &str, reading: &mut Reading<'_>) -> u32 {
+fn max_loops(fields: &mut Fields<'_, '_>, name: &str, reading: &mut FlowReader<'_>) -> u32 {
     let own = fields.count_in("max_loops", 1..=MOST_LOOPS).map(|count| count as u32);
     let (count, from) = match (own, &reading.source.settings.max_loops) {
-        (Some(count), _) => (count, Origin::Flow),
+        (Some(count), _) => (count, SettingOrigin::Flow),
         (None, Some(set)) => (set.value, set.from.clone()),
-        (None, None) => (USUAL_LOOPS, Origin::BuiltIn),
+        (None, None) => (USUAL_LOOPS, SettingOrigin::BuiltIn),
     };
     reading.decided(format!("steps.{name}.max_loops"), count, from);
     count
@@ -85,8 +97,8 @@ fn exit(
     fields: &mut Fields<'_, '_>,
     node: &Node,
     name: &str,
-    scope: Scope,
-    reading: &mut Reading<'_>,
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
 ) -> Option<Exit> {
     let expression = text::expression(fields, "exit_expression", scope, reading);
     let wanted = fields.word("on_max_loops", &["fail", "continue"]);
@@ -108,14 +120,14 @@ fn conversation(
     node: &Node,
     name: &str,
     body: &[Step],
-    scope: Scope,
-    reading: &mut Reading<'_>,
-) -> Conversation {
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
+) -> LoopMemory {
     let history = history::read(fields, name, reading);
     let turns = turns::read(fields, node, name, body, reading);
     let history_template = text::history_template(fields, reading);
     let modes = turns::modes(body);
-    if history_template.is_some() && !modes.contains(&Mode::Prompt) {
+    if history_template.is_some() && !modes.contains(&HistoryMode::Prompt) {
         let message = "no agent of this loop is prompt-only, so it is never sent; `mode: prompt` makes an agent prompt-only";
         reading.warn(Code::TemplateUnused, &key_spot(fields, node, "history_template"), message);
     }
@@ -123,15 +135,15 @@ fn conversation(
     let wanted = fields.word("tool_artifacts", &["omit", "include"]).unwrap_or_else(|| "omit".into());
     let tool_artifacts = if wanted == "include" { ToolArtifacts::Include } else { ToolArtifacts::Omit };
     reading.decided_by(node, &format!("steps.{name}"), "tool_artifacts", wanted);
-    if tool_artifacts == ToolArtifacts::Include && !modes.is_empty() && !modes.contains(&Mode::Chat) {
+    if tool_artifacts == ToolArtifacts::Include && !modes.is_empty() && !modes.contains(&HistoryMode::Chat) {
         let message = "tool exchanges are sent as messages only, and every agent of this loop is prompt-only";
         reading.warn(Code::UnusedField, &spot(fields, node, "tool_artifacts"), message);
     }
-    Conversation { history, turns, history_template, seed, tool_artifacts }
+    LoopMemory { history, turns, history_template, seed, tool_artifacts }
 }
 
 /// `init.history.start_with`.
-fn seed(fields: &mut Fields<'_, '_>, scope: Scope, reading: &mut Reading<'_>) -> Seed {
+fn seed(fields: &mut Fields<'_, '_>, scope: NameScope, reading: &mut FlowReader<'_>) -> Seed {
     let usual = || Seed { from: SeedFrom::Input, prefix: String::new() };
     let path = fields.path("init");
     let Some(init) = fields.node("init") else { return usual() };
@@ -152,10 +164,15 @@ fn seed(fields: &mut Fields<'_, '_>, scope: Scope, reading: &mut Reading<'_>) ->
     })
 }
 
-fn start_with(fields: &mut Fields<'_, '_>, node: &Node, scope: Scope, reading: &mut Reading<'_>) -> Seed {
+fn start_with(
+    fields: &mut Fields<'_, '_>,
+    node: &Node,
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
+) -> Seed {
     let from_input = fields.flag("from_initial_input");
     let prefix = fields.text("prefix").unwrap_or_default();
-    let text: Option<Template> = text::template(fields, "text", scope, reading);
+    let text: Option<FlowTemplate> = text::template(fields, "text", scope, reading);
     if node.get("text").is_some() && from_input == Some(true) {
         let place: Spot = key_spot(fields, node, "text");
         let message = "a history starts with `text` or `from_initial_input: true`, not both; remove one";

@@ -15,19 +15,19 @@ mod turns;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use scrollback_agent::document::{self, Fields, Node, Place, Value, code, parse_all};
+use scrollback_agent::document::{self, Fields, Node, TextPosition, Value, code, parse_all};
 use scrollback_agent::provider::{Catalog, Environment};
 
-use crate::model::{Flow, Limits, MicroDollars};
-use crate::problem::{Code, Problem, Problems};
-use crate::settings::{Origin, Set, Setting, Settings};
+use crate::model::{Flow, MicroDollars, QuotaLimits};
+use crate::problem::{Code, FlowProblem, Problems};
+use crate::settings::{FlowSettings, Set, Setting, SettingOrigin};
 pub(crate) use agent::configured_agents;
 pub use callable::{NotCallable, callable_model};
-use context::{MOST_PROBLEMS, Reading, Scope, Spot};
+use context::{FlowReader, MOST_PROBLEMS, NameScope, Spot};
 
 /// What a flow is read with besides its text.
 #[derive(Clone, Copy)]
-pub struct Source<'a> {
+pub struct ReadOptions<'a> {
     /// What the flow is called if it does not say: its file's name without the ending.
     pub stem: &'a str,
     /// The folder of the file, which paths in it are relative to and may not leave.
@@ -35,7 +35,7 @@ pub struct Source<'a> {
     /// Where prompt files are read.
     pub prompts: Prompts<'a>,
     /// What configuration and flags say.
-    pub settings: &'a Settings,
+    pub settings: &'a FlowSettings,
     /// The models, for their prices.
     pub catalog: &'a Catalog,
     /// Where values of headers that name a variable come from.
@@ -56,7 +56,7 @@ pub struct Read {
     /// The flow.
     pub flow: Flow,
     /// What should be looked at, in the order of the text.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<FlowProblem>,
     /// Every setting in force, with its source.
     pub settings: Vec<Setting>,
 }
@@ -93,10 +93,10 @@ impl Flow {
     ///     Some("4:5: steps[0].templat: unknown key; did you mean `template`? [unknown_key]")
     /// );
     /// ```
-    pub fn read(text: &str, source: &Source<'_>) -> Result<Read, Problems> {
-        let mut reading = Reading::new(text, source);
+    pub fn read(text: &str, source: &ReadOptions<'_>) -> Result<Read, Problems> {
+        let mut reading = FlowReader::new(text, source);
         let flow = if text.len() > LARGEST {
-            let spot = Spot { path: String::new(), at: Place { line: 1, column: 1 } };
+            let spot = Spot { path: String::new(), at: TextPosition { line: 1, column: 1 } };
             let message = format!("a flow has at most 1 MiB, and this one {} bytes", text.len());
             reading.error(Code::YamlSyntax, &spot, message);
             None
@@ -111,7 +111,7 @@ impl Flow {
     }
 }
 
-fn document(text: &str, reading: &mut Reading<'_>) -> Option<Flow> {
+fn document(text: &str, reading: &mut FlowReader<'_>) -> Option<Flow> {
     secret::check(reading);
     let parsed = parse_all(text);
     reading.problems.extend(parsed.problems);
@@ -121,7 +121,7 @@ fn document(text: &str, reading: &mut Reading<'_>) -> Option<Flow> {
     Some(flow)
 }
 
-fn flow(fields: &mut Fields<'_, '_>, node: &Node, reading: &mut Reading<'_>) -> Flow {
+fn flow(fields: &mut Fields<'_, '_>, node: &Node, reading: &mut FlowReader<'_>) -> Flow {
     if node.as_map().is_some() {
         version(fields);
     }
@@ -133,7 +133,7 @@ fn flow(fields: &mut Fields<'_, '_>, node: &Node, reading: &mut Reading<'_>) -> 
     agent::agents(fields.node("agents"), reading);
     let limits = step::limits(fields, reading);
     let steps = if node.as_map().is_some() {
-        step::required_steps(fields, "steps", Scope::default(), reading)
+        step::required_steps(fields, "steps", NameScope::default(), reading)
     } else {
         Vec::new()
     };
@@ -154,11 +154,11 @@ fn flow(fields: &mut Fields<'_, '_>, node: &Node, reading: &mut Reading<'_>) -> 
 }
 
 /// What a run may use: by flag, by the flow, by the configuration.
-fn decided_limits(own: Limits, reading: &mut Reading<'_>) -> Limits {
+fn decided_limits(own: QuotaLimits, reading: &mut FlowReader<'_>) -> QuotaLimits {
     let (flags, configured) = (&reading.source.settings.flags, &reading.source.settings.limits);
-    let of_flow = |value| Set { value, from: Origin::Flow };
+    let of_flow = |value| Set { value, from: SettingOrigin::Flow };
     let tokens = flags.max_tokens.clone().or(own.max_tokens.map(of_flow)).or(configured.max_tokens.clone());
-    let own_cost = own.max_cost.map(|cost| Set { value: cost.dollars(), from: Origin::Flow });
+    let own_cost = own.max_cost.map(|cost| Set { value: cost.dollars(), from: SettingOrigin::Flow });
     let cost = flags.max_cost_usd.clone().or(own_cost).or(configured.max_cost_usd.clone());
     if let Some(set) = &tokens {
         reading.decided("limits.max_tokens", set.value, set.from.clone());
@@ -166,7 +166,7 @@ fn decided_limits(own: Limits, reading: &mut Reading<'_>) -> Limits {
     if let Some(set) = &cost {
         reading.decided("limits.max_cost_usd", set.value, set.from.clone());
     }
-    Limits {
+    QuotaLimits {
         max_tokens: tokens.map(|set| set.value),
         max_cost: cost.and_then(|set| MicroDollars::from_dollars(set.value)),
     }
@@ -195,8 +195,8 @@ fn name_problem(name: &str) -> Option<String> {
 }
 
 /// In the order of the text, with the codes of flows.
-fn sorted(found: Vec<document::Problem>) -> Vec<Problem> {
-    let mut problems: Vec<Problem> = found.into_iter().map(Problem::from).collect();
+fn sorted(found: Vec<document::DocumentProblem>) -> Vec<FlowProblem> {
+    let mut problems: Vec<FlowProblem> = found.into_iter().map(FlowProblem::from).collect();
     problems.sort_by_key(|problem| problem.at);
     problems.dedup();
     problems.truncate(MOST_PROBLEMS);

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::callable::callable_model;
-use super::context::{Reading, Spot};
-use crate::model::{Agent, HistoryManagement, Kind, Step};
+use super::context::{FlowReader, Spot};
+use crate::model::{Agent, HistoryManagement, Step, StepKind};
 use crate::problem::Code;
 use scrollback_core::model::Provider;
 
 /// Notes the models inside these steps whose prices are not known.
-pub(super) fn check(steps: &[&Step], limit: &Spot, reading: &mut Reading<'_>) {
+pub(super) fn check(steps: &[&Step], limit: &Spot, reading: &mut FlowReader<'_>) {
     let mut agents = Vec::new();
     for step in steps {
         asked(step, &mut agents);
@@ -37,12 +37,14 @@ pub(super) fn check(steps: &[&Step], limit: &Spot, reading: &mut Reading<'_>) {
 /// Every agent that a step and all inside it may ask.
 fn asked<'s>(step: &'s Step, found: &mut Vec<&'s Arc<Agent>>) {
     match &step.kind {
-        Kind::Agent(step) => found.push(&step.agent),
-        Kind::Loop(inner) => match inner.conversation.as_ref().map(|conversation| &conversation.history) {
-            Some(HistoryManagement::Bounds(bounds)) => found.extend(&bounds.summarizer),
-            Some(HistoryManagement::Managers(managers)) => found.extend(managers.writers.values()),
-            None => {}
-        },
+        StepKind::Agent(step) => found.push(&step.agent),
+        StepKind::Loop(inner) => {
+            match inner.conversation.as_ref().map(|conversation| &conversation.history) {
+                Some(HistoryManagement::Bounds(bounds)) => found.extend(&bounds.summarizer),
+                Some(HistoryManagement::Managers(managers)) => found.extend(managers.writers.values()),
+                None => {}
+            }
+        }
         _ => {}
     }
     for step in step.kind.bodies().into_iter().flatten() {

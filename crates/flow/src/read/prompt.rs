@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use scrollback_agent::document::{Fields, Node, Value, code};
 
 use super::Prompts;
-use super::context::{Reading, Spot};
+use super::context::{FlowReader, Spot};
 use crate::problem::Code;
 
 /// The instructions of an agent: a text, or that of a file in `folder`.
@@ -14,7 +14,7 @@ pub(super) fn system_prompt(
     agent: &Node,
     folder: &Path,
     of_flow: bool,
-    reading: &mut Reading<'_>,
+    reading: &mut FlowReader<'_>,
 ) -> Option<String> {
     let node = fields.node("system_prompt")?;
     let text = match &node.value {
@@ -40,7 +40,7 @@ fn prompt_file(
     folder: &Path,
     of_flow: bool,
     place: &Spot,
-    reading: &mut Reading<'_>,
+    reading: &mut FlowReader<'_>,
 ) -> Option<String> {
     // A configured agent's file is another file than the flow's of that name.
     let kept_as = if of_flow { file.to_string() } else { folder.join(file).display().to_string() };

@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
-use scrollback_agent::document::Place;
+use scrollback_agent::document::TextPosition;
 use scrollback_core::redact::{Options, Redactor};
 
 use super::Prompts;
-use super::context::{Reading, Spot};
+use super::context::{FlowReader, Spot};
 use crate::problem::Code;
 
 /// A shorter value of a variable is a word that flows may use.
@@ -14,7 +14,7 @@ const SHORTEST: usize = 8;
 
 /// Notes every key or token in the text, comments included: what looks like one, and what is the value of a key that the
 /// configuration knows. What it is is said, never the key.
-pub(super) fn check(reading: &mut Reading<'_>) {
+pub(super) fn check(reading: &mut FlowReader<'_>) {
     // Compiled once; the rules without patterns always compile.
     static RULES: OnceLock<Option<Redactor>> = OnceLock::new();
     let text = reading.text;
@@ -40,7 +40,7 @@ pub(super) fn check(reading: &mut Reading<'_>) {
 
 /// The keys that stand in the environment. A flow that a run has kept was judged when the run began, and the
 /// environment of today does not change it.
-fn keys(reading: &Reading<'_>) -> Vec<String> {
+fn keys(reading: &FlowReader<'_>) -> Vec<String> {
     if matches!(reading.source.prompts, Prompts::Kept(_)) {
         return Vec::new();
     }
@@ -49,8 +49,8 @@ fn keys(reading: &Reading<'_>) -> Vec<String> {
     values.map(|value| value.trim().to_string()).filter(|value| value.len() >= SHORTEST).collect()
 }
 
-fn place(text: &str, byte: usize) -> Place {
+fn place(text: &str, byte: usize) -> TextPosition {
     let before = text.get(..byte).unwrap_or_default();
     let line = before.rsplit('\n').next().unwrap_or_default();
-    Place { line: 1 + before.matches('\n').count(), column: 1 + line.chars().count() }
+    TextPosition { line: 1 + before.matches('\n').count(), column: 1 + line.chars().count() }
 }

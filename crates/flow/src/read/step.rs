@@ -5,15 +5,15 @@ use std::sync::Arc;
 use scrollback_agent::document::{Fields, Node, code};
 use scrollback_core::nearest::nearest_key;
 
-use super::context::{Reading, Scope, Spot, key_spot, spot};
+use super::context::{FlowReader, NameScope, Spot, key_spot, spot};
 use super::{agent, looping, name_problem, price, text};
 use crate::model::{
-    Agent, AgentStep, Branch, Conditional, Hitl, Kind, Limits, Map, MicroDollars, OnBranchFailure, Parallel,
-    Step,
+    Agent, AgentStep, Conditional, FlowBranch, Hitl, Map, MicroDollars, OnBranchFailure, Parallel,
+    QuotaLimits, Step, StepKind,
 };
 use crate::problem::Code;
-use crate::settings::Origin;
-use crate::{Expression, Template};
+use crate::settings::SettingOrigin;
+use crate::{Expression, FlowTemplate};
 
 const KINDS: [&str; 6] = ["step", "loop", "hitl", "parallel", "conditional", "map"];
 /// Most branches or items at once: each is a connection, and a prompt in memory.
@@ -25,8 +25,8 @@ pub(super) fn steps(
     node: &Node,
     path: &str,
     least: usize,
-    scope: Scope,
-    reading: &mut Reading<'_>,
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
 ) -> Vec<Step> {
     let Some(list) = node.as_list() else {
         let place = Spot { path: path.into(), at: node.at };
@@ -47,8 +47,8 @@ pub(super) fn steps(
 pub(super) fn required_steps(
     fields: &mut Fields<'_, '_>,
     name: &'static str,
-    scope: Scope,
-    reading: &mut Reading<'_>,
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
 ) -> Vec<Step> {
     let Some(node) = fields.node(name) else {
         fields.missing(name);
@@ -58,7 +58,7 @@ pub(super) fn required_steps(
 }
 
 // What cannot be read is replaced by something harmless: a flow with a problem is never run.
-fn step(node: &Node, path: &str, scope: Scope, reading: &mut Reading<'_>) -> Step {
+fn step(node: &Node, path: &str, scope: NameScope, reading: &mut FlowReader<'_>) -> Step {
     reading.map(node, path, |fields, reading| {
         let name = if node.as_map().is_some() { fields.required_text("name") } else { None };
         let name = name.unwrap_or_default();
@@ -73,7 +73,7 @@ fn step(node: &Node, path: &str, scope: Scope, reading: &mut Reading<'_>) -> Ste
             }
         }
         let when = text::expression(fields, "when", scope, reading);
-        let input = text::template(fields, "input", scope, reading).unwrap_or_else(Template::previous);
+        let input = text::template(fields, "input", scope, reading).unwrap_or_else(FlowTemplate::previous);
         let limits = limits(fields, reading);
         limits_of_step(limits, &name, reading);
         let word = fields.text("kind");
@@ -98,7 +98,7 @@ fn step(node: &Node, path: &str, scope: Scope, reading: &mut Reading<'_>) -> Ste
         } else {
             misplaced(fields, node, word.as_deref().unwrap_or("step"), reading);
         }
-        let kind = kind.unwrap_or_else(|| Kind::Template(Template::previous()));
+        let kind = kind.unwrap_or_else(|| StepKind::Template(FlowTemplate::previous()));
         let step = Step { name, when, input, limits, kind };
         if step.limits.max_cost.is_some() {
             let limit = Spot { path: format!("{path}.limits.max_cost_usd"), at: cost_place(node) };
@@ -108,23 +108,23 @@ fn step(node: &Node, path: &str, scope: Scope, reading: &mut Reading<'_>) -> Ste
     })
 }
 
-fn limits_of_step(limits: Limits, name: &str, reading: &mut Reading<'_>) {
+fn limits_of_step(limits: QuotaLimits, name: &str, reading: &mut FlowReader<'_>) {
     if let Some(tokens) = limits.max_tokens {
-        reading.decided(format!("steps.{name}.limits.max_tokens"), tokens, Origin::Flow);
+        reading.decided(format!("steps.{name}.limits.max_tokens"), tokens, SettingOrigin::Flow);
     }
     if let Some(cost) = limits.max_cost {
-        reading.decided(format!("steps.{name}.limits.max_cost_usd"), cost.dollars(), Origin::Flow);
+        reading.decided(format!("steps.{name}.limits.max_cost_usd"), cost.dollars(), SettingOrigin::Flow);
     }
 }
 
-fn cost_place(node: &Node) -> scrollback_agent::document::Place {
+fn cost_place(node: &Node) -> scrollback_agent::document::TextPosition {
     let limits = node.get("limits").unwrap_or(node);
     limits.get("max_cost_usd").unwrap_or(limits).at
 }
 
 /// The keys of one kind each, to tell people where a key belongs.
 const OF_KIND: [(&str, &[&str]); 6] = [
-    ("step", &["agent", "template", "use_history", "turn_field"]),
+    ("step", &["agent", "template", "use_history", "turn_field", "recall"]),
     ("loop", &["loop"]),
     ("hitl", &["message", "input_schema", "question_turn"]),
     ("parallel", &["branches", "on_branch_failure", "max_concurrency"]),
@@ -141,7 +141,7 @@ fn all_keys(fields: &mut Fields<'_, '_>) {
 }
 
 /// Keys that are right in another kind of step, or inside `loop`: the hint is where, not how they are spelt.
-fn misplaced(fields: &mut Fields<'_, '_>, node: &Node, kind: &str, reading: &mut Reading<'_>) {
+fn misplaced(fields: &mut Fields<'_, '_>, node: &Node, kind: &str, reading: &mut FlowReader<'_>) {
     let own = OF_KIND.iter().find(|(known, _)| *known == kind).map_or(&[] as &[&str], |(_, keys)| keys);
     let mut told: Vec<&str> = Vec::new();
     for key in OF_KIND.iter().flat_map(|(_, keys)| *keys).chain(&looping::KEYS).copied() {
@@ -164,15 +164,15 @@ fn misplaced(fields: &mut Fields<'_, '_>, node: &Node, kind: &str, reading: &mut
 }
 
 /// `limits`, of a flow or a step.
-pub(super) fn limits(fields: &mut Fields<'_, '_>, reading: &mut Reading<'_>) -> Limits {
+pub(super) fn limits(fields: &mut Fields<'_, '_>, reading: &mut FlowReader<'_>) -> QuotaLimits {
     let path = fields.path("limits");
-    let Some(node) = fields.node("limits") else { return Limits::default() };
+    let Some(node) = fields.node("limits") else { return QuotaLimits::default() };
     reading.map(node, &path, |inner, _| {
         let max_tokens = inner.count("max_tokens", 1);
         let wanted = "a number of dollars from 0.000001 to 1000000";
         let dollars =
             inner.number_where("max_cost_usd", wanted, |dollars| (0.000_001..=1e6).contains(&dollars));
-        Limits { max_tokens, max_cost: dollars.and_then(MicroDollars::from_dollars) }
+        QuotaLimits { max_tokens, max_cost: dollars.and_then(MicroDollars::from_dollars) }
     })
 }
 
@@ -181,21 +181,24 @@ fn plain(
     fields: &mut Fields<'_, '_>,
     node: &Node,
     name: &str,
-    scope: Scope,
-    reading: &mut Reading<'_>,
-) -> Kind {
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
+) -> StepKind {
     let template = fields.node("template").is_some();
     let rendered = text::template(fields, "template", scope, reading);
     let agent = fields.text("agent");
     let use_history = fields.flag("use_history");
     let turn_field = turn_field(fields);
+    let recall = fields.flag("recall");
     if template {
-        for key in ["agent", "use_history", "turn_field"].into_iter().filter(|key| node.get(key).is_some()) {
+        for key in
+            ["agent", "use_history", "turn_field", "recall"].into_iter().filter(|key| node.get(key).is_some())
+        {
             let message =
                 format!("a step with `template` asks no agent, so it has no `{key}`; remove one of them");
             reading.error(Code::ConflictingKeys, &key_spot(fields, node, key), message);
         }
-        return Kind::Template(rendered.unwrap_or_else(Template::previous));
+        return StepKind::Template(rendered.unwrap_or_else(FlowTemplate::previous));
     }
     let agent = match agent {
         Some(named) => named_agent(&named, &spot(fields, node, "agent"), reading),
@@ -225,7 +228,8 @@ fn plain(
     if scope.in_conversation {
         reading.decided_by(node, &base, "use_history", use_history);
     }
-    Kind::Agent(AgentStep { agent, use_history, turn_field })
+    let recall = recall.unwrap_or(agent.recall);
+    StepKind::Agent(AgentStep { agent, use_history, turn_field, recall })
 }
 
 fn turn_field(fields: &mut Fields<'_, '_>) -> Option<String> {
@@ -242,7 +246,7 @@ fn turn_field(fields: &mut Fields<'_, '_>) -> Option<String> {
 }
 
 /// The agent of a name; a mistake if there is none.
-pub(super) fn named_agent(named: &str, place: &Spot, reading: &mut Reading<'_>) -> Arc<Agent> {
+pub(super) fn named_agent(named: &str, place: &Spot, reading: &mut FlowReader<'_>) -> Arc<Agent> {
     if let Some(agent) = reading.agents.get(named) {
         return Arc::clone(agent);
     }
@@ -260,7 +264,7 @@ pub(super) fn named_agent(named: &str, place: &Spot, reading: &mut Reading<'_>) 
 }
 
 /// The agent of a step that names none.
-fn own_agent(step: &str, place: &Spot, reading: &mut Reading<'_>) -> Arc<Agent> {
+fn own_agent(step: &str, place: &Spot, reading: &mut FlowReader<'_>) -> Arc<Agent> {
     if let Some(agent) = reading.agents.get(step).or_else(|| reading.agents.get("default")) {
         return Arc::clone(agent);
     }
@@ -273,7 +277,7 @@ fn own_agent(step: &str, place: &Spot, reading: &mut Reading<'_>) -> Arc<Agent> 
     agent
 }
 
-fn usual_agent(reading: &mut Reading<'_>) -> Arc<Agent> {
+fn usual_agent(reading: &mut FlowReader<'_>) -> Arc<Agent> {
     if let Some(agent) = &reading.usual {
         return Arc::clone(agent);
     }
@@ -282,24 +286,29 @@ fn usual_agent(reading: &mut Reading<'_>) -> Arc<Agent> {
     agent
 }
 
-fn hitl(fields: &mut Fields<'_, '_>, node: &Node, scope: Scope, reading: &mut Reading<'_>) -> Kind {
-    let message = text::template(fields, "message", scope, reading).unwrap_or_else(Template::previous);
+fn hitl(
+    fields: &mut Fields<'_, '_>,
+    node: &Node,
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
+) -> StepKind {
+    let message = text::template(fields, "message", scope, reading).unwrap_or_else(FlowTemplate::previous);
     let input_schema = agent::schema(fields, "input_schema");
     let question_turn = fields.flag("question_turn").unwrap_or(false);
     if question_turn && !scope.in_conversation {
         let message = "there is no conversation here that a turn could belong to";
         reading.warn(Code::UnusedField, &spot(fields, node, "question_turn"), message);
     }
-    Kind::Hitl(Hitl { message, input_schema, question_turn })
+    StepKind::Hitl(Hitl { message, input_schema, question_turn })
 }
 
 /// Named lists of steps.
 fn branches(
     fields: &mut Fields<'_, '_>,
-    scope: Scope,
-    reading: &mut Reading<'_>,
-    named: Named,
-) -> Vec<Branch> {
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
+    named: BranchNames,
+) -> Vec<FlowBranch> {
     let Some(node) = fields.node("branches") else {
         fields.missing("branches");
         return Vec::new();
@@ -309,55 +318,60 @@ fn branches(
         fields.problem_of(code::WRONG_TYPE, "branches", message);
         return Vec::new();
     };
-    if map.is_empty() && named == Named::ByName {
+    if map.is_empty() && named == BranchNames::ByName {
         fields.problem_of(code::OUT_OF_RANGE, "branches", "needs at least one branch");
     }
     let mut found = Vec::new();
     for (key, node) in map {
         let path = format!("{}.{}", fields.path("branches"), key.name);
-        if let Some(problem) = name_problem(&key.name).filter(|_| named == Named::ByName) {
+        if let Some(problem) = name_problem(&key.name).filter(|_| named == BranchNames::ByName) {
             reading.error(Code::UnknownValue, &Spot { path: path.clone(), at: key.at }, problem);
         }
-        let least = usize::from(named == Named::ByName);
-        found.push(Branch { name: key.name.clone(), steps: steps(node, &path, least, scope, reading) });
+        let least = usize::from(named == BranchNames::ByName);
+        found.push(FlowBranch { name: key.name.clone(), steps: steps(node, &path, least, scope, reading) });
     }
     found
 }
 
 /// What branches are called.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
+enum BranchNames {
     ByName,
     ByAnyText,
 }
 
-fn parallel(fields: &mut Fields<'_, '_>, name: &str, scope: Scope, reading: &mut Reading<'_>) -> Kind {
+fn parallel(
+    fields: &mut Fields<'_, '_>,
+    name: &str,
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
+) -> StepKind {
     let (node, base) = (fields.map_node(), format!("steps.{name}"));
-    let branches = branches(fields, scope, reading, Named::ByName);
+    let branches = branches(fields, scope, reading, BranchNames::ByName);
     let wanted = fields.word("on_branch_failure", &["fail", "ignore"]).unwrap_or_else(|| "fail".into());
     let on_branch_failure = if wanted == "ignore" { OnBranchFailure::Ignore } else { OnBranchFailure::Fail };
     reading.decided_by(node, &base, "on_branch_failure", wanted);
     let usual = (branches.len() as u64).clamp(1, MOST_BRANCHES);
     let max_concurrency = fields.count_in("max_concurrency", 1..=MOST_BRANCHES).unwrap_or(usual) as usize;
     reading.decided_by(node, &base, "max_concurrency", max_concurrency);
-    Kind::Parallel(Parallel { branches, on_branch_failure, max_concurrency })
+    StepKind::Parallel(Parallel { branches, on_branch_failure, max_concurrency })
 }
 
-fn conditional(fields: &mut Fields<'_, '_>, scope: Scope, reading: &mut Reading<'_>) -> Kind {
+fn conditional(fields: &mut Fields<'_, '_>, scope: NameScope, reading: &mut FlowReader<'_>) -> StepKind {
     let condition = text::required_expression(fields, "condition_expression", scope, reading);
-    let branches = branches(fields, scope, reading, Named::ByAnyText);
+    let branches = branches(fields, scope, reading, BranchNames::ByAnyText);
     let default = fields.node("default_branch");
     let default_branch = default.map(|node| steps(node, &fields.path("default_branch"), 0, scope, reading));
-    Kind::Conditional(Conditional { condition: or_null(condition), branches, default_branch })
+    StepKind::Conditional(Conditional { condition: or_null(condition), branches, default_branch })
 }
 
-fn map(fields: &mut Fields<'_, '_>, name: &str, scope: Scope, reading: &mut Reading<'_>) -> Kind {
+fn map(fields: &mut Fields<'_, '_>, name: &str, scope: NameScope, reading: &mut FlowReader<'_>) -> StepKind {
     let over = text::required_expression(fields, "over", scope, reading);
-    let body = required_steps(fields, "body", Scope { in_map: true, ..scope }, reading);
+    let body = required_steps(fields, "body", NameScope { in_map: true, ..scope }, reading);
     let max_concurrency = fields.count_in("max_concurrency", 1..=MOST_ITEMS).unwrap_or(1) as usize;
     let node = fields.map_node();
     reading.decided_by(node, &format!("steps.{name}"), "max_concurrency", max_concurrency);
-    Kind::Map(Map { over: or_null(over), body, max_concurrency })
+    StepKind::Map(Map { over: or_null(over), body, max_concurrency })
 }
 
 /// Stands for an expression that could not be read.

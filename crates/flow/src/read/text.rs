@@ -1,20 +1,20 @@
 //! Expressions and templates in a flow, and where in the file their characters stand.
 
-use scrollback_agent::document::{Fields, Node, Place, Problem, Value, code};
+use scrollback_agent::document::{DocumentProblem, Fields, Node, TextPosition, Value, code};
 
-use super::context::{Reading, Scope, Written};
+use super::context::{FlowReader, NameScope, TextSpot};
 use crate::expression::{ExpressionErrorKind, Mention};
 use crate::problem::Code;
-use crate::reference::Name;
+use crate::reference::FlowName;
 use crate::template::TemplateErrorKind;
-use crate::{Expression, Template};
+use crate::{Expression, FlowTemplate};
 
 /// An expression. `true` and `3` need no quotes.
 pub(super) fn expression(
     fields: &mut Fields<'_, '_>,
     name: &'static str,
-    scope: Scope,
-    reading: &mut Reading<'_>,
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
 ) -> Option<Expression> {
     let node = fields.node(name)?;
     let text = match &node.value {
@@ -37,8 +37,8 @@ pub(super) fn expression(
                 ExpressionErrorKind::UnknownName => Code::UnknownName,
             };
             let at = place_in(reading.text, node.at, &text, error.at);
-            let problem = Problem::new(code.as_str(), path, at, error.message);
-            reading.problems.push(Problem { suggestion: error.suggestion, ..problem });
+            let problem = DocumentProblem::new(code.as_str(), path, at, error.message);
+            reading.problems.push(DocumentProblem { suggestion: error.suggestion, ..problem });
             None
         }
     }
@@ -48,8 +48,8 @@ pub(super) fn expression(
 pub(super) fn required_expression(
     fields: &mut Fields<'_, '_>,
     name: &'static str,
-    scope: Scope,
-    reading: &mut Reading<'_>,
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
 ) -> Option<Expression> {
     if fields.node(name).is_none() {
         fields.missing(name);
@@ -62,9 +62,9 @@ pub(super) fn required_expression(
 pub(super) fn template(
     fields: &mut Fields<'_, '_>,
     name: &'static str,
-    scope: Scope,
-    reading: &mut Reading<'_>,
-) -> Option<Template> {
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
+) -> Option<FlowTemplate> {
     let (node, template) = parsed(fields, name, reading)?;
     mentions(template.mentions(), node, template.as_str(), &fields.path(name), scope, reading);
     members(&template, node, &fields.path(name), reading);
@@ -72,13 +72,16 @@ pub(super) fn template(
 }
 
 /// A template over the turns of a history and nothing else.
-pub(super) fn history_template(fields: &mut Fields<'_, '_>, reading: &mut Reading<'_>) -> Option<Template> {
+pub(super) fn history_template(
+    fields: &mut Fields<'_, '_>,
+    reading: &mut FlowReader<'_>,
+) -> Option<FlowTemplate> {
     let name = "history_template";
     let (node, template) = parsed(fields, name, reading)?;
     let path = fields.path(name);
     let mut written =
-        Written { path: path.as_str().into(), text: template.as_str().into(), at: node.at, character: 0 };
-    for mention in template.mentions().iter().filter(|mention| mention.name != Name::History) {
+        TextSpot { path: path.as_str().into(), text: template.as_str().into(), at: node.at, character: 0 };
+    for mention in template.mentions().iter().filter(|mention| mention.name != FlowName::History) {
         written.character = mention.at;
         let spot = reading.spot_of(&written);
         let message =
@@ -92,11 +95,11 @@ pub(super) fn history_template(fields: &mut Fields<'_, '_>, reading: &mut Readin
 fn parsed<'n>(
     fields: &mut Fields<'n, '_>,
     name: &'static str,
-    reading: &mut Reading<'_>,
-) -> Option<(&'n Node, Template)> {
+    reading: &mut FlowReader<'_>,
+) -> Option<(&'n Node, FlowTemplate)> {
     let text = fields.text(name)?;
     let node = fields.node(name)?;
-    match Template::parse(&text) {
+    match FlowTemplate::parse(&text) {
         Ok(template) => Some((node, template)),
         Err(error) => {
             let code = match error.kind {
@@ -104,15 +107,22 @@ fn parsed<'n>(
                 TemplateErrorKind::UnknownName => Code::UnknownName,
             };
             let at = place_in(reading.text, node.at, &text, error.at);
-            let problem = Problem::new(code.as_str(), fields.path(name), at, error.message);
-            reading.problems.push(Problem { suggestion: error.suggestion, ..problem });
+            let problem = DocumentProblem::new(code.as_str(), fields.path(name), at, error.message);
+            reading.problems.push(DocumentProblem { suggestion: error.suggestion, ..problem });
             None
         }
     }
 }
 
-fn mentions(found: &[Mention], node: &Node, text: &str, path: &str, scope: Scope, reading: &mut Reading<'_>) {
-    let mut written = Written { path: path.into(), text: text.into(), at: node.at, character: 0 };
+fn mentions(
+    found: &[Mention],
+    node: &Node,
+    text: &str,
+    path: &str,
+    scope: NameScope,
+    reading: &mut FlowReader<'_>,
+) {
+    let mut written = TextSpot { path: path.into(), text: text.into(), at: node.at, character: 0 };
     for mention in found {
         written.character = mention.at;
         reading.mention(&mention.name, scope, &written);
@@ -120,10 +130,10 @@ fn mentions(found: &[Mention], node: &Node, text: &str, path: &str, scope: Scope
 }
 
 /// Turns have a role and a content.
-fn members(template: &Template, node: &Node, path: &str, reading: &mut Reading<'_>) {
+fn members(template: &FlowTemplate, node: &Node, path: &str, reading: &mut FlowReader<'_>) {
     let known = ["role", "content"];
     let mut written =
-        Written { path: path.into(), text: template.as_str().into(), at: node.at, character: 0 };
+        TextSpot { path: path.into(), text: template.as_str().into(), at: node.at, character: 0 };
     for (member, at) in template.turn_members() {
         if !known.contains(&member.as_str()) {
             written.character = *at;
@@ -135,7 +145,7 @@ fn members(template: &Template, node: &Node, path: &str, reading: &mut Reading<'
 }
 
 /// Where a character of a scalar stands in the file; where the scalar begins, if its spelling hides that.
-pub(super) fn place_in(source: &str, start: Place, scalar: &str, character: usize) -> Place {
+pub(super) fn place_in(source: &str, start: TextPosition, scalar: &str, character: usize) -> TextPosition {
     let before: String = scalar.chars().take(character).collect();
     let (down, last) = (before.matches('\n').count(), before.rsplit('\n').next().unwrap_or_default());
     // The lines of a block are indented as its first one is.
@@ -147,7 +157,7 @@ pub(super) fn place_in(source: &str, start: Place, scalar: &str, character: usiz
     let along = last.chars().count();
     // Only what stands before the character is looked at: lines can be long, and problems many.
     if line.chars().skip(indent + opening).take(along).eq(last.chars()) {
-        Place { line: start.line + down, column: start.column + opening + along }
+        TextPosition { line: start.line + down, column: start.column + opening + along }
     } else {
         start
     }

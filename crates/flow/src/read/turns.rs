@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use scrollback_agent::document::{Fields, Node, Problem, code};
+use scrollback_agent::document::{DocumentProblem, Fields, Node, code};
 use serde_json::json;
 
-use super::context::{Reading, Spot, key_spot, spot};
-use crate::model::{Kind, Mode, Step, TurnRole, TurnSources};
+use super::context::{FlowReader, Spot, key_spot, spot};
+use crate::model::{HistoryMode, Step, StepKind, TurnRole, TurnSources};
 use crate::problem::Code;
 
 /// Where assistant turns come from.
@@ -23,7 +23,7 @@ pub(super) fn read(
     node: &Node,
     name: &str,
     body: &[Step],
-    reading: &mut Reading<'_>,
+    reading: &mut FlowReader<'_>,
 ) -> TurnSources {
     let scope = in_scope(body);
     let word = fields.word("ai_turn_source", &["last", "all_agents", "named_steps"]);
@@ -42,13 +42,13 @@ pub(super) fn read(
     let named = named_steps(fields, node, &scope, by_list(&user), reading);
     let assistants: Vec<&str> = match ai {
         AiSource::Last => last(fields, node, body, &scope, reading),
-        AiSource::AllAgents => names(scope.iter().filter(|step| matches!(step.kind, Kind::Agent(_)))),
+        AiSource::AllAgents => names(scope.iter().filter(|step| matches!(step.kind, StepKind::Agent(_)))),
         // Where both roles use the list, what an agent says is the assistant's.
         AiSource::NamedSteps => names(named.iter().filter(|step| !user.named_steps || speaks(step))),
     };
     let mut users = names(user.steps.iter());
     if user.hitl {
-        users.extend(names(scope.iter().filter(|step| matches!(step.kind, Kind::Hitl(_)))));
+        users.extend(names(scope.iter().filter(|step| matches!(step.kind, StepKind::Hitl(_)))));
     }
     if user.named_steps {
         let splits = ai == AiSource::NamedSteps;
@@ -75,8 +75,8 @@ fn names<'s>(steps: impl Iterator<Item = &'s &'s Step>) -> Vec<&'s str> {
 /// Whether a step's output is what an agent said: an agent's own, or that of a conversation.
 fn speaks(step: &Step) -> bool {
     match &step.kind {
-        Kind::Agent(_) => true,
-        Kind::Loop(inner) => inner.conversation.is_some(),
+        StepKind::Agent(_) => true,
+        StepKind::Loop(inner) => inner.conversation.is_some(),
         _ => false,
     }
 }
@@ -88,7 +88,7 @@ fn in_scope(body: &[Step]) -> Vec<&Step> {
     let mut found = Vec::new();
     for step in body {
         found.push(step);
-        let own_scope = matches!(&step.kind, Kind::Loop(inner) if inner.conversation.is_some());
+        let own_scope = matches!(&step.kind, StepKind::Loop(inner) if inner.conversation.is_some());
         if !own_scope {
             for inner in step.kind.bodies() {
                 found.extend(in_scope(inner));
@@ -99,10 +99,10 @@ fn in_scope(body: &[Step]) -> Vec<&Step> {
 }
 
 /// How history reaches the agents that are sent it.
-pub(super) fn modes(body: &[Step]) -> Vec<Mode> {
+pub(super) fn modes(body: &[Step]) -> Vec<HistoryMode> {
     let scope = in_scope(body);
     let modes = scope.iter().filter_map(|step| match &step.kind {
-        Kind::Agent(step) if step.use_history => Some(step.agent.mode),
+        StepKind::Agent(step) if step.use_history => Some(step.agent.mode),
         _ => None,
     });
     modes.collect()
@@ -114,7 +114,7 @@ fn named_steps<'s>(
     node: &Node,
     scope: &[&'s Step],
     used: bool,
-    reading: &mut Reading<'_>,
+    reading: &mut FlowReader<'_>,
 ) -> Vec<&'s Step> {
     let written = text_list(fields, "named_steps");
     match &written {
@@ -149,7 +149,7 @@ fn user_sources<'s>(
     fields: &mut Fields<'_, '_>,
     node: &Node,
     scope: &[&'s Step],
-    reading: &mut Reading<'_>,
+    reading: &mut FlowReader<'_>,
 ) -> UserSources<'s> {
     let mut sources = UserSources { hitl: false, named_steps: false, steps: Vec::new() };
     if node.get("user_turn_sources").is_none() {
@@ -179,7 +179,7 @@ fn text_list(fields: &mut Fields<'_, '_>, name: &'static str) -> Option<Vec<(Str
         let place = Spot { path: format!("{path}[{number}]"), at: item.at };
         let Some(text) = item.as_text() else {
             let message = format!("must be the name of a step, not {}", item.kind());
-            fields.problems().push(Problem::new(code::WRONG_TYPE, place.path, place.at, message));
+            fields.problems().push(DocumentProblem::new(code::WRONG_TYPE, place.path, place.at, message));
             continue;
         };
         found.push((text.to_string(), place));
@@ -187,7 +187,7 @@ fn text_list(fields: &mut Fields<'_, '_>, name: &'static str) -> Option<Vec<(Str
     Some(found)
 }
 
-fn no_step(name: &str, place: &Spot, scope: &[&Step], words: &[&str], reading: &mut Reading<'_>) {
+fn no_step(name: &str, place: &Spot, scope: &[&Step], words: &[&str], reading: &mut FlowReader<'_>) {
     let elsewhere = reading.steps.contains_key(name);
     let message = if elsewhere {
         format!("step {name:?} is not inside this loop, or is inside a conversation of its own")
@@ -204,11 +204,11 @@ fn last<'s>(
     node: &Node,
     body: &'s [Step],
     scope: &[&Step],
-    reading: &mut Reading<'_>,
+    reading: &mut FlowReader<'_>,
 ) -> Vec<&'s str> {
-    let mut found = Found::default();
+    let mut found = LastStep::default();
     look_back(body, None, &mut found);
-    let place_of = |step: &Step, reading: &Reading<'_>| {
+    let place_of = |step: &Step, reading: &FlowReader<'_>| {
         reading.steps.get(&step.name).cloned().unwrap_or_else(|| spot(fields, node, "body"))
     };
     for step in &found.silent {
@@ -234,30 +234,30 @@ fn last<'s>(
 
 /// What looking for the last step found.
 #[derive(Default)]
-struct Found<'s> {
+struct LastStep<'s> {
     speaking: Vec<&'s Step>,
     silent: Vec<&'s Step>,
     skippable: Vec<&'s Step>,
 }
 
 /// Finds the last step that is not a person's. `condition` is a step around these that may be skipped.
-fn look_back<'s>(steps: &'s [Step], condition: Option<&'s Step>, found: &mut Found<'s>) {
+fn look_back<'s>(steps: &'s [Step], condition: Option<&'s Step>, found: &mut LastStep<'s>) {
     let Some(step) = steps.iter().rev().find(|step| !waits_only(step)) else { return };
     let condition = if step.when.is_some() { Some(step) } else { condition };
     let speaks = match &step.kind {
-        Kind::Agent(_) => {
+        StepKind::Agent(_) => {
             found.speaking.push(step);
             true
         }
-        Kind::Loop(inner) if inner.conversation.is_some() => {
+        StepKind::Loop(inner) if inner.conversation.is_some() => {
             found.silent.push(step);
             false
         }
-        Kind::Template(_) | Kind::Hitl(_) => {
+        StepKind::Template(_) | StepKind::Hitl(_) => {
             found.silent.push(step);
             false
         }
-        Kind::Loop(_) | Kind::Parallel(_) | Kind::Conditional(_) | Kind::Map(_) => {
+        StepKind::Loop(_) | StepKind::Parallel(_) | StepKind::Conditional(_) | StepKind::Map(_) => {
             for body in step.kind.bodies() {
                 look_back(body, condition, found);
             }
@@ -274,7 +274,7 @@ fn look_back<'s>(steps: &'s [Step], condition: Option<&'s Step>, found: &mut Fou
 fn waits_only(step: &Step) -> bool {
     let bodies = step.kind.bodies();
     match &step.kind {
-        Kind::Hitl(_) => true,
+        StepKind::Hitl(_) => true,
         _ => {
             bodies.iter().any(|body| !body.is_empty())
                 && bodies.iter().all(|body| body.iter().all(waits_only))

@@ -6,14 +6,14 @@ use scrollback_agent::config::{BadConfig, Config, FlowLayer};
 use scrollback_core::nearest::nearest_key;
 use serde_json::Value;
 
-use super::{Located, Origin, Set, Settings};
-use crate::model::{Mode, Strategy};
+use super::{FlowSettings, Located, Set, SettingOrigin};
+use crate::model::{HistoryMode, Strategy};
 use crate::read::{callable_model, configured_agents};
 
-impl Settings {
+impl FlowSettings {
     /// What the configuration says about flows. The nearest file that says something wins, field by field.
     pub fn of(config: &Config) -> Result<Self, BadConfig> {
-        let mut settings = Settings::default();
+        let mut settings = FlowSettings::default();
         for layer in config.flow_layers() {
             settings.fill(layer).map_err(|problem| BadConfig::in_file(&layer.file, &problem))?;
         }
@@ -56,13 +56,13 @@ impl Settings {
         for (name, fields) in &layer.agents {
             let agent = self.agents.entry(name.clone()).or_default();
             for (field, value) in fields {
-                let from = || Set { value: located(value.clone()), from: Origin::File(file.clone()) };
+                let from = || Set { value: located(value.clone()), from: SettingOrigin::File(file.clone()) };
                 agent.entry(field.clone()).or_insert_with(from);
             }
         }
         for (model, mode) in &layer.modes {
-            let value = if mode == "prompt" { Mode::Prompt } else { Mode::Chat };
-            let from = Origin::File(file.clone());
+            let value = if mode == "prompt" { HistoryMode::Prompt } else { HistoryMode::Chat };
+            let from = SettingOrigin::File(file.clone());
             self.modes.entry(model.clone()).or_insert(Set { value, from });
         }
         Ok(())
@@ -72,7 +72,7 @@ impl Settings {
 /// Sets what is open and was said.
 fn set<T>(place: &mut Option<Set<T>>, value: Option<T>, file: &Path) {
     if let (None, Some(value)) = (&place, value) {
-        *place = Some(Set { value, from: Origin::File(file.into()) });
+        *place = Some(Set { value, from: SettingOrigin::File(file.into()) });
     }
 }
 

@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::{Mode, Strategy};
+use crate::model::{HistoryMode, Strategy};
 
 /// What is set outside a flow. The default sets nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Settings {
+pub struct FlowSettings {
     /// `[flow] default_model`.
     pub default_model: Option<Set<Located<String>>>,
     /// `[flow] max_loops`.
@@ -30,7 +30,7 @@ pub struct Settings {
     /// `[agents.NAME]`, field by field.
     pub agents: BTreeMap<String, BTreeMap<String, Set<Located<Value>>>>,
     /// `mode` of `[models."…"]`.
-    pub modes: BTreeMap<String, Set<Mode>>,
+    pub modes: BTreeMap<String, Set<HistoryMode>>,
 }
 
 /// `[flow.history]`.
@@ -65,7 +65,7 @@ pub struct Set<T> {
     /// The value.
     pub value: T,
     /// Who said so.
-    pub from: Origin,
+    pub from: SettingOrigin,
 }
 
 /// A value in which paths may stand, and the folder they are relative to.
@@ -80,7 +80,7 @@ pub struct Located<T> {
 /// Where a setting comes from, the strongest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum SettingOrigin {
     /// The command line.
     Flag,
     /// The flow itself.
@@ -99,16 +99,16 @@ pub struct Setting {
     /// Its value.
     pub value: Value,
     /// Who said so.
-    pub from: Origin,
+    pub from: SettingOrigin,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Flag => f.write_str("flag"),
-            Origin::Flow => f.write_str("flow"),
-            Origin::File(path) => path.display().fmt(f),
-            Origin::BuiltIn => f.write_str("built-in"),
+            SettingOrigin::Flag => f.write_str("flag"),
+            SettingOrigin::Flow => f.write_str("flow"),
+            SettingOrigin::File(path) => path.display().fmt(f),
+            SettingOrigin::BuiltIn => f.write_str("built-in"),
         }
     }
 }

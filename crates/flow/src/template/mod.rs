@@ -15,7 +15,7 @@ use crate::reference::{Names, Reference};
 use path::Path;
 
 /// How far templates may go.
-pub(crate) struct Limits {
+pub(crate) struct TemplateLimits {
     /// Largest output, in bytes: no model takes more.
     pub bytes: usize,
     /// Deepest nesting of blocks.
@@ -24,7 +24,7 @@ pub(crate) struct Limits {
     pub steps: u64,
 }
 
-pub(crate) const LIMITS: Limits = Limits { bytes: 4 << 20, nesting: 32, steps: 4_000_000 };
+pub(crate) const LIMITS: TemplateLimits = TemplateLimits { bytes: 4 << 20, nesting: 32, steps: 4_000_000 };
 
 /// A template that was read.
 ///
@@ -46,19 +46,19 @@ pub(crate) const LIMITS: Limits = Limits { bytes: 4 << 20, nesting: 32, steps: 4
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Template {
+pub struct FlowTemplate {
     source: Box<str>,
-    nodes: Vec<Node>,
+    nodes: Vec<TemplateNode>,
     mentions: Vec<Mention>,
     turn_members: Vec<(String, usize)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+enum TemplateNode {
     Text(Box<str>),
     Value(Path),
-    Each(Path, Vec<Node>),
-    If(Path, Vec<Node>, Vec<Node>),
+    Each(Path, Vec<TemplateNode>),
+    If(Path, Vec<TemplateNode>, Vec<TemplateNode>),
 }
 
 /// Why a text is no template.
@@ -97,7 +97,7 @@ pub struct TooLarge;
 
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limits { bytes, steps, .. } = LIMITS;
+        let TemplateLimits { bytes, steps, .. } = LIMITS;
         write!(
             f,
             "a template gives more than {bytes} bytes, or goes through more than {steps} tags and texts"
@@ -107,11 +107,11 @@ impl fmt::Display for TooLarge {
 
 impl std::error::Error for TooLarge {}
 
-impl Template {
+impl FlowTemplate {
     /// Reads a template.
     pub fn parse(source: &str) -> Result<Self, TemplateError> {
         let parsed = parse::parse(source)?;
-        Ok(Template {
+        Ok(FlowTemplate {
             source: source.into(),
             nodes: parsed.nodes,
             mentions: parsed.mentions,
@@ -121,11 +121,11 @@ impl Template {
 
     /// The template `{{ previous }}`.
     pub fn previous() -> Self {
-        let name = crate::Name::Previous;
+        let name = crate::FlowName::Previous;
         let reference = Reference { name: name.clone(), keys: Vec::new() };
-        Template {
+        FlowTemplate {
             source: "{{ previous }}".into(),
-            nodes: vec![Node::Value(Path::Reference(reference))],
+            nodes: vec![TemplateNode::Value(Path::Reference(reference))],
             mentions: vec![Mention { name, at: 2 }],
             turn_members: Vec::new(),
         }
@@ -139,7 +139,7 @@ impl Template {
     /// The reference, if the template is exactly one and nothing else: its value is then passed on as what it is.
     pub fn as_single_reference(&self) -> Option<&Reference> {
         match self.nodes.as_slice() {
-            [Node::Value(Path::Reference(reference))] => Some(reference),
+            [TemplateNode::Value(Path::Reference(reference))] => Some(reference),
             _ => None,
         }
     }

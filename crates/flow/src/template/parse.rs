@@ -3,46 +3,46 @@
 use scrollback_core::nearest::nearest_key;
 
 use super::path::{self, Inside, Path};
-use super::scan::{Piece, Tag, What, error, pieces};
-use super::{LIMITS, Node, TemplateError};
+use super::scan::{Tag, TemplatePiece, What, error, pieces};
+use super::{LIMITS, TemplateError, TemplateNode};
 use crate::expression::Mention;
-use crate::reference::{Key, Name, Reference};
+use crate::reference::{FlowName, PathKey, Reference};
 
 /// A template, and what it names.
-pub(super) struct Parsed {
-    pub(super) nodes: Vec<Node>,
+pub(super) struct ParsedTemplate {
+    pub(super) nodes: Vec<TemplateNode>,
     pub(super) mentions: Vec<Mention>,
     pub(super) turn_members: Vec<(String, usize)>,
 }
 
 /// A block that is open.
-struct Open {
+struct OpenBlock {
     word: &'static str,
     path: Path,
     at: usize,
     /// What came before it.
-    before: Vec<Node>,
+    before: Vec<TemplateNode>,
     /// The part before `else`, once there was one.
-    first: Option<Vec<Node>>,
+    first: Option<Vec<TemplateNode>>,
 }
 
 const BLOCKS: [&str; 2] = ["each", "if"];
 
-pub(super) fn parse(source: &str) -> Result<Parsed, TemplateError> {
-    let mut open: Vec<Open> = Vec::new();
-    let mut nodes: Vec<Node> = Vec::new();
-    let mut named = Named::default();
+pub(super) fn parse(source: &str) -> Result<ParsedTemplate, TemplateError> {
+    let mut open: Vec<OpenBlock> = Vec::new();
+    let mut nodes: Vec<TemplateNode> = Vec::new();
+    let mut named = MetNames::default();
     for piece in pieces(source)? {
         let Tag { what, at } = match piece {
-            Piece::Text(text) => {
-                nodes.push(Node::Text(text.into()));
+            TemplatePiece::Text(text) => {
+                nodes.push(TemplateNode::Text(text.into()));
                 continue;
             }
-            Piece::Tag(tag) => tag,
+            TemplatePiece::Tag(tag) => tag,
         };
         match what {
             What::Comment => {}
-            What::Value(text) => nodes.push(Node::Value(named.path(&text, at, &open)?)),
+            What::Value(text) => nodes.push(TemplateNode::Value(named.path(&text, at, &open)?)),
             What::Open(word, text) => {
                 if open.len() >= LIMITS.nesting {
                     return Err(error(
@@ -52,7 +52,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, TemplateError> {
                 }
                 let word = block(&word, at)?;
                 let path = named.path(&text, at, &open)?;
-                open.push(Open { word, path, at, before: std::mem::take(&mut nodes), first: None });
+                open.push(OpenBlock { word, path, at, before: std::mem::take(&mut nodes), first: None });
             }
             What::Else => match open.last_mut() {
                 Some(block) if block.word == "if" && block.first.is_none() => {
@@ -70,9 +70,9 @@ pub(super) fn parse(source: &str) -> Result<Parsed, TemplateError> {
                 }
                 let inside = std::mem::replace(&mut nodes, block.before);
                 nodes.push(match (block.word, block.first) {
-                    ("each", _) => Node::Each(block.path, inside),
-                    (_, Some(first)) => Node::If(block.path, first, inside),
-                    (_, None) => Node::If(block.path, inside, Vec::new()),
+                    ("each", _) => TemplateNode::Each(block.path, inside),
+                    (_, Some(first)) => TemplateNode::If(block.path, first, inside),
+                    (_, None) => TemplateNode::If(block.path, inside, Vec::new()),
                 });
             }
         }
@@ -81,7 +81,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, TemplateError> {
         Some(block) => {
             Err(error(block.at, format!("{{{{#{0}}}}} is never closed; write {{{{/{0}}}}}", block.word)))
         }
-        None => Ok(Parsed { nodes, mentions: named.mentions, turn_members: named.turn_members }),
+        None => Ok(ParsedTemplate { nodes, mentions: named.mentions, turn_members: named.turn_members }),
     }
 }
 
@@ -101,28 +101,28 @@ fn block(word: &str, at: usize) -> Result<&'static str, TemplateError> {
 
 /// The names that were met.
 #[derive(Default)]
-struct Named {
+struct MetNames {
     mentions: Vec<Mention>,
     turn_members: Vec<(String, usize)>,
 }
 
-impl Named {
-    fn path(&mut self, text: &str, at: usize, open: &[Open]) -> Result<Path, TemplateError> {
+impl MetNames {
+    fn path(&mut self, text: &str, at: usize, open: &[OpenBlock]) -> Result<Path, TemplateError> {
         let each = open.iter().rev().find(|block| block.word == "each");
         let inside = if each.is_some() { Inside::Each } else { Inside::Nothing };
         let path = path::read(text, at, inside)?;
         match &path {
             Path::Reference(Reference { name, keys }) => {
                 self.mentions.push(Mention { name: name.clone(), at });
-                if let (Name::History, [_, Key::Member(member), ..]) = (name, keys.as_slice()) {
+                if let (FlowName::History, [_, PathKey::Member(member), ..]) = (name, keys.as_slice()) {
                     self.turn_members.push((member.to_string(), at));
                 }
             }
             Path::This(keys) => {
                 let over_turns = each.is_some_and(|each| {
-                    matches!(&each.path, Path::Reference(Reference { name: Name::History, keys }) if keys.is_empty())
+                    matches!(&each.path, Path::Reference(Reference { name: FlowName::History, keys }) if keys.is_empty())
                 });
-                if let (true, Some(Key::Member(member))) = (over_turns, keys.first()) {
+                if let (true, Some(PathKey::Member(member))) = (over_turns, keys.first()) {
                     self.turn_members.push((member.to_string(), at));
                 }
             }

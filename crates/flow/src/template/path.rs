@@ -4,7 +4,7 @@ use scrollback_core::nearest::nearest_key;
 
 use super::{TemplateError, TemplateErrorKind, scan::error};
 use crate::expression::{ROOTS, root};
-use crate::reference::{Key, Name, Reference};
+use crate::reference::{FlowName, PathKey, Reference};
 
 /// What a tag names.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub(super) enum Path {
     /// Something of the flow.
     Reference(Reference),
     /// A part of the item that the innermost `each` is at.
-    This(Vec<Key>),
+    This(Vec<PathKey>),
     /// Its number, from 0.
     Index,
     /// Whether it is the first.
@@ -28,8 +28,8 @@ impl Path {
             Path::Reference(reference) => reference.to_string(),
             Path::This(keys) => {
                 let dotted = keys.iter().map(|key| match key {
-                    Key::Member(name) => format!(".{name}"),
-                    Key::Element(number) => format!("[{number}]"),
+                    PathKey::Member(name) => format!(".{name}"),
+                    PathKey::Element(number) => format!("[{number}]"),
                 });
                 format!("this{}", dotted.collect::<String>())
             }
@@ -67,21 +67,21 @@ pub(super) fn read(text: &str, at: usize, inside: Inside) -> Result<Path, Templa
         _ => {}
     }
     let mut keys = keys(text, at)?.into_iter();
-    let Some(Key::Member(first)) = keys.next() else { return Err(bad(text, at)) };
+    let Some(PathKey::Member(first)) = keys.next() else { return Err(bad(text, at)) };
     let name = match &*first {
         "this" => return item(Path::This(keys.collect())),
         "loop" => match keys.next() {
-            Some(Key::Member(member)) if &*member == "input" => Name::LoopInput,
-            Some(Key::Member(member)) if &*member == "iteration" => Name::LoopIteration,
+            Some(PathKey::Member(member)) if &*member == "input" => FlowName::LoopInput,
+            Some(PathKey::Member(member)) if &*member == "iteration" => FlowName::LoopIteration,
             other => return Err(no_member("loop", other.as_ref(), at, &["input", "iteration"])),
         },
         "steps" => {
-            let Some(Key::Member(step)) = keys.next() else {
+            let Some(PathKey::Member(step)) = keys.next() else {
                 return Err(error(at, "a step is named: {{ steps.NAME.output }}"));
             };
             match keys.next() {
-                Some(Key::Member(member)) if &*member == "output" => Name::StepOutput(step),
-                Some(Key::Member(member)) if &*member == "status" => Name::StepStatus(step),
+                Some(PathKey::Member(member)) if &*member == "output" => FlowName::StepOutput(step),
+                Some(PathKey::Member(member)) if &*member == "status" => FlowName::StepStatus(step),
                 other => {
                     let of = format!("steps.{step}");
                     return Err(no_member(&of, other.as_ref(), at, &["output", "status"]));
@@ -97,7 +97,7 @@ pub(super) fn read(text: &str, at: usize, inside: Inside) -> Result<Path, Templa
 }
 
 /// `a.b-c.0`, `a.[any key]`, `a[0]`, `a[-1]`, `a['key']`.
-fn keys(text: &str, at: usize) -> Result<Vec<Key>, TemplateError> {
+fn keys(text: &str, at: usize) -> Result<Vec<PathKey>, TemplateError> {
     let mut found = Vec::new();
     let mut rest = text;
     loop {
@@ -111,7 +111,7 @@ fn keys(text: &str, at: usize) -> Result<Vec<Key>, TemplateError> {
             if name.is_empty() {
                 return Err(bad(text, at));
             }
-            found.push(Key::Member(name.into()));
+            found.push(PathKey::Member(name.into()));
             rest = after;
         }
         if rest.is_empty() {
@@ -125,12 +125,12 @@ fn keys(text: &str, at: usize) -> Result<Vec<Key>, TemplateError> {
     }
 }
 
-fn bracketed(key: &str) -> Key {
+fn bracketed(key: &str) -> PathKey {
     if let Ok(number) = key.parse() {
-        return Key::Element(number);
+        return PathKey::Element(number);
     }
     let quoted = ['\'', '"'].into_iter().find_map(|quote| key.strip_prefix(quote)?.strip_suffix(quote));
-    Key::Member(quoted.unwrap_or(key).into())
+    PathKey::Member(quoted.unwrap_or(key).into())
 }
 
 fn bad(text: &str, at: usize) -> TemplateError {
@@ -141,9 +141,9 @@ fn bad(text: &str, at: usize) -> TemplateError {
     error(at, format!("`{text}` is no path; a path is names with dots between them: steps.draft.output"))
 }
 
-fn no_member(of: &str, member: Option<&Key>, at: usize, known: &[&str]) -> TemplateError {
+fn no_member(of: &str, member: Option<&PathKey>, at: usize, known: &[&str]) -> TemplateError {
     match member {
-        Some(Key::Member(member)) => {
+        Some(PathKey::Member(member)) => {
             let near = nearest_key(member, known.iter().copied());
             let hint = near.map_or_else(
                 || format!(" (known: {})", known.join(", ")),

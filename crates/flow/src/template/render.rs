@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::path::Path;
-use super::{LIMITS, Node, TooLarge};
+use super::{LIMITS, TemplateNode, TooLarge};
 use crate::expression::{as_text, is_true};
 use crate::reference::{Names, follow};
 
 pub(super) fn render(
-    nodes: &[Node],
+    nodes: &[TemplateNode],
     names: &dyn Names,
     on_missing: &mut dyn FnMut(&str),
 ) -> Result<String, TooLarge> {
@@ -21,7 +21,7 @@ pub(super) fn render(
 
 /// The item that an `each` is at.
 #[derive(Clone, Copy)]
-struct Item<'i> {
+struct EachItem<'i> {
     value: &'i Value,
     index: usize,
     count: usize,
@@ -36,21 +36,21 @@ struct Writer<'n, 'm> {
 
 impl Writer<'_, '_> {
     // The depth is that of the template, which its parser limits.
-    fn nodes(&mut self, nodes: &[Node], item: Option<Item<'_>>) -> Result<(), TooLarge> {
+    fn nodes(&mut self, nodes: &[TemplateNode], item: Option<EachItem<'_>>) -> Result<(), TooLarge> {
         for node in nodes {
             self.steps = self.steps.checked_sub(1).ok_or(TooLarge)?;
             match node {
-                Node::Text(text) => self.push(text)?,
-                Node::Value(path) => match value(self.names, path, item) {
+                TemplateNode::Text(text) => self.push(text)?,
+                TemplateNode::Value(path) => match value(self.names, path, item) {
                     Some(value) if value.is_null() => {}
                     Some(value) => self.push(&as_text(&value))?,
                     None => (self.on_missing)(&path.shown()),
                 },
-                Node::If(path, then, otherwise) => {
+                TemplateNode::If(path, then, otherwise) => {
                     let holds = value(self.names, path, item).is_some_and(|value| is_true(&value));
                     self.nodes(if holds { then } else { otherwise }, item)?;
                 }
-                Node::Each(path, body) => match value(self.names, path, item) {
+                TemplateNode::Each(path, body) => match value(self.names, path, item) {
                     Some(Cow::Borrowed(Value::Array(list))) => self.each(list, body)?,
                     Some(Cow::Owned(Value::Array(list))) => self.each(&list, body)?,
                     Some(other) if other.is_null() => {}
@@ -61,10 +61,10 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn each(&mut self, list: &[Value], body: &[Node]) -> Result<(), TooLarge> {
+    fn each(&mut self, list: &[Value], body: &[TemplateNode]) -> Result<(), TooLarge> {
         for (index, value) in list.iter().enumerate() {
             self.steps = self.steps.checked_sub(1).ok_or(TooLarge)?;
-            self.nodes(body, Some(Item { value, index, count: list.len() }))?;
+            self.nodes(body, Some(EachItem { value, index, count: list.len() }))?;
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Writer<'_, '_> {
 }
 
 /// What a path stands for.
-fn value<'v>(names: &'v dyn Names, path: &Path, item: Option<Item<'v>>) -> Option<Cow<'v, Value>> {
+fn value<'v>(names: &'v dyn Names, path: &Path, item: Option<EachItem<'v>>) -> Option<Cow<'v, Value>> {
     match path {
         Path::Reference(reference) => reference.value(names),
         Path::This(keys) => follow(Cow::Borrowed(item?.value), keys),

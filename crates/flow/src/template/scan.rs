@@ -4,7 +4,7 @@ use super::{TemplateError, TemplateErrorKind};
 
 /// A piece of a template.
 #[derive(Debug, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum TemplatePiece {
     Text(String),
     Tag(Tag),
 }
@@ -35,7 +35,7 @@ pub(super) fn error(at: usize, message: impl Into<String>) -> TemplateError {
 }
 
 /// The pieces of a template.
-pub(super) fn pieces(source: &str) -> Result<Vec<Piece>, TemplateError> {
+pub(super) fn pieces(source: &str) -> Result<Vec<TemplatePiece>, TemplateError> {
     let mut found = Vec::new();
     let mut text = String::new();
     let mut rest = source;
@@ -60,16 +60,16 @@ pub(super) fn pieces(source: &str) -> Result<Vec<Piece>, TemplateError> {
         }
         let (inside, after) = inside(from, at)?;
         if !text.is_empty() {
-            found.push(Piece::Text(std::mem::take(&mut text)));
+            found.push(TemplatePiece::Text(std::mem::take(&mut text)));
         }
-        found.push(Piece::Tag(Tag { what: what(inside, at)?, at: at + 2 }));
+        found.push(TemplatePiece::Tag(Tag { what: what(inside, at)?, at: at + 2 }));
         let tag = from.get(..from.len() - after.len()).unwrap_or_default();
         at += tag.chars().count();
         rest = after;
     }
     text.push_str(rest);
     if !text.is_empty() {
-        found.push(Piece::Text(text));
+        found.push(TemplatePiece::Text(text));
     }
     Ok(without_empty_lines(found))
 }
@@ -117,48 +117,48 @@ fn what(inside: &str, at: usize) -> Result<What, TemplateError> {
 }
 
 /// Takes away the lines that hold only one block tag or comment, and the comments.
-fn without_empty_lines(pieces: Vec<Piece>) -> Vec<Piece> {
+fn without_empty_lines(pieces: Vec<TemplatePiece>) -> Vec<TemplatePiece> {
     let alone: Vec<bool> = (0..pieces.len()).map(|place| stands_alone(&pieces, place)).collect();
     let is_alone = |place: Option<usize>| place.and_then(|place| alone.get(place)).copied().unwrap_or(false);
     let mut kept = Vec::with_capacity(pieces.len());
     for (place, piece) in pieces.into_iter().enumerate() {
         match piece {
-            Piece::Text(text) => {
+            TemplatePiece::Text(text) => {
                 let start = if is_alone(place.checked_sub(1)) { after_first_line(&text) } else { 0 };
                 let end = if is_alone(Some(place + 1)) { before_last_line(&text) } else { text.len() };
                 let text = text.get(start..end.max(start)).unwrap_or_default();
                 if !text.is_empty() {
-                    kept.push(Piece::Text(text.into()));
+                    kept.push(TemplatePiece::Text(text.into()));
                 }
             }
-            Piece::Tag(Tag { what: What::Comment, .. }) => {}
-            tag @ Piece::Tag(_) => kept.push(tag),
+            TemplatePiece::Tag(Tag { what: What::Comment, .. }) => {}
+            tag @ TemplatePiece::Tag(_) => kept.push(tag),
         }
     }
     kept
 }
 
 /// Whether the piece is a block tag or comment with nothing else on its line.
-fn stands_alone(pieces: &[Piece], place: usize) -> bool {
+fn stands_alone(pieces: &[TemplatePiece], place: usize) -> bool {
     let before = place.checked_sub(1).and_then(|before| pieces.get(before));
     let after = pieces.get(place + 1);
     let blank = |text: &str| text.chars().all(char::is_whitespace);
     let is_block = match pieces.get(place) {
-        Some(Piece::Tag(tag)) => !matches!(tag.what, What::Value(_)),
+        Some(TemplatePiece::Tag(tag)) => !matches!(tag.what, What::Value(_)),
         _ => false,
     };
     let free_before = match before {
         None => true,
-        Some(Piece::Tag(_)) => false,
-        Some(Piece::Text(text)) => match text.rsplit_once('\n') {
+        Some(TemplatePiece::Tag(_)) => false,
+        Some(TemplatePiece::Text(text)) => match text.rsplit_once('\n') {
             Some((_, end)) => blank(end),
             None => place == 1 && blank(text),
         },
     };
     let free_after = match after {
         None => true,
-        Some(Piece::Tag(_)) => false,
-        Some(Piece::Text(text)) => match text.split_once('\n') {
+        Some(TemplatePiece::Tag(_)) => false,
+        Some(TemplatePiece::Text(text)) => match text.split_once('\n') {
             Some((start, _)) => blank(start),
             None => place + 2 == pieces.len() && blank(text),
         },

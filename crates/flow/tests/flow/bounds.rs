@@ -289,8 +289,11 @@ async fn a_list_may_summarize_and_what_it_wrote_is_used_from_then_on() {
         };
         let shown = lens.show(&run, None).await.unwrap();
         assert!(!shown["conversations"][0]["summaries"].as_array().unwrap().is_empty(), "{shown}");
-        let prompts =
-            lens.prompt(&run, "chat[8]/talk", scrollback_flow::lens::Body::Messages).await.unwrap().unwrap();
+        let prompts = lens
+            .prompt(&run, "chat[8]/talk", scrollback_flow::lens::WithBody::Messages)
+            .await
+            .unwrap()
+            .unwrap();
         let call = &prompts["calls"][0];
         let sources: Vec<&str> =
             call["messages"].as_array().unwrap().iter().map(|m| m["source"].as_str().unwrap()).collect();

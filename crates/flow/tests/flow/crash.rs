@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use scrollback_agent::{Clock, FakeClock};
 use scrollback_core::Time;
 use scrollback_core::redact::{Options, Redactor};
-use scrollback_flow::driver::{Report, RunStatus};
+use scrollback_flow::driver::{RunReport, RunStatus};
 use scrollback_flow::lens::{Lens, Reveal};
 use scrollback_store::{ErrorKind, Leased, Memory, Store, StoreError, Tenant};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ struct Outcome {
 }
 
 /// Answers every question until the run ends. Answers are a function of the question.
-async fn to_the_end(bench: &Bench, mut report: Report) -> Report {
+async fn to_the_end(bench: &Bench, mut report: RunReport) -> RunReport {
     for _ in 0..200 {
         let Some(pause) = report.pauses.first().filter(|_| report.status == RunStatus::Paused) else { break };
         let text = format!("answer to {}", pause.message);
@@ -52,7 +52,7 @@ async fn to_the_end(bench: &Bench, mut report: Report) -> Report {
     report
 }
 
-async fn outcome(store: &Arc<dyn Store>, report: &Report) -> Outcome {
+async fn outcome(store: &Arc<dyn Store>, report: &RunReport) -> Outcome {
     let tenant = Tenant::default();
     let redactor = Redactor::new(&Options::default()).unwrap();
     let lens = Lens { store, tenant: &tenant, redactor: &redactor, reveal: Reveal::Everything, now: Time(0) };

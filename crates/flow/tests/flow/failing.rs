@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use scrollback_agent::provider::{Catalog, ModelSettings};
 use scrollback_flow::driver::RunStatus;
-use scrollback_flow::error::CODES;
+use scrollback_flow::error::RunErrorKind;
 
 use crate::support::Bench;
 
@@ -18,7 +18,9 @@ async fn every_failure_says_what_it_is_and_what_to_do() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/flows/failing");
     let small = ModelSettings { context_window: Some(1100), ..ModelSettings::default() };
     let catalog = Arc::new(Catalog::new([("offline:echo".to_string(), small)].into(), BTreeMap::new()));
-    for code in CODES.into_iter().filter(|code| !FROM_OUTSIDE.contains(code)) {
+    for code in
+        RunErrorKind::ALL.map(RunErrorKind::as_str).into_iter().filter(|code| !FROM_OUTSIDE.contains(code))
+    {
         let mut bench = Bench::echo();
         let known = Arc::clone(&catalog);
         bench.engine.providers = Arc::new(move |name, folder| known.provider_in(name, folder));

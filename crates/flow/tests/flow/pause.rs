@@ -1,7 +1,7 @@
 //! Pausing for people and going on: every row of the table, several questions at once, wrong answers, repeated scripts.
 
-use scrollback_flow::Limits;
-use scrollback_flow::driver::{Answer, RefusedKind, Resume, RunStatus};
+use scrollback_flow::QuotaLimits;
+use scrollback_flow::driver::{RefusedKind, Resume, RunStatus, StepAnswer};
 use serde_json::json;
 
 use crate::support::Bench;
@@ -45,7 +45,7 @@ async fn an_answer_is_judged_by_its_schema_and_the_run_stays_as_it_was() {
 #[tokio::test]
 async fn the_table_of_resuming() {
     let bench = bench();
-    let kind = |result: Result<scrollback_flow::driver::Report, scrollback_flow::driver::Refused>| {
+    let kind = |result: Result<scrollback_flow::driver::RunReport, scrollback_flow::driver::RunRefused>| {
         result.unwrap_err().kind()
     };
     assert_eq!(kind(bench.resume("none").await), RefusedKind::UnknownRun);
@@ -134,7 +134,7 @@ async fn two_resumes_at_once_and_a_run_that_is_held() {
     let kinds: Vec<_> = [&one, &two]
         .iter()
         .filter_map(|result| result.as_ref().err())
-        .map(scrollback_flow::driver::Refused::kind)
+        .map(scrollback_flow::driver::RunRefused::kind)
         .collect();
     assert!(one.is_ok() || two.is_ok());
     assert_eq!(kinds.len(), 1);
@@ -175,13 +175,13 @@ async fn asked_to_stop_it_is_interrupted_and_goes_on_later() {
     let stopped = stopping.run(flow, "go").await;
     assert_eq!((stopped.status, stopped.error.is_none()), (RunStatus::Interrupted, true), "{stopped:?}");
     let mut fresh = bench.clone();
-    fresh.engine.stop = scrollback_agent::Stop::default();
+    fresh.engine.stop = scrollback_agent::StopSignal::default();
     let refused = fresh
         .engine
         .resume(Resume {
             run: stopped.run.clone(),
-            answer: Some(Answer { step: None, text: "x".into() }),
-            limits: Limits::default(),
+            answer: Some(StepAnswer { step: None, text: "x".into() }),
+            limits: QuotaLimits::default(),
         })
         .await;
     assert_eq!(refused.unwrap_err().kind(), RefusedKind::NotWaiting);
@@ -212,7 +212,7 @@ async fn a_loop_that_waits_for_nobody_is_interrupted_and_goes_on_where_it_stood(
     let before = rows(stopped.run.clone()).await.len();
     assert!((300..1000).contains(&before), "{before}");
     let mut fresh = bench.clone();
-    fresh.engine.stop = scrollback_agent::Stop::default();
+    fresh.engine.stop = scrollback_agent::StopSignal::default();
     let paused = fresh.resume(&stopped.run).await.unwrap();
     assert_eq!((paused.status, paused.pauses.len()), (RunStatus::Paused, 1), "{paused:?}");
     assert_eq!(fresh.answer(&paused.run, "fine").await.output, json!("fine"));

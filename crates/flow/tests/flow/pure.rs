@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use scrollback_flow::advance::{Action, End, Event, Write, advance};
+use scrollback_flow::advance::{Action, FlowEvent, RunEnd, Write, advance};
 use scrollback_flow::driver::Injection;
-use scrollback_flow::error::RunError;
-use scrollback_flow::passed::EntryId;
+use scrollback_flow::error::{RunError, RunErrorKind};
+use scrollback_flow::passed_values::EntryId;
 use scrollback_flow::state::{RunState, evaluation_id};
-use scrollback_flow::usage::Usage;
+use scrollback_flow::usage::RunUsage;
 use serde_json::{Value, json};
 
 use crate::support::Bench;
@@ -28,14 +28,14 @@ fn state(yaml: &str) -> RunState {
     RunState::new(Arc::new(Bench::echo().flow(yaml)), "run", Some("go"))
 }
 
-fn replied(key: &str, text: &str) -> Event {
+fn replied(key: &str, text: &str) -> FlowEvent {
     let entry = EntryId { evaluation: evaluation_id("run", key, "", 1), sequence: 1 };
-    Event::Replied {
+    FlowEvent::Replied {
         key: key.into(),
         entry,
         text: text.into(),
         value: Value::from(text),
-        usage: Usage::default(),
+        usage: RunUsage::default(),
     }
 }
 
@@ -44,10 +44,10 @@ fn short(actions: &[Action]) -> Vec<String> {
     let tell = |action: &Action| match action {
         Action::Call(call) => Some(format!("call {}", call.key)),
         Action::Continue(key) => Some(format!("continue {key}")),
-        Action::End(End::Done(output)) => Some(format!("done {}", output.value)),
-        Action::End(End::Failed(error)) => Some(format!("failed {}", error.code)),
-        Action::End(End::Paused) => Some("paused".into()),
-        Action::End(End::Stopped) => Some("stopped".into()),
+        Action::End(RunEnd::Done(output)) => Some(format!("done {}", output.value)),
+        Action::End(RunEnd::Failed(error)) => Some(format!("failed {}", error.code)),
+        Action::End(RunEnd::Paused) => Some("paused".into()),
+        Action::End(RunEnd::Stopped) => Some("stopped".into()),
         Action::Write(Write::Step(row)) => Some(format!("{} {}", row.key, row.status)),
         Action::Write(_) => None,
     };
@@ -56,7 +56,7 @@ fn short(actions: &[Action]) -> Vec<String> {
 
 #[test]
 fn an_event_leads_to_everything_up_to_the_next_wait() {
-    let (state, actions) = advance(state(FLOW), Event::Started);
+    let (state, actions) = advance(state(FLOW), FlowEvent::Started);
     assert_eq!(
         short(&actions),
         [
@@ -77,7 +77,7 @@ fn an_event_leads_to_everything_up_to_the_next_wait() {
     assert_eq!(short(&actions), ["fan.right/two done", "paused"]);
     let (_, actions) = advance(
         state,
-        Event::Answered { key: "fan.left/ask".into(), text: "yes".into(), value: json!("yes") },
+        FlowEvent::Answered { key: "fan.left/ask".into(), text: "yes".into(), value: json!("yes") },
     );
     assert_eq!(
         short(&actions),
@@ -87,20 +87,20 @@ fn an_event_leads_to_everything_up_to_the_next_wait() {
 
 #[test]
 fn late_and_repeated_events_change_nothing() {
-    let (state, _) = advance(state(FLOW), Event::Started);
+    let (state, _) = advance(state(FLOW), FlowEvent::Started);
     let (state, first) = advance(state, replied("fan.left/one", "1"));
     assert!(!first.is_empty());
     for event in [
-        Event::Started,
+        FlowEvent::Started,
         replied("fan.left/one", "again"),
         replied("fan.left/ask", "not an answer"),
         replied("nowhere", "x"),
-        Event::Answered { key: "fan.right/two".into(), text: "x".into(), value: json!("x") },
-        Event::Continued { key: "fan.right/two".into() },
+        FlowEvent::Answered { key: "fan.right/two".into(), text: "x".into(), value: json!("x") },
+        FlowEvent::Continued { key: "fan.right/two".into() },
     ] {
         let told = format!("{event:?}");
         let state = RunState::new(Arc::clone(state.flow()), "run", Some("go"));
-        let (state, _) = advance(state, Event::Started);
+        let (state, _) = advance(state, FlowEvent::Started);
         let (state, _) = advance(state, replied("fan.left/one", "1"));
         let (_, actions) = advance(state, event);
         assert!(short(&actions).iter().all(|action| action == "paused"), "{told}: {:?}", short(&actions));
@@ -110,8 +110,8 @@ fn late_and_repeated_events_change_nothing() {
 #[test]
 fn neither_a_pause_nor_a_stop_is_seen_by_anything_in_the_flow() {
     // The branch that is stopped is not ignored as a failure would be, and nothing new starts.
-    let (state, _) = advance(state(FLOW), Event::Started);
-    let (state, actions) = advance(state, Event::Stopping);
+    let (state, _) = advance(state(FLOW), FlowEvent::Started);
+    let (state, actions) = advance(state, FlowEvent::Stopping);
     assert_eq!(short(&actions), Vec::<String>::new());
     let (state, actions) = advance(state, replied("fan.left/one", "1"));
     assert_eq!(
@@ -119,16 +119,16 @@ fn neither_a_pause_nor_a_stop_is_seen_by_anything_in_the_flow() {
         ["fan.left/one done"],
         "what is finished is written, and the person is not asked"
     );
-    let (_, actions) = advance(state, Event::Stopped { key: "fan.right/two".into() });
+    let (_, actions) = advance(state, FlowEvent::Stopped { key: "fan.right/two".into() });
     assert_eq!(short(&actions), ["stopped"]);
-    let (state, _) = advance(self::state(FLOW), Event::Started);
-    let error = RunError::new("timeout", "fan.right/two", "slow");
+    let (state, _) = advance(self::state(FLOW), FlowEvent::Started);
+    let error = RunError::new(RunErrorKind::Timeout, "fan.right/two", "slow");
     let (state, _) =
-        advance(state, Event::Failed { key: "fan.right/two".into(), error, usage: Usage::default() });
+        advance(state, FlowEvent::Failed { key: "fan.right/two".into(), error, usage: RunUsage::default() });
     let (state, _) = advance(state, replied("fan.left/one", "1"));
     let (_, actions) = advance(
         state,
-        Event::Answered { key: "fan.left/ask".into(), text: "yes".into(), value: json!("yes") },
+        FlowEvent::Answered { key: "fan.left/ask".into(), text: "yes".into(), value: json!("yes") },
     );
     assert_eq!(
         short(&actions),
@@ -140,7 +140,7 @@ fn neither_a_pause_nor_a_stop_is_seen_by_anything_in_the_flow() {
 #[test]
 fn a_loop_of_templates_waits_for_nobody_and_stops_when_asked_all_the_same() {
     let flow = "version: \"1\"\nsteps: [{ kind: loop, name: l, loop: { max_loops: 1000, body: [{ name: t, template: \"{{ loop.iteration }}\" }] } }]\n";
-    let (mut state, mut actions) = advance(state(flow), Event::Started);
+    let (mut state, mut actions) = advance(state(flow), FlowEvent::Started);
     let (mut events, mut finished) = (1, 0);
     loop {
         let told = short(&actions);
@@ -151,15 +151,15 @@ fn a_loop_of_templates_waits_for_nobody_and_stops_when_asked_all_the_same() {
             break;
         };
         events += 1;
-        (state, actions) = advance(state, Event::Continued { key: key.into() });
+        (state, actions) = advance(state, FlowEvent::Continued { key: key.into() });
     }
     assert_eq!((finished, events), (1000, 4), "every step once, in a few commits");
-    let (state, _) = advance(self::state(flow), Event::Started);
-    let (_, actions) = advance(state, Event::Stopping);
+    let (state, _) = advance(self::state(flow), FlowEvent::Started);
+    let (_, actions) = advance(state, FlowEvent::Stopping);
     assert_eq!(short(&actions), ["stopped"]);
     // Large texts count as many steps: what is written at once is bounded.
     let large = flow.replace("{{ loop.iteration }}", &"x".repeat(100 * 1024));
-    let (_, actions) = advance(self::state(&large), Event::Started);
+    let (_, actions) = advance(self::state(&large), FlowEvent::Started);
     assert!(short(&actions).len() < 100, "{}", short(&actions).len());
 }
 

@@ -1,7 +1,7 @@
 //! Quotas: room before every call, what was used after it, shares for branches, and going on with more.
 
 use scrollback_flow::driver::{Resume, RunStatus};
-use scrollback_flow::{Limits, MicroDollars};
+use scrollback_flow::{MicroDollars, QuotaLimits};
 use serde_json::json;
 
 use crate::support::Bench;
@@ -37,7 +37,7 @@ async fn a_call_without_room_is_not_made_and_the_run_goes_on_with_more() {
         (&json!("run"), &json!(40), &json!(0))
     );
     assert!(error.detail["requested"].as_f64().unwrap() > 10.0);
-    let limits = Limits { max_tokens: Some(200), max_cost: None };
+    let limits = QuotaLimits { max_tokens: Some(200), max_cost: None };
     let done = bench.engine.resume(Resume { run: failed.run, answer: None, limits }).await.unwrap();
     assert_eq!(
         (done.status, bench.asked().len(), done.usage.total()),
@@ -94,7 +94,7 @@ async fn money_is_counted_in_whole_millionths() {
         .replace("max_output_tokens: 20", "max_output_tokens: 20, model: \"openai-compatible:x\"");
     let failed = bench.run(&paid, "go").await;
     let error = failed.error.unwrap();
-    assert_eq!(error.code, "quota_exceeded");
+    assert_eq!(error.code.as_str(), "quota_exceeded");
     // Each call costs 10 + 20 millionths; the third would need some 46 and 40 are left.
     assert_eq!((failed.usage.calls, failed.usage.cost), (2, Some(MicroDollars(60))), "{error:?}");
     assert_eq!(error.detail["unit"], json!("cost_usd"));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_flow::driver::RunStatus;
-use scrollback_flow::lens::{Body, Lens, Listing, Reveal};
+use scrollback_flow::lens::{Lens, Listing, Reveal, WithBody};
 use serde_json::{Value, json};
 
 use crate::support::{Asked, Bench};
@@ -153,7 +153,7 @@ async fn shown(written: &str, hidden: &str, options: &Options) -> (Vec<(String, 
     all.push(("trace".into(), lens.trace(&run).await.unwrap().to_string()));
     all.push(("exported".into(), json!(lens.exported(&run).await.unwrap()).to_string()));
     for step in ["talk", "block", "form", "breaks", "each[1]/copy"] {
-        let prompt = lens.prompt(&run, step, Body::Whole).await.unwrap().unwrap();
+        let prompt = lens.prompt(&run, step, WithBody::Whole).await.unwrap().unwrap();
         all.push((format!("prompt {step}"), prompt.to_string()));
     }
     all.extend(told.lock().unwrap().clone());

@@ -8,13 +8,13 @@ use scrollback_agent::provider::script::Script;
 use scrollback_agent::provider::{
     Catalog, ModelInfo, Provider, ProviderError, ReplyStream, Request, Scripted,
 };
-use scrollback_agent::{Clock, FakeClock, Pending, Seeded};
+use scrollback_agent::{BoxFuture, Clock, FakeClock, Seeded};
 use scrollback_core::Time;
 use scrollback_core::model::ModelName;
 use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::wire::Wire;
-use scrollback_flow::driver::{Answer, Engine, Refused, Report, Resume, RunStatus, Start};
-use scrollback_flow::{Flow, Limits, Prompts, Settings, Source};
+use scrollback_flow::driver::{Engine, Resume, RunRefused, RunReport, RunStart, RunStatus, StepAnswer};
+use scrollback_flow::{Flow, FlowSettings, Prompts, QuotaLimits, ReadOptions};
 use scrollback_store::{Memory, Store, Tenant};
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ impl Provider for Recording {
         ModelInfo { model: self.model.clone(), wire: Wire::OpenaiChat }
     }
 
-    fn call(&self, request: Request) -> Pending<'_, Result<ReplyStream, ProviderError>> {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<ReplyStream, ProviderError>> {
         let body = serde_json::from_str(&request.body).unwrap();
         let asked = Asked { model: self.model.to_string(), body };
         let number = {
@@ -98,7 +98,7 @@ pub(crate) struct Bench {
     pub(crate) engine: Engine,
     pub(crate) asked: Arc<Mutex<Vec<Asked>>>,
     pub(crate) folder: PathBuf,
-    pub(crate) settings: Settings,
+    pub(crate) settings: FlowSettings,
 }
 
 impl Bench {
@@ -127,7 +127,7 @@ impl Bench {
         let clock = Arc::new(FakeClock::at(Time(1_000_000)));
         engine.clock = clock as Arc<dyn Clock>;
         engine.random = Arc::new(Seeded::new(1));
-        Bench { engine, asked, folder: PathBuf::from("."), settings: Settings::default() }
+        Bench { engine, asked, folder: PathBuf::from("."), settings: FlowSettings::default() }
     }
 
     /// Agents reply with what they were asked.
@@ -145,7 +145,7 @@ impl Bench {
     }
 
     fn read(&self, yaml: &str) -> Result<Flow, scrollback_flow::Problems> {
-        let source = Source {
+        let source = ReadOptions {
             stem: "test",
             folder: &self.folder,
             prompts: Prompts::Disk,
@@ -156,8 +156,8 @@ impl Bench {
         Flow::read(yaml, &source).map(|read| read.flow)
     }
 
-    pub(crate) fn start(&self, yaml: &str, input: Option<&str>) -> Start {
-        Start {
+    pub(crate) fn start(&self, yaml: &str, input: Option<&str>) -> RunStart {
+        RunStart {
             flow: Arc::new(self.flow(yaml)),
             text: yaml.into(),
             stem: "test".into(),
@@ -170,7 +170,7 @@ impl Bench {
         }
     }
 
-    pub(crate) async fn run(&self, yaml: &str, input: &str) -> Report {
+    pub(crate) async fn run(&self, yaml: &str, input: &str) -> RunReport {
         self.engine.start(self.start(yaml, Some(input))).await.unwrap_or_else(|refused| panic!("{refused}"))
     }
 
@@ -185,10 +185,10 @@ impl Bench {
     pub(crate) async fn fails(&self, yaml: &str, input: &str) -> String {
         let report = self.run(yaml, input).await;
         assert_eq!(report.status, RunStatus::Failed, "{report:?}");
-        report.error.map(|error| error.code).unwrap_or_default()
+        report.error.map(|error| error.code.to_string()).unwrap_or_default()
     }
 
-    pub(crate) async fn answer(&self, run: &str, text: &str) -> Report {
+    pub(crate) async fn answer(&self, run: &str, text: &str) -> RunReport {
         self.try_answer(run, None, text).await.unwrap_or_else(|refused| panic!("{refused}"))
     }
 
@@ -197,12 +197,12 @@ impl Bench {
         run: &str,
         step: Option<&str>,
         text: &str,
-    ) -> Result<Report, Refused> {
-        let answer = Some(Answer { step: step.map(String::from), text: text.into() });
-        self.engine.resume(Resume { run: run.into(), answer, limits: Limits::default() }).await
+    ) -> Result<RunReport, RunRefused> {
+        let answer = Some(StepAnswer { step: step.map(String::from), text: text.into() });
+        self.engine.resume(Resume { run: run.into(), answer, limits: QuotaLimits::default() }).await
     }
 
-    pub(crate) async fn resume(&self, run: &str) -> Result<Report, Refused> {
+    pub(crate) async fn resume(&self, run: &str) -> Result<RunReport, RunRefused> {
         self.engine.resume(Resume { run: run.into(), ..Resume::default() }).await
     }
 

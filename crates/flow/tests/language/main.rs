@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use scrollback_agent::provider::{Catalog, Environment};
-use scrollback_flow::{Flow, Name, Names, Problems, Prompts, Read, Settings, Source};
+use scrollback_flow::{Flow, FlowName, FlowSettings, Names, Problems, Prompts, Read, ReadOptions};
 use serde_json::Value;
 
 /// Names with values, as tests give them: `steps.draft.output`, `history`.
@@ -30,7 +30,7 @@ impl Given {
 }
 
 impl Names for Given {
-    fn value(&self, name: &Name) -> Option<Cow<'_, Value>> {
+    fn value(&self, name: &FlowName) -> Option<Cow<'_, Value>> {
         self.0.get(&name.to_string()).map(Cow::Borrowed)
     }
 }
@@ -50,10 +50,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn read_in(folder: &Path, text: &str, settings: &Settings) -> Result<Read, Problems> {
+fn read_in(folder: &Path, text: &str, settings: &FlowSettings) -> Result<Read, Problems> {
     let catalog = Catalog::default().with_environment(|_| None);
     let environment: Environment = Arc::new(|_| None);
-    let source = Source {
+    let source = ReadOptions {
         stem: "test",
         folder,
         prompts: Prompts::Disk,
@@ -66,7 +66,7 @@ fn read_in(folder: &Path, text: &str, settings: &Settings) -> Result<Read, Probl
 
 /// Reads a flow without any configuration.
 fn read(text: &str) -> Result<Read, Problems> {
-    read_in(&repository("corpus/flows/good"), text, &Settings::default())
+    read_in(&repository("corpus/flows/good"), text, &FlowSettings::default())
 }
 
 /// A flow that must be right.

@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use scrollback_flow::{Code, HistoryManagement, Kind, Problem, SeedFrom, Settings, Step, Strategy, TurnRole};
+use scrollback_flow::{
+    Code, FlowProblem, FlowSettings, HistoryManagement, SeedFrom, Step, StepKind, Strategy, TurnRole,
+};
 
 use crate::{files, flow, read, read_in, repository};
 
 /// Errors, then warnings, one a line.
-fn told(errors: &[Problem], warnings: &[Problem]) -> String {
+fn told(errors: &[FlowProblem], warnings: &[FlowProblem]) -> String {
     let mut out = String::new();
     for (word, problems) in [("error", errors), ("warning", warnings)] {
         for problem in problems {
@@ -19,9 +21,9 @@ fn told(errors: &[Problem], warnings: &[Problem]) -> String {
     out
 }
 
-fn read_file(path: &Path) -> (Vec<Problem>, Vec<Problem>) {
+fn read_file(path: &Path) -> (Vec<FlowProblem>, Vec<FlowProblem>) {
     let text = std::fs::read_to_string(path).unwrap();
-    match read_in(path.parent().unwrap(), &text, &Settings::default()) {
+    match read_in(path.parent().unwrap(), &text, &FlowSettings::default()) {
         Ok(read) => (Vec::new(), read.warnings),
         Err(problems) => (problems.errors, problems.warnings),
     }
@@ -73,7 +75,7 @@ fn codes_and_their_words_are_one_to_one() {
 /// The steps that make turns in a loop, with their roles.
 fn roles(text: &str) -> Vec<(String, TurnRole)> {
     let flow = flow(text);
-    let Kind::Loop(inner) = &flow.steps[0].kind else { panic!("a loop comes first") };
+    let StepKind::Loop(inner) = &flow.steps[0].kind else { panic!("a loop comes first") };
     let conversation = inner.conversation.as_ref().unwrap();
     conversation.turns.iter().map(|(step, role)| (step.to_string(), role)).collect()
 }
@@ -141,9 +143,9 @@ fn which_steps_make_turns_is_decided_by_position() {
     }
 }
 
-fn conversation_of(text: &str, see: impl FnOnce(&scrollback_flow::Conversation)) {
+fn conversation_of(text: &str, see: impl FnOnce(&scrollback_flow::LoopMemory)) {
     let flow = flow(text);
-    let Kind::Loop(inner) = &flow.steps[0].kind else { panic!("a loop comes first") };
+    let StepKind::Loop(inner) = &flow.steps[0].kind else { panic!("a loop comes first") };
     see(inner.conversation.as_ref().unwrap());
 }
 
@@ -217,7 +219,7 @@ steps:
 ",
     );
     let agent = |name: &str| match &step(&flow, name).kind {
-        Kind::Agent(step) => (step.agent.max_output_tokens, step.use_history),
+        StepKind::Agent(step) => (step.agent.max_output_tokens, step.use_history),
         _ => panic!("{name} is an agent step"),
     };
     assert_eq!(agent("named"), (20, false));
@@ -235,15 +237,15 @@ fn prompt_files_are_kept_and_read_back() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("p.md"), "Line one.\n").unwrap();
     let text = "version: '1'\nagents: {a: {system_prompt: {file: ./p.md}}}\nsteps: [{name: a}]\n";
-    let read =
-        read_in(folder.path(), text, &Settings::default()).unwrap_or_else(|problems| panic!("{problems}"));
+    let read = read_in(folder.path(), text, &FlowSettings::default())
+        .unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(read.flow.agents["a"].system_prompt.as_deref(), Some("Line one.\n"));
     assert_eq!(read.flow.prompt_files["./p.md"], "Line one.\n");
     std::fs::remove_file(folder.path().join("p.md")).unwrap();
-    let settings = Settings::default();
+    let settings = FlowSettings::default();
     let catalog = scrollback_agent::provider::Catalog::default();
     let environment: scrollback_agent::provider::Environment = std::sync::Arc::new(|_| None);
-    let source = scrollback_flow::Source {
+    let source = scrollback_flow::ReadOptions {
         stem: "again",
         folder: folder.path(),
         prompts: scrollback_flow::Prompts::Kept(&read.flow.prompt_files),
@@ -269,7 +271,7 @@ fn a_prompt_file_may_not_lie_outside_the_folder() {
         let text = format!(
             "version: '1'\nagents: {{a: {{system_prompt: {{file: {file:?}}}}}}}\nsteps: [{{name: a}}]\n"
         );
-        let problems = read_in(&inside, &text, &Settings::default()).err().unwrap();
+        let problems = read_in(&inside, &text, &FlowSettings::default()).err().unwrap();
         assert_eq!(problems.errors.len(), 1, "{problems}");
         assert!(problems.errors[0].message.contains("outside the flow's folder"), "{problems}");
     }

@@ -1,7 +1,7 @@
 //! The schema for editors and the reader agree about the shape of flows.
 
 use scrollback_agent::document;
-use scrollback_flow::{Code, SCHEMA, Settings};
+use scrollback_flow::{Code, FlowSettings, SCHEMA};
 use serde_json::Value;
 
 use crate::{files, read_in, repository};
@@ -19,7 +19,7 @@ const OF_SHAPE: [Code; 8] = [
 ];
 
 /// Places where only the reader knows: options of managers, and files.
-fn beyond_the_schema(problem: &scrollback_flow::Problem) -> bool {
+fn beyond_the_schema(problem: &scrollback_flow::FlowProblem) -> bool {
     !OF_SHAPE.contains(&problem.code)
         || problem.path.contains("history_management[")
         || problem.path.contains("history_management.")
@@ -42,7 +42,7 @@ fn agree(validator: &jsonschema::Validator, folder: &std::path::Path, text: &str
     let json = node.to_json();
     let schema_accepts = validator.is_valid(&json);
     let problems =
-        read_in(folder, text, &Settings::default()).err().map(|found| found.errors).unwrap_or_default();
+        read_in(folder, text, &FlowSettings::default()).err().map(|found| found.errors).unwrap_or_default();
     let of_shape: Vec<String> =
         problems.iter().filter(|problem| !beyond_the_schema(problem)).map(ToString::to_string).collect();
     let beyond = of_shape.is_empty() && problems.iter().any(|problem| OF_SHAPE.contains(&problem.code));

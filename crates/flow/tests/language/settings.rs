@@ -2,17 +2,19 @@
 
 use std::path::PathBuf;
 
-use scrollback_flow::settings::{HistorySettings, LimitSettings, Located, Origin, Set};
-use scrollback_flow::{HistoryManagement, Kind, Limits, MicroDollars, Mode, Settings, Strategy};
+use scrollback_flow::settings::{HistorySettings, LimitSettings, Located, Set, SettingOrigin};
+use scrollback_flow::{
+    FlowSettings, HistoryManagement, HistoryMode, MicroDollars, QuotaLimits, StepKind, Strategy,
+};
 use serde_json::{Value, json};
 
 use crate::{read_in, repository};
 
 fn by_file<T>(value: T) -> Set<T> {
-    Set { value, from: Origin::File(PathBuf::from("scrollback.toml")) }
+    Set { value, from: SettingOrigin::File(PathBuf::from("scrollback.toml")) }
 }
 
-fn configured() -> Settings {
+fn configured() -> FlowSettings {
     let folder = repository("corpus/flows/good");
     let field = |said: Value| by_file(Located { said, folder: folder.clone() });
     let shared = [
@@ -20,7 +22,7 @@ fn configured() -> Settings {
         ("max_output_tokens".to_string(), field(json!(99))),
         ("system_prompt".to_string(), field(json!({ "file": "prompts/writer.md" }))),
     ];
-    Settings {
+    FlowSettings {
         default_model: Some(by_file(Located { said: "openai:gpt-4o".into(), folder: folder.clone() })),
         max_loops: Some(by_file(9)),
         history: HistorySettings {
@@ -33,11 +35,11 @@ fn configured() -> Settings {
         limits: LimitSettings { max_tokens: Some(by_file(1000)), max_cost_usd: Some(by_file(0.5)) },
         flags: LimitSettings::default(),
         agents: [("shared".to_string(), shared.into_iter().collect())].into_iter().collect(),
-        modes: [("openai:gpt-4o".to_string(), by_file(Mode::Prompt))].into_iter().collect(),
+        modes: [("openai:gpt-4o".to_string(), by_file(HistoryMode::Prompt))].into_iter().collect(),
     }
 }
 
-fn read(text: &str, settings: &Settings) -> scrollback_flow::Read {
+fn read(text: &str, settings: &FlowSettings) -> scrollback_flow::Read {
     read_in(&repository("corpus/flows/good"), text, settings).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -51,10 +53,10 @@ const CHAT: &str = "version: '1'\nsteps:\n- kind: loop\n  name: chat\n  loop: {c
 
 fn bounds(
     settings: &str,
-    configured: &Settings,
+    configured: &FlowSettings,
 ) -> (Strategy, Option<u64>, Option<u64>, f64, Option<String>) {
     let read = read(&CHAT.replace("SETTINGS", settings), configured);
-    let Kind::Loop(inner) = &read.flow.steps[0].kind else { panic!("a loop") };
+    let StepKind::Loop(inner) = &read.flow.steps[0].kind else { panic!("a loop") };
     let HistoryManagement::Bounds(bounds) = &inner.conversation.as_ref().unwrap().history else {
         panic!("bounds")
     };
@@ -128,15 +130,15 @@ steps:
     }
     let shared = &got.flow.agents["shared"];
     assert_eq!(shared.system_prompt.as_deref(), Some("Write plainly.\n"), "fields are merged one by one");
-    assert_eq!(got.flow.agents["own"].mode, Mode::Prompt, "the model's mode is the agent's");
-    assert_eq!(got.flow.limits, Limits { max_tokens: Some(300), max_cost: Some(MicroDollars(500_000)) });
-    settings.flags.max_tokens = Some(Set { value: 10, from: Origin::Flag });
+    assert_eq!(got.flow.agents["own"].mode, HistoryMode::Prompt, "the model's mode is the agent's");
+    assert_eq!(got.flow.limits, QuotaLimits { max_tokens: Some(300), max_cost: Some(MicroDollars(500_000)) });
+    settings.flags.max_tokens = Some(Set { value: 10, from: SettingOrigin::Flag });
     let flagged = read(text, &settings);
     assert_eq!(flagged.flow.limits.max_tokens, Some(10));
     assert_eq!(listed(&flagged, "limits.max_tokens"), Some((json!(10), "flag".into())));
     let bare = read(
         "version: '1'\nsteps: [{kind: loop, name: l, loop: {body: [{name: a}]}}]\n",
-        &Settings::default(),
+        &FlowSettings::default(),
     );
     assert_eq!(listed(&bare, "steps.l.max_loops"), Some((json!(5), "built-in".into())));
     assert_eq!(listed(&bare, "default_model"), Some((json!("offline:echo"), "built-in".into())));
@@ -146,8 +148,8 @@ steps:
 fn settings_survive_being_stored() {
     let settings = configured();
     let text = serde_json::to_string(&settings).unwrap();
-    assert_eq!(serde_json::from_str::<Settings>(&text).unwrap(), settings);
-    assert_eq!(serde_json::from_str::<Settings>("{}").unwrap(), Settings::default());
+    assert_eq!(serde_json::from_str::<FlowSettings>(&text).unwrap(), settings);
+    assert_eq!(serde_json::from_str::<FlowSettings>("{}").unwrap(), FlowSettings::default());
 }
 
 #[test]

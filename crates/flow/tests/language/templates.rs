@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use scrollback_flow::template::TemplateErrorKind;
-use scrollback_flow::{Name, Template};
+use scrollback_flow::{FlowName, FlowTemplate};
 use serde_json::{Value, json};
 
 use crate::Given;
@@ -28,7 +28,7 @@ fn names() -> Given {
 
 /// The text, and the paths that were missing.
 fn rendered(source: &str) -> (String, Vec<String>) {
-    let template = Template::parse(source).unwrap_or_else(|error| panic!("{source}: {error}"));
+    let template = FlowTemplate::parse(source).unwrap_or_else(|error| panic!("{source}: {error}"));
     assert_eq!(template.as_str(), source);
     let mut missing = Vec::new();
     let text = template.render(&names(), &mut |path| missing.push(path.to_string())).unwrap();
@@ -146,19 +146,19 @@ fn what_is_no_template_is_refused_with_what_to_write() {
         ("{{ steps.draft }}", UnknownName, "not a value by itself"),
         ("{{ steps.draft.ouput }}", UnknownName, "did you mean `output`?"),
     ] {
-        let error = Template::parse(source).expect_err(source);
+        let error = FlowTemplate::parse(source).expect_err(source);
         assert_eq!(error.kind, kind, "{source}: {error}");
         assert!(error.to_string().contains(says), "{source}: {error}");
     }
     let deep = |depth: usize| format!("{}x{}", "{{#if input}}".repeat(depth), "{{/if}}".repeat(depth));
     assert_eq!(rendered(&deep(32)).0, "x");
-    assert!(Template::parse(&deep(33)).unwrap_err().to_string().contains("deeper than 32"));
+    assert!(FlowTemplate::parse(&deep(33)).unwrap_err().to_string().contains("deeper than 32"));
 }
 
 #[test]
 fn one_reference_alone_keeps_its_identity() {
     let single = |source: &str| {
-        let template = Template::parse(source).unwrap();
+        let template = FlowTemplate::parse(source).unwrap();
         template.as_single_reference().map(ToString::to_string)
     };
     assert_eq!(single("{{ previous }}").as_deref(), Some("previous"));
@@ -168,21 +168,21 @@ fn one_reference_alone_keeps_its_identity() {
     assert_eq!(single("{{ previous }}\n"), None);
     assert_eq!(single("{{#if previous}}{{ previous }}{{/if}}"), None);
     assert_eq!(single("text"), None);
-    assert_eq!(Template::parse("{{ previous }}").unwrap(), Template::previous());
-    let mentioned: Vec<Name> = Template::parse("{{ input }}{{#if loop.input}}{{/if}}")
+    assert_eq!(FlowTemplate::parse("{{ previous }}").unwrap(), FlowTemplate::previous());
+    let mentioned: Vec<FlowName> = FlowTemplate::parse("{{ input }}{{#if loop.input}}{{/if}}")
         .unwrap()
         .mentions()
         .iter()
         .map(|m| m.name.clone())
         .collect();
-    assert_eq!(mentioned, [Name::Input, Name::LoopInput]);
+    assert_eq!(mentioned, [FlowName::Input, FlowName::LoopInput]);
 }
 
 #[test]
 fn output_and_work_are_limited() {
     let half =
         Given::new([("input", json!("x".repeat(2 << 20))), ("previous", json!(vec![Value::Null; 3000]))]);
-    let render = |source: &str| Template::parse(source).unwrap().render(&half, &mut |_| {});
+    let render = |source: &str| FlowTemplate::parse(source).unwrap().render(&half, &mut |_| {});
     assert_eq!(render("{{ input }}{{ input }}").map(|text| text.len()), Ok(4 << 20));
     assert!(render("{{ input }}{{ input }}!").is_err());
     assert!(render("{{#each previous}}{{ input }}{{/each}}").is_err());
@@ -209,13 +209,13 @@ proptest! {
     #[test]
     fn values_are_inserted_as_they_are(text in any::<String>()) {
         let given = Given::new([("input", json!(text))]);
-        let template = Template::parse("<{{ input }}>").unwrap();
+        let template = FlowTemplate::parse("<{{ input }}>").unwrap();
         prop_assert_eq!(template.render(&given, &mut |_| {}).unwrap(), format!("<{text}>"));
     }
 
     #[test]
     fn a_text_without_braces_is_itself(text in "[^{}\\\\]{0,80}") {
-        let template = Template::parse(&text).unwrap();
+        let template = FlowTemplate::parse(&text).unwrap();
         prop_assert_eq!(template.render(&Given::default(), &mut |_| {}).unwrap(), text);
     }
 }
@@ -249,7 +249,7 @@ const PIECES: &[&str] = &[
 ];
 
 fn check(source: &str) -> Result<(), TestCaseError> {
-    match Template::parse(source) {
+    match FlowTemplate::parse(source) {
         Ok(template) => {
             let one = template.render(&names(), &mut |_| {});
             prop_assert_eq!(&one, &template.render(&names(), &mut |_| {}), "the same text again");

@@ -9,7 +9,7 @@ use super::sort::compare;
 use super::table::{Builtin, higher, pure};
 use crate::error::Fault;
 use crate::run::Context;
-use crate::run::work::Next;
+use crate::run::work::WorkNext;
 use crate::value::{Value, Vector};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -105,22 +105,22 @@ fn avg(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
     average(cx, "avg", total)
 }
 
-fn sum_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn sum_by(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     results(cx, "sum-by", &args, |cx, out, _| total(cx, "sum-by", out.into_iter()).map(|(sum, _)| sum))
 }
 
-fn avg_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn avg_by(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     results(cx, "avg-by", &args, |cx, out, _| {
         let total = total(cx, "avg-by", out.into_iter())?;
         average(cx, "avg-by", total)
     })
 }
 
-fn min_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn min_by(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     with_results(cx, "min-by", &args, |cx, out, _| extreme(cx, out, Ordering::Less))
 }
 
-fn max_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn max_by(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     with_results(cx, "max-by", &args, |cx, out, _| extreme(cx, out, Ordering::Greater))
 }
 
@@ -143,7 +143,7 @@ fn extreme(cx: &mut Context, out: Vec<Value>, wanted: Ordering) -> Result<Value,
     Ok(best.map(|(item, _)| item).unwrap_or_default())
 }
 
-fn pluck(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn pluck(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let key = arg(&args, 0);
     if matches!(key, Value::Function(_)) {
         return results(cx, "pluck", &args, |cx, out, _| cx.vector(out));
@@ -155,7 +155,7 @@ fn pluck(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
         Value::Map(map) => map.get(key).cloned().unwrap_or_default(),
         _ => Value::Nil,
     };
-    Ok(Next::Value(Value::vector(items.iter().map(value))))
+    Ok(WorkNext::Value(Value::vector(items.iter().map(value))))
 }
 
 fn entries(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {

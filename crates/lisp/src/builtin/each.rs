@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::collect::{arg, as_pair, to_vector};
 use crate::error::Fault;
-use crate::run::work::{Args, Next, Work};
-use crate::run::{Caller, Context, apply_data};
-use crate::value::tree::Node;
+use crate::run::work::{Args, Work, WorkNext};
+use crate::run::{ClosureCaller, Context, apply_data};
+use crate::value::tree::TreeNode;
 use crate::value::{Value, Vector};
 
 /// The elements of a vector, one after the other.
@@ -15,7 +15,7 @@ pub(super) struct Cursor {
     /// How many were taken.
     at: usize,
     /// The leaf they are taken from, and how many were taken from it.
-    leaf: Option<(Arc<Node<Value>>, usize)>,
+    leaf: Option<(Arc<TreeNode<Value>>, usize)>,
 }
 
 impl Cursor {
@@ -95,7 +95,7 @@ pub(super) type Take = fn(&mut Each, &mut Context, Value) -> Result<Flow, Fault>
 pub(super) type Finish = fn(&mut Context, Vec<Value>, Vector) -> Result<Value, Fault>;
 
 /// What the function is given.
-pub(super) enum Shape {
+pub(super) enum ElementShape {
     /// The element.
     One,
     /// Its index and the element.
@@ -112,7 +112,7 @@ pub(super) enum Shape {
 pub(super) struct Each {
     f: Value,
     pub(super) cursor: Cursor,
-    shape: Shape,
+    shape: ElementShape,
     pub(super) out: Vec<Value>,
     take: Take,
     finish: Finish,
@@ -125,32 +125,32 @@ impl Each {
         args: &[Value],
         take: Take,
         finish: Finish,
-    ) -> Result<Next, Fault> {
+    ) -> Result<WorkNext, Fault> {
         let items = to_vector(cx, who, arg(args, 1), 2)?;
-        Ok(Each::over(arg(args, 0).clone(), items, Shape::One, take, finish))
+        Ok(Each::over(arg(args, 0).clone(), items, ElementShape::One, take, finish))
     }
 
-    pub(super) fn over(f: Value, items: Vector, shape: Shape, take: Take, finish: Finish) -> Next {
-        Next::Work(Box::new(Each { f, cursor: Cursor::new(items), shape, out: Vec::new(), take, finish }))
+    pub(super) fn over(f: Value, items: Vector, shape: ElementShape, take: Take, finish: Finish) -> WorkNext {
+        WorkNext::Work(Box::new(Each { f, cursor: Cursor::new(items), shape, out: Vec::new(), take, finish }))
     }
 
     /// The arguments of the next call.
     fn arguments(&mut self) -> Option<Args> {
         match &mut self.shape {
-            Shape::One => self.cursor.next().map(Args::One),
-            Shape::Indexed(index) => {
+            ElementShape::One => self.cursor.next().map(Args::One),
+            ElementShape::Indexed(index) => {
                 let item = self.cursor.next()?;
                 *index += 1;
                 Some(Args::Two(Value::Int(*index - 1), item))
             }
-            Shape::Zipped(cursors) => {
+            ElementShape::Zipped(cursors) => {
                 cursors.iter_mut().map(Cursor::next).collect::<Option<_>>().map(Args::Many)
             }
-            Shape::Nothing(left) => {
+            ElementShape::Nothing(left) => {
                 *left = left.checked_sub(1)?;
                 Some(Args::Many(Vec::new()))
             }
-            Shape::Part(which) => {
+            ElementShape::Part(which) => {
                 let (key, value) = as_pair(self.cursor.next_in_place()?)?;
                 Some(Args::One(if *which == 0 { key } else { value }))
             }
@@ -159,8 +159,8 @@ impl Each {
 
     /// Gives the caller the arguments of the next call; how many they are.
     #[inline]
-    fn push_arguments(&mut self, caller: &mut Caller<'_>) -> Option<usize> {
-        if let Shape::One = self.shape {
+    fn push_arguments(&mut self, caller: &mut ClosureCaller<'_>) -> Option<usize> {
+        if let ElementShape::One = self.shape {
             caller.push(self.cursor.next_in_place()?.clone());
             return Some(1);
         }
@@ -185,15 +185,15 @@ impl Work for Each {
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        caller: &mut Caller<'_>,
-    ) -> Result<Next, Fault> {
+        caller: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         let (mut answer, in_frame) = (answer, needs_frame(&self.f));
         loop {
             if let Some(result) = answer.take() {
                 match (self.take)(self, cx, result)? {
                     Flow::On => {}
                     Flow::Enough => break,
-                    Flow::Answer(value) => return Ok(Next::Value(value)),
+                    Flow::Answer(value) => return Ok(WorkNext::Value(value)),
                 }
             }
             cx.meter.tick()?;
@@ -201,7 +201,7 @@ impl Work for Each {
                 let Some(count) = self.push_arguments(caller) else { break };
                 answer = caller.call(cx, count);
                 if answer.is_none() {
-                    return Ok(Next::Again(count));
+                    return Ok(WorkNext::Again(count));
                 }
                 continue;
             }
@@ -213,7 +213,7 @@ impl Work for Each {
                         result?
                     } else {
                         let [a] = args;
-                        return Ok(Next::Call(self.f.clone(), Args::One(a)));
+                        return Ok(WorkNext::Call(self.f.clone(), Args::One(a)));
                     }
                 }
                 Args::Two(a, b) => {
@@ -222,18 +222,18 @@ impl Work for Each {
                         result?
                     } else {
                         let [a, b] = args;
-                        return Ok(Next::Call(self.f.clone(), Args::Two(a, b)));
+                        return Ok(WorkNext::Call(self.f.clone(), Args::Two(a, b)));
                     }
                 }
                 Args::Many(mut args) => match direct(cx, &self.f, &mut args) {
                     Some(result) => result?,
-                    None => return Ok(Next::Call(self.f.clone(), Args::Many(args))),
+                    None => return Ok(WorkNext::Call(self.f.clone(), Args::Many(args))),
                 },
             };
             answer = Some(result);
         }
         let rest = self.cursor.rest_with(0);
-        (self.finish)(cx, std::mem::take(&mut self.out), rest).map(Next::Value)
+        (self.finish)(cx, std::mem::take(&mut self.out), rest).map(WorkNext::Value)
     }
 
     fn function(&self) -> Option<&Value> {
@@ -243,7 +243,7 @@ impl Work for Each {
     fn trace(&self, see: &mut dyn FnMut(&Value)) {
         see(&self.f);
         self.cursor.trace(see);
-        if let Shape::Zipped(cursors) = &self.shape {
+        if let ElementShape::Zipped(cursors) = &self.shape {
             for cursor in cursors {
                 cursor.trace(see);
             }
@@ -266,7 +266,12 @@ pub(super) fn as_vector(cx: &mut Context, out: Vec<Value>, _: Vector) -> Result<
 }
 
 /// What the `*-by` aggregates share: a function over a collection, and what is made of its results.
-pub(super) fn results(cx: &mut Context, who: &str, args: &[Value], finish: Finish) -> Result<Next, Fault> {
+pub(super) fn results(
+    cx: &mut Context,
+    who: &str,
+    args: &[Value],
+    finish: Finish,
+) -> Result<WorkNext, Fault> {
     Each::start(cx, who, args, keep_result, finish)
 }
 
@@ -276,16 +281,16 @@ pub(super) fn with_results(
     who: &str,
     args: &[Value],
     finish: Finish,
-) -> Result<Next, Fault> {
+) -> Result<WorkNext, Fault> {
     Each::start(cx, who, args, keep_pair, finish)
 }
 
 /// A function called with each list of arguments.
-pub(super) fn calls(f: Value, items: Vector, finish: Finish) -> Next {
-    Each::over(f, items, Shape::One, keep_result, finish)
+pub(super) fn calls(f: Value, items: Vector, finish: Finish) -> WorkNext {
+    Each::over(f, items, ElementShape::One, keep_result, finish)
 }
 
 /// A function called without arguments, so many times.
-pub(super) fn repeat(f: Value, count: usize) -> Next {
-    Each::over(f, Vector::default(), Shape::Nothing(count), keep_result, as_vector)
+pub(super) fn repeat(f: Value, count: usize) -> WorkNext {
+    Each::over(f, Vector::default(), ElementShape::Nothing(count), keep_result, as_vector)
 }

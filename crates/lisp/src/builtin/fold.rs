@@ -4,8 +4,8 @@ use super::collect::{arg, map, to_vector};
 use super::each::{self, Cursor, direct, needs_frame};
 use super::table::{Builtin, MANY, higher, pure};
 use crate::error::Fault;
-use crate::run::work::{Args, Next, Work};
-use crate::run::{Caller, Context};
+use crate::run::work::{Args, Work, WorkNext};
+use crate::run::{ClosureCaller, Context};
 use crate::value::{Derived, Map, Value};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -53,7 +53,7 @@ pub(super) const TABLE: &[Builtin] = &[
 
 /// What one element brings to the call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Given {
+enum FoldArgument {
     Element,
     KeyAndValue,
 }
@@ -62,7 +62,7 @@ enum Given {
 struct Fold {
     f: Value,
     cursor: Cursor,
-    given: Given,
+    given: FoldArgument,
     result: Value,
     /// All results so far, for `reductions`.
     steps: Option<Vec<Value>>,
@@ -77,10 +77,10 @@ impl Fold {
         Ok(())
     }
 
-    fn finish(&mut self, cx: &mut Context) -> Result<Next, Fault> {
+    fn finish(&mut self, cx: &mut Context) -> Result<WorkNext, Fault> {
         match self.steps.take() {
-            Some(steps) => cx.vector(steps).map(Next::Value),
-            None => Ok(Next::Value(std::mem::take(&mut self.result))),
+            Some(steps) => cx.vector(steps).map(WorkNext::Value),
+            None => Ok(WorkNext::Value(std::mem::take(&mut self.result))),
         }
     }
 }
@@ -101,10 +101,10 @@ impl Work for Fold {
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        caller: &mut Caller<'_>,
-    ) -> Result<Next, Fault> {
+        caller: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         let mut answer = answer;
-        let in_frame = self.given == Given::Element && needs_frame(&self.f);
+        let in_frame = self.given == FoldArgument::Element && needs_frame(&self.f);
         loop {
             if let Some(result) = answer.take() {
                 let ended = unreduced(&result);
@@ -122,28 +122,28 @@ impl Work for Fold {
                 caller.push(item.clone());
                 answer = caller.call(cx, 2);
                 if answer.is_none() {
-                    return Ok(Next::Again(2));
+                    return Ok(WorkNext::Again(2));
                 }
                 continue;
             }
             let Some(item) = self.cursor.next() else { return self.finish(cx) };
             let result = std::mem::take(&mut self.result);
             answer = Some(match self.given {
-                Given::Element => {
+                FoldArgument::Element => {
                     let mut args = [result, item];
                     if let Some(result) = direct(cx, &self.f, &mut args) {
                         result?
                     } else {
                         let [result, item] = args;
-                        return Ok(Next::Call(self.f.clone(), Args::Two(result, item)));
+                        return Ok(WorkNext::Call(self.f.clone(), Args::Two(result, item)));
                     }
                 }
-                Given::KeyAndValue => {
+                FoldArgument::KeyAndValue => {
                     let (key, value) = super::collect::as_pair(&item).unwrap_or_default();
                     let mut args = vec![result, key, value];
                     match direct(cx, &self.f, &mut args) {
                         Some(result) => result?,
-                        None => return Ok(Next::Call(self.f.clone(), Args::Many(args))),
+                        None => return Ok(WorkNext::Call(self.f.clone(), Args::Many(args))),
                     }
                 }
             });
@@ -162,7 +162,7 @@ impl Work for Fold {
     }
 }
 
-fn fold(cx: &mut Context, who: &str, args: &[Value], keep: bool) -> Result<Next, Fault> {
+fn fold(cx: &mut Context, who: &str, args: &[Value], keep: bool) -> Result<WorkNext, Fault> {
     let (f, init, collection) = match args {
         [f, init, collection] => (f, Some(init.clone()), collection),
         _ => (arg(args, 0), None, arg(args, 1)),
@@ -174,18 +174,18 @@ fn fold(cx: &mut Context, who: &str, args: &[Value], keep: bool) -> Result<Next,
             Some(first) => first,
             // Without anything to start from, the function says what nothing amounts to.
             None if keep => return Ok(each::repeat(f.clone(), 1)),
-            None => return Ok(Next::Become(f.clone(), Args::Many(Vec::new()))),
+            None => return Ok(WorkNext::Become(f.clone(), Args::Many(Vec::new()))),
         },
     };
     let steps = keep.then(|| vec![result.clone()]);
-    Ok(Next::Work(Box::new(Fold { f: f.clone(), cursor, given: Given::Element, result, steps })))
+    Ok(WorkNext::Work(Box::new(Fold { f: f.clone(), cursor, given: FoldArgument::Element, result, steps })))
 }
 
-fn reduce(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn reduce(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     fold(cx, "reduce", &args, false)
 }
 
-fn reductions(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn reductions(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     fold(cx, "reductions", &args, true)
 }
 
@@ -193,8 +193,8 @@ fn reduced(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
     cx.derived(Derived::Reduced(super::collect::take(args, 0)))
 }
 
-fn reduce_kv(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
-    let [f, init, collection] = args.as_slice() else { return Ok(Next::Value(Value::Nil)) };
+fn reduce_kv(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
+    let [f, init, collection] = args.as_slice() else { return Ok(WorkNext::Value(Value::Nil)) };
     let items = match collection {
         Value::Vector(items) => {
             cx.sequence(items.len() * 8)?;
@@ -204,10 +204,10 @@ fn reduce_kv(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
         Value::Map(_) | Value::Nil => to_vector(cx, "reduce-kv", collection, 3)?,
         other => return cx.wrong("reduce-kv", "map", other, 3),
     };
-    Ok(Next::Work(Box::new(Fold {
+    Ok(WorkNext::Work(Box::new(Fold {
         f: f.clone(),
         cursor: Cursor::new(items),
-        given: Given::KeyAndValue,
+        given: FoldArgument::KeyAndValue,
         result: init.clone(),
         steps: None,
     })))
@@ -224,7 +224,12 @@ struct MergeWith {
 }
 
 impl Work for MergeWith {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        _: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         if let Some(value) = answer {
             self.result.insert(std::mem::take(&mut self.key), value);
         }
@@ -237,12 +242,12 @@ impl Work for MergeWith {
                 Some(old) => {
                     let args = Args::Two(old.clone(), value);
                     self.key = key;
-                    return Ok(Next::Call(self.f.clone(), args));
+                    return Ok(WorkNext::Call(self.f.clone(), args));
                 }
                 None => self.result.insert(key, value),
             }
         }
-        Ok(Next::Value(Value::Map(std::mem::take(&mut self.result))))
+        Ok(WorkNext::Value(Value::Map(std::mem::take(&mut self.result))))
     }
 
     fn trace(&self, see: &mut dyn FnMut(&Value)) {
@@ -253,7 +258,7 @@ impl Work for MergeWith {
     }
 }
 
-fn merge_with(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn merge_with(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let mut entries = Vec::new();
     let mut any = false;
     for at in 1..args.len() {
@@ -263,9 +268,9 @@ fn merge_with(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
         entries.extend(map.iter().map(super::collect::pair));
     }
     if !any {
-        return Ok(Next::Value(Value::Nil));
+        return Ok(WorkNext::Value(Value::Nil));
     }
     let f = args.into_iter().next().unwrap_or_default();
     let entries = Cursor::new(entries.into_iter().collect());
-    Ok(Next::Work(Box::new(MergeWith { f, result: Map::default(), entries, key: Value::Nil })))
+    Ok(WorkNext::Work(Box::new(MergeWith { f, result: Map::default(), entries, key: Value::Nil })))
 }

@@ -4,8 +4,8 @@ use super::collect::{arg, take, to_vector};
 use super::table::{Builtin, MANY, higher, pure};
 use super::where_;
 use crate::error::{Fault, Reason, fault};
-use crate::run::work::{Args, Next, Work};
-use crate::run::{Caller, Context};
+use crate::run::work::{Args, Work, WorkNext};
+use crate::run::{ClosureCaller, Context};
 use crate::value::{Derived, Value};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -137,7 +137,7 @@ fn some_fn(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
     cx.derived(Derived::SomeFunction(functions))
 }
 
-fn apply(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn apply(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let last = args.len() - 1;
     let rest = to_vector(cx, "apply", arg(&args, last), last + 1)?;
     if rest.len() > 60_000 && !matches!(arg(&args, 0), Value::Function(f) if f.as_builtin().is_some()) {
@@ -149,17 +149,21 @@ fn apply(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
     let mut given: Vec<Value> = args.collect();
     given.pop();
     given.extend(rest.iter().cloned());
-    Ok(Next::Become(f, Args::Many(given)))
+    Ok(WorkNext::Become(f, Args::Many(given)))
 }
 
 /// What calling a function made of functions amounts to.
-pub(crate) fn apply_derived(cx: &mut Context, derived: &Derived, args: Vec<Value>) -> Result<Next, Fault> {
-    let work = |work: Derivation| Ok(Next::Work(Box::new(work) as Box<dyn Work>));
+pub(crate) fn apply_derived(
+    cx: &mut Context,
+    derived: &Derived,
+    args: Vec<Value>,
+) -> Result<WorkNext, Fault> {
+    let work = |work: Derivation| Ok(WorkNext::Work(Box::new(work) as Box<dyn Work>));
     match derived {
-        Derived::Constantly(value) => Ok(Next::Value(value.clone())),
+        Derived::Constantly(value) => Ok(WorkNext::Value(value.clone())),
         Derived::Partial(f, given) => {
             cx.sequence(given.len() + args.len())?;
-            Ok(Next::Become(f.clone(), Args::Many(given.iter().cloned().chain(args).collect())))
+            Ok(WorkNext::Become(f.clone(), Args::Many(given.iter().cloned().chain(args).collect())))
         }
         Derived::NilSafe(f, defaults) => {
             let mut args = args;
@@ -168,11 +172,11 @@ pub(crate) fn apply_derived(cx: &mut Context, derived: &Derived, args: Vec<Value
                     *value = default.clone();
                 }
             }
-            Ok(Next::Become(f.clone(), Args::Many(args)))
+            Ok(WorkNext::Become(f.clone(), Args::Many(args)))
         }
         Derived::Composed(functions) => match functions.split_last() {
-            None => Ok(Next::Value(args.into_iter().next().unwrap_or_default())),
-            Some((only, [])) => Ok(Next::Become(only.clone(), Args::Many(args))),
+            None => Ok(WorkNext::Value(args.into_iter().next().unwrap_or_default())),
+            Some((only, [])) => Ok(WorkNext::Become(only.clone(), Args::Many(args))),
             Some(_) => work(Derivation::Chain { left: functions.clone(), first: Some(args) }),
         },
         Derived::Complement(f) => work(Derivation::Not { call: Some((f.clone(), args)) }),
@@ -186,9 +190,8 @@ pub(crate) fn apply_derived(cx: &mut Context, derived: &Derived, args: Vec<Value
         Derived::AnyOf(predicates) => work(Derivation::tests(predicates, args, Verdict::Any)),
         Derived::NoneOf(predicates) => work(Derivation::tests(predicates, args, Verdict::None)),
         Derived::Where(path, test, wanted) => match args.as_slice() {
-            [subject] => {
-                where_::holds(cx, subject, path, *test, wanted).map(|truth| Next::Value(Value::Bool(truth)))
-            }
+            [subject] => where_::holds(cx, subject, path, *test, wanted)
+                .map(|truth| WorkNext::Value(Value::Bool(truth))),
             _ => {
                 fault(Reason::ArityError, format!("a where predicate expects 1 argument, got {}", args.len()))
             }
@@ -244,7 +247,12 @@ impl Derivation {
 }
 
 impl Work for Derivation {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        _: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         cx.meter.tick()?;
         match self {
             Derivation::Chain { left, first } => {
@@ -253,11 +261,13 @@ impl Work for Derivation {
                     None => Args::One(answer.unwrap_or_default()),
                 };
                 let f = left.pop().unwrap_or_default();
-                Ok(if left.is_empty() { Next::Become(f, args) } else { Next::Call(f, args) })
+                Ok(if left.is_empty() { WorkNext::Become(f, args) } else { WorkNext::Call(f, args) })
             }
             Derivation::Not { call } => Ok(match (call.take(), answer) {
-                (Some((f, args)), _) => Next::Call(f, Args::Many(args)),
-                (None, answer) => Next::Value(Value::Bool(!answer.is_some_and(|answer| answer.is_truthy()))),
+                (Some((f, args)), _) => WorkNext::Call(f, Args::Many(args)),
+                (None, answer) => {
+                    WorkNext::Value(Value::Bool(!answer.is_some_and(|answer| answer.is_truthy())))
+                }
             }),
             Derivation::All { functions, at, args, results } => {
                 results.extend(answer);
@@ -265,19 +275,19 @@ impl Work for Derivation {
                     Some(f) => {
                         *at += 1;
                         cx.meter.reserve(32)?;
-                        Ok(Next::Call(f.clone(), Args::Many(args.clone())))
+                        Ok(WorkNext::Call(f.clone(), Args::Many(args.clone())))
                     }
-                    None => cx.vector(std::mem::take(results)).map(Next::Value),
+                    None => cx.vector(std::mem::take(results)).map(WorkNext::Value),
                 }
             }
             Derivation::Tests { functions, args, at, verdict, last } => {
                 if let Some(answer) = answer {
                     match (*verdict, answer.is_truthy()) {
                         (Verdict::Every, false) | (Verdict::None, true) => {
-                            return Ok(Next::Value(Value::Bool(false)));
+                            return Ok(WorkNext::Value(Value::Bool(false)));
                         }
-                        (Verdict::Some, true) => return Ok(Next::Value(answer)),
-                        (Verdict::Any, true) => return Ok(Next::Value(Value::Bool(true))),
+                        (Verdict::Some, true) => return Ok(WorkNext::Value(answer)),
+                        (Verdict::Any, true) => return Ok(WorkNext::Value(Value::Bool(true))),
                         _ => *last = answer,
                     }
                 }
@@ -286,8 +296,8 @@ impl Work for Derivation {
                 let next = place.and_then(|(test, subject)| functions.get(test).zip(args.get(subject)));
                 *at += 1;
                 Ok(match next {
-                    Some((f, subject)) => Next::Call(f.clone(), Args::One(subject.clone())),
-                    None => Next::Value(match verdict {
+                    Some((f, subject)) => WorkNext::Call(f.clone(), Args::One(subject.clone())),
+                    None => WorkNext::Value(match verdict {
                         Verdict::Every | Verdict::None => Value::Bool(true),
                         Verdict::Any => Value::Bool(false),
                         Verdict::Some => std::mem::take(last),

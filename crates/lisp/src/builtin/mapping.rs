@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::collect::{arg, as_pair, map, map_from, not_a_pair, size, to_vector};
-use super::each::{Cursor, Each, Finish, Flow, Shape, Take, as_vector, keep_pair, keep_result, repeat};
+use super::each::{
+    Cursor, Each, ElementShape, Finish, Flow, Take, as_vector, keep_pair, keep_result, repeat,
+};
 use super::table::{Builtin, MANY, higher};
 use crate::error::Fault;
 use crate::run::Context;
-use crate::run::work::Next;
+use crate::run::work::WorkNext;
 use crate::value::{Value, Vector};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -192,12 +194,18 @@ pub(super) const TABLE: &[Builtin] = &[
     ),
 ];
 
-fn map_(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn map_(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     each_of(cx, "map", args, keep_result, as_vector)
 }
 
 /// A function over one collection, or over several walked together.
-fn each_of(cx: &mut Context, who: &str, args: Vec<Value>, take: Take, finish: Finish) -> Result<Next, Fault> {
+fn each_of(
+    cx: &mut Context,
+    who: &str,
+    args: Vec<Value>,
+    take: Take,
+    finish: Finish,
+) -> Result<WorkNext, Fault> {
     if args.len() == 2 {
         return Each::start(cx, who, &args, take, finish);
     }
@@ -206,10 +214,10 @@ fn each_of(cx: &mut Context, who: &str, args: Vec<Value>, take: Take, finish: Fi
         cursors.push(Cursor::new(to_vector(cx, who, collection, at + 1)?));
     }
     let f = args.into_iter().next().unwrap_or_default();
-    Ok(Each::over(f, Vector::default(), Shape::Zipped(cursors), take, finish))
+    Ok(Each::over(f, Vector::default(), ElementShape::Zipped(cursors), take, finish))
 }
 
-fn mapcat(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn mapcat(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     fn take(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
         let items = to_vector(cx, "mapcat: the result of f", &result, 1)?;
         cx.meter.reserve(items.len() * 2 * crate::run::context::VALUE_BYTES)?;
@@ -220,14 +228,14 @@ fn mapcat(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
     each_of(cx, "mapcat", args, take, as_vector)
 }
 
-fn filter(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn filter(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     fn take(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
         if result.is_truthy() { each.push(cx, each.item()) } else { Ok(Flow::On) }
     }
     Each::start(cx, "filter", &args, take, as_vector)
 }
 
-fn remove(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn remove(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     fn take(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
         if result.is_truthy() { Ok(Flow::On) } else { each.push(cx, each.item()) }
     }
@@ -238,40 +246,40 @@ fn keep_some(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, F
     if matches!(result, Value::Nil) { Ok(Flow::On) } else { each.push(cx, result) }
 }
 
-fn keep(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn keep(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     Each::start(cx, "keep", &args, keep_some, as_vector)
 }
 
-fn keep_indexed(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn keep_indexed(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let items = to_vector(cx, "keep-indexed", arg(&args, 1), 2)?;
-    Ok(Each::over(arg(&args, 0).clone(), items, Shape::Indexed(0), keep_some, as_vector))
+    Ok(Each::over(arg(&args, 0).clone(), items, ElementShape::Indexed(0), keep_some, as_vector))
 }
 
-fn map_indexed(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn map_indexed(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let items = to_vector(cx, "map-indexed", arg(&args, 1), 2)?;
-    Ok(Each::over(arg(&args, 0).clone(), items, Shape::Indexed(0), keep_result, as_vector))
+    Ok(Each::over(arg(&args, 0).clone(), items, ElementShape::Indexed(0), keep_result, as_vector))
 }
 
-fn run(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn run(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     Each::start(cx, "run!", &args, |_, _, _| Ok(Flow::On), |_, _, _| Ok(Value::Nil))
 }
 
-fn some(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn some(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     fn take(_: &mut Each, _: &mut Context, result: Value) -> Result<Flow, Fault> {
         Ok(if result.is_truthy() { Flow::Answer(result) } else { Flow::On })
     }
     Each::start(cx, "some", &args, take, |_, _, _| Ok(Value::Nil))
 }
 
-fn every(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn every(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     Each::start(cx, "every?", &args, stop_if_false::<false>, |_, _, _| Ok(Value::Bool(true)))
 }
 
-fn not_every(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn not_every(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     Each::start(cx, "not-every?", &args, stop_if_false::<true>, |_, _, _| Ok(Value::Bool(false)))
 }
 
-fn not_any(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn not_any(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     fn take(_: &mut Each, _: &mut Context, result: Value) -> Result<Flow, Fault> {
         Ok(if result.is_truthy() { Flow::Answer(Value::Bool(false)) } else { Flow::On })
     }
@@ -289,18 +297,18 @@ fn take_until_false(each: &mut Each, cx: &mut Context, result: Value) -> Result<
     Ok(Flow::Enough)
 }
 
-fn take_while(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn take_while(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     Each::start(cx, "take-while", &args, take_until_false, as_vector)
 }
 
-fn drop_while(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn drop_while(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     fn take(each: &mut Each, _: &mut Context, result: Value) -> Result<Flow, Fault> {
         Ok(if result.is_truthy() { Flow::On } else { Flow::Answer(Value::Vector(each.cursor.rest_with(1))) })
     }
     Each::start(cx, "drop-while", &args, take, |_, _, _| Ok(Value::vector([])))
 }
 
-fn split_with(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn split_with(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     fn take(each: &mut Each, cx: &mut Context, result: Value) -> Result<Flow, Fault> {
         if result.is_truthy() {
             return each.push(cx, each.item());
@@ -319,7 +327,7 @@ fn pairs(out: Vec<Value>) -> impl Iterator<Item = (Value, Value)> {
     std::iter::from_fn(move || Some((out.next()?, out.next()?)))
 }
 
-fn group_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn group_by(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     Each::start(cx, "group-by", &args, keep_pair, |cx, out, _| {
         let mut groups: BTreeMap<Value, Vec<Value>> = BTreeMap::new();
         cx.sequence(out.len())?;
@@ -332,7 +340,7 @@ fn group_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
     })
 }
 
-fn partition_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn partition_by(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     Each::start(cx, "partition-by", &args, keep_pair, |cx, out, _| {
         let mut runs: Vec<(Value, Vec<Value>)> = Vec::new();
         for (item, key) in pairs(out) {
@@ -349,7 +357,7 @@ fn partition_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
     })
 }
 
-fn distinct_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn distinct_by(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     Each::start(cx, "distinct-by", &args, keep_pair, |cx, out, _| {
         let (items, keys): (Vec<Value>, Vec<Value>) = pairs(out).unzip();
         let kept = super::sequence::first_of_each(cx, &keys)?;
@@ -358,23 +366,23 @@ fn distinct_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
     })
 }
 
-fn repeatedly(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn repeatedly(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let count = size(cx, "repeatedly", &args, 0)?;
     Ok(repeat(arg(&args, 1).clone(), count))
 }
 
-fn extreme(cx: &mut Context, args: Vec<Value>, finish: Finish) -> Result<Next, Fault> {
+fn extreme(cx: &mut Context, args: Vec<Value>, finish: Finish) -> Result<WorkNext, Fault> {
     let mut args = args.into_iter();
     let f = args.next().unwrap_or_default();
     cx.sequence(args.len())?;
-    Ok(Each::over(f, args.collect(), Shape::One, keep_pair, finish))
+    Ok(Each::over(f, args.collect(), ElementShape::One, keep_pair, finish))
 }
 
-fn max_key(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn max_key(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     extreme(cx, args, |cx, out, _| best(cx, "max-key", out, std::cmp::Ordering::Greater))
 }
 
-fn min_key(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn min_key(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     extreme(cx, args, |cx, out, _| best(cx, "min-key", out, std::cmp::Ordering::Less))
 }
 
@@ -393,10 +401,10 @@ fn best(cx: &mut Context, who: &str, out: Vec<Value>, wanted: std::cmp::Ordering
     Ok(best.map(|(item, _)| item).unwrap_or_default())
 }
 
-fn update_vals(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn update_vals(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let map = Value::Map(map(cx, "update-vals", &args, 0)?);
     let items = to_vector(cx, "update-vals", &map, 1)?;
-    Ok(Each::over(arg(&args, 1).clone(), items, Shape::Part(1), keep_pair, |cx, out, _| {
+    Ok(Each::over(arg(&args, 1).clone(), items, ElementShape::Part(1), keep_pair, |cx, out, _| {
         let mut entries = Vec::new();
         for (item, result) in pairs(out) {
             let Some((key, _)) = as_pair(&item) else { return not_a_pair("update-vals", &item) };
@@ -406,10 +414,10 @@ fn update_vals(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
     }))
 }
 
-fn update_keys(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn update_keys(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let map = Value::Map(map(cx, "update-keys", &args, 0)?);
     let items = to_vector(cx, "update-keys", &map, 1)?;
-    Ok(Each::over(arg(&args, 1).clone(), items, Shape::Part(0), keep_pair, |cx, out, _| {
+    Ok(Each::over(arg(&args, 1).clone(), items, ElementShape::Part(0), keep_pair, |cx, out, _| {
         let mut entries = Vec::new();
         for (item, result) in pairs(out) {
             let Some((_, value)) = as_pair(&item) else { return not_a_pair("update-keys", &item) };

@@ -3,8 +3,8 @@
 use super::collect::{arg, as_pair, map, map_from, not_a_pair, take, to_vector};
 use super::table::{Builtin, MANY, higher, pure};
 use crate::error::{Fault, Reason, fault};
-use crate::run::work::{Args, Next, Work};
-use crate::run::{Caller, Context};
+use crate::run::work::{Args, Work, WorkNext};
+use crate::run::{ClosureCaller, Context};
 use crate::value::{Map, Value, number};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -258,12 +258,17 @@ struct Update {
 }
 
 impl Work for Update {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        _: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         if let Some((f, args)) = self.call.take() {
-            return Ok(Next::Call(f, Args::Many(args)));
+            return Ok(WorkNext::Call(f, Args::Many(args)));
         }
         let collection = std::mem::take(&mut self.collection);
-        put_in(cx, self.who, collection, &self.path, answer.unwrap_or_default()).map(Next::Value)
+        put_in(cx, self.who, collection, &self.path, answer.unwrap_or_default()).map(WorkNext::Value)
     }
 
     fn trace(&self, see: &mut dyn FnMut(&Value)) {
@@ -281,7 +286,7 @@ fn update_path(
     who: &'static str,
     args: Vec<Value>,
     path: Vec<Value>,
-) -> Result<Next, Fault> {
+) -> Result<WorkNext, Fault> {
     let mut value = arg(&args, 0).clone();
     if !matches!(value, Value::Map(_) | Value::Vector(_) | Value::Nil) {
         return cx.wrong(who, "map or vector", &value, 1);
@@ -294,15 +299,15 @@ fn update_path(
     rest.next();
     let f = rest.next().unwrap_or_default();
     let call = Some((f, std::iter::once(value).chain(rest).collect()));
-    Ok(Next::Work(Box::new(Update { who, call, collection, path })))
+    Ok(WorkNext::Work(Box::new(Update { who, call, collection, path })))
 }
 
-fn update(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn update(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let path = vec![arg(&args, 1).clone()];
     update_path(cx, "update", args, path)
 }
 
-fn update_in(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn update_in(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let path = to_vector(cx, "update-in", arg(&args, 1), 2)?;
     let path: Vec<Value> = if path.is_empty() { vec![Value::Nil] } else { path.iter().cloned().collect() };
     update_path(cx, "update-in", args, path)

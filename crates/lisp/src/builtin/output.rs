@@ -49,7 +49,7 @@ pub(super) const TABLE: &[Builtin] = &[
 fn output(
     cx: &mut Context,
     args: &[Value],
-    how: fn(&Value, usize) -> print::Printed,
+    how: fn(&Value, usize) -> print::PrintedValue,
 ) -> Result<Value, Fault> {
     // Nothing beyond what one entry keeps need be printed; a grapheme has rarely more than 16 bytes.
     let limit = cx.meter.limits().print_graphemes.saturating_mul(16).saturating_add(64);

@@ -5,12 +5,12 @@ use super::each;
 use super::regex::groups_value;
 use super::strings::room;
 use crate::error::Fault;
-use crate::run::work::{Next, Work};
-use crate::run::{Caller, Context};
+use crate::run::work::{Work, WorkNext};
+use crate::run::{ClosureCaller, Context};
 use crate::value::pattern::Groups;
 use crate::value::{Pattern, Text, Value, Vector};
 
-pub(super) fn replace(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+pub(super) fn replace(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     if let [replacements, collection] = args.as_slice() {
         // (replace smap coll): elements that are keys of the map become its values.
         let Value::Map(replacements) = replacements else {
@@ -23,17 +23,17 @@ pub(super) fn replace(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault>
             cx.key(item)?;
             out.push(replacements.get_exact(item).unwrap_or(item).clone());
         }
-        return Ok(Next::Value(Value::vector(out)));
+        return Ok(WorkNext::Value(Value::vector(out)));
     }
     replacing(cx, "replace", &args, usize::MAX)
 }
 
-pub(super) fn replace_first(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+pub(super) fn replace_first(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     replacing(cx, "replace-first", &args, 1)
 }
 
 /// Replaces up to `most` matches.
-fn replacing(cx: &mut Context, who: &'static str, args: &[Value], most: usize) -> Result<Next, Fault> {
+fn replacing(cx: &mut Context, who: &'static str, args: &[Value], most: usize) -> Result<WorkNext, Fault> {
     let text = text(cx, who, args, 0)?;
     match (arg(args, 1), arg(args, 2)) {
         (Value::Str(part), Value::Str(replacement)) => {
@@ -41,7 +41,7 @@ fn replacing(cx: &mut Context, who: &'static str, args: &[Value], most: usize) -
             let hits = text.as_str().matches(part.as_str()).take(most).count();
             cx.meter.reserve(text.bytes() + hits.saturating_mul(replacement.bytes()) + 48)?;
             cx.meter.visit(hits)?;
-            Ok(Next::Value(Value::str(text.as_str().replacen(part.as_str(), replacement.as_str(), hits))))
+            Ok(WorkNext::Value(Value::str(text.as_str().replacen(part.as_str(), replacement.as_str(), hits))))
         }
         (Value::Str(_), other) => cx.wrong(who, "string", other, 3),
         (Value::Regex(pattern), replacement) => {
@@ -52,19 +52,19 @@ fn replacing(cx: &mut Context, who: &'static str, args: &[Value], most: usize) -
                     for groups in &matches {
                         texts.push(expand(text.as_str(), groups, template.as_str())?);
                     }
-                    assemble(cx, &text, &matches, &texts).map(Next::Value)
+                    assemble(cx, &text, &matches, &texts).map(WorkNext::Value)
                 }
                 function => {
                     let found: Vector =
                         matches.iter().map(|groups| groups_value(text.as_str(), groups)).collect();
                     cx.sequence(found.len() * 4)?;
                     // The text and the pattern are needed again when all results are there.
-                    let finish = Next::Work(Box::new(ReplaceBy {
+                    let finish = WorkNext::Work(Box::new(ReplaceBy {
                         text,
                         pattern: pattern.clone(),
                         most,
                         calls: match each::calls(function.clone(), found, |cx, out, _| cx.vector(out)) {
-                            Next::Work(calls) => calls,
+                            WorkNext::Work(calls) => calls,
                             other => return Ok(other),
                         },
                     }));
@@ -89,10 +89,10 @@ impl Work for ReplaceBy {
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        caller: &mut Caller<'_>,
-    ) -> Result<Next, Fault> {
+        caller: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         match self.calls.step(cx, answer, caller)? {
-            Next::Value(Value::Vector(results)) => {
+            WorkNext::Value(Value::Vector(results)) => {
                 let mut texts = Vec::with_capacity(results.len());
                 for result in results.iter() {
                     texts.push(if matches!(result, Value::Nil) {
@@ -102,7 +102,7 @@ impl Work for ReplaceBy {
                     });
                 }
                 let matches = all_matches(cx, &self.text, &self.pattern, self.most)?;
-                assemble(cx, &self.text, &matches, &texts).map(Next::Value)
+                assemble(cx, &self.text, &matches, &texts).map(WorkNext::Value)
             }
             other => Ok(other),
         }

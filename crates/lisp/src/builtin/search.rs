@@ -4,8 +4,8 @@ use super::collect::{arg, integer, to_vector};
 use super::each::{Cursor, direct};
 use super::table::{Builtin, higher, pure};
 use crate::error::{Error, Fault, Reason};
-use crate::run::work::{Args, Next, Work};
-use crate::run::{Caller, Context};
+use crate::run::work::{Args, Work, WorkNext};
+use crate::run::{ClosureCaller, Context};
 use crate::value::{Value, number};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -67,26 +67,26 @@ fn contains(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
     }))
 }
 
-fn find(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn find(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     match (arg(&args, 0), arg(&args, 1)) {
         (Value::Map(map), key) => {
             cx.key(key)?;
             cx.grow()?;
-            Ok(Next::Value(map.entry(key).map(super::collect::pair).unwrap_or_default()))
+            Ok(WorkNext::Value(map.entry(key).map(super::collect::pair).unwrap_or_default()))
         }
         (Value::Vector(items), index) => {
             let found = number::index(index).and_then(|n| usize::try_from(n).ok()).and_then(|n| items.get(n));
-            Ok(Next::Value(
+            Ok(WorkNext::Value(
                 found.map(|item| Value::vector([index.clone(), item.clone()])).unwrap_or_default(),
             ))
         }
-        (Value::Nil, _) => Ok(Next::Value(Value::Nil)),
+        (Value::Nil, _) => Ok(WorkNext::Value(Value::Nil)),
         (
             predicate @ (Value::Function(_) | Value::Keyword(_) | Value::Set(_) | Value::Var(_)),
             collection,
         ) => {
             let items = Cursor::new(to_vector(cx, "find", collection, 2)?);
-            Ok(Next::Work(Box::new(First { predicate: predicate.clone(), items, item: Value::Nil })))
+            Ok(WorkNext::Work(Box::new(First { predicate: predicate.clone(), items, item: Value::Nil })))
         }
         (other, _) => cx.wrong("find", "map", other, 1),
     }
@@ -100,19 +100,24 @@ struct First {
 }
 
 impl Work for First {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        _: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         let mut answer = answer;
         loop {
             if answer.take().is_some_and(|answer| answer.is_truthy()) {
-                return Ok(Next::Value(std::mem::take(&mut self.item)));
+                return Ok(WorkNext::Value(std::mem::take(&mut self.item)));
             }
             cx.meter.tick()?;
-            let Some(item) = self.items.next() else { return Ok(Next::Value(Value::Nil)) };
+            let Some(item) = self.items.next() else { return Ok(WorkNext::Value(Value::Nil)) };
             self.item = item.clone();
             let mut args = [item];
             match direct(cx, &self.predicate, &mut args) {
                 Some(result) => answer = Some(result?),
-                None => return Ok(Next::Call(self.predicate.clone(), Args::One(self.item.clone()))),
+                None => return Ok(WorkNext::Call(self.predicate.clone(), Args::One(self.item.clone()))),
             }
         }
     }

@@ -7,8 +7,8 @@ use super::each::{direct, with_results};
 use super::table::{Builtin, higher};
 use crate::error::{Fault, Reason, fault};
 use crate::run::context::describe;
-use crate::run::work::{Args, Next, Work};
-use crate::run::{Caller, Context};
+use crate::run::work::{Args, Work, WorkNext};
+use crate::run::{ClosureCaller, Context};
 use crate::value::{Value, Vector, number, order};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -46,7 +46,7 @@ fn comparator(value: Option<&Value>) -> Comparator {
     }
 }
 
-fn sort(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn sort(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let (by, collection) = match args.as_slice() {
         [by, collection] => (Some(by), collection),
         _ => (None, arg(&args, 0)),
@@ -56,7 +56,7 @@ fn sort(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
     sorted(cx, pairs, comparator(by))
 }
 
-fn sort_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn sort_by(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let (by, collection) = match args.as_slice() {
         [_, by, collection] => (Some(by), collection),
         _ => (None, arg(&args, 1)),
@@ -64,12 +64,12 @@ fn sort_by(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
     let items = to_vector(cx, "sort-by", collection, args.len())?;
     let f = arg(&args, 0).clone();
     if items.is_empty() {
-        return Ok(Next::Value(Value::vector([])));
+        return Ok(WorkNext::Value(Value::vector([])));
     }
     // First the keys, then the order.
     let keys = with_results(cx, "sort-by", &[f, Value::Vector(items)], |cx, out, _| cx.vector(out))?;
-    let Next::Work(keys) = keys else { return Ok(keys) };
-    Ok(Next::Work(Box::new(KeysThenSort { keys, by: Some(comparator(by)) })))
+    let WorkNext::Work(keys) = keys else { return Ok(keys) };
+    Ok(WorkNext::Work(Box::new(KeysThenSort { keys, by: Some(comparator(by)) })))
 }
 
 /// Sorting by keys that are still being computed.
@@ -83,10 +83,10 @@ impl Work for KeysThenSort {
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        caller: &mut Caller<'_>,
-    ) -> Result<Next, Fault> {
+        caller: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         match self.keys.step(cx, answer, caller)? {
-            Next::Value(Value::Vector(Vector(turns))) => {
+            WorkNext::Value(Value::Vector(Vector(turns))) => {
                 let mut turns = turns.iter().cloned();
                 let pairs = std::iter::from_fn(|| {
                     let (item, key) = (turns.next()?, turns.next()?);
@@ -111,14 +111,14 @@ impl Work for KeysThenSort {
 }
 
 /// Sorts items by their keys.
-fn sorted(cx: &mut Context, mut pairs: Vec<(Value, Value)>, by: Comparator) -> Result<Next, Fault> {
+fn sorted(cx: &mut Context, mut pairs: Vec<(Value, Value)>, by: Comparator) -> Result<WorkNext, Fault> {
     let rounds = usize::BITS - pairs.len().leading_zeros();
     cx.sequence(pairs.len() * 3)?;
     cx.meter.visit(pairs.len() * rounds as usize)?;
     match by {
         Comparator::Function(function) => {
             cx.sequence(pairs.len() * 2)?;
-            Ok(Next::Work(Box::new(Merge::new(pairs, function))))
+            Ok(WorkNext::Work(Box::new(Merge::new(pairs, function))))
         }
         natural => {
             check_comparable(cx, &pairs)?;
@@ -126,7 +126,7 @@ fn sorted(cx: &mut Context, mut pairs: Vec<(Value, Value)>, by: Comparator) -> R
                 Comparator::Descending => pairs.sort_by(|a, b| order::keys(&b.0, &a.0)),
                 _ => pairs.sort_by(|a, b| order::keys(&a.0, &b.0)),
             }
-            Ok(Next::Value(Value::vector(pairs.into_iter().map(|(_, item)| item))))
+            Ok(WorkNext::Value(Value::vector(pairs.into_iter().map(|(_, item)| item))))
         }
     }
 }
@@ -249,7 +249,12 @@ impl Merge {
 }
 
 impl Work for Merge {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        _: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         if let Some(answer) = answer {
             self.decide(is_less(cx, &answer)?);
         }
@@ -262,11 +267,11 @@ impl Work for Merge {
                 self.decide(is_less(cx, &result)?);
             } else {
                 let [a, b] = args;
-                return Ok(Next::Call(self.comparator.clone(), Args::Two(a, b)));
+                return Ok(WorkNext::Call(self.comparator.clone(), Args::Two(a, b)));
             }
         }
         let pairs = std::mem::take(&mut self.from);
-        Ok(Next::Value(Value::vector(pairs.into_iter().map(|(_, item)| item))))
+        Ok(WorkNext::Value(Value::vector(pairs.into_iter().map(|(_, item)| item))))
     }
 
     fn trace(&self, see: &mut dyn FnMut(&Value)) {

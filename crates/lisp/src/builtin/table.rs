@@ -8,9 +8,9 @@ use super::{
     regex, search, sequence, sets, slices, sort, strings, tree, where_,
 };
 use crate::error::{Error, Fault, Reason};
+use crate::hashing::BuildSpread;
 use crate::run::Context;
-use crate::run::work::Next;
-use crate::spread::BuildSpread;
+use crate::run::work::WorkNext;
 use crate::value::{Text, Value};
 
 /// Which builtin.
@@ -93,7 +93,7 @@ pub(crate) enum Implementation {
     /// Computes from its arguments alone.
     Pure(fn(&mut Context, &mut [Value]) -> Result<Value, Fault>),
     /// Calls functions.
-    Higher(fn(&mut Context, Vec<Value>) -> Result<Next, Fault>),
+    Higher(fn(&mut Context, Vec<Value>) -> Result<WorkNext, Fault>),
     /// Asks about definitions.
     Reflecting(fn(&Definitions, &[Value]) -> Value),
     /// Is a number.
@@ -139,7 +139,7 @@ pub(super) const fn higher(
     parameters: &'static str,
     doc: &'static str,
     example: &'static str,
-    run: fn(&mut Context, Vec<Value>) -> Result<Next, Fault>,
+    run: fn(&mut Context, Vec<Value>) -> Result<WorkNext, Fault>,
 ) -> Builtin {
     Builtin {
         name,
@@ -188,16 +188,16 @@ static FAMILIES: &[(Family, &[Builtin])] = &[
     (Family::Output, output::TABLE),
 ];
 
-struct Index {
+struct BuiltinIndex {
     rows: Vec<(Family, &'static Builtin)>,
     by_name: HashMap<&'static str, BuiltinId, BuildSpread>,
 }
 
-static INDEX: LazyLock<Index> = LazyLock::new(|| {
+static INDEX: LazyLock<BuiltinIndex> = LazyLock::new(|| {
     let rows: Vec<_> =
         FAMILIES.iter().flat_map(|(family, rows)| rows.iter().map(|row| (*family, row))).collect();
     let by_name = rows.iter().enumerate().map(|(at, (_, row))| (row.name, BuiltinId(at as u16))).collect();
-    Index { rows, by_name }
+    BuiltinIndex { rows, by_name }
 });
 
 /// Every builtin with its family, in the order of the reference.

@@ -4,8 +4,8 @@ use super::collect::{arg, as_pair, not_a_pair, take};
 use super::each;
 use super::table::{Builtin, higher, pure};
 use crate::error::Fault;
-use crate::run::work::{Args, Next, Work};
-use crate::run::{Caller, Context};
+use crate::run::work::{Args, Work, WorkNext};
+use crate::run::{ClosureCaller, Context};
 use crate::value::{Keyword, Map, Set, Value, Vector};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -71,7 +71,12 @@ struct TreeSeq {
 }
 
 impl Work for TreeSeq {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        _: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         if let (Some((node, for_children)), Some(answer)) = (self.asked.take(), answer) {
             if for_children {
                 let children = super::to_vector(cx, "tree-seq: the children", &answer, 1)?;
@@ -82,19 +87,19 @@ impl Work for TreeSeq {
                     added.reverse();
                 }
             } else if answer.is_truthy() {
-                let call = Next::Call(self.children.clone(), Args::One(node.clone()));
+                let call = WorkNext::Call(self.children.clone(), Args::One(node.clone()));
                 self.asked = Some((node, true));
                 return Ok(call);
             }
         }
         cx.meter.tick()?;
         let Some(node) = self.left.pop() else {
-            return cx.vector(std::mem::take(&mut self.out)).map(Next::Value);
+            return cx.vector(std::mem::take(&mut self.out)).map(WorkNext::Value);
         };
         cx.meter.reserve(32)?;
         self.out.push(node.clone());
         self.asked = Some((node.clone(), false));
-        Ok(Next::Call(self.branch.clone(), Args::One(node)))
+        Ok(WorkNext::Call(self.branch.clone(), Args::One(node)))
     }
 
     fn trace(&self, see: &mut dyn FnMut(&Value)) {
@@ -102,44 +107,44 @@ impl Work for TreeSeq {
     }
 }
 
-fn tree_seq(_: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn tree_seq(_: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let mut args = args.into_iter();
     let branch = args.next().unwrap_or_default();
     let children = args.next().unwrap_or_default();
     let left = vec![args.next().unwrap_or_default()];
-    Ok(Next::Work(Box::new(TreeSeq { branch, children, left, out: Vec::new(), asked: None })))
+    Ok(WorkNext::Work(Box::new(TreeSeq { branch, children, left, out: Vec::new(), asked: None })))
 }
 
 /// What kind of collection parts are put together to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CollectionKind {
     Vector,
     Map,
     Set,
 }
 
 /// The parts of a collection: a map's are its pairs. `None` if it has none.
-fn open(cx: &mut Context, value: &Value) -> Result<Option<(Kind, Vector)>, Fault> {
+fn open(cx: &mut Context, value: &Value) -> Result<Option<(CollectionKind, Vector)>, Fault> {
     let kind = match value {
-        Value::Vector(_) => Kind::Vector,
-        Value::Map(_) => Kind::Map,
-        Value::Set(_) => Kind::Set,
+        Value::Vector(_) => CollectionKind::Vector,
+        Value::Map(_) => CollectionKind::Map,
+        Value::Set(_) => CollectionKind::Set,
         _ => return Ok(None),
     };
     super::to_vector(cx, "walk", value, 1).map(|items| Some((kind, items)))
 }
 
-fn close(cx: &mut Context, kind: Kind, parts: Vec<Value>) -> Result<Value, Fault> {
+fn close(cx: &mut Context, kind: CollectionKind, parts: Vec<Value>) -> Result<Value, Fault> {
     cx.sequence(parts.len() * 2)?;
     Ok(match kind {
-        Kind::Vector => Value::vector(parts),
-        Kind::Set => {
+        CollectionKind::Vector => Value::vector(parts),
+        CollectionKind::Set => {
             for part in &parts {
                 cx.key(part)?;
             }
             Value::Set(parts.into_iter().collect::<Set>())
         }
-        Kind::Map => {
+        CollectionKind::Map => {
             let mut map = Map::default();
             for part in parts {
                 match as_pair(&part) {
@@ -157,23 +162,23 @@ fn close(cx: &mut Context, kind: Kind, parts: Vec<Value>) -> Result<Value, Fault
 }
 
 /// Inner of the parts, then outer of the whole.
-struct Walk {
+struct TreeWalk {
     outer: Value,
-    kind: Kind,
+    kind: CollectionKind,
     parts: Box<dyn Work>,
 }
 
-impl Work for Walk {
+impl Work for TreeWalk {
     fn step(
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        caller: &mut Caller<'_>,
-    ) -> Result<Next, Fault> {
+        caller: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         match self.parts.step(cx, answer, caller)? {
-            Next::Value(Value::Vector(parts)) => {
+            WorkNext::Value(Value::Vector(parts)) => {
                 let whole = close(cx, self.kind, parts.iter().cloned().collect())?;
-                Ok(Next::Become(self.outer.clone(), Args::One(whole)))
+                Ok(WorkNext::Become(self.outer.clone(), Args::One(whole)))
             }
             other => Ok(other),
         }
@@ -189,30 +194,30 @@ impl Work for Walk {
     }
 }
 
-fn walk(cx: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn walk(cx: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     let (inner, outer, form) = (arg(&args, 0), arg(&args, 1), arg(&args, 2));
     let Some((kind, items)) = open(cx, form)? else {
-        return Ok(Next::Become(outer.clone(), Args::One(form.clone())));
+        return Ok(WorkNext::Become(outer.clone(), Args::One(form.clone())));
     };
     match each::calls(inner.clone(), items, |cx, out, _| cx.vector(out)) {
-        Next::Work(parts) => Ok(Next::Work(Box::new(Walk { outer: outer.clone(), kind, parts }))),
+        WorkNext::Work(parts) => Ok(WorkNext::Work(Box::new(TreeWalk { outer: outer.clone(), kind, parts }))),
         other => Ok(other),
     }
 }
 
 /// What is left to do of a deep walk, the next last.
-enum Task {
+enum TreeTask {
     /// Walk into a value.
     Enter(Value),
     /// Put so many finished parts together.
-    Leave(Kind, usize),
+    Leave(CollectionKind, usize),
 }
 
 /// A function applied to every part, before or after the parts of that part.
 struct DeepWalk {
     f: Value,
     before: bool,
-    tasks: Vec<Task>,
+    tasks: Vec<TreeTask>,
     /// Finished parts.
     done: Vec<Value>,
     /// Whether an answer is a part to walk into; else it is finished.
@@ -225,9 +230,9 @@ impl DeepWalk {
         match open(cx, &value)? {
             Some((kind, items)) => {
                 cx.meter.reserve(items.len() * 40 + 64)?;
-                self.tasks.push(Task::Leave(kind, items.len()));
+                self.tasks.push(TreeTask::Leave(kind, items.len()));
                 let from = self.tasks.len();
-                self.tasks.extend(items.iter().cloned().map(Task::Enter));
+                self.tasks.extend(items.iter().cloned().map(TreeTask::Enter));
                 if let Some(added) = self.tasks.get_mut(from..) {
                     added.reverse();
                 }
@@ -239,7 +244,12 @@ impl DeepWalk {
 }
 
 impl Work for DeepWalk {
-    fn step(&mut self, cx: &mut Context, answer: Option<Value>, _: &mut Caller<'_>) -> Result<Next, Fault> {
+    fn step(
+        &mut self,
+        cx: &mut Context,
+        answer: Option<Value>,
+        _: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault> {
         if let Some(answer) = answer {
             let finished =
                 if std::mem::take(&mut self.entering) { self.descend(cx, answer)? } else { Some(answer) };
@@ -248,21 +258,21 @@ impl Work for DeepWalk {
         loop {
             cx.meter.tick()?;
             match self.tasks.pop() {
-                None => return Ok(Next::Value(self.done.pop().unwrap_or_default())),
-                Some(Task::Enter(value)) if self.before => {
+                None => return Ok(WorkNext::Value(self.done.pop().unwrap_or_default())),
+                Some(TreeTask::Enter(value)) if self.before => {
                     self.entering = true;
-                    return Ok(Next::Call(self.f.clone(), Args::One(value)));
+                    return Ok(WorkNext::Call(self.f.clone(), Args::One(value)));
                 }
-                Some(Task::Enter(value)) => {
+                Some(TreeTask::Enter(value)) => {
                     if let Some(scalar) = self.descend(cx, value)? {
-                        return Ok(Next::Call(self.f.clone(), Args::One(scalar)));
+                        return Ok(WorkNext::Call(self.f.clone(), Args::One(scalar)));
                     }
                 }
-                Some(Task::Leave(kind, count)) => {
+                Some(TreeTask::Leave(kind, count)) => {
                     let parts = self.done.split_off(self.done.len().saturating_sub(count));
                     let whole = close(cx, kind, parts)?;
                     if !self.before {
-                        return Ok(Next::Call(self.f.clone(), Args::One(whole)));
+                        return Ok(WorkNext::Call(self.f.clone(), Args::One(whole)));
                     }
                     self.done.push(whole);
                 }
@@ -274,25 +284,25 @@ impl Work for DeepWalk {
         see(&self.f);
         self.done.iter().for_each(&mut *see);
         for task in &self.tasks {
-            if let Task::Enter(value) = task {
+            if let TreeTask::Enter(value) = task {
                 see(value);
             }
         }
     }
 }
 
-fn deep(args: Vec<Value>, before: bool) -> Next {
+fn deep(args: Vec<Value>, before: bool) -> WorkNext {
     let mut args = args.into_iter();
     let f = args.next().unwrap_or_default();
-    let tasks = vec![Task::Enter(args.next().unwrap_or_default())];
-    Next::Work(Box::new(DeepWalk { f, before, tasks, done: Vec::new(), entering: false }))
+    let tasks = vec![TreeTask::Enter(args.next().unwrap_or_default())];
+    WorkNext::Work(Box::new(DeepWalk { f, before, tasks, done: Vec::new(), entering: false }))
 }
 
-fn prewalk(_: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn prewalk(_: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     Ok(deep(args, true))
 }
 
-fn postwalk(_: &mut Context, args: Vec<Value>) -> Result<Next, Fault> {
+fn postwalk(_: &mut Context, args: Vec<Value>) -> Result<WorkNext, Fault> {
     Ok(deep(args, false))
 }
 
@@ -301,7 +311,7 @@ fn rekey(cx: &mut Context, form: Value, change: fn(Value) -> Value) -> Result<Va
     let mut walk = DeepWalk {
         f: Value::Nil,
         before: false,
-        tasks: vec![Task::Enter(form)],
+        tasks: vec![TreeTask::Enter(form)],
         done: Vec::new(),
         entering: false,
     };
@@ -309,13 +319,13 @@ fn rekey(cx: &mut Context, form: Value, change: fn(Value) -> Value) -> Result<Va
         cx.meter.tick()?;
         match walk.tasks.pop() {
             None => return Ok(walk.done.pop().unwrap_or_default()),
-            Some(Task::Enter(value)) => {
+            Some(TreeTask::Enter(value)) => {
                 let finished = walk.descend(cx, value)?;
                 walk.done.extend(finished);
             }
-            Some(Task::Leave(kind, count)) => {
+            Some(TreeTask::Leave(kind, count)) => {
                 let mut parts = walk.done.split_off(walk.done.len().saturating_sub(count));
-                if kind == Kind::Map {
+                if kind == CollectionKind::Map {
                     for part in &mut parts {
                         if let Some((key, value)) = as_pair(part) {
                             *part = Value::vector([change(key), value]);

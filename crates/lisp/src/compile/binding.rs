@@ -1,7 +1,7 @@
 //! `let`, `loop`, `recur`, and taking values apart by patterns.
 
 use super::scope::LoopTarget;
-use super::{Compiler, Op, Place, Task, VALUE, then};
+use super::{CompileTask, Compiler, Op, TailPosition, VALUE, then};
 use crate::error::{Fault, Reason};
 use crate::read::{Form, FormId, Items, Symbol};
 use crate::value::{Keyword, Value};
@@ -23,12 +23,17 @@ impl Compiler<'_> {
     pub(super) fn add_bindings(&mut self, pairs: Items) {
         for pair in self.forms.items(pairs).chunks_exact(2) {
             let [pattern, value] = *pair else { continue };
-            self.tasks.push(Task::Form(value, VALUE));
-            self.tasks.push(Task::Bind(pattern));
+            self.tasks.push(CompileTask::Form(value, VALUE));
+            self.tasks.push(CompileTask::Bind(pattern));
         }
     }
 
-    pub(super) fn let_form(&mut self, id: FormId, arguments: Items, place: Place) -> Result<(), Fault> {
+    pub(super) fn let_form(
+        &mut self,
+        id: FormId,
+        arguments: Items,
+        place: TailPosition,
+    ) -> Result<(), Fault> {
         const SHAPE: &str = "expected (let [name value …] body…)";
         let Some((bindings, body)) = self.forms.split_first(arguments) else {
             return self.fail(id, Reason::InvalidForm, SHAPE);
@@ -38,12 +43,17 @@ impl Compiler<'_> {
         let from = self.tasks.len();
         self.add_bindings(pairs);
         self.add_body(body, place, self.forms.span(id));
-        self.tasks.push(Task::CloseScope);
+        self.tasks.push(CompileTask::CloseScope);
         self.turn(from);
         Ok(())
     }
 
-    pub(super) fn loop_form(&mut self, id: FormId, arguments: Items, place: Place) -> Result<(), Fault> {
+    pub(super) fn loop_form(
+        &mut self,
+        id: FormId,
+        arguments: Items,
+        place: TailPosition,
+    ) -> Result<(), Fault> {
         const SHAPE: &str = "expected (loop [name value …] body…)";
         let Some((bindings, body)) = self.forms.split_first(arguments) else {
             return self.fail(id, Reason::InvalidForm, SHAPE);
@@ -60,23 +70,23 @@ impl Compiler<'_> {
         let slots = || (first..).zip(self.forms.items(pairs).chunks_exact(2));
         for (slot, pair) in slots() {
             let [pattern, value] = *pair else { continue };
-            self.tasks.push(Task::Form(value, VALUE));
-            self.tasks.push(Task::Emit(Op::Store(slot), span));
-            self.tasks.push(Task::BindSlot(pattern, slot));
+            self.tasks.push(CompileTask::Form(value, VALUE));
+            self.tasks.push(CompileTask::Emit(Op::Store(slot), span));
+            self.tasks.push(CompileTask::BindSlot(pattern, slot));
         }
-        self.tasks.push(Task::Place(label));
+        self.tasks.push(CompileTask::Place(label));
         // A jump brings new values; what patterns made of the old ones is made again.
         for (slot, pair) in slots() {
             let [pattern, _] = *pair else { continue };
             if self.forms.name(pattern).is_none() {
-                self.tasks.push(Task::BindSlot(pattern, slot));
+                self.tasks.push(CompileTask::BindSlot(pattern, slot));
             }
         }
         self.tasks.push(then(move |c| {
             c.here().loops.push(LoopTarget { label, first, count });
             Ok(())
         }));
-        self.add_body(body, Place { recur: true, call: place.call }, span);
+        self.add_body(body, TailPosition { recur: true, call: place.call }, span);
         self.tasks.push(then(|c| {
             c.here().loops.pop();
             c.here().close();
@@ -86,7 +96,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    pub(super) fn recur(&mut self, id: FormId, arguments: Items, place: Place) -> Result<(), Fault> {
+    pub(super) fn recur(&mut self, id: FormId, arguments: Items, place: TailPosition) -> Result<(), Fault> {
         let Some(target) = self.here().loops.last().copied().filter(|_| place.recur) else {
             return self.fail(
                 id,
@@ -155,7 +165,7 @@ impl Compiler<'_> {
                     let Some(rest) = items.next() else {
                         return self.fail(pattern, Reason::UnsupportedPattern, "a name stands after &");
                     };
-                    tasks.push(Task::Emit(Op::Rest(slot, index), span));
+                    tasks.push(CompileTask::Emit(Op::Rest(slot, index), span));
                     tasks.push(then(move |c| {
                         let slot = c.slot(rest)?;
                         c.emit(Op::Store(slot), c.forms.span(rest));
@@ -167,16 +177,16 @@ impl Compiler<'_> {
                         return self.fail(pattern, Reason::UnsupportedPattern, "a name stands after :as");
                     };
                     // Also the whole has to be a sequence.
-                    tasks.push(Task::Emit(Op::Nth(slot, u16::MAX), span));
-                    tasks.push(Task::Emit(Op::Pop, span));
-                    tasks.push(Task::BindSlot(all, slot));
+                    tasks.push(CompileTask::Emit(Op::Nth(slot, u16::MAX), span));
+                    tasks.push(CompileTask::Emit(Op::Pop, span));
+                    tasks.push(CompileTask::BindSlot(all, slot));
                 }
                 (_, Some(_)) => {
                     return self.fail(item, Reason::UnsupportedPattern, "a vector pattern knows only :as");
                 }
                 _ => {
-                    tasks.push(Task::Emit(Op::Nth(slot, index), span));
-                    tasks.push(Task::Bind(item));
+                    tasks.push(CompileTask::Emit(Op::Nth(slot, index), span));
+                    tasks.push(CompileTask::Bind(item));
                     index += 1;
                 }
             }
@@ -210,12 +220,12 @@ impl Compiler<'_> {
         }
         let span = self.forms.span(pattern);
         let check = self.constant(Value::Nil);
-        let mut tasks = vec![Task::Emit(Op::Key(slot, check), span), Task::Emit(Op::Pop, span)];
+        let mut tasks = vec![CompileTask::Emit(Op::Key(slot, check), span), CompileTask::Emit(Op::Pop, span)];
         for (left, right) in entries {
             let kind: Option<Box<str>> = self.forms.keyword(left).map(Into::into);
             match kind.as_deref() {
                 Some("or") => {}
-                Some("as") => tasks.push(Task::BindSlot(right, slot)),
+                Some("as") => tasks.push(CompileTask::BindSlot(right, slot)),
                 Some(kind @ ("keys" | "strs")) => {
                     let Some(names) = self.forms.vector(right) else {
                         let message = format!(":{kind} takes a vector of names");
@@ -253,7 +263,7 @@ impl Compiler<'_> {
                         let default =
                             defaults.iter().find(|(n, _)| Some(*n) == name).map(|(_, value)| *value);
                         tasks.push(self.key(left, slot, key, default));
-                        tasks.push(Task::Bind(left));
+                        tasks.push(CompileTask::Bind(left));
                     }
                     Err(culprit) => {
                         return self.fail(
@@ -270,15 +280,15 @@ impl Compiler<'_> {
     }
 
     /// The task that pushes the value under a key of the map in a slot, or else the default.
-    fn key(&mut self, at: FormId, slot: u16, key: Value, default: Option<FormId>) -> Task {
+    fn key(&mut self, at: FormId, slot: u16, key: Value, default: Option<FormId>) -> CompileTask {
         let span = self.forms.span(at);
         let key = self.constant(key);
         match default {
-            None => Task::Emit(Op::Key(slot, key), span),
+            None => CompileTask::Emit(Op::Key(slot, key), span),
             Some(default) => then(move |c| {
                 let target = c.here().label();
                 c.emit(Op::KeyOr { slot, key, target }, span);
-                c.queue([Task::Form(default, VALUE), Task::Place(target)]);
+                c.queue([CompileTask::Form(default, VALUE), CompileTask::Place(target)]);
                 Ok(())
             }),
         }

@@ -1,13 +1,13 @@
 //! Choosing: `if` and its relatives, `cond`, `condp`, `case`, `and`, `or`.
 
-use super::{Compiler, Op, Place, Task, VALUE, then};
+use super::{CompileTask, Compiler, Op, TailPosition, VALUE, then};
 use crate::error::{Fault, Reason};
-use crate::read::{Form, FormId, Items, Span};
+use crate::read::{Form, FormId, Items, SourceSpan};
 use crate::value::Value;
 
 /// What a binding has to be for the first branch to be taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum BranchTest {
     Truthy,
     NotNil,
     /// The first element of a collection that has one.
@@ -16,7 +16,7 @@ pub(super) enum Wanted {
 
 /// What is done in one case of a choice.
 #[derive(Clone, Copy)]
-pub(super) enum Branch {
+pub(super) enum BranchBody {
     Form(FormId),
     Body(Items),
     Nothing,
@@ -24,11 +24,11 @@ pub(super) enum Branch {
 
 impl Compiler<'_> {
     /// Adds the tasks of a branch, to be turned.
-    fn add_branch(&mut self, branch: Branch, place: Place, span: Span) {
+    fn add_branch(&mut self, branch: BranchBody, place: TailPosition, span: SourceSpan) {
         match branch {
-            Branch::Form(form) => self.tasks.push(Task::Form(form, place)),
-            Branch::Body(body) => self.add_body(body, place, span),
-            Branch::Nothing => self.tasks.push(Task::Emit(Op::Nil, span)),
+            BranchBody::Form(form) => self.tasks.push(CompileTask::Form(form, place)),
+            BranchBody::Body(body) => self.add_body(body, place, span),
+            BranchBody::Nothing => self.tasks.push(CompileTask::Emit(Op::Nil, span)),
         }
     }
 
@@ -37,20 +37,20 @@ impl Compiler<'_> {
         &mut self,
         condition: FormId,
         wanted: bool,
-        (then, otherwise): (Branch, Branch),
-        place: Place,
-        span: Span,
+        (then, otherwise): (BranchBody, BranchBody),
+        place: TailPosition,
+        span: SourceSpan,
     ) {
         let (other, end) = (self.here().label(), self.here().label());
         let (first, second) = if wanted { (then, otherwise) } else { (otherwise, then) };
         let from = self.tasks.len();
-        self.tasks.push(Task::Form(condition, VALUE));
-        self.tasks.push(Task::Emit(Op::JumpIfFalse(other), span));
+        self.tasks.push(CompileTask::Form(condition, VALUE));
+        self.tasks.push(CompileTask::Emit(Op::JumpIfFalse(other), span));
         self.add_branch(first, place, span);
-        self.tasks.push(Task::Emit(Op::Jump(end), span));
-        self.tasks.push(Task::Place(other));
+        self.tasks.push(CompileTask::Emit(Op::Jump(end), span));
+        self.tasks.push(CompileTask::Place(other));
         self.add_branch(second, place, span);
-        self.tasks.push(Task::Place(end));
+        self.tasks.push(CompileTask::Place(end));
         self.turn(from);
     }
 
@@ -59,19 +59,19 @@ impl Compiler<'_> {
         id: FormId,
         arguments: Items,
         wanted: bool,
-        place: Place,
+        place: TailPosition,
     ) -> Result<(), Fault> {
         let span = self.forms.span(id);
         let (condition, then, otherwise) = match *self.forms.items(arguments) {
-            [condition, then] => (condition, then, Branch::Nothing),
-            [condition, then, otherwise] => (condition, then, Branch::Form(otherwise)),
+            [condition, then] => (condition, then, BranchBody::Nothing),
+            [condition, then, otherwise] => (condition, then, BranchBody::Form(otherwise)),
             _ => {
                 let name = if wanted { "if" } else { "if-not" };
                 let message = format!("expected ({name} condition then else?)");
                 return self.fail(id, Reason::InvalidForm, message);
             }
         };
-        self.choose(condition, wanted, (Branch::Form(then), otherwise), place, span);
+        self.choose(condition, wanted, (BranchBody::Form(then), otherwise), place, span);
         Ok(())
     }
 
@@ -80,14 +80,14 @@ impl Compiler<'_> {
         id: FormId,
         arguments: Items,
         wanted: bool,
-        place: Place,
+        place: TailPosition,
     ) -> Result<(), Fault> {
         let Some((condition, body)) = self.forms.split_first(arguments) else {
             let name = if wanted { "when" } else { "when-not" };
             return self.fail(id, Reason::InvalidForm, format!("expected ({name} condition body…)"));
         };
         let span = self.forms.span(id);
-        self.choose(condition, wanted, (Branch::Body(body), Branch::Nothing), place, span);
+        self.choose(condition, wanted, (BranchBody::Body(body), BranchBody::Nothing), place, span);
         Ok(())
     }
 
@@ -97,8 +97,8 @@ impl Compiler<'_> {
         id: FormId,
         name: &str,
         arguments: Items,
-        wanted: Wanted,
-        place: Place,
+        wanted: BranchTest,
+        place: TailPosition,
     ) -> Result<(), Fault> {
         let span = self.forms.span(id);
         let when = name.starts_with("when");
@@ -115,28 +115,28 @@ impl Compiler<'_> {
             return self.fail(bindings, Reason::InvalidForm, format!("{shape}: exactly one binding"));
         };
         let (body, otherwise) = match *self.forms.items(rest) {
-            _ if when => (Branch::Body(rest), Branch::Nothing),
-            [then] => (Branch::Form(then), Branch::Nothing),
-            [then, otherwise] => (Branch::Form(then), Branch::Form(otherwise)),
+            _ if when => (BranchBody::Body(rest), BranchBody::Nothing),
+            [then] => (BranchBody::Form(then), BranchBody::Nothing),
+            [then, otherwise] => (BranchBody::Form(then), BranchBody::Form(otherwise)),
             _ => return self.fail(id, Reason::InvalidForm, shape),
         };
         let (other, end) = (self.here().label(), self.here().label());
         self.here().open();
         let from = self.tasks.len();
-        self.tasks.push(Task::Form(value, VALUE));
+        self.tasks.push(CompileTask::Form(value, VALUE));
         self.tasks.push(then(move |c| {
             let slot = c.slot(pattern)?;
             match wanted {
-                Wanted::Truthy => {
+                BranchTest::Truthy => {
                     c.emit(Op::Store(slot), span);
                     c.emit(Op::Local(slot), span);
                     c.emit(Op::JumpIfFalse(other), span);
                 }
-                Wanted::NotNil => {
+                BranchTest::NotNil => {
                     c.emit(Op::Store(slot), span);
                     c.emit(Op::JumpIfNil(slot, other), span);
                 }
-                Wanted::First => {
+                BranchTest::First => {
                     let iteration = c.slot(pattern)?;
                     c.slot(pattern)?;
                     c.emit(Op::IterStart(iteration), span);
@@ -147,16 +147,21 @@ impl Compiler<'_> {
             c.bind_slot(pattern, slot, false)
         }));
         self.add_branch(body, place, span);
-        self.tasks.push(Task::CloseScope);
-        self.tasks.push(Task::Emit(Op::Jump(end), span));
-        self.tasks.push(Task::Place(other));
+        self.tasks.push(CompileTask::CloseScope);
+        self.tasks.push(CompileTask::Emit(Op::Jump(end), span));
+        self.tasks.push(CompileTask::Place(other));
         self.add_branch(otherwise, place, span);
-        self.tasks.push(Task::Place(end));
+        self.tasks.push(CompileTask::Place(end));
         self.turn(from);
         Ok(())
     }
 
-    pub(super) fn cond(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
+    pub(super) fn cond(
+        &mut self,
+        id: FormId,
+        arguments: &[FormId],
+        place: TailPosition,
+    ) -> Result<(), Fault> {
         if arguments.len() % 2 == 1 {
             let message = format!("cond needs an even number of forms, got {}", arguments.len());
             return self.fail(id, Reason::InvalidCondForm, message);
@@ -170,20 +175,20 @@ impl Compiler<'_> {
             // `:else` and other constants need no test.
             let always = self.forms.literal(*condition).is_some_and(Value::is_truthy);
             if !always {
-                tasks.push(Task::Form(*condition, VALUE));
-                tasks.push(Task::Emit(Op::JumpIfFalse(next), span));
+                tasks.push(CompileTask::Form(*condition, VALUE));
+                tasks.push(CompileTask::Emit(Op::JumpIfFalse(next), span));
             }
-            tasks.push(Task::Form(*value, place));
-            tasks.push(Task::Emit(Op::Jump(end), span));
-            tasks.push(Task::Place(next));
+            tasks.push(CompileTask::Form(*value, place));
+            tasks.push(CompileTask::Emit(Op::Jump(end), span));
+            tasks.push(CompileTask::Place(next));
         }
-        tasks.push(Task::Emit(Op::Nil, span));
-        tasks.push(Task::Place(end));
+        tasks.push(CompileTask::Emit(Op::Nil, span));
+        tasks.push(CompileTask::Place(end));
         self.queue(tasks);
         Ok(())
     }
 
-    pub(super) fn and_or(&mut self, id: FormId, name: &str, arguments: &[FormId], place: Place) {
+    pub(super) fn and_or(&mut self, id: FormId, name: &str, arguments: &[FormId], place: TailPosition) {
         let span = self.forms.span(id);
         let Some((last, before)) = arguments.split_last() else {
             return self.emit(if name == "and" { Op::True } else { Op::Nil }, span);
@@ -192,22 +197,27 @@ impl Compiler<'_> {
         let jump = if name == "and" { Op::AndJump(end) } else { Op::OrJump(end) };
         let mut tasks = Vec::new();
         for form in before {
-            tasks.push(Task::Form(*form, VALUE));
-            tasks.push(Task::Emit(jump, span));
+            tasks.push(CompileTask::Form(*form, VALUE));
+            tasks.push(CompileTask::Emit(jump, span));
         }
-        tasks.push(Task::Form(*last, place));
-        tasks.push(Task::Place(end));
+        tasks.push(CompileTask::Form(*last, place));
+        tasks.push(CompileTask::Place(end));
         self.queue(tasks);
     }
 
     /// `(case value test result … default?)` with literal tests; a list groups several.
-    pub(super) fn case(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
+    pub(super) fn case(
+        &mut self,
+        id: FormId,
+        arguments: &[FormId],
+        place: TailPosition,
+    ) -> Result<(), Fault> {
         let Some((value, clauses)) = arguments.split_first() else {
             return self.fail(id, Reason::InvalidForm, "expected (case value test result … default?)");
         };
         let span = self.forms.span(id);
         let (value, end) = (*value, self.here().label());
-        let mut tests: Vec<(Value, super::op::Target)> = Vec::new();
+        let mut tests: Vec<(Value, super::op::JumpTarget)> = Vec::new();
         let mut results = Vec::new();
         let mut pairs = clauses.chunks_exact(2);
         for pair in pairs.by_ref() {
@@ -236,7 +246,7 @@ impl Compiler<'_> {
         }
         let default = pairs.remainder().first().copied();
         self.here().open();
-        let mut tasks = vec![Task::Form(value, VALUE)];
+        let mut tasks = vec![CompileTask::Form(value, VALUE)];
         tasks.push(then(move |c| {
             let slot = c.slot(value)?;
             c.emit(Op::Store(slot), span);
@@ -245,24 +255,29 @@ impl Compiler<'_> {
                 c.emit(Op::JumpIfEqual(slot, constant, label), span);
             }
             c.queue([match default {
-                Some(default) => Task::Form(default, place),
-                None => Task::Emit(Op::NoMatch(slot), span),
+                Some(default) => CompileTask::Form(default, place),
+                None => CompileTask::Emit(Op::NoMatch(slot), span),
             }]);
             Ok(())
         }));
         for (label, result) in results {
-            tasks.push(Task::Emit(Op::Jump(end), span));
-            tasks.push(Task::Place(label));
-            tasks.push(Task::Form(result, place));
+            tasks.push(CompileTask::Emit(Op::Jump(end), span));
+            tasks.push(CompileTask::Place(label));
+            tasks.push(CompileTask::Form(result, place));
         }
-        tasks.push(Task::Place(end));
-        tasks.push(Task::CloseScope);
+        tasks.push(CompileTask::Place(end));
+        tasks.push(CompileTask::CloseScope);
         self.queue(tasks);
         Ok(())
     }
 
     /// `(condp predicate value test result … default?)`, also `test :>> function`.
-    pub(super) fn condp(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
+    pub(super) fn condp(
+        &mut self,
+        id: FormId,
+        arguments: &[FormId],
+        place: TailPosition,
+    ) -> Result<(), Fault> {
         let [predicate, value, clauses @ ..] = arguments else {
             return self.fail(
                 id,
@@ -276,10 +291,10 @@ impl Compiler<'_> {
         let end = self.here().label();
         self.here().open();
         let mut tasks = vec![
-            Task::Form(predicate, VALUE),
-            Task::Bind(function),
-            Task::Form(value, VALUE),
-            Task::Bind(subject),
+            CompileTask::Form(predicate, VALUE),
+            CompileTask::Bind(function),
+            CompileTask::Form(value, VALUE),
+            CompileTask::Bind(subject),
         ];
         let mut clauses = clauses.into_iter().peekable();
         let mut default = None;
@@ -292,25 +307,25 @@ impl Compiler<'_> {
             let call = self.forms.add(Form::List(call), span);
             let next = self.here().label();
             let piped = self.forms.keyword(result) == Some(">>");
-            tasks.push(Task::Form(call, VALUE));
+            tasks.push(CompileTask::Form(call, VALUE));
             if piped {
                 let Some(function) = clauses.next() else {
                     return self.fail(id, Reason::InvalidForm, "a function stands after :>>");
                 };
                 let call = self.forms.add_items(&[function, found]);
                 result = self.forms.add(Form::List(call), self.forms.span(function));
-                tasks.push(Task::Bind(found));
-                tasks.push(Task::Form(found, VALUE));
+                tasks.push(CompileTask::Bind(found));
+                tasks.push(CompileTask::Form(found, VALUE));
             }
-            tasks.push(Task::Emit(Op::JumpIfFalse(next), span));
-            tasks.push(Task::Form(result, place));
-            tasks.push(Task::Emit(Op::Jump(end), span));
-            tasks.push(Task::Place(next));
+            tasks.push(CompileTask::Emit(Op::JumpIfFalse(next), span));
+            tasks.push(CompileTask::Form(result, place));
+            tasks.push(CompileTask::Emit(Op::Jump(end), span));
+            tasks.push(CompileTask::Place(next));
         }
         match default {
-            Some(default) => tasks.push(Task::Form(default, place)),
+            Some(default) => tasks.push(CompileTask::Form(default, place)),
             None => tasks.extend([
-                Task::Form(subject, VALUE),
+                CompileTask::Form(subject, VALUE),
                 then(move |c| {
                     let slot = c.slot(subject)?;
                     c.emit(Op::Store(slot), span);
@@ -319,8 +334,8 @@ impl Compiler<'_> {
                 }),
             ]),
         }
-        tasks.push(Task::Place(end));
-        tasks.push(Task::CloseScope);
+        tasks.push(CompileTask::Place(end));
+        tasks.push(CompileTask::CloseScope);
         self.queue(tasks);
         Ok(())
     }

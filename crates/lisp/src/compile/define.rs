@@ -1,10 +1,10 @@
 //! `def`, `defn`, `defonce`, and vars.
 
 use super::function::Parts;
-use super::unit::{Definition, Written};
-use super::{Compiler, Op, Quick, Task, VALUE, is_special};
+use super::unit::{Definition, FunctionText};
+use super::{CompileTask, Compiler, Op, Quick, VALUE, is_special};
 use crate::error::{Fault, Reason};
-use crate::read::{FormId, Items, Span, Symbol};
+use crate::read::{FormId, Items, SourceSpan, Symbol};
 use crate::value::Text;
 
 impl Compiler<'_> {
@@ -62,15 +62,15 @@ impl Compiler<'_> {
         let from = self.tasks.len();
         let once = (keyword == "defonce").then(|| (self.here().label(), self.here().label()));
         if let Some((defined, _)) = once {
-            self.tasks.push(Task::Emit(Op::JumpIfDefined(index, defined), span));
+            self.tasks.push(CompileTask::Emit(Op::JumpIfDefined(index, defined), span));
         }
-        self.tasks.extend(value.map(|value| Task::Form(value, VALUE)));
-        self.tasks.push(Task::Emit(define, span));
+        self.tasks.extend(value.map(|value| CompileTask::Form(value, VALUE)));
+        self.tasks.push(CompileTask::Emit(define, span));
         if let Some((defined, end)) = once {
-            self.tasks.push(Task::Emit(Op::Jump(end), span));
-            self.tasks.push(Task::Place(defined));
-            self.tasks.push(Task::Emit(Op::Var(index), span));
-            self.tasks.push(Task::Place(end));
+            self.tasks.push(CompileTask::Emit(Op::Jump(end), span));
+            self.tasks.push(CompileTask::Place(defined));
+            self.tasks.push(CompileTask::Emit(Op::Var(index), span));
+            self.tasks.push(CompileTask::Place(end));
         }
         self.turn(from);
         Ok(())
@@ -89,9 +89,9 @@ impl Compiler<'_> {
         let span = self.forms.span(id);
         let written = self.forms.split_first(rest.skip(usize::from(doc.is_some())));
         let start = written.map_or(span.start, |(first, _)| self.forms.span(first).start);
-        let written = Written::Body(Span { start, end: span.end });
+        let written = FunctionText::Body(SourceSpan { start, end: span.end });
         let define = self.definition(name, doc, true);
-        self.tasks.push(Task::Emit(define, span));
+        self.tasks.push(CompileTask::Emit(define, span));
         self.function(&Parts { self_name: None, shown: Some(name), arities, written, span })
     }
 

@@ -1,14 +1,14 @@
 //! `fn`, `letfn` and `#()`: functions and their arities.
 
-use super::scope::{Captures, Function, LoopTarget};
-use super::unit::{Arity, Capture, Part, Proto, Written};
-use super::{Compiler, Op, Place, Task, then};
+use super::scope::{Captures, LoopTarget, OpenFunction};
+use super::unit::{Arity, Capture, FunctionText, ListPart, Proto};
+use super::{CompileTask, Compiler, Op, TailPosition, then};
 use crate::error::{Error, Fault, Reason};
-use crate::read::{Form, FormId, Items, Span, Symbol};
+use crate::read::{Form, FormId, Items, SourceSpan, Symbol};
 
 /// What follows the required parameters.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum RestParameter {
     None,
     /// `& more`.
     Vector,
@@ -21,8 +21,8 @@ pub(super) struct Parts {
     /// The name errors give it.
     pub(super) shown: Option<Symbol>,
     pub(super) arities: Arities,
-    pub(super) written: Written,
-    pub(super) span: Span,
+    pub(super) written: FunctionText,
+    pub(super) span: SourceSpan,
 }
 
 /// The parameter vector and the body of each arity. Nearly all functions have one.
@@ -53,16 +53,16 @@ pub(super) struct Opened {
 #[derive(Clone, Copy)]
 pub(super) struct Signature {
     pub(super) required: u16,
-    pub(super) rest: Rest,
+    pub(super) rest: RestParameter,
     /// Where its parameters are written.
-    pub(super) parameters: Span,
+    pub(super) parameters: SourceSpan,
 }
 
 /// What is known of a function when it has been compiled.
 #[derive(Clone, Copy)]
 pub(super) struct Closed {
-    pub(super) span: Span,
-    pub(super) written: Written,
+    pub(super) span: SourceSpan,
+    pub(super) written: FunctionText,
     pub(super) shown: Option<Symbol>,
 }
 
@@ -80,7 +80,7 @@ impl Compiler<'_> {
         let rest = arguments.skip(usize::from(name.is_some()));
         let arities = self.arities(id, rest, FN_SHAPE)?;
         let span = self.forms.span(id);
-        self.function(&Parts { self_name: name, shown: name, arities, written: Written::Whole, span })
+        self.function(&Parts { self_name: name, shown: name, arities, written: FunctionText::Whole, span })
     }
 
     /// The arities of a function, from what follows its name; a docstring may stand before the parameters.
@@ -109,7 +109,7 @@ impl Compiler<'_> {
         let (proto, group, span) = (self.reserve_proto(), self.reserve_captures(), parts.span);
         let from = self.tasks.len();
         self.add_member(parts, proto, group, Vec::new())?;
-        self.tasks.push(Task::Emit(Op::Closure(proto), span));
+        self.tasks.push(CompileTask::Emit(Op::Closure(proto), span));
         self.turn(from);
         Ok(())
     }
@@ -135,7 +135,7 @@ impl Compiler<'_> {
         let Parts { self_name, shown, written, span, .. } = *parts;
         let opened = Opened { proto, group, self_name };
         self.tasks.push(if siblings.is_empty() {
-            Task::Function(opened)
+            CompileTask::Function(opened)
         } else {
             then(move |c| {
                 c.open_function(opened, siblings);
@@ -149,15 +149,15 @@ impl Compiler<'_> {
             if variadic > 1 {
                 return self.fail(params, Reason::InvalidForm, "only one arity can be variadic");
             }
-            self.tasks.push(Task::Arity(params, body, span));
+            self.tasks.push(CompileTask::Arity(params, body, span));
         }
-        self.tasks.push(Task::EndFunction(Closed { span, written, shown }));
+        self.tasks.push(CompileTask::EndFunction(Closed { span, written, shown }));
         Ok(())
     }
 
     /// Goes into a function.
     pub(super) fn open_function(&mut self, opened: Opened, siblings: Vec<(Symbol, u32)>) {
-        let mut function = Function::default();
+        let mut function = OpenFunction::default();
         (function.proto, function.group, function.self_name) = (opened.proto, opened.group, opened.self_name);
         function.siblings = siblings;
         self.functions.enter(function);
@@ -181,7 +181,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles one arity of the function.
-    pub(super) fn arity(&mut self, params: FormId, body: Items, span: Span) -> Result<(), Fault> {
+    pub(super) fn arity(&mut self, params: FormId, body: Items, span: SourceSpan) -> Result<(), Fault> {
         let (required, rest) = self.parameters(params)?;
         let count = required.len() as u16;
         let total = count + u16::from(rest.is_some());
@@ -192,16 +192,17 @@ impl Compiler<'_> {
         let from = self.tasks.len();
         let patterns = self.forms.items(self.forms.vector(params).unwrap_or_default());
         let required = patterns.iter().take(usize::from(count));
-        self.tasks.extend((first..).zip(required).map(|(slot, pattern)| Task::BindSlot(*pattern, slot)));
+        self.tasks
+            .extend((first..).zip(required).map(|(slot, pattern)| CompileTask::BindSlot(*pattern, slot)));
         if let Some(pattern) = rest {
             let slot = first + count;
             self.tasks.push(then(move |c| c.bind_slot(pattern, slot, true)));
         }
         let parameters = self.forms.span(params);
-        self.add_body(body, Place { recur: true, call: true }, parameters);
-        self.tasks.push(Task::Emit(Op::Return, span));
-        let rest = if rest.is_some() { Rest::Vector } else { Rest::None };
-        self.tasks.push(Task::EndArity(Signature { required: count, rest, parameters }));
+        self.add_body(body, TailPosition { recur: true, call: true }, parameters);
+        self.tasks.push(CompileTask::Emit(Op::Return, span));
+        let rest = if rest.is_some() { RestParameter::Vector } else { RestParameter::None };
+        self.tasks.push(CompileTask::EndArity(Signature { required: count, rest, parameters }));
         self.turn(from);
         Ok(())
     }
@@ -212,9 +213,9 @@ impl Compiler<'_> {
         let slots = self.functions.finish(&mut self.code.ops, &mut self.code.spans);
         self.functions.done.push(Arity {
             required: signature.required,
-            variadic: signature.rest == Rest::Vector,
+            variadic: signature.rest == RestParameter::Vector,
             slots,
-            code: Part::since(start, &self.code.ops),
+            code: ListPart::since(start, &self.code.ops),
             parameters: signature.parameters,
         });
     }
@@ -223,9 +224,9 @@ impl Compiler<'_> {
     pub(super) fn end_function(&mut self, closed: Closed) {
         let start = self.code.arities.len();
         let done = self.functions.leave(&mut self.code.arities);
-        let arities = Part::since(start, &self.code.arities);
+        let arities = ListPart::since(start, &self.code.arities);
         // The members of a letfn close over the same values, known when all of them are compiled.
-        let captures = if done.siblings.is_empty() { self.captured(done.group) } else { Part::default() };
+        let captures = if done.siblings.is_empty() { self.captured(done.group) } else { ListPart::default() };
         let name = closed.shown.map(|symbol| self.forms.symbols.word(symbol));
         if let Some(proto) = self.protos.get_mut(done.proto as usize) {
             let (written, span) = (closed.written, closed.span);
@@ -234,18 +235,18 @@ impl Compiler<'_> {
     }
 
     /// What the functions of a group hold, as part of the unit.
-    fn captured(&mut self, group: usize) -> Part {
+    fn captured(&mut self, group: usize) -> ListPart {
         let start = self.code.captures.len();
         let captures = self.captures.get_mut(group).map(std::mem::take).unwrap_or_default();
         for (name, source) in captures.all {
             let name = self.forms.symbols.word(name);
             self.code.captures.push(Capture { name, source });
         }
-        Part::since(start, &self.code.captures)
+        ListPart::since(start, &self.code.captures)
     }
 
     /// `(letfn [(name [params] body…) …] body…)`: functions that see each other.
-    pub(super) fn letfn(&mut self, id: FormId, arguments: Items, place: Place) -> Result<(), Fault> {
+    pub(super) fn letfn(&mut self, id: FormId, arguments: Items, place: TailPosition) -> Result<(), Fault> {
         let Some((bindings, body)) = self.forms.split_first(arguments) else {
             return self.fail(id, Reason::InvalidForm, LETFN_SHAPE);
         };
@@ -269,7 +270,7 @@ impl Compiler<'_> {
             functions.iter().map(|(name, _, _, proto)| (*name, *proto)).collect();
         let from = self.tasks.len();
         for (name, arities, span, proto) in functions {
-            let written = Written::Member(whole);
+            let written = FunctionText::Member(whole);
             let parts = Parts { self_name: None, shown: Some(name), arities, written, span };
             self.add_member(&parts, proto, group, siblings.clone())?;
         }
@@ -288,7 +289,7 @@ impl Compiler<'_> {
             Ok(())
         }));
         self.add_body(body, place, self.forms.span(id));
-        self.tasks.push(Task::CloseScope);
+        self.tasks.push(CompileTask::CloseScope);
         self.turn(from);
         Ok(())
     }
@@ -320,7 +321,7 @@ impl Compiler<'_> {
         let body = self.forms.add(Form::List(items), span);
         let arities = Arities::One((params, self.forms.add_items(&[body])));
         let (proto, group) = (self.reserve_proto(), self.reserve_captures());
-        let parts = Parts { self_name: None, shown: None, arities, written: Written::Whole, span };
+        let parts = Parts { self_name: None, shown: None, arities, written: FunctionText::Whole, span };
         let from = self.tasks.len();
         self.tasks.push(then(move |c| {
             c.lambda = Some(id);

@@ -1,9 +1,9 @@
 //! `for`, `doseq` and `dotimes`.
 
-use super::op::Target;
-use super::{Compiler, Op, Task, VALUE, then};
+use super::op::JumpTarget;
+use super::{CompileTask, Compiler, Op, VALUE, then};
 use crate::error::{Fault, Reason};
-use crate::read::{FormId, Items, Span};
+use crate::read::{FormId, Items, SourceSpan};
 
 /// A part of a comprehension's binding vector.
 #[derive(Clone, Copy)]
@@ -63,9 +63,9 @@ impl Compiler<'_> {
                     span,
                 )
             }),
-            Task::Place(done),
-            Task::Emit(Op::Local(result), span),
-            Task::CloseScope,
+            CompileTask::Place(done),
+            CompileTask::Emit(Op::Local(result), span),
+            CompileTask::CloseScope,
         ]);
         Ok(())
     }
@@ -77,15 +77,15 @@ impl Compiler<'_> {
         mut clauses: Vec<Clause>,
         body: Items,
         take: Op,
-        next: Target,
-        exit: Target,
-        span: Span,
+        next: JumpTarget,
+        exit: JumpTarget,
+        span: SourceSpan,
     ) -> Result<(), Fault> {
         if clauses.is_empty() {
             let from = self.tasks.len();
             self.add_body(body, VALUE, span);
-            self.tasks.push(Task::Emit(take, span));
-            self.tasks.push(Task::Emit(Op::Jump(next), span));
+            self.tasks.push(CompileTask::Emit(take, span));
+            self.tasks.push(CompileTask::Emit(Op::Jump(next), span));
             self.turn(from);
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl Compiler<'_> {
                 self.here().open();
                 let again = self.here().label();
                 self.queue([
-                    Task::Form(collection, VALUE),
+                    CompileTask::Form(collection, VALUE),
                     then(move |c| {
                         let iteration = c.slot(pattern)?;
                         c.slot(pattern)?;
@@ -103,22 +103,22 @@ impl Compiler<'_> {
                         // When this collection ends, the one around it goes on.
                         c.emit(Op::IterNext(iteration, next), span);
                         c.queue([
-                            Task::Bind(pattern),
+                            CompileTask::Bind(pattern),
                             then(move |c| c.clauses(clauses, body, take, again, next, span)),
                         ]);
                         Ok(())
                     }),
-                    Task::CloseScope,
+                    CompileTask::CloseScope,
                 ]);
             }
             Clause::When(condition) => self.queue([
-                Task::Form(condition, VALUE),
-                Task::Emit(Op::JumpIfFalse(next), span),
+                CompileTask::Form(condition, VALUE),
+                CompileTask::Emit(Op::JumpIfFalse(next), span),
                 then(move |c| c.clauses(clauses, body, take, next, exit, span)),
             ]),
             Clause::While(condition) => self.queue([
-                Task::Form(condition, VALUE),
-                Task::Emit(Op::JumpIfFalse(exit), span),
+                CompileTask::Form(condition, VALUE),
+                CompileTask::Emit(Op::JumpIfFalse(exit), span),
                 then(move |c| c.clauses(clauses, body, take, next, exit, span)),
             ]),
             Clause::Let(bindings) => {
@@ -127,7 +127,7 @@ impl Compiler<'_> {
                 let from = self.tasks.len();
                 self.add_bindings(pairs);
                 self.tasks.push(then(move |c| c.clauses(clauses, body, take, next, exit, span)));
-                self.tasks.push(Task::CloseScope);
+                self.tasks.push(CompileTask::CloseScope);
                 self.turn(from);
             }
         }
@@ -151,19 +151,19 @@ impl Compiler<'_> {
         self.slot(id)?;
         let from = self.tasks.len();
         self.tasks.extend([
-            Task::Form(count, VALUE),
-            Task::Emit(Op::CountStart(counter), span),
-            Task::Place(again),
-            Task::Emit(Op::CountNext(counter, done), span),
-            Task::Bind(pattern),
+            CompileTask::Form(count, VALUE),
+            CompileTask::Emit(Op::CountStart(counter), span),
+            CompileTask::Place(again),
+            CompileTask::Emit(Op::CountNext(counter, done), span),
+            CompileTask::Bind(pattern),
         ]);
         self.add_body(body, VALUE, span);
         self.tasks.extend([
-            Task::Emit(Op::Pop, span),
-            Task::Emit(Op::Jump(again), span),
-            Task::Place(done),
-            Task::Emit(Op::Nil, span),
-            Task::CloseScope,
+            CompileTask::Emit(Op::Pop, span),
+            CompileTask::Emit(Op::Jump(again), span),
+            CompileTask::Place(done),
+            CompileTask::Emit(Op::Nil, span),
+            CompileTask::CloseScope,
         ]);
         self.turn(from);
         Ok(())

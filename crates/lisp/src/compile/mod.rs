@@ -17,16 +17,18 @@ mod unit;
 
 use std::sync::{Arc, OnceLock};
 
-use function::{Closed, Opened, Rest, Signature};
+use function::{Closed, Opened, RestParameter, Signature};
 pub(crate) use op::{Op, Quick};
 use scope::{Captures, Functions, Resolved};
 pub(crate) use special::{is_special, special_forms};
 use unit::Code;
-pub(crate) use unit::{Arity, Definition, Name, Part, Proto, Source, Space, Unit, Written};
+pub(crate) use unit::{
+    Arity, CaptureSource, Definition, FreeName, FunctionText, ListPart, Proto, Space, Unit,
+};
 
 use crate::builtin;
 use crate::error::{Error, Fault, Reason};
-use crate::read::{Form, FormId, Forms, Items, Span, Symbol, read};
+use crate::read::{Form, FormId, Forms, Items, SourceSpan, Symbol, read};
 use crate::value::{Value, Word};
 
 /// Compiles a program.
@@ -70,20 +72,20 @@ pub(crate) fn compile(source: &str) -> Result<Arc<Unit>, Fault> {
 
 /// Where a form stands, for `recur` and for calls that give up their frame.
 #[derive(Clone, Copy)]
-struct Place {
+struct TailPosition {
     /// Its value is the value of the nearest loop or function body.
     recur: bool,
     /// Its value is the value of the function.
     call: bool,
 }
 
-const VALUE: Place = Place { recur: false, call: false };
+const VALUE: TailPosition = TailPosition { recur: false, call: false };
 
 /// Something left to do.
-enum Task {
-    Form(FormId, Place),
-    Emit(Op, Span),
-    Place(op::Target),
+enum CompileTask {
+    Form(FormId, TailPosition),
+    Emit(Op, SourceSpan),
+    Place(op::JumpTarget),
     CloseScope,
     /// Binds the value on the stack to a pattern.
     Bind(FormId),
@@ -92,7 +94,7 @@ enum Task {
     /// Starts a function.
     Function(Opened),
     /// Compiles one arity of it: parameters and body.
-    Arity(FormId, Items, Span),
+    Arity(FormId, Items, SourceSpan),
     EndArity(Signature),
     EndFunction(Closed),
     Then(Then),
@@ -101,23 +103,23 @@ enum Task {
 type Then = Box<dyn FnOnce(&mut Compiler<'_>) -> Result<(), Fault>>;
 
 /// A task that decides what to do when its turn comes.
-fn then(work: impl FnOnce(&mut Compiler<'_>) -> Result<(), Fault> + 'static) -> Task {
-    Task::Then(Box::new(work))
+fn then(work: impl FnOnce(&mut Compiler<'_>) -> Result<(), Fault> + 'static) -> CompileTask {
+    CompileTask::Then(Box::new(work))
 }
 
 struct Compiler<'s> {
     source: &'s str,
     forms: Forms<'s>,
     /// What is left to do, the next last.
-    tasks: Vec<Task>,
+    tasks: Vec<CompileTask>,
     /// The functions around the current place.
     functions: Functions,
     captures: Vec<Captures>,
     code: Code,
     protos: Vec<Proto>,
-    names: Vec<Name>,
+    names: Vec<FreeName>,
     /// What is known of symbols, by symbol.
-    known: Vec<Known>,
+    known: Vec<FreeSymbol>,
     /// The names that definitions of the program or of its memory can have.
     globals: Vec<Word>,
     defs: Vec<Definition>,
@@ -128,7 +130,7 @@ struct Compiler<'s> {
 
 /// What is known of a symbol where it is no local.
 #[derive(Clone, Copy, Default)]
-struct Known {
+struct FreeSymbol {
     /// Its entry in the unit.
     name: Option<u32>,
     /// Whether it is known to belong to no special form.
@@ -139,38 +141,42 @@ struct Known {
 
 impl Compiler<'_> {
     fn program(&mut self) -> Result<(), Fault> {
-        let span = Span::new(0, self.source.len());
+        let span = SourceSpan::new(0, self.source.len());
         let from = self.tasks.len();
         self.add_body(self.forms.top, VALUE, span);
-        self.tasks.push(Task::Emit(Op::Return, span));
+        self.tasks.push(CompileTask::Emit(Op::Return, span));
         self.turn(from);
         self.work()?;
-        self.end_arity(Signature { required: 0, rest: Rest::None, parameters: Span::default() });
-        self.end_function(Closed { span, written: Written::Whole, shown: None });
+        self.end_arity(Signature {
+            required: 0,
+            rest: RestParameter::None,
+            parameters: SourceSpan::default(),
+        });
+        self.end_function(Closed { span, written: FunctionText::Whole, shown: None });
         Ok(())
     }
 
     fn work(&mut self) -> Result<(), Fault> {
         while let Some(task) = self.tasks.pop() {
             match task {
-                Task::Form(id, place) => self.form(id, place)?,
-                Task::Emit(op, span) => self.emit(op, span),
-                Task::Place(label) => self.here().place(label),
-                Task::CloseScope => self.here().close(),
-                Task::Bind(pattern) => self.bind(pattern)?,
-                Task::BindSlot(pattern, slot) => self.bind_slot(pattern, slot, false)?,
-                Task::Function(opened) => self.open_function(opened, Vec::new()),
-                Task::Arity(params, body, span) => self.arity(params, body, span)?,
-                Task::EndArity(signature) => self.end_arity(signature),
-                Task::EndFunction(closed) => self.end_function(closed),
-                Task::Then(work) => work(self)?,
+                CompileTask::Form(id, place) => self.form(id, place)?,
+                CompileTask::Emit(op, span) => self.emit(op, span),
+                CompileTask::Place(label) => self.here().place(label),
+                CompileTask::CloseScope => self.here().close(),
+                CompileTask::Bind(pattern) => self.bind(pattern)?,
+                CompileTask::BindSlot(pattern, slot) => self.bind_slot(pattern, slot, false)?,
+                CompileTask::Function(opened) => self.open_function(opened, Vec::new()),
+                CompileTask::Arity(params, body, span) => self.arity(params, body, span)?,
+                CompileTask::EndArity(signature) => self.end_arity(signature),
+                CompileTask::EndFunction(closed) => self.end_function(closed),
+                CompileTask::Then(work) => work(self)?,
             }
         }
         Ok(())
     }
 
     /// Puts tasks before everything else that is left to do, in the order given.
-    fn queue(&mut self, tasks: impl IntoIterator<Item = Task>) {
+    fn queue(&mut self, tasks: impl IntoIterator<Item = CompileTask>) {
         let from = self.tasks.len();
         self.tasks.extend(tasks);
         self.turn(from);
@@ -184,23 +190,23 @@ impl Compiler<'_> {
     }
 
     /// Adds the tasks for forms of which the last gives the value, to be turned; none give nil.
-    fn add_body(&mut self, body: Items, place: Place, span: Span) {
+    fn add_body(&mut self, body: Items, place: TailPosition, span: SourceSpan) {
         let forms = &self.forms;
         let Some((last, before)) = forms.items(body).split_last() else {
-            return self.tasks.push(Task::Emit(Op::Nil, span));
+            return self.tasks.push(CompileTask::Emit(Op::Nil, span));
         };
         for form in before {
-            self.tasks.push(Task::Form(*form, VALUE));
-            self.tasks.push(Task::Emit(Op::Pop, forms.span(*form)));
+            self.tasks.push(CompileTask::Form(*form, VALUE));
+            self.tasks.push(CompileTask::Emit(Op::Pop, forms.span(*form)));
         }
-        self.tasks.push(Task::Form(*last, place));
+        self.tasks.push(CompileTask::Form(*last, place));
     }
 
     /// Adds the tasks for forms whose values are all wanted, then this instruction.
-    fn queue_values(&mut self, forms: Items, op: Op, span: Span) {
+    fn queue_values(&mut self, forms: Items, op: Op, span: SourceSpan) {
         let from = self.tasks.len();
-        self.tasks.extend(self.forms.items(forms).iter().map(|form| Task::Form(*form, VALUE)));
-        self.tasks.push(Task::Emit(op, span));
+        self.tasks.extend(self.forms.items(forms).iter().map(|form| CompileTask::Form(*form, VALUE)));
+        self.tasks.push(CompileTask::Emit(op, span));
         self.turn(from);
     }
 
@@ -209,7 +215,7 @@ impl Compiler<'_> {
         &mut self.functions
     }
 
-    fn emit(&mut self, op: Op, span: Span) {
+    fn emit(&mut self, op: Op, span: SourceSpan) {
         self.here().emit(op, span);
     }
 
@@ -223,7 +229,7 @@ impl Compiler<'_> {
         Box::new(error)
     }
 
-    fn form(&mut self, id: FormId, place: Place) -> Result<(), Fault> {
+    fn form(&mut self, id: FormId, place: TailPosition) -> Result<(), Fault> {
         let span = self.forms.span(id);
         match self.forms.get(id) {
             Form::Literal(constant) => self.literal(constant, span),
@@ -251,7 +257,7 @@ impl Compiler<'_> {
         self.queue_values(items, op, span);
     }
 
-    fn literal(&mut self, constant: u32, span: Span) {
+    fn literal(&mut self, constant: u32, span: SourceSpan) {
         let op = match self.forms.constants.get(constant as usize) {
             Some(Value::Nil) => Op::Nil,
             Some(Value::Bool(true)) => Op::True,
@@ -266,7 +272,7 @@ impl Compiler<'_> {
         self.forms.constant(value)
     }
 
-    fn quoted(&mut self, quoted: FormId, span: Span) -> Result<(), Fault> {
+    fn quoted(&mut self, quoted: FormId, span: SourceSpan) -> Result<(), Fault> {
         match self.forms.data(quoted) {
             Ok(value) => {
                 let constant = self.constant(value);
@@ -302,7 +308,7 @@ impl Compiler<'_> {
     }
 
     /// A call or a special form.
-    fn list(&mut self, id: FormId, items: Items, place: Place) -> Result<(), Fault> {
+    fn list(&mut self, id: FormId, items: Items, place: TailPosition) -> Result<(), Fault> {
         let span = self.forms.span(id);
         let Some((head, arguments)) = self.forms.split_first(items) else {
             let empty = self.constant(Value::vector([]));
@@ -342,20 +348,20 @@ impl Compiler<'_> {
         u16::try_from(count).or_else(|_| self.fail(id, Reason::InvalidForm, "more than 65535 arguments"))
     }
 
-    fn known(&self, symbol: Symbol) -> Known {
+    fn known(&self, symbol: Symbol) -> FreeSymbol {
         self.known.get(symbol.index()).copied().unwrap_or_default()
     }
 
-    fn learn(&mut self, symbol: Symbol, what: impl FnOnce(&mut Known)) {
+    fn learn(&mut self, symbol: Symbol, what: impl FnOnce(&mut FreeSymbol)) {
         let at = symbol.index();
         if self.known.len() <= at {
-            self.known.resize(at + 1, Known::default());
+            self.known.resize(at + 1, FreeSymbol::default());
         }
         self.known.get_mut(at).map(what);
     }
 
     /// The entry of a free name in the unit.
-    fn name(&mut self, symbol: Symbol, used: Option<Span>) -> u32 {
+    fn name(&mut self, symbol: Symbol, used: Option<SourceSpan>) -> u32 {
         let index = match self.known(symbol).name {
             Some(index) => index,
             None => self.add_name(symbol),
@@ -390,7 +396,7 @@ impl Compiler<'_> {
         let global = matches!(space, Space::Bare | Space::User).then(|| self.global(shown));
         let text = self.forms.symbols.word(shown);
         let locals = Vec::new();
-        self.names.push(Name {
+        self.names.push(FreeName {
             text,
             var: OnceLock::new(),
             space,
@@ -422,7 +428,7 @@ impl Compiler<'_> {
     }
 
     /// A name no program can write.
-    fn temporary(&mut self, span: Span) -> FormId {
+    fn temporary(&mut self, span: SourceSpan) -> FormId {
         self.temporaries += 1;
         self.forms.add_symbol(format!("\0{}", self.temporaries), span)
     }

@@ -3,7 +3,7 @@
 use crate::builtin::BuiltinId;
 
 /// A place in the code; while compiling a label, afterwards an index.
-pub(crate) type Target = u32;
+pub(crate) type JumpTarget = u32;
 
 /// One instruction. "Pushes" and "pops" are about the stack of values.
 #[derive(Clone, Copy, Debug)]
@@ -30,19 +30,19 @@ pub(crate) enum Op {
     /// Pushes the var of a name.
     Var(u32),
     Pop,
-    Jump(Target),
+    Jump(JumpTarget),
     /// Pops; jumps unless it is true.
-    JumpIfFalse(Target),
+    JumpIfFalse(JumpTarget),
     /// Jumps, keeping the value, if it is false; else pops it.
-    AndJump(Target),
+    AndJump(JumpTarget),
     /// Jumps, keeping the value, if it is true; else pops it.
-    OrJump(Target),
+    OrJump(JumpTarget),
     /// Jumps if the slot is nil.
-    JumpIfNil(u16, Target),
+    JumpIfNil(u16, JumpTarget),
     /// Jumps if the slot equals a constant.
-    JumpIfEqual(u16, u32, Target),
+    JumpIfEqual(u16, u32, JumpTarget),
     /// Jumps if a name has a value among the definitions.
-    JumpIfDefined(u32, Target),
+    JumpIfDefined(u32, JumpTarget),
     /// Calls the function below so many arguments.
     Call(u16),
     /// The same in tail position: the frame is given up first.
@@ -83,7 +83,7 @@ pub(crate) enum Op {
     Recur {
         first: u16,
         count: u16,
-        target: Target,
+        target: JumpTarget,
     },
     /// Pushes the element with this index of the sequence in a slot, nil if there is none.
     Nth(u16, u16),
@@ -97,16 +97,16 @@ pub(crate) enum Op {
     KeyOr {
         slot: u16,
         key: u32,
-        target: Target,
+        target: JumpTarget,
     },
     /// Pops a collection into a slot as a vector, and starts the count in the next slot.
     IterStart(u16),
     /// Pushes the next element of the collection in a slot, or jumps.
-    IterNext(u16, Target),
+    IterNext(u16, JumpTarget),
     /// Pops a count into a slot, and starts at zero in the next.
     CountStart(u16),
     /// Pushes the next number below the count in a slot, or jumps.
-    CountNext(u16, Target),
+    CountNext(u16, JumpTarget),
     /// Pops a value onto the vector in a slot.
     Collect(u16),
     /// Fails: nothing matched the value in a slot.
@@ -172,7 +172,7 @@ impl Quick {
 
 impl Op {
     /// Where this instruction may jump to.
-    pub(crate) fn target_mut(&mut self) -> Option<&mut Target> {
+    pub(crate) fn target_mut(&mut self) -> Option<&mut JumpTarget> {
         match self {
             Op::Jump(target)
             | Op::JumpIfFalse(target)

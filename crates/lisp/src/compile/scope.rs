@@ -1,8 +1,8 @@
 //! Which name means which slot, and what closures have to hold.
 
-use super::op::{Op, Quick, Target};
-use super::unit::{Arity, Source};
-use crate::read::{Span, Symbol};
+use super::op::{JumpTarget, Op, Quick};
+use super::unit::{Arity, CaptureSource};
+use crate::read::{SourceSpan, Symbol};
 
 /// The functions around the current place, with what is known of them so far.
 ///
@@ -10,11 +10,11 @@ use crate::read::{Span, Symbol};
 /// function adds to them, and takes what it added away when it is done. So they are allocated once for a program.
 pub(super) struct Functions {
     /// The innermost one.
-    pub(super) current: Function,
+    pub(super) current: OpenFunction,
     /// The others, outermost first.
-    pub(super) outer: Vec<Function>,
+    pub(super) outer: Vec<OpenFunction>,
     /// Instructions, with the forms they come from.
-    code: Vec<(Op, Span)>,
+    code: Vec<(Op, SourceSpan)>,
     /// The place in the arity's code that each label stands for.
     labels: Vec<u32>,
     locals: Vec<(Symbol, u16)>,
@@ -28,7 +28,7 @@ pub(super) struct Functions {
 
 /// A function that is being compiled.
 #[derive(Default)]
-pub(super) struct Function {
+pub(super) struct OpenFunction {
     /// Its prototype in the unit.
     pub(super) proto: u32,
     /// Its list of captures; the members of a `letfn` share one.
@@ -37,7 +37,7 @@ pub(super) struct Function {
     pub(super) self_name: Option<Symbol>,
     /// The other functions of its `letfn`, and itself.
     pub(super) siblings: Vec<(Symbol, u32)>,
-    start: Start,
+    start: FunctionStart,
     /// The last place in the code that a label stands for.
     last_place: usize,
     next_slot: u16,
@@ -46,7 +46,7 @@ pub(super) struct Function {
 
 /// Where in the lists a function begins.
 #[derive(Default, Clone, Copy)]
-struct Start {
+struct FunctionStart {
     code: usize,
     labels: usize,
     locals: usize,
@@ -60,7 +60,7 @@ const ROOM: usize = 48;
 
 #[derive(Clone, Copy)]
 pub(super) struct LoopTarget {
-    pub(super) label: Target,
+    pub(super) label: JumpTarget,
     pub(super) first: u16,
     pub(super) count: u16,
 }
@@ -78,11 +78,11 @@ pub(super) enum Resolved {
 #[derive(Default, Clone)]
 pub(super) struct Captures {
     /// Each under the name it has in the program.
-    pub(super) all: Vec<(Symbol, Source)>,
+    pub(super) all: Vec<(Symbol, CaptureSource)>,
 }
 
 impl Captures {
-    fn add(&mut self, name: Symbol, source: Source) -> u16 {
+    fn add(&mut self, name: Symbol, source: CaptureSource) -> u16 {
         let known = self.all.iter().position(|known| *known == (name, source));
         let at = known.unwrap_or_else(|| {
             self.all.push((name, source));
@@ -96,7 +96,7 @@ impl Functions {
     /// Only the program itself.
     pub(super) fn new() -> Self {
         Functions {
-            current: Function::default(),
+            current: OpenFunction::default(),
             outer: Vec::new(),
             code: Vec::with_capacity(ROOM),
             labels: Vec::with_capacity(16),
@@ -108,8 +108,8 @@ impl Functions {
     }
 
     /// Goes into a function.
-    pub(super) fn enter(&mut self, mut function: Function) {
-        function.start = Start {
+    pub(super) fn enter(&mut self, mut function: OpenFunction) {
+        function.start = FunctionStart {
             code: self.code.len(),
             labels: self.labels.len(),
             locals: self.locals.len(),
@@ -122,13 +122,13 @@ impl Functions {
     }
 
     /// Goes back to the function around the current one, which is compiled; its arities go to a list.
-    pub(super) fn leave(&mut self, arities: &mut Vec<Arity>) -> Function {
+    pub(super) fn leave(&mut self, arities: &mut Vec<Arity>) -> OpenFunction {
         arities.extend(self.done.drain(self.current.start.done..));
         let outer = self.outer.pop().unwrap_or_default();
         std::mem::replace(&mut self.current, outer)
     }
 
-    pub(super) fn emit(&mut self, op: Op, span: Span) {
+    pub(super) fn emit(&mut self, op: Op, span: SourceSpan) {
         let op = match op {
             Op::Pop => self.without_var(op),
             Op::Binary(quick, name) => self.with_operands(quick, name),
@@ -167,7 +167,7 @@ impl Functions {
     }
 
     /// Gives the code of an arity away, and is ready for the next; how many slots it has.
-    pub(super) fn finish(&mut self, code: &mut Vec<Op>, spans: &mut Vec<Span>) -> u16 {
+    pub(super) fn finish(&mut self, code: &mut Vec<Op>, spans: &mut Vec<SourceSpan>) -> u16 {
         let start = self.current.start;
         self.link();
         let own = self.code.get(start.code..).unwrap_or_default();
@@ -183,14 +183,14 @@ impl Functions {
         std::mem::take(&mut self.current.slots)
     }
 
-    pub(super) fn label(&mut self) -> Target {
+    pub(super) fn label(&mut self) -> JumpTarget {
         self.labels.push(0);
-        (self.labels.len() - self.current.start.labels - 1) as Target
+        (self.labels.len() - self.current.start.labels - 1) as JumpTarget
     }
 
     /// The label stands for the next instruction.
-    pub(super) fn place(&mut self, label: Target) {
-        let Start { code, labels, .. } = self.current.start;
+    pub(super) fn place(&mut self, label: JumpTarget) {
+        let FunctionStart { code, labels, .. } = self.current.start;
         if let Some(place) = self.labels.get_mut(labels + label as usize) {
             *place = (self.code.len() - code) as u32;
             self.current.last_place = self.code.len();
@@ -199,7 +199,7 @@ impl Functions {
 
     /// Puts places where instructions have labels.
     fn link(&mut self) {
-        let Start { code, labels, .. } = self.current.start;
+        let FunctionStart { code, labels, .. } = self.current.start;
         let places = self.labels.get(labels..).unwrap_or_default();
         for (op, _) in self.code.get_mut(code..).unwrap_or_default() {
             if let Some(target) = op.target_mut() {
@@ -245,25 +245,25 @@ impl Functions {
             let (before, own) = locals.split_at_checked(function.start.locals).unwrap_or_default();
             locals = before;
             let found = if let Some((_, slot)) = own.iter().rev().find(|(local, _)| *local == name) {
-                Source::Local(*slot)
+                CaptureSource::Local(*slot)
             } else if let Some((_, proto)) = function.siblings.iter().find(|(sibling, _)| *sibling == name) {
-                Source::Sibling(*proto)
+                CaptureSource::Sibling(*proto)
             } else if function.self_name == Some(name) {
-                Source::SelfFn
+                CaptureSource::SelfFn
             } else {
                 continue;
             };
             let mut source = found;
             for inner in self.outer.iter().chain([&self.current]).skip(level + 1) {
                 if let Some(list) = captures.get_mut(inner.group) {
-                    source = Source::Capture(list.add(name, source));
+                    source = CaptureSource::Capture(list.add(name, source));
                 }
             }
             return match source {
-                Source::Local(slot) => Resolved::Local(slot),
-                Source::Capture(at) => Resolved::Capture(at),
-                Source::SelfFn => Resolved::SelfFn,
-                Source::Sibling(proto) => Resolved::Sibling(proto),
+                CaptureSource::Local(slot) => Resolved::Local(slot),
+                CaptureSource::Capture(at) => Resolved::Capture(at),
+                CaptureSource::SelfFn => Resolved::SelfFn,
+                CaptureSource::Sibling(proto) => Resolved::Sibling(proto),
             };
         }
         Resolved::Free

@@ -1,8 +1,8 @@
 //! The special forms by name.
 
-use super::branch::Wanted;
-use super::thread::Position;
-use super::{Compiler, Op, Place, Task, VALUE};
+use super::branch::BranchTest;
+use super::thread::ThreadPosition;
+use super::{CompileTask, Compiler, Op, TailPosition, VALUE};
 use crate::builtin;
 use crate::error::{Error, Fault, Reason};
 use crate::read::{FormId, Items, Symbol};
@@ -109,7 +109,7 @@ impl Compiler<'_> {
         symbol: Symbol,
         id: FormId,
         arguments: Items,
-        place: Place,
+        place: TailPosition,
     ) -> Option<Result<(), Fault>> {
         let span = self.forms.span(id);
         let written = self.forms.symbols.text(symbol);
@@ -130,9 +130,9 @@ impl Compiler<'_> {
             "if-not" => self.if_form(id, arguments, false, place),
             "when" => self.when_form(id, arguments, true, place),
             "when-not" => self.when_form(id, arguments, false, place),
-            "if-let" | "when-let" => self.bound_choice(id, name, arguments, Wanted::Truthy, place),
-            "if-some" | "when-some" => self.bound_choice(id, name, arguments, Wanted::NotNil, place),
-            "when-first" => self.bound_choice(id, name, arguments, Wanted::First, place),
+            "if-let" | "when-let" => self.bound_choice(id, name, arguments, BranchTest::Truthy, place),
+            "if-some" | "when-some" => self.bound_choice(id, name, arguments, BranchTest::NotNil, place),
+            "when-first" => self.bound_choice(id, name, arguments, BranchTest::First, place),
             "cond" => self.cond(id, &forms(), place),
             "condp" => self.condp(id, &forms(), place),
             "case" => self.case(id, &forms(), place),
@@ -150,13 +150,13 @@ impl Compiler<'_> {
                 self.and_or(id, name, &forms(), place);
                 Ok(())
             }
-            "->" => self.thread(id, &forms(), Position::First, place),
-            "->>" => self.thread(id, &forms(), Position::Last, place),
+            "->" => self.thread(id, &forms(), ThreadPosition::First, place),
+            "->>" => self.thread(id, &forms(), ThreadPosition::Last, place),
             "as->" => self.thread_as(id, &forms(), place),
-            "cond->" => self.thread_cond(id, name, &forms(), Position::First),
-            "cond->>" => self.thread_cond(id, name, &forms(), Position::Last),
-            "some->" => self.thread_some(id, &forms(), Position::First),
-            "some->>" => self.thread_some(id, &forms(), Position::Last),
+            "cond->" => self.thread_cond(id, name, &forms(), ThreadPosition::First),
+            "cond->>" => self.thread_cond(id, name, &forms(), ThreadPosition::Last),
+            "some->" => self.thread_some(id, &forms(), ThreadPosition::First),
+            "some->>" => self.thread_some(id, &forms(), ThreadPosition::Last),
             "quote" => match *self.forms.items(arguments) {
                 [quoted] => self.quoted(quoted, span),
                 _ => self.misshapen(id, name),
@@ -218,10 +218,10 @@ impl Compiler<'_> {
                 let operator = Value::keyword(name);
                 let operator = self.constant(operator);
                 self.queue([
-                    Task::Form(field, VALUE),
-                    Task::Emit(Op::Const(operator), span),
-                    Task::Form(value, VALUE),
-                    Task::Emit(Op::CallBuiltin(builtin, 3), span),
+                    CompileTask::Form(field, VALUE),
+                    CompileTask::Emit(Op::Const(operator), span),
+                    CompileTask::Form(value, VALUE),
+                    CompileTask::Emit(Op::CallBuiltin(builtin, 3), span),
                 ]);
             }
             _ => {

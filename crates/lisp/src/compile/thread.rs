@@ -1,19 +1,19 @@
 //! Threading: `->`, `->>`, `as->`, `cond->`, `cond->>`, `some->`, `some->>`.
 
-use super::{Compiler, Op, Place, Task, VALUE};
+use super::{CompileTask, Compiler, Op, TailPosition, VALUE};
 use crate::error::{Fault, Reason};
-use crate::read::{Form, FormId, Span};
+use crate::read::{Form, FormId, SourceSpan};
 
 /// Where the threaded value goes in each step.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Position {
+pub(super) enum ThreadPosition {
     First,
     Last,
 }
 
 impl Compiler<'_> {
     /// A step with the threaded form put in.
-    fn step(&mut self, step: FormId, value: FormId, position: Position) -> Result<FormId, Fault> {
+    fn step(&mut self, step: FormId, value: FormId, position: ThreadPosition) -> Result<FormId, Fault> {
         let span = self.forms.span(step);
         let items = match self.forms.get(step) {
             Form::Symbol(_) => vec![step, value],
@@ -27,7 +27,7 @@ impl Compiler<'_> {
             }
             Form::List(items) if items.len() > 0 => {
                 let mut items = self.forms.items(items).to_vec();
-                let at = if position == Position::First { 1 } else { items.len() };
+                let at = if position == ThreadPosition::First { 1 } else { items.len() };
                 items.insert(at, value);
                 items
             }
@@ -45,8 +45,8 @@ impl Compiler<'_> {
         &mut self,
         id: FormId,
         arguments: &[FormId],
-        position: Position,
-        place: Place,
+        position: ThreadPosition,
+        place: TailPosition,
     ) -> Result<(), Fault> {
         let Some((first, steps)) = arguments.split_first() else {
             return self.fail(id, Reason::InvalidThreadForm, "a value and its steps are expected");
@@ -55,34 +55,39 @@ impl Compiler<'_> {
         for step in steps {
             form = self.step(*step, form, position)?;
         }
-        self.queue([Task::Form(form, place)]);
+        self.queue([CompileTask::Form(form, place)]);
         Ok(())
     }
 
     /// `(as-> value name step…)`.
-    pub(super) fn thread_as(&mut self, id: FormId, arguments: &[FormId], place: Place) -> Result<(), Fault> {
+    pub(super) fn thread_as(
+        &mut self,
+        id: FormId,
+        arguments: &[FormId],
+        place: TailPosition,
+    ) -> Result<(), Fault> {
         let [value, name, steps @ ..] = arguments else {
             return self.fail(id, Reason::InvalidThreadForm, "expected (as-> value name step…)");
         };
         let name = *name;
         self.here().open();
-        let mut tasks = vec![Task::Form(*value, VALUE), Task::Bind(name)];
+        let mut tasks = vec![CompileTask::Form(*value, VALUE), CompileTask::Bind(name)];
         if let Some((last, before)) = steps.split_last() {
             for step in before {
-                tasks.push(Task::Form(*step, VALUE));
-                tasks.push(Task::Bind(name));
+                tasks.push(CompileTask::Form(*step, VALUE));
+                tasks.push(CompileTask::Bind(name));
             }
-            tasks.push(Task::Form(*last, place));
+            tasks.push(CompileTask::Form(*last, place));
         } else {
-            tasks.push(Task::Form(name, VALUE));
+            tasks.push(CompileTask::Form(name, VALUE));
         }
-        tasks.push(Task::CloseScope);
+        tasks.push(CompileTask::CloseScope);
         self.queue(tasks);
         Ok(())
     }
 
     /// A form that means what is in a slot.
-    fn held(&mut self, slot: u16, span: Span) -> FormId {
+    fn held(&mut self, slot: u16, span: SourceSpan) -> FormId {
         let form = self.temporary(span);
         if let Some(symbol) = self.forms.name(form) {
             self.here().declare(symbol, slot);
@@ -95,7 +100,7 @@ impl Compiler<'_> {
         &mut self,
         id: FormId,
         arguments: &[FormId],
-        position: Position,
+        position: ThreadPosition,
     ) -> Result<(), Fault> {
         let Some((first, steps)) = arguments.split_first() else {
             return self.fail(id, Reason::InvalidThreadForm, "a value and its steps are expected");
@@ -105,14 +110,18 @@ impl Compiler<'_> {
         self.here().open();
         let slot = self.slot(id)?;
         let value = self.held(slot, span);
-        let mut tasks = vec![Task::Form(*first, VALUE), Task::Emit(Op::Store(slot), span)];
+        let mut tasks = vec![CompileTask::Form(*first, VALUE), CompileTask::Emit(Op::Store(slot), span)];
         for step in steps {
             let step = self.step(*step, value, position)?;
-            tasks.push(Task::Emit(Op::JumpIfNil(slot, end), span));
-            tasks.push(Task::Form(step, VALUE));
-            tasks.push(Task::Emit(Op::Store(slot), span));
+            tasks.push(CompileTask::Emit(Op::JumpIfNil(slot, end), span));
+            tasks.push(CompileTask::Form(step, VALUE));
+            tasks.push(CompileTask::Emit(Op::Store(slot), span));
         }
-        tasks.extend([Task::Place(end), Task::Emit(Op::Local(slot), span), Task::CloseScope]);
+        tasks.extend([
+            CompileTask::Place(end),
+            CompileTask::Emit(Op::Local(slot), span),
+            CompileTask::CloseScope,
+        ]);
         self.queue(tasks);
         Ok(())
     }
@@ -123,7 +132,7 @@ impl Compiler<'_> {
         id: FormId,
         name: &str,
         arguments: &[FormId],
-        position: Position,
+        position: ThreadPosition,
     ) -> Result<(), Fault> {
         let Some((first, clauses)) = arguments.split_first() else {
             return self.fail(id, Reason::InvalidThreadForm, format!("expected ({name} value test step …)"));
@@ -136,18 +145,18 @@ impl Compiler<'_> {
         self.here().open();
         let slot = self.slot(id)?;
         let value = self.held(slot, span);
-        let mut tasks = vec![Task::Form(*first, VALUE), Task::Emit(Op::Store(slot), span)];
+        let mut tasks = vec![CompileTask::Form(*first, VALUE), CompileTask::Emit(Op::Store(slot), span)];
         for clause in clauses.chunks_exact(2) {
             let [test, step] = clause else { continue };
             let step = self.step(*step, value, position)?;
             let next = self.here().label();
-            tasks.push(Task::Form(*test, VALUE));
-            tasks.push(Task::Emit(Op::JumpIfFalse(next), span));
-            tasks.push(Task::Form(step, VALUE));
-            tasks.push(Task::Emit(Op::Store(slot), span));
-            tasks.push(Task::Place(next));
+            tasks.push(CompileTask::Form(*test, VALUE));
+            tasks.push(CompileTask::Emit(Op::JumpIfFalse(next), span));
+            tasks.push(CompileTask::Form(step, VALUE));
+            tasks.push(CompileTask::Emit(Op::Store(slot), span));
+            tasks.push(CompileTask::Place(next));
         }
-        tasks.extend([Task::Emit(Op::Local(slot), span), Task::CloseScope]);
+        tasks.extend([CompileTask::Emit(Op::Local(slot), span), CompileTask::CloseScope]);
         self.queue(tasks);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::op::Op;
 use crate::builtin::BuiltinId;
 use crate::error::{Error, Fault};
-use crate::read::{Span, position};
+use crate::read::{SourceSpan, position};
 use crate::value::text::shorten;
 use crate::value::{Text, Value, Word};
 
@@ -15,7 +15,7 @@ pub(crate) struct Unit {
     pub(crate) code: Code,
     pub(crate) protos: Vec<Proto>,
     pub(crate) consts: Vec<Value>,
-    pub(crate) names: Vec<Name>,
+    pub(crate) names: Vec<FreeName>,
     /// The names that definitions can have; a name's number among them is its number in a run.
     pub(crate) globals: Vec<Word>,
     /// Their numbers, sorted by name.
@@ -26,7 +26,7 @@ pub(crate) struct Unit {
 }
 
 /// A name that is no local.
-pub(crate) struct Name {
+pub(crate) struct FreeName {
     /// As it is written, without its namespace.
     pub(crate) text: Word,
     /// The same as the value of its var, once a run has made it.
@@ -37,14 +37,14 @@ pub(crate) struct Name {
     /// Its number among the names that can be defined.
     pub(crate) global: Option<u32>,
     /// Where it is first used; `None` if it is only defined.
-    pub(crate) used: Option<Span>,
+    pub(crate) used: Option<SourceSpan>,
     /// Whether the program defines it.
     pub(crate) defined: bool,
     /// Locals in reach at its first use, for a hint.
     pub(crate) locals: Vec<Word>,
 }
 
-impl Name {
+impl FreeName {
     /// The var of this name: all of them share one text.
     pub(crate) fn var(&self) -> Value {
         Value::Var(self.var.get_or_init(|| self.text.as_str().into()).clone())
@@ -80,7 +80,7 @@ pub(crate) struct Definition {
 pub(crate) struct Code {
     pub(super) ops: Vec<Op>,
     /// The form each instruction comes from.
-    pub(super) spans: Vec<Span>,
+    pub(super) spans: Vec<SourceSpan>,
     pub(super) arities: Vec<Arity>,
     pub(super) captures: Vec<Capture>,
 }
@@ -100,15 +100,15 @@ impl Code {
 
 /// A part of one of these lists.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Part {
+pub(crate) struct ListPart {
     start: u32,
     end: u32,
 }
 
-impl Part {
+impl ListPart {
     /// What has been added to a list since it had this length.
-    pub(super) fn since<T>(start: usize, list: &[T]) -> Part {
-        Part { start: start as u32, end: list.len() as u32 }
+    pub(super) fn since<T>(start: usize, list: &[T]) -> ListPart {
+        ListPart { start: start as u32, end: list.len() as u32 }
     }
 
     #[inline]
@@ -122,36 +122,36 @@ impl Part {
 pub(crate) struct Proto {
     /// What errors call it.
     pub(crate) name: Option<Word>,
-    pub(super) arities: Part,
-    pub(super) captures: Part,
+    pub(super) arities: ListPart,
+    pub(super) captures: ListPart,
     /// The parameters of a `#()`, which are not written.
     pub(super) unwritten: Option<Box<str>>,
     /// How it could be written again.
-    pub(crate) written: Written,
-    pub(crate) span: Span,
+    pub(crate) written: FunctionText,
+    pub(crate) span: SourceSpan,
 }
 
 /// A value a closure holds.
 pub(crate) struct Capture {
     pub(crate) name: Word,
-    pub(crate) source: Source,
+    pub(crate) source: CaptureSource,
 }
 
 /// How the source of a function can be written again as one expression.
 #[derive(Clone, Copy, Default)]
-pub(crate) enum Written {
+pub(crate) enum FunctionText {
     /// The form itself is the expression.
     #[default]
     Whole,
     /// `(fn` and what stands in this span.
-    Body(Span),
+    Body(SourceSpan),
     /// A member of this `letfn` vector.
-    Member(Span),
+    Member(SourceSpan),
 }
 
 /// Where the value of a capture is found when a closure is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Source {
+pub(crate) enum CaptureSource {
     Local(u16),
     Capture(u16),
     SelfFn,
@@ -166,9 +166,9 @@ pub(crate) struct Arity {
     /// Slots for parameters and locals.
     pub(crate) slots: u16,
     /// Its instructions, among those of all functions.
-    pub(crate) code: Part,
+    pub(crate) code: ListPart,
     /// The parameters as written, brackets included.
-    pub(super) parameters: Span,
+    pub(super) parameters: SourceSpan,
 }
 
 impl Arity {
@@ -182,17 +182,17 @@ impl Unit {
     pub(crate) fn proto(&self, index: u32) -> &Proto {
         const NONE: &Proto = &Proto {
             name: None,
-            arities: Part { start: 0, end: 0 },
-            captures: Part { start: 0, end: 0 },
+            arities: ListPart { start: 0, end: 0 },
+            captures: ListPart { start: 0, end: 0 },
             unwritten: None,
-            written: Written::Whole,
-            span: Span { start: 0, end: 0 },
+            written: FunctionText::Whole,
+            span: SourceSpan { start: 0, end: 0 },
         };
         self.protos.get(index as usize).unwrap_or(NONE)
     }
 
     /// The name that a definition is for.
-    pub(crate) fn defined_name(&self, index: u32) -> Option<&Name> {
+    pub(crate) fn defined_name(&self, index: u32) -> Option<&FreeName> {
         self.names.get(self.defs.get(index as usize)?.name as usize)
     }
 
@@ -206,12 +206,12 @@ impl Unit {
 
     /// The instructions of an arity.
     #[inline]
-    pub(crate) fn ops(&self, code: Part) -> &[Op] {
+    pub(crate) fn ops(&self, code: ListPart) -> &[Op] {
         code.of(&self.code.ops)
     }
 
     /// The form that one of them comes from.
-    pub(crate) fn span(&self, code: Part, pc: usize) -> Span {
+    pub(crate) fn span(&self, code: ListPart, pc: usize) -> SourceSpan {
         code.of(&self.code.spans).get(pc).copied().unwrap_or_default()
     }
 
@@ -255,12 +255,12 @@ impl Unit {
     }
 
     /// The source text of a span.
-    pub(crate) fn text(&self, span: Span) -> &str {
+    pub(crate) fn text(&self, span: SourceSpan) -> &str {
         self.source.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
     /// Says where an error happened, unless it knows better already.
-    pub(crate) fn locate(&self, mut error: Fault, span: Span) -> Fault {
+    pub(crate) fn locate(&self, mut error: Fault, span: SourceSpan) -> Fault {
         if error.at.is_none() {
             mark(&mut error, &self.source, span);
         }
@@ -269,7 +269,7 @@ impl Unit {
 }
 
 /// Notes the place of an error, and the form that stands there.
-pub(crate) fn mark(error: &mut Error, source: &str, span: Span) {
+pub(crate) fn mark(error: &mut Error, source: &str, span: SourceSpan) {
     error.at = Some(position(source, span.start as usize));
     let text = source.get(span.start as usize..span.end as usize).unwrap_or_default();
     error.form = (!text.is_empty()).then(|| shorten(text, 60).into_owned());

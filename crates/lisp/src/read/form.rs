@@ -6,14 +6,14 @@ use crate::value::{Map, Value};
 
 /// A place in the source, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Span {
+pub(crate) struct SourceSpan {
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
 
-impl Span {
+impl SourceSpan {
     pub(crate) fn new(start: usize, end: usize) -> Self {
-        Span { start: start as u32, end: end as u32 }
+        SourceSpan { start: start as u32, end: end as u32 }
     }
 }
 
@@ -57,16 +57,16 @@ pub(crate) enum Form {
 }
 
 #[derive(Clone, Copy)]
-struct Node {
+struct FormNode {
     form: Form,
-    span: Span,
+    span: SourceSpan,
     /// Whether it is a literal all the way down.
     constant: bool,
 }
 
 /// All forms of a program.
 pub(crate) struct Forms<'s> {
-    all: Vec<Node>,
+    all: Vec<FormNode>,
     items: Vec<FormId>,
     /// The literals; the compiler adds to them, and they become the constants of the unit.
     pub(crate) constants: Vec<Value>,
@@ -87,7 +87,7 @@ impl Forms<'_> {
         }
     }
 
-    pub(crate) fn add(&mut self, form: Form, span: Span) -> FormId {
+    pub(crate) fn add(&mut self, form: Form, span: SourceSpan) -> FormId {
         let constant = match form {
             Form::Literal(_) => true,
             Form::Vector(items) | Form::Map(items) | Form::Set(items) => {
@@ -95,12 +95,12 @@ impl Forms<'_> {
             }
             _ => false,
         };
-        self.all.push(Node { form, span, constant });
+        self.all.push(FormNode { form, span, constant });
         FormId((self.all.len() - 1) as u32)
     }
 
     /// A symbol that is not written in the source.
-    pub(crate) fn add_symbol(&mut self, name: String, span: Span) -> FormId {
+    pub(crate) fn add_symbol(&mut self, name: String, span: SourceSpan) -> FormId {
         let symbol = self.symbols.intern(name.into());
         self.add(Form::Symbol(symbol), span)
     }
@@ -122,8 +122,8 @@ impl Forms<'_> {
         self.all.get(id.0 as usize).map_or(NOTHING, |node| node.form)
     }
 
-    pub(crate) fn span(&self, id: FormId) -> Span {
-        self.all.get(id.0 as usize).map_or_else(Span::default, |node| node.span)
+    pub(crate) fn span(&self, id: FormId) -> SourceSpan {
+        self.all.get(id.0 as usize).map_or_else(SourceSpan::default, |node| node.span)
     }
 
     /// The forms inside a form.
@@ -178,7 +178,7 @@ impl Forms<'_> {
 
     /// A form made of literals only, as data: lists become vectors. Fails with the form that is no literal.
     pub(crate) fn data(&self, id: FormId) -> Result<Value, FormId> {
-        enum Step {
+        enum WalkStep {
             Enter(FormId),
             /// Take so many values and make a collection of them.
             Leave(FormId, usize),
@@ -187,19 +187,19 @@ impl Forms<'_> {
             return Ok(value.clone());
         }
         let mut steps = Vec::with_capacity(16);
-        steps.push(Step::Enter(id));
+        steps.push(WalkStep::Enter(id));
         let mut values: Vec<Value> = Vec::with_capacity(16);
         while let Some(step) = steps.pop() {
             match step {
-                Step::Enter(id) => match self.get(id) {
+                WalkStep::Enter(id) => match self.get(id) {
                     Form::Literal(_) => values.push(self.literal(id).cloned().unwrap_or_default()),
                     Form::List(items) | Form::Vector(items) | Form::Map(items) | Form::Set(items) => {
-                        steps.push(Step::Leave(id, items.len()));
-                        steps.extend(self.items(items).iter().rev().map(|item| Step::Enter(*item)));
+                        steps.push(WalkStep::Leave(id, items.len()));
+                        steps.extend(self.items(items).iter().rev().map(|item| WalkStep::Enter(*item)));
                     }
                     Form::Symbol(_) | Form::Lambda(_) | Form::Quote(_) | Form::VarQuote(_) => return Err(id),
                 },
-                Step::Leave(id, count) => {
+                WalkStep::Leave(id, count) => {
                     let mut items = values.drain(values.len().saturating_sub(count)..);
                     let made = match self.get(id) {
                         Form::Map(_) => {

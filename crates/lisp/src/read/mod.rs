@@ -10,12 +10,12 @@ mod token;
 
 use std::collections::BTreeSet;
 
-pub(crate) use form::{Form, FormId, Forms, Items, Span};
+pub(crate) use form::{Form, FormId, Forms, Items, SourceSpan};
 pub(crate) use position::position;
 use symbol::Recent;
 pub(crate) use symbol::Symbol;
 pub(crate) use token::is_keyword;
-use token::{Bracket, Token, Tokens};
+use token::{Bracket, LispToken, TokenReader};
 
 use crate::error::{Error, Fault, Reason};
 use crate::value::Value;
@@ -27,7 +27,7 @@ const MAX_NESTING: usize = 500;
 const MAX_SOURCE: usize = 1 << 20;
 
 /// Something that waits for its end.
-struct Open {
+struct OpenForm {
     kind: Opener,
     at: usize,
     /// How many forms were waiting for their bracket before it.
@@ -76,14 +76,14 @@ pub(crate) fn read(source: &str) -> Result<Forms<'_>, Fault> {
     if source.len() > MAX_SOURCE {
         return Err(trouble("", 0, &format!("the source is longer than {MAX_SOURCE} bytes")));
     }
-    let mut reader = Reader {
+    let mut reader = FormReader {
         source,
         forms: Forms::for_source(source.len()),
         open: Vec::with_capacity(16),
         waiting: Vec::with_capacity(64),
         recent: Recent::default(),
     };
-    let mut tokens = Tokens::new(source);
+    let mut tokens = TokenReader::new(source);
     while let Some((token, at)) = tokens.next()? {
         reader.take(token, at, tokens.at())?;
     }
@@ -112,19 +112,19 @@ pub(crate) fn trouble(source: &str, at: usize, message: &str) -> Fault {
     Box::new(error)
 }
 
-struct Reader<'s> {
+struct FormReader<'s> {
     source: &'s str,
     forms: Forms<'s>,
-    open: Vec<Open>,
+    open: Vec<OpenForm>,
     /// The forms inside open brackets, those of the innermost last.
     waiting: Vec<FormId>,
     recent: Recent,
 }
 
-impl<'s> Reader<'s> {
-    fn take(&mut self, token: Token<'s>, at: usize, end: usize) -> Result<(), Fault> {
+impl<'s> FormReader<'s> {
+    fn take(&mut self, token: LispToken<'s>, at: usize, end: usize) -> Result<(), Fault> {
         let form = match token {
-            Token::Open(bracket) => {
+            LispToken::Open(bracket) => {
                 let opener = match bracket {
                     Bracket::Round => Opener::List,
                     Bracket::Square => Opener::Vector,
@@ -134,15 +134,15 @@ impl<'s> Reader<'s> {
                 };
                 return self.start(opener, at);
             }
-            Token::Quote => return self.start(Opener::Quote, at),
-            Token::VarQuote => return self.start(Opener::VarQuote, at),
-            Token::Discard => return self.start(Opener::Discard, at),
-            Token::Close(close) => return self.close(close, at, end),
-            Token::Literal(value) => Form::Literal(self.forms.constant(value)),
-            Token::Keyword(text) => Form::Literal(self.keyword(text)),
-            Token::Symbol(name) => Form::Symbol(self.forms.symbols.read(name, &mut self.recent)),
+            LispToken::Quote => return self.start(Opener::Quote, at),
+            LispToken::VarQuote => return self.start(Opener::VarQuote, at),
+            LispToken::Discard => return self.start(Opener::Discard, at),
+            LispToken::Close(close) => return self.close(close, at, end),
+            LispToken::Literal(value) => Form::Literal(self.forms.constant(value)),
+            LispToken::Keyword(text) => Form::Literal(self.keyword(text)),
+            LispToken::Symbol(name) => Form::Symbol(self.forms.symbols.read(name, &mut self.recent)),
         };
-        let id = self.forms.add(form, Span::new(at, end));
+        let id = self.forms.add(form, SourceSpan::new(at, end));
         self.complete(id);
         Ok(())
     }
@@ -168,18 +168,18 @@ impl<'s> Reader<'s> {
                 &format!("forms are nested deeper than {MAX_NESTING} levels"),
             ));
         }
-        self.open.push(Open { kind, at, before: self.waiting.len() });
+        self.open.push(OpenForm { kind, at, before: self.waiting.len() });
         Ok(())
     }
 
     /// A form has been read; it belongs to whatever is open.
     fn complete(&mut self, id: FormId) {
         let mut id = id;
-        while let Some(&Open { kind, at, .. }) = self.open.last()
+        while let Some(&OpenForm { kind, at, .. }) = self.open.last()
             && kind.close().is_none()
         {
             self.open.pop();
-            let span = Span::new(at, self.forms.span(id).end as usize);
+            let span = SourceSpan::new(at, self.forms.span(id).end as usize);
             id = match kind {
                 Opener::Quote => self.forms.add(Form::Quote(id), span),
                 Opener::VarQuote => self.forms.add(Form::VarQuote(id), span),
@@ -231,7 +231,7 @@ impl<'s> Reader<'s> {
             Opener::Lambda => Form::Lambda(items),
             _ => Form::List(items),
         };
-        let id = self.forms.add(form, Span::new(open.at, end));
+        let id = self.forms.add(form, SourceSpan::new(open.at, end));
         self.complete(id);
         Ok(())
     }
@@ -255,7 +255,7 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    fn lonely(&self, open: &Open) -> Fault {
+    fn lonely(&self, open: &OpenForm) -> Fault {
         trouble(self.source, open.at, &format!("{} needs a form after it", open.kind.text()))
     }
 

@@ -26,7 +26,7 @@ const FEW: usize = 24;
 
 /// All names of a program.
 pub(crate) struct Symbols<'s> {
-    names: Vec<Name<'s>>,
+    names: Vec<SymbolName<'s>>,
     numbers: HashMap<Cow<'s, str>, Symbol>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Recent {
     }
 }
 
-struct Name<'s> {
+struct SymbolName<'s> {
     text: Cow<'s, str>,
     /// The same, as what is left of the program keeps it.
     word: Option<Word>,
@@ -81,7 +81,7 @@ impl<'s> Symbols<'s> {
         if !self.numbers.is_empty() {
             self.numbers.insert(name.clone(), symbol);
         }
-        self.names.push(Name { text: name, word: None, keyword: None });
+        self.names.push(SymbolName { text: name, word: None, keyword: None });
         symbol
     }
 

@@ -22,7 +22,7 @@ pub(super) enum Bracket {
     HashCurly,
 }
 
-pub(super) enum Token<'s> {
+pub(super) enum LispToken<'s> {
     Open(Bracket),
     Close(char),
     Quote,
@@ -34,7 +34,7 @@ pub(super) enum Token<'s> {
 }
 
 /// The tokens of a source, one after the other.
-pub(super) struct Tokens<'s> {
+pub(super) struct TokenReader<'s> {
     source: &'s str,
     at: usize,
     /// Bytes of the patterns compiled so far.
@@ -113,9 +113,9 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200b}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{feff}')
 }
 
-impl<'s> Tokens<'s> {
+impl<'s> TokenReader<'s> {
     pub(super) fn new(source: &'s str) -> Self {
-        let mut tokens = Tokens { source, at: 0, patterns: 0 };
+        let mut tokens = TokenReader { source, at: 0, patterns: 0 };
         if source.trim_start_matches('\u{feff}').starts_with("#!") {
             tokens.skip_line();
         }
@@ -140,7 +140,7 @@ impl<'s> Tokens<'s> {
     }
 
     /// The next token and where it starts.
-    pub(super) fn next(&mut self) -> Result<Option<(Token<'s>, usize)>, Fault> {
+    pub(super) fn next(&mut self) -> Result<Option<(LispToken<'s>, usize)>, Fault> {
         let first = loop {
             self.at = end_of(self.source, self.at, Class::Space, is_space);
             match self.source.as_bytes().get(self.at) {
@@ -151,12 +151,12 @@ impl<'s> Tokens<'s> {
         };
         let start = self.at;
         let token = match first {
-            b'(' => self.bracket(Token::Open(Bracket::Round)),
-            b'[' => self.bracket(Token::Open(Bracket::Square)),
-            b'{' => self.bracket(Token::Open(Bracket::Curly)),
-            b')' | b']' | b'}' => self.bracket(Token::Close(char::from(first))),
-            b'\'' => self.bracket(Token::Quote),
-            b'"' => Token::Literal(Value::str(&*self.string()?)),
+            b'(' => self.bracket(LispToken::Open(Bracket::Round)),
+            b'[' => self.bracket(LispToken::Open(Bracket::Square)),
+            b'{' => self.bracket(LispToken::Open(Bracket::Curly)),
+            b')' | b']' | b'}' => self.bracket(LispToken::Close(char::from(first))),
+            b'\'' => self.bracket(LispToken::Quote),
+            b'"' => LispToken::Literal(Value::str(&*self.string()?)),
             b':' => self.keyword()?,
             _ if CLASSES[usize::from(first)] == Class::Word => self.word()?,
             _ => self.rare()?,
@@ -165,11 +165,11 @@ impl<'s> Tokens<'s> {
     }
 
     /// A token that begins with none of the usual characters.
-    fn rare(&mut self) -> Result<Token<'s>, Fault> {
+    fn rare(&mut self) -> Result<LispToken<'s>, Fault> {
         let start = self.at;
         Ok(match self.rest().chars().next().unwrap_or_default() {
-            '\u{201c}' | '\u{201d}' => Token::Literal(Value::str(&*self.string()?)),
-            '\\' => Token::Literal(self.character()?),
+            '\u{201c}' | '\u{201d}' => LispToken::Literal(Value::str(&*self.string()?)),
+            '\\' => LispToken::Literal(self.character()?),
             '#' => self.dispatch()?,
             c @ ('`' | '~' | '@' | '^') => return Err(self.absent(c)),
             c if c.is_control() => return self.fail(start, "a control character outside a string"),
@@ -178,7 +178,7 @@ impl<'s> Tokens<'s> {
         })
     }
 
-    fn bracket(&mut self, token: Token<'s>) -> Token<'s> {
+    fn bracket(&mut self, token: LispToken<'s>) -> LispToken<'s> {
         self.at += 1;
         token
     }
@@ -203,18 +203,18 @@ impl<'s> Tokens<'s> {
         self.source.get(start..self.at).unwrap_or_default()
     }
 
-    fn word(&mut self) -> Result<Token<'s>, Fault> {
+    fn word(&mut self) -> Result<LispToken<'s>, Fault> {
         let start = self.at;
         let text = self.run();
         if let [b'0'..=b'9', ..] | [b'+' | b'-', b'0'..=b'9', ..] = text.as_bytes() {
             let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-            return self.number(text, digits, start).map(Token::Literal);
+            return self.number(text, digits, start).map(LispToken::Literal);
         }
         Ok(match text {
-            "nil" => Token::Literal(Value::Nil),
-            "true" => Token::Literal(Value::Bool(true)),
-            "false" => Token::Literal(Value::Bool(false)),
-            _ => Token::Symbol(text),
+            "nil" => LispToken::Literal(Value::Nil),
+            "true" => LispToken::Literal(Value::Bool(true)),
+            "false" => LispToken::Literal(Value::Bool(false)),
+            _ => LispToken::Symbol(text),
         })
     }
 
@@ -254,7 +254,7 @@ impl<'s> Tokens<'s> {
         self.fail(start, &message)
     }
 
-    fn keyword(&mut self) -> Result<Token<'s>, Fault> {
+    fn keyword(&mut self) -> Result<LispToken<'s>, Fault> {
         let start = self.at;
         self.at += 1;
         if self.rest().starts_with(':') {
@@ -264,7 +264,7 @@ impl<'s> Tokens<'s> {
         if text.is_empty() {
             return self.fail(start, "a colon needs a name after it");
         }
-        Ok(Token::Keyword(text))
+        Ok(LispToken::Keyword(text))
     }
 
     /// A string from its opening quote on. Curly quotes outside strings delimit them, too.
@@ -346,17 +346,17 @@ impl<'s> Tokens<'s> {
     }
 
     /// Everything that starts with `#`.
-    fn dispatch(&mut self) -> Result<Token<'s>, Fault> {
+    fn dispatch(&mut self) -> Result<LispToken<'s>, Fault> {
         let start = self.at;
         let rest = self.rest();
         let starts = [
-            ("#(", Token::Open(Bracket::HashRound)),
-            ("#{", Token::Open(Bracket::HashCurly)),
-            ("#_", Token::Discard),
-            ("#'", Token::VarQuote),
-            ("##Inf", Token::Literal(Value::Float(f64::INFINITY))),
-            ("##-Inf", Token::Literal(Value::Float(f64::NEG_INFINITY))),
-            ("##NaN", Token::Literal(Value::Float(f64::NAN))),
+            ("#(", LispToken::Open(Bracket::HashRound)),
+            ("#{", LispToken::Open(Bracket::HashCurly)),
+            ("#_", LispToken::Discard),
+            ("#'", LispToken::VarQuote),
+            ("##Inf", LispToken::Literal(Value::Float(f64::INFINITY))),
+            ("##-Inf", LispToken::Literal(Value::Float(f64::NEG_INFINITY))),
+            ("##NaN", LispToken::Literal(Value::Float(f64::NAN))),
         ];
         for (text, token) in starts {
             if rest.starts_with(text) {
@@ -365,7 +365,7 @@ impl<'s> Tokens<'s> {
             }
         }
         if rest.starts_with("#\"") {
-            return self.regex().map(Token::Literal);
+            return self.regex().map(LispToken::Literal);
         }
         self.at += 1;
         let tag = self.run();
@@ -384,7 +384,7 @@ impl<'s> Tokens<'s> {
         }
         let text = self.string()?;
         match read(&text) {
-            Some(value) => Ok(Token::Literal(value)),
+            Some(value) => Ok(LispToken::Literal(value)),
             None => self.fail(start, &format!("#{tag} cannot read this text")),
         }
     }

@@ -7,7 +7,7 @@ use super::context::{Context, describe};
 use super::fiber::{Fiber, Frame};
 use super::link::Meaning;
 use super::records::Record;
-use super::work::Next;
+use super::work::WorkNext;
 use crate::builtin::{self, Builtin, Implementation};
 use crate::error::{Error, Fault, Reason, fault};
 use crate::value::{Derived, Function, Value, number};
@@ -197,8 +197,8 @@ impl Machine {
 
     /// Does what the work in the topmost frame wants next.
     #[inline]
-    pub(super) fn follow(&mut self, fiber: &mut Fiber, next: Next) -> Result<Called, Fault> {
-        if !matches!(next, Next::Call(..)) {
+    pub(super) fn follow(&mut self, fiber: &mut Fiber, next: WorkNext) -> Result<Called, Fault> {
+        if !matches!(next, WorkNext::Call(..)) {
             fiber.frames.pop();
         }
         self.begin(fiber, next)
@@ -206,15 +206,15 @@ impl Machine {
 
     /// Does what a builtin without a frame wants.
     #[inline]
-    fn begin(&mut self, fiber: &mut Fiber, next: Next) -> Result<Called, Fault> {
+    fn begin(&mut self, fiber: &mut Fiber, next: WorkNext) -> Result<Called, Fault> {
         match next {
-            Next::Value(value) => fiber.deliver(value),
-            Next::Work(work) => {
+            WorkNext::Value(value) => fiber.deliver(value),
+            WorkNext::Work(work) => {
                 self.check_depth(fiber)?;
                 self.context.meter.reserve(256)?;
                 fiber.frames.push(Frame::Work(work, None));
             }
-            Next::Become(callee, args) | Next::Call(callee, args) => {
+            WorkNext::Become(callee, args) | WorkNext::Call(callee, args) => {
                 let floor = fiber.stack.len();
                 let count = args.push_to(&mut fiber.stack);
                 let came = self.call(fiber, callee, count, floor, Record::None, false)?;
@@ -222,7 +222,7 @@ impl Machine {
                 return Ok(if let Called::Done = came { Called::Frames } else { came });
             }
             // A work that calls again is called again before anybody comes here.
-            Next::Again(_) => {}
+            WorkNext::Again(_) => {}
         }
         Ok(Called::Frames)
     }

@@ -2,21 +2,21 @@
 
 use super::closure::MAX_STACK;
 use super::context::Context;
-use super::fiber::Kept;
-use super::short::{Short, compute};
+use super::fast_closure::{Short, compute};
+use super::fiber::RepeatedClosure;
 use crate::compile::Op;
 use crate::value::{Closure, Value};
 
 /// Takes the arguments of calls, and answers those of a closure that only computes.
-pub(crate) struct Caller<'a> {
+pub(crate) struct ClosureCaller<'a> {
     stack: &'a mut Vec<Value>,
-    known: Option<Known<'a>>,
+    known: Option<KnownClosure<'a>>,
     /// Where a call came to that needs a frame after all.
     pub(super) stopped: Option<Stopped>,
 }
 
 /// A closure that was called before: how to call it is known.
-struct Known<'a> {
+struct KnownClosure<'a> {
     closure: &'a Closure,
     code: &'a [Op],
     /// How many arguments it is called with.
@@ -35,10 +35,10 @@ pub(super) struct Stopped {
     pub(super) base: usize,
 }
 
-impl<'a> Caller<'a> {
+impl<'a> ClosureCaller<'a> {
     #[inline]
-    pub(super) fn new(stack: &'a mut Vec<Value>, kept: Option<&'a Kept>, shadowed: bool) -> Self {
-        Caller { stack, known: kept.and_then(|kept| Known::of(kept, shadowed)), stopped: None }
+    pub(super) fn new(stack: &'a mut Vec<Value>, kept: Option<&'a RepeatedClosure>, shadowed: bool) -> Self {
+        ClosureCaller { stack, known: kept.and_then(|kept| KnownClosure::of(kept, shadowed)), stopped: None }
     }
 
     /// Puts an argument of the next call in its place.
@@ -53,7 +53,7 @@ impl<'a> Caller<'a> {
     }
 
     /// The answer of the function that is called for every element, to as many arguments as were just pushed. If there is
-    /// none yet, [`Next::Again`](super::work::Next::Again) asks for it.
+    /// none yet, [`WorkNext::Again`](super::work::WorkNext::Again) asks for it.
     #[inline]
     pub(crate) fn call(&mut self, cx: &mut Context, count: usize) -> Option<Value> {
         let known = self.known.as_ref().filter(|known| known.count == count)?;
@@ -81,10 +81,16 @@ impl<'a> Caller<'a> {
     }
 }
 
-impl<'a> Known<'a> {
-    fn of(kept: &'a Kept, shadowed: bool) -> Option<Self> {
+impl<'a> KnownClosure<'a> {
+    fn of(kept: &'a RepeatedClosure, shadowed: bool) -> Option<Self> {
         let closure = kept.function.as_closure().filter(|_| !kept.entry.variadic)?;
         let code = closure.unit.ops(kept.entry.code);
-        Some(Known { closure, code, count: kept.count, slots: usize::from(kept.entry.slots), shadowed })
+        Some(KnownClosure {
+            closure,
+            code,
+            count: kept.count,
+            slots: usize::from(kept.entry.slots),
+            shadowed,
+        })
     }
 }

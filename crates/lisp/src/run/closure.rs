@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::Machine;
 use super::caller::Stopped;
 use super::execute::local;
-use super::fiber::{CodeFrame, Entry, Fiber, Frame, Kept};
+use super::fast_closure::{Short, compute};
+use super::fiber::{CodeFrame, Entry, Fiber, Frame, RepeatedClosure};
 use super::records::Record;
-use super::short::{Short, compute};
-use crate::compile::Source;
+use crate::compile::CaptureSource;
 use crate::error::{Fault, Reason, fault};
 use crate::value::{Closure, Function, Value};
 
@@ -33,12 +33,12 @@ impl Machine {
         let mut captures = Vec::with_capacity(sources.len());
         for capture in sources {
             captures.push(match capture.source {
-                Source::Local(slot) => local(fiber, base, slot).clone(),
-                Source::Capture(index) => {
+                CaptureSource::Local(slot) => local(fiber, base, slot).clone(),
+                CaptureSource::Capture(index) => {
                     closure.captures().get(usize::from(index)).cloned().unwrap_or_default()
                 }
-                Source::SelfFn => Value::Function(Arc::clone(function)),
-                Source::Sibling(proto) => self.sibling(closure, proto)?,
+                CaptureSource::SelfFn => Value::Function(Arc::clone(function)),
+                CaptureSource::Sibling(proto) => self.sibling(closure, proto)?,
             });
         }
         let captures = Some(captures.into());
@@ -128,7 +128,7 @@ impl Machine {
         let Some(closure) = function.as_closure() else { return Ok(()) };
         let entry = self.entry(fiber, closure, count)?;
         if let Some(Frame::Work(_, place)) = fiber.frames.last_mut() {
-            *place = Some(Kept { function, entry, count });
+            *place = Some(RepeatedClosure { function, entry, count });
         }
         Ok(())
     }
@@ -188,7 +188,7 @@ pub(super) enum Entered {
     /// It is over.
     Value(Value),
     /// It has a frame, and goes on there.
-    Frame(Kept),
+    Frame(RepeatedClosure),
 }
 
 #[cold]

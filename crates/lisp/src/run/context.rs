@@ -160,7 +160,11 @@ impl Context {
         self.printed(value, print::readable)
     }
 
-    fn printed(&mut self, value: &Value, how: fn(&Value, usize) -> print::Printed) -> Result<String, Fault> {
+    fn printed(
+        &mut self,
+        value: &Value,
+        how: fn(&Value, usize) -> print::PrintedValue,
+    ) -> Result<String, Fault> {
         if let Value::Big(_) = value {
             let limbs = number::limbs(value);
             self.meter.charge(limbs.saturating_mul(limbs) / 64)?;

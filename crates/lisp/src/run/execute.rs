@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::Machine;
 use super::call::Called;
 use super::fiber::Fiber;
-use super::machine::{Stop, save};
+use super::machine::{MachineStop, save};
 use crate::builtin;
-use crate::compile::{Name, Op, Quick};
+use crate::compile::{FreeName, Op, Quick};
 use crate::error::{Error, Fault, Reason, fault};
 use crate::value::{Closure, Function, Map, Value, Vector};
 
@@ -17,7 +17,7 @@ macro_rules! call {
         match $called? {
             Called::Done => {}
             Called::Frames => return Ok(None),
-            Called::Waiting => return Ok(Some(Box::new(Stop::Waiting))),
+            Called::Waiting => return Ok(Some(Box::new(MachineStop::Waiting))),
         }
     };
 }
@@ -37,7 +37,7 @@ impl Machine {
         links: usize,
         base: usize,
         pc: &mut usize,
-    ) -> Result<Option<Box<Stop>>, Fault> {
+    ) -> Result<Option<Box<MachineStop>>, Fault> {
         while let Some(&op) = code.get(*pc) {
             *pc += 1;
             self.context.meter.tick()?;
@@ -81,7 +81,7 @@ impl Machine {
                         let text = name.map_or("", |name| name.text.as_str());
                         return fault(Reason::UnboundVar, format!("undefined variable: {text}"));
                     }
-                    fiber.stack.push(name.map(Name::var).unwrap_or_default());
+                    fiber.stack.push(name.map(FreeName::var).unwrap_or_default());
                 }
                 Op::Pop => drop(fiber.stack.pop()),
                 Op::Jump(target) => *pc = target as usize,
@@ -238,7 +238,7 @@ impl Machine {
                 }
                 Op::Define(index) => {
                     self.define(fiber, closure, links, index)?;
-                    fiber.stack.extend(closure.unit.defined_name(index).map(Name::var));
+                    fiber.stack.extend(closure.unit.defined_name(index).map(FreeName::var));
                 }
                 Op::DefineOnly(index) => {
                     // It stands for two instructions, and costs as much.
@@ -395,7 +395,7 @@ impl Machine {
                             "return cannot end a branch: give the value instead",
                         );
                     }
-                    return Ok(Some(Box::new(Stop::Returned(value))));
+                    return Ok(Some(Box::new(MachineStop::Returned(value))));
                 }
                 Op::EndFail => {
                     let value = fiber.stack.pop().unwrap_or_default();

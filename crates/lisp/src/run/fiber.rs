@@ -7,7 +7,7 @@ use super::definitions::Definitions;
 use super::prints::Prints;
 use super::records::Record;
 use super::work::Work;
-use crate::compile::Part;
+use crate::compile::ListPart;
 use crate::error::{Fault, Reason};
 use crate::outcome::ToolRecord;
 use crate::value::{Function, Value};
@@ -19,7 +19,7 @@ pub(crate) struct Fiber {
     /// The definitions this run made.
     pub(crate) globals: Definitions,
     /// What functions called by name returned last, by global.
-    pub(crate) returns: Vec<Option<Shape>>,
+    pub(crate) returns: Vec<Option<ValueShape>>,
     /// The first function, when it has ended: another run of the program begins with it.
     pub(crate) ended: Option<Arc<Function>>,
     /// What the call that a work frame asked for answered.
@@ -36,7 +36,7 @@ pub(crate) struct Fiber {
 pub(crate) enum Frame {
     Code(CodeFrame),
     /// A builtin that calls functions, and how it called its closure last, for the next call of it.
-    Work(Box<dyn Work>, Option<Kept>),
+    Work(Box<dyn Work>, Option<RepeatedClosure>),
     /// `pmap` or `pcalls`, waiting for its branches.
     Branches(Box<Branches>),
 }
@@ -45,7 +45,7 @@ pub(crate) enum Frame {
 pub(crate) struct CodeFrame {
     /// Taken out while the code runs, so that a call needs no copy of it.
     pub(crate) function: Option<Arc<Function>>,
-    pub(crate) code: Part,
+    pub(crate) code: ListPart,
     pub(crate) pc: u32,
     /// Where its slots start on the stack.
     pub(crate) base: u32,
@@ -60,7 +60,7 @@ pub(crate) struct CodeFrame {
 /// How a closure is entered with a certain number of arguments.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    pub(crate) code: Part,
+    pub(crate) code: ListPart,
     /// Parameters before `&`.
     pub(crate) required: u16,
     pub(crate) variadic: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Entry {
 }
 
 /// A closure that is called for one element after the other.
-pub(crate) struct Kept {
+pub(crate) struct RepeatedClosure {
     pub(crate) function: Arc<Function>,
     pub(crate) entry: Entry,
     /// How many arguments it is called with.
@@ -101,28 +101,28 @@ pub(crate) struct Finished {
 
 /// The kind and size of a value, without the value.
 #[derive(Clone)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     Plain(&'static str),
     Sized(&'static str, usize),
     Function(Arc<Function>),
 }
 
-impl Shape {
-    pub(crate) fn of(value: &Value) -> Shape {
+impl ValueShape {
+    pub(crate) fn of(value: &Value) -> ValueShape {
         match value {
-            Value::Vector(items) => Shape::Sized("list", items.len()),
-            Value::Map(entries) => Shape::Sized("map", entries.len()),
-            Value::Set(members) => Shape::Sized("set", members.len()),
-            Value::Function(function) => Shape::Function(Arc::clone(function)),
-            other => Shape::Plain(other.kind()),
+            Value::Vector(items) => ValueShape::Sized("list", items.len()),
+            Value::Map(entries) => ValueShape::Sized("map", entries.len()),
+            Value::Set(members) => ValueShape::Sized("set", members.len()),
+            Value::Function(function) => ValueShape::Function(Arc::clone(function)),
+            other => ValueShape::Plain(other.kind()),
         }
     }
 
     pub(crate) fn label(&self) -> Cow<'static, str> {
         match self {
-            Shape::Plain(kind) => (*kind).into(),
-            Shape::Sized(kind, count) => format!("{kind}[{count}]").into(),
-            Shape::Function(function) => function.label().into(),
+            ValueShape::Plain(kind) => (*kind).into(),
+            ValueShape::Sized(kind, count) => format!("{kind}[{count}]").into(),
+            ValueShape::Function(function) => function.label().into(),
         }
     }
 }
@@ -152,7 +152,7 @@ impl Fiber {
     }
 
     /// Remembers what a function called by its name returned.
-    pub(crate) fn returned(&mut self, index: u32, shape: Shape) {
+    pub(crate) fn returned(&mut self, index: u32, shape: ValueShape) {
         if self.returns.len() <= index as usize {
             self.returns.resize_with(index as usize + 1, || None);
         }

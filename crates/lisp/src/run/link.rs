@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Machine;
 use super::definitions::Global;
 use crate::builtin::{self, Builtin, BuiltinId};
-use crate::compile::{Name, Space, Unit};
+use crate::compile::{FreeName, Space, Unit};
 use crate::error::{Error, Fault, Reason};
 use crate::hint;
 use crate::value::{Function, Value, Word};
@@ -13,11 +13,11 @@ use crate::value::{Function, Value, Word};
 /// The names of one unit.
 pub(crate) struct Links {
     pub(crate) unit: Arc<Unit>,
-    pub(crate) names: Vec<Link>,
+    pub(crate) names: Vec<NameLink>,
 }
 
 /// One name.
-pub(crate) struct Link {
+pub(crate) struct NameLink {
     /// The definition of that name, which comes first if it has a value.
     pub(crate) global: Option<u32>,
     pub(crate) otherwise: Meaning,
@@ -54,7 +54,7 @@ impl Machine {
         }
     }
 
-    fn link(&mut self, name: &Name, number: Option<u32>) -> Link {
+    fn link(&mut self, name: &FreeName, number: Option<u32>) -> NameLink {
         let otherwise = match name.space {
             Space::Bare | Space::Builtin => match name.builtin {
                 Some(id) => builtin_meaning(id),
@@ -80,7 +80,7 @@ impl Machine {
         let fixed = name.builtin.is_some() && !name.defined && self.env.memory.is_empty();
         let definable = matches!(name.space, Space::Bare | Space::User) && !fixed;
         let global = definable.then(|| number.unwrap_or_else(|| self.global_index(&name.text)));
-        Link { global, otherwise }
+        NameLink { global, otherwise }
     }
 
     fn tool_value(&self, name: &Word) -> Option<Value> {
@@ -144,7 +144,7 @@ impl Machine {
     }
 
     /// The error for a name that stands for nothing.
-    pub(crate) fn unbound(&self, name: &Name) -> Fault {
+    pub(crate) fn unbound(&self, name: &FreeName) -> Fault {
         let text = name.text.as_str();
         Box::new(match name.space {
             Space::Tool => {
@@ -184,7 +184,7 @@ impl Machine {
         })
     }
 
-    fn name_hint(&self, name: &Name) -> Option<String> {
+    fn name_hint(&self, name: &FreeName) -> Option<String> {
         let text = name.text.as_str();
         if let Some(hint) = hint::absent(text) {
             return Some(hint.to_string());

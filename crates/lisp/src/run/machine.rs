@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::Machine;
 use super::call::Called;
-use super::caller::Caller;
+use super::caller::ClosureCaller;
 use super::closure::{Entered, give_frame};
-use super::fiber::{Fiber, Frame, Kept, Shape};
-use super::work::Next;
+use super::fiber::{Fiber, Frame, RepeatedClosure, ValueShape};
+use super::work::WorkNext;
 use crate::error::{Fault, Reason, fault};
 use crate::value::{Function, Value};
 
 /// Why a fiber stopped.
-pub(super) enum Stop {
+pub(super) enum MachineStop {
     /// Its last frame is gone; this is its value.
     Finished(Value),
     /// It waits for the answer of a tool.
@@ -25,11 +25,11 @@ pub(super) enum Stop {
 
 impl Machine {
     /// Runs a fiber until it stops.
-    pub(super) fn run_fiber(&mut self, fiber: &mut Fiber) -> Result<Stop, Fault> {
+    pub(super) fn run_fiber(&mut self, fiber: &mut Fiber) -> Result<MachineStop, Fault> {
         loop {
             match fiber.frames.last_mut() {
-                None => return Ok(Stop::Finished(fiber.answer.take().unwrap_or_default())),
-                Some(Frame::Branches(_)) => return Ok(Stop::Branching),
+                None => return Ok(MachineStop::Finished(fiber.answer.take().unwrap_or_default())),
+                Some(Frame::Branches(_)) => return Ok(MachineStop::Branching),
                 Some(Frame::Work(..)) => {
                     if let Some(stop) = self.run_work(fiber)? {
                         return Ok(*stop);
@@ -61,12 +61,12 @@ impl Machine {
     }
 
     /// Lets the topmost work go on until frames change, or memory has to be counted.
-    fn run_work(&mut self, fiber: &mut Fiber) -> Result<Option<Box<Stop>>, Fault> {
+    fn run_work(&mut self, fiber: &mut Fiber) -> Result<Option<Box<MachineStop>>, Fault> {
         while let Some(Frame::Work(work, kept)) = fiber.frames.last_mut() {
-            let mut caller = Caller::new(&mut fiber.stack, kept.as_ref(), self.shadowed);
+            let mut caller = ClosureCaller::new(&mut fiber.stack, kept.as_ref(), self.shadowed);
             let next = work.step(&mut self.context, fiber.answer.take(), &mut caller);
             let came = match (next, caller.stopped) {
-                (Ok(Next::Again(count)), stopped) => {
+                (Ok(WorkNext::Again(count)), stopped) => {
                     let entered = match stopped {
                         Some(at) => give_frame(fiber, at, at.base),
                         None => self.enter_again(fiber, count),
@@ -87,13 +87,17 @@ impl Machine {
                 (Err(error), _) => Err(error),
             };
             let came = came.map_err(|error| at_frame(fiber, error))?;
-            return Ok(matches!(came, Called::Waiting).then(|| Box::new(Stop::Waiting)));
+            return Ok(matches!(came, Called::Waiting).then(|| Box::new(MachineStop::Waiting)));
         }
         Ok(None)
     }
 
     /// Executes a closure that a builtin calls for one element after the other.
-    fn run_kept(&mut self, fiber: &mut Fiber, kept: Kept) -> Result<Option<Box<Stop>>, Fault> {
+    fn run_kept(
+        &mut self,
+        fiber: &mut Fiber,
+        kept: RepeatedClosure,
+    ) -> Result<Option<Box<MachineStop>>, Fault> {
         let at = fiber.frames.len() - 1;
         let stop = self.run_code(fiber, &kept.function);
         match fiber.frames.get_mut(at) {
@@ -110,7 +114,11 @@ impl Machine {
     }
 
     /// Executes the code of the topmost frame until frames change.
-    fn run_code(&mut self, fiber: &mut Fiber, function: &Arc<Function>) -> Result<Option<Box<Stop>>, Fault> {
+    fn run_code(
+        &mut self,
+        fiber: &mut Fiber,
+        function: &Arc<Function>,
+    ) -> Result<Option<Box<MachineStop>>, Fault> {
         let Some(Frame::Code(frame)) = fiber.frames.last() else { return Ok(None) };
         let (mut pc, base) = (frame.pc as usize, frame.base as usize);
         let (links, code) = (frame.links as usize, frame.code);
@@ -128,7 +136,7 @@ impl Machine {
             fiber.frames.truncate(fiber.frames.len() - 1);
             fiber.stack.truncate(floor);
             for index in self.records.members(&record) {
-                fiber.returned(*index, Shape::of(&value));
+                fiber.returned(*index, ValueShape::of(&value));
             }
         }
         fiber.deliver(value);

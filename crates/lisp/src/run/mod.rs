@@ -7,9 +7,10 @@ mod closure;
 pub(crate) mod context;
 mod definitions;
 mod execute;
+mod fast_closure;
 mod fiber;
 mod link;
-pub(crate) mod live;
+pub(crate) mod live_memory;
 mod machine;
 mod meter;
 mod names;
@@ -17,7 +18,6 @@ mod numbers;
 mod prints;
 mod records;
 mod restart;
-mod short;
 mod tools;
 pub(crate) mod work;
 
@@ -25,12 +25,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use call::apply_data;
-pub(crate) use caller::Caller;
+pub(crate) use caller::ClosureCaller;
 pub(crate) use context::Context;
 use definitions::{Definitions, Global};
-use fiber::{CodeFrame, Fiber, Frame, Shape};
+use fiber::{CodeFrame, Fiber, Frame, ValueShape};
 use link::Links;
-use machine::Stop;
+use machine::MachineStop;
 use numbers::Numbers;
 use prints::Prints;
 use records::{Record, Records};
@@ -39,7 +39,7 @@ use crate::compile::{Quick, Unit};
 use crate::env::Granted;
 use crate::error::{Error, Fault, Reason};
 use crate::memory::{Definition, Memory};
-use crate::outcome::{End, Outcome, ToolRecord, Usage};
+use crate::outcome::{Outcome, ProgramEnd, ProgramUsage, ToolRecord};
 use crate::value::{Function, Map, Value};
 
 /// A tool call that waits for its answer.
@@ -54,7 +54,7 @@ pub struct PendingCall {
 }
 
 /// What a run needs next.
-pub enum Step {
+pub enum RunStep {
     /// The answers of these calls, in this order. Those of parallel branches come together.
     Call(Vec<PendingCall>),
     /// Nothing: it is over.
@@ -62,7 +62,7 @@ pub enum Step {
 }
 
 /// The answer of a tool: a value, or the text of its error.
-pub type Answer = Result<Value, String>;
+pub type ToolResult = Result<Value, String>;
 
 /// A program that is running: a plain state machine that any executor can drive.
 ///
@@ -87,7 +87,7 @@ pub struct Run {
     noticed: Vec<String>,
     over: bool,
     /// How it ended, until the outcome takes it along.
-    result: Option<Result<End, Fault>>,
+    result: Option<Result<ProgramEnd, Fault>>,
 }
 
 /// Everything a run consists of.
@@ -119,7 +119,7 @@ fn shadows(memory: &Memory) -> bool {
 }
 
 /// A piece of the log of a run.
-enum Piece {
+enum LogPiece {
     Fiber(Box<Fiber>),
     Log(Prints, Vec<ToolRecord>),
 }
@@ -175,7 +175,7 @@ impl Machine {
     }
 
     /// Runs until tools are needed or everything is over. `Ok(None)`: tools are needed.
-    fn advance(&mut self) -> Result<Option<End>, Fault> {
+    fn advance(&mut self) -> Result<Option<ProgramEnd>, Fault> {
         loop {
             if let Some(id) = self.ready.pop() {
                 let Some(mut fiber) = self.fibers.get_mut(id).and_then(Option::take) else { continue };
@@ -189,14 +189,14 @@ impl Machine {
                     *slot = Some(fiber);
                 }
                 match (stop, parent) {
-                    (Ok(Stop::Finished(value)), None) => return Ok(Some(End::Value(value))),
-                    (Ok(Stop::Returned(value)), _) => return Ok(Some(End::Returned(value))),
-                    (Ok(Stop::Finished(value)), Some(_)) => self.branch_ended(id, Ok(value))?,
-                    (Ok(Stop::Waiting), parent) => {
+                    (Ok(MachineStop::Finished(value)), None) => return Ok(Some(ProgramEnd::Value(value))),
+                    (Ok(MachineStop::Returned(value)), _) => return Ok(Some(ProgramEnd::Returned(value))),
+                    (Ok(MachineStop::Finished(value)), Some(_)) => self.branch_ended(id, Ok(value))?,
+                    (Ok(MachineStop::Waiting), parent) => {
                         self.waiting.push(id);
                         self.starting.extend(parent.map(|(parent, _)| parent));
                     }
-                    (Ok(Stop::Branching), _) => self.starting.push(id),
+                    (Ok(MachineStop::Branching), _) => self.starting.push(id),
                     (Err(error), None) => return Err(error),
                     (Err(error), Some(_)) => self.branch_ended(id, Err(error))?,
                 }
@@ -219,24 +219,24 @@ impl Machine {
         let limits = self.context.meter.limits().clone();
         let (mut prints, mut calls) = (Prints::default(), Vec::new());
         // The first piece is the last of the list.
-        let mut pieces = vec![Piece::Fiber(fiber)];
+        let mut pieces = vec![LogPiece::Fiber(fiber)];
         while let Some(piece) = pieces.pop() {
             match piece {
-                Piece::Log(more, made) => {
+                LogPiece::Log(more, made) => {
                     prints.append(more, &limits);
                     calls.extend(made);
                 }
-                Piece::Fiber(mut fiber) => {
+                LogPiece::Fiber(mut fiber) => {
                     if let Some(Frame::Branches(branches)) = fiber.frames.pop() {
                         let mut inner = Vec::new();
                         for (branch, finished) in branches.finished.into_iter().enumerate() {
                             let running = branches.running.iter().find(|(running, _)| *running == branch);
                             if let Some(finished) = finished {
-                                inner.push(Piece::Log(finished.prints, finished.calls));
+                                inner.push(LogPiece::Log(finished.prints, finished.calls));
                             } else if let Some((_, id)) = running
                                 && let Some(child) = self.fibers.get_mut(*id).and_then(Option::take)
                             {
-                                inner.push(Piece::Fiber(child));
+                                inner.push(LogPiece::Fiber(child));
                             }
                         }
                         pieces.extend(inner.into_iter().rev());
@@ -262,12 +262,12 @@ impl Machine {
             let returns = fiber.returns.get(index as usize).and_then(Option::as_ref);
             let global = globals.get_mut(index as usize).and_then(Option::take);
             if let Some(Global { value, doc }) = global {
-                let returns = returns.map(Shape::label);
+                let returns = returns.map(ValueShape::label);
                 made.push((name.clone(), Definition { value, doc, returns, run }));
             } else if returns.is_some()
                 && let Some(old) = self.env.memory.get(name.as_str())
             {
-                let returns = returns.map(Shape::label);
+                let returns = returns.map(ValueShape::label);
                 made.push((name.clone(), Definition { returns, ..old.clone() }));
             }
         }
@@ -278,7 +278,7 @@ impl Machine {
         memory
     }
 
-    fn outcome(&mut self, result: Result<End, Fault>) -> Outcome {
+    fn outcome(&mut self, result: Result<ProgramEnd, Fault>) -> Outcome {
         let mut root = self.fibers.first_mut().and_then(Option::take);
         let memory = match (&result, &mut root) {
             (Ok(_), Some(fiber)) => self.memory_after(fiber),
@@ -292,7 +292,7 @@ impl Machine {
             prints_dropped: 0,
             tool_calls: Vec::new(),
             warnings: std::mem::take(&mut self.context.warnings),
-            usage: Usage {
+            usage: ProgramUsage {
                 fuel: meter.fuel_used(),
                 memory_bytes: meter.peak(),
                 tool_calls: meter.tool_calls(),
@@ -342,15 +342,18 @@ impl Run {
 
     /// Goes on with the answers of the calls handed out last, in their order. Too few answers are errors of the tools
     /// that got none. A run that is over has nothing more to say: an error says so.
-    pub fn resume(&mut self, answers: impl IntoIterator<Item = Answer>) -> Step {
+    pub fn resume(&mut self, answers: impl IntoIterator<Item = ToolResult>) -> RunStep {
         match self.go_on(answers) {
-            Some(calls) => Step::Call(calls),
-            None => Step::Done(Box::new(self.outcome())),
+            Some(calls) => RunStep::Call(calls),
+            None => RunStep::Done(Box::new(self.outcome())),
         }
     }
 
     /// The calls that have to be answered first, unless it is over.
-    pub(crate) fn go_on(&mut self, answers: impl IntoIterator<Item = Answer>) -> Option<Vec<PendingCall>> {
+    pub(crate) fn go_on(
+        &mut self,
+        answers: impl IntoIterator<Item = ToolResult>,
+    ) -> Option<Vec<PendingCall>> {
         if self.over {
             return None;
         }
@@ -393,7 +396,7 @@ impl Run {
     }
 
     /// Gives every waiting fiber its answer.
-    fn take(&mut self, answers: impl IntoIterator<Item = Answer>) -> Result<(), Fault> {
+    fn take(&mut self, answers: impl IntoIterator<Item = ToolResult>) -> Result<(), Fault> {
         let machine = &mut self.machine;
         if self.out.is_empty() {
             return machine.context.meter.listen();

@@ -1,6 +1,6 @@
 //! Builtins that call functions: small state machines, so that no call happens on the native stack.
 
-use super::caller::Caller;
+use super::caller::ClosureCaller;
 use super::context::Context;
 use crate::error::Fault;
 use crate::value::Value;
@@ -13,7 +13,7 @@ pub(crate) enum Args {
 }
 
 /// What a builtin wants next.
-pub(crate) enum Next {
+pub(crate) enum WorkNext {
     /// Nothing: this is its result.
     Value(Value),
     /// The result of a call is its result.
@@ -34,8 +34,8 @@ pub(crate) trait Work: Send + Sync {
         &mut self,
         cx: &mut Context,
         answer: Option<Value>,
-        caller: &mut Caller<'_>,
-    ) -> Result<Next, Fault>;
+        caller: &mut ClosureCaller<'_>,
+    ) -> Result<WorkNext, Fault>;
 
     /// The function it calls for every element, if there is one.
     fn function(&self) -> Option<&Value> {

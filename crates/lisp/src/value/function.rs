@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::{Debris, Text, Value, Word, clear_debris};
 use crate::builtin::BuiltinId;
-use crate::compile::{Arity, Proto, Unit, Written};
+use crate::compile::{Arity, FunctionText, Proto, Unit};
 
 /// A function of the language. Two are equal only if they are one and the same.
 pub struct Function {
     id: u64,
-    body: Body,
+    body: FunctionBody,
 }
 
-enum Body {
+enum FunctionBody {
     Closure(Closure),
     Builtin(BuiltinId),
     Tool(Text),
@@ -91,20 +91,20 @@ const FIRST_TOOL_ID: u64 = 1 << 20;
 
 impl Function {
     pub(crate) fn closure(id: u64, closure: Closure) -> Self {
-        Function { id, body: Body::Closure(closure) }
+        Function { id, body: FunctionBody::Closure(closure) }
     }
 
     pub(crate) fn builtin(builtin: BuiltinId) -> Self {
-        Function { id: u64::from(builtin.0), body: Body::Builtin(builtin) }
+        Function { id: u64::from(builtin.0), body: FunctionBody::Builtin(builtin) }
     }
 
     /// The tool of this name, which is so far down the sorted list of tools.
     pub(crate) fn tool(name: Text, position: usize) -> Self {
-        Function { id: FIRST_TOOL_ID + position as u64, body: Body::Tool(name) }
+        Function { id: FIRST_TOOL_ID + position as u64, body: FunctionBody::Tool(name) }
     }
 
     pub(crate) fn derived(id: u64, derived: Derived) -> Self {
-        Function { id, body: Body::Derived(derived) }
+        Function { id, body: FunctionBody::Derived(derived) }
     }
 
     /// Tells functions apart that print alike.
@@ -114,20 +114,20 @@ impl Function {
 
     #[inline]
     pub(crate) fn as_closure(&self) -> Option<&Closure> {
-        if let Body::Closure(closure) = &self.body { Some(closure) } else { None }
+        if let FunctionBody::Closure(closure) = &self.body { Some(closure) } else { None }
     }
 
     #[inline]
     pub(crate) fn as_builtin(&self) -> Option<BuiltinId> {
-        if let Body::Builtin(builtin) = self.body { Some(builtin) } else { None }
+        if let FunctionBody::Builtin(builtin) = self.body { Some(builtin) } else { None }
     }
 
     pub(crate) fn as_tool(&self) -> Option<&Text> {
-        if let Body::Tool(name) = &self.body { Some(name) } else { None }
+        if let FunctionBody::Tool(name) = &self.body { Some(name) } else { None }
     }
 
     pub(crate) fn as_derived(&self) -> Option<&Derived> {
-        if let Body::Derived(derived) = &self.body { Some(derived) } else { None }
+        if let FunctionBody::Derived(derived) = &self.body { Some(derived) } else { None }
     }
 
     /// The parameters as they were written, one text per arity: `[x y]`. None for a function without source.
@@ -144,9 +144,9 @@ impl Function {
         let closure = self.as_closure()?;
         let proto = closure.proto();
         Some(match &proto.written {
-            Written::Whole => closure.unit.text(proto.span).to_string(),
-            Written::Body(span) => format!("(fn {}", closure.unit.text(*span)),
-            Written::Member(span) => {
+            FunctionText::Whole => closure.unit.text(proto.span).to_string(),
+            FunctionText::Body(span) => format!("(fn {}", closure.unit.text(*span)),
+            FunctionText::Member(span) => {
                 format!(
                     "(letfn {} {})",
                     closure.unit.text(*span),
@@ -179,9 +179,9 @@ impl Function {
     /// The values this function holds.
     pub(crate) fn values(&self) -> Vec<&Value> {
         match &self.body {
-            Body::Closure(closure) => closure.captures().iter().collect(),
-            Body::Builtin(_) | Body::Tool(_) => Vec::new(),
-            Body::Derived(derived) => match derived {
+            FunctionBody::Closure(closure) => closure.captures().iter().collect(),
+            FunctionBody::Builtin(_) | FunctionBody::Tool(_) => Vec::new(),
+            FunctionBody::Derived(derived) => match derived {
                 Derived::Composed(values)
                 | Derived::Juxtaposed(values)
                 | Derived::EveryPredicate(values)
@@ -201,16 +201,16 @@ impl Function {
 
     /// Moves what could be nested deeply to `heap`.
     pub(crate) fn dismantle(&mut self, heap: &mut Vec<Debris>) {
-        let mut take = |value: &mut Value| super::tree::Item::dismantle(value, heap);
+        let mut take = |value: &mut Value| super::tree::TreeItem::dismantle(value, heap);
         match &mut self.body {
             // Captures that siblings share are taken apart by the last of them.
-            Body::Closure(closure) => {
+            FunctionBody::Closure(closure) => {
                 if let Some(captures) = closure.captures.as_mut().and_then(Arc::get_mut) {
                     captures.iter_mut().for_each(take);
                 }
             }
-            Body::Builtin(_) | Body::Tool(_) => {}
-            Body::Derived(derived) => match derived {
+            FunctionBody::Builtin(_) | FunctionBody::Tool(_) => {}
+            FunctionBody::Derived(derived) => match derived {
                 Derived::Composed(values)
                 | Derived::Juxtaposed(values)
                 | Derived::EveryPredicate(values)

@@ -15,13 +15,13 @@ pub(crate) enum Keys {
 
 /// Reads one JSON document; `None` if it is not exactly that.
 pub(crate) fn read(text: &str, keys: Keys) -> Option<Value> {
-    let mut reader = Reader { text, at: 0, names: HashMap::new() };
+    let mut reader = JsonReader { text, at: 0, names: HashMap::new() };
     let value = reader.document(keys)?;
     reader.skip_space();
     (reader.at == text.len()).then_some(value)
 }
 
-enum Open {
+enum OpenValue {
     Array(Vec<Value>),
     /// Entries so far, and the key whose value comes next.
     Object(Vec<(Value, Value)>, Option<Value>),
@@ -30,22 +30,22 @@ enum Open {
 /// Names of objects that are kept to be shared: rows of a table have the same few.
 const MAX_NAMES: usize = 1024;
 
-struct Reader<'t> {
+struct JsonReader<'t> {
     text: &'t str,
     at: usize,
     /// Keys made so far, by name.
     names: HashMap<String, Value>,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn document(&mut self, keys: Keys) -> Option<Value> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenValue> = Vec::new();
         loop {
             self.skip_space();
             let mut value = match self.peek()? {
                 b'[' => {
                     self.at += 1;
-                    open.push(Open::Array(Vec::new()));
+                    open.push(OpenValue::Array(Vec::new()));
                     self.skip_space();
                     if self.peek()? != b']' {
                         continue;
@@ -62,7 +62,7 @@ impl Reader<'_> {
                         Value::Map(Map::default())
                     } else {
                         let key = self.key(keys)?;
-                        open.push(Open::Object(Vec::new(), Some(key)));
+                        open.push(OpenValue::Object(Vec::new(), Some(key)));
                         continue;
                     }
                 }
@@ -75,22 +75,22 @@ impl Reader<'_> {
                 let next = self.peek()?;
                 self.at += 1;
                 match (top, next) {
-                    (Open::Array(items), b',') => {
+                    (OpenValue::Array(items), b',') => {
                         items.push(value);
                         break;
                     }
-                    (Open::Array(items), b']') => {
+                    (OpenValue::Array(items), b']') => {
                         items.push(value);
                         value = Value::vector(std::mem::take(items));
                         open.pop();
                     }
-                    (Open::Object(entries, key), b',') => {
+                    (OpenValue::Object(entries, key), b',') => {
                         entries.push((key.take()?, value));
                         self.skip_space();
                         *key = Some(self.key(keys)?);
                         break;
                     }
-                    (Open::Object(entries, key), b'}') => {
+                    (OpenValue::Object(entries, key), b'}') => {
                         entries.push((key.take()?, value));
                         value = Value::Map(std::mem::take(entries).into_iter().collect());
                         open.pop();
@@ -228,7 +228,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// What was written.
-pub(crate) struct Written {
+pub(crate) struct JsonText {
     pub(crate) text: String,
     /// Whether the limit cut it.
     pub(crate) truncated: bool,
@@ -242,8 +242,8 @@ enum Closing<'v> {
 }
 
 /// Writes compact JSON of at most about `limit` bytes.
-pub(crate) fn write(value: &Value, limit: usize) -> Written {
-    let mut out = Written { text: String::new(), truncated: false, doubled: Vec::new() };
+pub(crate) fn write(value: &Value, limit: usize) -> JsonText {
+    let mut out = JsonText { text: String::new(), truncated: false, doubled: Vec::new() };
     let mut open: Vec<Closing> = Vec::new();
     let mut next = Some(value);
     let mut first = true;
@@ -288,7 +288,7 @@ pub(crate) fn write(value: &Value, limit: usize) -> Written {
 }
 
 /// Writes a value without parts, or opens one with parts; whether something was opened.
-fn start<'v>(value: &'v Value, out: &mut Written, open: &mut Vec<Closing<'v>>) -> bool {
+fn start<'v>(value: &'v Value, out: &mut JsonText, open: &mut Vec<Closing<'v>>) -> bool {
     match value {
         Value::Vector(Vector(items)) | Value::Set(Set(items)) => {
             out.text.push('[');

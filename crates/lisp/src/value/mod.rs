@@ -1,9 +1,8 @@
 //! What programs compute with: immutable values that are copied in constant time and shared between threads.
 
 mod date;
-mod debris;
+mod deep_drop;
 pub(crate) mod function;
-mod graft;
 pub(crate) mod json;
 mod map;
 pub(crate) mod number;
@@ -13,6 +12,7 @@ pub(crate) mod print;
 mod set;
 pub(crate) mod text;
 pub(crate) mod tree;
+mod tree_edit;
 mod vector;
 mod word;
 
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use num_bigint::BigInt;
 
 pub use date::{Date, Duration, Instant};
-pub(crate) use debris::{Debris, clear as clear_debris};
+pub(crate) use deep_drop::{Debris, clear as clear_debris};
 pub use function::Function;
 pub(crate) use function::{Closure, Derived, Test};
 pub use map::Map;
@@ -198,7 +198,7 @@ impl Value {
 
     /// The printed form, cut with `...` when it is longer than so many bytes; whether it was cut.
     pub fn to_text(&self, limit: usize) -> (String, bool) {
-        let print::Printed { mut text, truncated } = print::readable(self, limit);
+        let print::PrintedValue { mut text, truncated } = print::readable(self, limit);
         if truncated {
             let mut end = limit.min(text.len());
             while !text.is_char_boundary(end) {

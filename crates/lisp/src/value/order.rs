@@ -60,7 +60,7 @@ enum Rules {
 }
 
 /// Two collections of equal length, walked side by side.
-enum Pending<'v> {
+enum PendingPair<'v> {
     Values(Iter<'v, Value>, Iter<'v, Value>),
     Entries(Iter<'v, (Value, Value)>, Iter<'v, (Value, Value)>),
     One(&'v Value, &'v Value),
@@ -80,12 +80,12 @@ fn walk<'v, E>(
             Some(pair) => pair,
             None => match pending.last_mut() {
                 None => return Ok(Some(Ordering::Equal)),
-                Some(Pending::One(a, b)) => {
+                Some(PendingPair::One(a, b)) => {
                     let both = (*a, *b);
                     pending.pop();
                     both
                 }
-                Some(Pending::Values(left, right)) => {
+                Some(PendingPair::Values(left, right)) => {
                     if let (Some(a), Some(b)) = (left.next(), right.next()) {
                         (a, b)
                     } else {
@@ -93,9 +93,9 @@ fn walk<'v, E>(
                         continue;
                     }
                 }
-                Some(Pending::Entries(left, right)) => {
+                Some(PendingPair::Entries(left, right)) => {
                     if let (Some((a_key, a)), Some((b_key, b))) = (left.next(), right.next()) {
-                        pending.push(Pending::One(a, b));
+                        pending.push(PendingPair::One(a, b));
                         (a_key, b_key)
                     } else {
                         pending.pop();
@@ -116,7 +116,7 @@ fn walk<'v, E>(
                 }
                 let order = a.len().cmp(&b.len());
                 if order.is_eq() {
-                    pending.push(Pending::Values(a.iter(), b.iter()));
+                    pending.push(PendingPair::Values(a.iter(), b.iter()));
                 }
                 order
             }
@@ -126,7 +126,7 @@ fn walk<'v, E>(
                 }
                 let order = a.len().cmp(&b.len());
                 if order.is_eq() {
-                    pending.push(Pending::Entries(a.0.iter(), b.0.iter()));
+                    pending.push(PendingPair::Entries(a.0.iter(), b.0.iter()));
                 }
                 order
             }

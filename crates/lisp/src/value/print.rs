@@ -6,21 +6,21 @@ use super::tree::Iter;
 use super::{Map, Set, Value, Vector, number};
 
 /// What was printed.
-pub(crate) struct Printed {
+pub(crate) struct PrintedValue {
     pub(crate) text: String,
     /// Whether the limit cut it; `text` is then at least as long as the limit.
     pub(crate) truncated: bool,
 }
 
 /// A value as the reader reads it, at most about `limit` bytes.
-pub(crate) fn readable(value: &Value, limit: usize) -> Printed {
+pub(crate) fn readable(value: &Value, limit: usize) -> PrintedValue {
     let mut printer = Printer { text: String::new(), limit, truncated: false };
     printer.print(value);
-    Printed { text: printer.text, truncated: printer.truncated }
+    PrintedValue { text: printer.text, truncated: printer.truncated }
 }
 
 /// As `str` and `println` have it: strings and dates as their bare text, nil as `nil`.
-pub(crate) fn display(value: &Value, limit: usize) -> Printed {
+pub(crate) fn display(value: &Value, limit: usize) -> PrintedValue {
     let text = match value {
         Value::Str(text) if text.bytes() <= limit => text.as_str().to_string(),
         Value::Date(date) => date.to_string(),
@@ -28,10 +28,10 @@ pub(crate) fn display(value: &Value, limit: usize) -> Printed {
         Value::Duration(duration) => duration.to_string(),
         _ => return readable(value, limit),
     };
-    Printed { text, truncated: false }
+    PrintedValue { text, truncated: false }
 }
 
-enum Open<'v> {
+enum OpenPrint<'v> {
     Values(Iter<'v, Value>, &'static str),
     Entries(Iter<'v, (Value, Value)>),
     /// The value of an entry whose key was just printed.
@@ -55,12 +55,12 @@ impl Printer {
                 return;
             }
             let next = match top {
-                Open::Value(value) => {
+                OpenPrint::Value(value) => {
                     let value = *value;
                     open.pop();
                     Some(value)
                 }
-                Open::Values(items, close) => {
+                OpenPrint::Values(items, close) => {
                     let next = items.next();
                     if next.is_none() {
                         self.text.push_str(close);
@@ -68,9 +68,9 @@ impl Printer {
                     }
                     next
                 }
-                Open::Entries(entries) => {
+                OpenPrint::Entries(entries) => {
                     if let Some((key, value)) = entries.next() {
-                        open.push(Open::Value(value));
+                        open.push(OpenPrint::Value(value));
                         Some(key)
                     } else {
                         self.text.push('}');
@@ -92,21 +92,21 @@ impl Printer {
     }
 
     /// Prints a value without parts, or the opening of one with parts; whether something was opened.
-    fn start<'v>(&mut self, value: &'v Value, open: &mut Vec<Open<'v>>) -> bool {
+    fn start<'v>(&mut self, value: &'v Value, open: &mut Vec<OpenPrint<'v>>) -> bool {
         match value {
             Value::Vector(Vector(items)) => {
                 self.text.push('[');
-                open.push(Open::Values(items.iter(), "]"));
+                open.push(OpenPrint::Values(items.iter(), "]"));
                 return true;
             }
             Value::Set(Set(items)) => {
                 self.text.push_str("#{");
-                open.push(Open::Values(items.iter(), "}"));
+                open.push(OpenPrint::Values(items.iter(), "}"));
                 return true;
             }
             Value::Map(Map(entries)) => {
                 self.text.push('{');
-                open.push(Open::Entries(entries.iter()));
+                open.push(OpenPrint::Entries(entries.iter()));
                 return true;
             }
             Value::Nil => self.text.push_str("nil"),

@@ -7,9 +7,9 @@ use unicode_segmentation::UnicodeSegmentation;
 
 /// An immutable string that is cheap to copy.
 #[derive(Clone)]
-pub struct Text(Arc<Body>);
+pub struct Text(Arc<TextBody>);
 
-struct Body {
+struct TextBody {
     text: Box<str>,
     /// Every byte is a grapheme: ASCII, and no line end of two bytes.
     plain: bool,
@@ -119,7 +119,7 @@ impl From<String> for Text {
     fn from(text: String) -> Self {
         // Most texts have no carriage return at all, which is quicker to see.
         let plain = text.is_ascii() && !(text.as_bytes().contains(&b'\r') && text.contains("\r\n"));
-        Text(Arc::new(Body { text: text.into_boxed_str(), plain }))
+        Text(Arc::new(TextBody { text: text.into_boxed_str(), plain }))
     }
 }
 

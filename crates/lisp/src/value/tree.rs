@@ -7,96 +7,96 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::debris::{self, Debris};
+use super::deep_drop::{self, Debris};
 
 /// Items in a leaf, children in a branch: small enough to copy, large enough to scan quickly.
 pub(super) const WIDTH: usize = 32;
 
 /// What a tree can hold.
-pub(crate) trait Item: Clone {
+pub(crate) trait TreeItem: Clone {
     /// Moves whatever this item owns that could be nested deeply to `heap`.
     fn dismantle(&mut self, heap: &mut Vec<Debris>);
     /// A node of such items, as something to be taken apart later.
-    fn debris(node: Arc<Node<Self>>) -> Debris;
+    fn debris(node: Arc<TreeNode<Self>>) -> Debris;
 }
 
 /// A persistent sequence of items.
-pub(crate) struct Tree<T: Item> {
-    pub(super) root: Option<Arc<Node<T>>>,
+pub(crate) struct Tree<T: TreeItem> {
+    pub(super) root: Option<Arc<TreeNode<T>>>,
 }
 
 /// A chunk of items, or of further nodes with the number of items below each.
 #[derive(Clone)]
-pub(crate) enum Node<T: Item> {
+pub(crate) enum TreeNode<T: TreeItem> {
     Leaf(Vec<T>),
-    Branch(Vec<Child<T>>),
+    Branch(Vec<TreeChild<T>>),
 }
 
 #[derive(Clone)]
-pub(crate) struct Child<T: Item> {
+pub(crate) struct TreeChild<T: TreeItem> {
     pub(super) count: usize,
-    pub(super) node: Arc<Node<T>>,
+    pub(super) node: Arc<TreeNode<T>>,
 }
 
-impl<T: Item> Clone for Tree<T> {
+impl<T: TreeItem> Clone for Tree<T> {
     fn clone(&self) -> Self {
         Tree { root: self.root.clone() }
     }
 }
 
-impl<T: Item> Default for Tree<T> {
+impl<T: TreeItem> Default for Tree<T> {
     fn default() -> Self {
         Tree { root: None }
     }
 }
 
-impl<T: Item> Node<T> {
+impl<T: TreeItem> TreeNode<T> {
     pub(super) fn count(&self) -> usize {
         match self {
-            Node::Leaf(items) => items.len(),
-            Node::Branch(children) => children.iter().map(|child| child.count).sum(),
+            TreeNode::Leaf(items) => items.len(),
+            TreeNode::Branch(children) => children.iter().map(|child| child.count).sum(),
         }
     }
 
     /// The items of a leaf.
     #[inline]
     pub(crate) fn items(&self) -> &[T] {
-        if let Node::Leaf(items) = self { items } else { &[] }
+        if let TreeNode::Leaf(items) = self { items } else { &[] }
     }
 
     /// The parts of this node, for measuring memory.
-    pub(crate) fn parts(&self) -> (&[T], impl Iterator<Item = &Arc<Node<T>>>) {
-        let (items, children): (&[T], &[Child<T>]) = match self {
-            Node::Leaf(items) => (items, &[]),
-            Node::Branch(children) => (&[], children),
+    pub(crate) fn parts(&self) -> (&[T], impl Iterator<Item = &Arc<TreeNode<T>>>) {
+        let (items, children): (&[T], &[TreeChild<T>]) = match self {
+            TreeNode::Leaf(items) => (items, &[]),
+            TreeNode::Branch(children) => (&[], children),
         };
         (items, children.iter().map(|child| &child.node))
     }
 
     pub(crate) fn dismantle(&mut self, heap: &mut Vec<Debris>) {
         match self {
-            Node::Leaf(items) => items.iter_mut().for_each(|item| item.dismantle(heap)),
-            Node::Branch(children) => heap.extend(children.drain(..).map(|child| T::debris(child.node))),
+            TreeNode::Leaf(items) => items.iter_mut().for_each(|item| item.dismantle(heap)),
+            TreeNode::Branch(children) => heap.extend(children.drain(..).map(|child| T::debris(child.node))),
         }
     }
 }
 
-impl<T: Item> Drop for Node<T> {
+impl<T: TreeItem> Drop for TreeNode<T> {
     fn drop(&mut self) {
         let mut heap = Vec::new();
         self.dismantle(&mut heap);
-        debris::clear(heap);
+        deep_drop::clear(heap);
     }
 }
 
-impl<T: Item> Child<T> {
-    pub(super) fn new(node: Node<T>) -> Self {
-        Child { count: node.count(), node: Arc::new(node) }
+impl<T: TreeItem> TreeChild<T> {
+    pub(super) fn new(node: TreeNode<T>) -> Self {
+        TreeChild { count: node.count(), node: Arc::new(node) }
     }
 }
 
 /// Which child holds the item at `index`, and where in it; an index past the end is in the last child.
-pub(super) fn locate<T: Item>(children: &[Child<T>], mut index: usize) -> (usize, usize) {
+pub(super) fn locate<T: TreeItem>(children: &[TreeChild<T>], mut index: usize) -> (usize, usize) {
     let last = children.len().saturating_sub(1);
     for (at, child) in children.iter().enumerate() {
         if index < child.count || at == last {
@@ -107,7 +107,7 @@ pub(super) fn locate<T: Item>(children: &[Child<T>], mut index: usize) -> (usize
     (0, index)
 }
 
-impl<T: Item> Tree<T> {
+impl<T: TreeItem> Tree<T> {
     pub(crate) fn len(&self) -> usize {
         self.root.as_ref().map_or(0, |root| root.count())
     }
@@ -125,20 +125,20 @@ impl<T: Item> Tree<T> {
         }
     }
 
-    pub(crate) fn root(&self) -> Option<&Arc<Node<T>>> {
+    pub(crate) fn root(&self) -> Option<&Arc<TreeNode<T>>> {
         self.root.as_ref()
     }
 
-    pub(crate) fn take_root(&mut self) -> Option<Arc<Node<T>>> {
+    pub(crate) fn take_root(&mut self) -> Option<Arc<TreeNode<T>>> {
         self.root.take()
     }
 
     pub(crate) fn get(&self, mut index: usize) -> Option<&T> {
-        let mut node: &Node<T> = self.root.as_deref()?;
+        let mut node: &TreeNode<T> = self.root.as_deref()?;
         loop {
             match node {
-                Node::Leaf(items) => return items.get(index),
-                Node::Branch(children) => {
+                TreeNode::Leaf(items) => return items.get(index),
+                TreeNode::Branch(children) => {
                     let (at, within) = locate(children, index);
                     index = within;
                     node = &children.get(at)?.node;
@@ -152,12 +152,12 @@ impl<T: Item> Tree<T> {
     }
 
     /// The leaf that holds the item at `index`, and where in it.
-    pub(crate) fn leaf(&self, mut index: usize) -> Option<(Arc<Node<T>>, usize)> {
+    pub(crate) fn leaf(&self, mut index: usize) -> Option<(Arc<TreeNode<T>>, usize)> {
         let mut node = self.root.as_ref()?;
         loop {
             match &**node {
-                Node::Leaf(items) => return (index < items.len()).then(|| (Arc::clone(node), index)),
-                Node::Branch(children) => {
+                TreeNode::Leaf(items) => return (index < items.len()).then(|| (Arc::clone(node), index)),
+                TreeNode::Branch(children) => {
                     let (at, within) = locate(children, index);
                     index = within;
                     node = &children.get(at)?.node;
@@ -172,11 +172,11 @@ impl<T: Item> Tree<T> {
 
     /// The item at `index`, to be changed; what others share is copied first.
     pub(crate) fn get_mut(&mut self, mut index: usize) -> Option<&mut T> {
-        let mut node: &mut Node<T> = Arc::make_mut(self.root.as_mut()?);
+        let mut node: &mut TreeNode<T> = Arc::make_mut(self.root.as_mut()?);
         loop {
             match node {
-                Node::Leaf(items) => return items.get_mut(index),
-                Node::Branch(children) => {
+                TreeNode::Leaf(items) => return items.get_mut(index),
+                TreeNode::Branch(children) => {
                     let (at, within) = locate(children, index);
                     index = within;
                     node = Arc::make_mut(&mut children.get_mut(at)?.node);
@@ -192,7 +192,7 @@ impl<T: Item> Tree<T> {
         let mut before = 0;
         loop {
             match node {
-                Node::Leaf(items) => {
+                TreeNode::Leaf(items) => {
                     let (mut low, mut high) = (0, items.len());
                     while low < high {
                         let middle = usize::midpoint(low, high);
@@ -205,7 +205,7 @@ impl<T: Item> Tree<T> {
                     }
                     return Err(before + low);
                 }
-                Node::Branch(children) => {
+                TreeNode::Branch(children) => {
                     // The last child whose first item is not beyond the one looked for.
                     let (mut low, mut high) = (1, children.len());
                     while low < high {
@@ -233,27 +233,27 @@ impl<T: Item> Tree<T> {
     }
 }
 
-impl<T: Item> FromIterator<T> for Tree<T> {
+impl<T: TreeItem> FromIterator<T> for Tree<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut items = items.into_iter();
         let mut leaf: Vec<T> = items.by_ref().take(WIDTH).collect();
         if leaf.len() < WIDTH {
-            return Tree { root: (!leaf.is_empty()).then(|| Arc::new(Node::Leaf(leaf))) };
+            return Tree { root: (!leaf.is_empty()).then(|| Arc::new(TreeNode::Leaf(leaf))) };
         }
-        let mut level: Vec<Child<T>> = Vec::new();
+        let mut level: Vec<TreeChild<T>> = Vec::new();
         while !leaf.is_empty() {
-            level.push(Child { count: leaf.len(), node: Arc::new(Node::Leaf(leaf)) });
+            level.push(TreeChild { count: leaf.len(), node: Arc::new(TreeNode::Leaf(leaf)) });
             leaf = items.by_ref().take(WIDTH).collect();
         }
         while level.len() > 1 {
             let mut above = Vec::with_capacity(level.len() / WIDTH + 1);
             let mut below = level.into_iter();
             loop {
-                let children: Vec<Child<T>> = below.by_ref().take(WIDTH).collect();
+                let children: Vec<TreeChild<T>> = below.by_ref().take(WIDTH).collect();
                 if children.is_empty() {
                     break;
                 }
-                above.push(Child::new(Node::Branch(children)));
+                above.push(TreeChild::new(TreeNode::Branch(children)));
             }
             level = above;
         }
@@ -262,40 +262,40 @@ impl<T: Item> FromIterator<T> for Tree<T> {
 }
 
 /// A list short enough to be a leaf is one, without being copied.
-impl<T: Item> From<Vec<T>> for Tree<T> {
+impl<T: TreeItem> From<Vec<T>> for Tree<T> {
     fn from(items: Vec<T>) -> Self {
         match items.len() {
             0 => Tree::default(),
-            1..=WIDTH => Tree { root: Some(Arc::new(Node::Leaf(items))) },
+            1..=WIDTH => Tree { root: Some(Arc::new(TreeNode::Leaf(items))) },
             _ => items.into_iter().collect(),
         }
     }
 }
 
-fn first_of<T: Item>(mut node: &Node<T>) -> Option<&T> {
+fn first_of<T: TreeItem>(mut node: &TreeNode<T>) -> Option<&T> {
     loop {
         match node {
-            Node::Leaf(items) => return items.first(),
-            Node::Branch(children) => node = &children.first()?.node,
+            TreeNode::Leaf(items) => return items.first(),
+            TreeNode::Branch(children) => node = &children.first()?.node,
         }
     }
 }
 
 /// The items of a tree, in order.
-pub(crate) struct Iter<'t, T: Item> {
-    path: Vec<std::slice::Iter<'t, Child<T>>>,
+pub(crate) struct Iter<'t, T: TreeItem> {
+    path: Vec<std::slice::Iter<'t, TreeChild<T>>>,
     leaf: std::slice::Iter<'t, T>,
 }
 
-impl<'t, T: Item> Iter<'t, T> {
-    fn descend(&mut self, mut node: &'t Node<T>) {
+impl<'t, T: TreeItem> Iter<'t, T> {
+    fn descend(&mut self, mut node: &'t TreeNode<T>) {
         loop {
             match node {
-                Node::Leaf(items) => {
+                TreeNode::Leaf(items) => {
                     self.leaf = items.iter();
                     return;
                 }
-                Node::Branch(children) => {
+                TreeNode::Branch(children) => {
                     let mut children = children.iter();
                     let Some(first) = children.next() else { return };
                     self.path.push(children);
@@ -306,7 +306,7 @@ impl<'t, T: Item> Iter<'t, T> {
     }
 }
 
-impl<'t, T: Item> Iterator for Iter<'t, T> {
+impl<'t, T: TreeItem> Iterator for Iter<'t, T> {
     type Item = &'t T;
 
     fn next(&mut self) -> Option<&'t T> {

@@ -10,12 +10,12 @@ const SHORT: usize = 15;
 /// A name as a program writes it. Most are short and kept in place: they need no memory of their own, and a copy of one
 /// counts no references.
 #[derive(Clone)]
-pub(crate) struct Word(Kept);
+pub(crate) struct Word(WordBytes);
 
 #[derive(Clone)]
 // Whole words, whatever the variant, as in a value: a copy of odd bytes stalls the next read.
 #[repr(u64)]
-enum Kept {
+enum WordBytes {
     Short(Short),
     Long(Text),
 }
@@ -31,8 +31,8 @@ impl Word {
     /// The name itself.
     pub(crate) fn as_str(&self) -> &str {
         match &self.0 {
-            Kept::Short(_) => std::str::from_utf8(self.as_bytes()).unwrap_or_default(),
-            Kept::Long(text) => text.as_str(),
+            WordBytes::Short(_) => std::str::from_utf8(self.as_bytes()).unwrap_or_default(),
+            WordBytes::Long(text) => text.as_str(),
         }
     }
 
@@ -40,8 +40,8 @@ impl Word {
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            Kept::Short(short) => short.bytes.get(..usize::from(short.length)).unwrap_or_default(),
-            Kept::Long(text) => text.as_str().as_bytes(),
+            WordBytes::Short(short) => short.bytes.get(..usize::from(short.length)).unwrap_or_default(),
+            WordBytes::Long(text) => text.as_str().as_bytes(),
         }
     }
 }
@@ -52,9 +52,9 @@ impl From<&str> for Word {
         Word(match bytes.get_mut(..name.len()) {
             Some(place) => {
                 place.copy_from_slice(name.as_bytes());
-                Kept::Short(Short { bytes, length: name.len() as u8 })
+                WordBytes::Short(Short { bytes, length: name.len() as u8 })
             }
-            None => Kept::Long(name.into()),
+            None => WordBytes::Long(name.into()),
         })
     }
 }

@@ -5,9 +5,9 @@ use scrollback_store::{CallListing, ConversationId, Cursor};
 use serde::{Deserialize, Serialize};
 
 use super::conversations::limit;
-use super::operation::{Asking, Nothing, Operation};
+use super::operation::{ApiRequest, Nothing, Operation};
 use super::shapes::{CallEntriesShape, CallShape};
-use crate::Problem;
+use crate::HttpProblem;
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
@@ -61,26 +61,26 @@ pub(crate) struct CallsAnswer {
     next: Option<String>,
 }
 
-async fn of(asking: Asking, query: OfQuery) -> Result<CallsAnswer, Problem> {
+async fn of(asking: ApiRequest, query: OfQuery) -> Result<CallsAnswer, HttpProblem> {
     let conversation = Some(asking.conversation()?);
     page(&asking, conversation, query.limit, query.after.as_deref()).await
 }
 
-async fn list(asking: Asking, query: CallsQuery) -> Result<CallsAnswer, Problem> {
+async fn list(asking: ApiRequest, query: CallsQuery) -> Result<CallsAnswer, HttpProblem> {
     let conversation = query.conversation.as_deref().map(|id| {
         ConversationId::parse(id).ok_or_else(|| {
-            Problem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
+            HttpProblem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
         })
     });
     page(&asking, conversation.transpose()?, query.limit, query.after.as_deref()).await
 }
 
 async fn page(
-    asking: &Asking,
+    asking: &ApiRequest,
     conversation: Option<ConversationId>,
     most: Option<usize>,
     after: Option<&str>,
-) -> Result<CallsAnswer, Problem> {
+) -> Result<CallsAnswer, HttpProblem> {
     let listing =
         CallListing { conversation, limit: limit(most)?, after: after.map(Cursor::parse).transpose()? };
     let page = asking.app.store.calls(asking.tenant(), listing).await?;
@@ -104,9 +104,9 @@ pub(crate) struct CallAnswer {
     response: Option<String>,
 }
 
-async fn one(asking: Asking, _: Nothing) -> Result<CallAnswer, Problem> {
+async fn one(asking: ApiRequest, _: Nothing) -> Result<CallAnswer, HttpProblem> {
     let call = asking.app.store.call(asking.tenant(), asking.part("id")).await?;
-    let sight = crate::recorded::sight(&asking.app, asking.tenant(), &call).await?;
+    let sight = crate::recorded_calls::sight(&asking.app, asking.tenant(), &call).await?;
     Ok(CallAnswer {
         call: CallShape::of(&call),
         entries: sight.ok().map(|sight| CallEntriesShape::of(&sight)),

@@ -3,14 +3,14 @@
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_store::{
-    ConversationId, Cursor, Erase, FollowUps, Listing, NewConversation, Recipient, Status, Tenant, Which,
+    ConversationId, Cursor, Erase, Listing, NewConversation, Recipient, Status, Tenant, Which,
 };
 use serde::{Deserialize, Serialize};
 
-use super::operation::{Asking, Nothing, Operation};
+use super::operation::{ApiRequest, Nothing, Operation};
 use super::shapes::ConversationShape;
 use crate::usage::{self, Total};
-use crate::{App, Problem};
+use crate::{App, HttpProblem};
 
 /// Most rows of one page: what fits a screen many times over, and costs little.
 pub(crate) const MOST: usize = 500;
@@ -85,7 +85,7 @@ pub(crate) struct ListAnswer {
     next: Option<String>,
 }
 
-async fn list(asking: Asking, query: ListQuery) -> Result<ListAnswer, Problem> {
+async fn list(asking: ApiRequest, query: ListQuery) -> Result<ListAnswer, HttpProblem> {
     let which = query.recipient.as_deref().map(Recipient::parse).transpose()?.map_or(Which::All, Which::With);
     let listing = Listing {
         status: query.status.as_deref().map(status_named).transpose()?,
@@ -102,20 +102,21 @@ async fn list(asking: Asking, query: ListQuery) -> Result<ListAnswer, Problem> {
 }
 
 /// How many rows a page has.
-pub(crate) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
+pub(crate) fn limit(asked: Option<usize>) -> Result<usize, HttpProblem> {
     match asked.unwrap_or(50) {
         limit @ 1..=MOST => Ok(limit),
-        limit => {
-            Err(Problem::bad_request("bad_limit", format!("limit must be between 1 and {MOST}, not {limit}")))
-        }
+        limit => Err(HttpProblem::bad_request(
+            "bad_limit",
+            format!("limit must be between 1 and {MOST}, not {limit}"),
+        )),
     }
 }
 
-pub(crate) fn status_named(name: &str) -> Result<Status, Problem> {
+pub(crate) fn status_named(name: &str) -> Result<Status, HttpProblem> {
     Status::named(name).ok_or_else(|| {
         let known = Status::ALL.map(Status::name);
         let detail = format!("unknown status {name:?} (known: {})", known.join(", "));
-        Problem::bad_request("unknown_status", detail).with("known", known.to_vec())
+        HttpProblem::bad_request("unknown_status", detail).with("known", known.to_vec())
     })
 }
 
@@ -131,11 +132,11 @@ pub(crate) struct NewShape {
     title: Option<String>,
 }
 
-async fn create(asking: Asking, new: NewShape) -> Result<ConversationShape, Problem> {
+async fn create(asking: ApiRequest, new: NewShape) -> Result<ConversationShape, HttpProblem> {
     let (app, now) = (&asking.app, asking.app.now());
     let id = ConversationId::new(now);
     if new.title.as_ref().is_some_and(|title| title.len() > 1_000 || title.contains('\0')) {
-        return Err(Problem::bad_request("bad_title", "a title has at most 1,000 bytes and no NUL"));
+        return Err(HttpProblem::bad_request("bad_title", "a title has at most 1,000 bytes and no NUL"));
     }
     let mut conversation = match new.recipient.as_deref().map(Recipient::parse).transpose()? {
         Some(recipient) => NewConversation::with(id.clone(), &recipient),
@@ -146,7 +147,7 @@ async fn create(asking: Asking, new: NewShape) -> Result<ConversationShape, Prob
     shape(app, asking.tenant(), &id).await
 }
 
-async fn shape(app: &App, tenant: &Tenant, id: &ConversationId) -> Result<ConversationShape, Problem> {
+async fn shape(app: &App, tenant: &Tenant, id: &ConversationId) -> Result<ConversationShape, HttpProblem> {
     let recent = app.store.recent(tenant, id, 0).await?;
     Ok(ConversationShape::of(&recent.conversation, recent.messages))
 }
@@ -163,7 +164,7 @@ pub(crate) struct OneAnswer {
     forks: Vec<String>,
 }
 
-async fn one(asking: Asking, _: Nothing) -> Result<OneAnswer, Problem> {
+async fn one(asking: ApiRequest, _: Nothing) -> Result<OneAnswer, HttpProblem> {
     let id = asking.conversation()?;
     let (app, tenant) = (&asking.app, asking.tenant());
     let conversation = shape(app, tenant, &id).await?;
@@ -185,7 +186,7 @@ pub(crate) struct ForkShape {
     at: u64,
 }
 
-async fn fork(asking: Asking, fork: ForkShape) -> Result<ConversationShape, Problem> {
+async fn fork(asking: ApiRequest, fork: ForkShape) -> Result<ConversationShape, HttpProblem> {
     let (id, now) = (asking.conversation()?, asking.app.now());
     let made = ConversationId::new(now);
     asking.app.store.fork(asking.tenant(), &id, fork.at, made.clone(), now).await?;
@@ -219,16 +220,16 @@ pub(crate) struct EraseAnswer {
     forks: u64,
 }
 
-async fn erase(asking: Asking, wish: EraseShape) -> Result<EraseAnswer, Problem> {
+async fn erase(asking: ApiRequest, wish: EraseShape) -> Result<EraseAnswer, HttpProblem> {
     let what = match (wish.positions, wish.all) {
         (Some((first, last)), false) if first <= last => Erase::Positions(vec![(first, last)]),
         (None, true) => Erase::All,
         (Some(_), false) => {
-            return Err(Problem::bad_request("bad_range", "the first position lies after the last"));
+            return Err(HttpProblem::bad_request("bad_range", "the first position lies after the last"));
         }
         _ => {
             let detail = "say which positions to erase, or \"all\": true";
-            return Err(Problem::bad_request("bad_range", detail));
+            return Err(HttpProblem::bad_request("bad_range", detail));
         }
     };
     let id = asking.conversation()?;
@@ -265,15 +266,15 @@ pub(crate) struct StatusAnswer {
 #[schemars(rename = "FollowUp")]
 pub(crate) struct FollowUpShape {
     /// Whether it is time.
-    due: bool,
+    pub(crate) due: bool,
     /// When it is; null if never.
-    at: Option<String>,
+    pub(crate) at: Option<String>,
 }
 
-async fn status(asking: Asking, _: Nothing) -> Result<StatusAnswer, Problem> {
+async fn status(asking: ApiRequest, _: Nothing) -> Result<StatusAnswer, HttpProblem> {
     let id = asking.conversation()?;
     let row = asking.app.store.conversation(asking.tenant(), &id).await?;
-    let follow_up = FollowUps::default().of(&row, asking.app.now());
+    let follow_up = asking.app.settings.follow_ups.of(&row, asking.app.now());
     Ok(StatusAnswer {
         conversation: row.id.to_string(),
         recipient: row.recipient.as_ref().map(ToString::to_string),
@@ -294,7 +295,7 @@ pub(crate) struct StatusShape {
     status: String,
 }
 
-async fn set_status(asking: Asking, wish: StatusShape) -> Result<StatusAnswer, Problem> {
+async fn set_status(asking: ApiRequest, wish: StatusShape) -> Result<StatusAnswer, HttpProblem> {
     let (id, status_wanted) = (asking.conversation()?, status_named(&wish.status)?);
     let now = asking.app.now();
     asking.app.store.write(asking.tenant(), now, |tx| _ = tx.status(&id, status_wanted)).await?;

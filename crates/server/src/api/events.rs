@@ -20,9 +20,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc};
 
-use super::operation::{Asking, Operation};
+use super::operation::{ApiRequest, Operation};
 use crate::events::as_told;
-use crate::{About, App, Caller, Live, Problem};
+use crate::{About, ApiCaller, App, HttpProblem, Live};
 
 /// How often the store is looked at for what others wrote.
 const LOOK: Duration = Duration::from_secs(1);
@@ -59,12 +59,12 @@ pub(crate) fn recorded(app: &App, tenant: &Tenant, id: &ConversationId, position
     app.events.tell(tenant, about, || EntryRecorded { position, role, evaluation_id: None });
 }
 
-async fn listen(asking: Asking, query: ListenQuery) -> Result<Response, Problem> {
+async fn listen(asking: ApiRequest, query: ListenQuery) -> Result<Response, HttpProblem> {
     let only = match query.conversation {
         None => None,
         Some(id) => {
             let id = ConversationId::parse(&id).ok_or_else(|| {
-                Problem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
+                HttpProblem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
             })?;
             Some(id)
         }
@@ -81,7 +81,7 @@ async fn listen(asking: Asking, query: ListenQuery) -> Result<Response, Problem>
         told,
     };
     tokio::spawn(listener.run());
-    let mut response = Response::new(Body::new(Stream(hear)));
+    let mut response = Response::new(Body::new(EventBody(hear)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -89,9 +89,9 @@ async fn listen(asking: Asking, query: ListenQuery) -> Result<Response, Problem>
 }
 
 /// A channel as the body of a response.
-struct Stream(mpsc::Receiver<Result<Bytes, Infallible>>);
+struct EventBody(mpsc::Receiver<Result<Bytes, Infallible>>);
 
-impl http_body::Body for Stream {
+impl http_body::Body for EventBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -107,7 +107,7 @@ struct Listener {
     app: App,
     bus: broadcast::Receiver<Live>,
     tenant: Tenant,
-    caller: Caller,
+    caller: ApiCaller,
     only: Option<ConversationId>,
     /// The next position of each conversation, as far as it was told.
     heads: HashMap<ConversationId, u64>,

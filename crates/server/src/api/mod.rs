@@ -9,6 +9,7 @@ mod entries;
 mod events;
 mod openapi;
 mod operation;
+mod recipients;
 mod runs;
 mod search;
 mod server;
@@ -29,9 +30,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, get};
 use serde_json::Value;
 
-use crate::{App, Caller, Problem};
+use crate::secrets::{self, Sees};
+use crate::{ApiCaller, App, HttpProblem};
 pub(crate) use conversations::status_named;
-use operation::{Asking, Given, Operation, Right, Verb};
+use operation::{ApiRequest, Operation, RequestBody, Right, Verb};
 pub(crate) use runs::{find as find_run, run_status_named};
 pub(crate) use search::role_named;
 pub(crate) use simulate::compare;
@@ -41,7 +43,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     [conversations::operations(), entries::operations(), views::operations(), calls::operations()]
         .into_iter()
         .chain([search::operations(), runs::operations(), transfer::operations(), simulate::operations()])
-        .chain([events::operations(), server::operations(), sessions::operations()])
+        .chain([events::operations(), server::operations(), sessions::operations(), recipients::operations()])
         .flatten()
         .collect()
 }
@@ -62,7 +64,7 @@ pub fn router() -> Router<App> {
         };
         let (path, operation) = (operation.path, Arc::new(operation));
         let handler = move |state: State<App>,
-                            caller: Caller,
+                            caller: ApiCaller,
                             path: Path<HashMap<String, String>>,
                             request: Request<Body>| {
             answer(Arc::clone(&operation), state, caller, path, request)
@@ -77,18 +79,22 @@ pub fn router() -> Router<App> {
     for (path, methods) in paths {
         router = router.route(path, methods.fallback(not_so));
     }
-    router.fallback(|| async { Problem::not_found("place in the API; /api/openapi.json lists them all") })
+    router.fallback(|| async { HttpProblem::not_found("place in the API; /api/openapi.json lists them all") })
 }
 
-async fn not_so() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this place does not know that verb")
+async fn not_so() -> HttpProblem {
+    HttpProblem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this place does not know that verb",
+    )
 }
 
 /// Lets the caller in, reads the body, and has the operation answer.
 async fn answer(
     operation: Arc<Operation>,
     State(app): State<App>,
-    caller: Caller,
+    caller: ApiCaller,
     Path(path): Path<HashMap<String, String>>,
     request: Request<Body>,
 ) -> Response {
@@ -97,15 +103,23 @@ async fn answer(
             Right::Read => caller.may_read()?,
             Right::Write => caller.may_write()?,
         }
-        let (parts, body) = request.into_parts();
+        let _seat = app.api_room.enter(&caller.tenant, app.settings.limits.concurrent)?;
+        let (mut parts, body) = request.into_parts();
+        parts.uri = secrets::take_reveal(&caller, parts.uri)?;
+        let mut share = app.memory.share(&caller.tenant);
         let body = match operation.given {
-            Given::Nothing => axum::body::Bytes::new(),
-            Given::Json(_) | Given::Bytes => {
-                crate::body::read(body, &parts.headers, &app.settings.limits).await?
+            RequestBody::Nothing => axum::body::Bytes::new(),
+            RequestBody::Json(_) | RequestBody::Bytes => {
+                crate::body::read(body, &parts.headers, &app.settings.limits, &mut share).await?
             }
         };
-        let asking = Asking { app, caller, path, uri: parts.uri, headers: parts.headers, body };
-        (operation.run)(asking).await
+        let (redactor, sees) = (Arc::clone(&app.redactor), Sees::of(&caller));
+        let asking = ApiRequest { app, caller, path, uri: parts.uri, headers: parts.headers, body };
+        let answer = (operation.run)(asking).await?;
+        Ok::<_, HttpProblem>(match sees {
+            Sees::All => answer,
+            Sees::Redacted => secrets::redacted(answer, &redactor).await,
+        })
     };
     answered.await.unwrap_or_else(IntoResponse::into_response)
 }

@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::operation::{Answered, Given, Operation, Right};
+use super::operation::{Operation, RequestBody, ResponseBody, Right};
 
 /// The document.
 pub(crate) fn document(operations: &[Operation]) -> Value {
@@ -50,8 +50,8 @@ fn described(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
         parameters.extend(from_query(&query(schemas)));
     }
     let content = match operation.answered {
-        Answered::Json(shape) => json!({ "application/json": { "schema": shape(schemas) } }),
-        Answered::Text(media) => json!({ media: { "schema": { "type": "string" } } }),
+        ResponseBody::Json(shape) => json!({ "application/json": { "schema": shape(schemas) } }),
+        ResponseBody::Text(media) => json!({ media: { "schema": { "type": "string" } } }),
     };
     let mut responses = Map::new();
     responses.insert(
@@ -73,9 +73,9 @@ fn described(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
         "responses": responses,
     });
     let body = match operation.given {
-        Given::Nothing => None,
-        Given::Json(shape) => Some(json!({ "application/json": { "schema": shape(schemas) } })),
-        Given::Bytes => Some(json!({ "application/octet-stream": { "schema": {} } })),
+        RequestBody::Nothing => None,
+        RequestBody::Json(shape) => Some(json!({ "application/json": { "schema": shape(schemas) } })),
+        RequestBody::Bytes => Some(json!({ "application/octet-stream": { "schema": {} } })),
     };
     if let (Some(content), Some(members)) = (body, described.as_object_mut()) {
         members.insert("requestBody".into(), json!({ "required": true, "content": content }));
@@ -111,7 +111,7 @@ impl Operation {
         if self.path.contains('{') {
             statuses.push(404);
         }
-        if !matches!(self.given, Given::Nothing) {
+        if !matches!(self.given, RequestBody::Nothing) {
             statuses.extend([408, 413, 415]);
         }
         statuses.extend_from_slice(self.problems);

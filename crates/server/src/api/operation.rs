@@ -13,13 +13,13 @@ use scrollback_store::{ConversationId, Tenant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{App, Caller, Problem};
+use crate::{ApiCaller, App, HttpProblem};
 
 /// Makes the schema of a type.
 pub(crate) type Describe = fn(&mut SchemaGenerator) -> Schema;
 
 /// An answer that is on its way.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+pub(crate) type ApiFuture = Pin<Box<dyn Future<Output = Result<Response, HttpProblem>> + Send>>;
 
 /// What the verb of an operation says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) enum Right {
 
 /// What the body of a request is.
 #[derive(Clone, Copy)]
-pub(crate) enum Given {
+pub(crate) enum RequestBody {
     /// There is none.
     Nothing,
     /// JSON of this shape.
@@ -61,7 +61,7 @@ pub(crate) enum Given {
 
 /// What the body of an answer is.
 #[derive(Clone, Copy)]
-pub(crate) enum Answered {
+pub(crate) enum ResponseBody {
     /// JSON of this shape.
     Json(Describe),
     /// A text of this media type.
@@ -78,26 +78,26 @@ pub(crate) struct Operation {
     pub(crate) says: &'static str,
     pub(crate) right: Right,
     pub(crate) query: Option<Describe>,
-    pub(crate) given: Given,
-    pub(crate) answered: Answered,
+    pub(crate) given: RequestBody,
+    pub(crate) answered: ResponseBody,
     /// The status when all is well.
     pub(crate) status: StatusCode,
     /// The statuses of what may go wrong, beside those every operation has.
     pub(crate) problems: &'static [u16],
-    pub(crate) run: Arc<dyn Fn(Asking) -> Answering + Send + Sync>,
+    pub(crate) run: Arc<dyn Fn(ApiRequest) -> ApiFuture + Send + Sync>,
 }
 
 /// A request on its way to its handler.
-pub(crate) struct Asking {
+pub(crate) struct ApiRequest {
     pub(crate) app: App,
-    pub(crate) caller: Caller,
+    pub(crate) caller: ApiCaller,
     pub(crate) path: HashMap<String, String>,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Asking {
+impl ApiRequest {
     /// Whose data.
     pub(crate) fn tenant(&self) -> &Tenant {
         &self.caller.tenant
@@ -109,30 +109,30 @@ impl Asking {
     }
 
     /// The conversation the path names. What is no id is not found, like an id that is not there.
-    pub(crate) fn conversation(&self) -> Result<ConversationId, Problem> {
-        ConversationId::parse(self.part("id")).ok_or_else(|| Problem::not_found("conversation"))
+    pub(crate) fn conversation(&self) -> Result<ConversationId, HttpProblem> {
+        ConversationId::parse(self.part("id")).ok_or_else(|| HttpProblem::not_found("conversation"))
     }
 
-    fn query<Q: DeserializeOwned>(&self) -> Result<Q, Problem> {
+    fn query<Q: DeserializeOwned>(&self) -> Result<Q, HttpProblem> {
         axum::extract::Query::try_from_uri(&self.uri)
             .map(|axum::extract::Query(query)| query)
-            .map_err(|error| Problem::bad_request("bad_query", inner(&error)))
+            .map_err(|error| HttpProblem::bad_request("bad_query", inner(&error)))
     }
 
-    fn json<B: DeserializeOwned>(&self) -> Result<B, Problem> {
+    fn json<B: DeserializeOwned>(&self) -> Result<B, HttpProblem> {
         let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
         let kind = kind.split(';').next().unwrap_or("").trim();
         if !kind.eq_ignore_ascii_case("application/json") {
             let detail = "send JSON, with content-type: application/json";
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail));
+            return Err(HttpProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail));
         }
         // No text is believed to be JSON that two readers could read differently.
         scrollback_core::json::check_bytes(&self.body).map_err(|error| {
-            Problem::bad_request("bad_json", format!("not valid JSON: {}", error.problem))
+            HttpProblem::bad_request("bad_json", format!("not valid JSON: {}", error.problem))
                 .with("line", error.line)
         })?;
         serde_json::from_slice(&self.body)
-            .map_err(|error| Problem::bad_request("bad_request", error.to_string()))
+            .map_err(|error| HttpProblem::bad_request("bad_request", error.to_string()))
     }
 }
 
@@ -150,9 +150,9 @@ fn inner(error: &(dyn std::error::Error + 'static)) -> String {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-fn json<A: Serialize>(status: StatusCode, answer: &A) -> Result<Response, Problem> {
+fn json<A: Serialize>(status: StatusCode, answer: &A) -> Result<Response, HttpProblem> {
     let text = serde_json::to_vec(answer).map_err(|error| {
-        Problem::new(
+        HttpProblem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             format!("the answer cannot be printed: {error}"),
@@ -167,14 +167,14 @@ impl Operation {
         path: &'static str,
         name: &'static str,
         says: &'static str,
-        run: fn(Asking, Q) -> W,
+        run: fn(ApiRequest, Q) -> W,
     ) -> Self
     where
         Q: DeserializeOwned + JsonSchema + Send + 'static,
         A: Serialize + JsonSchema,
-        W: Future<Output = Result<A, Problem>> + Send + 'static,
+        W: Future<Output = Result<A, HttpProblem>> + Send + 'static,
     {
-        let answer = move |asking: Asking| -> Answering {
+        let answer = move |asking: ApiRequest| -> ApiFuture {
             Box::pin(async move {
                 let query = asking.query::<Q>()?;
                 json(StatusCode::OK, &run(asking, query).await?)
@@ -187,8 +187,8 @@ impl Operation {
             says,
             right: Right::Read,
             query: Some(SchemaGenerator::root_schema_for::<Q>),
-            given: Given::Nothing,
-            answered: Answered::Json(SchemaGenerator::subschema_for::<A>),
+            given: RequestBody::Nothing,
+            answered: ResponseBody::Json(SchemaGenerator::subschema_for::<A>),
             status: StatusCode::OK,
             problems: &[],
             run: Arc::new(answer),
@@ -200,12 +200,12 @@ impl Operation {
         path: &'static str,
         name: &'static str,
         says: &'static str,
-        run: fn(Asking, B) -> W,
+        run: fn(ApiRequest, B) -> W,
     ) -> Self
     where
         B: DeserializeOwned + JsonSchema + Send + 'static,
         A: Serialize + JsonSchema,
-        W: Future<Output = Result<A, Problem>> + Send + 'static,
+        W: Future<Output = Result<A, HttpProblem>> + Send + 'static,
     {
         Operation::post_as(StatusCode::OK, path, name, says, run)
     }
@@ -216,14 +216,14 @@ impl Operation {
         path: &'static str,
         name: &'static str,
         says: &'static str,
-        run: fn(Asking, B) -> W,
+        run: fn(ApiRequest, B) -> W,
     ) -> Self
     where
         B: DeserializeOwned + JsonSchema + Send + 'static,
         A: Serialize + JsonSchema,
-        W: Future<Output = Result<A, Problem>> + Send + 'static,
+        W: Future<Output = Result<A, HttpProblem>> + Send + 'static,
     {
-        let answer = move |asking: Asking| -> Answering {
+        let answer = move |asking: ApiRequest| -> ApiFuture {
             Box::pin(async move {
                 let body = asking.json::<B>()?;
                 json(status, &run(asking, body).await?)
@@ -236,8 +236,8 @@ impl Operation {
             says,
             right: Right::Write,
             query: None,
-            given: Given::Json(SchemaGenerator::subschema_for::<B>),
-            answered: Answered::Json(SchemaGenerator::subschema_for::<A>),
+            given: RequestBody::Json(SchemaGenerator::subschema_for::<B>),
+            answered: ResponseBody::Json(SchemaGenerator::subschema_for::<A>),
             status,
             problems: &[],
             run: Arc::new(answer),
@@ -249,17 +249,17 @@ impl Operation {
         path: &'static str,
         name: &'static str,
         says: &'static str,
-        run: fn(Asking, Q) -> W,
+        run: fn(ApiRequest, Q) -> W,
     ) -> Self
     where
         Q: DeserializeOwned + JsonSchema + Send + 'static,
         A: Serialize + JsonSchema,
-        W: Future<Output = Result<A, Problem>> + Send + 'static,
+        W: Future<Output = Result<A, HttpProblem>> + Send + 'static,
     {
         Operation {
             verb: Verb::Post,
             right: Right::Write,
-            given: Given::Bytes,
+            given: RequestBody::Bytes,
             ..Operation::get(path, name, says, run)
         }
     }
@@ -270,13 +270,13 @@ impl Operation {
         path: &'static str,
         name: &'static str,
         says: &'static str,
-        run: fn(Asking, Q) -> W,
+        run: fn(ApiRequest, Q) -> W,
     ) -> Self
     where
         Q: DeserializeOwned + JsonSchema + Send + 'static,
-        W: Future<Output = Result<Response, Problem>> + Send + 'static,
+        W: Future<Output = Result<Response, HttpProblem>> + Send + 'static,
     {
-        let answer = move |asking: Asking| -> Answering {
+        let answer = move |asking: ApiRequest| -> ApiFuture {
             Box::pin(async move {
                 let query = asking.query::<Q>()?;
                 run(asking, query).await
@@ -289,8 +289,8 @@ impl Operation {
             says,
             right: Right::Read,
             query: Some(SchemaGenerator::root_schema_for::<Q>),
-            given: Given::Nothing,
-            answered: Answered::Text(media),
+            given: RequestBody::Nothing,
+            answered: ResponseBody::Text(media),
             status: StatusCode::OK,
             problems: &[],
             run: Arc::new(answer),

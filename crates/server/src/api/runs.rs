@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::conversations::limit;
-use super::operation::{Asking, Nothing, Operation};
+use super::operation::{ApiRequest, Nothing, Operation};
 use super::shapes::{RunShape, value};
-use crate::runs::{Answer, Refused};
-use crate::{App, Problem};
+use crate::runs::{AnswerRefused, PersonAnswer};
+use crate::{App, HttpProblem};
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
@@ -51,7 +51,7 @@ pub(crate) struct RunsAnswer {
     next: Option<String>,
 }
 
-async fn list(asking: Asking, query: RunsQuery) -> Result<RunsAnswer, Problem> {
+async fn list(asking: ApiRequest, query: RunsQuery) -> Result<RunsAnswer, HttpProblem> {
     let listing = RunListing {
         status: query.status.as_deref().map(run_status_named).transpose()?,
         limit: limit(query.limit)?,
@@ -65,18 +65,18 @@ async fn list(asking: Asking, query: RunsQuery) -> Result<RunsAnswer, Problem> {
 }
 
 /// The status of that name; a problem that lists the five otherwise.
-pub(crate) fn run_status_named(name: &str) -> Result<RunStatus, Problem> {
+pub(crate) fn run_status_named(name: &str) -> Result<RunStatus, HttpProblem> {
     name.parse().map_err(|_| {
         let known: Vec<&str> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
         let detail = format!("a run is one of: {}", known.join(", "));
-        Problem::bad_request("unknown_status", detail).with("known", known)
+        HttpProblem::bad_request("unknown_status", detail).with("known", known)
     })
 }
 
 /// The run of exactly that id.
-pub(crate) async fn find(app: &App, tenant: &scrollback_store::Tenant, id: &str) -> Result<Run, Problem> {
+pub(crate) async fn find(app: &App, tenant: &scrollback_store::Tenant, id: &str) -> Result<Run, HttpProblem> {
     let found = if id.is_empty() { Vec::new() } else { app.store.runs(tenant, id, 1).await? };
-    found.into_iter().find(|run| run.id == id).ok_or_else(|| Problem::not_found("run"))
+    found.into_iter().find(|run| run.id == id).ok_or_else(|| HttpProblem::not_found("run"))
 }
 
 /// A run and its steps.
@@ -137,7 +137,7 @@ impl StepShape {
     }
 }
 
-async fn one(asking: Asking, _: Nothing) -> Result<RunAnswer, Problem> {
+async fn one(asking: ApiRequest, _: Nothing) -> Result<RunAnswer, HttpProblem> {
     let run = find(&asking.app, asking.tenant(), asking.part("id")).await?;
     let steps = asking.app.store.steps(asking.tenant(), &run.id).await?;
     Ok(RunAnswer {
@@ -197,7 +197,7 @@ pub(crate) struct EventShape {
     data: Option<Value>,
 }
 
-async fn trace(asking: Asking, query: TraceQuery) -> Result<TraceAnswer, Problem> {
+async fn trace(asking: ApiRequest, query: TraceQuery) -> Result<TraceAnswer, HttpProblem> {
     let run = find(&asking.app, asking.tenant(), asking.part("id")).await?;
     let store = &asking.app.store;
     let spans = store.spans(asking.tenant(), &run.id).await?;
@@ -247,10 +247,13 @@ pub(crate) struct AnsweredShape {
     status: String,
 }
 
-async fn answer(asking: Asking, given: AnswerShape) -> Result<AnsweredShape, Problem> {
+async fn answer(asking: ApiRequest, given: AnswerShape) -> Result<AnsweredShape, HttpProblem> {
     let run = find(&asking.app, asking.tenant(), asking.part("id")).await?;
-    let answer = Answer { tenant: asking.tenant().clone(), run: run.id, step: given.step, text: given.text };
-    let (id, status) =
-        (answer.run.clone(), crate::runs::answer(&asking.app, answer).await.map_err(Refused::into_problem)?);
+    let answer =
+        PersonAnswer { tenant: asking.tenant().clone(), run: run.id, step: given.step, text: given.text };
+    let (id, status) = (
+        answer.run.clone(),
+        crate::runs::answer(&asking.app, answer).await.map_err(AnswerRefused::into_problem)?,
+    );
     Ok(AnsweredShape { run: id, status: status.to_string() })
 }

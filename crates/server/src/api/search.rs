@@ -1,13 +1,17 @@
 //! Search over everything that was said.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
+use scrollback_core::recall::{Handle, Tail};
 use scrollback_core::{Role, Time};
 use scrollback_store::{ConversationId, Cursor, Filter, Query, Recipient};
 use serde::{Deserialize, Serialize};
 
 use super::conversations::{limit, status_named};
-use super::operation::{Asking, Operation};
-use crate::Problem;
+use super::operation::{ApiRequest, Operation};
+use crate::HttpProblem;
+use crate::secrets::Sees;
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![Operation::get("/search", "search", "Entries that have all the words, best first.", search)]
@@ -68,6 +72,8 @@ pub(crate) struct HitShape {
     title: Option<String>,
     /// The entry.
     position: u64,
+    /// The name of the entry, which stays.
+    handle: String,
     /// Who said it; a summary is the system's.
     role: &'static str,
     /// When.
@@ -78,18 +84,21 @@ pub(crate) struct HitShape {
     turn: u64,
 }
 
-async fn search(asking: Asking, query: SearchQuery) -> Result<SearchAnswer, Problem> {
+async fn search(asking: ApiRequest, query: SearchQuery) -> Result<SearchAnswer, HttpProblem> {
     let time = |name: &str, text: Option<&str>| {
         let read = |text| {
             Time::parse(text).ok_or_else(|| {
-                Problem::bad_request("bad_time", format!("`{name}` is no time such as 2026-01-31T12:00:00Z"))
+                HttpProblem::bad_request(
+                    "bad_time",
+                    format!("`{name}` is no time such as 2026-01-31T12:00:00Z"),
+                )
             })
         };
         text.map(read).transpose()
     };
     let conversation = query.conversation.as_deref().map(|id| {
         ConversationId::parse(id).ok_or_else(|| {
-            Problem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
+            HttpProblem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
         })
     });
     let filter = Filter {
@@ -102,6 +111,7 @@ async fn search(asking: Asking, query: SearchQuery) -> Result<SearchAnswer, Prob
         evaluation: None,
         run: query.run,
         conversation: conversation.transpose()?,
+        redactor: (Sees::of(&asking.caller) == Sees::Redacted).then(|| Arc::clone(&asking.app.redactor)),
     };
     let after = query.after.as_deref().map(Cursor::parse).transpose()?;
     let most = limit(query.limit)?;
@@ -112,6 +122,7 @@ async fn search(asking: Asking, query: SearchQuery) -> Result<SearchAnswer, Prob
         session: hit.session.to_string(),
         kind: hit.kind.as_str(),
         title: hit.title,
+        handle: handle(&hit.conversation, hit.position),
         position: hit.position,
         role: hit.role.as_str(),
         created_at: hit.created_at.to_string(),
@@ -121,11 +132,17 @@ async fn search(asking: Asking, query: SearchQuery) -> Result<SearchAnswer, Prob
     Ok(SearchAnswer { hits: hits.collect(), next: found.next.map(|next| next.as_str().to_string()) })
 }
 
+/// The name of an entry.
+fn handle(conversation: &ConversationId, position: u64) -> String {
+    let tail = Tail::of(conversation.as_str());
+    tail.map_or_else(String::new, |tail| Handle::at(tail, position).to_string())
+}
+
 /// A role by its name.
-pub(crate) fn role_named(name: &str) -> Result<Role, Problem> {
+pub(crate) fn role_named(name: &str) -> Result<Role, HttpProblem> {
     let roles = [Role::System, Role::User, Role::Assistant, Role::Tool];
     roles.into_iter().find(|role| role.as_str() == name).ok_or_else(|| {
-        Problem::bad_request(
+        HttpProblem::bad_request(
             "unknown_role",
             format!("unknown role {name:?} (known: system, user, assistant, tool)"),
         )

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use scrollback_core::model::Provider;
 use serde::Serialize;
 
-use super::operation::{Asking, Nothing, Operation};
-use crate::Problem;
+use super::operation::{ApiRequest, Nothing, Operation};
+use crate::HttpProblem;
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![Operation::get(
@@ -40,7 +40,7 @@ pub(crate) struct UpstreamsAnswer {
     gemini: Option<String>,
 }
 
-async fn one(asking: Asking, _: Nothing) -> Result<ServerAnswer, Problem> {
+async fn one(asking: ApiRequest, _: Nothing) -> Result<ServerAnswer, HttpProblem> {
     let app = &asking.app;
     // A server whose store does not answer cannot be used.
     app.store.keys().await?;

@@ -5,9 +5,9 @@ use scrollback_store::{Cursor, SessionId, SessionListing, SessionTree};
 use serde::{Deserialize, Serialize};
 
 use super::conversations::limit;
-use super::operation::{Asking, Nothing, Operation};
+use super::operation::{ApiRequest, Nothing, Operation};
 use super::shapes::ConversationShape;
-use crate::Problem;
+use crate::HttpProblem;
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
@@ -86,7 +86,7 @@ impl SessionShape {
     }
 }
 
-async fn list(asking: Asking, query: SessionsQuery) -> Result<SessionsAnswer, Problem> {
+async fn list(asking: ApiRequest, query: SessionsQuery) -> Result<SessionsAnswer, HttpProblem> {
     let after = query.after.as_deref().map(Cursor::parse).transpose()?;
     let listing = SessionListing { limit: limit(query.limit)?, after };
     let page = asking.app.store.sessions(Some(asking.tenant()), listing).await?;
@@ -96,7 +96,7 @@ async fn list(asking: Asking, query: SessionsQuery) -> Result<SessionsAnswer, Pr
     })
 }
 
-async fn one(asking: Asking, _: Nothing) -> Result<SessionShape, Problem> {
-    let id = SessionId::parse(asking.part("id")).ok_or_else(|| Problem::not_found("session"))?;
+async fn one(asking: ApiRequest, _: Nothing) -> Result<SessionShape, HttpProblem> {
+    let id = SessionId::parse(asking.part("id")).ok_or_else(|| HttpProblem::not_found("session"))?;
     Ok(SessionShape::of(&asking.app.store.session_tree(asking.tenant(), &id).await?))
 }

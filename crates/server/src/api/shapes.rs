@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use scrollback_core::request::RequestTokens;
 use scrollback_core::{BlockKind, Decision, Role, Slot};
-use scrollback_store::{Conversation, Placed, Run, Sent, hex};
+use scrollback_store::{Conversation, Run, Sent, StoredEntry, hex};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::sight::{Basis, Fate, Sight, Why};
 use crate::usage::{Spent, request_tokens};
+use crate::visibility::{Basis, CallVisibility, Fate, Why};
 
 /// What went wrong.
 #[derive(Serialize, JsonSchema)]
@@ -165,7 +165,7 @@ pub(crate) struct ToolCallShape {
 }
 
 impl EntryShape {
-    pub(crate) fn of(placed: &Placed) -> Self {
+    pub(crate) fn of(placed: &StoredEntry) -> Self {
         let mut shape = EntryShape {
             position: placed.position,
             kind: PlaceKind::Message,
@@ -308,7 +308,7 @@ pub(crate) struct FateShape {
 }
 
 impl CallEntriesShape {
-    pub(crate) fn of(sight: &Sight) -> Self {
+    pub(crate) fn of(sight: &CallVisibility) -> Self {
         let mut shape = CallEntriesShape {
             basis: sight.basis,
             sent: sight.entries,
@@ -396,7 +396,7 @@ impl CallShape {
             model: call.model.clone(),
             epoch: call.epoch,
             prefix_hash: call.prefix_hash.as_deref().map(hex),
-            status: call.status.clone(),
+            status: call.status.to_string(),
             attempt: call.attempt,
             usage: spent,
             request_tokens: request_tokens(call).map(RequestTokensShape::of),

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::operation::{Asking, Operation};
-use crate::figures::Figures;
-use crate::{App, Problem, recorded};
+use super::operation::{ApiRequest, Operation};
+use crate::simulation_tables::Figures;
+use crate::{App, HttpProblem, recorded_calls};
 
 /// Most entries that are replayed while a client waits.
 const MOST_ENTRIES: usize = 5_000;
@@ -62,19 +62,19 @@ pub(crate) struct SimulateAnswer {
     managers: Vec<Figures>,
 }
 
-async fn run(asking: Asking, wish: SimulateShape) -> Result<SimulateAnswer, Problem> {
+async fn run(asking: ApiRequest, wish: SimulateShape) -> Result<SimulateAnswer, HttpProblem> {
     let (slots, call): (Vec<Slot>, Option<Sent>) = match (&wish.conversation, &wish.messages) {
         (Some(id), None) => {
-            let id = ConversationId::parse(id).ok_or_else(|| Problem::not_found("conversation"))?;
+            let id = ConversationId::parse(id).ok_or_else(|| HttpProblem::not_found("conversation"))?;
             let places = asking.app.store.entries(asking.tenant(), &id, 0, MOST_ENTRIES as u64 + 1).await?;
-            let call = recorded::newest(&asking.app, asking.tenant(), &id).await?;
+            let call = recorded_calls::newest(&asking.app, asking.tenant(), &id).await?;
             (places.into_iter().map(|placed| placed.slot).collect(), call)
         }
         (None, Some(messages)) => {
             let entries = super::entries::messages(messages.get(), None)?;
             (entries.into_iter().map(|entry| Slot::Message(Arc::new(entry))).collect(), None)
         }
-        _ => return Err(Problem::bad_request("bad_request", "give either `conversation` or `messages`")),
+        _ => return Err(HttpProblem::bad_request("bad_request", "give either `conversation` or `messages`")),
     };
     let model = wish.model.or_else(|| call.as_ref().map(|call| call.model.clone()));
     let managers = compare(&asking.app, slots, wish.managers, model.as_deref(), call.as_ref()).await?;
@@ -105,28 +105,28 @@ pub(crate) async fn compare(
     candidates: Vec<Value>,
     model: Option<&str>,
     call: Option<&Sent>,
-) -> Result<Vec<Figures>, Problem> {
+) -> Result<Vec<Figures>, HttpProblem> {
     if candidates.is_empty() || candidates.len() > MOST_MANAGERS {
         let detail = format!("give between 1 and {MOST_MANAGERS} managers");
-        return Err(Problem::bad_request("bad_request", detail));
+        return Err(HttpProblem::bad_request("bad_request", detail));
     }
     if slots.len() > MOST_ENTRIES {
         let detail = format!(
             "at most {MOST_ENTRIES} entries are replayed while a client waits; give a part of them as `messages`"
         );
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_long", detail));
+        return Err(HttpProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_long", detail));
     }
-    let model = model.map(recorded::model_named).transpose()?;
+    let model = model.map(|name| recorded_calls::model_named(name, None)).transpose()?;
     let mut managers = Vec::with_capacity(candidates.len());
     for value in &candidates {
         let name = value.as_str().map_or_else(|| value.to_string(), ToString::to_string);
-        managers.push((name, recorded::manager_from(value)?));
+        managers.push((name, recorded_calls::manager_from(value)?));
     }
     let cx = CurationContext {
-        tools: call.and_then(recorded::tools),
+        tools: call.and_then(recorded_calls::tools),
         wire: call.and_then(|call| Wire::named(&call.wire)),
-        output: call.and_then(recorded::output),
-        ..recorded::context(app, model)
+        output: call.and_then(recorded_calls::output),
+        ..recorded_calls::context(app, model)
     };
     let waits = Waits::default();
     let wanted = Arc::clone(&waits.0);

@@ -3,13 +3,13 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
-use scrollback_store::import::Mode;
+use scrollback_store::import::ImportMode;
 use scrollback_store::{ConversationId, Listing, Recipient, Which};
 use serde::Deserialize;
 
-use super::operation::{Asking, Operation};
-use crate::Problem;
-use crate::transfer::{self, Given, Report, Target, Written};
+use super::operation::{ApiRequest, Operation};
+use crate::HttpProblem;
+use crate::transfer::{self, ExportForm, ImportFormat, ImportRequest, Report};
 
 /// Most conversations of one export: the command line writes files of any size.
 const MOST: usize = 1_000;
@@ -47,17 +47,17 @@ pub(crate) struct ImportQuery {
     dry_run: Option<bool>,
 }
 
-async fn import(asking: Asking, query: ImportQuery) -> Result<Report, Problem> {
+async fn import(asking: ApiRequest, query: ImportQuery) -> Result<Report, HttpProblem> {
     let text = String::from_utf8(asking.body.to_vec()).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Problem::bad_request("bad_text", format!("the file is not UTF-8 at byte {at}"))
+        HttpProblem::bad_request("bad_text", format!("the file is not UTF-8 at byte {at}"))
     })?;
-    let given = Given {
+    let given = ImportRequest {
         text,
         name: query.name.unwrap_or_else(|| "upload".into()),
-        format: query.format.as_deref().map(Written::named).transpose()?,
+        format: query.format.as_deref().map(ImportFormat::named).transpose()?,
         recipient: query.recipient.as_deref().map(Recipient::parse).transpose()?,
-        mode: if query.dry_run.unwrap_or(false) { Mode::DryRun } else { Mode::Write },
+        mode: if query.dry_run.unwrap_or(false) { ImportMode::DryRun } else { ImportMode::Write },
     };
     transfer::import(&asking.app, asking.tenant(), given).await
 }
@@ -76,25 +76,25 @@ pub(crate) struct ExportQuery {
     format: Option<String>,
 }
 
-async fn export(asking: Asking, query: ExportQuery) -> Result<Response, Problem> {
-    let target = Target::named(query.format.as_deref().unwrap_or("scrollback"))?;
+async fn export(asking: ApiRequest, query: ExportQuery) -> Result<Response, HttpProblem> {
+    let target = ExportForm::named(query.format.as_deref().unwrap_or("scrollback"))?;
     let which = match (query.conversation, query.recipient, query.all.unwrap_or(false)) {
         (Some(id), None, false) => {
-            let id = ConversationId::parse(&id).ok_or_else(|| Problem::not_found("conversation"))?;
+            let id = ConversationId::parse(&id).ok_or_else(|| HttpProblem::not_found("conversation"))?;
             return answer(&asking, &[id], target).await;
         }
         (None, Some(recipient), false) => Which::With(Recipient::parse(&recipient)?),
         (None, None, true) => Which::All,
         _ => {
             let detail = "say what to export: conversation, recipient, or all=true";
-            return Err(Problem::bad_request("bad_query", detail));
+            return Err(HttpProblem::bad_request("bad_query", detail));
         }
     };
     let listing = Listing { which, limit: MOST, ..Listing::default() };
     let page = asking.app.store.list(Some(asking.tenant()), listing).await?;
     if page.next.is_some() {
         let detail = format!("more than {MOST} conversations; `scrollback export` writes files of any size");
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail));
+        return Err(HttpProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail));
     }
     let mut ids: Vec<ConversationId> = page.conversations.into_iter().map(|(row, _)| row.id).collect();
     // The oldest first, so that forks come after what they were forked from.
@@ -102,7 +102,11 @@ async fn export(asking: Asking, query: ExportQuery) -> Result<Response, Problem>
     answer(&asking, &ids, target).await
 }
 
-async fn answer(asking: &Asking, ids: &[ConversationId], target: Target) -> Result<Response, Problem> {
+async fn answer(
+    asking: &ApiRequest,
+    ids: &[ConversationId],
+    target: ExportForm,
+) -> Result<Response, HttpProblem> {
     let text = transfer::export(&asking.app, asking.tenant(), ids, target).await?;
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())
 }

@@ -3,17 +3,18 @@
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_agent::ModelSummarizer;
-use scrollback_core::wire::{LeftOut, Wire};
-use scrollback_core::{Decision, Record, Slot, Source, Summaries, View};
-use scrollback_store::{Compaction, Expected, Offline, Settings, Summarizer, compact};
+use scrollback_core::request::decisions;
+use scrollback_core::wire::{LeftOut, RenderOptions, Wire};
+use scrollback_core::{Decision, ItemSource, Record, Slot, Summaries, View, ViewItem};
+use scrollback_store::{Compaction, Expected, HistorySettings, Offline, Summarizer, compact};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::entries::wire_named;
-use super::operation::{Asking, Nothing, Operation};
+use super::operation::{ApiRequest, Nothing, Operation};
 use super::shapes::printed;
-use crate::{Problem, quota, recorded};
+use crate::{HttpProblem, quota, recorded_calls};
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
@@ -53,6 +54,10 @@ pub(crate) struct ViewShape {
     /// The wire of the body; that of the last message if not said.
     #[serde(default)]
     wire: Option<String>,
+    /// Record what the managers decide, because the view is about to be sent: the next view then begins as this one did. Needs
+    /// a key of scope `admin`. Every item of `view` has its `message`.
+    #[serde(default)]
+    record: bool,
 }
 
 /// A view.
@@ -107,25 +112,63 @@ pub(crate) struct TokensShape {
     tokenizer: Value,
 }
 
-async fn compute(asking: Asking, wish: ViewShape) -> Result<ViewAnswer, Problem> {
+async fn compute(asking: ApiRequest, wish: ViewShape) -> Result<ViewAnswer, HttpProblem> {
     let id = asking.conversation()?;
-    let manager = recorded::manager_from(&wish.managers)?;
-    let model = wish.model.as_deref().map(recorded::model_named).transpose()?;
+    let manager = recorded_calls::manager_from(&wish.managers)?;
     let wire = wish.wire.as_deref().map(wire_named).transpose()?;
+    let model = wish.model.as_deref().map(|name| recorded_calls::model_named(name, wire)).transpose()?;
+    if wish.record && wish.upto.is_some() {
+        return Err(HttpProblem::bad_request(
+            "bad_request",
+            "`record` is for the record as it is now; omit `upto`",
+        ));
+    }
+    if wish.record {
+        asking.caller.may_write()?;
+    }
     let record = asking.app.store.record(asking.tenant(), &id, wish.upto).await?;
     let app = asking.app.clone();
+    let records = wish.record;
     let work = move || {
         let wire = wire.unwrap_or_else(|| wire_of(&record));
-        let mut cx = recorded::context(&app, model);
+        let mut cx = recorded_calls::context(&app, model);
         cx.wire = Some(wire);
         // No model is called here: what a summary would say is written offline, and nothing is recorded.
         cx.summaries = Summaries::InPlace;
-        let view = record.view(&cx, manager.as_ref()).map_err(|error| {
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string())
+        let start = if records { View::to_send(&record, &cx) } else { View::of(&record, &cx) };
+        let view = manager.curate(start, &cx).map_err(|error| {
+            HttpProblem::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string())
         })?;
-        answer(&record, &view, wire, &cx)
+        let new = if records { decisions(&record, &view, &cx) } else { Vec::new() };
+        let mut told = answer(&record, &view, wire, &cx)?;
+        if records {
+            told.view = view.items().map(|item| with_message(item, wire)).collect();
+        }
+        Ok::<_, HttpProblem>((told, new))
     };
-    crate::blocking(work).await?
+    let (told, new) = crate::blocking(work).await??;
+    if !new.is_empty() {
+        let now = asking.app.now();
+        let new = new.into_iter().map(Into::into).collect();
+        let appended = asking.app.store.append(asking.tenant(), now, &id, Expected::Any, new).await?;
+        for position in appended.first..=appended.last {
+            super::events::recorded(&asking.app, asking.tenant(), &id, position, "decision");
+        }
+    }
+    Ok(told)
+}
+
+/// An item of a view with its message in the wire's own form.
+fn with_message(item: ViewItem, wire: Wire) -> Value {
+    let mut told = source(&item);
+    let rendered = wire.render([item], RenderOptions::default());
+    let read = |text: &String| serde_json::from_str::<Value>(text).ok();
+    let system = || Some(json!({ "role": "system", "content": read(rendered.system.as_ref()?)? }));
+    let message = rendered.messages.first().and_then(read).or_else(system);
+    if let (Some(members), Some(message)) = (told.as_object_mut(), message) {
+        members.insert("message".into(), message);
+    }
+    told
 }
 
 fn answer(
@@ -133,13 +176,14 @@ fn answer(
     view: &View<'_>,
     wire: Wire,
     cx: &scrollback_core::CurationContext,
-) -> Result<ViewAnswer, Problem> {
+) -> Result<ViewAnswer, HttpProblem> {
     let rendered = view.render(wire, cx);
     let mut explanation = view.explain();
     LeftOut::explain(&rendered.left_out, &mut explanation);
     let curated = view.count(cx);
-    let original = crate::sight::tokens(record, cx).values().sum::<u64>() + curated.overhead as u64;
-    let internal = |what: &str| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", what.to_string());
+    let original = crate::visibility::tokens(record, cx).values().sum::<u64>() + curated.overhead as u64;
+    let internal =
+        |what: &str| HttpProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", what.to_string());
     let body = rendered.body(wire, None);
     let body = if body.trim_start().starts_with('[') {
         format!("{{\"{}\":{body}}}", scrollback_core::wire::list_key(wire))
@@ -175,13 +219,13 @@ fn values<T: Serialize>(items: &[T]) -> Vec<Value> {
     items.iter().filter_map(|item| serde_json::to_value(item).ok()).collect()
 }
 
-fn source(item: &scrollback_core::Item) -> Value {
+fn source(item: &scrollback_core::ViewItem) -> Value {
     match &item.source {
-        Source::Entry(index) if item.is_changed() => json!({ "index": index, "changed": true }),
-        Source::Entry(index) => json!({ "index": index }),
-        Source::Interrupted { call_id } => json!({ "synthetic": "interrupted", "call_id": call_id }),
-        Source::Ledger { of } => json!({ "synthetic": "ledger", "of": of }),
-        Source::Summary { covers } => json!({ "synthetic": "summary", "covers": covers }),
+        ItemSource::Entry(index) if item.is_changed() => json!({ "index": index, "changed": true }),
+        ItemSource::Entry(index) => json!({ "index": index }),
+        ItemSource::Interrupted { call_id } => json!({ "synthetic": "interrupted", "call_id": call_id }),
+        ItemSource::Ledger { of } => json!({ "synthetic": "ledger", "of": of }),
+        ItemSource::Summary { covers } => json!({ "synthetic": "summary", "covers": covers }),
     }
 }
 
@@ -214,7 +258,7 @@ pub(crate) struct DecisionShape {
     decision: Value,
 }
 
-async fn list(asking: Asking, _: Nothing) -> Result<DecisionsAnswer, Problem> {
+async fn list(asking: ApiRequest, _: Nothing) -> Result<DecisionsAnswer, HttpProblem> {
     let id = asking.conversation()?;
     let places = asking.app.store.entries(asking.tenant(), &id, 0, u64::MAX).await?;
     let decisions = places.into_iter().filter_map(|placed| match &placed.slot {
@@ -267,7 +311,7 @@ pub(crate) struct DecideAnswer {
     reason: Option<&'static str>,
 }
 
-async fn decide(asking: Asking, wish: DecideShape) -> Result<DecideAnswer, Problem> {
+async fn decide(asking: ApiRequest, wish: DecideShape) -> Result<DecideAnswer, HttpProblem> {
     let (id, now) = (asking.conversation()?, asking.app.now());
     let decision = match (wish.decision, wish.positions, wish.keep, wish.model) {
         (Kind::Pin, Some(positions), None, None) => Decision::Pin { positions },
@@ -276,13 +320,13 @@ async fn decide(asking: Asking, wish: DecideShape) -> Result<DecideAnswer, Probl
             return summarize(asking, keep.unwrap_or(3), model.as_deref()).await;
         }
         (Kind::Summarize, Some(_), _, _) => {
-            return Err(Problem::bad_request(
+            return Err(HttpProblem::bad_request(
                 "bad_request",
                 "`summarize` takes `keep` and `model`, not `positions`",
             ));
         }
         (Kind::Pin | Kind::Unpin, ..) => {
-            return Err(Problem::bad_request(
+            return Err(HttpProblem::bad_request(
                 "bad_request",
                 "`pin` and `unpin` take `positions`, and nothing else",
             ));
@@ -295,19 +339,26 @@ async fn decide(asking: Asking, wish: DecideShape) -> Result<DecideAnswer, Probl
 }
 
 /// Older turns become a summary, written by a model or offline.
-async fn summarize(asking: Asking, keep: usize, model: Option<&str>) -> Result<DecideAnswer, Problem> {
+async fn summarize(
+    asking: ApiRequest,
+    keep: usize,
+    model: Option<&str>,
+) -> Result<DecideAnswer, HttpProblem> {
     let (id, now) = (asking.conversation()?, asking.app.now());
     let writer: Box<dyn Summarizer> = match model {
         None | Some("offline") => Box::new(Offline),
         Some(name) => {
-            let model = recorded::provider_named(&asking.app, name)?;
+            let model = recorded_calls::provider_named(&asking.app, name)?;
             // A model costs, as any other request does.
             quota::admit(&asking.app, &asking.caller).await?;
             Box::new(ModelSummarizer::new(model))
         }
     };
-    let settings =
-        Settings { max_turns_before_compaction: keep + 1, recent_turns_to_keep: keep, ..Settings::default() };
+    let settings = HistorySettings {
+        max_turns_before_compaction: keep + 1,
+        recent_turns_to_keep: keep,
+        ..HistorySettings::default()
+    };
     let done = compact(asking.app.store.as_ref(), asking.tenant(), &id, &settings, &*writer, now).await?;
     let nothing = |reason| DecideAnswer { position: None, covers: None, summary: None, reason: Some(reason) };
     match done {
@@ -322,6 +373,6 @@ async fn summarize(asking: Asking, keep: usize, model: Option<&str>) -> Result<D
         }
         Compaction::UnderBound => Ok(nothing("under_bound")),
         Compaction::Stale => Ok(nothing("stale")),
-        Compaction::Failed(why) => Err(Problem::new(StatusCode::BAD_GATEWAY, "summary_failed", why)),
+        Compaction::Failed(why) => Err(HttpProblem::new(StatusCode::BAD_GATEWAY, "summary_failed", why)),
     }
 }

@@ -10,15 +10,15 @@ use scrollback_core::wire::check::{CheckOptions, Strictness, Violation, check};
 use scrollback_store::Sent;
 
 use super::conversation::reveal;
-use super::diff::{self, Line, Request};
-use super::page::{self, Place, coded};
+use super::diff::{self, DiffLine, DiffSide};
+use super::page::{self, NavItem, coded};
 use super::panel;
 use super::text::{Eyes, dollars, lasting, number, plural, said};
 use super::timeline::indented;
-use super::viewer::{Shown, Viewer};
-use crate::Problem;
-use crate::sight::Sight;
+use super::viewer::{PageContent, Viewer};
+use crate::HttpProblem;
 use crate::usage::{self, Spent};
+use crate::visibility::CallVisibility;
 
 /// Most characters of a body shown on the page; the rest is a click away.
 const SHOWN: usize = 60_000;
@@ -29,7 +29,7 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
     viewer.answer(made(&viewer, &id).await)
 }
 
-async fn made(viewer: &Viewer, id: &str) -> Result<Shown, Problem> {
+async fn made(viewer: &Viewer, id: &str) -> Result<PageContent, HttpProblem> {
     let (store, tenant) = (viewer.store(), viewer.tenant());
     let call = store.call(tenant, id).await?;
     let calls = usage::calls_of(store, tenant, &call.conversation).await?;
@@ -38,7 +38,7 @@ async fn made(viewer: &Viewer, id: &str) -> Result<Shown, Problem> {
         Some(before) => Some(store.call(tenant, &before.id).await?),
         None => None,
     };
-    let sight = crate::recorded::sight(&viewer.app, tenant, &call).await?;
+    let sight = crate::recorded_calls::sight(&viewer.app, tenant, &call).await?;
     let neighbour = |place: Option<usize>| {
         place.and_then(|place| calls.get(place)).map(|call| format!("/lens/calls/{}", coded(&call.id)))
     };
@@ -49,7 +49,7 @@ async fn made(viewer: &Viewer, id: &str) -> Result<Shown, Problem> {
     let body = html! {
         nav.crumbs aria-label="You are here" { a href="/lens" { "Conversations" } " / " a href=(conversation) { code { (call.conversation.as_str()) } } " / call" }
         div.head {
-            h1 { (title) } (page::status(&call.status))
+            h1 { (title) } (page::status(call.status.as_str()))
             nav.pager aria-label="Calls" {
                 @if let Some(href) = neighbour(place.checked_sub(1)) { a.button rel="prev" href=(href) { "‹ Call before" } }
                 @if let Some(href) = neighbour(Some(place + 1)) { a.button rel="next" href=(href) { "Next call ›" } }
@@ -64,7 +64,7 @@ async fn made(viewer: &Viewer, id: &str) -> Result<Shown, Problem> {
         (bytes("What came back", call.response.as_deref(), eyes, &here, "Nothing came back, or not yet."))
     };
     let live = Some(format!("/api/events?conversation={}", call.conversation));
-    Ok(Shown { title, place: Place::Conversations, live, body })
+    Ok(PageContent { title, place: NavItem::Conversations, live, body })
 }
 
 fn facts(call: &Sent) -> Markup {
@@ -73,7 +73,7 @@ fn facts(call: &Sent) -> Markup {
     html! {
         div { dt { "Model" } dd { (said(&call.model)) } }
         div { dt { "Wire" } dd { (said(&call.wire)) } }
-        div { dt { "Managers" } dd { code { (said(&crate::recorded::spelled(&call.managers))) } } }
+        div { dt { "Managers" } dd { code { (said(&crate::recorded_calls::spelled(&call.managers))) } } }
         div { dt { "Saw the record below" } dd { "#" (call.upto) } }
         @if bytes > 0 { div { dt { "Bytes sent" } dd { (number(bytes as u64)) } } }
         @if let Some(spent) = spent {
@@ -92,9 +92,9 @@ fn facts(call: &Sent) -> Markup {
 }
 
 /// What the request held of the record, and how many tokens that is.
-fn held(call: &Sent, sight: &Result<Sight, String>, conversation: &str, eyes: Eyes<'_>) -> Markup {
+fn held(call: &Sent, sight: &Result<CallVisibility, String>, conversation: &str, eyes: Eyes<'_>) -> Markup {
     let tokens = usage::request_tokens(call);
-    let managers = crate::recorded::spelled(&call.managers);
+    let managers = crate::recorded_calls::spelled(&call.managers);
     match sight {
         Ok(sight) => panel::saw(sight, tokens, conversation, &managers, call.upto, eyes),
         Err(why) => html! {
@@ -145,20 +145,20 @@ fn difference(before: Option<&Sent>, call: &Sent, eyes: Eyes<'_>) -> Markup {
     };
     let same_wire = before.wire == call.wire;
     let wire = Wire::named(&call.wire).filter(|_| same_wire);
-    let read = wire.and_then(|wire| Request::read(wire, &old).zip(Request::read(wire, &new)));
+    let read = wire.and_then(|wire| DiffSide::read(wire, &old).zip(DiffSide::read(wire, &new)));
     let Some((old, new)) = read else {
         return html! { section.card aria-label="Difference" { h2 { "Since the call before" } p.in { "The two requests are on different wires." } } };
     };
     let lines = diff::messages(&old.messages, &new.messages);
     let kept = match lines.first() {
-        Some(Line::Same(count)) => *count,
+        Some(DiffLine::Same(count)) => *count,
         _ => 0,
     };
     let whole = kept == old.messages.len();
     let count = |gone: bool| {
         lines
             .iter()
-            .filter(|line| matches!((line, gone), (Line::Gone(..), true) | (Line::New(..), false)))
+            .filter(|line| matches!((line, gone), (DiffLine::Gone(..), true) | (DiffLine::New(..), false)))
             .count() as u64
     };
     let fields = diff::fields(&old, &new);
@@ -183,13 +183,13 @@ fn difference(before: Option<&Sent>, call: &Sent, eyes: Eyes<'_>) -> Markup {
     }
 }
 
-fn changed(line: &Line<'_>, eyes: Eyes<'_>) -> Markup {
+fn changed(line: &DiffLine<'_>, eyes: Eyes<'_>) -> Markup {
     let (class, sign, at, text) = match line {
-        Line::Same(count) => {
+        DiffLine::Same(count) => {
             return html! { li.same { span.sign { "=" } span {} span { (plural(*count as u64, "message", "messages")) " the same, byte for byte" } } };
         }
-        Line::Gone(at, text) => ("gone", "−", at, text),
-        Line::New(at, text) => ("new", "+", at, text),
+        DiffLine::Gone(at, text) => ("gone", "−", at, text),
+        DiffLine::New(at, text) => ("new", "+", at, text),
     };
     let word = if class == "gone" { "left out" } else { "added" };
     html! {

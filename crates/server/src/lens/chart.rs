@@ -33,10 +33,10 @@ pub(crate) struct Bar {
 }
 
 /// A role, and its part of the tokens.
-type Part = (&'static str, fn(&ByRole) -> u64);
+type RoleShare = (&'static str, fn(&ByRole) -> u64);
 
 /// Roles from the bottom of a bar to its top.
-const ROLES: [Part; 5] = [
+const ROLES: [RoleShare; 5] = [
     ("system", |tokens| tokens.system),
     ("summary", |tokens| tokens.summary),
     ("user", |tokens| tokens.user),

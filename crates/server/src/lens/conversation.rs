@@ -4,23 +4,24 @@ use std::collections::BTreeMap;
 
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use scrollback_core::model::ModelName;
+use scrollback_core::recall::Handle;
 use scrollback_core::{CurationContext, Entry, Slot, Summaries, manager};
-use scrollback_store::{Conversation, ConversationId, Placed, Sent};
+use scrollback_store::{Conversation, ConversationId, Sent, StoredEntry, recall};
 use serde::Deserialize;
 
 use super::chart::{Bar, chart};
-use super::page::{self, Place, coded};
+use super::page::{self, NavItem, coded};
 use super::panel::{self, Chosen};
 use super::text::{dollars, number, plural, said, short};
-use super::timeline::{Around, first_words, fold, indented, title};
-use super::viewer::{Shown, Viewer};
-use crate::sight::Sight;
+use super::timeline::{TimelineContext, first_words, fold, indented, title};
+use super::viewer::{PageContent, Viewer};
 use crate::usage::{self, Spent, Total};
-use crate::{Problem, recorded};
-use scrollback_core::replay::{Asked, Seen, course};
+use crate::visibility::CallVisibility;
+use crate::{HttpProblem, recorded_calls};
+use scrollback_core::replay::{RepeatedCall, Seen, course};
 
 /// Places of one page of the timeline.
 const PAGE: u64 = 200;
@@ -33,7 +34,7 @@ const TEXT_PAGE: usize = 200_000;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(crate) struct Wish {
+pub(crate) struct ConversationQuery {
     /// The call to look at, by number or id.
     call: String,
     /// A manager to try out instead.
@@ -43,7 +44,7 @@ pub(crate) struct Wish {
 }
 
 /// Everything a page of a conversation is made of.
-struct Loaded {
+struct ConversationPage {
     conversation: Conversation,
     calls: Vec<Sent>,
     /// Place of the chosen call among them.
@@ -52,8 +53,8 @@ struct Loaded {
     href: String,
 }
 
-async fn load(viewer: &Viewer, id: &str, wish: &Wish) -> Result<Loaded, Problem> {
-    let id = ConversationId::parse(id).ok_or_else(|| Problem::not_found("conversation"))?;
+async fn load(viewer: &Viewer, id: &str, wish: &ConversationQuery) -> Result<ConversationPage, HttpProblem> {
+    let id = ConversationId::parse(id).ok_or_else(|| HttpProblem::not_found("conversation"))?;
     let conversation = viewer.store().conversation(viewer.tenant(), &id).await?;
     let calls = usage::calls_of(viewer.store(), viewer.tenant(), &id).await?;
     let chosen = match wish.call.as_str() {
@@ -62,23 +63,23 @@ async fn load(viewer: &Viewer, id: &str, wish: &Wish) -> Result<Loaded, Problem>
             let by_number = wanted.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
             let by_number = by_number.filter(|place| *place < calls.len());
             let found = by_number.or_else(|| calls.iter().position(|call| call.id == wanted));
-            Some(found.ok_or_else(|| Problem::not_found("call of this conversation"))?)
+            Some(found.ok_or_else(|| HttpProblem::not_found("call of this conversation"))?)
         }
     };
     let tried = (!wish.m.trim().is_empty()).then(|| wish.m.trim().to_string());
     let href = format!("/lens/conversations/{id}");
-    Ok(Loaded { conversation, calls, chosen, tried, href })
+    Ok(ConversationPage { conversation, calls, chosen, tried, href })
 }
 
 /// What was worked out from the whole record.
 struct Studied {
-    sight: Result<Sight, String>,
+    sight: Result<CallVisibility, String>,
     tokens: BTreeMap<u64, u64>,
     bars: Vec<Bar>,
 }
 
 /// Repeats the chosen call, and the ones around it for the chart.
-async fn study(viewer: &Viewer, loaded: &Loaded) -> Result<Studied, Problem> {
+async fn study(viewer: &Viewer, loaded: &ConversationPage) -> Result<Studied, HttpProblem> {
     let (store, tenant) = (viewer.store(), viewer.tenant());
     let record = store.record(tenant, &loaded.conversation.id, None).await?;
     let chosen = loaded.chosen.and_then(|place| loaded.calls.get(place)).filter(|_| loaded.tried.is_none());
@@ -86,45 +87,47 @@ async fn study(viewer: &Viewer, loaded: &Loaded) -> Result<Studied, Problem> {
         Some(call) => Some(store.call(tenant, &call.id).await?),
         None => None,
     };
-    let tools = whole.as_ref().and_then(recorded::tools);
+    let tools = whole.as_ref().and_then(recorded_calls::tools);
     let model = loaded.calls.last().and_then(|call| ModelName::parse(&call.model).ok());
     let asked = match (&loaded.tried, chosen) {
-        (Some(text), _) => manager::parse(text).map_err(|error| error.to_string()).map(|manager| Asked {
-            upto: record.len() as u64,
-            manager,
-            cx: CurationContext {
-                summaries: Summaries::InPlace,
-                ..recorded::context(&viewer.app, model.clone())
-            },
-        }),
-        (None, Some(call)) => recorded::asked(&viewer.app, call, tools.clone()),
-        (None, None) => Ok(Asked {
+        (Some(text), _) => {
+            manager::parse(text).map_err(|error| error.to_string()).map(|manager| RepeatedCall {
+                upto: record.len() as u64,
+                manager,
+                cx: CurationContext {
+                    summaries: Summaries::InPlace,
+                    ..recorded_calls::context(&viewer.app, model.clone())
+                },
+            })
+        }
+        (None, Some(call)) => recorded_calls::asked(&viewer.app, call, tools.clone()),
+        (None, None) => Ok(RepeatedCall {
             upto: record.len() as u64,
             manager: std::sync::Arc::new(manager::Passthrough),
-            cx: recorded::context(&viewer.app, model.clone()),
+            cx: recorded_calls::context(&viewer.app, model.clone()),
         }),
     };
     let around = window(loaded.calls.len(), loaded.chosen.unwrap_or(0));
     let shown: Vec<(usize, Sent)> =
         loaded.calls.iter().cloned().enumerate().skip(around.start).take(around.len()).collect();
-    let repeated: Vec<(usize, Option<u64>, Asked)> = shown
+    let repeated: Vec<(usize, Option<u64>, RepeatedCall)> = shown
         .iter()
         .filter_map(|(place, call)| {
-            let asked = recorded::asked(&viewer.app, call, tools.clone()).ok()?;
+            let asked = recorded_calls::asked(&viewer.app, call, tools.clone()).ok()?;
             Some((*place, Spent::of(call).map(|spent| spent.cache_read), asked))
         })
         .collect();
     let (href, chosen) = (loaded.href.clone(), loaded.chosen.filter(|_| loaded.tried.is_none()));
     crate::blocking(move || {
         let cx = CurationContext::for_model(model);
-        let tokens = crate::sight::tokens(&record, &cx);
+        let tokens = crate::visibility::tokens(&record, &cx);
         let upto = asked.as_ref().map_or_else(
             |_| whole.as_ref().map_or(record.len() as u64, |call| call.upto),
             |asked| asked.upto,
         );
-        let sight = recorded::record_upto(&record, upto).and_then(|then| {
-            let sent = whole.as_ref().and_then(recorded::sent_body);
-            Sight::of(then.as_ref().unwrap_or(&record), &asked, sent.as_ref(), &tokens)
+        let sight = recorded_calls::record_upto(&record, upto).and_then(|then| {
+            let sent = whole.as_ref().and_then(recorded_calls::sent_body);
+            CallVisibility::of(then.as_ref().unwrap_or(&record), &asked, sent.as_ref(), &tokens)
         });
         Studied { sight, tokens, bars: bars(record.slots(), repeated, &href, chosen) }
     })
@@ -133,7 +136,7 @@ async fn study(viewer: &Viewer, loaded: &Loaded) -> Result<Studied, Problem> {
 
 fn bars(
     slots: &[Slot],
-    calls: Vec<(usize, Option<u64>, Asked)>,
+    calls: Vec<(usize, Option<u64>, RepeatedCall)>,
     href: &str,
     chosen: Option<usize>,
 ) -> Vec<Bar> {
@@ -163,11 +166,15 @@ fn window(of: usize, chosen: usize) -> std::ops::Range<usize> {
     start..of.min(start + BARS)
 }
 
-pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>, Query(wish): Query<Wish>) -> Response {
+pub(crate) async fn show(
+    viewer: Viewer,
+    Path(id): Path<String>,
+    Query(wish): Query<ConversationQuery>,
+) -> Response {
     viewer.answer(made(&viewer, &id, &wish).await)
 }
 
-async fn made(viewer: &Viewer, id: &str, wish: &Wish) -> Result<Shown, Problem> {
+async fn made(viewer: &Viewer, id: &str, wish: &ConversationQuery) -> Result<PageContent, HttpProblem> {
     let loaded = load(viewer, id, wish).await?;
     let head = loaded.conversation.head;
     let last = head.saturating_sub(1) / PAGE * PAGE;
@@ -209,10 +216,10 @@ async fn made(viewer: &Viewer, id: &str, wish: &Wish) -> Result<Shown, Problem> 
         }
     };
     let live = Some(format!("/api/events?conversation={}", loaded.conversation.id));
-    Ok(Shown { title, place: Place::Conversations, live, body })
+    Ok(PageContent { title, place: NavItem::Conversations, live, body })
 }
 
-fn chosen(loaded: &Loaded) -> Chosen<'_> {
+fn chosen(loaded: &ConversationPage) -> Chosen<'_> {
     Chosen {
         href: &loaded.href,
         call: loaded.chosen.and_then(|place| loaded.calls.get(place)),
@@ -223,11 +230,11 @@ fn chosen(loaded: &Loaded) -> Chosen<'_> {
 }
 
 /// The panel beside the timeline.
-fn beside(viewer: &Viewer, loaded: &Loaded, studied: &Studied) -> Markup {
+fn beside(viewer: &Viewer, loaded: &ConversationPage, studied: &Studied) -> Markup {
     let chosen = chosen(loaded);
     let managers = match (&loaded.tried, chosen.call) {
         (Some(tried), _) => tried.clone(),
-        (None, Some(call)) => recorded::spelled(&call.managers),
+        (None, Some(call)) => recorded_calls::spelled(&call.managers),
         (None, None) => "passthrough".into(),
     };
     let sent = chosen.call.filter(|_| loaded.tried.is_none()).and_then(usage::request_tokens);
@@ -250,7 +257,7 @@ fn charted(bars: &[Bar]) -> Markup {
     } }
 }
 
-fn heading(viewer: &Viewer, loaded: &Loaded, title: &str, messages: u64) -> Markup {
+fn heading(viewer: &Viewer, loaded: &ConversationPage, title: &str, messages: u64) -> Markup {
     let conversation = &loaded.conversation;
     let total = Total::of(&loaded.calls);
     let id = &conversation.id;
@@ -295,12 +302,17 @@ fn pager(href: &str, query: &str, from: u64, head: u64) -> Markup {
     } }
 }
 
-fn timeline(viewer: &Viewer, loaded: &Loaded, places: &[Placed], studied: Option<&Studied>) -> Markup {
+fn timeline(
+    viewer: &Viewer,
+    loaded: &ConversationPage,
+    places: &[StoredEntry],
+    studied: Option<&Studied>,
+) -> Markup {
     let none = BTreeMap::new();
     let calls = loaded.calls.iter();
     // Where calls were made, so that the timeline says what each reply answers.
     let made: BTreeMap<u64, usize> = calls.enumerate().map(|(place, call)| (call.upto, place)).collect();
-    let around = Around {
+    let around = TimelineContext {
         href: loaded.href.clone(),
         eyes: viewer.eyes(),
         sight: studied.and_then(|studied| studied.sight.as_ref().ok()),
@@ -313,17 +325,42 @@ fn timeline(viewer: &Viewer, loaded: &Loaded, places: &[Placed], studied: Option
     }
 }
 
+/// The place that a handle names, on the page of its conversation.
+pub(crate) async fn handle(viewer: Viewer, Path(handle): Path<String>) -> Response {
+    let found = async {
+        let named: Handle = handle.parse().map_err(|_| HttpProblem::not_found("handle"))?;
+        let conversation = recall::resolve(viewer.store(), viewer.tenant(), &named).await;
+        let conversation = conversation.map_err(|no_answer| match no_answer {
+            recall::NoAnswer::Store(error) => error.into(),
+            recall::NoAnswer::Refused(_) => HttpProblem::not_found("handle"),
+        })?;
+        let id = conversation.id;
+        Ok::<_, HttpProblem>(match named.positions() {
+            Some((first, _)) => format!("/lens/conversations/{id}?at={first}#e{first}"),
+            None => format!("/lens/conversations/{id}"),
+        })
+    };
+    match found.await {
+        Ok(to) => Redirect::to(&to).into_response(),
+        Err(problem) => viewer.answer(Err(problem)),
+    }
+}
+
 /// The part that is worked out after the first paint of a long record.
-pub(crate) async fn sight(viewer: Viewer, Path(id): Path<String>, Query(wish): Query<Wish>) -> Response {
+pub(crate) async fn sight(
+    viewer: Viewer,
+    Path(id): Path<String>,
+    Query(wish): Query<ConversationQuery>,
+) -> Response {
     let made = async {
         let loaded = load(&viewer, &id, &wish).await?;
         let studied = study(&viewer, &loaded).await?;
         let chosen = chosen(&loaded);
-        let managers = chosen.call.map_or_else(String::new, |call| recorded::spelled(&call.managers));
+        let managers = chosen.call.map_or_else(String::new, |call| recorded_calls::spelled(&call.managers));
         let managers = loaded.tried.clone().unwrap_or(managers);
         let sent = chosen.call.filter(|_| loaded.tried.is_none()).and_then(usage::request_tokens);
         let problem = studied.sight.as_ref().err().map(String::as_str);
-        Ok::<_, Problem>(html! {
+        Ok::<_, HttpProblem>(html! {
             @if let Ok(sight) = &studied.sight { (panel::saw(sight, sent, &loaded.href, &managers, loaded.conversation.head, viewer.eyes())) }
             (charted(&studied.bars))
             (panel::try_out(&loaded.href, loaded.tried.as_deref(), problem))
@@ -360,12 +397,12 @@ pub(crate) async fn entry(
     viewer.answer(whole(&viewer, &id, position, wish.page).await)
 }
 
-async fn whole(viewer: &Viewer, id: &str, position: u64, number: usize) -> Result<Shown, Problem> {
-    let id = ConversationId::parse(id).ok_or_else(|| Problem::not_found("conversation"))?;
+async fn whole(viewer: &Viewer, id: &str, position: u64, number: usize) -> Result<PageContent, HttpProblem> {
+    let id = ConversationId::parse(id).ok_or_else(|| HttpProblem::not_found("conversation"))?;
     let places = viewer.store().entries(viewer.tenant(), &id, position, position.saturating_add(1)).await?;
-    let found = places.first().ok_or_else(|| Problem::not_found("entry"))?;
+    let found = places.first().ok_or_else(|| HttpProblem::not_found("entry"))?;
     let Slot::Message(entry) = &found.slot else {
-        return Err(Problem::not_found("message at this position"));
+        return Err(HttpProblem::not_found("message at this position"));
     };
     let text = viewer.eyes().see(&everything(entry)).into_owned();
     let pages = text.chars().count().div_ceil(TEXT_PAGE).max(1);
@@ -382,5 +419,5 @@ async fn whole(viewer: &Viewer, id: &str, position: u64, number: usize) -> Resul
         } }
         section.card { div.in { pre.said dir="auto" { (said(&shown)) } } }
     };
-    Ok(Shown { title: format!("Entry #{position}"), place: Place::Conversations, live: None, body })
+    Ok(PageContent { title: format!("Entry #{position}"), place: NavItem::Conversations, live: None, body })
 }

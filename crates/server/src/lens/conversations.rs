@@ -8,11 +8,11 @@ use scrollback_store::{
 };
 use serde::Deserialize;
 
-use super::page::{self, Place, coded};
+use super::page::{self, NavItem, coded};
 use super::text::{Eyes, dollars, number, said, short};
 use super::timeline::{first_words, title};
-use super::viewer::{Shown, Viewer};
-use crate::Problem;
+use super::viewer::{PageContent, Viewer};
+use crate::HttpProblem;
 use crate::usage::{self, Total};
 
 /// Conversations of one page.
@@ -24,14 +24,14 @@ const BEGINNING: u64 = 4;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(crate) struct Wish {
+pub(crate) struct ConversationsQuery {
     status: String,
     recipient: String,
     after: String,
 }
 
 /// A conversation as the list shows it.
-struct Row {
+struct ConversationRow {
     /// How deep it stands in the tree of its session.
     depth: usize,
     /// Conversations of its session that the list leaves out after it.
@@ -43,11 +43,11 @@ struct Row {
     begins: Option<String>,
 }
 
-pub(crate) async fn show(viewer: Viewer, Query(wish): Query<Wish>) -> Response {
+pub(crate) async fn show(viewer: Viewer, Query(wish): Query<ConversationsQuery>) -> Response {
     viewer.answer(made(&viewer, &wish).await)
 }
 
-async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
+async fn made(viewer: &Viewer, wish: &ConversationsQuery) -> Result<PageContent, HttpProblem> {
     let filtered = !wish.status.is_empty() || !wish.recipient.is_empty();
     let (rows, next) = if filtered { fitting(viewer, wish).await? } else { sessions(viewer, wish).await? };
     let nothing = rows.is_empty() && !filtered && wish.after.is_empty();
@@ -61,9 +61,9 @@ async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
             }
         }
     };
-    Ok(Shown {
+    Ok(PageContent {
         title: "Conversations".into(),
-        place: Place::Conversations,
+        place: NavItem::Conversations,
         live: Some("/api/events".into()),
         body,
     })
@@ -74,7 +74,10 @@ fn some(text: &str) -> Option<String> {
 }
 
 /// Sessions, written last first: the main conversation of each, and below it the others.
-async fn sessions(viewer: &Viewer, wish: &Wish) -> Result<(Vec<Row>, Option<Cursor>), Problem> {
+async fn sessions(
+    viewer: &Viewer,
+    wish: &ConversationsQuery,
+) -> Result<(Vec<ConversationRow>, Option<Cursor>), HttpProblem> {
     let after = some(&wish.after).as_deref().map(Cursor::parse).transpose()?;
     let page = viewer.store().sessions(Some(viewer.tenant()), SessionListing { limit: PAGE, after }).await?;
     let mut rows = Vec::new();
@@ -88,14 +91,21 @@ async fn sessions(viewer: &Viewer, wish: &Wish) -> Result<(Vec<Row>, Option<Curs
                 conversation.updated_at = tree.updated_at;
             }
             let hidden = if number + 1 == shown { tree.total.saturating_sub(shown as u64) } else { 0 };
-            rows.push(Row { depth: line.depth, hidden, ..row(viewer, conversation, line.messages).await? });
+            rows.push(ConversationRow {
+                depth: line.depth,
+                hidden,
+                ..row(viewer, conversation, line.messages).await?
+            });
         }
     }
     Ok((rows, page.next))
 }
 
 /// The conversations that a filter leaves, written last first.
-async fn fitting(viewer: &Viewer, wish: &Wish) -> Result<(Vec<Row>, Option<Cursor>), Problem> {
+async fn fitting(
+    viewer: &Viewer,
+    wish: &ConversationsQuery,
+) -> Result<(Vec<ConversationRow>, Option<Cursor>), HttpProblem> {
     let which =
         some(&wish.recipient).as_deref().map(Recipient::parse).transpose()?.map_or(Which::All, Which::With);
     let listing = Listing {
@@ -112,11 +122,15 @@ async fn fitting(viewer: &Viewer, wish: &Wish) -> Result<(Vec<Row>, Option<Curso
     Ok((rows, page.next))
 }
 
-async fn row(viewer: &Viewer, conversation: Conversation, entries: u64) -> Result<Row, Problem> {
+async fn row(
+    viewer: &Viewer,
+    conversation: Conversation,
+    entries: u64,
+) -> Result<ConversationRow, HttpProblem> {
     let calls = usage::calls_of(viewer.store(), viewer.tenant(), &conversation.id).await?;
     let first =
         viewer.store().entries(viewer.tenant(), &conversation.id, 0, BEGINNING).await.unwrap_or_default();
-    Ok(Row {
+    Ok(ConversationRow {
         depth: 0,
         hidden: 0,
         total: Total::of(&calls),
@@ -127,7 +141,7 @@ async fn row(viewer: &Viewer, conversation: Conversation, entries: u64) -> Resul
     })
 }
 
-fn filter(wish: &Wish) -> Markup {
+fn filter(wish: &ConversationsQuery) -> Markup {
     html! {
         form.fields method="get" action="/lens" aria-label="Filter" {
             div { label for="status" { "Status" }
@@ -141,7 +155,7 @@ fn filter(wish: &Wish) -> Markup {
     }
 }
 
-fn list(rows: &[Row], eyes: Eyes<'_>) -> Markup {
+fn list(rows: &[ConversationRow], eyes: Eyes<'_>) -> Markup {
     html! {
         div.card.scroll data-fresh="list" {
             @if rows.is_empty() { p.in { "No conversation fits." } } @else {
@@ -159,8 +173,8 @@ fn list(rows: &[Row], eyes: Eyes<'_>) -> Markup {
     }
 }
 
-fn line(row: &Row, eyes: Eyes<'_>) -> Markup {
-    let Row { depth, hidden, conversation, entries, total, model, begins } = row;
+fn line(row: &ConversationRow, eyes: Eyes<'_>) -> Markup {
+    let ConversationRow { depth, hidden, conversation, entries, total, model, begins } = row;
     let name = title(conversation, begins.as_deref(), eyes);
     let named = conversation.title.is_some() || conversation.recipient.is_some();
     html! {

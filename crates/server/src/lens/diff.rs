@@ -7,14 +7,14 @@ use scrollback_core::wire::{Wire, list_key};
 const TABLE: usize = 1_000_000;
 
 /// A request as a list of messages and the fields around it.
-pub(crate) struct Request<'a> {
+pub(crate) struct DiffSide<'a> {
     /// The messages, verbatim.
     pub(crate) messages: Vec<&'a str>,
     /// The other fields, verbatim.
     pub(crate) fields: Vec<(String, &'a str)>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> DiffSide<'a> {
     /// Reads the bytes that were sent.
     pub(crate) fn read(wire: Wire, text: &'a str) -> Option<Self> {
         let body = json::check(text).ok()?;
@@ -22,7 +22,7 @@ impl<'a> Request<'a> {
         let list = body.get(key);
         let messages = list.map(|list| list.elements().map(Raw::text).collect()).unwrap_or_default();
         let others = body.members().filter(|(name, _)| name.as_ref() != key || list.is_none());
-        Some(Request {
+        Some(DiffSide {
             messages,
             fields: others.map(|(name, value)| (name.into_owned(), value.text())).collect(),
         })
@@ -31,7 +31,7 @@ impl<'a> Request<'a> {
 
 /// One line of a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Line<'a> {
+pub(crate) enum DiffLine<'a> {
     /// So many messages are the same, from these places on.
     Same(usize),
     /// Was there before.
@@ -41,7 +41,7 @@ pub(crate) enum Line<'a> {
 }
 
 /// What became of the messages of one request in the next.
-pub(crate) fn messages<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<Line<'a>> {
+pub(crate) fn messages<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<DiffLine<'a>> {
     let start = before.iter().zip(after).take_while(|(one, other)| one == other).count();
     let (old, new) = (before.get(start..).unwrap_or_default(), after.get(start..).unwrap_or_default());
     let end = old.iter().rev().zip(new.iter().rev()).take_while(|(one, other)| one == other).count();
@@ -50,8 +50,8 @@ pub(crate) fn messages<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<Line<'a
     let mut lines = Vec::new();
     same(&mut lines, start);
     if old.len().saturating_mul(new.len()) > TABLE {
-        lines.extend((start..).zip(old).map(|(at, text)| Line::Gone(at, text)));
-        lines.extend((start..).zip(new).map(|(at, text)| Line::New(at, text)));
+        lines.extend((start..).zip(old).map(|(at, text)| DiffLine::Gone(at, text)));
+        lines.extend((start..).zip(new).map(|(at, text)| DiffLine::New(at, text)));
     } else {
         between(&mut lines, start, old, new);
     }
@@ -59,16 +59,16 @@ pub(crate) fn messages<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<Line<'a
     lines
 }
 
-fn same(lines: &mut Vec<Line<'_>>, count: usize) {
+fn same(lines: &mut Vec<DiffLine<'_>>, count: usize) {
     match lines.last_mut() {
         _ if count == 0 => {}
-        Some(Line::Same(before)) => *before += count,
-        _ => lines.push(Line::Same(count)),
+        Some(DiffLine::Same(before)) => *before += count,
+        _ => lines.push(DiffLine::Same(count)),
     }
 }
 
 /// The longest common part, by the usual table.
-fn between<'a>(lines: &mut Vec<Line<'a>>, start: usize, old: &[&'a str], new: &[&'a str]) {
+fn between<'a>(lines: &mut Vec<DiffLine<'a>>, start: usize, old: &[&'a str], new: &[&'a str]) {
     let across = new.len() + 1;
     let mut table = vec![0u32; (old.len() + 1) * across];
     let at = |row: usize, column: usize| row * across + column;
@@ -95,11 +95,11 @@ fn between<'a>(lines: &mut Vec<Line<'a>>, start: usize, old: &[&'a str], new: &[
             (Some(one), other)
                 if other.is_none() || cell(&table, row + 1, column) >= cell(&table, row, column + 1) =>
             {
-                lines.push(Line::Gone(start + row, one));
+                lines.push(DiffLine::Gone(start + row, one));
                 row += 1;
             }
             (_, Some(other)) => {
-                lines.push(Line::New(start + column, other));
+                lines.push(DiffLine::New(start + column, other));
                 column += 1;
             }
             _ => break,
@@ -109,10 +109,10 @@ fn between<'a>(lines: &mut Vec<Line<'a>>, start: usize, old: &[&'a str], new: &[
 
 /// Fields that differ: name, before, after.
 pub(crate) fn fields<'a>(
-    before: &Request<'a>,
-    after: &Request<'a>,
+    before: &DiffSide<'a>,
+    after: &DiffSide<'a>,
 ) -> Vec<(String, Option<&'a str>, Option<&'a str>)> {
-    let find = |request: &Request<'a>, name: &str| {
+    let find = |request: &DiffSide<'a>, name: &str| {
         request.fields.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     };
     let mut names: Vec<&String> = before.fields.iter().chain(&after.fields).map(|(name, _)| name).collect();
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn a_request_that_grew_shows_what_is_new() {
-        assert_eq!(messages(&["a", "b"], &["a", "b", "c"]), [Line::Same(2), Line::New(2, "c")]);
-        assert_eq!(messages(&["a"], &["a"]), [Line::Same(1)]);
+        assert_eq!(messages(&["a", "b"], &["a", "b", "c"]), [DiffLine::Same(2), DiffLine::New(2, "c")]);
+        assert_eq!(messages(&["a"], &["a"]), [DiffLine::Same(1)]);
         assert_eq!(messages(&[], &[]), []);
     }
 
@@ -140,10 +140,19 @@ mod tests {
         let lines = messages(&before, &after);
         assert_eq!(
             lines,
-            [Line::Same(1), Line::Gone(1, "1"), Line::Gone(2, "2"), Line::Same(1), Line::New(2, "4")]
+            [
+                DiffLine::Same(1),
+                DiffLine::Gone(1, "1"),
+                DiffLine::Gone(2, "2"),
+                DiffLine::Same(1),
+                DiffLine::New(2, "4")
+            ]
         );
         let changed = messages(&["s", "long", "x"], &["s", "short", "x"]);
-        assert_eq!(changed, [Line::Same(1), Line::Gone(1, "long"), Line::New(1, "short"), Line::Same(1)]);
+        assert_eq!(
+            changed,
+            [DiffLine::Same(1), DiffLine::Gone(1, "long"), DiffLine::New(1, "short"), DiffLine::Same(1)]
+        );
     }
 
     #[test]
@@ -160,7 +169,7 @@ mod tests {
         let (one, two) =
             (r#"{"model":"a","messages":[1],"temperature":1}"#, r#"{"messages":[1,2],"model":"b"}"#);
         let (one, two) =
-            (Request::read(Wire::OpenaiChat, one).unwrap(), Request::read(Wire::OpenaiChat, two).unwrap());
+            (DiffSide::read(Wire::OpenaiChat, one).unwrap(), DiffSide::read(Wire::OpenaiChat, two).unwrap());
         assert_eq!((one.messages.len(), two.messages.len()), (1, 2));
         let told = fields(&one, &two);
         assert_eq!(told.len(), 2);

@@ -3,11 +3,19 @@
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 
-use crate::{App, Problem};
+use scrollback_agent::config::ServerLimits;
+use scrollback_store::Tenant;
+
+use super::viewer::Viewer;
+use crate::memory::Share;
+use crate::{App, HttpProblem};
+
+/// Bytes of a form that are read before it is known who sent it: a key, and where to go with it.
+const OF_STRANGERS: usize = 8 << 10;
 
 /// The fields of a form.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fields(Vec<Field>);
+pub(crate) struct FormFields(Vec<Field>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Field {
@@ -16,12 +24,29 @@ struct Field {
     value: Bytes,
 }
 
-impl Fields {
+impl FormFields {
     /// Reads the body of a posted form, of either kind that browsers send.
-    pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
-        let bytes = crate::body::read(body, headers, &app.settings.limits).await?;
+    pub(crate) async fn read(viewer: &Viewer, headers: &HeaderMap, body: Body) -> Result<Self, HttpProblem> {
+        let mut share = viewer.app.memory.share(&viewer.caller.tenant);
+        FormFields::within(&viewer.app.settings.limits, &mut share, headers, body).await
+    }
+
+    /// The same of a caller who is not known yet, and may hold almost nothing.
+    pub(crate) async fn of_stranger(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, HttpProblem> {
+        let limits = ServerLimits { body_bytes: OF_STRANGERS, ..app.settings.limits };
+        let mut share = app.memory.share(&Tenant::default());
+        FormFields::within(&limits, &mut share, headers, body).await
+    }
+
+    async fn within(
+        limits: &ServerLimits,
+        share: &mut Share,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Self, HttpProblem> {
+        let bytes = crate::body::read(body, headers, limits, share).await?;
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
-        let bad = || Problem::bad_request("bad_form", "this is not what a form sends");
+        let bad = || HttpProblem::bad_request("bad_form", "this is not what a form sends");
         match kind.split(';').next().unwrap_or("").trim() {
             "application/x-www-form-urlencoded" => {
                 let pairs: Vec<(String, String)> =
@@ -29,12 +54,12 @@ impl Fields {
                         .map(|query| query.0)
                         .map_err(|_| bad())?;
                 let field = |(name, value): (String, String)| Field { name, file: None, value: value.into() };
-                Ok(Fields(pairs.into_iter().map(field).collect()))
+                Ok(FormFields(pairs.into_iter().map(field).collect()))
             }
             "multipart/form-data" => {
                 let boundary = kind.split(';').find_map(|part| part.trim().strip_prefix("boundary="));
                 parts(&bytes, boundary.map(|text| text.trim_matches('"')).ok_or_else(bad)?)
-                    .map(Fields)
+                    .map(FormFields)
                     .ok_or_else(bad)
             }
             _ => Err(bad()),
@@ -111,7 +136,7 @@ mod tests {
         let body = "--x\r\nContent-Disposition: form-data; name=\"format\"\r\n\r\n\r\n--x\r\n\
                     Content-Disposition: form-data; name=\"file\"; filename=\"a;b.jsonl\"\r\nContent-Type: text/plain\r\n\r\n\
                     {\"a\":1}\r\n--no\r\n\r\n--x--\r\n";
-        let fields = Fields(parts(&Bytes::from(body), "x").unwrap());
+        let fields = FormFields(parts(&Bytes::from(body), "x").unwrap());
         assert_eq!(fields.text("format"), "");
         let (_, bytes) = fields.file("file").unwrap();
         assert_eq!(bytes.as_ref(), b"{\"a\":1}\r\n--no\r\n");

@@ -5,14 +5,14 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use maud::{Markup, html};
 use scrollback_store::Recipient;
-use scrollback_store::import::Mode;
+use scrollback_store::import::ImportMode;
 
-use super::form::Fields;
-use super::page::Place;
+use super::form::FormFields;
+use super::page::NavItem;
 use super::text::{plural, said};
-use super::viewer::{Shown, Viewer};
-use crate::Problem;
-use crate::transfer::{self, Given, Report, Written};
+use super::viewer::{PageContent, Viewer};
+use crate::HttpProblem;
+use crate::transfer::{self, ImportFormat, ImportRequest, Report};
 
 /// Notes and failures listed on the page.
 const LISTED: usize = 50;
@@ -24,39 +24,39 @@ pub(crate) async fn show(viewer: Viewer) -> Response {
 pub(crate) async fn take(viewer: Viewer, headers: HeaderMap, body: Body) -> Response {
     let made = async {
         viewer.caller.may_write()?;
-        let fields = Fields::read(&viewer.app, &headers, body).await?;
+        let fields = FormFields::read(&viewer, &headers, body).await?;
         let report = transfer::import(&viewer.app, viewer.tenant(), given(&fields)?).await?;
-        Ok::<_, Problem>(page(Some(&report)))
+        Ok::<_, HttpProblem>(page(Some(&report)))
     };
     let made = made.await;
     viewer.answer(made)
 }
 
-fn given(fields: &Fields) -> Result<Given, Problem> {
+fn given(fields: &FormFields) -> Result<ImportRequest, HttpProblem> {
     let (name, text) = match fields.file("file") {
         Some((name, bytes)) => {
             let text = String::from_utf8(bytes.to_vec()).map_err(|error| {
                 let at = error.utf8_error().valid_up_to();
-                Problem::bad_request("bad_text", format!("the file is not UTF-8 at byte {at}"))
+                HttpProblem::bad_request("bad_text", format!("the file is not UTF-8 at byte {at}"))
             })?;
             (name.to_string(), text)
         }
         None => ("pasted".to_string(), fields.text("text")),
     };
     if text.trim().is_empty() {
-        return Err(Problem::bad_request("bad_input", "choose a file or paste its text"));
+        return Err(HttpProblem::bad_request("bad_input", "choose a file or paste its text"));
     }
     let (format, recipient) = (fields.text("format"), fields.text("recipient"));
-    Ok(Given {
+    Ok(ImportRequest {
         text,
         name,
-        format: if format.is_empty() { None } else { Some(Written::named(&format)?) },
+        format: if format.is_empty() { None } else { Some(ImportFormat::named(&format)?) },
         recipient: if recipient.is_empty() { None } else { Some(Recipient::parse(&recipient)?) },
-        mode: if fields.text("dry_run").is_empty() { Mode::Write } else { Mode::DryRun },
+        mode: if fields.text("dry_run").is_empty() { ImportMode::Write } else { ImportMode::DryRun },
     })
 }
 
-fn page(report: Option<&Report>) -> Shown {
+fn page(report: Option<&Report>) -> PageContent {
     let body = html! {
         div.head { h1 { "Import" } }
         @if let Some(report) = report { (told(report)) }
@@ -67,7 +67,7 @@ fn page(report: Option<&Report>) -> Shown {
                     div.wide { label for="file" { "File" } input #file type="file" name="file"; }
                     div { label for="format" { "Format" } select #format name="format" {
                         option value="" { "found out from its shape" }
-                        @for name in Written::names() { option value=(name) { (name) } }
+                        @for name in ImportFormat::names() { option value=(name) { (name) } }
                     } }
                     div { label for="to" { "Recipient" } input #to name="recipient" placeholder="none" autocomplete="off"; }
                 }
@@ -77,7 +77,7 @@ fn page(report: Option<&Report>) -> Shown {
             }
         } }
     };
-    Shown { title: "Import".into(), place: Place::Import, live: None, body }
+    PageContent { title: "Import".into(), place: NavItem::Import, live: None, body }
 }
 
 fn told(report: &Report) -> Markup {

@@ -7,18 +7,19 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use serde::Deserialize;
 
-use super::form::Fields;
-use super::page::{Page, Place, trouble};
+use super::form::FormFields;
+use super::page::{NavItem, Page, trouble};
 use super::text::said;
+use crate::auth::Transport;
 use crate::{App, auth};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(crate) struct Wish {
+pub(crate) struct LoginQuery {
     to: String,
 }
 
-pub(crate) async fn show(State(app): State<App>, Query(wish): Query<Wish>) -> Response {
+pub(crate) async fn show(State(app): State<App>, Query(wish): Query<LoginQuery>) -> Response {
     page(&app, StatusCode::OK, &wish.to, None)
 }
 
@@ -35,16 +36,16 @@ fn page(app: &App, status: StatusCode, to: &str, problem: Option<&str>) -> Respo
             }
         } }
     };
-    Page { title: "Log in", place: Place::Elsewhere, live: None, body }.show_as(status, app, None)
+    Page { title: "Log in", place: NavItem::Elsewhere, live: None, body }.show_as(status, app, None)
 }
 
 pub(crate) async fn take(State(app): State<App>, headers: HeaderMap, body: Body) -> Response {
-    let fields = match Fields::read(&app, &headers, body).await {
+    let fields = match FormFields::of_stranger(&app, &headers, body).await {
         Ok(fields) => fields,
         Err(problem) => return trouble(&app, None, &problem),
     };
     let to = fields.text("to");
-    match auth::login(&app, &fields.text("key")).await {
+    match auth::login(&app, &fields.text("key"), Transport::of(&headers)).await {
         Ok(Some(cookie)) => with_cookie(Redirect::to(within(&to)).into_response(), &cookie),
         Ok(None) => page(&app, StatusCode::UNAUTHORIZED, &to, Some("This is no valid key of this server.")),
         Err(error) => trouble(&app, None, &error.into()),

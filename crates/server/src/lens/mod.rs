@@ -15,6 +15,7 @@ mod import;
 mod login;
 mod page;
 mod panel;
+mod render;
 mod runs;
 mod sample;
 mod search;
@@ -40,6 +41,7 @@ pub fn router() -> Router<App> {
         .route("/lens/conversations/{id}", get(conversation::show))
         .route("/lens/conversations/{id}/sight", get(conversation::sight))
         .route("/lens/conversations/{id}/entries/{position}", get(conversation::entry))
+        .route("/lens/handles/{handle}", get(conversation::handle))
         .route("/lens/calls/{id}", get(call::show))
         .route("/lens/runs", get(runs::list))
         .route("/lens/runs/{id}", get(runs::show))

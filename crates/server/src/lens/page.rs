@@ -6,8 +6,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use scrollback_core::{Role, Time};
 
 use super::text::said;
-use crate::auth::{Caller, Scope};
-use crate::{App, Problem};
+use crate::auth::{ApiCaller, KeyScope};
+use crate::{App, HttpProblem};
 
 /// Nothing from elsewhere, no inline scripts or styles, no frames, no forms to others.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -17,7 +17,7 @@ const MARK: &str = r#"<svg aria-hidden="true" viewBox="0 0 32 32"><rect x="3" y=
 
 /// The places of the lens, as its navigation lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum NavItem {
     Conversations,
     Runs,
     Search,
@@ -27,18 +27,18 @@ pub(crate) enum Place {
     Elsewhere,
 }
 
-const PLACES: [(Place, &str, &str); 5] = [
-    (Place::Conversations, "/lens", "Conversations"),
-    (Place::Runs, "/lens/runs", "Runs"),
-    (Place::Search, "/lens/search", "Search"),
-    (Place::Simulate, "/lens/simulate", "Simulate"),
-    (Place::Import, "/lens/import", "Import"),
+const PLACES: [(NavItem, &str, &str); 5] = [
+    (NavItem::Conversations, "/lens", "Conversations"),
+    (NavItem::Runs, "/lens/runs", "Runs"),
+    (NavItem::Search, "/lens/search", "Search"),
+    (NavItem::Simulate, "/lens/simulate", "Simulate"),
+    (NavItem::Import, "/lens/import", "Import"),
 ];
 
 /// A page of the lens.
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
-    pub(crate) place: Place,
+    pub(crate) place: NavItem,
     /// What it listens to, if it is live.
     pub(crate) live: Option<String>,
     pub(crate) body: Markup,
@@ -46,12 +46,12 @@ pub(crate) struct Page<'a> {
 
 impl Page<'_> {
     /// The page with its frame and headers.
-    pub(crate) fn show(&self, app: &App, caller: Option<&Caller>) -> Response {
+    pub(crate) fn show(&self, app: &App, caller: Option<&ApiCaller>) -> Response {
         self.show_as(StatusCode::OK, app, caller)
     }
 
     /// The same with another status.
-    pub(crate) fn show_as(&self, status: StatusCode, app: &App, caller: Option<&Caller>) -> Response {
+    pub(crate) fn show_as(&self, status: StatusCode, app: &App, caller: Option<&ApiCaller>) -> Response {
         let keyed = caller.is_some_and(|caller| caller.key.is_some());
         let page = html! {
             (DOCTYPE)
@@ -110,7 +110,7 @@ pub(crate) fn framed(status: StatusCode, markup: Markup) -> Response {
 }
 
 /// A problem as a page.
-pub(crate) fn trouble(app: &App, caller: Option<&Caller>, problem: &Problem) -> Response {
+pub(crate) fn trouble(app: &App, caller: Option<&ApiCaller>, problem: &HttpProblem) -> Response {
     let title = match problem.status {
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::FORBIDDEN => "Not allowed",
@@ -121,12 +121,12 @@ pub(crate) fn trouble(app: &App, caller: Option<&Caller>, problem: &Problem) -> 
         p.note.bad role="alert" { (said(&problem.detail)) }
         p { a href="/lens" { "To the conversations" } }
     };
-    Page { title, place: Place::Elsewhere, live: None, body }.show_as(problem.status, app, caller)
+    Page { title, place: NavItem::Elsewhere, live: None, body }.show_as(problem.status, app, caller)
 }
 
 /// Whether a viewer may ask to see what is redacted.
-pub(crate) fn may_reveal(caller: &Caller) -> bool {
-    caller.scope == Scope::Admin
+pub(crate) fn may_reveal(caller: &ApiCaller) -> bool {
+    caller.scope == KeyScope::Admin
 }
 
 /// A time, exact to the second for people and to the millisecond for programs.

@@ -7,8 +7,8 @@ use scrollback_store::Sent;
 use super::page::{self, coded};
 use super::text::{Eyes, dollars, lasting, number, plural, said, short};
 use super::timeline::label;
-use crate::sight::{Fate, Sight, Stretch};
 use crate::usage::Spent;
+use crate::visibility::{CallVisibility, Fate, Stretch};
 
 /// Stretches listed before the rest is only counted.
 const STRETCHES: usize = 60;
@@ -40,7 +40,7 @@ pub(crate) fn calls(chosen: &Chosen<'_>) -> Markup {
                         (None, None) => "No calls yet",
                     }
                 }
-                @if let (Some(call), None) = (call, tried) { (page::status(&call.status)) a href=(format!("/lens/calls/{}", coded(&call.id))) { "exact bytes" } }
+                @if let (Some(call), None) = (call, tried) { (page::status(call.status.as_str())) a href=(format!("/lens/calls/{}", coded(&call.id))) { "exact bytes" } }
             }
             div.in.stack {
                 @if *of > 1 || (*of == 1 && tried.is_some()) {
@@ -101,7 +101,7 @@ pub(crate) fn input(call: &Sent, spent: &Spent) -> Markup {
 
 /// What the call saw: how much of the record, which parts, and who left out the rest.
 pub(crate) fn saw(
-    sight: &Sight,
+    sight: &CallVisibility,
     sent: Option<RequestTokens>,
     href: &str,
     managers: &str,

@@ -13,15 +13,15 @@ use scrollback_store::{Cursor, Event, Run, RunListing, RunStatus, Sent, Step, St
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::form::Fields;
-use super::page::{self, Place, coded};
+use super::form::FormFields;
+use super::page::{self, NavItem, coded};
 use super::text::{Eyes, dollars, lasting, number, said, short};
 use super::timeline::indented;
-use super::tree::{Node, tree};
-use super::viewer::{Shown, Viewer};
-use crate::Problem;
+use super::tree::{RunNode, tree};
+use super::viewer::{PageContent, Viewer};
+use crate::HttpProblem;
 use crate::api::{find_run, run_status_named};
-use crate::runs::{self, Answer, Refused};
+use crate::runs::{self, AnswerRefused, PersonAnswer};
 use crate::usage;
 
 const PAGE: usize = 50;
@@ -32,16 +32,16 @@ const EVENTS: usize = 200;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(crate) struct Wish {
+pub(crate) struct RunsQuery {
     status: String,
     after: String,
 }
 
-pub(crate) async fn list(viewer: Viewer, Query(wish): Query<Wish>) -> Response {
+pub(crate) async fn list(viewer: Viewer, Query(wish): Query<RunsQuery>) -> Response {
     viewer.answer(listed(&viewer, &wish).await)
 }
 
-async fn listed(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
+async fn listed(viewer: &Viewer, wish: &RunsQuery) -> Result<PageContent, HttpProblem> {
     let status = Some(&*wish.status).filter(|word| !word.is_empty()).map(run_status_named).transpose()?;
     let after = if wish.after.is_empty() { None } else { Some(Cursor::parse(&wish.after)?) };
     let page = viewer.store().run_page(viewer.tenant(), RunListing { status, limit: PAGE, after }).await?;
@@ -74,7 +74,7 @@ async fn listed(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
         }
         @if let Some(next) = page.next { nav.pager aria-label="Pages" { a.button rel="next" href=(format!("/lens/runs?status={}&after={}", coded(&wish.status), coded(next.as_str()))) { "Older" } } }
     };
-    Ok(Shown { title: "Runs".into(), place: Place::Runs, live: Some("/api/events".into()), body })
+    Ok(PageContent { title: "Runs".into(), place: NavItem::Runs, live: Some("/api/events".into()), body })
 }
 
 pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
@@ -90,10 +90,11 @@ pub(crate) async fn answer(
     let taken = async {
         viewer.caller.may_write()?;
         let run = find_run(&viewer.app, viewer.tenant(), &id).await?;
-        let fields = Fields::read(&viewer.app, &headers, body).await?;
+        let fields = FormFields::read(&viewer, &headers, body).await?;
         let step = Some(fields.text("step")).filter(|step| !step.is_empty());
-        let given = Answer { tenant: viewer.tenant().clone(), run: run.id, step, text: fields.text("text") };
-        runs::answer(&viewer.app, given).await.map_err(Refused::into_problem)
+        let given =
+            PersonAnswer { tenant: viewer.tenant().clone(), run: run.id, step, text: fields.text("text") };
+        runs::answer(&viewer.app, given).await.map_err(AnswerRefused::into_problem)
     };
     match taken.await {
         Ok(_) => Redirect::to(&format!("/lens/runs/{}", coded(&id))).into_response(),
@@ -102,7 +103,7 @@ pub(crate) async fn answer(
     }
 }
 
-async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<Shown, Problem> {
+async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<PageContent, HttpProblem> {
     let run = find_run(&viewer.app, viewer.tenant(), id).await?;
     let steps = viewer.store().steps(viewer.tenant(), &run.id).await?;
     let events = viewer.store().events(viewer.tenant(), &run.id, 0).await?;
@@ -114,7 +115,7 @@ async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<Shown
     let injected: BTreeSet<String> =
         events.iter().filter(|event| is_injected(event)).filter_map(|event| event.key.clone()).collect();
     let prompts = prompts(viewer, &run).await?;
-    let around = Around {
+    let around = RunContext {
         eyes: viewer.eyes(),
         injected,
         prompts,
@@ -139,7 +140,7 @@ async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<Shown
             details.card { summary.in { "The file it was run from" } div.in { pre.said { (viewer.eyes().said(&run.text)) } } }
         }
     };
-    Ok(Shown { title, place: Place::Runs, live: Some("/api/events".into()), body })
+    Ok(PageContent { title, place: NavItem::Runs, live: Some("/api/events".into()), body })
 }
 
 /// Whether a paused step asks itself, rather than something inside it.
@@ -165,7 +166,7 @@ struct Prompt {
 }
 
 /// The prompts of a run by step, as they were sent.
-async fn prompts(viewer: &Viewer, run: &Run) -> Result<BTreeMap<String, Vec<Prompt>>, Problem> {
+async fn prompts(viewer: &Viewer, run: &Run) -> Result<BTreeMap<String, Vec<Prompt>>, HttpProblem> {
     let mut prompts: BTreeMap<String, Vec<Prompt>> = BTreeMap::new();
     let Some(conversation) = &run.conversation else { return Ok(prompts) };
     let calls = usage::calls_of(viewer.store(), viewer.tenant(), conversation).await?;
@@ -248,7 +249,7 @@ fn happened(events: &[Event], eyes: Eyes<'_>) -> Markup {
     }
 }
 
-struct Around<'a> {
+struct RunContext<'a> {
     eyes: Eyes<'a>,
     /// Steps whose prompts had the conversation put in front.
     injected: BTreeSet<String>,
@@ -261,8 +262,8 @@ struct Around<'a> {
     all: String,
 }
 
-impl Around<'_> {
-    fn node(&self, node: &Node) -> Markup {
+impl RunContext<'_> {
+    fn node(&self, node: &RunNode) -> Markup {
         let step = node.step.as_ref();
         let own = step.map(|step| step.status);
         html! {
@@ -308,7 +309,7 @@ impl Around<'_> {
     }
 
     /// When it ran, in proportion to the whole run.
-    fn bar(&self, node: &Node, status: Option<StepStatus>) -> Markup {
+    fn bar(&self, node: &RunNode, status: Option<StepStatus>) -> Markup {
         let whole = (self.until.0 - self.from.0).max(1) as f64;
         let part = |at: Time| ((at.0 - self.from.0) as f64 / whole * 100.0).clamp(0.0, 100.0);
         let Some(began) = node.began().map(part) else { return html! {} };

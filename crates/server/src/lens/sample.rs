@@ -9,12 +9,12 @@ use axum::response::{IntoResponse, Redirect, Response};
 use scrollback_core::model::{ModelFacts, ModelName, facts};
 use scrollback_core::tokens::entry_tokens;
 use scrollback_core::wire::{Body, ParseOptions, Wire};
-use scrollback_core::{CurationContext, Entry, Item, Record, Role, Time, json, manager};
+use scrollback_core::{CurationContext, Entry, Record, Role, Time, ViewItem, json, manager};
 use scrollback_store::{ConversationId, Expected, NewConversation, Sent, Tenant, Tx, new_evaluation};
 
 use super::viewer::Viewer;
 use crate::usage::Spent;
-use crate::{App, Problem};
+use crate::{App, HttpProblem};
 
 const MESSAGES: &str = include_str!("assets/sample.json");
 const MODEL: &str = "openai:gpt-4o";
@@ -36,9 +36,9 @@ pub(crate) async fn load(viewer: Viewer) -> Response {
 }
 
 /// Writes the sample in one commit, and returns its id.
-pub(crate) async fn record(app: &App, tenant: &Tenant) -> Result<ConversationId, Problem> {
+pub(crate) async fn record(app: &App, tenant: &Tenant) -> Result<ConversationId, HttpProblem> {
     let (id, tx) = sample(tenant, app.now()).map_err(|error| {
-        Problem::new(
+        HttpProblem::new(
             axum::http::StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             format!("the sample cannot be read: {error}"),
@@ -89,7 +89,7 @@ struct Course {
     cx: CurationContext,
     manager: Arc<dyn scrollback_core::HistoryManager>,
     id: ConversationId,
-    before: Vec<Item>,
+    before: Vec<ViewItem>,
     epoch: u64,
     calls: i64,
 }
@@ -113,7 +113,7 @@ impl Course {
         }
         let view = self.record.view(&self.cx, self.manager.as_ref())?;
         let count = view.count(&self.cx);
-        let items: Vec<Item> = view.items().collect();
+        let items: Vec<ViewItem> = view.items().collect();
         let same =
             self.before.iter().zip(&items).take_while(|(one, other)| one.source == other.source).count();
         let shared: usize = count.per_entry.iter().take(same).sum();

@@ -1,35 +1,39 @@
 //! Search over everything that was said.
 
+use std::sync::Arc;
+
 use axum::extract::Query;
 use axum::response::Response;
 use maud::{Markup, html};
 use scrollback_store::{ConversationKind, Cursor, Filter, Hit, Query as Words};
 use serde::Deserialize;
 
-use super::page::{self, Place, coded};
+use super::page::{self, NavItem, coded};
 use super::text::{Eyes, said};
-use super::viewer::{Shown, Viewer};
-use crate::Problem;
+use super::viewer::{PageContent, Viewer};
+use crate::HttpProblem;
 
 const PAGE: usize = 30;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(crate) struct Wish {
+pub(crate) struct SearchQuery {
     q: String,
     role: String,
     after: String,
 }
 
-pub(crate) async fn show(viewer: Viewer, Query(wish): Query<Wish>) -> Response {
+pub(crate) async fn show(viewer: Viewer, Query(wish): Query<SearchQuery>) -> Response {
     viewer.answer(made(&viewer, &wish).await)
 }
 
-async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
+async fn made(viewer: &Viewer, wish: &SearchQuery) -> Result<PageContent, HttpProblem> {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_string());
     let role = some(&wish.role).as_deref().map(crate::api::role_named).transpose()?;
     let after = some(&wish.after).as_deref().map(Cursor::parse).transpose()?;
-    let filter = Filter { role, ..Filter::default() };
+    // What is looked through, cut and marked is what the viewer may see.
+    let redactor = (!viewer.sees_all()).then(|| Arc::clone(&viewer.app.redactor));
+    let filter = Filter { role, redactor, ..Filter::default() };
     let words = Words::parse(&wish.q);
     let asked = !words.is_empty();
     let found = viewer.store().search(viewer.tenant(), words, filter, PAGE, after).await?;
@@ -53,7 +57,7 @@ async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
             @if let Some(next) = found.next { nav.pager aria-label="Pages" { a.button rel="next" href=(format!("/lens/search?q={}&role={}&after={}", coded(&wish.q), coded(&wish.role), coded(next.as_str()))) { "More" } } }
         }
     };
-    Ok(Shown { title: "Search".into(), place: Place::Search, live: None, body })
+    Ok(PageContent { title: "Search".into(), place: NavItem::Search, live: None, body })
 }
 
 fn line(hit: &Hit, eyes: Eyes<'_>) -> Markup {

@@ -7,32 +7,33 @@ use scrollback_core::Slot;
 use scrollback_store::{ConversationId, Listing};
 use serde_json::Value;
 
-use super::page::Place;
+use super::page::NavItem;
 use super::text::{dollars, number, said, short};
 use super::timeline::title;
-use super::viewer::{Shown, Viewer};
-use crate::Problem;
-use crate::figures::{CallFigures, Figures};
+use super::viewer::{PageContent, Viewer};
+use crate::HttpProblem;
+use crate::simulation_tables::{CallFigures, Figures};
 
 /// The default candidates.
-const USUAL: [&str; 4] =
-    ["passthrough", "sliding_window(20)", "sticky(token_budget(8000))", "clear_tool_results(3)"];
+const USUAL: [&str; 5] =
+    ["passthrough", "sliding_window(20)", "clear_tool_results(3)", "sticky(token_budget(8k))", "auto(8k)"];
 /// Fields for candidates.
 const FIELDS: usize = 5;
 /// Conversations to choose from.
 const CHOICES: usize = 50;
 
 /// What the address asks for.
-struct Wish {
+struct SimulateQuery {
     conversation: String,
     managers: Vec<String>,
     model: String,
 }
 
-impl Wish {
+impl SimulateQuery {
     /// A name may stand several times, which is why this is not a struct of serde's.
     fn read(query: Option<&str>) -> Self {
-        let mut wish = Wish { conversation: String::new(), managers: Vec::new(), model: String::new() };
+        let mut wish =
+            SimulateQuery { conversation: String::new(), managers: Vec::new(), model: String::new() };
         let uri = format!("/?{}", query.unwrap_or("")).parse();
         let pairs =
             uri.ok().and_then(|uri| axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri).ok());
@@ -49,10 +50,10 @@ impl Wish {
 }
 
 pub(crate) async fn show(viewer: Viewer, RawQuery(query): RawQuery) -> Response {
-    viewer.answer(made(&viewer, &Wish::read(query.as_deref())).await)
+    viewer.answer(made(&viewer, &SimulateQuery::read(query.as_deref())).await)
 }
 
-async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
+async fn made(viewer: &Viewer, wish: &SimulateQuery) -> Result<PageContent, HttpProblem> {
     let listing = Listing { limit: CHOICES, ..Listing::default() };
     let page = viewer.store().list(Some(viewer.tenant()), listing).await?;
     let mut choices: Vec<(String, String)> = page
@@ -79,21 +80,22 @@ async fn made(viewer: &Viewer, wish: &Wish) -> Result<Shown, Problem> {
         @if let Some(problem) = problem { p.note.bad role="alert" { (said(&problem)) } }
         @if let Some(figures) = figures { (table(&figures)) (curves(&figures)) }
     };
-    Ok(Shown { title: "Simulate".into(), place: Place::Simulate, live: None, body })
+    Ok(PageContent { title: "Simulate".into(), place: NavItem::Simulate, live: None, body })
 }
 
-async fn run(viewer: &Viewer, wish: &Wish) -> Result<Vec<Figures>, Problem> {
-    let id = ConversationId::parse(&wish.conversation).ok_or_else(|| Problem::not_found("conversation"))?;
+async fn run(viewer: &Viewer, wish: &SimulateQuery) -> Result<Vec<Figures>, HttpProblem> {
+    let id =
+        ConversationId::parse(&wish.conversation).ok_or_else(|| HttpProblem::not_found("conversation"))?;
     let places = viewer.store().entries(viewer.tenant(), &id, 0, u64::MAX).await?;
     let slots: Vec<Slot> = places.into_iter().map(|placed| placed.slot).collect();
     let managers = wish.managers.iter().map(|text| Value::String(text.clone())).collect();
-    let call = crate::recorded::newest(&viewer.app, viewer.tenant(), &id).await?;
+    let call = crate::recorded_calls::newest(&viewer.app, viewer.tenant(), &id).await?;
     let model = (!wish.model.trim().is_empty()).then(|| wish.model.trim().to_string());
     let model = model.or_else(|| call.as_ref().map(|call| call.model.clone()));
     crate::api::compare(&viewer.app, slots, managers, model.as_deref(), call.as_ref()).await
 }
 
-fn form(wish: &Wish, choices: &[(String, String)]) -> Markup {
+fn form(wish: &SimulateQuery, choices: &[(String, String)]) -> Markup {
     let shown = |place: usize| {
         let given = wish.managers.get(place).map(String::as_str);
         let usual = USUAL.get(place).copied().filter(|_| wish.managers.is_empty());

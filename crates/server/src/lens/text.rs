@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use maud::{Markup, PreEscaped, html};
+use scrollback_core::recall::Handle;
 use scrollback_core::redact::Redactor;
+
+use super::page::coded;
 
 /// Characters of a text shown before "show all".
 const FIRST: usize = 1_500;
@@ -56,22 +59,39 @@ impl Eyes<'_> {
         let text = self.see(text);
         let cut = beginning(&text);
         let Some(cut) = cut else {
-            return html! { pre.said.(class) dir="auto" { (said(&text)) } };
+            return html! { pre.said.(class) dir="auto" { (linked(&text)) } };
         };
         let (first, rest) = text.split_at(cut);
         let characters = text.chars().count();
         html! {
-            pre.said.(class) dir="auto" { (said(first)) "…" }
+            pre.said.(class) dir="auto" { (linked(first)) "…" }
             @if characters <= FOLDED {
                 details.more {
                     summary { "Show all " (number(characters as u64)) " characters" }
-                    pre.said.(class) dir="auto" { "…" (said(rest)) }
+                    pre.said.(class) dir="auto" { "…" (linked(rest)) }
                 }
             } @else {
                 p.more.small { a href=(whole) { "Show all " (number(characters as u64)) " characters" } }
             }
         }
     }
+}
+
+/// How much room a text takes.
+pub(crate) enum Length {
+    /// All of it is shown.
+    Short,
+    /// So many characters: it waits folded on the page.
+    Long(u64),
+    /// So many characters, of which the page shows those before a place; the rest has a page of its own.
+    Huge(u64, usize),
+}
+
+/// How much room a text takes.
+pub(crate) fn length(text: &str) -> Length {
+    let Some(cut) = beginning(text) else { return Length::Short };
+    let characters = text.chars().count();
+    if characters <= FOLDED { Length::Long(characters as u64) } else { Length::Huge(characters as u64, cut) }
 }
 
 /// Where a text is cut that is too long to be shown at once.
@@ -119,6 +139,30 @@ pub(crate) fn said(text: &str) -> Markup {
             plain => out.push(plain),
         }
     }
+    PreEscaped(out)
+}
+
+/// The same with every handle a link to what it names.
+fn linked(text: &str) -> Markup {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(at) = rest.find("sb:") {
+        let (before, from) = rest.split_at(at);
+        let end = from.find(|letter: char| !letter.is_ascii_alphanumeric() && !":#-".contains(letter));
+        let (name, after) = from.split_at(end.unwrap_or(from.len()));
+        let in_word = before.ends_with(|letter: char| letter.is_ascii_alphanumeric());
+        let handle = name.parse::<Handle>().ok().filter(|_| !in_word);
+        out.push_str(&said(before).0);
+        match handle {
+            Some(handle) => {
+                let to = format!("/lens/handles/{}", coded(&handle.to_string()));
+                out.push_str(&html! { a.handle href=(to) { (said(name)) } }.0);
+            }
+            None => out.push_str(&said(name).0),
+        }
+        rest = after;
+    }
+    out.push_str(&said(rest).0);
     PreEscaped(out)
 }
 
@@ -211,6 +255,16 @@ mod tests {
             "a huge text does not wait on the page"
         );
         assert!(Eyes::Open.long(&"line\n".repeat(80), "text", "/w").0.contains("<details"));
+    }
+
+    #[test]
+    fn handles_are_links_and_what_only_looks_like_one_is_not() {
+        assert_eq!(
+            linked("<b> read sb:k7q2m9x4td#412, or sb:short#1").0,
+            "&lt;b&gt; read <a class=\"handle\" href=\"/lens/handles/sb%3Ak7q2m9x4td%23412\">sb:k7q2m9x4td#412</a>, \
+             or sb:short#1"
+        );
+        assert_eq!(linked("xsb:k7q2m9x4td#4").0, "xsb:k7q2m9x4td#4");
     }
 
     #[test]

@@ -3,26 +3,28 @@
 use std::collections::{BTreeMap, HashMap};
 
 use maud::{Markup, html};
+use scrollback_core::stream::StopReason;
 use scrollback_core::{
     BlockKind, Decision, Entry, LedgerPart, MediaKind, MediaSource, PlanItem, Role, Slot, ToolCall,
 };
-use scrollback_store::{Conversation, Placed, Recipient};
+use scrollback_store::{Conversation, Recipient, StoredEntry};
 
 use super::page;
+use super::render::{action, exit_code, speech};
 use super::text::{Eyes, lasting, number, plural, said, short};
 use crate::api::shapes::reasoning;
-use crate::sight::{Fate, Sight, Why};
+use crate::visibility::{CallVisibility, Fate, Why};
 
 /// One thing on the timeline, and the results that belong to it.
-pub(crate) struct Item<'a> {
-    pub(crate) placed: &'a Placed,
+pub(crate) struct TimelineItem<'a> {
+    pub(crate) placed: &'a StoredEntry,
     /// Results of its calls that stand on the same page, by call id.
-    results: Vec<&'a Placed>,
+    results: Vec<&'a StoredEntry>,
 }
 
 /// Puts results to their calls, as far as both are on the page.
-pub(crate) fn fold(places: &[Placed]) -> Vec<Item<'_>> {
-    let mut items: Vec<Item<'_>> = Vec::new();
+pub(crate) fn fold(places: &[StoredEntry]) -> Vec<TimelineItem<'_>> {
+    let mut items: Vec<TimelineItem<'_>> = Vec::new();
     let mut claimed: HashMap<String, usize> = HashMap::new();
     for placed in places {
         if let Slot::Message(entry) = &placed.slot {
@@ -38,25 +40,25 @@ pub(crate) fn fold(places: &[Placed]) -> Vec<Item<'_>> {
                     .filter_map(|call| Some((call.call_id.as_ref()?.as_str().into_owned(), at))),
             );
         }
-        items.push(Item { placed, results: Vec::new() });
+        items.push(TimelineItem { placed, results: Vec::new() });
     }
     items
 }
 
 /// What the timeline needs to know about the page it is on.
-pub(crate) struct Around<'a> {
+pub(crate) struct TimelineContext<'a> {
     /// The address of the conversation.
     pub(crate) href: String,
     pub(crate) eyes: Eyes<'a>,
     /// What the chosen call saw, if one is chosen.
-    pub(crate) sight: Option<&'a Sight>,
+    pub(crate) sight: Option<&'a CallVisibility>,
     /// Tokens by position, where they were counted.
     pub(crate) tokens: &'a BTreeMap<u64, u64>,
     /// The calls that were made, by the position their replies got: numbered from 0.
     pub(crate) calls: BTreeMap<u64, usize>,
 }
 
-impl Around<'_> {
+impl TimelineContext<'_> {
     fn fate(&self, position: u64) -> Option<&Fate> {
         self.sight.map(|sight| sight.fate(position))
     }
@@ -79,7 +81,7 @@ impl Around<'_> {
     }
 
     /// One thing on the timeline.
-    pub(crate) fn item(&self, item: &Item<'_>) -> Markup {
+    pub(crate) fn item(&self, item: &TimelineItem<'_>) -> Markup {
         let at = item.placed.position;
         match &item.placed.slot {
             Slot::Message(entry) => html! {
@@ -127,8 +129,8 @@ impl Around<'_> {
                 @if let Some(model) = meta.and_then(|meta| meta.model_served.as_ref().or(meta.model_asked.as_ref())) {
                     span { (said(model)) }
                 }
-                @if let Some(stop) = meta.and_then(|meta| meta.stop.as_deref()).filter(|stop| *stop != "stop" && *stop != "end") {
-                    span { "stopped: " (said(stop)) }
+                @if let Some(stop) = meta.and_then(|meta| meta.stop.as_ref()).filter(|stop| **stop != StopReason::Stop) {
+                    span { "stopped: " (said(stop.as_str())) }
                 }
                 @if entry.status() != scrollback_core::Status::Complete { span.chip.bad { (status(entry.status())) } }
                 @if let (Role::Assistant, Some(call)) = (entry.role, self.calls.get(&at)) {
@@ -154,7 +156,7 @@ impl Around<'_> {
             }
             @for block in &entry.blocks { @match &block.kind {
                 BlockKind::Text(text) | BlockKind::Refusal(text) => {
-                    @if !text.as_str().trim().is_empty() { (self.eyes.long(&text.as_str(), "text", &self.whole(at))) }
+                    @if !text.as_str().trim().is_empty() { (speech(self.eyes, entry.role, &text.as_str(), &self.whole(at))) }
                 }
                 BlockKind::ToolResult(_) => (self.result(at, entry)),
                 BlockKind::Media(media) => (self.media(media)),
@@ -192,8 +194,8 @@ impl Around<'_> {
     }
 
     /// The calls of an entry, each with its result.
-    fn calls(&self, at: u64, entry: &Entry, results: &[&Placed]) -> Markup {
-        let mut left: Vec<&Placed> = results.to_vec();
+    fn calls(&self, at: u64, entry: &Entry, results: &[&StoredEntry]) -> Markup {
+        let mut left: Vec<&StoredEntry> = results.to_vec();
         html! {
             @for (number, call) in entry.tool_calls().enumerate() {
                 @let id = call.call_id.as_ref().map(|id| id.as_str().into_owned());
@@ -211,7 +213,7 @@ impl Around<'_> {
         number: usize,
         caller: &Entry,
         call: &ToolCall,
-        result: Option<&Placed>,
+        result: Option<&StoredEntry>,
     ) -> Markup {
         let (name, arguments) = (call.name.as_str(), call.arguments.as_str());
         let answer = result.and_then(|placed| match &placed.slot {
@@ -219,16 +221,25 @@ impl Around<'_> {
             _ => None,
         });
         let class = answer.map_or("", |(at, _)| self.fate_class(at));
+        let action = action(&name, &arguments);
         html! {
             details.fold.result.(class) id=(format!("c{at}-{number}")) {
                 summary {
                     strong { (self.eyes.glance(&name, 60)) }
-                    code.soft { (self.eyes.glance(&arguments, 80)) }
+                    @match &action {
+                        Some(action) => span.does { (action.glance(self.eyes)) },
+                        None => code.soft { (self.eyes.glance(&arguments, 80)) },
+                    }
                     (self.outcome(call, answer))
                 }
                 div.in.stack {
-                    div { div.who { span.soft { "arguments" } }
-                        (self.eyes.long(&indented(&arguments), "mono", &self.whole(at))) }
+                    @match &action {
+                        Some(action) => {
+                            (action.show(self.eyes, &self.whole(at)))
+                            details.fold { summary { span.soft { "arguments as they came" } } div.in { (self.arguments(at, &arguments)) } }
+                        }
+                        None => div { div.who { span.soft { "arguments" } } (self.arguments(at, &arguments)) },
+                    }
                     @if let Some((at, entry)) = answer {
                         div id=(format!("e{at}")) {
                             div.who { a.at href=(format!("{}#e{at}", self.here(at))) { "#" (at) } span.soft { "result after " (lasting(entry.created_at.0 - caller.created_at.0)) }
@@ -242,11 +253,21 @@ impl Around<'_> {
         }
     }
 
+    /// Arguments as they came, JSON over several lines.
+    fn arguments(&self, at: u64, arguments: &str) -> Markup {
+        self.eyes.long(&indented(arguments), "mono", &self.whole(at))
+    }
+
     /// What came of a call, in a few words.
     fn outcome(&self, call: &ToolCall, answer: Option<(u64, &std::sync::Arc<Entry>)>) -> Markup {
         html! {
             @if let Some((at, entry)) = answer {
-                span.soft { "→ " (self.eyes.glance(&entry.content().unwrap_or_default(), 60)) }
+                @let said = entry.content().unwrap_or_default();
+                @match exit_code(&said) {
+                    Some(0) | None => {}
+                    Some(code) => span.chip.bad { "exit " (code) },
+                }
+                span.soft { "→ " (self.eyes.glance(&said, 60)) }
                 @if entry.tool_result().and_then(|result| result.is_error) == Some(true) { span.chip.bad { "error" } }
                 (self.fate_label(at))
             } @else if call.style.is_client() {
@@ -312,7 +333,7 @@ impl Around<'_> {
     }
 }
 
-fn answers(placed: &Placed, id: Option<&str>) -> bool {
+fn answers(placed: &StoredEntry, id: Option<&str>) -> bool {
     matches!(&placed.slot, Slot::Message(entry) if id.is_some() && entry.tool_call_id().as_deref() == id)
 }
 
@@ -392,7 +413,7 @@ pub(crate) fn title(conversation: &Conversation, first: Option<&str>, eyes: Eyes
 }
 
 /// The first thing a user said.
-pub(crate) fn first_words(places: &[Placed]) -> Option<String> {
+pub(crate) fn first_words(places: &[StoredEntry]) -> Option<String> {
     places.iter().find_map(|placed| match &placed.slot {
         Slot::Message(entry) if entry.role == Role::User => entry.content(),
         _ => None,

@@ -7,21 +7,21 @@ use scrollback_store::Step;
 
 /// A step, an iteration or a branch, and what ran inside it.
 #[derive(Debug, Default)]
-pub(crate) struct Node {
+pub(crate) struct RunNode {
     /// The whole key.
     pub(crate) key: String,
     /// The last part of it.
     pub(crate) name: String,
     /// The step of that key; none for iterations and branches, which have no row of their own.
     pub(crate) step: Option<Step>,
-    pub(crate) inside: Vec<Node>,
+    pub(crate) inside: Vec<RunNode>,
 }
 
-impl Node {
+impl RunNode {
     /// When it or something inside it began.
     pub(crate) fn began(&self) -> Option<Time> {
         let own = self.step.as_ref().and_then(|step| step.started_at);
-        own.into_iter().chain(self.inside.iter().filter_map(Node::began)).min()
+        own.into_iter().chain(self.inside.iter().filter_map(RunNode::began)).min()
     }
 
     /// When it ended, if everything inside it did.
@@ -29,23 +29,23 @@ impl Node {
         if let Some(step) = &self.step {
             return step.ended_at;
         }
-        let ends: Option<Vec<Time>> = self.inside.iter().map(Node::ended).collect();
+        let ends: Option<Vec<Time>> = self.inside.iter().map(RunNode::ended).collect();
         ends.and_then(|ends| ends.into_iter().max())
     }
 }
 
 /// The steps of a run as a tree, in the order they began.
-pub(crate) fn tree(steps: Vec<Step>) -> Vec<Node> {
+pub(crate) fn tree(steps: Vec<Step>) -> Vec<RunNode> {
     let mut found: BTreeMap<String, Step> = steps.into_iter().map(|step| (step.key.clone(), step)).collect();
     let keys: Vec<String> = found.keys().cloned().collect();
     let mut roots = Vec::new();
     for key in keys {
         let mut level = &mut roots;
         for (whole, name) in ancestry(&key) {
-            let known = level.iter().position(|node: &Node| node.key == whole);
+            let known = level.iter().position(|node: &RunNode| node.key == whole);
             let at = known.unwrap_or(level.len());
             if known.is_none() {
-                level.push(Node { step: found.remove(&whole), key: whole, name, inside: Vec::new() });
+                level.push(RunNode { step: found.remove(&whole), key: whole, name, inside: Vec::new() });
             }
             let Some(node) = level.get_mut(at) else { break };
             level = &mut node.inside;
@@ -55,7 +55,7 @@ pub(crate) fn tree(steps: Vec<Step>) -> Vec<Node> {
     roots
 }
 
-fn sort(nodes: &mut [Node]) {
+fn sort(nodes: &mut [RunNode]) {
     for node in nodes.iter_mut() {
         sort(&mut node.inside);
     }
@@ -103,8 +103,8 @@ mod tests {
         }
     }
 
-    fn shown(nodes: &[Node]) -> String {
-        let one = |node: &Node| {
+    fn shown(nodes: &[RunNode]) -> String {
+        let one = |node: &RunNode| {
             let inside = shown(&node.inside);
             if inside.is_empty() { node.name.clone() } else { format!("{}({inside})", node.name) }
         };

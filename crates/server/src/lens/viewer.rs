@@ -6,14 +6,15 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::Markup;
 use scrollback_store::{Store, Tenant};
 
-use super::page::{Page, Place, coded, may_reveal, trouble};
+use super::page::{NavItem, Page, coded, may_reveal, trouble};
 use super::text::Eyes;
-use crate::{App, Caller, Problem};
+use crate::secrets::log_reveal;
+use crate::{ApiCaller, App, HttpProblem};
 
 /// A viewer who is logged in. Others are sent to the login.
 pub(crate) struct Viewer {
     pub(crate) app: App,
-    pub(crate) caller: Caller,
+    pub(crate) caller: ApiCaller,
     /// Whether they asked to see secrets, and may.
     reveal: bool,
 }
@@ -22,7 +23,7 @@ impl FromRequestParts<App> for Viewer {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
-        let Some(caller) = parts.extensions.get::<Caller>().cloned() else {
+        let Some(caller) = parts.extensions.get::<ApiCaller>().cloned() else {
             let to = parts.uri.path_and_query().map_or("/lens", |path| path.as_str());
             return Err(Redirect::to(&format!("/lens/login?to={}", coded(to))).into_response());
         };
@@ -30,7 +31,11 @@ impl FromRequestParts<App> for Viewer {
             return Err(trouble(app, None, &problem));
         }
         let asked = parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "reveal=1"));
-        Ok(Viewer { app: app.clone(), reveal: asked && may_reveal(&caller), caller })
+        let reveal = asked && may_reveal(&caller);
+        if reveal {
+            log_reveal(&caller, parts.uri.path());
+        }
+        Ok(Viewer { app: app.clone(), reveal, caller })
     }
 }
 
@@ -54,7 +59,7 @@ impl Viewer {
     }
 
     /// A page, or what went wrong as one.
-    pub(crate) fn answer(&self, made: Result<Shown, Problem>) -> Response {
+    pub(crate) fn answer(&self, made: Result<PageContent, HttpProblem>) -> Response {
         match made {
             Ok(shown) => Page { title: &shown.title, place: shown.place, live: shown.live, body: shown.body }
                 .show(&self.app, Some(&self.caller)),
@@ -64,9 +69,9 @@ impl Viewer {
 }
 
 /// What a page shows inside its frame.
-pub(crate) struct Shown {
+pub(crate) struct PageContent {
     pub(crate) title: String,
-    pub(crate) place: Place,
+    pub(crate) place: NavItem,
     pub(crate) live: Option<String>,
     pub(crate) body: Markup,
 }

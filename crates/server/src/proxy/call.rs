@@ -10,32 +10,34 @@ use axum::response::Response;
 use scrollback_agent::ModelSummarizer;
 use scrollback_agent::config::Recording;
 use scrollback_agent::exchange::{
-    Answered, Ended, Exchange, OnOverflow, OpenCall, Recorder, Unanswered, next_summary, serve_summary,
+    AnsweredCall, AttemptEnd, Exchange, OnOverflow, OpenCall, Recorder, Unanswered, next_summary,
+    serve_summary,
 };
-use scrollback_agent::journal::Rows;
+use scrollback_agent::journal::JournalRows;
 use scrollback_agent::provider::{Credential, ErrorKind, ProviderError};
 use scrollback_core::json;
 use scrollback_core::request::{PrepareError, Prepared, Reference, provider_edits};
 use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Status};
-use scrollback_store::{Sent, StoreError, Summarizer};
+use scrollback_store::{CallStatus, Sent, StoreError, Summarizer};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::aside::{join_result, unfinished};
-use super::asked::{Asked, Endpoint, Target, header as text_of};
-use super::asking::{Asking, Begun, Refused, TRUNCATED_CLIENT, told};
+use super::admission::TenantSlot;
+use super::background::{in_turn, join_result, unfinished};
 use super::call_log::CallLog;
-use super::identity::{self, Carries, Named};
-use super::plan::{Plan, not_prepared, policy};
+use super::caller::{ProviderRefusal, ProxyCaller, StartedReply, told};
+use super::client_request::{ClientRequest, Endpoint, RequestTarget, header as text_of};
+use super::identity::{self, Carries, ClientName};
+use super::policy::{CallPlan, not_prepared, policy};
 use super::provider_state::{ProviderState, remember_thread, unresolved};
-use super::record::{Ending, Recorded, TRIES, can_confirm_by_reading, store_is_slow};
-use super::room::Seat;
-use super::session::Origin;
+use super::record::{Ending, RecordedCall, TRIES, can_confirm_by_reading, store_is_slow};
+use super::session::RequestOrigin;
 use super::tee::pipe;
 use super::upstreams::{Answerer, answerer, passed_back};
-use crate::auth::{Caller, unknown};
-use crate::problem::Problem;
+use crate::auth::{ApiCaller, unknown};
+use crate::memory::Share;
+use crate::problem::HttpProblem;
 use crate::{App, body, quota};
 
 /// How often a request is sent anew because its provider does not hold what it goes on from, or keeps no such things.
@@ -44,27 +46,33 @@ const MOST_RESENT: usize = 2;
 pub(super) const STORE: Duration = Duration::from_secs(30);
 
 /// A call under way.
-pub(super) struct Call {
+pub(super) struct ProxyCall {
     pub(super) app: App,
-    pub(super) caller: Caller,
+    pub(super) caller: ApiCaller,
     pub(super) headers: HeaderMap,
     pub(super) answerer: Answerer,
     pub(super) began: Instant,
     /// What is known about it for its line in the log.
     pub(super) log: Option<Arc<CallLog>>,
-    _seat: Seat,
+    _seat: TenantSlot,
+    /// What the body takes of the server's memory.
+    _share: Share,
 }
 
 /// Who waits for the response.
-pub(super) type Client = oneshot::Sender<Result<Response, Problem>>;
+pub(super) type ResponseSender = oneshot::Sender<Result<Response, HttpProblem>>;
 
 /// Answers a request that is understood.
 ///
 /// It is work of its own, because the client may go away before anything came back: then it is cancelled and written down as
 /// such, or goes on for the record.
-pub(super) async fn answer(app: &App, target: Target, request: Request) -> Result<Response, Problem> {
-    let (call, asked) = Call::begin(app, target, request).await?;
-    let origin = Origin::of(&call.caller, &call.headers, &asked)?;
+pub(super) async fn answer(
+    app: &App,
+    target: RequestTarget,
+    request: Request,
+) -> Result<Response, HttpProblem> {
+    let (call, asked) = ProxyCall::begin(app, target, request).await?;
+    let origin = RequestOrigin::of(&call.caller, &call.headers, &asked, &app.settings.recipient_from)?;
     let carries = identity::carries(&call.headers, &origin)?;
     let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
     if let Some(model) = &asked.model {
@@ -72,7 +80,7 @@ pub(super) async fn answer(app: &App, target: Target, request: Request) -> Resul
     }
     call.owns_previous(&asked).await?;
     let state = ProviderState::of(&call, &asked).await?;
-    let plan = Arc::new(Plan::new(app, &call.caller.tenant, asked, origin, carries, policy, state));
+    let plan = Arc::new(CallPlan::new(app, &call.caller.tenant, asked, origin, carries, policy, state));
     let checking = plan.begin_check();
     let (client, response) = oneshot::channel();
     let task = app.tasks.enter();
@@ -85,31 +93,32 @@ pub(super) async fn answer(app: &App, target: Target, request: Request) -> Resul
 }
 
 /// What came of asking, once the record is no longer needed for it.
-enum Outcome {
-    Begun(Box<(Begun, Prepared, OpenCall)>),
-    Refused(Box<(Refused, Prepared, String)>),
+enum AskOutcome {
+    Begun(Box<(StartedReply, Prepared, OpenCall)>),
+    Refused(Box<(ProviderRefusal, Prepared, String)>),
     Left,
 }
 
-impl Call {
+impl ProxyCall {
     /// Lets a request in and reads it.
     pub(super) async fn begin(
         app: &App,
-        target: Target,
+        target: RequestTarget,
         request: Request,
-    ) -> Result<(Box<Call>, Asked), Problem> {
+    ) -> Result<(Box<ProxyCall>, ClientRequest), HttpProblem> {
         let (parts, body) = request.into_parts();
-        let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(unknown)?;
+        let caller = parts.extensions.get::<ApiCaller>().cloned().ok_or_else(unknown)?;
         caller.may_call()?;
         let limits = &app.settings.limits;
         let seat = app.room.enter(&caller.tenant, limits.concurrent)?;
         quota::admit(app, &caller).await?;
-        let bytes = body::read(body, &parts.headers, limits).await?;
+        let mut share = app.memory.share(&caller.tenant);
+        let bytes = body::read(body, &parts.headers, limits, &mut share).await?;
         let began = Instant::now();
-        let asked = Asked::taken(target, bytes, *limits).await?;
+        let asked = ClientRequest::taken(&app.heavy_turns, &caller.tenant, target, bytes, *limits).await?;
         let upstream = app.upstreams.get(&app.catalog, asked.endpoint.provider(), &asked.named);
         let upstream = upstream
-            .map_err(|error| Problem::new(StatusCode::BAD_GATEWAY, error.code(), error.to_string()))?;
+            .map_err(|error| HttpProblem::new(StatusCode::BAD_GATEWAY, error.code(), error.to_string()))?;
         let answerer = answerer(upstream, asked.model.as_ref(), &parts.headers, app.address);
         let headers = parts.headers;
         let log = parts.extensions.get::<Arc<CallLog>>().cloned();
@@ -119,12 +128,21 @@ impl Call {
                 facts.session = super::session::session_id(&headers, &asked).map(String::from);
             });
         }
-        let call = Box::new(Call { app: app.clone(), caller, headers, answerer, began, log, _seat: seat });
+        let call = Box::new(ProxyCall {
+            app: app.clone(),
+            caller,
+            headers,
+            answerer,
+            began,
+            log,
+            _seat: seat,
+            _share: share,
+        });
         Ok((call, asked))
     }
 
     /// An error if another tenant's response or thread would be read with our key.
-    async fn owns_previous(&self, asked: &Asked) -> Result<(), Problem> {
+    async fn owns_previous(&self, asked: &ClientRequest) -> Result<(), HttpProblem> {
         self.owns_conversation(asked).await?;
         let (Some(previous), Some(reference)) = (identity::previous(asked), &asked.refers) else {
             return Ok(());
@@ -139,22 +157,33 @@ impl Call {
     }
 
     /// An error if a request names a provider's conversation, under our key, that this tenant is not known to have.
-    async fn owns_conversation(&self, asked: &Asked) -> Result<(), Problem> {
+    async fn owns_conversation(&self, asked: &ClientRequest) -> Result<(), HttpProblem> {
         let ours = matches!(self.answerer, Answerer::Upstream(_, Credential::Ours));
         if self.caller.key.is_none() || !ours || asked.wire() != Wire::OpenaiResponses {
             return Ok(());
         }
         // The body may name a response too, which is then what the request goes on from.
-        let body = json::check_bytes(&asked.body).ok();
-        let Some(named) = body.and_then(|body| body.get("conversation")) else { return Ok(()) };
-        let named = if named.kind() == json::Kind::Object { named.get("id") } else { Some(named) };
-        let Some(id) = named.and_then(|id| Some(id.string()?.into_owned())) else { return Ok(()) };
+        let body = asked.body.clone();
+        let named = move || {
+            let named = json::check_bytes(&body).ok()?.get("conversation")?;
+            let named = if named.kind() == json::JsonKind::Object { named.get("id") } else { Some(named) };
+            named.and_then(|id| Some(id.string()?.into_owned()))
+        };
+        let Some(id) = in_turn(&self.app.heavy_turns, &self.caller.tenant, asked.body.len(), named).await?
+        else {
+            return Ok(());
+        };
         let known = self.app.store.alias(&self.caller.tenant, identity::BY_THREAD, &id).await?;
         known.map(|_| ()).ok_or_else(|| unresolved(&Reference::Conversation(id)))
     }
 
     /// Records, asks, and gives the client what came.
-    async fn run(self: Box<Self>, plan: Arc<Plan>, checking: Option<JoinHandle<()>>, mut client: Client) {
+    async fn run(
+        self: Box<Self>,
+        plan: Arc<CallPlan>,
+        checking: Option<JoinHandle<()>>,
+        mut client: ResponseSender,
+    ) {
         if let Some(checking) = checking
             && let Err(problem) = join_result(checking).await
         {
@@ -169,13 +198,13 @@ impl Call {
             }
         };
         match outcome {
-            Outcome::Left => {}
-            Outcome::Refused(refused) => {
+            AskOutcome::Left => {}
+            AskOutcome::Refused(refused) => {
                 let (refused, prepared, id) = *refused;
                 let response = self.pass_refusal(&plan.asked, &recorded, &prepared, &id, refused);
                 let _ = client.send(Ok(response));
             }
-            Outcome::Begun(begun) => {
+            AskOutcome::Begun(begun) => {
                 let (begun, prepared, call) = *begun;
                 self.pass_back(&plan, recorded, prepared, call, begun, client).await;
             }
@@ -184,10 +213,14 @@ impl Call {
 
     /// Finds the record of a request and asks. The place of a request is looked for again where it was guessed wrong, or
     /// where another call wrote there first: nothing was asked by then.
-    async fn ask(&self, plan: &Arc<Plan>, client: &mut Client) -> Result<(Box<Recorded>, Outcome), Problem> {
+    async fn ask(
+        &self,
+        plan: &Arc<CallPlan>,
+        client: &mut ResponseSender,
+    ) -> Result<(Box<RecordedCall>, AskOutcome), HttpProblem> {
         let mut last = None;
         for tried in 0..TRIES {
-            let beginning = Recorded::begin(&self.app, &self.caller.tenant, &self.headers, plan, tried);
+            let beginning = RecordedCall::begin(&self.app, &self.caller.tenant, &self.headers, plan, tried);
             let mut recorded = match tokio::time::timeout(STORE, beginning).await {
                 Ok(Ok(recorded)) => recorded,
                 Ok(Err(problem)) => self.without_record(plan, problem)?,
@@ -196,28 +229,32 @@ impl Call {
             match self.ask_within(plan, client, &mut recorded).await {
                 Ok(outcome) => return Ok((recorded, outcome)),
                 // Nothing is durable and nothing was asked.
-                Err(Failed::Store(error))
+                Err(NotAsked::Store(error))
                     if !recorded.is_written() && can_confirm_by_reading(error.kind()) =>
                 {
                     last = Some(error);
                 }
-                Err(Failed::Store(error)) => {
+                Err(NotAsked::Store(error)) => {
                     let problem = if recorded.timed_out { store_is_slow() } else { error.into() };
                     if recorded.is_written() {
                         return Err(problem);
                     }
                     let mut recorded = self.without_record(plan, problem)?;
                     let outcome = self.ask_within(plan, client, &mut recorded).await;
-                    return Ok((recorded, outcome.map_err(Failed::problem)?));
+                    return Ok((recorded, outcome.map_err(NotAsked::problem)?));
                 }
-                Err(Failed::Problem(problem)) => return Err(problem),
+                Err(NotAsked::Problem(problem)) => return Err(problem),
             }
         }
-        Err(last.map_or_else(|| Problem::not_found("conversation"), Problem::from))
+        Err(last.map_or_else(|| HttpProblem::not_found("conversation"), HttpProblem::from))
     }
 
     /// A request that is served although it cannot be recorded, where that is allowed.
-    fn without_record(&self, plan: &Plan, problem: Problem) -> Result<Box<Recorded>, Problem> {
+    fn without_record(
+        &self,
+        plan: &CallPlan,
+        problem: HttpProblem,
+    ) -> Result<Box<RecordedCall>, HttpProblem> {
         let best_effort = self.app.settings.record == Recording::BestEffort
             && plan.carries == Carries::History
             && problem.status.is_server_error();
@@ -226,19 +263,19 @@ impl Call {
         }
         self.app.metrics.add("scrollback_record_failures_total", &[("part", "request")], 1.0);
         tracing::warn!(code = problem.code, "a request was served without a record");
-        Ok(Recorded::nowhere(&self.app, &self.caller.tenant, plan))
+        Ok(RecordedCall::nowhere(&self.app, &self.caller.tenant, plan))
     }
 
     async fn ask_within(
         &self,
-        plan: &Arc<Plan>,
-        client: &mut Client,
-        recorded: &mut Recorded,
-    ) -> Result<Outcome, Failed> {
+        plan: &Arc<CallPlan>,
+        client: &mut ResponseSender,
+        recorded: &mut RecordedCall,
+    ) -> Result<AskOutcome, NotAsked> {
         if plan.summarizes() {
             Box::pin(self.serve_summary(plan, recorded)).await?;
         }
-        let mut caller = Asking {
+        let mut caller = ProxyCaller {
             call: self,
             plan,
             client,
@@ -247,11 +284,12 @@ impl Call {
             id: String::new(),
             first_byte: None,
         };
+        let cx = plan.cx_in(recorded.conversation());
         let mut exchange = Exchange {
             recorder: recorded,
             caller: &mut caller,
             policy: &plan.policy,
-            cx: &plan.cx,
+            cx: &cx,
             overflow: OnOverflow::Tighten,
         };
         let mut asked = exchange.ask(&plan.make()).await;
@@ -273,22 +311,24 @@ impl Call {
             }
         }
         match asked {
-            Ok(Answered { reply, prepared, call }) => Ok(Outcome::Begun(Box::new((reply, prepared, call)))),
+            Ok(AnsweredCall { reply, prepared, call }) => {
+                Ok(AskOutcome::Begun(Box::new((reply, prepared, call))))
+            }
             Err(Unanswered::Refused(refused)) => {
                 let refused = *refused;
-                Ok(Outcome::Refused(Box::new((refused.refusal, refused.prepared, refused.call.id))))
+                Ok(AskOutcome::Refused(Box::new((refused.refusal, refused.prepared, refused.call.id))))
             }
-            Err(Unanswered::Stopped(..)) => Ok(Outcome::Left),
-            Err(Unanswered::Store(error)) => Err(Failed::Store(error)),
-            Err(Unanswered::Prepare(error)) => Err(Failed::Problem(not_prepared(&error))),
+            Err(Unanswered::Stopped(..)) => Ok(AskOutcome::Left),
+            Err(Unanswered::Store(error)) => Err(NotAsked::Store(error)),
+            Err(Unanswered::Prepare(error)) => Err(NotAsked::Problem(not_prepared(&error))),
         }
     }
 
     /// Writes the summary that the managers ask for. One that fails leaves everything as it was.
-    async fn serve_summary(&self, plan: &Arc<Plan>, recorded: &mut Recorded) -> Result<(), Failed> {
+    async fn serve_summary(&self, plan: &Arc<CallPlan>, recorded: &mut RecordedCall) -> Result<(), NotAsked> {
         let (policy, cx) = (Arc::clone(&plan.policy), Arc::clone(&plan.cx));
         let wanted = recorded.look(move |record| next_summary(record, &*policy.manager, &cx)).await;
-        let Some(ask) = wanted.map_err(Failed::Store)? else { return Ok(()) };
+        let Some(ask) = wanted.map_err(NotAsked::Store)? else { return Ok(()) };
         let (app, record) = (&self.app, recorded.record());
         let write = |ask: scrollback_core::manager::SummaryAsk| async move {
             let provider = app.catalog.provider_named(&ask.summarizer).map_err(|error| error.to_string())?;
@@ -297,18 +337,18 @@ impl Call {
         };
         let (decision, _) = serve_summary(record, ask, write).await;
         let now = app.now();
-        let written = recorded.write(vec![decision.into()], Rows::default(), now).await;
-        written.map(|_| ()).map_err(Failed::Store)
+        let written = recorded.write(vec![decision.into()], JournalRows::default(), now).await;
+        written.map(|_| ()).map_err(NotAsked::Store)
     }
 
     /// Hands on what came instead of a reply, as it came.
     fn pass_refusal(
         &self,
-        asked: &Asked,
-        recorded: &Recorded,
+        asked: &ClientRequest,
+        recorded: &RecordedCall,
         prepared: &Prepared,
         id: &str,
-        refused: Refused,
+        refused: ProviderRefusal,
     ) -> Response {
         let mut response = Response::new(Body::from(refused.body));
         *response.status_mut() = refused.status;
@@ -321,12 +361,12 @@ impl Call {
     /// Hands the reply on while it comes, and ends it once it is durable.
     async fn pass_back(
         self: Box<Self>,
-        plan: &Arc<Plan>,
-        recorded: Box<Recorded>,
+        plan: &Arc<CallPlan>,
+        recorded: Box<RecordedCall>,
         prepared: Prepared,
         call: OpenCall,
-        begun: Begun,
-        client: Client,
+        begun: StartedReply,
+        client: ResponseSender,
     ) {
         let (pipe, piped) = pipe();
         let mut response = Response::new(Body::new(piped));
@@ -337,7 +377,15 @@ impl Call {
         let request_id = request_id.map(String::from);
         // A client that is gone has dropped the other end of the pipe too.
         let _ = client.send(Ok(response));
-        let (ended, rest) = begun.tee.run(&pipe, self.app.settings.abandoned).await;
+        let ended = begun.tee.run(&pipe, self.app.settings.abandoned, &self.app.time_is_up).await;
+        drop(begun.turn);
+        let (ended, rest) = match ended.read(&self.app, &self.caller.tenant, self.keys()).await {
+            Ok(read) => read,
+            Err(problem) => {
+                tracing::error!(code = problem.code, detail = problem.detail, "a reply could not be read");
+                return pipe.cut().await;
+            }
+        };
         match self.finish(plan, recorded, &prepared, call, &ended, request_id).await {
             Ok(()) => rest.give(pipe).await,
             Err(problem) => {
@@ -354,23 +402,23 @@ impl Call {
     /// Writes the reply down, and what is known about the call.
     async fn finish(
         &self,
-        plan: &Arc<Plan>,
-        mut recorded: Box<Recorded>,
+        plan: &Arc<CallPlan>,
+        mut recorded: Box<RecordedCall>,
         prepared: &Prepared,
         call: OpenCall,
-        ended: &super::tee::Ended,
+        ended: &super::tee::ReplyEnd,
         request_id: Option<String>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), HttpProblem> {
         let (asked, reply) = (&plan.asked, &ended.reply);
         let status = match (&reply.problem, reply.meta.status) {
-            (Some(problem), _) => ProviderError::told(problem).kind.as_str(),
-            (None, Status::Complete) => "ok",
-            (None, Status::TruncatedClient) => TRUNCATED_CLIENT,
-            (None, _) => "truncated_upstream",
+            (Some(problem), _) => CallStatus::failed(ProviderError::told(problem).kind.as_str()),
+            (None, Status::Complete) => CallStatus::Done,
+            (None, Status::TruncatedClient) => CallStatus::TruncatedClient,
+            (None, _) => CallStatus::TruncatedUpstream,
         };
         let (mut gone, _) = oneshot::channel();
         let first = ended.first.map(|first| first.into_std().saturating_duration_since(self.began));
-        let mut caller = Asking {
+        let mut caller = ProxyCaller {
             call: self,
             plan,
             client: &mut gone,
@@ -387,8 +435,8 @@ impl Call {
             overflow: OnOverflow::Tighten,
         };
         let spent = scrollback_agent::exchange::Caller::spend(exchange.caller, prepared, Some(reply), false);
-        let response = self.without_keys(ended.bytes.clone()).to_vec();
-        let outcome = Ended { status, reply: Some(reply), spent: &spent };
+        let response = ended.bytes.to_vec();
+        let outcome = AttemptEnd { status: &status, reply: Some(reply), spent: &spent };
         let row = exchange.finish(prepared, call, &outcome, Some(response));
         quota::charge(&self.app, &self.caller, spent.total(), spent.cost_usd).await;
         // A history made shorter is the client's; it was not said.
@@ -397,7 +445,7 @@ impl Call {
             let meta = entry.meta.get_or_insert_default();
             meta.model_asked = Some(asked.named.clone());
             meta.provider = Some(self.provider().into());
-            meta.request_id = request_id;
+            meta.request_id = request_id.map(|id| self.without_keys_in(id));
             entry
         });
         let source = match asked.endpoint {
@@ -405,7 +453,7 @@ impl Call {
             Endpoint::Messages if asked.in_thread => Some(identity::BY_MESSAGE),
             _ => None,
         };
-        let id = source.zip(reply.meta.response_id.clone()).map(|(source, id)| Named { source, id });
+        let id = source.zip(reply.meta.response_id.clone()).map(|(source, id)| ClientName { source, id });
         if let Some(id) = id.as_ref().filter(|_| asked.in_thread) {
             remember_thread(&self.app, &self.caller.tenant, asked, plan.fields.as_ref(), &id.id);
         }
@@ -416,11 +464,11 @@ impl Call {
     /// Records the reply and how the call ended.
     async fn close(
         &self,
-        recorded: Box<Recorded>,
+        recorded: Box<RecordedCall>,
         ending: Ending,
         row: Option<Sent>,
-        response: Option<Named>,
-    ) -> Result<(), Problem> {
+        response: Option<ClientName>,
+    ) -> Result<(), HttpProblem> {
         let began = Instant::now();
         let finished = tokio::time::timeout(STORE, recorded.finish(ending, row, response)).await;
         self.app.metrics.time("scrollback_seconds", &[("part", "commit")], began.elapsed().as_secs_f64());
@@ -439,16 +487,16 @@ impl Call {
 }
 
 /// Why nothing was asked.
-enum Failed {
+enum NotAsked {
     Store(StoreError),
-    Problem(Problem),
+    Problem(HttpProblem),
 }
 
-impl Failed {
-    fn problem(self) -> Problem {
+impl NotAsked {
+    fn problem(self) -> HttpProblem {
         match self {
-            Failed::Store(error) => error.into(),
-            Failed::Problem(problem) => problem,
+            NotAsked::Store(error) => error.into(),
+            NotAsked::Problem(problem) => problem,
         }
     }
 }

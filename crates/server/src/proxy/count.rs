@@ -10,37 +10,41 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{Record, View};
 use serde_json::json;
 
-use super::aside::aside;
-use super::asked::{Asked, Target};
-use super::asking::told;
-use super::call::Call;
+use super::background::aside;
+use super::call::ProxyCall;
+use super::caller::told;
+use super::client_request::{ClientRequest, RequestTarget};
 use super::identity::{self, Carries, Seeking};
-use super::known::size;
-use super::other::hand_on;
-use super::plan::{Plan, not_prepared, policy};
+use super::pass_through::hand_on;
+use super::policy::{CallPlan, not_prepared, policy};
+use super::prefix_cache::size;
 use super::provider_state::ProviderState;
 use super::record::news;
-use super::session::Origin;
+use super::session::RequestOrigin;
 use super::upstreams::Answerer;
 use crate::App;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// Answers `count_tokens`. The header with the view has the count of the whole record too.
-pub(super) async fn answer(app: &App, target: Target, request: Request) -> Result<Response, Problem> {
-    let (call, asked) = Call::begin(app, target, request).await?;
-    let origin = Origin::of(&call.caller, &call.headers, &asked)?;
+pub(super) async fn answer(
+    app: &App,
+    target: RequestTarget,
+    request: Request,
+) -> Result<Response, HttpProblem> {
+    let (call, asked) = ProxyCall::begin(app, target, request).await?;
+    let origin = RequestOrigin::of(&call.caller, &call.headers, &asked, &app.settings.recipient_from)?;
     let carries = identity::carries(&call.headers, &origin)?;
     let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
     let record = as_if_recorded(&call, &asked, &origin, carries).await?;
     let state = ProviderState::of(&call, &asked).await?;
-    let plan = Arc::new(Plan::new(app, &call.caller.tenant, asked, origin, carries, policy, state));
+    let plan = Arc::new(CallPlan::new(app, &call.caller.tenant, asked, origin, carries, policy, state));
     let bytes = record.slots().iter().map(size).sum();
     let counting = Arc::clone(&plan);
     let prepared = aside(bytes, move || {
         let mut prepared = counting.prepared_to_count(&record).map_err(|error| not_prepared(&error))?;
         let cx = &counting.cx;
         prepared.tokens.get_or_insert_with(|| RequestTokens::of(&View::of(&record, cx), cx));
-        Ok::<_, Problem>(prepared)
+        Ok::<_, HttpProblem>(prepared)
     });
     let prepared = prepared.await??;
     let told = told(&call, &plan.asked, None, &prepared);
@@ -66,11 +70,11 @@ fn counted(wire: Wire, prepared: &Prepared, told: HeaderMap) -> Response {
 
 /// The record as it would be.
 async fn as_if_recorded(
-    call: &Call,
-    asked: &Asked,
-    origin: &Origin,
+    call: &ProxyCall,
+    asked: &ClientRequest,
+    origin: &RequestOrigin,
     carries: Carries,
-) -> Result<Record, Problem> {
+) -> Result<Record, HttpProblem> {
     let (app, tenant, headers) = (&call.app, &call.caller.tenant, &call.headers);
     let place = Seeking { app, tenant, headers, asked, origin, carries }.find().await?;
     let now = app.now();
@@ -78,9 +82,9 @@ async fn as_if_recorded(
     let new = news(known, asked, &place.alignment, scrollback_store::new_evaluation(), now);
     let mut record = Record::new();
     for slot in known.slots().iter().cloned().chain(new) {
-        record.take(slot).map_err(|error| Problem::bad_request("bad_input", error.to_string()))?;
+        record.take(slot).map_err(|error| HttpProblem::bad_request("bad_input", error.to_string()))?;
     }
-    if matches!(place.start, identity::Start::Append { .. }) {
+    if matches!(place.start, identity::Precondition::Append { .. }) {
         app.lately.keep(&call.caller.tenant, &place.conversation, place.known);
     }
     Ok(record)

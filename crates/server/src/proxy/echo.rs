@@ -8,7 +8,12 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Role};
 use serde_json::{Value, json};
 
-use super::asked::Shape;
+use super::client_request::ReplyShape;
+
+/// Bytes of a request whose tokens are counted one by one; of a larger one they are estimated, and the usage says so.
+const COUNTED: usize = 256 << 10;
+/// Bytes of a token in an estimate.
+const BYTES_PER_TOKEN: usize = 4;
 
 /// Characters in one event of a streamed text.
 const PIECE: usize = 8;
@@ -38,23 +43,23 @@ pub(crate) struct Echo<'a> {
 
 impl Echo<'_> {
     /// The answer's pieces, as they would have come over a connection.
-    pub(crate) fn pieces(&self, shape: Shape) -> Vec<Bytes> {
+    pub(crate) fn pieces(&self, shape: ReplyShape) -> Vec<Bytes> {
         let pieces = match (self.wire, shape) {
-            (Wire::Anthropic, Shape::Whole | Shape::List) => {
+            (Wire::Anthropic, ReplyShape::Whole | ReplyShape::List) => {
                 vec![self.message(&self.text(), "end_turn", self.output()).to_string()]
             }
-            (Wire::Anthropic, Shape::Events) => self.message_events(),
-            (Wire::OpenaiResponses, Shape::Whole | Shape::List) => {
+            (Wire::Anthropic, ReplyShape::Events) => self.message_events(),
+            (Wire::OpenaiResponses, ReplyShape::Whole | ReplyShape::List) => {
                 vec![self.response("completed").to_string()]
             }
-            (Wire::OpenaiResponses, Shape::Events) => self.response_events(),
-            (Wire::Gemini, Shape::Whole) => vec![self.contents(&self.text(), Which::Last).to_string()],
-            (Wire::Gemini, Shape::Events) => {
+            (Wire::OpenaiResponses, ReplyShape::Events) => self.response_events(),
+            (Wire::Gemini, ReplyShape::Whole) => vec![self.contents(&self.text(), Which::Last).to_string()],
+            (Wire::Gemini, ReplyShape::Events) => {
                 self.content_pieces().iter().map(|piece| format!("data: {piece}\r\n\r\n")).collect()
             }
-            (Wire::Gemini, Shape::List) => self.content_list(),
-            (_, Shape::Whole | Shape::List) => vec![self.completion().to_string()],
-            (_, Shape::Events) => self.completion_events(),
+            (Wire::Gemini, ReplyShape::List) => self.content_list(),
+            (_, ReplyShape::Whole | ReplyShape::List) => vec![self.completion().to_string()],
+            (_, ReplyShape::Events) => self.completion_events(),
         };
         pieces.into_iter().map(Bytes::from).collect()
     }
@@ -65,11 +70,33 @@ impl Echo<'_> {
     }
 
     fn input(&self) -> usize {
+        if self.is_estimated() {
+            return OVERHEAD + self.bytes() / BYTES_PER_TOKEN;
+        }
         OVERHEAD + self.said.iter().map(|entry| entry_tokens(Tokenizer::O200kBase, entry)).sum::<usize>()
     }
 
     fn output(&self) -> usize {
-        Tokenizer::O200kBase.count(&self.text())
+        let text = self.text();
+        if self.is_estimated() { text.len() / BYTES_PER_TOKEN } else { Tokenizer::O200kBase.count(&text) }
+    }
+
+    /// Bytes of everything that is said.
+    fn bytes(&self) -> usize {
+        self.said.iter().map(|entry| entry.origin.raw.len()).sum()
+    }
+
+    /// Whether there is so much that its tokens are estimated.
+    fn is_estimated(&self) -> bool {
+        self.bytes() > COUNTED
+    }
+
+    /// Usage that says so where it is estimated.
+    fn labelled(&self, mut usage: Value) -> Value {
+        if let Some(members) = usage.as_object_mut().filter(|_| self.is_estimated()) {
+            members.insert("estimated".into(), json!(true));
+        }
+        usage
     }
 
     fn parts(&self) -> Vec<String> {
@@ -79,7 +106,9 @@ impl Echo<'_> {
 
     fn chat_usage(&self) -> Value {
         let (input, output) = (self.input(), self.output());
-        json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output })
+        self.labelled(
+            json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output }),
+        )
     }
 
     fn completion(&self) -> Value {
@@ -126,7 +155,7 @@ impl Echo<'_> {
             "id": format!("msg_{OWN_ID}{}", self.id), "type": "message", "role": "assistant", "model": self.model,
             "content": content,
             "stop_reason": if stop.is_empty() { Value::Null } else { json!(stop) }, "stop_sequence": null,
-            "usage": { "input_tokens": self.input(), "output_tokens": output },
+            "usage": self.labelled(json!({ "input_tokens": self.input(), "output_tokens": output })),
         })
     }
 
@@ -165,7 +194,7 @@ impl Echo<'_> {
             "promptTokenCount": input, "candidatesTokenCount": output, "totalTokenCount": input + output,
         });
         json!({
-            "candidates": [candidate], "usageMetadata": if last { usage } else { json!({ "promptTokenCount": input }) },
+            "candidates": [candidate], "usageMetadata": if last { self.labelled(usage) } else { json!({ "promptTokenCount": input }) },
             "modelVersion": self.model, "responseId": format!("{OWN_ID}{}", self.id),
         })
     }
@@ -217,7 +246,7 @@ impl Echo<'_> {
             "model": self.model, "error": null, "incomplete_details": null, "instructions": null, "metadata": {},
             "parallel_tool_calls": true, "temperature": null, "top_p": null, "tool_choice": "auto", "tools": [],
             "output": if done { json!([self.item(&self.text(), status)]) } else { json!([]) },
-            "usage": if done { usage } else { Value::Null },
+            "usage": if done { self.labelled(usage) } else { Value::Null },
         })
     }
 
@@ -276,10 +305,10 @@ mod tests {
         let said = [Entry::text(Role::System, "Be brief."), Entry::text(Role::User, "Grüße, and good day!")];
         for wire in [Wire::OpenaiChat, Wire::OpenaiResponses, Wire::Anthropic, Wire::Gemini] {
             let echo = Echo { wire, model: "m", id: "1", at: 0, said: &said };
-            let whole = echo.pieces(Shape::Whole).concat();
+            let whole = echo.pieces(ReplyShape::Whole).concat();
             let reply = Reply::from_body(wire, json::check_bytes(&whole).unwrap());
             let mut assembler = Assembler::new(wire).unwrap();
-            for piece in echo.pieces(Shape::Events) {
+            for piece in echo.pieces(ReplyShape::Events) {
                 assembler.feed(&piece);
             }
             for reply in [reply, assembler.finish()] {

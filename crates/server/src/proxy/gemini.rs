@@ -2,7 +2,7 @@
 
 use axum::http::Uri;
 
-use super::asked::{Endpoint, Shape, Target};
+use super::client_request::{Endpoint, ReplyShape, RequestTarget};
 
 /// The methods that are understood.
 const METHODS: [(&str, Endpoint); 3] = [
@@ -12,7 +12,7 @@ const METHODS: [(&str, Endpoint); 3] = [
 ];
 
 /// What a request asks for, given its version and the path and query below it; none where it is passed on as it is.
-pub(super) fn target(version: &str, uri: &Uri) -> Option<Target> {
+pub(super) fn target(version: &str, uri: &Uri) -> Option<RequestTarget> {
     let path = uri.path().strip_prefix('/')?;
     let (named, method) = path.rsplit_once(':')?;
     let (_, endpoint) = METHODS.iter().find(|(known, _)| *known == method)?;
@@ -23,11 +23,11 @@ pub(super) fn target(version: &str, uri: &Uri) -> Option<Target> {
     let query = uri.query();
     let in_events = query.is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));
     let shape = match (endpoint, in_events) {
-        (Endpoint::StreamGenerate, true) => Shape::Events,
-        (Endpoint::StreamGenerate, false) => Shape::List,
-        _ => Shape::Whole,
+        (Endpoint::StreamGenerate, true) => ReplyShape::Events,
+        (Endpoint::StreamGenerate, false) => ReplyShape::List,
+        _ => ReplyShape::Whole,
     };
-    Some(Target {
+    Some(RequestTarget {
         endpoint: *endpoint,
         path: below(version, uri),
         model: Some(model.into()),
@@ -57,19 +57,19 @@ mod tests {
         };
         assert_eq!(
             read("/models/gemini-2.5-pro:generateContent"),
-            whole(Endpoint::Generate, Shape::Whole, "v1beta/models/gemini-2.5-pro:generateContent")
+            whole(Endpoint::Generate, ReplyShape::Whole, "v1beta/models/gemini-2.5-pro:generateContent")
         );
         assert_eq!(
             read("/models/gemini-2.5-pro:streamGenerateContent?alt=sse&x=1"),
             whole(
                 Endpoint::StreamGenerate,
-                Shape::Events,
+                ReplyShape::Events,
                 "v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse&x=1"
             )
         );
         assert_eq!(
             read("/models/gemini-2.5-pro:streamGenerateContent").map(|read| read.2),
-            Some(Shape::List)
+            Some(ReplyShape::List)
         );
         assert_eq!(read("/tunedModels/mine:countTokens").map(|read| read.0), Some(Endpoint::CountContents));
         for other in [

@@ -2,24 +2,24 @@
 //!
 //! A client that names one (by our header, or by what it goes on from) is believed, inside its tenant. A client that names
 //! its session has its lists matched with the conversations of that session, and whatever is new there becomes a
-//! conversation of the session (`in_session.rs`). All others are recognised by what they say: the longest
+//! conversation of the session (`session_placement.rs`). All others are recognised by what they say: the longest
 //! stored prefix of their list among the conversations of the same caller, compared by what entries are and not by how
 //! they are spelled. Where the list goes on differently from the record, the record is forked there.
 
-use axum::http::HeaderMap;
-use scrollback_core::identity::{Alignment, align, title_of};
+use axum::http::{HeaderMap, StatusCode};
+use scrollback_core::identity::{Alignment, align, project_of, title_of};
 use scrollback_core::request::{Reference, names_items};
 use scrollback_core::{Link, PREFIX_START, Role, Slot, first_link};
 use scrollback_store::{
-    Child, Continued, Conversation, ConversationId, ConversationKind, MatchScope, NewConversation, Session,
-    SessionId, Tenant,
+    Continued, Conversation, ConversationId, ConversationKind, ForkChild, MatchScope, NewConversation,
+    Session, SessionId, Tenant,
 };
 
-use super::asked::{Asked, header};
-use super::known::{Belongs, Known};
-use super::session::{MAX_ID, Origin};
+use super::client_request::{ClientRequest, header};
+use super::prefix_cache::{Belongs, CachedRecord};
+use super::session::{MAX_ID, RequestOrigin};
 use crate::App;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// The header by which a client names its conversation.
 pub(crate) const CONVERSATION: &str = "x-scrollback-conversation";
@@ -30,11 +30,11 @@ const REPEATED: i64 = 10 * 60 * 1000;
 
 /// Where a request's entries go.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Placement {
     pub(crate) conversation: ConversationId,
-    pub(crate) start: Start,
+    pub(crate) start: Precondition,
     /// What was said so far.
-    pub(crate) known: Known,
+    pub(crate) known: CachedRecord,
     /// Which of the request's entries are recorded already, its instructions aside.
     pub(crate) alignment: Alignment,
     /// The chain's value over the whole request, where that is what the record says with it.
@@ -45,13 +45,13 @@ pub(crate) struct Place {
 
 /// What has to be there before entries can be appended.
 #[derive(Clone, Debug)]
-pub(crate) enum Start {
+pub(crate) enum Precondition {
     /// A new conversation.
     New(Box<Beginning>),
     /// The entries follow the last one. A side call that goes on becomes something else.
     Append { promoted: Option<ConversationKind> },
     /// A fork; one of a helper where a child is described.
-    Fork { parent: ConversationId, at: u64, child: Option<Child> },
+    Fork { parent: ConversationId, at: u64, child: Option<ForkChild> },
 }
 
 /// A conversation to be begun.
@@ -59,20 +59,20 @@ pub(crate) enum Start {
 pub(crate) struct Beginning {
     pub(crate) conversation: NewConversation,
     /// The names by which it is found again.
-    pub(crate) names: Vec<Named>,
+    pub(crate) names: Vec<ClientName>,
     /// The session, where this is its first conversation.
     pub(crate) session: Option<Session>,
 }
 
 /// A name a client gave a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct ClientName {
     /// What kind of name it is.
     pub(crate) source: &'static str,
     pub(crate) id: String,
 }
 
-impl Named {
+impl ClientName {
     /// What makes a conversation with this name the only one.
     pub(crate) fn key(&self) -> String {
         format!("{}:{}", self.source, self.id)
@@ -86,6 +86,8 @@ pub(crate) const BY_RESPONSE: &str = "response";
 pub(crate) const BY_MESSAGE: &str = "message";
 /// The first conversation of a sub-agent.
 pub(super) const BY_AGENT: &str = "agent";
+/// The name of a run of a client, which stands for the conversation begun last in it.
+pub(super) const BY_RUN: &str = scrollback_store::recall::RUN;
 
 /// How much of the history a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,30 +99,30 @@ pub(crate) enum Carries {
 }
 
 /// What a request carries, by its header.
-pub(crate) fn carries(headers: &HeaderMap, origin: &Origin) -> Result<Carries, Problem> {
+pub(crate) fn carries(headers: &HeaderMap, origin: &RequestOrigin) -> Result<Carries, HttpProblem> {
     match header(headers, "x-scrollback-mode") {
         None => Ok(Carries::History),
         Some("append") if named(headers)?.is_some() || origin.session.is_some() => Ok(Carries::News),
-        Some("append") => Err(Problem::bad_request(
+        Some("append") => Err(HttpProblem::bad_request(
             "no_conversation",
             format!("append mode needs an id: name the conversation in the header {CONVERSATION}"),
         )),
         Some(other) => {
             let detail = format!("unknown mode {other:?}; use append, or omit the header x-scrollback-mode");
-            Err(Problem::bad_request("bad_mode", detail))
+            Err(HttpProblem::bad_request("bad_mode", detail))
         }
     }
 }
 
 /// The name a client gives its conversation, if it gives one.
-fn named(headers: &HeaderMap) -> Result<Option<Named>, Problem> {
+fn named(headers: &HeaderMap) -> Result<Option<ClientName>, HttpProblem> {
     let Some(given) = headers.get(CONVERSATION) else { return Ok(None) };
     let id = std::str::from_utf8(given.as_bytes()).unwrap_or_default();
     if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
         let detail = "the name of a conversation has 1 to 512 bytes and no control characters";
-        return Err(Problem::bad_request("bad_conversation", detail));
+        return Err(HttpProblem::bad_request("bad_conversation", detail));
     }
-    Ok(Some(Named { source: BY_CLIENT, id: id.into() }))
+    Ok(Some(ClientName { source: BY_CLIENT, id: id.into() }))
 }
 
 /// Most lists that a guess leaves for the store to look for in the commit itself.
@@ -132,8 +134,8 @@ pub(crate) struct Seeking<'s> {
     pub(crate) app: &'s App,
     pub(crate) tenant: &'s Tenant,
     pub(crate) headers: &'s HeaderMap,
-    pub(crate) asked: &'s Asked,
-    pub(crate) origin: &'s Origin,
+    pub(crate) asked: &'s ClientRequest,
+    pub(crate) origin: &'s RequestOrigin,
     pub(crate) carries: Carries,
 }
 
@@ -141,7 +143,7 @@ impl Seeking<'_> {
     /// The place for a request that names nothing, by what was said here lately. The store has the last word: it refuses
     /// to write what it knows better, and then the place is to be found. Asked first, it would be asked twice for every
     /// request.
-    pub(crate) fn guess(&self) -> Result<Option<Place>, Problem> {
+    pub(crate) fn guess(&self) -> Result<Option<Placement>, HttpProblem> {
         let Seeking { app, asked, .. } = *self;
         if asked.refers.is_some()
             || names_items(asked.wire(), &asked.around)
@@ -163,16 +165,17 @@ impl Seeking<'_> {
                     return Ok(None);
                 }
                 let unless = wanted.get(at + 1..).unwrap_or_default().to_vec();
-                let start = Start::Append { promoted: None };
-                Place { conversation, start, known, alignment, prefix: Some(last), unless }
+                let start = Precondition::Append { promoted: None };
+                let prefix = Some(last).filter(|_| alignment.left_out.is_none());
+                Placement { conversation, start, known, alignment, prefix, unless }
             }
-            None => Place { prefix: Some(last), unless: wanted, ..self.new_of_caller(Vec::new()) },
+            None => Placement { prefix: Some(last), unless: wanted, ..self.new_of_caller(Vec::new()) },
         };
         Ok(Some(place).filter(|place| place.unless.len() <= MAX_GUESSED))
     }
 
     /// Finds the place for a request. Nothing is written.
-    pub(crate) async fn find(&self) -> Result<Place, Problem> {
+    pub(crate) async fn find(&self) -> Result<Placement, HttpProblem> {
         if let Some(place) = self.continued().await? {
             return Ok(place);
         }
@@ -186,7 +189,7 @@ impl Seeking<'_> {
     }
 
     /// The place of a request that names nothing: among the conversations of its caller.
-    async fn of_caller(&self) -> Result<Place, Problem> {
+    async fn of_caller(&self) -> Result<Placement, HttpProblem> {
         let wanted = lists(self.asked);
         let last = wanted.last().copied();
         let scope = MatchScope::caller(&self.origin.caller);
@@ -198,17 +201,23 @@ impl Seeking<'_> {
         };
         match found.filter(|found| has_reply(self.asked) || repeats(found)) {
             Some(found) => self.follow(found.conversation, last).await,
-            None => Ok(Place { prefix: last, ..self.new_of_caller(self.thread()) }),
+            None => Ok(Placement { prefix: last, ..self.new_of_caller(self.thread()) }),
         }
     }
 
     /// The place in the conversation that a client names, or in a fork of it.
-    async fn in_named(&self, named: Named) -> Result<Place, Problem> {
+    async fn in_named(&self, named: ClientName) -> Result<Placement, HttpProblem> {
         let Some(root) = self.by_name(&named).await? else {
-            let conversation = NewConversation::new(self.new_id());
+            let conversation = self.new_conversation();
             let all = std::iter::once(named).chain(self.thread()).collect();
             return Ok(self.new_place(Beginning { conversation, names: all, session: None }));
         };
+        if let (Some(asked), Some(recorded)) = (&self.origin.recipient, &root.recipient)
+            && asked != recorded
+        {
+            let detail = "this conversation is with another recipient; name another conversation";
+            return Err(HttpProblem::new(StatusCode::CONFLICT, "other_recipient", detail));
+        }
         if self.carries == Carries::News {
             let newest = self.newest_fork(root).await?;
             return self.at_end(newest).await;
@@ -222,18 +231,23 @@ impl Seeking<'_> {
         }
     }
 
+    /// A new conversation with the recipient of the request, if it has one.
+    pub(super) fn new_conversation(&self) -> NewConversation {
+        NewConversation { recipient: self.origin.recipient.clone(), ..NewConversation::new(self.new_id()) }
+    }
+
     /// The name under which the provider's own conversation is kept.
-    fn thread(&self) -> Vec<Named> {
+    fn thread(&self) -> Vec<ClientName> {
         match &self.asked.refers {
-            Some(Reference::Conversation(id)) => vec![Named { source: BY_THREAD, id: id.clone() }],
+            Some(Reference::Conversation(id)) => vec![ClientName { source: BY_THREAD, id: id.clone() }],
             _ => Vec::new(),
         }
     }
 
     /// The place after the reply or in the provider's conversation that a request goes on from.
-    async fn continued(&self) -> Result<Option<Place>, Problem> {
+    async fn continued(&self) -> Result<Option<Placement>, HttpProblem> {
         let Seeking { app, tenant, asked, .. } = *self;
-        if let Some(Named { source, id }) = previous(asked) {
+        if let Some(ClientName { source, id }) = previous(asked) {
             let Some(alias) = app.store.alias(tenant, source, &id).await? else { return Ok(None) };
             let conversation = app.store.conversation(tenant, &alias.conversation).await?;
             let after = alias.position.unwrap_or(conversation.head);
@@ -252,7 +266,7 @@ impl Seeking<'_> {
     }
 
     /// The conversation a name stands for: its id, or what a client called it.
-    pub(super) async fn by_name(&self, named: &Named) -> Result<Option<Conversation>, Problem> {
+    pub(super) async fn by_name(&self, named: &ClientName) -> Result<Option<Conversation>, HttpProblem> {
         let Seeking { app, tenant, .. } = *self;
         if named.source == BY_CLIENT
             && let Some(id) = ConversationId::parse(&named.id)
@@ -267,7 +281,7 @@ impl Seeking<'_> {
     }
 
     /// The conversation or the fork of it that was written last. Forks that were given to sub-agents are not meant.
-    pub(super) async fn newest_fork(&self, root: Conversation) -> Result<Conversation, Problem> {
+    pub(super) async fn newest_fork(&self, root: Conversation) -> Result<Conversation, HttpProblem> {
         let Seeking { app, tenant, .. } = *self;
         let tree = app.store.branches(tenant, &root.id).await?;
         let mut family = vec![root.id.clone()];
@@ -293,23 +307,25 @@ impl Seeking<'_> {
         &self,
         conversation: Conversation,
         prefix: Option<Link>,
-    ) -> Result<Place, Problem> {
+    ) -> Result<Placement, HttpProblem> {
         let place = self.at_end(conversation.clone()).await?;
         let upto = place.known.record.len() as u64;
         let alignment = align(&place.known.record, self.asked.said(), upto);
         // A list that names items instead of sending them is not what the record says with it.
+        // Nor is one that leaves a reply out.
         let prefix = prefix.filter(|_| !names_items(self.asked.wire(), &self.asked.around));
+        let prefix = prefix.filter(|_| alignment.left_out.is_none());
         if !alignment.branches {
-            return Ok(Place { alignment, prefix, ..place });
+            return Ok(Placement { alignment, prefix, ..place });
         }
         self.give_back(place);
         let place = self.fork(&conversation, alignment.after, alignment, None).await?;
-        Ok(Place { prefix, ..place })
+        Ok(Placement { prefix, ..place })
     }
 
     /// Keeps what was read of a conversation for the next request there.
-    pub(super) fn give_back(&self, place: Place) {
-        if matches!(place.start, Start::Append { .. }) {
+    pub(super) fn give_back(&self, place: Placement) {
+        if matches!(place.start, Precondition::Append { .. }) {
             self.app.lately.keep(self.tenant, &place.conversation, place.known);
         }
     }
@@ -319,23 +335,28 @@ impl Seeking<'_> {
     }
 
     /// A new conversation of a caller that names no session.
-    fn new_of_caller(&self, names: Vec<Named>) -> Place {
+    fn new_of_caller(&self, names: Vec<ClientName>) -> Placement {
         let scope = MatchScope::caller(&self.origin.caller);
-        let new = NewConversation { scope: Some(scope), ..NewConversation::new(self.new_id()) };
+        let new = NewConversation { scope: Some(scope), ..self.new_conversation() };
         self.new_place(Beginning { conversation: new, names, session: None })
     }
 
     /// The place at the beginning of a new conversation, which gets the first words of the person as its title.
-    pub(super) fn new_place(&self, mut beginning: Beginning) -> Place {
+    pub(super) fn new_place(&self, mut beginning: Beginning) -> Placement {
         let new = &mut beginning.conversation;
         new.title = title_of(self.asked.said());
+        new.project = project_of(&self.asked.entries);
+        if let Some(run) = self.origin.run.as_ref().filter(|_| new.kind == ConversationKind::Main) {
+            beginning.names.push(ClientName { source: BY_RUN, id: run.clone() });
+        }
+        let new = &mut beginning.conversation;
         let (conversation, scope) = (new.id.clone(), new.scope.clone());
         let session = new.session.clone().unwrap_or_else(|| SessionId::of(&new.id));
         let link = first_link(conversation.as_str());
         let belongs = Belongs { session, scope };
-        let known = Known::new(scrollback_core::Record::new(), link, self.app.now(), belongs);
-        let start = Start::New(Box::new(beginning));
-        Place {
+        let known = CachedRecord::new(scrollback_core::Record::new(), link, self.app.now(), belongs);
+        let start = Precondition::New(Box::new(beginning));
+        Placement {
             conversation,
             start,
             known,
@@ -345,7 +366,7 @@ impl Seeking<'_> {
         }
     }
 
-    pub(super) async fn at_end(&self, conversation: Conversation) -> Result<Place, Problem> {
+    pub(super) async fn at_end(&self, conversation: Conversation) -> Result<Placement, HttpProblem> {
         let known = self.app.lately.take(&conversation);
         let belongs = Belongs::of(&conversation);
         let Conversation { id, head, head_link, updated_at, .. } = conversation;
@@ -353,11 +374,11 @@ impl Seeking<'_> {
             known
         } else {
             let record = self.app.store.record(self.tenant, &id, Some(head)).await?;
-            Known::new(record, head_link, updated_at, belongs)
+            CachedRecord::new(record, head_link, updated_at, belongs)
         };
-        let start = Start::Append { promoted: None };
+        let start = Precondition::Append { promoted: None };
         let alignment = Alignment::default();
-        Ok(Place { conversation: id, start, known, alignment, prefix: None, unless: Vec::new() })
+        Ok(Placement { conversation: id, start, known, alignment, prefix: None, unless: Vec::new() })
     }
 
     pub(super) async fn fork(
@@ -365,24 +386,31 @@ impl Seeking<'_> {
         parent: &Conversation,
         at: u64,
         alignment: Alignment,
-        child: Option<Child>,
-    ) -> Result<Place, Problem> {
+        child: Option<ForkChild>,
+    ) -> Result<Placement, HttpProblem> {
         let record = self.app.store.record(self.tenant, &parent.id, Some(at)).await?;
         let mut belongs = Belongs::of(parent);
         if let Some(child) = &child {
             belongs.scope.clone_from(&child.scope);
         }
-        let start = Start::Fork { parent: parent.id.clone(), at, child };
+        let start = Precondition::Fork { parent: parent.id.clone(), at, child };
         // The link is learnt when the first entry is appended.
-        let known = Known::new(record, parent.head_link, parent.updated_at, belongs);
-        Ok(Place { conversation: self.new_id(), start, known, alignment, prefix: None, unless: Vec::new() })
+        let known = CachedRecord::new(record, parent.head_link, parent.updated_at, belongs);
+        Ok(Placement {
+            conversation: self.new_id(),
+            start,
+            known,
+            alignment,
+            prefix: None,
+            unless: Vec::new(),
+        })
     }
 }
 
-impl Place {
+impl Placement {
     /// The same place, in a conversation that becomes something else in its session by going on.
-    pub(super) fn promoted(mut self, to: Option<ConversationKind>) -> Place {
-        if let Start::Append { promoted } = &mut self.start {
+    pub(super) fn promoted(mut self, to: Option<ConversationKind>) -> Placement {
+        if let Precondition::Append { promoted } = &mut self.start {
             *promoted = to;
         }
         self
@@ -391,7 +419,7 @@ impl Place {
 
 /// The lists that a request could continue: the chain's value over each, the longest last. What is shared must reach into what
 /// the user said: instructions alone are many conversations'.
-pub(super) fn lists(asked: &Asked) -> Vec<Link> {
+pub(super) fn lists(asked: &ClientRequest) -> Vec<Link> {
     let user = asked.entries.iter().position(|entry| entry.role == Role::User);
     let first = user.unwrap_or(asked.entries.len());
     let links = asked.prefixes().get(first..).unwrap_or_default().iter().copied();
@@ -402,16 +430,16 @@ pub(super) fn lists(asked: &Asked) -> Vec<Link> {
 }
 
 /// The reply that a request goes on from, by its provider's id.
-pub(crate) fn previous(asked: &Asked) -> Option<Named> {
+pub(crate) fn previous(asked: &ClientRequest) -> Option<ClientName> {
     let (source, id) = match asked.refers.as_ref()? {
         Reference::Response(id) => (BY_RESPONSE, id),
         Reference::Message(id) => (BY_MESSAGE, id),
         Reference::Conversation(_) => return None,
     };
-    Some(Named { source, id: id.clone() })
+    Some(ClientName { source, id: id.clone() })
 }
 
 /// Whether a list has anything that a model said, so that it is more than first messages.
-pub(super) fn has_reply(asked: &Asked) -> bool {
+pub(super) fn has_reply(asked: &ClientRequest) -> bool {
     asked.said().iter().any(|entry| entry.role == Role::Assistant)
 }

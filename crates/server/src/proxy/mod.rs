@@ -6,30 +6,32 @@
 //! asked by `scrollback_agent::exchange`, as for everyone else; `asking` is what differs here, and `call` puts it all in
 //! order. `other` has what is passed on without being understood.
 
-mod aside;
-mod asked;
-mod asking;
+mod admission;
+mod background;
 mod call;
 mod call_log;
+mod caller;
+mod client_request;
 mod count;
 mod echo;
 mod gemini;
 mod identity;
-mod in_session;
-mod known;
 mod models;
-mod other;
 mod own_headers;
-mod plan;
+mod pass_through;
+mod policy;
+mod prefix_cache;
 mod provider_state;
+mod recipient;
 mod record;
 mod refusal;
 mod responses;
-mod room;
 mod session;
+mod session_placement;
 mod tee;
 mod upgrade;
 mod upstreams;
+mod used_keys;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,17 +44,18 @@ use axum::response::Response;
 use axum::routing::{get, post};
 
 use crate::App;
-use crate::auth::Caller;
-use crate::problem::Problem;
-use asked::{Endpoint, Target};
+use crate::auth::ApiCaller;
+use crate::problem::HttpProblem;
 use call_log::CallLog;
+use client_request::{Endpoint, RequestTarget};
 use refusal::Speaks;
 
-pub(crate) use aside::join_result;
-pub(crate) use known::Lately;
+pub(crate) use admission::TenantSlots;
+pub(crate) use background::join_result;
+pub(crate) use prefix_cache::RecentRecords;
 pub(crate) use provider_state::ThreadMemory;
 pub(crate) use record::CallsUnderWay;
-pub(crate) use room::Room;
+pub(crate) use session::session_names;
 pub(crate) use upgrade::{refused as websocket_refused, wants_websocket};
 pub(crate) use upstreams::{Upstreams, configured, who_answers};
 
@@ -117,14 +120,14 @@ impl Version {
 }
 
 async fn at(State(app): State<App>, endpoint: Endpoint, request: Request) -> Response {
-    let target = Target::of(endpoint, request.uri().query());
+    let target = RequestTarget::of(endpoint, request.uri().query());
     call(app, target, request).await
 }
 
 /// A request that is understood.
-async fn call(app: App, target: Target, request: Request) -> Response {
+async fn call(app: App, target: RequestTarget, request: Request) -> Response {
     let speaks = Speaks::of(target.endpoint.wire());
-    let answering = Answering::begin(&app, target.endpoint.route(), speaks, &request);
+    let answering = RequestGuard::begin(&app, target.endpoint.route(), speaks, &request);
     let answer = match own_headers::check(request.headers()) {
         Err(problem) => Err(problem),
         Ok(()) => match target.endpoint {
@@ -136,12 +139,12 @@ async fn call(app: App, target: Target, request: Request) -> Response {
 }
 
 async fn response(State(app): State<App>, Path(id): Path<String>, request: Request) -> Response {
-    let answering = Answering::begin(&app, "/v1/responses/{id}", Speaks::Common, &request);
+    let answering = RequestGuard::begin(&app, "/v1/responses/{id}", Speaks::Common, &request);
     answering.end(responses::get(&app, &id, request).await)
 }
 
 async fn models(State(app): State<App>, request: Request) -> Response {
-    let answering = Answering::begin(&app, "/v1/models", Speaks::Common, &request);
+    let answering = RequestGuard::begin(&app, "/v1/models", Speaks::Common, &request);
     answering.end(models::answer(&app, Version::V1, request).await)
 }
 
@@ -161,18 +164,18 @@ async fn below(app: App, version: Version, request: Request) -> Response {
         return call(app, target, request).await;
     }
     let speaks = if version == Version::V1Beta { Speaks::Gemini } else { Speaks::Common };
-    let answering = Answering::begin(&app, version.route(), speaks, &request);
+    let answering = RequestGuard::begin(&app, version.route(), speaks, &request);
     let is_list = version == Version::V1Beta && request.uri().path() == "/models";
     let answer = if is_list && *request.method() == Method::GET {
         models::answer(&app, version, request).await
     } else {
-        other::pass(&app, version, request).await
+        pass_through::pass(&app, version, request).await
     };
     answering.end(answer)
 }
 
 /// A request that is being answered: counted, and told in the form that its client reads.
-struct Answering {
+struct RequestGuard {
     app: App,
     route: &'static str,
     speaks: Speaks,
@@ -180,16 +183,16 @@ struct Answering {
     began: Instant,
 }
 
-impl Answering {
+impl RequestGuard {
     fn begin(app: &App, route: &'static str, speaks: Speaks, request: &Request) -> Self {
         let log = request.extensions().get::<Arc<CallLog>>().cloned();
-        if let (Some(log), Some(caller)) = (&log, request.extensions().get::<Caller>()) {
+        if let (Some(log), Some(caller)) = (&log, request.extensions().get::<ApiCaller>()) {
             log.note(|facts| facts.tenant = Some(caller.tenant.as_str().to_string()));
         }
-        Answering { app: app.clone(), route, speaks, log, began: Instant::now() }
+        RequestGuard { app: app.clone(), route, speaks, log, began: Instant::now() }
     }
 
-    fn end(self, answer: Result<Response, Problem>) -> Response {
+    fn end(self, answer: Result<Response, HttpProblem>) -> Response {
         let response = answer.unwrap_or_else(|problem| {
             if let Some(log) = &self.log {
                 log.note(|facts| facts.code = Some(problem.code));

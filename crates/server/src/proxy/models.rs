@@ -7,20 +7,21 @@ use scrollback_core::model::{self, ModelName, Provider, facts};
 use serde_json::{Value, json};
 
 use super::Version;
-use super::other::{self, who, whose};
+use super::pass_through::{self, who, whose};
 use super::upstreams::Answerer;
 use crate::App;
-use crate::auth::{Caller, unknown};
-use crate::problem::Problem;
+use crate::auth::{ApiCaller, unknown};
+use crate::problem::HttpProblem;
 
 /// Answers a request for the list of models. Clients ask when they start, so it is answered whatever happens: a provider that
 /// cannot be reached, or does not answer, is none.
-pub(super) async fn answer(app: &App, version: Version, request: Request) -> Result<Response, Problem> {
-    let caller = request.extensions().get::<Caller>().cloned().ok_or_else(unknown)?;
+pub(super) async fn answer(app: &App, version: Version, request: Request) -> Result<Response, HttpProblem> {
+    let caller = request.extensions().get::<ApiCaller>().cloned().ok_or_else(unknown)?;
     caller.may_call()?;
     let provider = whose(version, request.headers());
     if let Answerer::Upstream(..) = who(app, provider, request.headers())? {
-        let asking = tokio::time::timeout(app.settings.limits.connect, other::pass(app, version, request));
+        let asking =
+            tokio::time::timeout(app.settings.limits.connect, pass_through::pass(app, version, request));
         match asking.await {
             Ok(Err(problem)) if problem.status.is_server_error() => {}
             Ok(answer) => return answer,

@@ -4,28 +4,29 @@
 use axum::http::HeaderMap;
 use scrollback_core::nearest::nearest;
 
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// What every header of ours begins with.
 pub(crate) const OWN: &str = "x-scrollback-";
 /// The headers that requests may have.
-const KNOWN: [&str; 5] = [
+const KNOWN: [&str; 6] = [
     "x-scrollback-conversation",
     "x-scrollback-key",
     "x-scrollback-managers",
     "x-scrollback-mode",
     "x-scrollback-recipient",
+    "x-scrollback-session",
 ];
 
 /// An error if a request has a header of ours that there is not.
-pub(super) fn check(headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn check(headers: &HeaderMap) -> Result<(), HttpProblem> {
     let own = headers.keys().map(axum::http::HeaderName::as_str).filter(|name| name.starts_with(OWN));
     let Some(unknown) = own.into_iter().find(|name| !KNOWN.contains(name)) else { return Ok(()) };
     let detail = match nearest(unknown, KNOWN) {
         Some(near) => format!("unknown header `{unknown}`; did you mean `{near}`?"),
         None => format!("unknown header `{unknown}`; there are {}", KNOWN.join(", ")),
     };
-    Err(Problem::bad_request("unknown_header", detail).with("path", unknown))
+    Err(HttpProblem::bad_request("unknown_header", detail).with("path", unknown))
 }
 
 #[cfg(test)]

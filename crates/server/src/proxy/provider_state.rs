@@ -15,12 +15,12 @@ use scrollback_core::wire::{Body, Wire};
 use scrollback_store::{CallListing, ConversationId, Tenant};
 use serde_json::json;
 
-use super::asked::Asked;
-use super::call::Call;
+use super::call::ProxyCall;
+use super::client_request::ClientRequest;
 use super::identity::BY_MESSAGE;
 use super::upstreams::Answerer;
 use crate::App;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// Threads whose fields are kept: each is used for minutes.
 const MAX_THREADS: usize = 1024;
@@ -75,10 +75,10 @@ impl ThreadFields {
 
 /// What is remembered about threads. Forgetting costs a look into the store.
 #[derive(Debug, Default)]
-pub(crate) struct ThreadMemory(Mutex<Memory>);
+pub(crate) struct ThreadMemory(Mutex<ReplyOwners>);
 
 #[derive(Debug, Default)]
-struct Memory {
+struct ReplyOwners {
     /// By the newest message of each thread.
     fields: HashMap<(Tenant, String), Arc<ThreadFields>>,
     /// The same, oldest first.
@@ -88,7 +88,7 @@ struct Memory {
     without_threads: HashSet<String>,
 }
 
-impl Memory {
+impl ReplyOwners {
     fn remove(&mut self, key: &(Tenant, String)) {
         if let Some(fields) = self.fields.remove(key) {
             self.bytes -= fields.bytes();
@@ -133,7 +133,7 @@ impl ThreadMemory {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, ReplyOwners> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -148,7 +148,7 @@ pub(crate) struct ProviderState {
 }
 
 impl ProviderState {
-    pub(super) async fn of(call: &Call, asked: &Asked) -> Result<Self, Problem> {
+    pub(super) async fn of(call: &ProxyCall, asked: &ClientRequest) -> Result<Self, HttpProblem> {
         let fields = thread_fields(&call.app, &call.caller.tenant, asked).await?;
         let refused = match &call.answerer {
             Answerer::Echo => false,
@@ -163,8 +163,8 @@ impl ProviderState {
 async fn thread_fields(
     app: &App,
     tenant: &Tenant,
-    asked: &Asked,
-) -> Result<Option<Arc<ThreadFields>>, Problem> {
+    asked: &ClientRequest,
+) -> Result<Option<Arc<ThreadFields>>, HttpProblem> {
     let Some(Reference::Message(message)) = &asked.refers else { return Ok(None) };
     if let Some(fields) = app.threads.get(tenant, message) {
         return Ok(Some(fields));
@@ -188,7 +188,7 @@ async fn recorded_fields(
     app: &App,
     tenant: &Tenant,
     id: &ConversationId,
-) -> Result<Option<ThreadFields>, Problem> {
+) -> Result<Option<ThreadFields>, HttpProblem> {
     let listing = CallListing { conversation: Some(id.clone()), limit: MAX_CALLS, after: None };
     for call in app.store.calls(tenant, listing).await?.calls {
         if call.wire != Wire::Anthropic.name() {
@@ -206,7 +206,7 @@ async fn recorded_fields(
 pub(super) fn remember_thread(
     app: &App,
     tenant: &Tenant,
-    asked: &Asked,
+    asked: &ClientRequest,
     fields: Option<&Arc<ThreadFields>>,
     message: &str,
 ) {
@@ -221,21 +221,23 @@ pub(super) fn remember_thread(
 
 /// What a client is told that goes on from something which is not here: the error its provider documents for that, on which
 /// clients send the whole conversation.
-pub(super) fn unresolved(reference: &Reference) -> Problem {
+pub(super) fn unresolved(reference: &Reference) -> HttpProblem {
     match reference {
         Reference::Message(_) => {
             let detail = "No thread state was found for the requested `previous_message_id`. Replay the full \
                           conversation with thread: {\"type\": \"create\"} to start a new thread.";
-            Problem::new(StatusCode::NOT_FOUND, "thread_not_found", detail)
+            HttpProblem::new(StatusCode::NOT_FOUND, "thread_not_found", detail)
                 .with("details", json!({ "error_code": "thread_not_found" }))
         }
         Reference::Response(id) => {
             let detail = format!("Previous response with id '{id}' not found.");
-            Problem::bad_request("previous_response_not_found", detail).with("path", "previous_response_id")
+            HttpProblem::bad_request("previous_response_not_found", detail)
+                .with("path", "previous_response_id")
         }
         Reference::Conversation(id) => {
             let detail = format!("Conversation with id '{id}' not found.");
-            Problem::new(StatusCode::NOT_FOUND, "conversation_not_found", detail).with("path", "conversation")
+            HttpProblem::new(StatusCode::NOT_FOUND, "conversation_not_found", detail)
+                .with("path", "conversation")
         }
     }
 }

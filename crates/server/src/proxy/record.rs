@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, StatusCode};
-use scrollback_agent::Pending;
+use scrollback_agent::BoxFuture;
 use scrollback_agent::event::EntryRecorded;
 use scrollback_agent::exchange::Recorder;
-use scrollback_agent::journal::Rows;
+use scrollback_agent::journal::JournalRows;
 use scrollback_core::identity::{Alignment, asks_for_title, title_in};
 use scrollback_core::request::{Stamp, news as said_anew};
 use scrollback_core::{Decision, Entry, Record, Slot, Status, Time};
@@ -17,21 +17,21 @@ use scrollback_store::{
 };
 use uuid::Uuid;
 
-use super::aside::LARGE;
-use super::asked::Asked;
-use super::asking::WrittenAt;
+use super::background::LARGE;
 use super::call::STORE;
-use super::identity::{BY_AGENT, Beginning, Carries, Named, Place, Seeking, Start};
-use super::known::{Belongs, Known};
-use super::plan::Plan;
-use crate::problem::Problem;
+use super::caller::WrittenAt;
+use super::client_request::ClientRequest;
+use super::identity::{BY_AGENT, BY_RUN, Beginning, Carries, ClientName, Placement, Precondition, Seeking};
+use super::policy::CallPlan;
+use super::prefix_cache::{Belongs, CachedRecord};
+use crate::problem::HttpProblem;
 use crate::{About, App};
 
 /// How often the place for a request is looked for anew because another request wrote there.
 pub(super) const TRIES: usize = 8;
 
 /// A request and where it is recorded.
-pub(crate) struct Recorded {
+pub(crate) struct RecordedCall {
     app: App,
     pub(crate) tenant: Tenant,
     /// How much of the history the request carries.
@@ -40,7 +40,7 @@ pub(crate) struct Recorded {
     entitles: Option<SessionId>,
     /// Its conversation; none where the store failed and a record is not required.
     conversation: Option<ConversationId>,
-    pub(crate) known: Known,
+    pub(crate) known: CachedRecord,
     /// The call: what the client said in it, and the reply.
     pub(crate) evaluation: Uuid,
     /// The number the reply has in it.
@@ -59,7 +59,7 @@ pub(crate) struct Recorded {
 
 /// The first commit of a call: what is new, and what has to be there before.
 struct First {
-    start: Start,
+    start: Precondition,
     /// Where the new entries begin.
     head: u64,
     new: Vec<Slot>,
@@ -67,15 +67,15 @@ struct First {
     unless: Vec<scrollback_core::Link>,
 }
 
-impl Recorded {
+impl RecordedCall {
     /// Finds the place of a request, and takes what is new into the record. Nothing is written yet.
     pub(crate) async fn begin(
         app: &App,
         tenant: &Tenant,
         headers: &HeaderMap,
-        plan: &Plan,
+        plan: &CallPlan,
         tried: usize,
-    ) -> Result<Box<Self>, Problem> {
+    ) -> Result<Box<Self>, HttpProblem> {
         let (asked, carries) = (&plan.asked, plan.carries);
         let seeking = Seeking { app, tenant, headers, asked, origin: &plan.origin, carries };
         let guessed = if tried == 0 { seeking.guess()? } else { None };
@@ -87,13 +87,14 @@ impl Recorded {
         let new = news(&place.known.record, asked, &place.alignment, evaluation, now);
         let head = place.known.record.len() as u64;
         let (place, under_way) = apart(app, place, carries, head, new.len() as u64);
-        let Place { conversation, start, mut known, prefix, unless, .. } = place;
+        let Placement { conversation, start, mut known, prefix, unless, .. } = place;
         let sequence = new.iter().filter(|slot| matches!(slot, Slot::Message(_))).count() as u64;
-        known.expect(&new).map_err(|error| Problem::from(disagree(&error)))?;
+        known.expect(&new).map_err(|error| HttpProblem::from(disagree(&error)))?;
         // Known for the whole list already, and not hashed once more.
         known.prefix = prefix;
-        let titled = plan.origin.session.is_some() && asks_for_title(&asked.entries);
-        Ok(Box::new(Recorded {
+        let asks = asked.wants_title || asks_for_title(&asked.entries);
+        let titled = plan.origin.session.is_some() && asks;
+        Ok(Box::new(RecordedCall {
             app: app.clone(),
             tenant: tenant.clone(),
             carries,
@@ -111,10 +112,10 @@ impl Recorded {
     }
 
     /// A request that is served without a record, because the store failed and a record is not required.
-    pub(crate) fn nowhere(app: &App, tenant: &Tenant, plan: &Plan) -> Box<Self> {
+    pub(crate) fn nowhere(app: &App, tenant: &Tenant, plan: &CallPlan) -> Box<Self> {
         let belongs = Belongs { session: SessionId::new(app.now()), scope: None };
-        let known = Known::new(Record::new(), [0; 32], app.now(), belongs);
-        Box::new(Recorded {
+        let known = CachedRecord::new(Record::new(), [0; 32], app.now(), belongs);
+        Box::new(RecordedCall {
             app: app.clone(),
             tenant: tenant.clone(),
             carries: plan.carries,
@@ -155,19 +156,20 @@ impl Recorded {
             tx.unless_known(scope, unless);
         }
         match start {
-            Start::Append { promoted: None } => {}
-            Start::Append { promoted: Some(kind) } => _ = tx.kind(conversation, kind),
-            Start::Fork { parent, at, child: None } => _ = tx.fork(&parent, at, conversation.clone()),
-            Start::Fork { parent, at, child: Some(child) } => {
+            Precondition::Append { promoted: None } => {}
+            Precondition::Append { promoted: Some(kind) } => _ = tx.kind(conversation, kind),
+            Precondition::Fork { parent, at, child: None } => _ = tx.fork(&parent, at, conversation.clone()),
+            Precondition::Fork { parent, at, child: Some(child) } => {
                 tx.fork_as(&parent, at, conversation.clone(), child);
             }
-            Start::New(beginning) => {
+            Precondition::New(beginning) => {
                 let Beginning { conversation: new, names, session } = *beginning;
                 if let Some(session) = session {
                     tx.session(session);
                 }
                 // Two conversations may be one sub-agent's, one after the other; other names stand for one only.
-                let key = names.iter().find(|name| name.source != BY_AGENT).map(Named::key);
+                let key =
+                    names.iter().find(|name| ![BY_AGENT, BY_RUN].contains(&name.source)).map(ClientName::key);
                 tx.create(NewConversation { key, id: conversation.clone(), ..new });
                 for name in names {
                     tx.alias(Alias {
@@ -188,7 +190,12 @@ impl Recorded {
     }
 
     /// Commits entries and rows, and takes the entries into the record.
-    async fn commit(&mut self, entries: Vec<NewEntry>, rows: Rows, at: Time) -> Result<Vec<u64>, StoreError> {
+    async fn commit(
+        &mut self,
+        entries: Vec<NewEntry>,
+        rows: JournalRows,
+        at: Time,
+    ) -> Result<Vec<u64>, StoreError> {
         let Some(conversation) = self.conversation.clone() else { return Ok(Vec::new()) };
         let unwritten = self.first.as_ref().map(|first| (first.head, first.new.clone()));
         let (first, slots) = unwritten.unwrap_or((self.known.record.len() as u64, Vec::new()));
@@ -198,7 +205,11 @@ impl Recorded {
         tx.calls(rows.sent, rows.template);
         let waiting = slots.len() + decided.len();
         let in_line = self.app.waiting.enter(waiting, self.app.settings.limits.waiting_entries)?;
-        let Ok(committed) = tokio::time::timeout(STORE, self.app.store.commit(tx)).await else {
+        let commit = async {
+            let _turn = self.app.store_turns.take(&self.tenant).await;
+            self.app.store.commit(tx).await
+        };
+        let Ok(committed) = tokio::time::timeout(STORE, commit).await else {
             self.timed_out = true;
             return Err(StoreError::new(ErrorKind::Io, TOO_SLOW));
         };
@@ -213,7 +224,7 @@ impl Recorded {
     }
 }
 
-impl Recorder for Recorded {
+impl Recorder for RecordedCall {
     fn record(&self) -> &Record {
         &self.known.record
     }
@@ -230,7 +241,7 @@ impl Recorder for Recorded {
     fn look<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&Record) -> T + Send + 'static,
-    ) -> Pending<'_, Result<T, StoreError>> {
+    ) -> BoxFuture<'_, Result<T, StoreError>> {
         if self.bytes < LARGE {
             return Box::pin(std::future::ready(Ok(work(&self.known.record))));
         }
@@ -251,28 +262,35 @@ impl Recorder for Recorded {
     fn write(
         &mut self,
         entries: Vec<NewEntry>,
-        rows: Rows,
+        rows: JournalRows,
         at: Time,
-    ) -> Pending<'_, Result<Vec<u64>, StoreError>> {
+    ) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
         Box::pin(self.commit(entries, rows, at))
     }
 }
 
 /// Whether looking again tells whether a commit was written, or where it belongs instead.
 pub(super) fn can_confirm_by_reading(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::Unknown)
+    // An unknown outcome is none of them: the store whose sync failed would say what is in its log, not what is on the disk.
+    matches!(kind, ErrorKind::Conflict | ErrorKind::Exists)
 }
 
 /// Keeps two calls that say the same apart: the second goes its own way from where both begin. Clients that send only what
 /// is new have both in the same conversation.
-fn apart(app: &App, mut place: Place, carries: Carries, head: u64, new: u64) -> (Place, Option<UnderWay>) {
+fn apart(
+    app: &App,
+    mut place: Placement,
+    carries: Carries,
+    head: u64,
+    new: u64,
+) -> (Placement, Option<UnderWay>) {
     if let Some(under_way) = app.under_way.begin(&place.conversation, head + new) {
         return (place, Some(under_way));
     }
     let repeats = new == 0 && carries == Carries::History;
-    if repeats && matches!(place.start, Start::Append { .. }) {
+    if repeats && matches!(place.start, Precondition::Append { .. }) {
         let parent = std::mem::replace(&mut place.conversation, ConversationId::new(app.now()));
-        place.start = Start::Fork { parent, at: head, child: None };
+        place.start = Precondition::Fork { parent, at: head, child: None };
     }
     let under_way = app.under_way.begin(&place.conversation, head + new);
     (place, under_way)
@@ -282,7 +300,7 @@ fn apart(app: &App, mut place: Place, carries: Carries, head: u64, new: u64) -> 
 /// spells what is known already.
 pub(super) fn news(
     record: &Record,
-    asked: &Asked,
+    asked: &ClientRequest,
     known: &Alignment,
     evaluation: Uuid,
     at: Time,
@@ -312,14 +330,14 @@ fn disagree(error: &scrollback_core::AppendError) -> StoreError {
     StoreError::new(ErrorKind::Damaged, error.to_string())
 }
 
-impl Recorded {
+impl RecordedCall {
     /// Records the reply and how the call ended. An entry that another call appended meanwhile is no obstacle: the reply then
     /// goes its own way from what it answers.
     pub(crate) async fn finish(
         mut self: Box<Self>,
         ending: Ending,
         call: Option<Sent>,
-        response: Option<Named>,
+        response: Option<ClientName>,
     ) -> Result<(), StoreError> {
         let Some(conversation) = self.conversation.clone() else { return Ok(()) };
         let app = self.app.clone();
@@ -328,7 +346,7 @@ impl Recorded {
         let reply = ending.reply.map(|entry| entry.stamped(self.evaluation, self.sequence, now));
         let edits = if reply.is_some() { ending.edits } else { Vec::new() };
         let entitles = self.entitles.take().zip(reply.as_ref().and_then(title_of_reply));
-        let mut end = End { conversation, at: head, fork: None, entitles };
+        let mut end = ReplyTarget { conversation, at: head, fork: None, entitles };
         let mut tries = TRIES;
         let in_line = app.waiting.join(1);
         let committed = loop {
@@ -364,7 +382,7 @@ impl Recorded {
 
     /// Finds out what another call wrote: decisions are taken in, anything said is left on its own branch. Clients that
     /// send only what is new have everything in one conversation, in the order in which it was written.
-    async fn meet(&mut self, end: &mut End, actual: u64) -> Result<(), StoreError> {
+    async fn meet(&mut self, end: &mut ReplyTarget, actual: u64) -> Result<(), StoreError> {
         let met = self.app.store.entries(&self.tenant, &end.conversation, end.at, actual).await?;
         let only_decisions = met.iter().all(|placed| matches!(placed.slot, Slot::Decision(..)));
         if (only_decisions || self.carries == Carries::News) && !met.is_empty() {
@@ -391,7 +409,7 @@ pub(crate) struct Ending {
 }
 
 /// Where a reply goes.
-struct End {
+struct ReplyTarget {
     conversation: ConversationId,
     at: u64,
     /// The conversation it has to be forked from first.
@@ -405,14 +423,14 @@ fn title_of_reply(reply: &Entry) -> Option<String> {
     (reply.status() == Status::Complete).then(|| title_in(&reply.content()?)).flatten()
 }
 
-impl End {
+impl ReplyTarget {
     fn tx(
         &self,
         tenant: &Tenant,
         now: Time,
         said: Option<(&Entry, &[Decision])>,
         call: Option<&Sent>,
-        response: Option<&Named>,
+        response: Option<&ClientName>,
     ) -> Tx {
         let mut tx = Tx::new(tenant, now);
         if let Some(parent) = &self.fork {
@@ -430,7 +448,7 @@ impl End {
         if let Some((session, title)) = &self.entitles {
             tx.title(session, title);
         }
-        if let (Some(Named { source, id }), Some(_)) = (response, said) {
+        if let (Some(ClientName { source, id }), Some(_)) = (response, said) {
             tx.alias(Alias {
                 tenant: tenant.clone(),
                 source: (*source).into(),
@@ -472,6 +490,6 @@ impl Drop for UnderWay {
 const TOO_SLOW: &str = "the store did not answer in time";
 
 /// The store did not take it in time.
-pub(crate) fn store_is_slow() -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", TOO_SLOW).retry_after(1)
+pub(crate) fn store_is_slow() -> HttpProblem {
+    HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", TOO_SLOW).retry_after(1)
 }

@@ -5,7 +5,7 @@ use axum::response::Response;
 use scrollback_core::wire::Wire;
 use serde_json::{Value, json};
 
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// Whose form of errors a client reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,19 +24,19 @@ impl Speaks {
 }
 
 /// The response to a client.
-pub(crate) fn response(problem: &Problem, speaks: Speaks) -> Response {
+pub(crate) fn response(problem: &HttpProblem, speaks: Speaks) -> Response {
     problem.respond("application/json", &body(problem, speaks))
 }
 
 /// Its body.
-pub(crate) fn body(problem: &Problem, speaks: Speaks) -> Value {
+pub(crate) fn body(problem: &HttpProblem, speaks: Speaks) -> Value {
     match speaks {
         Speaks::Common => common(problem),
         Speaks::Gemini => gemini(problem),
     }
 }
 
-fn common(problem: &Problem) -> Value {
+fn common(problem: &HttpProblem) -> Value {
     let kind = match problem.status {
         StatusCode::UNAUTHORIZED => "authentication_error",
         StatusCode::FORBIDDEN => "permission_error",
@@ -55,7 +55,7 @@ fn common(problem: &Problem) -> Value {
 }
 
 /// Google's form (`google.rpc.Status`); our own code stands in the details, as the reason.
-fn gemini(problem: &Problem) -> Value {
+fn gemini(problem: &HttpProblem) -> Value {
     let status = match problem.status {
         StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
         StatusCode::FORBIDDEN => "PERMISSION_DENIED",

@@ -5,30 +5,30 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use scrollback_core::json::{self, Raw};
-use scrollback_core::stream::sse::Parser;
+use scrollback_core::stream::sse::SseParser;
 use scrollback_core::{Entry, Role};
 use scrollback_store::Tenant;
 use serde_json::{Value, json};
 
-use super::asked::Shape;
+use super::client_request::ReplyShape;
 use super::echo::Echo;
 use super::identity::BY_RESPONSE;
-use super::{Version, other};
+use super::{Version, pass_through};
 use crate::App;
-use crate::auth::{Caller, unknown};
-use crate::problem::Problem;
+use crate::auth::{ApiCaller, unknown};
+use crate::problem::HttpProblem;
 
 /// A response as it was given, from the record; what is not there is asked for where it may be the caller's.
-pub(super) async fn get(app: &App, id: &str, request: Request) -> Result<Response, Problem> {
-    let caller = request.extensions().get::<Caller>().cloned().ok_or_else(unknown)?;
+pub(super) async fn get(app: &App, id: &str, request: Request) -> Result<Response, HttpProblem> {
+    let caller = request.extensions().get::<ApiCaller>().cloned().ok_or_else(unknown)?;
     caller.may_call()?;
     if let Some(found) = recorded(app, &caller.tenant, id).await? {
         return Ok(([(header::CONTENT_TYPE, "application/json")], found).into_response());
     }
-    other::pass(app, Version::V1, request).await
+    pass_through::pass(app, Version::V1, request).await
 }
 
-async fn recorded(app: &App, tenant: &Tenant, id: &str) -> Result<Option<String>, Problem> {
+async fn recorded(app: &App, tenant: &Tenant, id: &str) -> Result<Option<String>, HttpProblem> {
     let Some(alias) = app.store.alias(tenant, BY_RESPONSE, id).await? else { return Ok(None) };
     let calls = app.store.sent(tenant, &alias.conversation).await?;
     let answers = calls.into_iter().rev().filter_map(|call| call.response);
@@ -42,7 +42,7 @@ fn response_in(bytes: &[u8]) -> Option<(String, String)> {
         return named(body);
     }
     let mut last = None;
-    let mut parser = Parser::new(bytes.len());
+    let mut parser = SseParser::new(bytes.len());
     parser.feed(bytes, |event| {
         let Ok(event) = event else { return };
         let response = json::check(event.data).ok().and_then(|data| named(data.get("response")?));
@@ -64,7 +64,7 @@ pub(super) fn compacted(echo: &Echo<'_>) -> Bytes {
     output.push(json!({
         "type": "compaction", "id": format!("cmp_{}", echo.id), "encrypted_content": rest.join("\n"),
     }));
-    let whole = echo.pieces(Shape::Whole).concat();
+    let whole = echo.pieces(ReplyShape::Whole).concat();
     let usage =
         serde_json::from_slice::<Value>(&whole).map(|reply| reply["usage"].clone()).unwrap_or_default();
     let body = json!({

@@ -2,16 +2,21 @@
 
 use axum::http::{HeaderMap, header};
 
-use super::asked::{Asked, header as text_of};
-use crate::auth::{Caller, presented};
-use crate::problem::Problem;
+use scrollback_agent::config::RecipientField;
+use scrollback_store::Recipient;
+
+use super::client_request::{ClientRequest, header as text_of};
+use super::recipient;
+use crate::auth::{ApiCaller, presented};
+use crate::keys;
+use crate::problem::HttpProblem;
 
 /// Longest id of a session or sub-agent, in bytes. Real ones have 16 to 70.
 pub(super) const MAX_ID: usize = 512;
 
 /// A client that names its sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Client {
+pub(crate) enum SessionClient {
     ClaudeCode,
     Codex,
     Opencode,
@@ -19,31 +24,36 @@ pub(crate) enum Client {
     Other,
 }
 
-impl Client {
+impl SessionClient {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Client::ClaudeCode => "claude-code",
-            Client::Codex => "codex",
-            Client::Opencode => "opencode",
-            Client::Other => "other",
+            SessionClient::ClaudeCode => "claude-code",
+            SessionClient::Codex => "codex",
+            SessionClient::Opencode => "opencode",
+            SessionClient::Other => "other",
         }
     }
 }
 
 /// The headers in which clients name their session. The first that is there counts.
-const SESSIONS: [(&str, Client); 6] = [
-    ("x-claude-code-session-id", Client::ClaudeCode),
-    ("session-id", Client::Codex),
-    ("session_id", Client::Codex),
-    ("x-opencode-session", Client::Opencode),
-    ("x-session-affinity", Client::Opencode),
-    ("x-session-id", Client::Other),
+const SESSIONS: [(&str, SessionClient); 6] = [
+    ("x-claude-code-session-id", SessionClient::ClaudeCode),
+    ("session-id", SessionClient::Codex),
+    ("session_id", SessionClient::Codex),
+    ("x-opencode-session", SessionClient::Opencode),
+    ("x-session-affinity", SessionClient::Opencode),
+    ("x-session-id", SessionClient::Other),
 ];
+
+/// What the headers of a request call its session, in the order in which they count.
+pub(crate) fn session_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    SESSIONS.iter().filter_map(|(name, _)| text_of(headers, name))
+}
 
 /// The session that a request says it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionClaim {
-    pub(crate) client: Client,
+    pub(crate) client: SessionClient,
     pub(crate) id: String,
     /// The sub-agent that asks, where the client names it.
     pub(crate) agent: Option<String>,
@@ -53,44 +63,62 @@ pub(crate) struct SessionClaim {
 
 /// Where a request comes from.
 #[derive(Clone, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct RequestOrigin {
     /// A fingerprint of who calls. It is not a secret, and no key can be found from it.
     pub(crate) caller: String,
     pub(crate) session: Option<SessionClaim>,
+    /// Whom conversations that begin with it are with.
+    pub(crate) recipient: Option<Recipient>,
+    /// The name that `wrap` gave this run of the client, so that a tool the client starts finds the session too.
+    pub(crate) run: Option<String>,
 }
 
-impl Origin {
-    pub(crate) fn of(caller: &Caller, headers: &HeaderMap, asked: &Asked) -> Result<Self, Problem> {
-        Ok(Origin { caller: fingerprint(caller, headers, asked), session: claim(headers, asked)? })
+impl RequestOrigin {
+    /// `fields` of the body name the recipient where no header does.
+    pub(crate) fn of(
+        caller: &ApiCaller,
+        headers: &HeaderMap,
+        asked: &ClientRequest,
+        fields: &[RecipientField],
+    ) -> Result<Self, HttpProblem> {
+        let run = text_of(headers, "x-scrollback-session").filter(|name| (1..=MAX_ID).contains(&name.len()));
+        Ok(RequestOrigin {
+            caller: fingerprint(caller, headers, asked),
+            session: claim(headers, asked)?,
+            recipient: recipient::of(headers, asked, fields)?,
+            run: run.map(String::from),
+        })
     }
 }
 
 /// The client that names its session, and the id: in a header, or else in the body.
-fn named<'a>(headers: &'a HeaderMap, asked: &'a Asked) -> Option<(Client, &'a str)> {
+fn named<'a>(headers: &'a HeaderMap, asked: &'a ClientRequest) -> Option<(SessionClient, &'a str)> {
     let named = SESSIONS.iter().find_map(|(name, client)| Some((*client, text_of(headers, name)?)));
     named.or_else(|| asked.session.as_ref().map(|(client, id)| (*client, id.as_str())))
 }
 
 /// The client's own id of its session.
-pub(crate) fn session_id<'a>(headers: &'a HeaderMap, asked: &'a Asked) -> Option<&'a str> {
+pub(crate) fn session_id<'a>(headers: &'a HeaderMap, asked: &'a ClientRequest) -> Option<&'a str> {
     named(headers, asked).map(|(_, id)| id)
 }
 
 /// The session a request names, if it names one.
-fn claim(headers: &HeaderMap, asked: &Asked) -> Result<Option<SessionClaim>, Problem> {
+fn claim(headers: &HeaderMap, asked: &ClientRequest) -> Result<Option<SessionClaim>, HttpProblem> {
     let Some((client, id)) = named(headers, asked) else { return Ok(None) };
     let checked = |id: &str| {
         if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
             let detail = format!("the id of a session has 1 to {MAX_ID} bytes and no control characters");
-            return Err(Problem::bad_request("bad_session", detail));
+            return Err(HttpProblem::bad_request("bad_session", detail));
         }
         Ok(id.to_string())
     };
     let from = |name: &str| text_of(headers, name).map(checked).transpose();
     let id = checked(id)?;
     let (agent, parent) = match client {
-        Client::ClaudeCode => (from("x-claude-code-agent-id")?, from("x-claude-code-parent-agent-id")?),
-        Client::Codex => {
+        SessionClient::ClaudeCode => {
+            (from("x-claude-code-agent-id")?, from("x-claude-code-parent-agent-id")?)
+        }
+        SessionClient::Codex => {
             let thread = from("thread-id")?.filter(|thread| *thread != id);
             let parent = from("x-codex-parent-thread-id")?;
             match (thread, parent) {
@@ -107,7 +135,7 @@ fn claim(headers: &HeaderMap, asked: &Asked) -> Result<Option<SessionClaim>, Pro
                 other => other,
             }
         }
-        Client::Opencode | Client::Other => match from("x-parent-session-id")? {
+        SessionClient::Opencode | SessionClient::Other => match from("x-parent-session-id")? {
             // A sub-agent has a session of its own, below that of its parent.
             Some(parent) if parent != id => {
                 let agent = Some(id);
@@ -121,14 +149,14 @@ fn claim(headers: &HeaderMap, asked: &Asked) -> Result<Option<SessionClaim>, Pro
 
 /// A fingerprint of who calls: the key of this server, or else the provider's key; the recipient; the user that the body
 /// names. Tokens of a login are renewed while a session goes on: of those the account counts, where the client tells it.
-fn fingerprint(caller: &Caller, headers: &HeaderMap, asked: &Asked) -> String {
+fn fingerprint(caller: &ApiCaller, headers: &HeaderMap, asked: &ClientRequest) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("scrollback 2026 caller");
     let mut add = |name: &str, value: &str| {
         hasher.update(&(name.len() as u64).to_be_bytes()).update(name.as_bytes());
         hasher.update(&(value.len() as u64).to_be_bytes()).update(value.as_bytes());
     };
     match &caller.key {
-        Some(key) => add("key", &key.name),
+        Some(key) => add("key", keys::family(&key.name)),
         None => {
             for credential in credentials(headers) {
                 if !is_renewed(credential) {
@@ -141,7 +169,7 @@ fn fingerprint(caller: &Caller, headers: &HeaderMap, asked: &Asked) -> String {
             }
         }
     }
-    if let Some(recipient) = text_of(headers, "x-scrollback-recipient") {
+    if let Some(recipient) = recipient::in_header(headers) {
         add("recipient", recipient);
     }
     for user in &asked.user {
@@ -169,8 +197,8 @@ fn is_renewed(credential: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::auth::Scope;
-    use crate::proxy::asked::{Endpoint, Target};
+    use crate::auth::KeyScope;
+    use crate::proxy::client_request::{Endpoint, RequestTarget};
     use axum::http::{HeaderName, HeaderValue};
     use bytes::Bytes;
     use scrollback_agent::config::ServerLimits;
@@ -183,12 +211,15 @@ mod tests {
         pairs.iter().map(pair).collect()
     }
 
-    fn origin(endpoint: Endpoint, pairs: &[(&str, &str)], body: &str) -> Result<Origin, Problem> {
-        let asked =
-            Asked::read(Target::of(endpoint, None), Bytes::from(body.to_string()), &ServerLimits::default())
-                .unwrap();
-        let caller = Caller { tenant: Tenant::default(), scope: Scope::Admin, key: None };
-        Origin::of(&caller, &headers(pairs), &asked)
+    fn origin(endpoint: Endpoint, pairs: &[(&str, &str)], body: &str) -> Result<RequestOrigin, HttpProblem> {
+        let asked = ClientRequest::read(
+            RequestTarget::of(endpoint, None),
+            Bytes::from(body.to_string()),
+            &ServerLimits::default(),
+        )
+        .unwrap();
+        let caller = ApiCaller { tenant: Tenant::default(), scope: KeyScope::Admin, key: None };
+        RequestOrigin::of(&caller, &headers(pairs), &asked, &[])
     }
 
     const CHAT: &str = r#"{"model":"m","messages":[]}"#;

@@ -10,35 +10,42 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use scrollback_agent::StopSignal;
 use scrollback_agent::config::Abandoned;
 use scrollback_agent::provider::{Passed, ProviderError};
 use scrollback_core::json;
 use scrollback_core::stream::{Assembler, Reply, StreamError};
 use scrollback_core::wire::Wire;
+use scrollback_store::Tenant;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::asked::Shape;
+use super::background::in_turn;
+use super::client_request::ReplyShape;
+use super::used_keys::UsedKeys;
+use crate::App;
+use crate::memory::Share;
+use crate::problem::HttpProblem;
 
 /// Pieces that may wait for a slow client before its provider is no longer read.
 const WAITING: usize = 32;
 /// How long a provider may take to close a stream whose reply is whole.
 const LINGER: Duration = Duration::from_secs(2);
 /// Bytes of a reply that are kept for the record; what is longer is passed on, and recorded as cut.
-const MAX_KEPT: usize = 256 << 20;
+const MAX_KEPT: usize = 64 << 20;
 
 /// Where the bytes of a reply come from.
-pub(crate) enum Source {
+pub(crate) enum ReplySource {
     Passed(Box<Passed>),
     /// Bytes that are there already.
     Given(std::collections::VecDeque<Bytes>),
 }
 
-impl Source {
+impl ReplySource {
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, ProviderError>> {
         match self {
-            Source::Passed(passed) => passed.next().await,
-            Source::Given(pieces) => pieces.pop_front().map(Ok),
+            ReplySource::Passed(passed) => passed.next().await,
+            ReplySource::Given(pieces) => pieces.pop_front().map(Ok),
         }
     }
 }
@@ -53,17 +60,19 @@ pub(crate) struct Patience {
 
 /// How a reply ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ReplyEnd {
     pub(crate) reply: Reply,
     /// The bytes as they came.
     pub(crate) bytes: Bytes,
     /// When the first byte came.
     pub(crate) first: Option<Instant>,
+    /// What it takes of the server's memory.
+    _share: Share,
 }
 
 /// Why the bytes ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum ReplyEndReason {
     /// The provider closed the reply.
     Closed,
     /// The connection broke, or took too long.
@@ -124,15 +133,15 @@ impl Pipe {
 }
 
 /// Reads a copy of a reply.
-enum Reader {
+enum ReplyReader {
     Events(Box<Assembler>),
     Whole(Wire),
 }
 
 /// A reply that is passed on while it is read.
 pub(crate) struct Tee {
-    source: Source,
-    reader: Reader,
+    source: ReplySource,
+    reader: ReplyReader,
     kept: Vec<Bytes>,
     size: usize,
     /// What is handed on when the reply is durable.
@@ -143,19 +152,27 @@ pub(crate) struct Tee {
     began: Instant,
     /// Whether the connection broke before anything was handed on.
     broken: bool,
+    /// What the kept bytes take of the server's memory.
+    memory: Share,
 }
 
 impl Tee {
-    pub(crate) fn new(wire: Wire, shape: Shape, source: Source, patience: Patience) -> Self {
+    pub(crate) fn new(
+        wire: Wire,
+        shape: ReplyShape,
+        source: ReplySource,
+        patience: Patience,
+        memory: Share,
+    ) -> Self {
         let reader = match shape {
-            Shape::Events => Assembler::new(wire).ok(),
-            Shape::List => Assembler::of_list(wire).ok(),
-            Shape::Whole => None,
+            ReplyShape::Events => Assembler::new(wire).ok(),
+            ReplyShape::List => Assembler::of_list(wire).ok(),
+            ReplyShape::Whole => None,
         };
-        let reader = reader.map(|assembler| Reader::Events(Box::new(assembler)));
+        let reader = reader.map(|assembler| ReplyReader::Events(Box::new(assembler)));
         Tee {
             source,
-            reader: reader.unwrap_or(Reader::Whole(wire)),
+            reader: reader.unwrap_or(ReplyReader::Whole(wire)),
             kept: Vec::new(),
             size: 0,
             held: Vec::new(),
@@ -164,6 +181,7 @@ impl Tee {
             patience,
             began: Instant::now(),
             broken: false,
+            memory,
         }
     }
 
@@ -175,7 +193,7 @@ impl Tee {
         if let Ok(Some(Ok(bytes))) = first {
             self.take(&bytes);
             self.held.push(bytes);
-            if let Reader::Events(assembler) = &self.reader {
+            if let ReplyReader::Events(assembler) = &self.reader {
                 // Only a beginning can be an error and nothing else; looking into it costs a copy.
                 let small = self.size <= 64 << 10;
                 return small.then(|| assembler.so_far().problem).flatten();
@@ -195,7 +213,7 @@ impl Tee {
         if self.size <= MAX_KEPT {
             self.kept.push(bytes.clone());
         }
-        if let Reader::Events(assembler) = &mut self.reader {
+        if let ReplyReader::Events(assembler) = &mut self.reader {
             assembler.feed(bytes);
             if assembler.is_complete() {
                 self.complete.get_or_insert_with(Instant::now);
@@ -204,20 +222,21 @@ impl Tee {
     }
 
     /// Passes the reply on until it is whole or ends otherwise. What makes it whole is left in `held`.
-    pub(crate) async fn run(mut self, pipe: &Pipe, abandoned: Abandoned) -> (Ended, Rest) {
+    /// When `time_is_up`, what came so far is all that is recorded.
+    pub(crate) async fn run(mut self, pipe: &Pipe, abandoned: Abandoned, time_is_up: &StopSignal) -> Unread {
         let mut listening = true;
         // What was looked at before goes first, except what ends the reply.
-        if self.complete.is_none() && matches!(self.reader, Reader::Events(_)) {
+        if self.complete.is_none() && matches!(self.reader, ReplyReader::Events(_)) {
             for bytes in std::mem::take(&mut self.held) {
                 listening &= pipe.give(bytes, self.patience.idle).await;
             }
         }
         let how = loop {
             if self.broken {
-                break How::Broken;
+                break ReplyEndReason::Broken;
             }
             if !listening && abandoned == Abandoned::Cancel {
-                break How::Abandoned;
+                break ReplyEndReason::Abandoned;
             }
             let deadline = match self.complete {
                 Some(at) => at + LINGER,
@@ -229,22 +248,29 @@ impl Tee {
                     listening = false;
                     continue;
                 }
+                () = time_is_up.asked() => break ReplyEndReason::Broken,
             };
             match next {
-                Ok(Some(Ok(bytes))) => listening &= self.pass(bytes, pipe, listening).await,
-                Ok(None) => break How::Closed,
+                Ok(Some(Ok(bytes))) => {
+                    // The provider waits until there is room for what it says; where none comes, the reply ends here.
+                    if self.memory.grow(bytes.len()).await.is_err() {
+                        break ReplyEndReason::Broken;
+                    }
+                    listening &= self.pass(bytes, pipe, listening).await;
+                }
+                Ok(None) => break ReplyEndReason::Closed,
                 // A reply that is whole needs no end of its connection.
-                Ok(Some(Err(_))) | Err(_) if self.complete.is_some() => break How::Closed,
-                Ok(Some(Err(_))) | Err(_) => break How::Broken,
+                Ok(Some(Err(_))) | Err(_) if self.complete.is_some() => break ReplyEndReason::Closed,
+                Ok(Some(Err(_))) | Err(_) => break ReplyEndReason::Broken,
             }
         };
-        self.end(how)
+        Unread { tee: self, how }
     }
 
     /// Hands a piece on and reads it; whether the client is still there.
     async fn pass(&mut self, bytes: Bytes, pipe: &Pipe, listening: bool) -> bool {
         match &self.reader {
-            Reader::Events(_) if self.complete.is_none() => {
+            ReplyReader::Events(_) if self.complete.is_none() => {
                 // Reading is quick; it comes first so that the piece that ends the reply can be held back.
                 self.take(&bytes);
                 if self.complete.is_some() {
@@ -253,13 +279,13 @@ impl Tee {
                 }
                 !listening || pipe.give(bytes, self.patience.idle).await
             }
-            Reader::Events(_) => {
+            ReplyReader::Events(_) => {
                 self.take(&bytes);
                 self.held.push(bytes);
                 true
             }
             // Which piece is the last is known when there is none after it.
-            Reader::Whole(_) => {
+            ReplyReader::Whole(_) => {
                 self.take(&bytes);
                 self.held.push(bytes);
                 let before = self.held.len().saturating_sub(1);
@@ -273,41 +299,68 @@ impl Tee {
         }
     }
 
-    fn end(self, how: How) -> (Ended, Rest) {
+    fn end(self, how: ReplyEndReason) -> (ReplyEnd, LastPiece) {
         let bytes: Bytes = self.kept.concat().into();
         let reply = match self.reader {
-            Reader::Events(assembler) => match how {
-                How::Abandoned => assembler.finish_cancelled(),
-                How::Closed | How::Broken => assembler.finish(),
+            ReplyReader::Events(assembler) => match how {
+                ReplyEndReason::Abandoned => assembler.finish_cancelled(),
+                ReplyEndReason::Closed | ReplyEndReason::Broken => assembler.finish(),
             },
-            Reader::Whole(wire) => match json::check_bytes(&bytes) {
+            ReplyReader::Whole(wire) => match json::check_bytes(&bytes) {
                 Ok(body) if self.size <= MAX_KEPT => Reply::from_body(wire, body),
                 _ => cut_whole(wire, how),
             },
         };
-        let ended = Ended { reply, bytes, first: self.first };
-        (ended, Rest { held: self.held, how, patience: self.patience.idle })
+        let ended = ReplyEnd { reply, bytes, first: self.first, _share: self.memory };
+        (ended, LastPiece { held: self.held, how, patience: self.patience.idle })
+    }
+}
+
+/// A reply that has ended and is not read yet.
+pub(crate) struct Unread {
+    tee: Tee,
+    how: ReplyEndReason,
+}
+
+impl Unread {
+    /// Reads it, without the keys that the call was made with; a long one when it is the tenant's turn.
+    pub(crate) async fn read(
+        self,
+        app: &App,
+        tenant: &Tenant,
+        keys: UsedKeys,
+    ) -> Result<(ReplyEnd, LastPiece), HttpProblem> {
+        let Unread { mut tee, how } = self;
+        // What the bytes came from is no longer needed, and stays on the thread it was opened on.
+        tee.source = ReplySource::Given(std::collections::VecDeque::new());
+        let size = tee.size;
+        let read = move || {
+            let (mut ended, rest) = tee.end(how);
+            keys.hide(&mut ended);
+            (ended, rest)
+        };
+        in_turn(&app.heavy_turns, tenant, size, read).await
     }
 }
 
 /// A reply in one piece that did not become whole: nothing of it can be read.
-fn cut_whole(wire: Wire, how: How) -> Reply {
+fn cut_whole(wire: Wire, how: ReplyEndReason) -> Reply {
     let status = match how {
-        How::Abandoned => scrollback_core::Status::TruncatedClient,
-        How::Closed | How::Broken => scrollback_core::Status::TruncatedUpstream,
+        ReplyEndReason::Abandoned => scrollback_core::Status::TruncatedClient,
+        ReplyEndReason::Closed | ReplyEndReason::Broken => scrollback_core::Status::TruncatedUpstream,
     };
     let meta = scrollback_core::Meta { status, ..scrollback_core::Meta::default() };
     Reply { wire, raw: None, meta, problem: None, notes: Vec::new(), applied_edits: Vec::new() }
 }
 
 /// What is handed on once the reply is durable.
-pub(crate) struct Rest {
+pub(crate) struct LastPiece {
     held: Vec<Bytes>,
-    how: How,
+    how: ReplyEndReason,
     patience: Duration,
 }
 
-impl Rest {
+impl LastPiece {
     /// Hands on the rest, and ends the body as the provider's ended.
     pub(crate) async fn give(self, pipe: Pipe) {
         for bytes in self.held {
@@ -315,7 +368,7 @@ impl Rest {
                 return;
             }
         }
-        if self.how == How::Broken {
+        if self.how == ReplyEndReason::Broken {
             pipe.cut().await;
         }
     }

@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::refusal::{self, Speaks};
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// Refuses websockets, before anything is read, asked or recorded.
 pub(super) async fn refuse_websockets(request: Request, next: Next) -> Response {
@@ -27,7 +27,7 @@ pub(crate) fn wants_websocket(headers: &HeaderMap) -> bool {
 /// The answer: this resource is served over HTTP.
 pub(crate) fn refused() -> Response {
     let detail = "websockets are not served here: send the request by POST over HTTP, and read the reply as an event stream";
-    let problem = Problem::new(StatusCode::UPGRADE_REQUIRED, "no_websocket", detail);
+    let problem = HttpProblem::new(StatusCode::UPGRADE_REQUIRED, "no_websocket", detail);
     let mut response = refusal::response(&problem, Speaks::Common);
     let headers = response.headers_mut();
     // What the client is to use instead; such an answer must say so (RFC 9110, 15.5.22).

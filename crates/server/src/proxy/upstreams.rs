@@ -23,11 +23,14 @@ pub(crate) enum Answerer {
     Upstream(Upstream, Credential),
 }
 
+/// The thread an upstream is used on, its provider, and the model if that has a place of its own.
+type UpstreamKey = (Option<ThreadId>, &'static str, String);
+
 /// The providers that were asked so far: their connections are kept, each on the thread that opened it and for requests that
 /// are served there.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
-    known: Mutex<HashMap<(ThreadId, &'static str, String), Upstream>>,
+    known: Mutex<HashMap<UpstreamKey, Upstream>>,
     /// How long a connection may take to open.
     connect: Duration,
 }
@@ -45,7 +48,7 @@ impl Upstreams {
         model: &str,
     ) -> Result<Upstream, NoProvider> {
         let model = if catalog.has_place(model) { model } else { "" };
-        let key = (thread::current().id(), provider.name(), model.to_string());
+        let key = (serving_thread(), provider.name(), model.to_string());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(upstream) = known.get(&key) {
             return Ok(upstream.clone());
@@ -54,6 +57,13 @@ impl Upstreams {
         known.insert(key, upstream.clone());
         Ok(upstream)
     }
+}
+
+/// The thread at work, if it serves connections. Others come and go, so what they use is shared and opens no connections of its
+/// own.
+fn serving_thread() -> Option<ThreadId> {
+    let current = thread::current();
+    current.name().is_some_and(|name| name.starts_with(crate::workers::NAME)).then(|| current.id())
 }
 
 /// Who answers a request for a model.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode, header};
 use scrollback_agent::config::ServerSettings;
-use scrollback_server::{Scope, router};
+use scrollback_server::{KeyScope, router};
 use serde_json::json;
 use tower::ServiceExt;
 
@@ -27,7 +27,7 @@ async fn revoke_all(server: &Server) {
 async fn revoking_the_last_key_never_opens_the_server() {
     let server = Server::new();
     assert_eq!(server.get("/api/conversations").await.status, StatusCode::OK, "no key was ever made");
-    let keyed = server.with_key("acme", Scope::Admin).await;
+    let keyed = server.with_key("acme", KeyScope::Admin).await;
     assert_eq!(keyed.get("/api/conversations").await.status, StatusCode::OK);
     revoke_all(&server).await;
     let anonymous = restarted(&server);
@@ -57,7 +57,7 @@ async fn a_forwarded_request_is_not_anonymous() {
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{name}");
         assert_eq!(answer.json()["type"], "urn:scrollback:problem:forwarded");
     }
-    let keyed = server.with_key("acme", Scope::Admin).await;
+    let keyed = server.with_key("acme", KeyScope::Admin).await;
     let mut forwarded = ask("x-forwarded-for");
     forwarded.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {}", keyed.key()).parse().unwrap());
     assert_eq!(keyed.send(forwarded).await.status, StatusCode::OK, "a key says who calls");
@@ -65,7 +65,7 @@ async fn a_forwarded_request_is_not_anonymous() {
 
 #[tokio::test]
 async fn a_revoked_key_hears_no_more_events() {
-    let server = Server::new().with_key("acme", Scope::Read).await;
+    let server = Server::new().with_key("acme", KeyScope::Read).await;
     let request = Request::builder()
         .uri("/api/events")
         .header(header::HOST, ADDRESS)

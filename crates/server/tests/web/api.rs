@@ -8,8 +8,8 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use scrollback_agent::config::ServerSettings;
 use scrollback_core::Time;
-use scrollback_server::runs::{Answer as RunAnswer, Answering, Refused, Runs};
-use scrollback_server::{Scope, api};
+use scrollback_server::runs::{AnswerFuture, AnswerRefused, PersonAnswer, Runs};
+use scrollback_server::{KeyScope, api};
 use scrollback_store::{
     Event, Memory, NewConversation, Run, RunStatus, Sent, Span, Step, StepStatus, Tenant, Tx, new_evaluation,
 };
@@ -81,13 +81,13 @@ impl Contract {
 struct Scripted;
 
 impl Runs for Scripted {
-    fn answer(&self, answer: RunAnswer) -> Answering<'_> {
+    fn answer(&self, answer: PersonAnswer) -> AnswerFuture<'_> {
         let said = match answer.text.as_str() {
             "yes" => Ok(RunStatus::Running),
-            "busy" => Err(Refused::Busy("another process is working on it".into())),
-            "old" => Err(Refused::Unreadable("the stored flow cannot be read".into())),
-            "late" => Err(Refused::NotWaiting("it does not wait".into())),
-            _ => Err(Refused::DoesNotFit("a date is wanted".into())),
+            "busy" => Err(AnswerRefused::Busy("another process is working on it".into())),
+            "old" => Err(AnswerRefused::Unreadable("the stored flow cannot be read".into())),
+            "late" => Err(AnswerRefused::NotWaiting("it does not wait".into())),
+            _ => Err(AnswerRefused::DoesNotFit("a date is wanted".into())),
         };
         Box::pin(async move { said })
     }
@@ -187,7 +187,7 @@ pub(crate) async fn filled(server: &Server, tenant: &Tenant) -> (String, String)
 }
 
 pub(crate) fn concrete(path: &str, id: &str) -> String {
-    path.replace("{id}", id)
+    path.replace("{id}", id).replace("{recipient}", id)
 }
 
 /// A query or body that the operation takes.
@@ -202,7 +202,9 @@ fn valid(path: &str, verb: &str, id: &str) -> (String, Option<Value>) {
         ("post", "/api/conversations/{id}/erase") => {
             (none(), Some(json!({ "positions": [6, 6], "reason": "asked" })))
         }
-        ("post", "/api/conversations/{id}/status") => (none(), Some(json!({ "status": "closed" }))),
+        ("post", "/api/conversations/{id}/status" | "/api/recipients/{recipient}/status") => {
+            (none(), Some(json!({ "status": "closed" })))
+        }
         ("post", "/api/conversations/{id}/views") => (
             none(),
             Some(
@@ -216,6 +218,8 @@ fn valid(path: &str, verb: &str, id: &str) -> (String, Option<Value>) {
         ("post", "/api/simulate") => {
             (none(), Some(json!({ "conversation": id, "managers": ["passthrough", "turn_window(1)"] })))
         }
+        ("post", "/api/recipients/{recipient}/erase") => (none(), Some(json!({ "all": true }))),
+        ("get", "/api/recipients") => ("?due=1h".into(), None),
         ("get", "/api/search") => ("?q=paris".into(), None),
         ("get", "/api/export") => (format!("?conversation={id}"), None),
         _ => (none(), None),
@@ -238,9 +242,11 @@ async fn every_operation_and_status_of_the_document_is_as_it_says() {
     server.app.continue_runs_with(Arc::new(Scripted));
     let tenant = Tenant::default();
     let (id, call) = filled(&server, &tenant).await;
+    server.post("/api/conversations", json!({ "recipient": "mara" })).await;
     let named = |path: &str| match path {
         _ if path.starts_with("/api/calls/") => call.clone(),
         _ if path.starts_with("/api/runs/") => "run00000000000001".to_string(),
+        _ if path.starts_with("/api/recipients/") => "mara".to_string(),
         _ => id.clone(),
     };
     // What is well, and what is not found.
@@ -331,7 +337,10 @@ async fn refusals(contract: &mut Contract, server: &Server, id: &str) {
     let many = Server::new();
     let mut begun = Tx::new(&Tenant::default(), Time(0));
     for number in 0..1_001 {
-        begun.create(NewConversation::new(scrollback_store::ConversationId::from_parts(Time(number), 7)));
+        begun.create(NewConversation::new(scrollback_store::ConversationId::from_parts(
+            Time(number),
+            number as u128,
+        )));
     }
     many.app.store.commit(begun).await.unwrap();
     let answer = many.get("/api/export?all=true").await;
@@ -341,7 +350,7 @@ async fn refusals(contract: &mut Contract, server: &Server, id: &str) {
 
 /// Callers who are not known, or may not, and bodies that are too large.
 async fn strangers(contract: &mut Contract, path: &str, verb: &str, id: &str) {
-    let keyed = Server::new().with_key("default", Scope::Proxy).await;
+    let keyed = Server::new().with_key("default", KeyScope::Proxy).await;
     let (query, body) = valid(path, verb, id);
     let path_of = concrete(path, id);
     let unknown = ask(&keyed.without_key(), &path_of, verb, &query, body.as_ref()).await;
@@ -393,9 +402,9 @@ impl http_body::Body for Never {
 
 #[tokio::test]
 async fn a_read_key_reads_and_changes_nothing() {
-    let admin = Server::new().with_key("default", Scope::Admin).await;
+    let admin = Server::new().with_key("default", KeyScope::Admin).await;
     let id = admin.talk(exchange()).await;
-    let reader = admin.with_key("default", Scope::Read).await;
+    let reader = admin.with_key("default", KeyScope::Read).await;
     assert_eq!(reader.get(&format!("/api/conversations/{id}")).await.status, StatusCode::OK);
     let view = reader.post(&format!("/api/conversations/{id}/views"), json!({})).await;
     assert_eq!(view.status, StatusCode::OK, "a view changes nothing");
@@ -411,9 +420,9 @@ async fn a_read_key_reads_and_changes_nothing() {
 
 #[tokio::test]
 async fn nothing_of_one_tenant_is_seen_by_another() {
-    let ours = Server::new().with_key("ours", Scope::Admin).await;
+    let ours = Server::new().with_key("ours", KeyScope::Admin).await;
     let (id, call) = filled(&ours, &Tenant::parse("ours").unwrap()).await;
-    let theirs = ours.with_key("theirs", Scope::Admin).await;
+    let theirs = ours.with_key("theirs", KeyScope::Admin).await;
     let contract = Contract::new();
     for (path, verb) in contract.operations() {
         let (query, body) = valid(&path, &verb, &id);
@@ -433,7 +442,8 @@ async fn nothing_of_one_tenant_is_seen_by_another() {
     }
     let found = theirs.get("/api/search?q=paris").await.json();
     assert_eq!(found["hits"], json!([]));
-    assert_eq!(ours.get("/api/search?q=paris").await.json()["hits"].as_array().unwrap().len(), 1);
+    // What was asked, and the call that looked it up.
+    assert_eq!(ours.get("/api/search?q=paris").await.json()["hits"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use scrollback_agent::config::ServerSettings;
 use scrollback_core::{Entry, Role, Time};
-use scrollback_server::runs::{Answer, Answering, Refused, Runs};
-use scrollback_server::{App, Scope, bind, keys, serve};
+use scrollback_server::runs::{AnswerFuture, AnswerRefused, PersonAnswer, Runs};
+use scrollback_server::{App, KeyScope, bind, keys, serve};
 use scrollback_store::{
     ConversationId, Event, Expected, Memory, NewConversation, NewEntry, Recipient, Run, RunStatus, Sent,
     Step, StepStatus, Store, Tenant, new_evaluation,
@@ -26,7 +26,7 @@ pub(crate) async fn start(store: Arc<dyn Store>) -> (App, String) {
     let listening = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listening.address);
     let app = App::new(store, ServerSettings::default(), catalog(), redactor(), listening.address);
-    tokio::spawn(serve(app.clone(), listening, scrollback_agent::Stop::default()));
+    tokio::spawn(serve(app.clone(), listening, scrollback_agent::StopSignal::default()));
     (app, base)
 }
 
@@ -34,13 +34,13 @@ pub(crate) async fn start(store: Arc<dyn Store>) -> (App, String) {
 struct Going(Arc<dyn Store>);
 
 impl Runs for Going {
-    fn answer(&self, answer: Answer) -> Answering<'_> {
+    fn answer(&self, answer: PersonAnswer) -> AnswerFuture<'_> {
         Box::pin(async move {
             let (tenant, store) = (answer.tenant, &self.0);
             let run = store.runs(&tenant, &answer.run, 1).await.unwrap().remove(0);
             let mut steps = store.steps(&tenant, &run.id).await.unwrap();
             let asked = steps.iter_mut().find(|step| step.status == StepStatus::Paused);
-            let Some(step) = asked else { return Err(Refused::NotWaiting("it does not wait".into())) };
+            let Some(step) = asked else { return Err(AnswerRefused::NotWaiting("it does not wait".into())) };
             step.status = StepStatus::Done;
             step.output = Some(json!(answer.text).to_string());
             step.ended_at = Some(Time(9_000));
@@ -86,7 +86,7 @@ async fn hostile_talk(store: &dyn Store) -> (ConversationId, String) {
         prefix_hash: None,
         request: Some(body.to_string().into_bytes()),
         response: Some(payloads.join("\n").into_bytes()),
-        status: payloads[8].clone(),
+        status: scrollback_store::CallStatus::Failed(payloads[8].clone().into()),
         attempt: 2,
         usage: None,
         started_at: Time(5_000),
@@ -272,7 +272,7 @@ async fn facts() -> Value {
     let live = asking.talk(crate::support::exchange()).await;
     let (_, empty) = start(Arc::new(Memory::new())).await;
     let locked: Arc<dyn Store> = Arc::new(Memory::new());
-    let (kept, key) = keys::new("reader", &Tenant::default(), Scope::Read, Time(0)).unwrap();
+    let (kept, key) = keys::new("reader", &Tenant::default(), KeyScope::Read, Time(0)).unwrap();
     locked.put_key(kept).await.unwrap();
     let (_, keyed) = start(locked).await;
     let id = sample.rsplit('/').next().unwrap();

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode, header};
-use scrollback_server::Scope;
+use scrollback_server::KeyScope;
 use scrollback_store::Tenant;
 use serde_json::json;
 
@@ -130,10 +130,10 @@ async fn a_call_shows_its_difference_to_the_one_before() {
 #[tokio::test]
 async fn secrets_are_hidden_unless_somebody_asks_who_may() {
     let secret = format!("sk-ant-api03-{}", "aB3dE5fG7h".repeat(9));
-    let admin = Server::new().with_key("default", Scope::Admin).await;
+    let admin = Server::new().with_key("default", KeyScope::Admin).await;
     let talk = json!([{ "role": "user", "content": format!("my key is {secret}, what now?") }]);
     let id = admin.talk(talk).await;
-    let reader = admin.with_key("default", Scope::Read).await;
+    let reader = admin.with_key("default", KeyScope::Read).await;
     let path = format!("/lens/conversations/{id}");
     for at in [&path, "/lens", "/lens/search?q=key", &format!("{path}/entries/0")] {
         let shown = page(&reader, at).await;
@@ -147,7 +147,7 @@ async fn secrets_are_hidden_unless_somebody_asks_who_may() {
 
 #[tokio::test]
 async fn with_keys_the_lens_wants_a_login_and_gives_a_cookie() {
-    let keyed = Server::new().with_key("default", Scope::Read).await;
+    let keyed = Server::new().with_key("default", KeyScope::Read).await;
     let stranger = keyed.without_key();
     for path in ["/lens", "/lens/runs", "/lens/search?q=x", "/lens/import", "/lens/simulate"] {
         let answer = stranger.get(path).await;
@@ -178,11 +178,11 @@ async fn with_keys_the_lens_wants_a_login_and_gives_a_cookie() {
 
 #[tokio::test]
 async fn a_paused_run_shows_its_question_and_takes_the_answer() {
-    use scrollback_server::runs::{Answer as Given, Answering, Runs};
+    use scrollback_server::runs::{AnswerFuture, PersonAnswer as Given, Runs};
     use std::sync::{Arc, Mutex};
     struct Heard(Arc<Mutex<Vec<Given>>>);
     impl Runs for Heard {
-        fn answer(&self, answer: Given) -> Answering<'_> {
+        fn answer(&self, answer: Given) -> AnswerFuture<'_> {
             self.0.lock().unwrap().push(answer);
             Box::pin(async { Ok(scrollback_store::RunStatus::Running) })
         }

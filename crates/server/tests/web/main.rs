@@ -5,6 +5,7 @@ mod api;
 mod browser;
 mod inert;
 mod lens;
+mod mcp;
 mod random;
 mod summaries;
 mod support;

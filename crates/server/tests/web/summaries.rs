@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use scrollback_agent::config::ServerSettings;
 use scrollback_agent::provider::Catalog;
 use scrollback_core::Time;
-use scrollback_server::{Scope, keys};
+use scrollback_server::{KeyScope, keys};
 use scrollback_store::{Memory, Tenant};
 use serde_json::{Value, json};
 
@@ -135,7 +135,7 @@ async fn summaries_are_written_by_a_model_that_is_named() {
     assert_eq!(kinds, ["summary_failed"]);
 
     // A key that may ask only so much.
-    let (mut kept, shown) = keys::new("little", &Tenant::default(), Scope::Admin, Time(0)).unwrap();
+    let (mut kept, shown) = keys::new("little", &Tenant::default(), KeyScope::Admin, Time(0)).unwrap();
     kept.limits.requests_per_minute = Some(1);
     server.app.store.put_key(kept).await.unwrap();
     let server = Server::on(Arc::clone(&server.app.store), ServerSettings::default()).holding(shown);

@@ -10,7 +10,7 @@ use scrollback_agent::config::ServerSettings;
 use scrollback_agent::provider::Catalog;
 use scrollback_core::Time;
 use scrollback_core::redact::{Options, Redactor};
-use scrollback_server::{App, Scope, keys, router};
+use scrollback_server::{App, KeyScope, keys, router};
 use scrollback_store::{Memory, Store, Tenant};
 use serde_json::Value;
 use tower::ServiceExt;
@@ -65,7 +65,7 @@ impl Server {
     }
 
     /// The same server, asked with a key of a scope; a new one, of a tenant.
-    pub(crate) async fn with_key(&self, tenant: &str, scope: Scope) -> Self {
+    pub(crate) async fn with_key(&self, tenant: &str, scope: KeyScope) -> Self {
         let tenant = Tenant::parse(tenant).unwrap();
         let name = format!("key-{}", scrollback_store::new_evaluation().simple());
         let (kept, shown) = keys::new(&name, &tenant, scope, Time(0)).unwrap();

@@ -5,7 +5,7 @@ use std::future::Future;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Role, Slot, Time, first_link, link};
 
-use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, suite, user};
+use super::{Bench, CaseResult, NOON, assistant, ensure, kind, same, suite, user};
 use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, new_evaluation};
@@ -27,7 +27,7 @@ suite![
     unknown_conversations_are_not_found,
 ];
 
-async fn positions_are_dense_and_links_follow(bench: Bench) -> Outcome {
+async fn positions_are_dense_and_links_follow(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     for number in 0..5 {
         let appended = bench.say(&id, vec![user("q"), assistant("a")]).await?;
@@ -44,7 +44,7 @@ async fn positions_are_dense_and_links_follow(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn an_expected_position_that_has_passed_is_a_conflict(bench: Bench) -> Outcome {
+async fn an_expected_position_that_has_passed_is_a_conflict(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("one")]).await?;
     for (expected, fits) in [(0, false), (2, false), (1, true)] {
@@ -63,7 +63,7 @@ async fn an_expected_position_that_has_passed_is_a_conflict(bench: Bench) -> Out
     Ok(())
 }
 
-async fn a_repeat_answers_with_the_same_positions(bench: Bench) -> Outcome {
+async fn a_repeat_answers_with_the_same_positions(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let said = NewEntry::evaluation([user("q"), assistant("a")], NOON);
     let store = bench.store();
@@ -75,7 +75,7 @@ async fn a_repeat_answers_with_the_same_positions(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn the_same_number_with_another_body_is_a_conflict(bench: Bench) -> Outcome {
+async fn the_same_number_with_another_body_is_a_conflict(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let evaluation = new_evaluation();
     let store = bench.store();
@@ -92,7 +92,7 @@ async fn the_same_number_with_another_body_is_a_conflict(bench: Bench) -> Outcom
     Ok(())
 }
 
-async fn a_gap_in_a_sequence_is_refused(bench: Bench) -> Outcome {
+async fn a_gap_in_a_sequence_is_refused(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let evaluation = new_evaluation();
     let store = bench.store();
@@ -106,7 +106,7 @@ async fn a_gap_in_a_sequence_is_refused(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_commit_is_all_or_none(bench: Bench) -> Outcome {
+async fn a_commit_is_all_or_none(bench: Bench) -> CaseResult {
     let (one, two) = (bench.begin().await?, bench.begin().await?);
     let store = bench.store();
     let result = store
@@ -127,7 +127,7 @@ async fn a_commit_is_all_or_none(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_text_with_nul_is_refused_and_nothing_is_written(bench: Bench) -> Outcome {
+async fn a_text_with_nul_is_refused_and_nothing_is_written(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let raw = r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b\u0000c"}]}"#;
     let nul = Entry::kept(Wire::OpenaiChat, Role::User, raw, None, None)?;
@@ -143,7 +143,7 @@ async fn a_text_with_nul_is_refused_and_nothing_is_written(bench: Bench) -> Outc
     Ok(())
 }
 
-async fn decisions_about_what_is_not_there_are_refused(bench: Bench) -> Outcome {
+async fn decisions_about_what_is_not_there_are_refused(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let calling = Entry::calling(None, &[("c1", "weather", "{}")]);
     bench
@@ -192,7 +192,7 @@ async fn decisions_about_what_is_not_there_are_refused(bench: Bench) -> Outcome 
     Ok(())
 }
 
-async fn large_texts_come_back_byte_for_byte(bench: Bench) -> Outcome {
+async fn large_texts_come_back_byte_for_byte(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let picture = "iVBORw0KGgo".repeat(2_000);
     let raw = format!(
@@ -210,7 +210,7 @@ async fn large_texts_come_back_byte_for_byte(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn odd_messages_come_back_byte_for_byte(bench: Bench) -> Outcome {
+async fn odd_messages_come_back_byte_for_byte(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let odd = [
         (
@@ -243,7 +243,7 @@ async fn odd_messages_come_back_byte_for_byte(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn many_writers_get_every_position_once(bench: Bench) -> Outcome {
+async fn many_writers_get_every_position_once(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let writing = |writer: usize| {
         let (bench, id) = (bench.clone(), id.clone());
@@ -267,7 +267,7 @@ async fn many_writers_get_every_position_once(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn one_of_many_wins_each_position(bench: Bench) -> Outcome {
+async fn one_of_many_wins_each_position(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     for round in 0..3 {
         let racing = |_| {
@@ -308,7 +308,7 @@ async fn together<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     open.into_iter().filter_map(|(_, done)| done).collect()
 }
 
-async fn pending_calls_are_those_without_a_result(bench: Bench) -> Outcome {
+async fn pending_calls_are_those_without_a_result(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let calling = Entry::calling(None, &[("a", "f", "{}"), ("b", "g", "{}")]);
     bench.say(&id, vec![user("q"), calling.clone(), Entry::result("a", "1")]).await?;
@@ -323,7 +323,7 @@ async fn pending_calls_are_those_without_a_result(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn unknown_conversations_are_not_found(bench: Bench) -> Outcome {
+async fn unknown_conversations_are_not_found(bench: Bench) -> CaseResult {
     let nowhere = ConversationId::new(NOON);
     same!(kind(bench.say(&nowhere, vec![user("hello?")]).await), Some(ErrorKind::NotFound));
     same!(kind(bench.store().record(&bench.tenant, &nowhere, None).await), Some(ErrorKind::NotFound));

@@ -2,7 +2,7 @@
 
 use scrollback_core::{Entry, Slot, prefixes};
 
-use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, suite, user};
+use super::{Bench, CaseResult, NOON, assistant, ensure, kind, same, suite, user};
 use crate::conversation::NewConversation;
 use crate::engine::fork::Continued;
 use crate::error::ErrorKind;
@@ -29,7 +29,7 @@ async fn texts(bench: &Bench, id: &ConversationId) -> Result<Vec<String>, crate:
     Ok(record.slots().iter().filter_map(text).collect())
 }
 
-async fn a_fork_shares_what_lies_below_and_goes_its_own_way(bench: Bench) -> Outcome {
+async fn a_fork_shares_what_lies_below_and_goes_its_own_way(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("one"), assistant("two"), user("three")]).await?;
     let before = bench.store().entries(&bench.tenant, &id, 0, 2).await?;
@@ -45,7 +45,7 @@ async fn a_fork_shares_what_lies_below_and_goes_its_own_way(bench: Bench) -> Out
     Ok(())
 }
 
-async fn a_fork_of_a_fork_reads_through(bench: Bench) -> Outcome {
+async fn a_fork_of_a_fork_reads_through(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("0"), user("1"), user("2"), user("3")]).await?;
     let store = bench.store();
@@ -65,7 +65,7 @@ async fn a_fork_of_a_fork_reads_through(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_fork_beyond_the_end_is_refused(bench: Bench) -> Outcome {
+async fn a_fork_beyond_the_end_is_refused(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("one")]).await?;
     let store = bench.store();
@@ -77,7 +77,7 @@ async fn a_fork_beyond_the_end_is_refused(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_fork_inside_an_exchange_has_its_own_result(bench: Bench) -> Outcome {
+async fn a_fork_inside_an_exchange_has_its_own_result(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let calling = Entry::calling(None, &[("a", "f", "{}")]);
     bench.say(&id, vec![user("q"), calling, Entry::result("a", "1")]).await?;
@@ -90,7 +90,7 @@ async fn a_fork_inside_an_exchange_has_its_own_result(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn rewinding_makes_a_fork_current(bench: Bench) -> Outcome {
+async fn rewinding_makes_a_fork_current(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let old = bench.turns(&anna, 0..3).await?.conversation;
     let store = bench.store();
@@ -106,7 +106,7 @@ async fn rewinding_makes_a_fork_current(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn the_longest_prefix_is_found_and_never_across_tenants(bench: Bench) -> Outcome {
+async fn the_longest_prefix_is_found_and_never_across_tenants(bench: Bench) -> CaseResult {
     let system = Entry::text(scrollback_core::Role::System, "Today is Monday.");
     let talk = [user("one"), assistant("two"), user("three")];
     let scope = MatchScope::caller("anna");
@@ -141,7 +141,7 @@ async fn the_longest_prefix_is_found_and_never_across_tenants(bench: Bench) -> O
     Ok(())
 }
 
-async fn nothing_is_written_about_a_list_that_is_known(bench: Bench) -> Outcome {
+async fn nothing_is_written_about_a_list_that_is_known(bench: Bench) -> CaseResult {
     let talk = [user("one"), assistant("two")];
     let store = bench.store();
     let begin = |known: &[Entry], tenant: &crate::Tenant| {

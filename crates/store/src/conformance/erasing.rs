@@ -2,9 +2,9 @@
 
 use scrollback_core::{Entry, Slot};
 
-use super::{Bench, NOON, Outcome, assistant, ensure, same, suite, user};
+use super::{Bench, CaseResult, NOON, assistant, ensure, same, suite, user};
 use crate::compact::{self, Compaction, Offline};
-use crate::conversation::Settings;
+use crate::conversation::HistorySettings;
 use crate::engine::erase::{Erase, ErasedCount};
 use crate::history::history;
 use crate::id::{ConversationId, Recipient};
@@ -18,7 +18,7 @@ suite![
     erasing_in_a_parent_shows_in_its_forks,
 ];
 
-async fn an_erased_entry_keeps_its_place_and_link(bench: Bench) -> Outcome {
+async fn an_erased_entry_keeps_its_place_and_link(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let long = "secret ".repeat(2_000);
     bench.say(&id, vec![user("one"), user(&long), assistant("three")]).await?;
@@ -40,7 +40,7 @@ async fn an_erased_entry_keeps_its_place_and_link(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn what_was_erased_is_not_found_and_not_sent(bench: Bench) -> Outcome {
+async fn what_was_erased_is_not_found_and_not_sent(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("the codeword is xylophone"), assistant("noted")]).await?;
     let store = bench.store();
@@ -80,10 +80,10 @@ async fn what_was_erased_is_not_found_and_not_sent(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_summary_of_what_was_erased_goes_too(bench: Bench) -> Outcome {
+async fn a_summary_of_what_was_erased_goes_too(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let id = bench.turns(&anna, 0..11).await?.conversation;
-    let settings = Settings::default();
+    let settings = HistorySettings::default();
     let again = async || compact::compact(bench.store(), &bench.tenant, &id, &settings, &Offline, NOON).await;
     ensure!(matches!(again().await?, Compaction::Done { .. }), "eleven turns are compacted");
     let store = bench.store();
@@ -100,7 +100,7 @@ async fn a_summary_of_what_was_erased_goes_too(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn erasing_in_a_parent_shows_in_its_forks(bench: Bench) -> Outcome {
+async fn erasing_in_a_parent_shows_in_its_forks(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let calling = Entry::calling(None, &[("a", "f", "{}")]);
     bench.say(&id, vec![user("one"), calling, Entry::result("a", "1"), user("four")]).await?;

@@ -17,6 +17,7 @@
 mod appending;
 mod branching;
 mod erasing;
+mod recalling;
 mod recipients;
 mod requests;
 mod running;
@@ -39,20 +40,20 @@ use crate::store::{Listing, Store};
 
 /// A case that failed, and why.
 #[derive(Debug)]
-pub struct Failed {
+pub struct FailedCase {
     /// The case.
     pub case: &'static str,
     /// What was wrong.
     pub why: String,
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for FailedCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.case, self.why)
     }
 }
 
-impl std::error::Error for Failed {}
+impl std::error::Error for FailedCase {}
 
 /// What a case says when it fails.
 pub(crate) struct Wrong(String);
@@ -63,8 +64,8 @@ impl<E: fmt::Display> From<E> for Wrong {
     }
 }
 
-type Outcome = Result<(), Wrong>;
-type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type CaseResult = Result<(), Wrong>;
+type Running = Pin<Box<dyn Future<Output = CaseResult> + Send>>;
 
 /// One thing that every store must do.
 pub struct Case {
@@ -118,6 +119,7 @@ pub fn cases() -> Vec<Case> {
         appending::suite(),
         branching::suite(),
         erasing::suite(),
+        recalling::suite(),
         recipients::suite(),
         requests::suite(),
         running::suite(),
@@ -130,7 +132,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// Runs every case, each in a tenant of its own.
-pub async fn run(store: Arc<dyn Store>) -> Result<usize, Failed> {
+pub async fn run(store: Arc<dyn Store>) -> Result<usize, FailedCase> {
     let cases = cases();
     for case in &cases {
         case.run(Arc::clone(&store)).await?;
@@ -140,8 +142,8 @@ pub async fn run(store: Arc<dyn Store>) -> Result<usize, Failed> {
 
 impl Case {
     /// Runs the case in a tenant of its own, and verifies what it wrote.
-    pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), Failed> {
-        let failed = |Wrong(why)| Failed { case: self.name, why };
+    pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), FailedCase> {
+        let failed = |Wrong(why)| FailedCase { case: self.name, why };
         let tenant = Tenant::parse(&format!("{}-{}", self.name, crate::id::new_evaluation()))
             .map_err(|error| failed(error.into()))?;
         let bench = Bench { store, tenant };
@@ -196,7 +198,7 @@ impl Bench {
     }
 
     /// Everything in the tenant is as it was written.
-    async fn verified(&self) -> Outcome {
+    async fn verified(&self) -> CaseResult {
         let listing = Listing { limit: 10_000, ..Listing::default() };
         let page = self.store().list(Some(&self.tenant), listing).await?;
         for (conversation, messages) in page.conversations {

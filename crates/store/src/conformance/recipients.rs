@@ -3,9 +3,9 @@
 use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Role, Time};
 
-use super::{Bench, NOON, Outcome, assistant, ensure, kind, same, suite, user};
+use super::{Bench, CaseResult, NOON, assistant, ensure, kind, same, suite, user};
 use crate::compact::{self, Compaction, Offline};
-use crate::conversation::{FollowUps, Settings, Status};
+use crate::conversation::{FollowUps, HistorySettings, Status};
 use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
 use crate::history::history;
@@ -26,7 +26,7 @@ suite![
     lists_page_newest_first,
 ];
 
-async fn a_recipient_has_one_conversation_from_the_first_entry_on(bench: Bench) -> Outcome {
+async fn a_recipient_has_one_conversation_from_the_first_entry_on(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("../anna")?;
     same!(bench.store().current(&bench.tenant, &anna).await?, None);
     let first = bench.tell(&anna, vec![user("hello")]).await?;
@@ -42,7 +42,7 @@ async fn a_recipient_has_one_conversation_from_the_first_entry_on(bench: Bench) 
     Ok(())
 }
 
-async fn two_recipients_never_mix(bench: Bench) -> Outcome {
+async fn two_recipients_never_mix(bench: Bench) -> CaseResult {
     let (anna, ben) = (Recipient::parse("anna")?, Recipient::parse("anna ")?);
     for number in 0..3 {
         bench.tell(&anna, vec![user(&format!("anna {number}"))]).await?;
@@ -59,7 +59,7 @@ async fn two_recipients_never_mix(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn statuses_change_as_people_speak(bench: Bench) -> Outcome {
+async fn statuses_change_as_people_speak(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let id = bench.tell(&anna, vec![assistant("Good morning!")]).await?.conversation;
     let store = bench.store();
@@ -89,7 +89,7 @@ async fn statuses_change_as_people_speak(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_history_has_the_lead_and_the_last_turns(bench: Bench) -> Outcome {
+async fn a_history_has_the_lead_and_the_last_turns(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let id = bench.tell(&anna, vec![Entry::text(Role::System, "Be brief.")]).await?.conversation;
     bench.turns(&anna, 0..12).await?;
@@ -112,7 +112,7 @@ async fn a_history_has_the_lead_and_the_last_turns(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_history_shows_no_half_of_a_tool_exchange(bench: Bench) -> Outcome {
+async fn a_history_shows_no_half_of_a_tool_exchange(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let calling = Entry::calling(None, &[("a", "f", "{}"), ("b", "g", "{}")]);
     let id = bench.tell(&anna, vec![user("one"), calling, Entry::result("a", "1")]).await?.conversation;
@@ -127,7 +127,7 @@ async fn a_history_shows_no_half_of_a_tool_exchange(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_conversation_without_a_user_is_handed_out_whole(bench: Bench) -> Outcome {
+async fn a_conversation_without_a_user_is_handed_out_whole(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let id = bench.tell(&anna, vec![assistant("one"), assistant("two")]).await?.conversation;
     same!(history(bench.store(), &bench.tenant, &id, 1).await?.items.len(), 2);
@@ -137,11 +137,11 @@ async fn a_conversation_without_a_user_is_handed_out_whole(bench: Bench) -> Outc
     Ok(())
 }
 
-async fn ten_turns_are_kept_and_eleven_compacted(bench: Bench) -> Outcome {
+async fn ten_turns_are_kept_and_eleven_compacted(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let id = bench.tell(&anna, vec![Entry::text(Role::System, "Be brief.")]).await?.conversation;
     bench.turns(&anna, 0..10).await?;
-    let settings = Settings::default();
+    let settings = HistorySettings::default();
     let at_once =
         async || compact::compact(bench.store(), &bench.tenant, &id, &settings, &Offline, NOON).await;
     same!(at_once().await?, Compaction::UnderBound);
@@ -168,16 +168,16 @@ async fn ten_turns_are_kept_and_eleven_compacted(bench: Bench) -> Outcome {
     };
     same!(covers.0, 1);
     ensure!(text.contains("question 0") && text.contains("question 15"), "{text}");
-    let bad = Settings { recent_turns_to_keep: 10, ..settings };
+    let bad = HistorySettings { recent_turns_to_keep: 10, ..settings };
     let refused = compact::compact(bench.store(), &bench.tenant, &id, &bad, &Offline, NOON).await;
     same!(kind(refused), Some(ErrorKind::BadArgument));
     Ok(())
 }
 
-async fn what_arrives_while_a_summary_is_written_is_kept(bench: Bench) -> Outcome {
+async fn what_arrives_while_a_summary_is_written_is_kept(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let id = bench.turns(&anna, 0..11).await?.conversation;
-    let settings = Settings::default();
+    let settings = HistorySettings::default();
     let Some(plan) = compact::plan(bench.store(), &bench.tenant, &id, &settings).await? else {
         return Err("there is nothing to compact".into());
     };
@@ -194,10 +194,10 @@ async fn what_arrives_while_a_summary_is_written_is_kept(bench: Bench) -> Outcom
     Ok(())
 }
 
-async fn of_two_compactions_one_is_stale(bench: Bench) -> Outcome {
+async fn of_two_compactions_one_is_stale(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let id = bench.turns(&anna, 0..11).await?.conversation;
-    let settings = Settings::default();
+    let settings = HistorySettings::default();
     let (first, second) = (
         compact::plan(bench.store(), &bench.tenant, &id, &settings).await?,
         compact::plan(bench.store(), &bench.tenant, &id, &settings).await?,
@@ -213,11 +213,11 @@ async fn of_two_compactions_one_is_stale(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_blank_or_long_summary_changes_nothing(bench: Bench) -> Outcome {
+async fn a_blank_or_long_summary_changes_nothing(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let id = bench.turns(&anna, 0..11).await?.conversation;
     let before = history(bench.store(), &bench.tenant, &id, 99).await?.render(Wire::OpenaiChat).messages;
-    let settings = Settings::default();
+    let settings = HistorySettings::default();
     let Some(plan) = compact::plan(bench.store(), &bench.tenant, &id, &settings).await? else {
         return Err("nothing to compact".into());
     };
@@ -232,7 +232,7 @@ async fn a_blank_or_long_summary_changes_nothing(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn lists_page_newest_first(bench: Bench) -> Outcome {
+async fn lists_page_newest_first(bench: Bench) -> CaseResult {
     let mut all = Vec::new();
     for number in 0..7 {
         let at = Time(NOON.0 + number * 1_000);

@@ -1,14 +1,15 @@
 //! What model calls were sent: kept as what it shares with the record, and given back byte for byte.
 
-use scrollback_core::request::Template;
+use scrollback_core::request::BodyTemplate;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Slot, Time};
 
-use super::{Bench, NOON, Outcome, Wrong, assistant, ensure, kind, same, suite, user};
+use super::{Bench, CaseResult, NOON, Wrong, assistant, ensure, kind, same, suite, user};
 use crate::engine::erase::Erase;
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, new_evaluation};
 use crate::run::Sent;
+use crate::status::CallStatus;
 
 suite![
     a_request_comes_back_byte_for_byte,
@@ -58,7 +59,7 @@ impl Bench {
         id: &ConversationId,
         below: u64,
         around: &str,
-    ) -> Result<(Vec<u8>, Template), Wrong> {
+    ) -> Result<(Vec<u8>, BodyTemplate), Wrong> {
         let places = self.store().entries(&self.tenant, id, 0, below).await?;
         let messages = || {
             places.iter().filter_map(|placed| match &placed.slot {
@@ -68,7 +69,7 @@ impl Bench {
         };
         let list: Vec<&str> = messages().map(|(_, entry)| entry.origin.raw.as_ref()).collect();
         let body = format!(r#"{{"tools":"{around}","messages":[{}]}}"#, list.join(",")).into_bytes();
-        let template = Template::of(Wire::OpenaiChat, &body, messages());
+        let template = BodyTemplate::of(Wire::OpenaiChat, &body, messages());
         ensure!(template.whole().count() == list.len(), "every message is copied");
         Ok((body, template))
     }
@@ -87,7 +88,7 @@ impl Bench {
     }
 }
 
-async fn a_request_comes_back_byte_for_byte(bench: Bench) -> Outcome {
+async fn a_request_comes_back_byte_for_byte(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("one"), assistant(&"two ".repeat(3_000)), user("thr\u{e9}e")]).await?;
     let long = "a tool with a long description. ".repeat(400);
@@ -97,7 +98,7 @@ async fn a_request_comes_back_byte_for_byte(bench: Bench) -> Outcome {
     let mut others = Vec::new();
     for (number, body) in [b"\xff\xfe".to_vec(), vec![0xff; 5_000], Vec::new()].into_iter().enumerate() {
         let other = call(&id, 3 + number as u64, 3);
-        let template = Template::of(Wire::Anthropic, &body, []);
+        let template = BodyTemplate::of(Wire::Anthropic, &body, []);
         bench.store().write(&bench.tenant, NOON, |tx| _ = tx.sent_as(other.clone(), template)).await?;
         others.push(Sent { request: Some(body), ..other });
     }
@@ -109,7 +110,7 @@ async fn a_request_comes_back_byte_for_byte(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_call_that_is_written_again_keeps_its_request(bench: Bench) -> Outcome {
+async fn a_call_that_is_written_again_keeps_its_request(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("one")]).await?;
     let wanted = bench.send(call(&id, 1, 1), &"x".repeat(1_000)).await?;
@@ -127,7 +128,7 @@ async fn a_call_that_is_written_again_keeps_its_request(bench: Bench) -> Outcome
     Ok(())
 }
 
-async fn a_request_that_is_replaced_lets_go_of_the_old_one(bench: Bench) -> Outcome {
+async fn a_request_that_is_replaced_lets_go_of_the_old_one(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("one"), assistant("two")]).await?;
     let other = bench.send(call(&id, 1, 1), &"shared ".repeat(100)).await?;
@@ -145,7 +146,7 @@ async fn a_request_that_is_replaced_lets_go_of_the_old_one(bench: Bench) -> Outc
     Ok(())
 }
 
-async fn a_request_in_a_fork_copies_from_its_ancestors(bench: Bench) -> Outcome {
+async fn a_request_in_a_fork_copies_from_its_ancestors(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("one"), assistant("two"), user("three")]).await?;
     let store = bench.store();
@@ -164,7 +165,7 @@ async fn a_request_in_a_fork_copies_from_its_ancestors(bench: Bench) -> Outcome 
 }
 
 /// So long that what its requests are made of is cut into parts, and these into parts.
-async fn requests_of_a_long_conversation_come_back(bench: Bench) -> Outcome {
+async fn requests_of_a_long_conversation_come_back(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let mut sent = Vec::new();
     for round in 0..60 {
@@ -184,7 +185,7 @@ async fn requests_of_a_long_conversation_come_back(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_request_that_held_what_was_erased_is_emptied_and_others_stay(bench: Bench) -> Outcome {
+async fn a_request_that_held_what_was_erased_is_emptied_and_others_stay(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let store = bench.store();
     let mut sent = Vec::new();
@@ -214,7 +215,7 @@ async fn a_request_that_held_what_was_erased_is_emptied_and_others_stay(bench: B
     Ok(())
 }
 
-async fn a_request_in_a_fork_is_emptied_when_its_parent_is_erased(bench: Bench) -> Outcome {
+async fn a_request_in_a_fork_is_emptied_when_its_parent_is_erased(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("one"), assistant("two")]).await?;
     let store = bench.store();
@@ -229,11 +230,11 @@ async fn a_request_in_a_fork_is_emptied_when_its_parent_is_erased(bench: Bench) 
     Ok(())
 }
 
-async fn a_request_cannot_copy_what_is_not_there(bench: Bench) -> Outcome {
+async fn a_request_cannot_copy_what_is_not_there(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let entry = user("one");
     let body = format!("{{\"messages\":[{}]}}", entry.origin.raw);
-    let template = || Template::of(Wire::OpenaiChat, body.as_bytes(), [(0, &entry)]);
+    let template = || BodyTemplate::of(Wire::OpenaiChat, body.as_bytes(), [(0, &entry)]);
     let row = call(&id, 1, 1);
     let store = bench.store();
     let refused = store.write(&bench.tenant, NOON, |tx| _ = tx.sent_as(row.clone(), template())).await;
@@ -250,7 +251,7 @@ async fn a_request_cannot_copy_what_is_not_there(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn the_newest_calls_of_a_model_are_those_of_the_tenant(bench: Bench) -> Outcome {
+async fn the_newest_calls_of_a_model_are_those_of_the_tenant(bench: Bench) -> CaseResult {
     let (one, two) = (bench.begin().await?, bench.begin().await?);
     bench.say(&one, vec![user("one")]).await?;
     let model = |row: Sent, model: &str| Sent { model: model.into(), ..row };
@@ -284,7 +285,7 @@ async fn the_newest_calls_of_a_model_are_those_of_the_tenant(bench: Bench) -> Ou
     Ok(())
 }
 
-async fn calls_of_processes_that_are_gone_are_lost(bench: Bench) -> Outcome {
+async fn calls_of_processes_that_are_gone_are_lost(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("one")]).await?;
     let name = |which: &str| format!("{which} {}", bench.tenant);
@@ -325,7 +326,7 @@ async fn calls_of_processes_that_are_gone_are_lost(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn calls_that_began_too_long_ago_are_lost(bench: Bench) -> Outcome {
+async fn calls_that_began_too_long_ago_are_lost(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     // Long before anything else in the store.
     let at = |started_at: i64, status: &str| Sent {
@@ -343,7 +344,7 @@ async fn calls_that_began_too_long_ago_are_lost(bench: Bench) -> Outcome {
         bench.opened(&rows[1].id).await?.status,
         bench.opened(&rows[2].id).await?.status,
     ];
-    same!(statuses, ["lost", "sent", "done"]);
+    same!(statuses, [CallStatus::Lost, CallStatus::Sent, CallStatus::failed("done")]);
     same!(store.lose_calls(Vec::new(), Time(21), NOON).await?, 1);
     Ok(())
 }

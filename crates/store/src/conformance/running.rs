@@ -3,7 +3,7 @@
 use scrollback_core::Time;
 use uuid::Uuid;
 
-use super::{Bench, NOON, Outcome, ensure, kind, same, suite, user};
+use super::{Bench, CaseResult, NOON, ensure, kind, same, suite, user};
 use crate::engine::commit::Leased;
 use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
@@ -61,7 +61,7 @@ fn step(run: &str, key: &str, status: StepStatus) -> Step {
     }
 }
 
-async fn runs_steps_spans_and_events_are_written_with_the_entries(bench: Bench) -> Outcome {
+async fn runs_steps_spans_and_events_are_written_with_the_entries(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let name = format!("run{}", &new_evaluation().simple().to_string()[..12]);
     let store = bench.store();
@@ -117,7 +117,7 @@ async fn runs_steps_spans_and_events_are_written_with_the_entries(bench: Bench) 
     Ok(())
 }
 
-async fn large_values_come_back_and_go_when_nothing_names_them(bench: Bench) -> Outcome {
+async fn large_values_come_back_and_go_when_nothing_names_them(bench: Bench) -> CaseResult {
     let (store, name) = (bench.store(), format!("run{}", new_evaluation().simple()));
     let long = |letter: &str| Some(letter.repeat(5_000));
     let first = Run { input: long("a"), output: Some("blob:no such".into()), ..run(&bench, &name) };
@@ -147,7 +147,7 @@ fn begun(id: Uuid, conversation: &ConversationId) -> Evaluation {
     }
 }
 
-async fn evaluations_follow_what_is_appended(bench: Bench) -> Outcome {
+async fn evaluations_follow_what_is_appended(bench: Bench) -> CaseResult {
     let (store, id, evaluation) = (bench.store(), bench.begin().await?, new_evaluation());
     let begun = begun(evaluation, &id);
     store.write(&bench.tenant, NOON, |tx| _ = tx.evaluation(begun.clone())).await?;
@@ -163,7 +163,7 @@ async fn evaluations_follow_what_is_appended(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_lease_keeps_others_out_until_it_ends(bench: Bench) -> Outcome {
+async fn a_lease_keeps_others_out_until_it_ends(bench: Bench) -> CaseResult {
     let name = format!("run{}", new_evaluation().simple());
     let store = bench.store();
     let (id, evaluation) = (bench.begin().await?, new_evaluation());
@@ -199,7 +199,7 @@ async fn a_lease_keeps_others_out_until_it_ends(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn aliases_and_keys_are_found_again(bench: Bench) -> Outcome {
+async fn aliases_and_keys_are_found_again(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let store = bench.store();
     let alias = Alias {
@@ -254,7 +254,7 @@ fn sent(conversation: &ConversationId, number: i64) -> Sent {
     }
 }
 
-async fn calls_are_listed_newest_first_without_bodies_and_opened_with_them(bench: Bench) -> Outcome {
+async fn calls_are_listed_newest_first_without_bodies_and_opened_with_them(bench: Bench) -> CaseResult {
     let store = bench.store();
     let (one, two) = (bench.begin().await?, bench.begin().await?);
     // Two of the same moment: the cursor must tell them apart.
@@ -291,7 +291,7 @@ async fn calls_are_listed_newest_first_without_bodies_and_opened_with_them(bench
     Ok(())
 }
 
-async fn runs_are_listed_in_pages(bench: Bench) -> Outcome {
+async fn runs_are_listed_in_pages(bench: Bench) -> CaseResult {
     let store = bench.store();
     let names: Vec<String> = (0..3).map(|number| format!("run_{number}_{}", new_evaluation())).collect();
     let paused = |name: &String| Run { status: RunStatus::Paused, ..run(&bench, name) };
@@ -316,7 +316,7 @@ async fn runs_are_listed_in_pages(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn uses_of_a_key_add_up_until_their_time_is_over(bench: Bench) -> Outcome {
+async fn uses_of_a_key_add_up_until_their_time_is_over(bench: Bench) -> CaseResult {
     let store = bench.store();
     let key = format!("key {}", new_evaluation());
     let used = |began: Time, requests: u64, tokens: u64| KeyUse {

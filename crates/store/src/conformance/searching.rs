@@ -2,7 +2,7 @@
 
 use scrollback_core::{Entry, Role, Time};
 
-use super::{Bench, NOON, Outcome, assistant, ensure, same, suite, user};
+use super::{Bench, CaseResult, NOON, assistant, ensure, same, suite, user};
 use crate::conversation::Status;
 use crate::entry::{Expected, NewEntry};
 use crate::error::StoreError;
@@ -25,7 +25,7 @@ async fn count(bench: &Bench, query: &str) -> Result<usize, StoreError> {
     find(bench, query, Filter::default()).await.map(|hits| hits.len())
 }
 
-async fn words_phrases_beginnings_and_exclusions(bench: Bench) -> Outcome {
+async fn words_phrases_beginnings_and_exclusions(bench: Bench) -> CaseResult {
     let anna = Recipient::parse("anna")?;
     let system = Entry::text(Role::System, "You sell red pencils.");
     bench
@@ -58,7 +58,7 @@ async fn words_phrases_beginnings_and_exclusions(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn every_script_is_found(bench: Bench) -> Outcome {
+async fn every_script_is_found(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let texts = [
         "Привет, мир",
@@ -90,7 +90,7 @@ async fn every_script_is_found(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn nothing_in_a_query_is_an_operator_or_an_error(bench: Bench) -> Outcome {
+async fn nothing_in_a_query_is_an_operator_or_an_error(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     bench.say(&id, vec![user("select near or and not"), user("it's 100% sure; drop table entries")]).await?;
     for query in [
@@ -125,7 +125,7 @@ async fn nothing_in_a_query_is_an_operator_or_an_error(bench: Bench) -> Outcome 
     Ok(())
 }
 
-async fn filters_narrow_and_pages_follow(bench: Bench) -> Outcome {
+async fn filters_narrow_and_pages_follow(bench: Bench) -> CaseResult {
     for number in 0..9_i64 {
         let recipient = Recipient::parse(if number % 3 == 0 { "anna" } else { "ben" })?;
         let at = Time(NOON.0 + number * 60_000);
@@ -167,7 +167,7 @@ async fn filters_narrow_and_pages_follow(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn results_of_a_tool_are_found_by_its_name(bench: Bench) -> Outcome {
+async fn results_of_a_tool_are_found_by_its_name(bench: Bench) -> CaseResult {
     let id = bench.begin().await?;
     let calling = Entry::calling(None, &[("a", "weather", "{}"), ("b", "news", "{}")]);
     bench

@@ -2,13 +2,13 @@
 
 use scrollback_core::{Time, prefixes};
 
-use super::{Bench, NOON, Outcome, Wrong, assistant, kind, same, suite, user};
+use super::{Bench, CaseResult, NOON, Wrong, assistant, kind, same, suite, user};
 use crate::conversation::NewConversation;
 use crate::error::ErrorKind;
 use crate::id::ConversationId;
 use crate::session::{ConversationKind, MatchScope, Session, SessionId, SessionListing};
 use crate::store::Store;
-use crate::tx::Child;
+use crate::tx::ForkChild;
 
 suite![
     a_session_is_found_by_its_caller_and_by_no_other,
@@ -58,7 +58,7 @@ async fn begin(
     Ok(id)
 }
 
-async fn a_session_is_found_by_its_caller_and_by_no_other(bench: Bench) -> Outcome {
+async fn a_session_is_found_by_its_caller_and_by_no_other(bench: Bench) -> CaseResult {
     let store = bench.store();
     let (ours, theirs) = (session(&bench, "anna", "one"), session(&bench, "ben", "one"));
     for new in [&ours, &theirs] {
@@ -77,7 +77,7 @@ async fn a_session_is_found_by_its_caller_and_by_no_other(bench: Bench) -> Outco
     Ok(())
 }
 
-async fn a_session_has_its_conversations_as_a_tree(bench: Bench) -> Outcome {
+async fn a_session_has_its_conversations_as_a_tree(bench: Bench) -> CaseResult {
     let store = bench.store();
     let new = session(&bench, "anna", "one");
     let id = new.id.clone();
@@ -89,7 +89,7 @@ async fn a_session_has_its_conversations_as_a_tree(bench: Bench) -> Outcome {
     let branch = ConversationId::new(Time(NOON.0 + 4));
     store.fork(&bench.tenant, &main, 1, branch.clone(), Time(NOON.0 + 4)).await?;
     let given = ConversationId::new(Time(NOON.0 + 5));
-    let child = Child { kind: ConversationKind::SubAgent, scope: None, title: Some("a helper".into()) };
+    let child = ForkChild { kind: ConversationKind::SubAgent, scope: None, title: Some("a helper".into()) };
     store.write(&bench.tenant, Time(NOON.0 + 5), |tx| _ = tx.fork_as(&main, 1, given.clone(), child)).await?;
     let tree = store.session_tree(&bench.tenant, &id).await?;
     let lines: Vec<_> = tree
@@ -122,7 +122,7 @@ async fn a_session_has_its_conversations_as_a_tree(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn the_first_main_conversation_stays_the_main_one(bench: Bench) -> Outcome {
+async fn the_first_main_conversation_stays_the_main_one(bench: Bench) -> CaseResult {
     let store = bench.store();
     let new = session(&bench, "anna", "one");
     let id = new.id.clone();
@@ -139,7 +139,7 @@ async fn the_first_main_conversation_stays_the_main_one(bench: Bench) -> Outcome
     Ok(())
 }
 
-async fn sessions_are_listed_once_written_last_first(bench: Bench) -> Outcome {
+async fn sessions_are_listed_once_written_last_first(bench: Bench) -> CaseResult {
     let store = bench.store();
     let mut ids = Vec::new();
     for number in 0..5 {
@@ -168,7 +168,7 @@ async fn sessions_are_listed_once_written_last_first(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn a_conversation_without_a_session_is_one_with_its_forks(bench: Bench) -> Outcome {
+async fn a_conversation_without_a_session_is_one_with_its_forks(bench: Bench) -> CaseResult {
     let store = bench.store();
     let id = bench.begin().await?;
     bench.say(&id, vec![user("one"), assistant("two")]).await?;
@@ -180,7 +180,7 @@ async fn a_conversation_without_a_session_is_one_with_its_forks(bench: Bench) ->
     Ok(())
 }
 
-async fn of_equal_lists_the_one_that_was_not_continued_is_found(bench: Bench) -> Outcome {
+async fn of_equal_lists_the_one_that_was_not_continued_is_found(bench: Bench) -> CaseResult {
     let store = bench.store();
     let scope = MatchScope::caller("anna");
     let talk = [user("hi"), assistant("hello")];
@@ -205,7 +205,7 @@ async fn of_equal_lists_the_one_that_was_not_continued_is_found(bench: Bench) ->
     Ok(())
 }
 
-async fn an_exported_session_is_the_same_session_when_it_is_imported(bench: Bench) -> Outcome {
+async fn an_exported_session_is_the_same_session_when_it_is_imported(bench: Bench) -> CaseResult {
     let store = bench.store();
     let new = session(&bench, "anna", "one");
     let id = new.id.clone();
@@ -217,11 +217,11 @@ async fn an_exported_session_is_the_same_session_when_it_is_imported(bench: Benc
         let lines = crate::export::lines(store, &bench.tenant, conversation).await?;
         let mut lines = lines.iter();
         let header = lines.next().map_or("", String::as_str);
-        let mut reader = crate::export::Reader::begin(header, None)?;
+        let mut reader = crate::export::ExportReader::begin(header, None)?;
         for line in lines {
             reader.place(line)?;
         }
-        reader.finish(&copy, crate::export::Check::Links).await?;
+        reader.finish(&copy, crate::export::LinkCheck::Links).await?;
     }
     let tree = copy.session_tree(&bench.tenant, &id).await?;
     let kinds: Vec<_> = tree.lines().iter().map(|line| (line.depth, line.conversation.kind)).collect();

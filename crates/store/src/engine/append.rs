@@ -13,11 +13,11 @@ use crate::conversation::{Conversation, NewConversation, Status};
 use crate::entry::{Appended, Expected, NewEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::Tenant;
-use crate::pack::Packed;
+use crate::precompute::Packed;
 use crate::rows::{DECISION, EntryRow, MESSAGE, Rows, SummaryRow};
 use crate::run::Evaluation;
 use crate::session::SessionId;
-use crate::tx::Target;
+use crate::tx::AppendTarget;
 use uuid::Uuid;
 
 /// Begins a conversation.
@@ -41,6 +41,7 @@ pub(crate) async fn create<R: Rows>(
             "there is a conversation with that id or key already",
         ));
     }
+    super::recall::tail_is_free(rows, tenant, &new.id).await?;
     if let Some(parent) = &new.parent {
         lineage::conversation(rows, tenant, parent).await?;
     }
@@ -49,6 +50,7 @@ pub(crate) async fn create<R: Rows>(
         session: new.session.unwrap_or_else(|| SessionId::of(&new.id)),
         kind: new.kind,
         scope: new.scope,
+        project: new.project,
         id: new.id,
         tenant: tenant.clone(),
         key: new.key,
@@ -78,11 +80,11 @@ pub(crate) async fn target<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     at: Time,
-    to: &Target,
+    to: &AppendTarget,
 ) -> Result<Conversation, StoreError> {
     let id = match to {
-        Target::Conversation(id) => id.clone(),
-        Target::Current(recipient, fresh) => {
+        AppendTarget::Conversation(id) => id.clone(),
+        AppendTarget::Current(recipient, fresh) => {
             let key = recipient.key();
             if let Some(current) = lineage::with_key(rows, tenant, &key).await? {
                 current.id

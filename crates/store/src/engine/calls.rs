@@ -12,11 +12,13 @@ use crate::id::{ConversationId, Tenant};
 use crate::rows::{CallRow, Rows};
 use crate::table::Scan;
 
-/// The ids of the calls that a client must answer, each once.
+/// The ids of the calls that a client must answer, each once. Ids that were given to calls without one are no part of what was said:
+/// they are given anew whenever the record is read.
 fn claimed(entry: &Entry) -> Vec<String> {
     let mut ids: Vec<String> = entry
         .open_calls()
         .filter_map(|call| call.call_id.as_ref())
+        .filter(|id| !id.is_own())
         .map(|id| id.as_str().into_owned())
         .collect();
     ids.sort();

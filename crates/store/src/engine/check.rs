@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Entered;
 
-use scrollback_core::json::{self, Kind, Raw, escape_pointer};
+use scrollback_core::json::{self, JsonKind, Raw, escape_pointer};
 use scrollback_core::{AppendError, Decision, Entry, Record, Role, Slot};
 use uuid::Uuid;
 
@@ -38,11 +38,11 @@ pub(crate) fn storable(entry: &Entry) -> Result<(), StoreError> {
 /// Where a NUL stands. Nesting was bounded when the value was checked.
 fn nul(value: Raw<'_>, path: String) -> Option<String> {
     match value.kind() {
-        Kind::String => value.string().is_some_and(|text| text.contains('\0')).then_some(path),
-        Kind::Array => {
+        JsonKind::String => value.string().is_some_and(|text| text.contains('\0')).then_some(path),
+        JsonKind::Array => {
             (0..).zip(value.elements()).find_map(|(at, element)| nul(element, format!("{path}/{at}")))
         }
-        Kind::Object => value.members().find_map(|(key, member)| {
+        JsonKind::Object => value.members().find_map(|(key, member)| {
             let path = format!("{path}/{}", escape_pointer(&key));
             if key.contains('\0') { Some(path) } else { nul(member, path) }
         }),

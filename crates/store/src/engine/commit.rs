@@ -9,34 +9,34 @@ use crate::id::{ConversationId, Tenant};
 use crate::rows::Rows;
 use crate::run::{Evaluation, Event, KeyUse, Lease, Run};
 use crate::table::{Scan, Table};
-use crate::tx::{Committed, Op, Tx};
+use crate::tx::{Committed, Tx, TxOp};
 
 /// Writes all of a commit. The caller's transaction makes it all or nothing.
 pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, StoreError> {
     let Tx { tenant, at, ops, mut packed } = tx;
     let mut committed = Committed::default();
     let mut ours = Ours::default();
-    let mut told = Told::default();
+    let mut told = EventBatch::default();
     for op in ops {
         match op {
-            Op::Unless(scope, prefixes) => {
+            TxOp::Unless(scope, prefixes) => {
                 if session::is_known(rows, &tenant, scope, &prefixes).await? {
                     return Err(StoreError::new(ErrorKind::Conflict, "these messages are known already"));
                 }
             }
-            Op::Create(new) => ours.conversation = Some(append::create(rows, &tenant, at, new).await?),
-            Op::Session(new) => {
+            TxOp::Create(new) => ours.conversation = Some(append::create(rows, &tenant, at, new).await?),
+            TxOp::Session(new) => {
                 own(&tenant, &new.tenant)?;
                 session::begin(rows, new).await?;
             }
-            Op::Title(id, title) => session::entitle(rows, &tenant, &id, title).await?,
-            Op::Kind(id, kind) => {
+            TxOp::Title(id, title) => session::entitle(rows, &tenant, &id, title).await?,
+            TxOp::Kind(id, kind) => {
                 let conversation = ours.conversation(rows, &tenant, &id).await?;
                 conversation.kind = kind;
                 rows.put(&*conversation).await?;
                 session::note_main(rows, conversation).await?;
             }
-            Op::Fork { parent, at: place, id, child } => {
+            TxOp::Fork { parent, at: place, id, child } => {
                 let mut forked = fork::fork(rows, &tenant, &parent, place, id, at).await?;
                 if let Some(child) = child {
                     (forked.kind, forked.scope, forked.title) = (child.kind, child.scope, child.title);
@@ -44,7 +44,7 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 }
                 ours.conversation = Some(forked);
             }
-            Op::Append { to, expected, entries } => {
+            TxOp::Append { to, expected, entries } => {
                 let slots = append::places(entries, at)?;
                 let before = match ours.conversation.take().filter(|ours| to.is(&ours.id)) {
                     Some(before) => before,
@@ -55,17 +55,17 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 committed.appended.push(appended);
                 ours.conversation = Some(after);
             }
-            Op::Status(id, status) => {
+            TxOp::Status(id, status) => {
                 let conversation = ours.conversation(rows, &tenant, &id).await?;
                 conversation.status = Some(status);
                 conversation.status_at = Some(at);
                 rows.put(&*conversation).await?;
             }
-            Op::Alias(alias) => {
+            TxOp::Alias(alias) => {
                 own(&tenant, &alias.tenant)?;
                 rows.put(&alias).await?;
             }
-            Op::Evaluation(mut evaluation) => {
+            TxOp::Evaluation(mut evaluation) => {
                 ours.conversation(rows, &tenant, &evaluation.conversation).await?;
                 let before: Option<Evaluation> =
                     rows.get(vec![evaluation.id.as_bytes().as_slice().into()]).await?;
@@ -78,7 +78,7 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 }
                 rows.put(&evaluation).await?;
             }
-            Op::Run(mut run) => {
+            TxOp::Run(mut run) => {
                 own(&tenant, &run.tenant)?;
                 let before: Option<Run> = rows.get(vec![run.id.as_str().into()]).await?;
                 if let Some(before) = &before {
@@ -88,23 +88,23 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                 large::put_away(rows, &tenant, run.as_mut(), before).await?;
                 rows.put(run.as_ref()).await?;
             }
-            Op::Step(mut step) => {
+            TxOp::Step(mut step) => {
                 ours.run(rows, &tenant, &step.run).await?;
                 let before = rows.get(step.key()).await?;
                 large::put_away(rows, &tenant, step.as_mut(), before).await?;
                 rows.put(step.as_ref()).await?;
             }
-            Op::Span(mut span) => {
+            TxOp::Span(mut span) => {
                 ours.run(rows, &tenant, &span.run).await?;
                 let before = rows.get(span.key()).await?;
                 large::put_away(rows, &tenant, &mut span, before).await?;
                 rows.put(&span).await?;
             }
-            Op::Event(event) => {
+            TxOp::Event(event) => {
                 ours.run(rows, &tenant, &event.run).await?;
                 told.take(rows, &tenant, event).await?;
             }
-            Op::Sent(call, layout) => {
+            TxOp::Sent(call, layout) => {
                 let conversation = ours.conversation(rows, &tenant, &call.conversation).await?;
                 sent::put(rows, conversation, *call, layout.as_deref(), &mut packed).await?;
             }
@@ -166,13 +166,13 @@ impl Ours {
 
 /// Events that are written together, at the end of a commit: nothing else depends on them.
 #[derive(Default)]
-struct Told {
+struct EventBatch {
     /// The run they are of, and the number of its newest event.
     of: Option<(String, Option<u64>)>,
     events: Vec<Event>,
 }
 
-impl Told {
+impl EventBatch {
     /// Takes an event. One that is there already, because its commit is repeated, is written in its place.
     async fn take<R: Rows>(
         &mut self,
@@ -215,8 +215,11 @@ pub(crate) async fn charge<R: Rows>(rows: &mut R, uses: Vec<KeyUse>) -> Result<V
     for mut used in uses {
         rows.lock_name(&format!("use\n{}\n{}", used.key, used.window)).await?;
         let before: Option<KeyUse> = rows.get(used.key()).await?;
-        // A clock that is behind adds to the stretch of those that are not.
-        if let Some(before) = before.filter(|before| before.began >= used.began) {
+        // A clock that is a little behind adds to the stretch of those that are not. A stretch that begins later than the next
+        // one was written by a clock that had jumped ahead: it would hold the key's counts until then.
+        let ahead = |before: &KeyUse| before.began.0.saturating_sub(used.began.0);
+        let counts = |before: &KeyUse| (0..=span_of(&used.window)).contains(&ahead(before));
+        if let Some(before) = before.filter(counts) {
             used.began = before.began;
             used.requests = used.requests.saturating_add(before.requests);
             used.tokens = used.tokens.saturating_add(before.tokens);
@@ -226,6 +229,12 @@ pub(crate) async fn charge<R: Rows>(rows: &mut R, uses: Vec<KeyUse>) -> Result<V
         totals.push(used);
     }
     Ok(totals)
+}
+
+/// Milliseconds of a stretch by its name.
+fn span_of(window: &str) -> i64 {
+    const MINUTE: i64 = 60_000;
+    if window == "minute" { MINUTE } else { 24 * 60 * MINUTE }
 }
 
 /// What a lease is on.

@@ -29,6 +29,7 @@ pub(crate) async fn fork<R: Rows>(
     if taken.is_some() {
         return Err(StoreError::new(ErrorKind::Exists, "there is a conversation with that id already"));
     }
+    super::recall::tail_is_free(rows, tenant, &id).await?;
     let fork = Conversation {
         id,
         key: None,

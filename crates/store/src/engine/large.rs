@@ -3,7 +3,7 @@
 use crate::body::{self, LARGE, hex, unhex};
 use crate::error::StoreError;
 use crate::id::Tenant;
-use crate::pack;
+use crate::precompute;
 use crate::rows::{Blob, Rows};
 use crate::run::{Event, Run, Span, Step};
 
@@ -52,7 +52,7 @@ pub(crate) async fn put_away<R: Rows, V: Values>(
     for value in row.values() {
         if value.len() > LARGE || value.starts_with(MARK) {
             let hash = *blake3::hash(value.as_bytes()).as_bytes();
-            rows.refer(&pack::blob(tenant, hash, value.as_bytes())).await?;
+            rows.refer(&precompute::blob(tenant, hash, value.as_bytes())).await?;
             *value = format!("{MARK}{}", hex(&hash));
         }
     }

@@ -4,7 +4,7 @@ use crate::conversation::Conversation;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{EntryRow, Rows, SummaryRow};
-use crate::table::{Scan, Value};
+use crate::table::{ColumnValue, Scan};
 
 /// Most ancestors a conversation may have; more can only be damage.
 const MAX_DEPTH: usize = 10_000;
@@ -230,7 +230,7 @@ pub(crate) async fn descendants<R: Rows>(
 ) -> Result<Vec<Conversation>, StoreError> {
     let (mut found, mut open): (Vec<Conversation>, Vec<ConversationId>) = (Vec::new(), vec![id.clone()]);
     while let Some(parent) = open.pop() {
-        let scan = Scan::new().equal("parent_id", Value::from(parent.as_str())).ascending(&["id"]);
+        let scan = Scan::new().equal("parent_id", ColumnValue::from(parent.as_str())).ascending(&["id"]);
         for child in rows.scan::<Conversation>(scan).await? {
             if child.fork_position.is_none() {
                 continue;

@@ -7,7 +7,7 @@ use super::lineage::{self, Lineage};
 use super::{large, read};
 use crate::body;
 use crate::conversation::Conversation;
-use crate::entry::Placed;
+use crate::entry::StoredEntry;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::rows::Rows;
@@ -94,7 +94,7 @@ pub(crate) async fn entries<R: Rows>(
     id: &ConversationId,
     from: u64,
     below: u64,
-) -> Result<Vec<Placed>, StoreError> {
+) -> Result<Vec<StoredEntry>, StoreError> {
     let conversation = lineage::conversation(rows, tenant, id).await?;
     let lineage = Lineage::of(rows, &conversation).await?;
     let below = below.min(conversation.head);

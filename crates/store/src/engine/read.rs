@@ -1,5 +1,6 @@
 //! Reading a record back, and refusing to serve what is not what was written.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -8,7 +9,7 @@ use scrollback_core::{Decision, Link, Record, Role, Slot, body_hash, first_link,
 use super::lineage::Lineage;
 use crate::body;
 use crate::conversation::Conversation;
-use crate::entry::{NewEntry, Placed};
+use crate::entry::{NewEntry, StoredEntry};
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{Blob, EntryRow, Rows};
@@ -38,12 +39,12 @@ pub(crate) async fn places<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     entries: &[EntryRow],
-) -> Result<Vec<Placed>, StoreError> {
+) -> Result<Vec<StoredEntry>, StoreError> {
     let blobs = blobs_of(rows, tenant, entries).await?;
     entries.iter().map(|row| place(row, &blobs)).collect()
 }
 
-fn place(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Placed, StoreError> {
+fn place(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<StoredEntry, StoreError> {
     let damaged = |why: &str| {
         let (conversation, position) = (&row.conversation, row.position);
         StoreError::damaged(format!(
@@ -57,7 +58,7 @@ fn place(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Placed, Store
         return Err(damaged("it does not say what was written"));
     }
     let prefix = row.prefix.as_deref().and_then(|prefix| prefix.try_into().ok());
-    Ok(Placed { position: row.position, slot, link, body_hash: hash, prefix })
+    Ok(StoredEntry { position: row.position, slot, link, body_hash: hash, prefix })
 }
 
 /// The places of a record from a position on, below another.
@@ -67,7 +68,7 @@ pub(crate) async fn range<R: Rows>(
     lineage: &Lineage,
     from: u64,
     below: u64,
-) -> Result<Vec<Placed>, StoreError> {
+) -> Result<Vec<StoredEntry>, StoreError> {
     let found = lineage.rows(rows, from, below).await?;
     let dense = (from..).zip(&found).all(|(position, row)| row.position == position);
     if !dense || (found.len() as u64) < below.saturating_sub(from) {
@@ -149,8 +150,48 @@ pub(crate) fn searchable_in(new: &NewEntry) -> Option<String> {
     }
 }
 
+/// What an entry says: its texts, then its calls with their arguments, which are often the only place where a value stands.
 fn said(entry: &scrollback_core::Entry) -> Option<String> {
-    if entry.role == Role::System { None } else { entry.content() }
+    if entry.role == Role::System {
+        return None;
+    }
+    let mut said = entry.content();
+    for call in entry.tool_calls() {
+        let said = said.get_or_insert_default();
+        if !said.is_empty() {
+            said.push('\n');
+        }
+        said.push_str(&call.name.as_str());
+        said.push(' ');
+        said.push_str(&spoken(&call.arguments.as_str()));
+    }
+    said
+}
+
+/// The arguments of a call without the escapes of JSON: read as letters, `\n` and the next word would be one word.
+fn spoken(arguments: &str) -> Cow<'_, str> {
+    if !arguments.contains('\\') {
+        return Cow::Borrowed(arguments);
+    }
+    let mut out = String::with_capacity(arguments.len());
+    let mut letters = arguments.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            out.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('n' | 't' | 'r' | 'b' | 'f') => out.push(' '),
+            Some('u') => {
+                let code: String = letters.by_ref().take(4).collect();
+                let known = u32::from_str_radix(&code, 16).ok().and_then(char::from_u32);
+                out.push(known.unwrap_or(' '));
+            }
+            Some(other) => out.push(other),
+            None => {}
+        }
+    }
+    Cow::Owned(out)
 }
 
 fn decided(decision: &Decision) -> Option<&str> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use scrollback_core::request::{Piece, Template};
+use scrollback_core::request::{BodyPiece, BodyTemplate};
 use scrollback_core::{Link, Slot};
 
 use super::lineage::{self, Lineage};
@@ -12,8 +12,8 @@ use super::verify::ProblemKind;
 use crate::body::{self, unhex};
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
-use crate::pack::Packed;
-use crate::request::{Item, Layout, items};
+use crate::precompute::Packed;
+use crate::request::{Layout, ListItem, items};
 use crate::rows::{Blob, EntryRow, PartRow, Rows, SentRow};
 use crate::run::Sent;
 
@@ -32,13 +32,13 @@ pub(crate) async fn refer<R: Rows>(
     let mut open = items(&layout.list).unwrap_or_default();
     while let Some(item) = open.pop() {
         match item {
-            Item::Blob { blob } => {
+            ListItem::Blob { blob } => {
                 let Some(hash) = unhex(&blob) else { continue };
                 if let Some(bytes) = layout.blobs.get(&hash) {
                     rows.refer(&packed.blob(tenant, hash, bytes)).await?;
                 }
             }
-            Item::Part { part } => {
+            ListItem::Part { part } => {
                 let Some(hash) = unhex(&part) else { continue };
                 let Some(text) = layout.parts.get(&hash) else { continue };
                 let known: Option<PartRow> = rows.get(key(conversation, &hash)).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn refer<R: Rows>(
                     rows.put(&PartRow { conversation, hash, items: text.clone(), refs: 1 }).await?;
                 }
             }
-            Item::Text(_) | Item::Run(..) | Item::Copy(..) => {}
+            ListItem::Text(_) | ListItem::Run(..) | ListItem::Copy(..) => {}
         }
     }
     Ok(())
@@ -66,12 +66,12 @@ pub(crate) async fn release<R: Rows>(
     let mut open = items(list).unwrap_or_default();
     while let Some(item) = open.pop() {
         match item {
-            Item::Blob { blob } => {
+            ListItem::Blob { blob } => {
                 if let Some(hash) = unhex(&blob) {
                     rows.release(tenant, &hash).await?;
                 }
             }
-            Item::Part { part } => {
+            ListItem::Part { part } => {
                 let Some(hash) = unhex(&part) else { continue };
                 let key = key(conversation, &hash);
                 match rows.get::<PartRow>(key.clone()).await? {
@@ -85,38 +85,38 @@ pub(crate) async fn release<R: Rows>(
                     None => {}
                 }
             }
-            Item::Text(_) | Item::Run(..) | Item::Copy(..) => {}
+            ListItem::Text(_) | ListItem::Run(..) | ListItem::Copy(..) => {}
         }
     }
     Ok(())
 }
 
-fn key(conversation: &ConversationId, hash: &Link) -> Vec<crate::table::Value> {
+fn key(conversation: &ConversationId, hash: &Link) -> Vec<crate::table::ColumnValue> {
     vec![conversation.as_str().into(), hash.into()]
 }
 
 /// Why a request cannot be put together.
 #[derive(Debug)]
-pub(crate) enum Unreadable {
+pub(crate) enum UnreadableRequest {
     /// What is stored is not what was written.
     Damaged(ProblemKind, String),
     /// The database failed.
     Failed(StoreError),
 }
 
-impl From<StoreError> for Unreadable {
+impl From<StoreError> for UnreadableRequest {
     fn from(error: StoreError) -> Self {
-        Unreadable::Failed(error)
+        UnreadableRequest::Failed(error)
     }
 }
 
-impl From<Unreadable> for StoreError {
-    fn from(why: Unreadable) -> Self {
+impl From<UnreadableRequest> for StoreError {
+    fn from(why: UnreadableRequest) -> Self {
         match why {
-            Unreadable::Damaged(_, why) => {
+            UnreadableRequest::Damaged(_, why) => {
                 StoreError::damaged(format!("a model call is damaged: {why} (run scrollback verify)"))
             }
-            Unreadable::Failed(error) => error,
+            UnreadableRequest::Failed(error) => error,
         }
     }
 }
@@ -128,7 +128,7 @@ pub(crate) struct Requests<'t> {
     /// Read when a request copies from the record.
     lineage: Option<Lineage>,
     messages: HashMap<u64, Arc<str>>,
-    parts: HashMap<Link, Vec<Item>>,
+    parts: HashMap<Link, Vec<ListItem>>,
     blobs: HashMap<Link, Vec<u8>>,
 }
 
@@ -145,7 +145,11 @@ impl<'t> Requests<'t> {
     }
 
     /// A call with what was sent and what came back.
-    pub(crate) async fn call<R: Rows>(&mut self, rows: &mut R, row: SentRow) -> Result<Sent, Unreadable> {
+    pub(crate) async fn call<R: Rows>(
+        &mut self,
+        rows: &mut R,
+        row: SentRow,
+    ) -> Result<Sent, UnreadableRequest> {
         let request = match (&row.template, &row.request) {
             (Some(list), _) => Some(self.request(rows, list, row.request_hash.as_deref()).await?),
             (None, Some(hash)) => Some(self.whole(rows, hash).await?),
@@ -163,7 +167,7 @@ impl<'t> Requests<'t> {
         &mut self,
         rows: &mut R,
         list: &str,
-    ) -> Result<BTreeSet<u64>, Unreadable> {
+    ) -> Result<BTreeSet<u64>, UnreadableRequest> {
         let items = self.items(rows, list).await?;
         self.positions_in(rows, &items).await
     }
@@ -171,15 +175,15 @@ impl<'t> Requests<'t> {
     async fn positions_in<R: Rows>(
         &mut self,
         rows: &mut R,
-        items: &[Item],
-    ) -> Result<BTreeSet<u64>, Unreadable> {
+        items: &[ListItem],
+    ) -> Result<BTreeSet<u64>, UnreadableRequest> {
         let end = self.lineage(rows).await?.segments.last().map_or(0, |segment| segment.below);
         let mut positions = BTreeSet::new();
         for item in items {
             let (first, last) = match item {
-                Item::Run(first, last) => (*first, *last),
-                Item::Copy(position, ..) => (*position, *position),
-                Item::Text(_) | Item::Blob { .. } | Item::Part { .. } => continue,
+                ListItem::Run(first, last) => (*first, *last),
+                ListItem::Copy(position, ..) => (*position, *position),
+                ListItem::Text(_) | ListItem::Blob { .. } | ListItem::Part { .. } => continue,
             };
             if last >= end {
                 return Err(missing(last));
@@ -194,8 +198,8 @@ impl<'t> Requests<'t> {
         rows: &mut R,
         template: &str,
         hash: Option<&[u8]>,
-    ) -> Result<Vec<u8>, Unreadable> {
-        let changed = |why: &str| Unreadable::Damaged(ProblemKind::RequestChanged, why.into());
+    ) -> Result<Vec<u8>, UnreadableRequest> {
+        let changed = |why: &str| UnreadableRequest::Damaged(ProblemKind::RequestChanged, why.into());
         let hash =
             hash.and_then(|hash| hash.try_into().ok()).ok_or_else(|| changed("its hash is missing"))?;
         let items = self.items(rows, template).await?;
@@ -204,41 +208,47 @@ impl<'t> Requests<'t> {
         let mut pieces = Vec::new();
         for item in items {
             pieces.push(match item {
-                Item::Text(text) => Piece::Text(text.into_bytes()),
-                Item::Run(first, last) => Piece::Run { first, last },
-                Item::Copy(position, start, end) => Piece::Copy { position, start, end },
-                Item::Blob { blob } => {
+                ListItem::Text(text) => BodyPiece::Text(text.into_bytes()),
+                ListItem::Run(first, last) => BodyPiece::Run { first, last },
+                ListItem::Copy(position, start, end) => BodyPiece::Copy { position, start, end },
+                ListItem::Blob { blob } => {
                     let hash = unhex(&blob).ok_or_else(|| changed("it names a blob by no hash"))?;
-                    Piece::Text(self.text(rows, &hash).await?)
+                    BodyPiece::Text(self.text(rows, &hash).await?)
                 }
-                Item::Part { .. } => continue,
+                ListItem::Part { .. } => continue,
             });
         }
-        let body = Template::from_pieces(hash, pieces).body(|position| self.messages.get(&position).cloned());
+        let body =
+            BodyTemplate::from_pieces(hash, pieces).body(|position| self.messages.get(&position).cloned());
         body.ok_or_else(|| changed("its request is not what its hash was made of"))
     }
 
     /// The items of a list, with those of its parts in their places.
-    async fn items<R: Rows>(&mut self, rows: &mut R, list: &str) -> Result<Vec<Item>, Unreadable> {
-        let unread = || Unreadable::Damaged(ProblemKind::RequestChanged, "its request cannot be read".into());
+    async fn items<R: Rows>(&mut self, rows: &mut R, list: &str) -> Result<Vec<ListItem>, UnreadableRequest> {
+        let unread =
+            || UnreadableRequest::Damaged(ProblemKind::RequestChanged, "its request cannot be read".into());
         let mut open = items(list).ok_or_else(unread)?;
         open.reverse();
         let mut flat = Vec::new();
         while let Some(item) = open.pop() {
-            let Item::Part { part } = item else {
+            let ListItem::Part { part } = item else {
                 flat.push(item);
                 continue;
             };
             let hash = unhex(&part).ok_or_else(unread)?;
             if !self.parts.contains_key(&hash) {
                 let row: Option<PartRow> = rows.get(key(&self.conversation, &hash)).await?;
-                let missing =
-                    || Unreadable::Damaged(ProblemKind::BlobMissing, format!("the part {part} is not there"));
+                let missing = || {
+                    UnreadableRequest::Damaged(
+                        ProblemKind::BlobMissing,
+                        format!("the part {part} is not there"),
+                    )
+                };
                 let row = row.ok_or_else(missing)?;
                 // A part that is what it is named after cannot name itself, however indirectly.
                 if *blake3::hash(row.items.as_bytes()).as_bytes() != hash {
                     let why = format!("the part {part} is not what was written");
-                    return Err(Unreadable::Damaged(ProblemKind::BlobChanged, why));
+                    return Err(UnreadableRequest::Damaged(ProblemKind::BlobChanged, why));
                 }
                 self.parts.insert(hash, items(&row.items).ok_or_else(unread)?);
             }
@@ -262,7 +272,7 @@ impl<'t> Requests<'t> {
         &mut self,
         rows: &mut R,
         wanted: &BTreeSet<u64>,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), UnreadableRequest> {
         let unknown: Vec<u64> =
             wanted.iter().copied().filter(|position| !self.messages.contains_key(position)).collect();
         for near in unknown.chunk_by(|one, next| next - one <= NEAR) {
@@ -283,13 +293,14 @@ impl<'t> Requests<'t> {
     }
 
     /// All of a request or response that is one blob.
-    async fn whole<R: Rows>(&self, rows: &mut R, hash: &[u8]) -> Result<Vec<u8>, Unreadable> {
-        let named = || Unreadable::Damaged(ProblemKind::BlobMissing, "it names a blob by no hash".into());
+    async fn whole<R: Rows>(&self, rows: &mut R, hash: &[u8]) -> Result<Vec<u8>, UnreadableRequest> {
+        let named =
+            || UnreadableRequest::Damaged(ProblemKind::BlobMissing, "it names a blob by no hash".into());
         self.fetch(rows, &hash.try_into().map_err(|_| named())?).await
     }
 
     /// A text that other requests may name, too.
-    async fn text<R: Rows>(&mut self, rows: &mut R, hash: &Link) -> Result<Vec<u8>, Unreadable> {
+    async fn text<R: Rows>(&mut self, rows: &mut R, hash: &Link) -> Result<Vec<u8>, UnreadableRequest> {
         if let Some(bytes) = self.blobs.get(hash) {
             return Ok(bytes.clone());
         }
@@ -298,18 +309,19 @@ impl<'t> Requests<'t> {
         Ok(bytes)
     }
 
-    async fn fetch<R: Rows>(&self, rows: &mut R, hash: &Link) -> Result<Vec<u8>, Unreadable> {
+    async fn fetch<R: Rows>(&self, rows: &mut R, hash: &Link) -> Result<Vec<u8>, UnreadableRequest> {
         let blob: Option<Blob> = rows.get(vec![self.tenant.as_str().into(), hash.into()]).await?;
         let missing = || {
             let why = format!("the blob {} is not there", body::hex(hash));
-            Unreadable::Damaged(ProblemKind::BlobMissing, why)
+            UnreadableRequest::Damaged(ProblemKind::BlobMissing, why)
         };
-        let changed = |error: StoreError| Unreadable::Damaged(ProblemKind::BlobChanged, error.to_string());
+        let changed =
+            |error: StoreError| UnreadableRequest::Damaged(ProblemKind::BlobChanged, error.to_string());
         body::unpack(&blob.ok_or_else(missing)?).map_err(changed)
     }
 }
 
-fn missing(position: u64) -> Unreadable {
+fn missing(position: u64) -> UnreadableRequest {
     let why = format!("position {position}, which its request copies, is not there");
-    Unreadable::Damaged(ProblemKind::MissingPosition, why)
+    UnreadableRequest::Damaged(ProblemKind::MissingPosition, why)
 }

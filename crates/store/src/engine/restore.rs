@@ -4,9 +4,9 @@ use super::lineage::Lineage;
 use super::{append, session};
 use crate::body;
 use crate::conversation::Conversation;
-use crate::entry::Placed;
+use crate::entry::StoredEntry;
 use crate::error::{ErrorKind, StoreError};
-use crate::pack;
+use crate::precompute;
 use crate::rows::Rows;
 use crate::session::Session;
 
@@ -15,7 +15,7 @@ pub(crate) async fn restore<R: Rows>(
     rows: &mut R,
     conversation: Conversation,
     session: Option<Session>,
-    places: Vec<Placed>,
+    places: Vec<StoredEntry>,
 ) -> Result<(), StoreError> {
     let before = rows.lock(&conversation.id).await?;
     if before.as_ref().is_some_and(|before| before.tenant != conversation.tenant) {
@@ -40,7 +40,7 @@ pub(crate) async fn restore<R: Rows>(
     for placed in &places {
         let body = body::write(&placed.slot);
         for (hash, bytes) in &body.large {
-            rows.refer(&pack::blob(&row.tenant, *hash, bytes)).await?;
+            rows.refer(&precompute::blob(&row.tenant, *hash, bytes)).await?;
         }
         let hashes = [&placed.body_hash, &placed.link];
         written.push(append::row(&row, placed.position, &placed.slot, body.text, hashes, placed.prefix));

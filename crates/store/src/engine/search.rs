@@ -12,9 +12,9 @@ use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{EntryRow, MESSAGE, Rows};
 use crate::run::Run;
-use crate::search::{Cursor, Filter, Hit, Hits, Query, Term, Wanted};
+use crate::search::{Cursor, Filter, Hit, Hits, Query, Term, WordDemand, WordQuery};
 use crate::table::Scan;
-use crate::words::{Word, words};
+use crate::words::{TextWord, words};
 
 /// Most entries that are looked at for one search. Beyond, only the newest conversations are ranked.
 const MAX_CANDIDATES: usize = 10_000;
@@ -30,7 +30,6 @@ struct Match {
     conversation: ConversationId,
     position: u64,
     role: Role,
-    text: String,
 }
 
 impl Match {
@@ -86,7 +85,7 @@ pub(crate) async fn search<R: Rows>(
     let next = matches.last().filter(|_| more).map(Match::cursor);
     let mut hits = Vec::with_capacity(matches.len());
     for found in matches {
-        hits.push(show(rows, query, found).await?);
+        hits.extend(show(rows, tenant, query, filter, found).await?);
     }
     Ok(Hits { hits, next })
 }
@@ -116,16 +115,18 @@ async fn matches<R: Rows>(
         conversation = Some(of_run);
     }
     let (all, none) = query.demands();
-    let wanted = Wanted {
+    let wanted = WordQuery {
         tenant: tenant.clone(),
         all,
         none,
         recipient: filter.recipient.as_ref().map(|recipient| recipient.as_str().to_string()),
-        conversation: conversation.map(|id| id.to_string()),
+        conversations: conversation.map(|id| vec![id.to_string()]),
+        project: None,
+        words: WordDemand::All,
         status: filter.status,
         limit: MAX_CANDIDATES,
     };
-    let mut tools = Tools::default();
+    let mut tools = ToolsByConversation::default();
     let mut found = Vec::new();
     for candidate in rows.find(&wanted).await? {
         let (row, slot) = match read::at(rows, tenant, &candidate.conversation, candidate.position).await {
@@ -138,7 +139,7 @@ async fn matches<R: Rows>(
         if !passes(&row, filter) {
             continue;
         }
-        let Some(text) = read::searchable(&slot) else { continue };
+        let Some(text) = read::searchable(&slot).map(|text| filter.seen(text)) else { continue };
         let Some(score) = score(query, &words(&text)) else { continue };
         if let Some(tool) = &filter.tool
             && !tools.used(rows, tenant, &row, &slot, tool).await?
@@ -150,7 +151,8 @@ async fn matches<R: Rows>(
             _ => Role::System,
         };
         let (conversation, position) = (candidate.conversation, candidate.position);
-        found.push(Match { score, created_at: slot.created_at(), conversation, position, role, text });
+        // Texts are read again for the page that is shown: holding all of them would take as much memory as the record has.
+        found.push(Match { score, created_at: slot.created_at(), conversation, position, role });
     }
     Ok(found)
 }
@@ -167,11 +169,11 @@ fn passes(row: &EntryRow, filter: &Filter) -> bool {
 
 /// Which tools the entries of conversations are about; records are read once per search, and only when asked for.
 #[derive(Default)]
-struct Tools {
+struct ToolsByConversation {
     called: HashMap<ConversationId, HashMap<String, String>>,
 }
 
-impl Tools {
+impl ToolsByConversation {
     /// Whether an entry calls a tool of that name or answers one.
     async fn used<R: Rows>(
         &mut self,
@@ -207,8 +209,8 @@ impl Tools {
 }
 
 /// Where a term stands among words: the number of the word it begins with.
-fn places<'w>(term: &'w Term, text: &'w [Word]) -> impl Iterator<Item = usize> + 'w {
-    let fits = move |window: &[Word]| {
+pub(super) fn places<'w>(term: &'w Term, text: &'w [TextWord]) -> impl Iterator<Item = usize> + 'w {
+    let fits = move |window: &[TextWord]| {
         window.iter().zip(&term.words).enumerate().all(|(at, (word, wanted))| {
             let last = at + 1 == term.words.len();
             if term.prefix && last { word.text.starts_with(wanted.as_str()) } else { word.text == *wanted }
@@ -219,7 +221,7 @@ fn places<'w>(term: &'w Term, text: &'w [Word]) -> impl Iterator<Item = usize> +
 
 /// How well a text matches; none if it does not. Several mentions count more, in a long text less; like BM25 without the
 /// rarity of words, which depends on everything else in the store.
-fn score(query: &Query, text: &[Word]) -> Option<f64> {
+pub(super) fn score(query: &Query, text: &[TextWord]) -> Option<f64> {
     if query.none.iter().any(|term| places(term, text).next().is_some()) {
         return None;
     }
@@ -235,15 +237,24 @@ fn score(query: &Query, text: &[Word]) -> Option<f64> {
     Some(score)
 }
 
-async fn show<R: Rows>(rows: &mut R, query: &Query, found: Match) -> Result<Hit, StoreError> {
+async fn show<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    query: &Query,
+    filter: &Filter,
+    found: Match,
+) -> Result<Option<Hit>, StoreError> {
+    let slot = read::at(rows, tenant, &found.conversation, found.position).await?;
+    let Some(text) = slot.and_then(|(_, slot)| read::searchable(&slot)) else { return Ok(None) };
+    let text = filter.seen(text);
     let conversation: Option<Conversation> = rows.get(vec![found.conversation.as_str().into()]).await?;
     let conversation =
         conversation.ok_or_else(|| StoreError::damaged("the conversation of a hit is missing"))?;
     let lineage = Lineage::of(rows, &conversation).await?;
     let below = found.position + 1;
     let turn = lineage.count(rows, |scan: Scan| scan.is("role", "user").below("position", below)).await?;
-    Ok(Hit {
-        snippet: snippet(query, &found.text),
+    Ok(Some(Hit {
+        snippet: snippet(query, &text),
         conversation: found.conversation,
         session: conversation.session,
         kind: conversation.kind,
@@ -253,11 +264,11 @@ async fn show<R: Rows>(rows: &mut R, query: &Query, found: Match) -> Result<Hit,
         role: found.role,
         created_at: found.created_at,
         turn,
-    })
+    }))
 }
 
 /// The words around the first match on one line, matches marked.
-fn snippet(query: &Query, text: &str) -> String {
+pub(super) fn snippet(query: &Query, text: &str) -> String {
     let all = words(text);
     let mut marks: Vec<(usize, usize)> = Vec::new();
     for term in &query.all {

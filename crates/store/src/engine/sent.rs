@@ -10,17 +10,16 @@ use super::request::{self, Requests};
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
-use crate::pack::Packed;
+use crate::precompute::Packed;
 use crate::request::Layout;
 use crate::rows::{Rows, SentRow};
 use crate::run::Sent;
+use crate::status::CallStatus;
 use crate::store::{CallListing, CallPage};
 use crate::table::{Scan, Table};
 
-/// The status of a call that was sent and has not ended.
+/// The word of [`CallStatus::Sent`], by which the databases have an index.
 const OPEN: &str = "sent";
-/// The status of a call that will not end, because the process that made it is gone.
-const LOST: &str = "lost";
 
 /// Writes a call. What it was sent and answered becomes blobs and parts; those of an earlier write of the same call are
 /// let go if others came, and stay if none did.
@@ -210,7 +209,7 @@ pub(crate) async fn lose<R: Rows>(
 ) -> Result<u64, StoreError> {
     let is_lost = |sent: &Sent| {
         let holder_is_gone = sent.holder.as_ref().is_some_and(|holder| gone.contains(holder));
-        sent.status == OPEN && (holder_is_gone || sent.started_at < before)
+        sent.status == CallStatus::Sent && (holder_is_gone || sent.started_at < before)
     };
     let mut found: Vec<SentRow> = open(rows).await?;
     found.retain(|row| is_lost(&row.sent));
@@ -224,7 +223,7 @@ pub(crate) async fn lose<R: Rows>(
             continue;
         };
         let mut after = row.clone();
-        after.sent.status = LOST.into();
+        after.sent.status = CallStatus::Lost;
         after.sent.ended_at = Some(now);
         rows.change(&row, &after).await?;
         lost += 1;

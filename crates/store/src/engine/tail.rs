@@ -4,7 +4,7 @@ use scrollback_core::{Decision, Slot};
 
 use super::lineage::{self, Lineage};
 use super::{list, read};
-use crate::entry::Placed;
+use crate::entry::StoredEntry;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::rows::Rows;
@@ -53,7 +53,7 @@ async fn lead<R: Rows>(
     tenant: &Tenant,
     lineage: &Lineage,
     natural: u64,
-) -> Result<Vec<Placed>, StoreError> {
+) -> Result<Vec<StoredEntry>, StoreError> {
     let decisions = lineage.newest(rows, usize::MAX >> 1, |scan| scan.absent("role")).await?;
     for placed in read::places(rows, tenant, &decisions).await? {
         if let Slot::Decision(decision, _) = &placed.slot

@@ -7,7 +7,7 @@ use scrollback_core::{Link, PREFIX_START, Slot, body_hash, first_link, link_over
 use super::append::summary_row;
 use super::calls::{self, Ledger};
 use super::lineage::{self, Lineage};
-use super::request::{Requests, Unreadable};
+use super::request::{Requests, UnreadableRequest};
 use crate::body;
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
@@ -23,7 +23,7 @@ const WORTH_SHARING: usize = 256;
 
 /// Something that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct IntegrityProblem {
     /// Where.
     pub conversation: ConversationId,
     /// At which position, if it is about one.
@@ -34,7 +34,7 @@ pub struct Problem {
     pub detail: String,
 }
 
-/// The kinds of [`Problem`].
+/// The kinds of [`IntegrityProblem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProblemKind {
     /// A position is not there.
@@ -82,7 +82,7 @@ pub struct Verified {
     /// Erased messages.
     pub erased: u64,
     /// What is wrong.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<IntegrityProblem>,
     /// Rows of derived tables that were written anew; only when that was asked for.
     pub reindexed: u64,
 }
@@ -96,7 +96,7 @@ pub(crate) async fn verify<R: Rows>(
     let conversation = lineage::conversation(rows, tenant, id).await?;
     let lineage = Lineage::of(rows, &conversation).await?;
     let own_from = conversation.fork_position.filter(|_| conversation.parent.is_some()).unwrap_or(0);
-    let mut check = Check::new(&conversation, own_from, &inherited(rows, &lineage, own_from).await?);
+    let mut check = VerifyState::new(&conversation, own_from, &inherited(rows, &lineage, own_from).await?);
 
     if own_from > 0 {
         let mut at = 0;
@@ -129,10 +129,10 @@ pub(crate) async fn verify<R: Rows>(
 }
 
 /// What an entry says, and the hash of that; in words, why it cannot be told.
-type Told = Result<(Slot, Link), String>;
+type ReadSlot = Result<(Slot, Link), String>;
 
 /// Reads entries, on as many threads as there are cores: this is what verifying takes its time for.
-fn read_all(page: &[EntryRow], blobs: &HashMap<Link, Vec<u8>>) -> Vec<Told> {
+fn read_all(page: &[EntryRow], blobs: &HashMap<Link, Vec<u8>>) -> Vec<ReadSlot> {
     let tell = |row: &EntryRow| {
         let slot = body::read(row, blobs)?;
         let hash = body_hash(row.position, &slot);
@@ -145,7 +145,7 @@ fn read_all(page: &[EntryRow], blobs: &HashMap<Link, Vec<u8>>) -> Vec<Told> {
     std::thread::scope(|scope| {
         let parts = page.chunks(page.len().div_ceil(threads));
         let readers: Vec<_> =
-            parts.map(|part| scope.spawn(move || part.iter().map(tell).collect::<Vec<Told>>())).collect();
+            parts.map(|part| scope.spawn(move || part.iter().map(tell).collect::<Vec<ReadSlot>>())).collect();
         let lost = |part: &[EntryRow]| part.iter().map(|_| Err("a thread was lost".into())).collect();
         let parts = page.chunks(page.len().div_ceil(threads));
         readers
@@ -174,7 +174,7 @@ async fn inherited<R: Rows>(
     Ok((link, prefix.unwrap_or(PREFIX_START)))
 }
 
-struct Check<'c> {
+struct VerifyState<'c> {
     conversation: &'c Conversation,
     verified: Verified,
     next: u64,
@@ -187,9 +187,9 @@ struct Check<'c> {
     summaries: Vec<SummaryRow>,
 }
 
-impl<'c> Check<'c> {
+impl<'c> VerifyState<'c> {
     fn new(conversation: &'c Conversation, own_from: u64, (link, prefix): &(Option<Link>, Link)) -> Self {
-        Check {
+        VerifyState {
             conversation,
             verified: Verified::default(),
             next: own_from,
@@ -203,7 +203,12 @@ impl<'c> Check<'c> {
 
     fn problem(&mut self, position: Option<u64>, problem: ProblemKind, detail: impl Into<String>) {
         let conversation = self.conversation.id.clone();
-        self.verified.problems.push(Problem { conversation, position, problem, detail: detail.into() });
+        self.verified.problems.push(IntegrityProblem {
+            conversation,
+            position,
+            problem,
+            detail: detail.into(),
+        });
     }
 
     /// Looks at every blob the entries refer to.
@@ -240,7 +245,7 @@ impl<'c> Check<'c> {
     }
 
     /// One entry: its place, its body, both chains.
-    fn row(&mut self, row: &EntryRow, told: Told) {
+    fn row(&mut self, row: &EntryRow, told: ReadSlot) {
         if row.position > self.next {
             let (first, last) = (self.next, row.position - 1);
             self.problem(
@@ -273,7 +278,7 @@ impl<'c> Check<'c> {
         }
     }
 
-    fn body(&mut self, row: &EntryRow, told: Told) -> Option<(Link, Slot)> {
+    fn body(&mut self, row: &EntryRow, told: ReadSlot) -> Option<(Link, Slot)> {
         let position = Some(row.position);
         let (slot, said) = match told {
             Ok(told) => told,
@@ -407,11 +412,11 @@ impl<'c> Check<'c> {
             let call = row.sent.id.clone();
             let (problem, why) = match requests.call(rows, row).await {
                 Ok(_) => continue,
-                Err(Unreadable::Damaged(problem, why)) => (problem, why),
-                Err(Unreadable::Failed(error)) if error.kind() == ErrorKind::Damaged => {
+                Err(UnreadableRequest::Damaged(problem, why)) => (problem, why),
+                Err(UnreadableRequest::Failed(error)) if error.kind() == ErrorKind::Damaged => {
                     (ProblemKind::RequestChanged, error.to_string())
                 }
-                Err(Unreadable::Failed(error)) => return Err(error),
+                Err(UnreadableRequest::Failed(error)) => return Err(error),
             };
             self.problem(None, problem, format!("model call {call}: {why}"));
         }

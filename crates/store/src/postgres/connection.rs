@@ -9,9 +9,9 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, private::Byte
 
 use crate::error::{ErrorKind, StoreError};
 use crate::id::ConversationId;
-use crate::search::{Candidate, Wanted};
+use crate::search::{SearchCandidate, WordDemand, WordQuery};
 use crate::sql::{Sql, conversation_demands};
-use crate::table::Value;
+use crate::table::ColumnValue;
 
 /// A connection that is in use. If the work is dropped half done, so is the connection, and with it the
 /// transaction.
@@ -89,13 +89,13 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> StoreError {
     StoreError::new(kind, message)
 }
 
-impl ToSql for Value {
+impl ToSql for ColumnValue {
     fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match self {
-            Value::Null => Ok(IsNull::Yes),
-            Value::Int(number) => number.to_sql(kind, out),
-            Value::Text(text) => text.to_sql(kind, out),
-            Value::Bytes(bytes) => bytes.to_sql(kind, out),
+            ColumnValue::Null => Ok(IsNull::Yes),
+            ColumnValue::Int(number) => number.to_sql(kind, out),
+            ColumnValue::Text(text) => text.to_sql(kind, out),
+            ColumnValue::Bytes(bytes) => bytes.to_sql(kind, out),
         }
     }
 
@@ -103,23 +103,23 @@ impl ToSql for Value {
     to_sql_checked!();
 }
 
-impl<'a> FromSql<'a> for Value {
+impl<'a> FromSql<'a> for ColumnValue {
     fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
         Ok(match *kind {
-            Type::INT8 => Value::Int(i64::from_sql(kind, raw)?),
-            Type::BYTEA => Value::Bytes(raw.to_vec()),
-            _ => Value::Text(String::from_utf8_lossy(raw).into_owned()),
+            Type::INT8 => ColumnValue::Int(i64::from_sql(kind, raw)?),
+            Type::BYTEA => ColumnValue::Bytes(raw.to_vec()),
+            _ => ColumnValue::Text(String::from_utf8_lossy(raw).into_owned()),
         })
     }
 
     fn from_sql_null(_: &Type) -> Result<Self, Box<dyn Error + Sync + Send>> {
-        Ok(Value::Null)
+        Ok(ColumnValue::Null)
     }
 
     accepts!(INT8, TEXT, BYTEA);
 }
 
-fn bound(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+fn bound(values: &[ColumnValue]) -> Vec<&(dyn ToSql + Sync)> {
     values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
@@ -127,14 +127,14 @@ impl Sql for Lent {
     const MARK: char = '$';
     const LOCKING: &'static str = " for update";
 
-    async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+    async fn run(&mut self, sql: &str, values: Vec<ColumnValue>) -> Result<u64, StoreError> {
         let client = self.client()?;
         let statement = client.prepare_cached(sql).await.map_err(|error| failed(&error))?;
         client.execute(&statement, &bound(&values)).await.map_err(|error| failed(&error))
     }
 
     /// All rows are sent before the first answer is waited for.
-    async fn run_each(&mut self, sql: &str, rows: Vec<Vec<Value>>) -> Result<(), StoreError> {
+    async fn run_each(&mut self, sql: &str, rows: Vec<Vec<ColumnValue>>) -> Result<(), StoreError> {
         let client = self.client()?;
         let statement = client.prepare_cached(sql).await.map_err(|error| failed(&error))?;
         let (client, statement) = (Arc::new(client), Arc::new(statement));
@@ -148,12 +148,16 @@ impl Sql for Lent {
         Ok(())
     }
 
-    async fn ask(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+    async fn ask(
+        &mut self,
+        sql: &str,
+        values: Vec<ColumnValue>,
+    ) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
         let client = self.client()?;
         let statement = client.prepare_cached(sql).await.map_err(|error| failed(&error))?;
         let rows = client.query(&statement, &bound(&values)).await.map_err(|error| failed(&error))?;
         let cells = |row: &tokio_postgres::Row| {
-            (0..row.len()).map(|column| row.try_get::<_, Value>(column)).collect::<Result<Vec<_>, _>>()
+            (0..row.len()).map(|column| row.try_get::<_, ColumnValue>(column)).collect::<Result<Vec<_>, _>>()
         };
         rows.iter().map(|row| cells(row).map_err(|error| failed(&error))).collect()
     }
@@ -161,9 +165,12 @@ impl Sql for Lent {
     async fn lock_name(&mut self, name: &str) -> Result<(), StoreError> {
         let hash = blake3::hash(name.as_bytes());
         let number = hash.as_bytes().first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
-        self.ask("select 1::bigint from (select pg_advisory_xact_lock($1)) held", vec![Value::Int(number)])
-            .await
-            .map(|_| ())
+        self.ask(
+            "select 1::bigint from (select pg_advisory_xact_lock($1)) held",
+            vec![ColumnValue::Int(number)],
+        )
+        .await
+        .map(|_| ())
     }
 
     async fn index(
@@ -183,10 +190,11 @@ impl Sql for Lent {
         self.run(sql, vec![conversation.as_str().into(), position.into()]).await.map(|_| ())
     }
 
-    async fn find(&mut self, wanted: &Wanted) -> Result<Vec<Candidate>, StoreError> {
+    async fn find(&mut self, wanted: &WordQuery) -> Result<Vec<SearchCandidate>, StoreError> {
         // The words are letters, digits and underscores, and in quotes they are nothing but words.
         let word = |(word, prefix): &(String, bool)| format!("'{word}'{}", if *prefix { ":*" } else { "" });
-        let mut matching = wanted.all.iter().map(word).collect::<Vec<_>>().join(" & ");
+        let between = if wanted.words == WordDemand::Any { " | " } else { " & " };
+        let mut matching = wanted.all.iter().map(word).collect::<Vec<_>>().join(between);
         for excluded in &wanted.none {
             matching = format!("({matching}) & !{}", word(excluded));
         }
@@ -198,10 +206,10 @@ impl Sql for Lent {
              order by e.conversation_id desc, e.position desc limit {}",
             wanted.limit
         );
-        let candidate = |cells: Vec<Value>| match cells.as_slice() {
-            [Value::Text(conversation), Value::Int(position)] => {
+        let candidate = |cells: Vec<ColumnValue>| match cells.as_slice() {
+            [ColumnValue::Text(conversation), ColumnValue::Int(position)] => {
                 let conversation = ConversationId::stored(conversation.clone());
-                Some(Candidate { conversation, position: *position as u64, indexed: true })
+                Some(SearchCandidate { conversation, position: *position as u64, indexed: true })
             }
             _ => None,
         };

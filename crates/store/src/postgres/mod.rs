@@ -10,26 +10,37 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use scrollback_core::Time;
+use tokio::sync::Semaphore;
 use tokio_postgres::{Config, NoTls};
 
-use crate::backend::{Backend, Job, Whose};
+use crate::backend::{Backend, TxJob, Whose};
 use crate::engine::copy;
 use crate::error::{ErrorKind, StoreError};
+use crate::size::Sizes;
+use crate::sql::Sql;
 use crate::store::Answer;
+use crate::table::Cells;
 use connection::{Lent, failed};
 
 /// Connections of one process: more than cores rarely help, and a server has few for all.
 const CONNECTIONS: usize = 16;
 
+/// Connections that may search at once.
+const SEARCHES: usize = 4;
+
+/// How long a search may take.
+const SEARCH: Duration = Duration::from_secs(10);
+
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
+    include_str!("schema_5.sql"),
 ];
 
 /// The key of the lock under which the schema is made or migrated.
@@ -39,6 +50,8 @@ const MIGRATING: i64 = 0x5343_5242;
 pub struct Postgres {
     place: String,
     pool: Pool,
+    /// Connections that may search at once.
+    searches: Semaphore,
 }
 
 /// What our own options in a URL say.
@@ -69,7 +82,7 @@ impl Postgres {
             .wait_timeout(Some(Duration::from_secs(30)))
             .build()
             .map_err(|error| at(ErrorKind::OpenFailed, &error.to_string()))?;
-        let store = Postgres { place: place.clone(), pool };
+        let store = Postgres { place: place.clone(), pool, searches: Semaphore::new(SEARCHES) };
         let opened = async {
             let lent = store.lend().await?;
             durable(&lent, &wishes).await?;
@@ -90,7 +103,7 @@ impl Postgres {
         Ok(Lent::new(client))
     }
 
-    async fn transact<T>(&self, how: &str, whose: Whose, job: Job<Lent, T>) -> Result<T, StoreError> {
+    async fn transact<T>(&self, how: &str, whose: Whose, job: TxJob<Lent, T>) -> Result<T, StoreError> {
         let tenant = match &whose {
             Whose::Tenant(tenant) => tenant.as_str(),
             Whose::All => "*",
@@ -127,12 +140,59 @@ impl Backend for Postgres {
         self.place.clone()
     }
 
-    fn write<T: Send + 'static>(&self, whose: Whose, job: Job<Lent, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
         Box::pin(self.transact("begin", whose, job))
     }
 
-    fn read<T: Send + 'static>(&self, whose: Whose, job: Job<Lent, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
         Box::pin(self.transact("begin isolation level repeatable read read only", whose, job))
+    }
+
+    fn search<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
+        Box::pin(async move {
+            let too_long = || {
+                let message = "the search took too long and was given up: add words, or say in which conversation to look";
+                StoreError::new(ErrorKind::Overloaded, message)
+            };
+            // Searches take only a few of the connections, so that nothing else waits behind them.
+            let place =
+                tokio::time::timeout(SEARCH, self.searches.acquire()).await.map_err(|_| too_long())?;
+            let how = "begin isolation level repeatable read read only; set local statement_timeout = '10s'";
+            let found = tokio::time::timeout(SEARCH, self.transact(how, whose, job)).await;
+            drop(place);
+            found.map_err(|_| too_long())?
+        })
+    }
+
+    fn missing_wall(&self) -> Answer<'_, Option<String>> {
+        Box::pin(async move {
+            let lent = self.lend().await?;
+            let sql = "select rolname, rolsuper from pg_roles where rolname = current_user and (rolsuper or rolbypassrls)";
+            let role = lent.client()?.query_opt(sql, &[]).await.map_err(|error| failed(&error))?;
+            Ok(role.map(|role| {
+                let name: String = role.try_get(0).unwrap_or_default();
+                let right = if role.try_get(1).unwrap_or(true) { "is a superuser" } else { "may bypass row security" };
+                format!("the PostgreSQL role {name:?} {right}, so row-level security does not hold it to one tenant's rows")
+            }))
+        })
+    }
+
+    fn measure(&self) -> Answer<'_, Sizes> {
+        let asking: TxJob<Lent, Sizes> = Box::new(|rows| {
+            Box::pin(async move {
+                let sql = "select c.relname::text, pg_total_relation_size(c.oid) from pg_class c \
+                           join pg_namespace n on n.oid = c.relnamespace \
+                           where n.nspname = current_schema() and c.relkind in ('r', 'm')";
+                let mut sizes = Sizes::default();
+                for row in rows.ask(sql, Vec::new()).await? {
+                    let mut cells = Cells::new("pg_class", row);
+                    let (name, bytes) = (cells.text(), cells.number()?);
+                    sizes.add(&name, bytes);
+                }
+                Ok(sizes)
+            })
+        });
+        self.read(Whose::All, asking)
     }
 
     fn copy_to(&self, path: &Path) -> Answer<'_, ()> {

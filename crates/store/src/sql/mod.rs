@@ -10,13 +10,14 @@ use std::future::Future;
 use std::sync::{PoisonError, RwLock};
 
 use scrollback_core::Link;
+use scrollback_core::recall::found::Extent;
 
 use crate::conversation::Conversation;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{Blob, Rows};
-use crate::search::{Candidate, Wanted};
-use crate::table::{Cells, Demand, Scan, Table, Value};
+use crate::search::{SearchCandidate, WordQuery};
+use crate::table::{Cells, ColumnValue, Demand, Scan, Table};
 
 /// A connection that is inside a transaction.
 pub(crate) trait Sql: Send {
@@ -34,16 +35,16 @@ pub(crate) trait Sql: Send {
     /// Rows, or keys of rows, as this database keeps them.
     fn pack<T: Table>(
         &mut self,
-        rows: Vec<Vec<Value>>,
-    ) -> impl Future<Output = Result<Vec<Vec<Value>>, StoreError>> + Send {
+        rows: Vec<Vec<ColumnValue>>,
+    ) -> impl Future<Output = Result<Vec<Vec<ColumnValue>>, StoreError>> + Send {
         async move { Ok(rows) }
     }
 
     /// Rows as the engine knows them.
     fn unpack<T: Table>(
         &mut self,
-        rows: Vec<Vec<Value>>,
-    ) -> impl Future<Output = Result<Vec<Vec<Value>>, StoreError>> + Send {
+        rows: Vec<Vec<ColumnValue>>,
+    ) -> impl Future<Output = Result<Vec<Vec<ColumnValue>>, StoreError>> + Send {
         async move { Ok(rows) }
     }
 
@@ -53,21 +54,25 @@ pub(crate) trait Sql: Send {
     }
 
     /// Runs a statement; how many rows it changed. Parameters are numbers behind [`MARK`](Sql::MARK).
-    fn run(&mut self, sql: &str, values: Vec<Value>) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    fn run(
+        &mut self,
+        sql: &str,
+        values: Vec<ColumnValue>,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
     /// Runs one statement with many rows of parameters.
     fn run_each(
         &mut self,
         sql: &str,
-        rows: Vec<Vec<Value>>,
+        rows: Vec<Vec<ColumnValue>>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The rows a query gives.
     fn ask(
         &mut self,
         sql: &str,
-        values: Vec<Value>,
-    ) -> impl Future<Output = Result<Vec<Vec<Value>>, StoreError>> + Send;
+        values: Vec<ColumnValue>,
+    ) -> impl Future<Output = Result<Vec<Vec<ColumnValue>>, StoreError>> + Send;
 
     fn lock_name(&mut self, name: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -84,12 +89,15 @@ pub(crate) trait Sql: Send {
         position: u64,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    fn find(&mut self, wanted: &Wanted) -> impl Future<Output = Result<Vec<Candidate>, StoreError>> + Send;
+    fn find(
+        &mut self,
+        wanted: &WordQuery,
+    ) -> impl Future<Output = Result<Vec<SearchCandidate>, StoreError>> + Send;
 }
 
 /// A statement that is the same for every row of a table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum StatementKind {
     /// All rows, to be followed by conditions.
     Select,
     /// One row, by its key.
@@ -104,23 +112,23 @@ enum Kind {
 }
 
 /// The text of a statement. Spelling one takes as long as running it, so each is spelled once in the life of the program.
-fn text<S: Sql + 'static, T: Table>(kind: Kind) -> &'static str {
-    type Texts = BTreeMap<(Kind, &'static str, TypeId), &'static str>;
+fn text<S: Sql + 'static, T: Table>(kind: StatementKind) -> &'static str {
+    type Texts = BTreeMap<(StatementKind, &'static str, TypeId), &'static str>;
     static TEXTS: RwLock<Texts> = RwLock::new(Texts::new());
     let of = (kind, T::NAME, TypeId::of::<S>());
     let known = TEXTS.read().unwrap_or_else(PoisonError::into_inner).get(&of).copied();
     known.unwrap_or_else(|| {
         let made = match kind {
-            Kind::Select => select::<S, T>(),
-            Kind::Get => select::<S, T>() + &where_key::<S, T>(),
-            Kind::Lock => select::<S, T>() + &where_key::<S, T>() + S::LOCKING,
-            Kind::Insert => insert::<S, T>(),
-            Kind::Upsert => upsert::<S, T>(),
-            Kind::Refer => {
+            StatementKind::Select => select::<S, T>(),
+            StatementKind::Get => select::<S, T>() + &where_key::<S, T>(),
+            StatementKind::Lock => select::<S, T>() + &where_key::<S, T>() + S::LOCKING,
+            StatementKind::Insert => insert::<S, T>(),
+            StatementKind::Upsert => upsert::<S, T>(),
+            StatementKind::Refer => {
                 insert::<S, T>()
                     + " on conflict (\"tenant\", \"hash\") do update set \"refs\" = blobs.\"refs\" + 1"
             }
-            Kind::Remove => format!("delete from {}{}", T::NAME, where_key::<S, T>()),
+            StatementKind::Remove => format!("delete from {}{}", T::NAME, where_key::<S, T>()),
         };
         let mut texts = TEXTS.write().unwrap_or_else(PoisonError::into_inner);
         texts.entry(of).or_insert_with(|| made.leak())
@@ -203,14 +211,14 @@ fn upsert<S: Sql, T: Table>() -> String {
 }
 
 /// The only one of several rows.
-fn one(mut rows: Vec<Vec<Value>>) -> Vec<Value> {
+fn one(mut rows: Vec<Vec<ColumnValue>>) -> Vec<ColumnValue> {
     rows.pop().unwrap_or_default()
 }
 
 /// Adds the conditions of a scan, and gives the values they bind.
-fn conditions<S: Sql>(sql: &mut String, scan: &Scan) -> Vec<Value> {
-    let mut values: Vec<Value> = Vec::new();
-    let mut bind = |sql: &mut String, value: &Value| {
+fn conditions<S: Sql>(sql: &mut String, scan: &Scan) -> Vec<ColumnValue> {
+    let mut values: Vec<ColumnValue> = Vec::new();
+    let mut bind = |sql: &mut String, value: &ColumnValue| {
         values.push(value.clone());
         mark::<S>(sql, values.len());
     };
@@ -249,23 +257,23 @@ fn conditions<S: Sql>(sql: &mut String, scan: &Scan) -> Vec<Value> {
 }
 
 impl<S: Sql + 'static> Rows for S {
-    async fn get<T: Table>(&mut self, key: Vec<Value>) -> Result<Option<T>, StoreError> {
+    async fn get<T: Table>(&mut self, key: Vec<ColumnValue>) -> Result<Option<T>, StoreError> {
         let key = one(self.pack::<T>(vec![key]).await?);
-        let found = self.ask(text::<S, T>(Kind::Get), key).await?;
+        let found = self.ask(text::<S, T>(StatementKind::Get), key).await?;
         let found = self.unpack::<T>(found).await?.pop();
         found.map(|cells| T::read(Cells::new(T::NAME, cells))).transpose()
     }
 
     async fn put<T: Table + Sync>(&mut self, row: &T) -> Result<(), StoreError> {
         let cells = one(self.pack::<T>(vec![row.cells()]).await?);
-        self.run(text::<S, T>(Kind::Upsert), cells).await.map(|_| ())
+        self.run(text::<S, T>(StatementKind::Upsert), cells).await.map(|_| ())
     }
 
     async fn change<T: Table + Sync>(&mut self, before: &T, after: &T) -> Result<(), StoreError> {
         let (before, after) = (before.cells(), after.cells());
         let mut values = after.iter().take(T::KEY).cloned().collect::<Vec<_>>();
         let columns = T::COLUMNS.iter().zip(&before).zip(after).skip(T::KEY);
-        let changed: Vec<(&str, Value)> =
+        let changed: Vec<(&str, ColumnValue)> =
             columns.filter(|((_, old), new)| *old != new).map(|((column, _), new)| (*column, new)).collect();
         if changed.is_empty() {
             return Ok(());
@@ -286,17 +294,17 @@ impl<S: Sql + 'static> Rows for S {
 
     async fn add<T: Table + Sync>(&mut self, rows: &[T]) -> Result<(), StoreError> {
         let rows = self.pack::<T>(rows.iter().map(Table::cells).collect()).await?;
-        self.run_each(text::<S, T>(Kind::Insert), rows).await
+        self.run_each(text::<S, T>(StatementKind::Insert), rows).await
     }
 
-    async fn remove<T: Table>(&mut self, key: Vec<Value>) -> Result<(), StoreError> {
+    async fn remove<T: Table>(&mut self, key: Vec<ColumnValue>) -> Result<(), StoreError> {
         let key = one(self.pack::<T>(vec![key]).await?);
-        self.run(text::<S, T>(Kind::Remove), key).await.map(|_| ())
+        self.run(text::<S, T>(StatementKind::Remove), key).await.map(|_| ())
     }
 
     async fn scan<T: Table>(&mut self, scan: Scan) -> Result<Vec<T>, StoreError> {
         let scan = self.narrow::<T>(scan).await?;
-        let mut sql = String::from(text::<S, T>(Kind::Select));
+        let mut sql = String::from(text::<S, T>(StatementKind::Select));
         let values = conditions::<S>(&mut sql, &scan);
         if !scan.order.is_empty() {
             sql.push_str(" order by ");
@@ -323,7 +331,7 @@ impl<S: Sql + 'static> Rows for S {
 
     async fn lock(&mut self, conversation: &ConversationId) -> Result<Option<Conversation>, StoreError> {
         let key = vec![conversation.as_str().into()];
-        let found = self.ask(text::<S, Conversation>(Kind::Lock), key).await?.pop();
+        let found = self.ask(text::<S, Conversation>(StatementKind::Lock), key).await?.pop();
         found.map(|cells| Conversation::read(Cells::new(Conversation::NAME, cells))).transpose()
     }
 
@@ -332,12 +340,12 @@ impl<S: Sql + 'static> Rows for S {
     }
 
     async fn refer(&mut self, blob: &Blob) -> Result<(), StoreError> {
-        let refer = text::<S, Blob>(Kind::Refer);
+        let refer = text::<S, Blob>(StatementKind::Refer);
         self.run(refer, Blob { refs: 1, ..blob.clone() }.cells()).await.map(|_| ())
     }
 
     async fn release(&mut self, tenant: &Tenant, hash: &Link) -> Result<(), StoreError> {
-        let key = || vec![Value::from(tenant.as_str()), Value::from(hash)];
+        let key = || vec![ColumnValue::from(tenant.as_str()), ColumnValue::from(hash)];
         self.run("update blobs set refs = refs - 1 where tenant = $1 and hash = $2", key()).await?;
         self.run("delete from blobs where tenant = $1 and hash = $2 and refs <= 0", key()).await.map(|_| ())
     }
@@ -355,19 +363,38 @@ impl<S: Sql + 'static> Rows for S {
         Sql::unindex(self, conversation, position).await
     }
 
-    async fn find(&mut self, wanted: &Wanted) -> Result<Vec<Candidate>, StoreError> {
+    async fn extent(&mut self, wanted: &WordQuery) -> Result<Extent, StoreError> {
+        let (demands, values) = conversation_demands(wanted, 1);
+        let sql = format!(
+            "select count(*), cast(coalesce(sum(c.head - coalesce(c.fork_position, 0)), 0) as bigint) \
+         from conversations c where {demands}"
+        );
+        let found = self.ask(&sql, values).await?.pop().unwrap_or_default();
+        let mut cells = Cells::new(Conversation::NAME, found);
+        Ok(Extent { conversations: cells.number()?, entries: cells.number()? })
+    }
+
+    async fn find(&mut self, wanted: &WordQuery) -> Result<Vec<SearchCandidate>, StoreError> {
         Sql::find(self, wanted).await
     }
 }
 
 /// The demands on the conversations of candidates, from parameter number `from` on. Columns are those of `c`.
-pub(crate) fn conversation_demands(wanted: &Wanted, from: usize) -> (String, Vec<Value>) {
+pub(crate) fn conversation_demands(wanted: &WordQuery, from: usize) -> (String, Vec<ColumnValue>) {
     let mut text = format!("c.tenant = ${from}");
-    let mut values = vec![Value::from(wanted.tenant.as_str())];
-    let equal = [("c.recipient", &wanted.recipient), ("c.id", &wanted.conversation)];
+    let mut values = vec![ColumnValue::from(wanted.tenant.as_str())];
+    let equal = [("c.recipient", &wanted.recipient), ("c.project", &wanted.project)];
     for (column, value) in equal.into_iter().filter_map(|(column, value)| Some((column, value.as_ref()?))) {
         values.push(value.as_str().into());
         let _ = write!(text, " and {column} = ${}", from + values.len() - 1);
+    }
+    if let Some(ids) = &wanted.conversations {
+        text.push_str(" and c.id in (");
+        join(&mut text, ", ", ids, |text, id| {
+            values.push(id.as_str().into());
+            let _ = write!(text, "${}", from + values.len() - 1);
+        });
+        text.push_str(if ids.is_empty() { "null)" } else { ")" });
     }
     if let Some(status) = wanted.status {
         // Unset reads idle. The word is one of four that are known.

@@ -27,7 +27,7 @@ pub(super) struct Checkpoints {
 }
 
 /// The committing side, which counts.
-pub(super) struct Counted {
+pub(super) struct CommitCounter {
     notes: Option<SyncSender<Note>>,
     commits: usize,
 }
@@ -46,8 +46,8 @@ impl Checkpoints {
     }
 
     /// For the thread that commits.
-    pub(super) fn counted(&self) -> Counted {
-        Counted { notes: Some(self.notes.clone()), commits: 0 }
+    pub(super) fn counted(&self) -> CommitCounter {
+        CommitCounter { notes: Some(self.notes.clone()), commits: 0 }
     }
 }
 
@@ -65,10 +65,10 @@ impl Drop for Checkpoints {
     }
 }
 
-impl Counted {
+impl CommitCounter {
     /// For a database without a log.
     pub(super) fn nowhere() -> Self {
-        Counted { notes: None, commits: 0 }
+        CommitCounter { notes: None, commits: 0 }
     }
 
     /// Counts a commit. Never blocks: a thread that is busy with the log will be told again.

@@ -7,16 +7,17 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, ToSql, params_from_iter};
 
 use super::places;
+use super::wanted::{Wanted, too_long};
 use crate::engine::read;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::ConversationId;
 use crate::memory::finish;
-use crate::search::{Candidate, Wanted};
+use crate::search::{SearchCandidate, WordDemand, WordQuery};
 use crate::sql::{Sql, conversation_demands};
-use crate::table::{Scan, Table, Value};
+use crate::table::{ColumnValue, Scan, Table};
 
 /// A connection and what is remembered while it works.
-pub(crate) struct Session {
+pub(crate) struct SqliteSession {
     pub(super) connection: Connection,
     /// The conversation whose number was asked for last.
     pub(super) known: Option<(String, i64)>,
@@ -28,7 +29,12 @@ pub(crate) struct Session {
     waiting: usize,
     /// The words of those that wait, by place, as far as they were seen here.
     unindexed: BTreeMap<i64, String>,
+    /// How long the job at work is wanted, if that ends.
+    wanted: Option<Wanted>,
 }
+
+/// Instructions of SQLite's machine between two looks at whether a search is still wanted: some tens of microseconds.
+const STEPS: i32 = 4_000;
 
 /// Entries that wait before their words are put into the index together. Each search reads all of them.
 const TOGETHER: usize = 32;
@@ -45,10 +51,21 @@ struct Words {
     new: Option<String>,
 }
 
-impl Session {
+impl SqliteSession {
     pub(super) fn new(connection: Connection) -> Self {
         let (words, kept, unindexed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Session { connection, known: None, words, kept, waiting: 0, unindexed }
+        SqliteSession { connection, known: None, words, kept, waiting: 0, unindexed, wanted: None }
+    }
+
+    /// Gives up the job at work when it is not wanted any more; none lets it take its time.
+    pub(super) fn work_while(&mut self, wanted: Option<Wanted>) {
+        let watched = wanted.clone();
+        // Without a handler, statements run to their end; that none could be set is told by the check between statements.
+        let _ = match watched {
+            Some(watched) => self.connection.progress_handler(STEPS, Some(move || watched.is_over())),
+            None => self.connection.progress_handler(0, None::<fn() -> bool>),
+        };
+        self.wanted = wanted;
     }
 
     /// Keeps or forgets what the job at work did to words.
@@ -66,7 +83,7 @@ impl Session {
     /// little less than what it writes for many. Only that they wait is written; they follow from the entry.
     pub(super) fn write_words(&mut self) -> Result<(), StoreError> {
         for (place, words) in std::mem::take(&mut self.kept) {
-            let key = [Value::Int(place)];
+            let key = [ColumnValue::Int(place)];
             if words.there {
                 run(&self.connection, "delete from entries_fts where rowid = $1", &key)?;
                 run(&self.connection, "delete from waiting where place = $1", &key)?;
@@ -96,7 +113,7 @@ impl Session {
     /// together.
     pub(super) fn index_waiting(&mut self) -> Result<(), StoreError> {
         let first = "select place from waiting order by place limit $1";
-        let places = ask(&self.connection, first, &[Value::from(AT_ONCE as u64)])?;
+        let places = ask(&self.connection, first, &[ColumnValue::from(AT_ONCE as u64)])?;
         let places: Vec<i64> = places.iter().filter_map(|cells| number(cells)).collect();
         // More may wait than were counted: other processes leave theirs.
         self.waiting =
@@ -108,12 +125,12 @@ impl Session {
                 None => self.words_at(place)?,
             };
             let sql = "insert into entries_fts (rowid, words) values ($1, $2)";
-            run(&self.connection, sql, &[Value::Int(place), words.into()])?;
+            run(&self.connection, sql, &[ColumnValue::Int(place), words.into()])?;
         }
         // Some were put into the index by another process.
         self.unindexed =
             if self.waiting == 0 { BTreeMap::new() } else { self.unindexed.split_off(&(last + 1)) };
-        run(&self.connection, "delete from waiting where place <= $1", &[Value::Int(last)]).map(|_| ())
+        run(&self.connection, "delete from waiting where place <= $1", &[ColumnValue::Int(last)]).map(|_| ())
     }
 
     /// The words of an entry that another process appended.
@@ -137,28 +154,28 @@ impl Session {
     }
 }
 
-impl ToSql for Value {
+impl ToSql for ColumnValue {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
-            Value::Null => ValueRef::Null,
-            Value::Int(number) => ValueRef::Integer(*number),
-            Value::Text(text) => ValueRef::Text(text.as_bytes()),
-            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+            ColumnValue::Null => ValueRef::Null,
+            ColumnValue::Int(number) => ValueRef::Integer(*number),
+            ColumnValue::Text(text) => ValueRef::Text(text.as_bytes()),
+            ColumnValue::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
     }
 }
 
-fn value(found: ValueRef<'_>) -> Value {
+fn value(found: ValueRef<'_>) -> ColumnValue {
     match found {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => Value::Int(number),
-        ValueRef::Real(number) => Value::Text(number.to_string()),
-        ValueRef::Text(text) => Value::Text(match std::str::from_utf8(text) {
+        ValueRef::Null => ColumnValue::Null,
+        ValueRef::Integer(number) => ColumnValue::Int(number),
+        ValueRef::Real(number) => ColumnValue::Text(number.to_string()),
+        ValueRef::Text(text) => ColumnValue::Text(match std::str::from_utf8(text) {
             Ok(text) => text.into(),
             // It was changed behind our back; its hash will tell.
             Err(_) => String::from_utf8_lossy(text).into_owned(),
         }),
-        ValueRef::Blob(bytes) => Value::Bytes(bytes.into()),
+        ValueRef::Blob(bytes) => ColumnValue::Bytes(bytes.into()),
     }
 }
 
@@ -172,6 +189,7 @@ pub(super) fn failed(error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::CannotOpen) => ErrorKind::OpenFailed,
         Some(ErrorCode::ConstraintViolation) => ErrorKind::Exists,
         Some(ErrorCode::TooBig) => ErrorKind::TooLarge,
+        Some(ErrorCode::OperationInterrupted) => return too_long(),
         _ => ErrorKind::Io,
     };
     let what = match kind {
@@ -190,7 +208,7 @@ fn numbered(sql: &str) -> Cow<'_, str> {
     if sql.contains('$') { sql.replace('$', "?").into() } else { sql.into() }
 }
 
-impl Sql for Session {
+impl Sql for SqliteSession {
     const MARK: char = '?';
     // The transaction holds the write lock of the whole file from its beginning.
     const LOCKING: &'static str = "";
@@ -199,11 +217,17 @@ impl Sql for Session {
         if places::is_placed::<T>() { (places::COLUMNS, 1) } else { (T::COLUMNS, T::KEY) }
     }
 
-    async fn pack<T: Table>(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, StoreError> {
+    async fn pack<T: Table>(
+        &mut self,
+        rows: Vec<Vec<ColumnValue>>,
+    ) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
         if places::is_placed::<T>() { self.pack_places(rows) } else { Ok(rows) }
     }
 
-    async fn unpack<T: Table>(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, StoreError> {
+    async fn unpack<T: Table>(
+        &mut self,
+        rows: Vec<Vec<ColumnValue>>,
+    ) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
         if places::is_placed::<T>() { self.unpack_places(rows) } else { Ok(rows) }
     }
 
@@ -211,15 +235,22 @@ impl Sql for Session {
         if places::is_placed::<T>() { self.narrow_places(scan) } else { Ok(scan) }
     }
 
-    async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+    async fn run(&mut self, sql: &str, values: Vec<ColumnValue>) -> Result<u64, StoreError> {
         run(&self.connection, sql, &values)
     }
 
-    async fn run_each(&mut self, sql: &str, rows: Vec<Vec<Value>>) -> Result<(), StoreError> {
+    async fn run_each(&mut self, sql: &str, rows: Vec<Vec<ColumnValue>>) -> Result<(), StoreError> {
         rows.iter().try_for_each(|values| run(&self.connection, sql, values).map(|_| ()))
     }
 
-    async fn ask(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+    async fn ask(
+        &mut self,
+        sql: &str,
+        values: Vec<ColumnValue>,
+    ) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
+        if let Some(wanted) = &self.wanted {
+            wanted.check()?;
+        }
         ask(&self.connection, sql, &values)
     }
 
@@ -245,21 +276,27 @@ impl Sql for Session {
         Ok(())
     }
 
-    async fn find(&mut self, wanted: &Wanted) -> Result<Vec<Candidate>, StoreError> {
+    async fn find(&mut self, wanted: &WordQuery) -> Result<Vec<SearchCandidate>, StoreError> {
         // The words are letters, digits and underscores, and in quotes they are nothing but words.
         let word = |(word, prefix): &(String, bool)| format!("\"{word}\"{}", if *prefix { " *" } else { "" });
-        let mut matching = wanted.all.iter().map(word).collect::<Vec<_>>().join(" AND ");
+        let between = if wanted.words == WordDemand::Any { " OR " } else { " AND " };
+        let mut matching = wanted.all.iter().map(word).collect::<Vec<_>>().join(between);
         for excluded in &wanted.none {
             matching = format!("({matching}) NOT {}", word(excluded));
         }
-        let (demands, mut values) = conversation_demands(wanted, 2);
-        values.insert(0, matching.into());
-        let sql = format!(
-            "select entries_fts.rowid from entries_fts join conversations c on c.number = entries_fts.rowid >> 32 \
-             where entries_fts match $1 and {demands} order by entries_fts.rowid desc limit {}",
-            wanted.limit
-        );
-        let indexed = ask(&self.connection, &sql, &values)?;
+        let indexed = if wanted.conversations.is_some() {
+            self.find_within(wanted, &matching)?
+        } else {
+            let (demands, mut values) = conversation_demands(wanted, 2);
+            values.insert(0, matching.into());
+            let sql = format!(
+                "select entries_fts.rowid from entries_fts \
+                 join conversations c on c.number = entries_fts.rowid >> 32 \
+                 where entries_fts match $1 and {demands} order by entries_fts.rowid desc limit {}",
+                wanted.limit
+            );
+            ask(&self.connection, &sql, &values)?
+        };
         let (demands, values) = conversation_demands(wanted, 1);
         let sql = format!(
             "select w.place from waiting w join conversations c on c.number = w.place >> 32 \
@@ -273,21 +310,45 @@ impl Sql for Session {
         places.sort_unstable_by(|a, b| b.cmp(a));
         let found = places.into_iter().map(|(place, indexed)| {
             let (conversation, position) = self.whereabouts(place)?;
-            Ok(Candidate { conversation, position, indexed })
+            Ok(SearchCandidate { conversation, position, indexed })
         });
         found.collect()
     }
 }
 
+impl SqliteSession {
+    /// The rows of the index in a few conversations, newest first. Each is asked for by the range of its places, so that
+    /// what others say in the same words costs nothing.
+    fn find_within(
+        &mut self,
+        wanted: &WordQuery,
+        matching: &str,
+    ) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
+        let (demands, values) = conversation_demands(wanted, 1);
+        let sql = format!("select c.number from conversations c where {demands} order by c.number desc");
+        let mut found = Vec::new();
+        for cells in ask(&self.connection, &sql, &values)? {
+            let Some(conversation) = number(&cells).filter(|_| found.len() < wanted.limit) else { break };
+            let (first, last) = places::range(conversation);
+            let sql = "select rowid from entries_fts where entries_fts match $1 and rowid between $2 and $3 \
+                       order by rowid desc limit $4";
+            let left = ColumnValue::from((wanted.limit - found.len()) as u64);
+            let values = [matching.into(), ColumnValue::Int(first), ColumnValue::Int(last), left];
+            found.extend(ask(&self.connection, sql, &values)?);
+        }
+        Ok(found)
+    }
+}
+
 /// The number that a row consists of.
-fn number(cells: &[Value]) -> Option<i64> {
+fn number(cells: &[ColumnValue]) -> Option<i64> {
     match cells {
-        [Value::Int(number)] => Some(*number),
+        [ColumnValue::Int(number)] => Some(*number),
         _ => None,
     }
 }
 
-fn run(connection: &Connection, sql: &str, values: &[Value]) -> Result<u64, StoreError> {
+fn run(connection: &Connection, sql: &str, values: &[ColumnValue]) -> Result<u64, StoreError> {
     let mut statement = connection.prepare_cached(&numbered(sql)).map_err(|error| failed(&error))?;
     let changed = statement.execute(params_from_iter(values)).map_err(|error| failed(&error))?;
     Ok(changed as u64)
@@ -296,8 +357,8 @@ fn run(connection: &Connection, sql: &str, values: &[Value]) -> Result<u64, Stor
 pub(super) fn ask(
     connection: &Connection,
     sql: &str,
-    values: &[Value],
-) -> Result<Vec<Vec<Value>>, StoreError> {
+    values: &[ColumnValue],
+) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
     let mut statement = connection.prepare_cached(&numbered(sql)).map_err(|error| failed(&error))?;
     let columns = statement.column_count();
     let mut rows = statement.query(params_from_iter(values)).map_err(|error| failed(&error))?;

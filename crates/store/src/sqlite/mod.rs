@@ -9,29 +9,39 @@ mod connection;
 mod goose;
 mod open;
 mod places;
+mod wanted;
 mod writer;
 
 use std::path::Path;
 use std::sync::mpsc::{TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use scrollback_core::Time;
 
-use crate::backend::{Backend, Job, Whose};
+use crate::backend::{Backend, TxJob, Whose};
 use crate::error::{ErrorKind, StoreError};
+use crate::size::Sizes;
+use crate::sql::Sql;
 use crate::store::Answer;
-use checkpoints::{Checkpoints, Counted};
-use connection::Session;
+use crate::table::Cells;
+use checkpoints::{Checkpoints, CommitCounter};
+use connection::SqliteSession;
 use open::Location;
-use writer::{Asked, Limits, Log, Queue};
+use wanted::Wanted;
+use writer::{BatchLimits, Log, Queue, WriteJob};
 
 pub use goose::{GooseSession, read_goose};
 pub use open::{Access, Durability, Options, SCHEMA};
 
 /// Connections that read. More would only wait for the same disk.
 const READERS: usize = 4;
+/// Connections that search: each takes a core while it does.
+const SEARCHERS: usize = 2;
+/// How long a search may take.
+const SEARCH: Duration = Duration::from_secs(10);
 
 /// A store in a SQLite file, or in memory.
 pub struct Sqlite {
@@ -41,6 +51,8 @@ pub struct Sqlite {
     writer: Option<Queue>,
     /// None for a database in memory, which has one connection.
     readers: Option<Queue>,
+    /// Searches have threads of their own, so that nothing else waits behind them.
+    searchers: Option<Queue>,
     /// Those that read, then the one that writes.
     threads: Vec<JoinHandle<()>>,
     /// None for a database in memory, or one that is only read, and once the store is closing.
@@ -61,13 +73,16 @@ impl Sqlite {
             Access::Write => Some(Checkpoints::start(open::log(path, options)?)?),
             Access::Read => None,
         };
-        let counted = checkpoints.as_ref().map_or_else(Counted::nowhere, Checkpoints::counted);
+        let counted = checkpoints.as_ref().map_or_else(CommitCounter::nowhere, Checkpoints::counted);
         let (writer, thread) =
-            writer::start(connection, open::synced(path, options)?, counted, Limits::default())?;
-        let (readers, mut threads) = readers(path)?;
+            writer::start(connection, open::synced(path, options)?, counted, BatchLimits::default())?;
+        let (searchers, more) = readers(path, SEARCHERS)?;
+        let (readers, mut threads) = readers(path, READERS)?;
+        threads.extend(more);
         threads.push(thread);
         let place = format!("sqlite:{}", path.display());
-        Ok(Sqlite { place, location, writer: Some(writer), readers: Some(readers), threads, checkpoints })
+        let (writer, readers, searchers) = (Some(writer), Some(readers), Some(searchers));
+        Ok(Sqlite { place, location, writer, readers, searchers, threads, checkpoints })
     }
 
     /// A database that lives as long as the value.
@@ -75,14 +90,15 @@ impl Sqlite {
         let location = Location::Memory;
         let connection = open::writer(&location, &Options::default(), now)?;
         let (writer, thread) =
-            writer::start(connection, Log::Nowhere, Counted::nowhere(), Limits::default())?;
+            writer::start(connection, Log::Nowhere, CommitCounter::nowhere(), BatchLimits::default())?;
         let place = "sqlite::memory:".into();
         let threads = vec![thread];
-        Ok(Sqlite { place, location, writer: Some(writer), readers: None, threads, checkpoints: None })
+        let (writer, readers, searchers) = (Some(writer), None, None);
+        Ok(Sqlite { place, location, writer, readers, searchers, threads, checkpoints: None })
     }
 
-    fn send<T: Send + 'static>(queue: Option<&Queue>, job: Job<Session, T>) -> Answer<'static, T> {
-        let (asked, answer) = Asked::new(job);
+    fn send<T: Send + 'static>(queue: Option<&Queue>, job: TxJob<SqliteSession, T>) -> Answer<'static, T> {
+        let (asked, answer) = WriteJob::new(job);
         let gone = || StoreError::new(ErrorKind::Io, "a thread of the store has ended");
         // The caller must not be blocked here: it may be a thread that serves others.
         let sent = queue.ok_or_else(gone).and_then(|queue| {
@@ -108,6 +124,7 @@ impl Drop for Sqlite {
         let writer = self.threads.pop();
         self.checkpoints = None;
         self.readers = None;
+        self.searchers = None;
         for reader in self.threads.drain(..) {
             let _ = reader.join();
         }
@@ -116,35 +133,105 @@ impl Drop for Sqlite {
     }
 }
 
-fn readers(path: &Path) -> Result<(Queue, Vec<JoinHandle<()>>), StoreError> {
-    let (queue, waiting) = sync_channel(Limits::default().queue);
+fn readers(path: &Path, count: usize) -> Result<(Queue, Vec<JoinHandle<()>>), StoreError> {
+    let (queue, waiting) = sync_channel(BatchLimits::default().queue);
     let waiting = Arc::new(Mutex::new(waiting));
     let start = |_| {
         let path = path.to_path_buf();
         writer::read_on(move || open::reader(&path), Arc::clone(&waiting))
     };
-    let threads = (0..READERS).map(start).collect::<Result<_, _>>()?;
+    let threads = (0..count).map(start).collect::<Result<_, _>>()?;
     Ok((queue, threads))
 }
 
 impl Backend for Sqlite {
-    type Rows = Session;
+    type Rows = SqliteSession;
 
     fn place(&self) -> String {
         self.place.clone()
     }
 
-    fn write<T: Send + 'static>(&self, _: Whose, job: Job<Session, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
         Sqlite::send(self.writer.as_ref(), job)
     }
 
-    fn read<T: Send + 'static>(&self, _: Whose, job: Job<Session, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
         Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
+    }
+
+    fn search<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
+        let wanted = Wanted::until(Instant::now() + SEARCH);
+        let watched = wanted.clone();
+        let job: TxJob<SqliteSession, T> = Box::new(move |session: &mut SqliteSession| {
+            Box::pin(async move {
+                session.work_while(Some(watched));
+                let found = job(session).await;
+                session.work_while(None);
+                found
+            })
+        });
+        let found = Sqlite::send(self.searchers.as_ref().or(self.writer.as_ref()), job);
+        // Dropped with the future, when the caller stops waiting, also before it was asked for the first time.
+        let waits = wanted.guard();
+        Box::pin(async move {
+            let found = found.await;
+            drop(waits);
+            found
+        })
+    }
+
+    fn measure(&self) -> Answer<'_, Sizes> {
+        let asking: TxJob<SqliteSession, Sizes> = Box::new(|session| {
+            Box::pin(async move {
+                let sql = "select name, sum(pgsize) from dbstat where aggregate = 1 group by name";
+                let mut sizes = Sizes::default();
+                for row in session.ask(sql, Vec::new()).await? {
+                    let mut cells = Cells::new("dbstat", row);
+                    let (name, bytes) = (cells.text(), cells.number()?);
+                    sizes.add(&name, bytes);
+                }
+                let (_, free) = pages(session).await?;
+                Ok(Sizes { free, ..sizes })
+            })
+        });
+        self.read(Whose::All, asking)
+    }
+
+    fn in_use(&self) -> Answer<'_, u64> {
+        let asking: TxJob<SqliteSession, u64> = Box::new(|session| {
+            Box::pin(async move {
+                let (all, free) = pages(session).await?;
+                Ok(all.saturating_sub(free))
+            })
+        });
+        self.read(Whose::All, asking)
+    }
+
+    fn give_back(&self, most: u64) -> Answer<'_, u64> {
+        let work: TxJob<SqliteSession, u64> = Box::new(move |session| {
+            let connection = &session.connection;
+            let asked =
+                |name: &str| connection.query_row(&format!("pragma {name}"), [], |row| row.get::<_, i64>(0));
+            let given = || -> rusqlite::Result<u64> {
+                // A file of before this was possible keeps its free pages, and fills them again.
+                if asked("auto_vacuum")? != INCREMENTAL {
+                    return Ok(0);
+                }
+                // Each step of the statement gives back one page.
+                let mut vacuum = connection.prepare(&format!("pragma incremental_vacuum({most})"))?;
+                let mut rows = vacuum.query([])?;
+                while rows.next()?.is_some() {}
+                asked("freelist_count").map(|left| left.try_into().unwrap_or_default())
+            };
+            let given = given().map_err(|error| connection::failed(&error));
+            Box::pin(async move { given })
+        });
+        self.write(Whose::All, work)
     }
 
     fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
         let path = path.to_path_buf();
-        let job: Job<Session, ()> = Box::new(move |session: &mut Session| {
+        let job: TxJob<SqliteSession, ()> = Box::new(move |session: &mut SqliteSession| {
             let copied = backup::copy(&session.connection, &path);
             Box::pin(async move { copied })
         });
@@ -167,6 +254,17 @@ impl Backend for Sqlite {
             settle().map_err(|error| connection::failed(&error))
         })
     }
+}
+
+/// What `pragma auto_vacuum` says where free pages can be given back one by one.
+const INCREMENTAL: i64 = 2;
+
+/// Bytes of all pages, and of those that are free.
+async fn pages(session: &mut SqliteSession) -> Result<(u64, u64), StoreError> {
+    let sql = "select p.page_count * s.page_size, f.freelist_count * s.page_size \
+               from pragma_page_count() p, pragma_page_size() s, pragma_freelist_count() f";
+    let mut cells = Cells::new("pages", session.ask(sql, Vec::new()).await?.pop().unwrap_or_default());
+    Ok((cells.number()?, cells.number()?))
 }
 
 #[cfg(test)]

@@ -29,13 +29,14 @@ const LOG_PAGES: u32 = 32_768;
 const BUSY: Duration = Duration::from_secs(30);
 
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
 ];
 
 /// The version of the schema this program writes.
@@ -168,12 +169,25 @@ fn open_file(path: &Path, options: &Options) -> Result<Connection, StoreError> {
         Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
     };
+    if !known {
+        make_private(path)
+            .map_err(|error| at(path, &StoreError::new(ErrorKind::OpenFailed, error.to_string())))?;
+    }
     let connection = Connection::open_with_flags(path, flags).map_err(|error| at(path, &failed(&error)))?;
     let writable = !connection.is_readonly("main").map_err(|error| at(path, &failed(&error)))?;
     if options.access == Access::Write && !writable {
         return Err(at(path, &StoreError::new(ErrorKind::ReadOnly, "the file cannot be written")));
     }
     Ok(connection)
+}
+
+/// Makes an empty file that only its owner may read. SQLite gives the log and the index beside it the same rights.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(|_| ())
 }
 
 /// Whether an existing file is a store, or still empty. Reads the header itself: opening a file as a database may already
@@ -228,6 +242,10 @@ fn settle(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     // Means something only before the first table is there.
     connection.pragma_update(None, "page_size", PAGE)?;
     if options.access == Access::Write {
+        if connection.query_row("pragma page_count", [], |row| row.get::<_, i64>(0))? == 0 {
+            // Room that pruning made can then be given back in small steps, while others write.
+            connection.pragma_update(None, "auto_vacuum", "incremental")?;
+        }
         // A new file has a journal for a moment. If its removal were not synced too, a power loss could bring it back, and
         // with it the empty file it remembers.
         connection.pragma_update(None, "synchronous", "extra")?;

@@ -3,11 +3,11 @@
 
 use scrollback_core::Time;
 
-use super::connection::{Session, ask};
+use super::connection::{SqliteSession, ask};
 use crate::error::StoreError;
 use crate::id::ConversationId;
 use crate::rows::{DECISION, EntryRow, MESSAGE, TOMBSTONE};
-use crate::table::{Demand, Scan, Table, Value};
+use crate::table::{ColumnValue, Demand, Scan, Table};
 
 /// Bits of a place that are the position; the rest is the number of the conversation.
 const POSITION_BITS: u32 = 32;
@@ -42,32 +42,32 @@ fn number_of_word(words: &[&str], word: &str) -> Option<i64> {
 }
 
 /// Replaces a word by its number. What is no such word stays.
-fn to_number(cell: Option<&mut Value>, words: &[&str]) {
+fn to_number(cell: Option<&mut ColumnValue>, words: &[&str]) {
     if let Some(cell) = cell
-        && let Value::Text(word) = cell
+        && let ColumnValue::Text(word) = cell
         && let Some(number) = number_of_word(words, word)
     {
-        *cell = Value::Int(number);
+        *cell = ColumnValue::Int(number);
     }
 }
 
 /// The reverse.
-fn to_word(cell: Option<&mut Value>, words: &[&str]) {
+fn to_word(cell: Option<&mut ColumnValue>, words: &[&str]) {
     if let Some(cell) = cell
-        && let Value::Int(number) = cell
+        && let ColumnValue::Int(number) = cell
         && let Some(word) = usize::try_from(*number).ok().and_then(|number| words.get(number))
     {
-        *cell = Value::from(*word);
+        *cell = ColumnValue::from(*word);
     }
 }
 
 /// A time as a number, if the number gives the same text.
-fn shorten(time: &mut Value) {
-    if let Value::Text(text) = time
+fn shorten(time: &mut ColumnValue) {
+    if let ColumnValue::Text(text) = time
         && let Some(parsed) = Time::parse(text)
         && parsed.to_string() == *text
     {
-        *time = Value::Int(parsed.0);
+        *time = ColumnValue::Int(parsed.0);
     }
 }
 
@@ -81,10 +81,16 @@ pub(super) fn split(place: i64) -> (i64, u64) {
     (place >> POSITION_BITS, (place & (POSITIONS - 1)) as u64)
 }
 
+/// The first and the last place of a conversation.
+pub(super) fn range(number: i64) -> (i64, i64) {
+    let first = number << POSITION_BITS;
+    (first, first + POSITIONS - 1)
+}
+
 /// Conversation numbers begin at 1; what is in none has no place.
 const NOWHERE: i64 = 0;
 
-impl Session {
+impl SqliteSession {
     /// The place of an entry; there is nothing at the place of one whose conversation is unknown.
     pub(super) fn place(&mut self, conversation: &str, position: u64) -> Result<i64, StoreError> {
         let number = self.number_of(conversation)?.unwrap_or(NOWHERE);
@@ -98,7 +104,7 @@ impl Session {
         }
         let sql = "select number from conversations where id = $1";
         let found = ask(&self.connection, sql, &[conversation.into()])?;
-        let Some([Value::Int(number)]) = found.first().map(Vec::as_slice) else { return Ok(None) };
+        let Some([ColumnValue::Int(number)]) = found.first().map(Vec::as_slice) else { return Ok(None) };
         self.known = Some((conversation.into(), *number));
         Ok(Some(*number))
     }
@@ -107,9 +113,12 @@ impl Session {
         if let Some((id, _)) = self.known.as_ref().filter(|(_, known)| *known == number) {
             return Ok(id.clone());
         }
-        let found =
-            ask(&self.connection, "select id from conversations where number = $1", &[Value::Int(number)])?;
-        let Some([Value::Text(id)]) = found.first().map(Vec::as_slice) else {
+        let found = ask(
+            &self.connection,
+            "select id from conversations where number = $1",
+            &[ColumnValue::Int(number)],
+        )?;
+        let Some([ColumnValue::Text(id)]) = found.first().map(Vec::as_slice) else {
             return Err(StoreError::damaged("an entry belongs to no conversation"));
         };
         self.known = Some((id.clone(), number));
@@ -117,15 +126,21 @@ impl Session {
     }
 
     /// Rows or keys whose first two columns become one.
-    pub(super) fn pack_places(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, StoreError> {
+    pub(super) fn pack_places(
+        &mut self,
+        rows: Vec<Vec<ColumnValue>>,
+    ) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
         rows.into_iter()
             .map(|cells| {
                 let mut cells = cells.into_iter();
-                let (Some(Value::Text(id)), Some(Value::Int(position))) = (cells.next(), cells.next()) else {
+                let (Some(ColumnValue::Text(id)), Some(ColumnValue::Int(position))) =
+                    (cells.next(), cells.next())
+                else {
                     return Err(StoreError::damaged("an entry without a place"));
                 };
                 let place = self.place(&id, position as u64)?;
-                let mut cells: Vec<Value> = std::iter::once(Value::Int(place)).chain(cells).collect();
+                let mut cells: Vec<ColumnValue> =
+                    std::iter::once(ColumnValue::Int(place)).chain(cells).collect();
                 to_number(cells.get_mut(KIND), &KINDS);
                 to_number(cells.get_mut(ROLE), &ROLES);
                 if let Some(time) = cells.get_mut(CREATED_AT) {
@@ -137,21 +152,24 @@ impl Session {
     }
 
     /// The reverse.
-    pub(super) fn unpack_places(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, StoreError> {
+    pub(super) fn unpack_places(
+        &mut self,
+        rows: Vec<Vec<ColumnValue>>,
+    ) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
         rows.into_iter()
             .map(|cells| {
                 let mut cells = cells.into_iter();
-                let Some(Value::Int(place)) = cells.next() else {
+                let Some(ColumnValue::Int(place)) = cells.next() else {
                     return Err(StoreError::damaged("an entry without a place"));
                 };
                 let (number, position) = split(place);
-                let found = [Value::Text(self.id_of(number)?), Value::from(position)];
-                let mut cells: Vec<Value> = found.into_iter().chain(cells).collect();
+                let found = [ColumnValue::Text(self.id_of(number)?), ColumnValue::from(position)];
+                let mut cells: Vec<ColumnValue> = found.into_iter().chain(cells).collect();
                 // The place became two cells.
                 to_word(cells.get_mut(KIND + 1), &KINDS);
                 to_word(cells.get_mut(ROLE + 1), &ROLES);
                 if let Some(time) = cells.get_mut(CREATED_AT + 1)
-                    && let Value::Int(millis) = time
+                    && let ColumnValue::Int(millis) = time
                 {
                     *time = Time(*millis).into();
                 }
@@ -168,15 +186,15 @@ impl Session {
         let mut others = Vec::new();
         for demand in demands {
             match demand {
-                Demand::Equal("conversation_id", Value::Text(id)) => {
+                Demand::Equal("conversation_id", ColumnValue::Text(id)) => {
                     number = Some(self.number_of(&id)?.unwrap_or(NOWHERE));
                 }
-                Demand::From("position", Value::Int(position)) => from = position.max(from),
-                Demand::Below("position", Value::Int(position)) => below = position.min(below),
-                Demand::Equal("prefix_hash", Value::Bytes(hash)) => {
+                Demand::From("position", ColumnValue::Int(position)) => from = position.max(from),
+                Demand::Below("position", ColumnValue::Int(position)) => below = position.min(below),
+                Demand::Equal("prefix_hash", ColumnValue::Bytes(hash)) => {
                     let start = hash.get(..5).unwrap_or_default();
-                    others.push(Demand::Equal("prefix_start", Value::from(start)));
-                    others.push(Demand::Equal("prefix_hash", Value::Bytes(hash)));
+                    others.push(Demand::Equal("prefix_start", ColumnValue::from(start)));
+                    others.push(Demand::Equal("prefix_hash", ColumnValue::Bytes(hash)));
                 }
                 Demand::Is("role", word) => {
                     others.push(Demand::IsNumber("role", number_of_word(&ROLES, word).unwrap_or(-1)));
@@ -186,11 +204,11 @@ impl Session {
         }
         if let Some(number) = number {
             if !others.is_empty() {
-                others.push(Demand::Equal("conversation", Value::Int(number)));
+                others.push(Demand::Equal("conversation", ColumnValue::Int(number)));
             }
             let first = number << POSITION_BITS;
-            others.push(Demand::From("place", Value::Int(first + from)));
-            others.push(Demand::Below("place", Value::Int(first + below)));
+            others.push(Demand::From("place", ColumnValue::Int(first + from)));
+            others.push(Demand::Below("place", ColumnValue::Int(first + below)));
         }
         let mut order: Vec<&'static str> = order;
         for column in &mut order {

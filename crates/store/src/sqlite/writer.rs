@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::checkpoints::Counted;
-use super::connection::{Session, failed};
-use crate::backend::Job;
+use super::checkpoints::CommitCounter;
+use super::connection::{SqliteSession, failed};
+use crate::backend::TxJob;
 use crate::error::{ErrorKind, StoreError};
 use crate::memory::finish;
 
 /// What one commit takes at most, so that no caller waits long for others.
-pub(super) struct Limits {
+pub(super) struct BatchLimits {
     /// Jobs, most of which append one entry or a few.
     pub(super) jobs: usize,
     /// Time spent waiting for others to join; less where the disk is quick.
@@ -29,36 +29,36 @@ pub(super) struct Limits {
     pub(super) queue: usize,
 }
 
-impl Default for Limits {
+impl Default for BatchLimits {
     fn default() -> Self {
-        Limits { jobs: 256, collecting: Duration::from_millis(2), queue: 10_000 }
+        BatchLimits { jobs: 256, collecting: Duration::from_millis(2), queue: 10_000 }
     }
 }
 
 /// Work that waits for the writer.
-pub(super) trait Waiting: Send {
+pub(super) trait QueuedJob: Send {
     /// Does the work inside the transaction; whether it wants to be committed.
-    fn work(&mut self, session: &mut Session) -> bool;
+    fn work(&mut self, session: &mut SqliteSession) -> bool;
     /// Answers, once what the work wrote is durable or lost.
     fn answer(self: Box<Self>, commit: Result<(), StoreError>);
 }
 
 /// A job, its result, and who waits for it.
-pub(super) struct Asked<T> {
-    job: Option<Job<Session, T>>,
+pub(super) struct WriteJob<T> {
+    job: Option<TxJob<SqliteSession, T>>,
     result: Option<Result<T, StoreError>>,
     to: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T: Send + 'static> Asked<T> {
-    pub(super) fn new(job: Job<Session, T>) -> (Self, oneshot::Receiver<Result<T, StoreError>>) {
+impl<T: Send + 'static> WriteJob<T> {
+    pub(super) fn new(job: TxJob<SqliteSession, T>) -> (Self, oneshot::Receiver<Result<T, StoreError>>) {
         let (to, answer) = oneshot::channel();
-        (Asked { job: Some(job), result: None, to }, answer)
+        (WriteJob { job: Some(job), result: None, to }, answer)
     }
 }
 
-impl<T: Send + 'static> Waiting for Asked<T> {
-    fn work(&mut self, session: &mut Session) -> bool {
+impl<T: Send + 'static> QueuedJob for WriteJob<T> {
+    fn work(&mut self, session: &mut SqliteSession) -> bool {
         let Some(job) = self.job.take() else { return false };
         let result = finish(job(session));
         let done = result.is_ok();
@@ -110,20 +110,20 @@ fn still_there(_: &File) -> std::io::Result<()> {
 }
 
 /// The way to the writer. It ends when the last one is dropped.
-pub(super) type Queue = SyncSender<Box<dyn Waiting>>;
+pub(super) type Queue = SyncSender<Box<dyn QueuedJob>>;
 
 /// Starts the writer on a connection of its own.
 pub(super) fn start(
     connection: Connection,
     log: Log,
-    counted: Counted,
-    limits: Limits,
+    counted: CommitCounter,
+    limits: BatchLimits,
 ) -> Result<(Queue, JoinHandle<()>), StoreError> {
     let (queue, waiting) = sync_channel(limits.queue);
     let thread = std::thread::Builder::new()
         .name("scrollback-writer".into())
         .spawn(move || {
-            let mut session = Session::new(connection);
+            let mut session = SqliteSession::new(connection);
             session.count_waiting();
             let (together, synced_in, poisoned) = (1, Duration::ZERO, None);
             Writer { session, waiting, limits, log, counted, together, synced_in, poisoned }.run();
@@ -135,12 +135,12 @@ pub(super) fn start(
 }
 
 struct Writer {
-    session: Session,
-    waiting: Receiver<Box<dyn Waiting>>,
-    limits: Limits,
+    session: SqliteSession,
+    waiting: Receiver<Box<dyn QueuedJob>>,
+    limits: BatchLimits,
     log: Log,
     /// Commits, for the checkpoint thread.
-    counted: Counted,
+    counted: CommitCounter,
     /// Jobs of the last commit. Those who waited for it together are likely to come back together.
     together: usize,
     /// What making the last commit durable took. Waiting for company pays only while it is short beside the sync that is
@@ -173,9 +173,9 @@ impl Writer {
     }
 
     /// Commits the first job and everything that waits with it.
-    fn commit(&mut self, first: Box<dyn Waiting>) {
+    fn commit(&mut self, first: Box<dyn QueuedJob>) {
         let patience = Instant::now() + self.limits.collecting.min(self.synced_in / 2);
-        let mut done: Vec<Box<dyn Waiting>> = Vec::new();
+        let mut done: Vec<Box<dyn QueuedJob>> = Vec::new();
         let mut next = Some(first);
         let mut outcome = match &self.poisoned {
             Some(error) => Err(error.clone()),
@@ -214,7 +214,7 @@ impl Writer {
 
     /// What else waits, or comes soon. Only as many are waited for as came together the last time: a single writer is
     /// not slowed down.
-    fn more(&self, collected: usize, patience: Instant) -> Option<Box<dyn Waiting>> {
+    fn more(&self, collected: usize, patience: Instant) -> Option<Box<dyn QueuedJob>> {
         if let Ok(job) = self.waiting.try_recv() {
             return Some(job);
         }
@@ -226,14 +226,14 @@ impl Writer {
     }
 
     /// Does the first job of a commit. If it fails nothing is lost but itself, so the transaction begins anew.
-    fn work_first(&mut self, job: &mut dyn Waiting) -> Result<(), StoreError> {
+    fn work_first(&mut self, job: &mut dyn QueuedJob) -> Result<(), StoreError> {
         let keep = job.work(&mut self.session);
         self.session.settle(keep);
         if keep { Ok(()) } else { self.run_sql("rollback").and_then(|()| self.run_sql("begin immediate")) }
     }
 
     /// Does a further job; what a job that fails has written is undone, and the others are not touched.
-    fn work(&mut self, job: &mut dyn Waiting) -> Result<(), StoreError> {
+    fn work(&mut self, job: &mut dyn QueuedJob) -> Result<(), StoreError> {
         self.run_sql("savepoint job")?;
         let keep = job.work(&mut self.session);
         self.session.settle(keep);
@@ -270,13 +270,13 @@ impl Writer {
 /// Starts a thread that reads, on a connection that is opened when it is first needed.
 pub(super) fn read_on(
     open: impl Fn() -> Result<Connection, StoreError> + Send + 'static,
-    waiting: Arc<Mutex<Receiver<Box<dyn Waiting>>>>,
+    waiting: Arc<Mutex<Receiver<Box<dyn QueuedJob>>>>,
 ) -> Result<JoinHandle<()>, StoreError> {
     let next = move || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
     let run = move || {
         let mut opened = None;
         while let Some(mut job) = next() {
-            let session = match opened.take().map_or_else(|| open().map(Session::new), Ok) {
+            let session = match opened.take().map_or_else(|| open().map(SqliteSession::new), Ok) {
                 Ok(session) => opened.insert(session),
                 Err(error) => {
                     job.answer(Err(error));
@@ -292,8 +292,8 @@ pub(super) fn read_on(
 }
 
 /// Reads on one state of the database.
-fn read_once(session: &mut Session, job: &mut dyn Waiting) {
-    let run = |session: &Session, sql: &str| session.connection.prepare_cached(sql)?.execute([]);
+fn read_once(session: &mut SqliteSession, job: &mut dyn QueuedJob) {
+    let run = |session: &SqliteSession, sql: &str| session.connection.prepare_cached(sql)?.execute([]);
     let begun = run(session, "begin deferred").is_ok();
     job.work(session);
     if begun {

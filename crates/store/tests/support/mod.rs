@@ -163,13 +163,23 @@ pub fn before_parts(schema: &str, version: usize) -> String {
     )
 }
 
+/// SQL that takes a store back to the version before there were handles.
+pub fn before_recall(schema: &str) -> String {
+    format!(
+        "drop index {schema}conversations_tail; drop index {schema}conversations_project; \
+         drop index {schema}sessions_named; alter table {schema}conversations drop column tail; \
+         alter table {schema}conversations drop column project;"
+    )
+}
+
 /// SQL that takes a store back to the version before there were sessions.
 pub fn before_sessions(schema: &str) -> String {
+    let recall = before_recall(schema);
     let columns = ["session_id", "kind", "scope"];
     let drop_columns =
         columns.map(|column| format!("alter table {schema}conversations drop column {column};")).concat();
     format!(
-        "drop index {schema}conversations_session; drop index {schema}conversations_scope; \
+        "{recall} drop index {schema}conversations_session; drop index {schema}conversations_scope; \
          drop table {schema}sessions; {drop_columns}"
     )
 }

@@ -4,9 +4,11 @@ use scrollback_core::Role;
 use scrollback_lisp::{Definition, Memory, ToolRecord, Value};
 
 use super::ledger::Sums;
-use super::stats::{Shown, Stats};
+use super::stats::{ShownCount, Stats};
 use super::uncompressed::{raw_turns, whole};
-use super::{Coalescing, Compression, Ledger, Message, Rendered, Source, ToolResults, system_message};
+use super::{
+    Coalescing, Compression, Ledger, PromptMessage, PromptSource, Rendered, ToolResults, system_message,
+};
 use crate::input::{Input, turns_line};
 use crate::show::{has_sample, one_line, pad, remark, shorten, type_label};
 use crate::turn::Turn;
@@ -42,13 +44,16 @@ impl Compression for SingleUserCoalesced {
         let heading = input.heading(&self.options);
         let heading_length = heading.len();
         let sums = ledger.after(turns.len());
-        let told = Told { options: &self.options, ledger, sums, turns, memory, input };
+        let told = CoalescedTurns { options: &self.options, ledger, sums, turns, memory, input };
         let mut parts = vec![heading];
         parts.extend(told.parts());
         parts.extend(told.error());
         parts.push(turns_line(ledger.turns_left(turns.len(), input)));
-        let user =
-            Message { role: Role::User, text: parts.join("\n\n"), source: Source::Coalesced(turns.len()) };
+        let user = PromptMessage {
+            role: Role::User,
+            text: parts.join("\n\n"),
+            source: PromptSource::Coalesced(turns.len()),
+        };
         let failing = turns.last().is_some_and(|turn| !turn.success());
         let (calls, prints) = ledger.showable(sums);
         Rendered {
@@ -59,8 +64,8 @@ impl Compression for SingleUserCoalesced {
                 triggered: true,
                 turns: turns.len(),
                 turns_compressed: turns.len(),
-                tool_calls: Shown::of(sums.calls, calls.min(self.options.tool_call_limit)),
-                printlns: Shown::of(sums.prints, prints.min(self.options.println_limit)),
+                tool_calls: ShownCount::of(sums.calls, calls.min(self.options.tool_call_limit)),
+                printlns: ShownCount::of(sums.prints, prints.min(self.options.println_limit)),
                 error_turns_collapsed: sums.failures - usize::from(failing),
                 tokens: None,
             },
@@ -69,7 +74,7 @@ impl Compression for SingleUserCoalesced {
 }
 
 /// Turns that are being told of in one message.
-struct Told<'a> {
+struct CoalescedTurns<'a> {
     options: &'a Coalescing,
     ledger: &'a Ledger,
     sums: Sums,
@@ -78,7 +83,7 @@ struct Told<'a> {
     input: &'a Input,
 }
 
-impl Told<'_> {
+impl CoalescedTurns<'_> {
     /// Definitions, tool calls and output; what there is of them.
     fn parts(&self) -> impl Iterator<Item = String> {
         [self.definitions(), self.calls(), self.output()].into_iter().flatten()
@@ -224,15 +229,22 @@ pub(super) fn told_before(
     ledger: &Ledger,
     turns: &[Turn],
     input: &Input,
-) -> Option<(Vec<Message>, usize)> {
+) -> Option<(Vec<PromptMessage>, usize)> {
     // What stands before the cut is the same until the cut moves, so it is told as it was at the cut.
     let old = turns.get(..cut)?;
-    let told =
-        Told { options, ledger, sums: ledger.after(cut), turns: old, memory: &old.last()?.memory, input };
+    let told = CoalescedTurns {
+        options,
+        ledger,
+        sums: ledger.after(cut),
+        turns: old,
+        memory: &old.last()?.memory,
+        input,
+    };
     let heading = input.heading(options);
     let length = heading.len();
     let parts: Vec<String> = [heading].into_iter().chain(told.parts()).collect();
-    let user = Message { role: Role::User, text: parts.join("\n\n"), source: Source::Coalesced(cut) };
+    let user =
+        PromptMessage { role: Role::User, text: parts.join("\n\n"), source: PromptSource::Coalesced(cut) };
     let messages = [system_message(input), user].into_iter().chain(raw_turns(ledger, turns, cut, input));
     Some((messages.collect(), length))
 }

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use scrollback_core::tokens::{OVERHEAD, Tokenizer, entry_tokens};
 use scrollback_core::{Entry, Role};
 
-use super::stats::Tokens;
+use super::stats::PromptTokens;
 use super::uncompressed::{feedback, reply_text, uncompressed_user};
-use super::{Coalescing, Message, Rendered, Source, system_message};
+use super::{Coalescing, PromptMessage, PromptSource, Rendered, system_message};
 use crate::input::Input;
 use crate::turn::Turn;
 
@@ -141,14 +141,20 @@ impl Ledger {
     }
 
     /// Tokens of the uncompressed request, and of the one that was rendered.
-    pub fn tokens(&self, turns: &[Turn], input: &Input, options: &Coalescing, rendered: &Rendered) -> Tokens {
+    pub fn tokens(
+        &self,
+        turns: &[Turn],
+        input: &Input,
+        options: &Coalescing,
+        rendered: &Rendered,
+    ) -> PromptTokens {
         let tokenizer = input.counter.tokenizer;
         let (system, _) = self.opening(input, options);
         let after = rendered.messages.iter().map(|message| match message.source {
-            Source::System => system,
+            PromptSource::System => system,
             _ => message_tokens(tokenizer, message),
         });
-        Tokens {
+        PromptTokens {
             before: self.before(turns, input, options),
             after: OVERHEAD + after.sum::<usize>(),
             counter: input.counter,
@@ -190,6 +196,6 @@ impl Ledger {
     }
 }
 
-fn message_tokens(tokenizer: Tokenizer, message: &Message) -> usize {
+fn message_tokens(tokenizer: Tokenizer, message: &PromptMessage) -> usize {
     entry_tokens(tokenizer, &Entry::text(message.role, &message.text))
 }

@@ -16,7 +16,7 @@ pub use coalescing::{Coalescing, ToolResults, Trigger};
 pub use ledger::Ledger;
 pub use rolling::RollingWindow;
 pub use setting::{BadCompression, Chosen, Options, Strategy, normalize, parse};
-pub use stats::{Shown, Stats, Tokens};
+pub use stats::{PromptTokens, ShownCount, Stats};
 pub use uncompressed::Uncompressed;
 pub(crate) use uncompressed::feedback;
 
@@ -50,7 +50,7 @@ pub trait Compression: Send + Sync {
 #[derive(Clone, Debug)]
 pub struct Rendered {
     /// The messages, instructions first.
-    pub messages: Vec<Message>,
+    pub messages: Vec<PromptMessage>,
     /// How many bytes of the first user message are the same on every turn.
     pub heading: usize,
     /// What was done.
@@ -59,18 +59,18 @@ pub struct Rendered {
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct PromptMessage {
     /// Who speaks.
     pub role: Role,
     /// What is said.
     pub text: String,
     /// Where it comes from.
-    pub source: Source,
+    pub source: PromptSource,
 }
 
 /// Where a message comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum PromptSource {
     /// The instructions.
     System,
     /// The mission with what it is given, before any turn.
@@ -101,6 +101,6 @@ impl Rendered {
 }
 
 /// The instructions.
-fn system_message(input: &Input) -> Message {
-    Message { role: Role::System, text: input.system.clone(), source: Source::System }
+fn system_message(input: &Input) -> PromptMessage {
+    PromptMessage { role: Role::System, text: input.system.clone(), source: PromptSource::System }
 }

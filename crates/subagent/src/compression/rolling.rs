@@ -3,7 +3,7 @@
 use scrollback_lisp::Memory;
 
 use super::coalesced::told_before;
-use super::stats::{Shown, Stats};
+use super::stats::{ShownCount, Stats};
 use super::uncompressed::{raw_turns, uncompressed_user, whole};
 use super::{Coalescing, Compression, Ledger, Rendered, system_message};
 use crate::input::Input;
@@ -71,7 +71,7 @@ impl RollingWindow {
         let (old, all) = (ledger.after(cut), ledger.after(turns.len()));
         let (calls, prints) = ledger.showable(old);
         let shown = |old: usize, limit: usize, (before, all): (usize, usize)| {
-            Shown::of(all, old.min(limit) + (all - before))
+            ShownCount::of(all, old.min(limit) + (all - before))
         };
         Stats {
             strategy: Self::NAME,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use scrollback_core::manager::{Written, read_call};
+use scrollback_core::manager::{ConfigCall, read_call};
 use scrollback_core::nearest::nearest;
 use serde_json::{Map, Value, json};
 
@@ -202,14 +202,14 @@ pub fn normalize(setting: &Value) -> Result<Chosen, BadCompression> {
                 Value::Object(options) => (Vec::new(), options.clone().into_iter().collect()),
                 one => (vec![one.clone()], Vec::new()),
             };
-            called(&Written { name: name.clone(), positional, named })
+            called(&ConfigCall { name: name.clone(), positional, named })
         }
         other => bad(format!("must be on, off, or a strategy ({}), not {other}", NAMES.join(", "))),
     }
 }
 
 /// A strategy with its options.
-fn called(call: &Written) -> Result<Chosen, BadCompression> {
+fn called(call: &ConfigCall) -> Result<Chosen, BadCompression> {
     let Some(strategy) = Strategy::named(&call.name) else {
         let hint =
             nearest(&call.name, NAMES).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));

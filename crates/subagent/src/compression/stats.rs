@@ -16,18 +16,18 @@ pub struct Stats {
     /// Turns that stand in a summary.
     pub turns_compressed: usize,
     /// Tool calls.
-    pub tool_calls: Shown,
+    pub tool_calls: ShownCount,
     /// Printed texts.
-    pub printlns: Shown,
+    pub printlns: ShownCount,
     /// Failed turns whose errors are not shown.
     pub error_turns_collapsed: usize,
     /// Tokens with and without it, where they were counted.
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<PromptTokens>,
 }
 
 /// How many of something are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Shown {
+pub struct ShownCount {
     /// All there are.
     pub total: usize,
     /// Those that are shown.
@@ -36,19 +36,19 @@ pub struct Shown {
     pub dropped: usize,
 }
 
-impl Shown {
+impl ShownCount {
     pub(super) fn of(total: usize, shown: usize) -> Self {
-        Shown { total, shown, dropped: total - shown.min(total) }
+        ShownCount { total, shown, dropped: total - shown.min(total) }
     }
 
     pub(super) fn all(total: usize) -> Self {
-        Shown::of(total, total)
+        ShownCount::of(total, total)
     }
 }
 
 /// Tokens of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tokens {
+pub struct PromptTokens {
     /// Uncompressed.
     pub before: usize,
     /// As it is.

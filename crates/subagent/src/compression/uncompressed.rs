@@ -4,8 +4,8 @@ use scrollback_core::Role;
 use scrollback_lisp::{Memory, Value};
 
 use super::coalesced::told_before;
-use super::stats::{Shown, Stats};
-use super::{Coalescing, Compression, Ledger, Message, Rendered, Source, system_message};
+use super::stats::{ShownCount, Stats};
+use super::{Coalescing, Compression, Ledger, PromptMessage, PromptSource, Rendered, system_message};
 use crate::input::{Input, turns_line};
 use crate::show::{Private, Show, graphemes};
 use crate::turn::Turn;
@@ -39,7 +39,7 @@ impl Compression for Uncompressed {
             return whole;
         };
         let gone = ledger.after(cut);
-        let shown = |all: usize, gone: usize| Shown::of(all, all - gone);
+        let shown = |all: usize, gone: usize| ShownCount::of(all, all - gone);
         let stats = Stats {
             turns_compressed: cut,
             tool_calls: shown(whole.stats.tool_calls.total, gone.calls),
@@ -71,12 +71,12 @@ pub(super) fn raw_turns<'a>(
     turns: &'a [Turn],
     from: usize,
     input: &'a Input,
-) -> impl Iterator<Item = Message> + 'a {
+) -> impl Iterator<Item = PromptMessage> + 'a {
     turns.iter().enumerate().skip(from).flat_map(move |(at, turn)| {
         let told = feedback(turn, ledger.turns_left(at + 1, input));
         [
-            Message { role: Role::Assistant, text: reply_text(turn), source: Source::Reply(at) },
-            Message { role: Role::User, text: told, source: Source::Feedback(at) },
+            PromptMessage { role: Role::Assistant, text: reply_text(turn), source: PromptSource::Reply(at) },
+            PromptMessage { role: Role::User, text: told, source: PromptSource::Feedback(at) },
         ]
     })
 }
@@ -89,18 +89,18 @@ fn all_shown(strategy: &'static str, ledger: &Ledger, turns: &[Turn]) -> Stats {
         triggered: false,
         turns: turns.len(),
         turns_compressed: 0,
-        tool_calls: Shown::all(sums.calls),
-        printlns: Shown::all(sums.prints),
+        tool_calls: ShownCount::all(sums.calls),
+        printlns: ShownCount::all(sums.prints),
         error_turns_collapsed: 0,
         tokens: None,
     }
 }
 
 /// The first user message before any turn, and how much of it never changes.
-pub(super) fn uncompressed_user(input: &Input, options: &Coalescing) -> (Message, usize) {
+pub(super) fn uncompressed_user(input: &Input, options: &Coalescing) -> (PromptMessage, usize) {
     let heading = input.heading(options);
     let text = format!("{heading}\n\n{}", turns_line(input.turns_left(0, 0)));
-    (Message { role: Role::User, text, source: Source::Mission }, heading.len())
+    (PromptMessage { role: Role::User, text, source: PromptSource::Mission }, heading.len())
 }
 
 /// The reply; where only its program is known, that in a fence.

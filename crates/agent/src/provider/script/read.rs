@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use super::{Answer, Call, Expect, Says};
-use crate::document::{Fields, Node, Problem, Value, code, parse};
+use super::{Expect, Says, ScriptedCall, ScriptedReply};
+use crate::document::{DocumentProblem, Fields, Node, Value, code, parse};
 use crate::provider::ErrorKind;
 
 /// The answers, and whether they start again after the last.
-pub(super) fn script(text: &str) -> Result<(Vec<Answer>, bool), Vec<Problem>> {
+pub(super) fn script(text: &str) -> Result<(Vec<ScriptedReply>, bool), Vec<DocumentProblem>> {
     let node = parse(text).map_err(|problem| vec![problem])?;
     let mut problems = Vec::new();
     let Some(items) = node.as_list() else {
         let message = format!("a script must be a list of answers, not {}", node.kind());
-        return Err(vec![Problem::new(code::WRONG_TYPE, "", node.at, message)]);
+        return Err(vec![DocumentProblem::new(code::WRONG_TYPE, "", node.at, message)]);
     };
     let repeats = items.first().and_then(|first| first.get("loop"));
     let repeats = repeats.is_some_and(|node| node.value == Value::Bool(true));
@@ -23,7 +23,7 @@ pub(super) fn script(text: &str) -> Result<(Vec<Answer>, bool), Vec<Problem>> {
     if problems.is_empty() { Ok((answers, repeats)) } else { Err(problems) }
 }
 
-fn answer(item: &Node, path: &str, problems: &mut Vec<Problem>) -> Option<Answer> {
+fn answer(item: &Node, path: &str, problems: &mut Vec<DocumentProblem>) -> Option<ScriptedReply> {
     let mut fields = Fields::of(item, path, problems);
     let text = fields.text("reply").or_else(|| fields.text("text"));
     let fail_after = fields.count("fail_after", 0).map(|count| count as usize);
@@ -48,10 +48,10 @@ fn answer(item: &Node, path: &str, problems: &mut Vec<Problem>) -> Option<Answer
         (None, text, calls) => Some(Says::Reply { text, calls: calls.unwrap_or_default(), fail_after }),
     };
     fields.end();
-    Some(Answer { expect, says: says?, usage })
+    Some(ScriptedReply { expect, says: says?, usage })
 }
 
-fn calls(list: &[Node], path: &str, problems: &mut Vec<Problem>) -> Vec<Call> {
+fn calls(list: &[Node], path: &str, problems: &mut Vec<DocumentProblem>) -> Vec<ScriptedCall> {
     let mut found = Vec::new();
     for (number, node) in list.iter().enumerate() {
         let mut fields = Fields::of(node, format!("{path}[{number}]"), problems);
@@ -65,12 +65,12 @@ fn calls(list: &[Node], path: &str, problems: &mut Vec<Problem>) -> Vec<Call> {
         );
         let id = fields.text("id");
         fields.end();
-        found.extend(name.map(|name| Call { id, name, arguments }));
+        found.extend(name.map(|name| ScriptedCall { id, name, arguments }));
     }
     found
 }
 
-fn error(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Option<Says> {
+fn error(node: &Node, path: &str, problems: &mut Vec<DocumentProblem>) -> Option<Says> {
     let mut fields = Fields::of(node, path, problems);
     let words: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.as_str()).collect();
     let kind = fields.word("kind", &words).and_then(|word| ErrorKind::named(&word));
@@ -83,14 +83,14 @@ fn error(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Option<Says> {
     Some(Says::Error { kind: kind?, message, retry_after })
 }
 
-fn usage(node: &Node, path: &str, problems: &mut Vec<Problem>) -> (u64, u64) {
+fn usage(node: &Node, path: &str, problems: &mut Vec<DocumentProblem>) -> (u64, u64) {
     let mut fields = Fields::of(node, path, problems);
     let usage = (fields.count("input", 0).unwrap_or(0), fields.count("output", 0).unwrap_or(0));
     fields.end();
     usage
 }
 
-fn expect(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Expect {
+fn expect(node: &Node, path: &str, problems: &mut Vec<DocumentProblem>) -> Expect {
     let mut fields = Fields::of(node, path, problems);
     let expect = Expect {
         contains: fields.texts("contains").unwrap_or_default(),

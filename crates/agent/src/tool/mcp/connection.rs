@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
 use super::program::Program;
-use super::{McpServer, Reach};
+use super::{McpServer, McpTransport};
 use crate::net::{Follow, client, headers, innermost, safe_url, within};
 
 /// How many pages of tools are read: more than any server has; an endless list is noticed.
@@ -33,7 +33,7 @@ pub(super) struct Connection {
     name: String,
     way: Way,
     timeout: Duration,
-    link: Mutex<Option<Arc<Link>>>,
+    link: Mutex<Option<Arc<OpenConnection>>>,
 }
 
 /// How to reach a server, checked.
@@ -43,7 +43,7 @@ enum Way {
 }
 
 /// What is open to a server.
-struct Link {
+struct OpenConnection {
     service: RunningService<RoleClient, ClientConfig>,
     program: Option<Program>,
 }
@@ -60,7 +60,7 @@ impl Connection {
     /// A connection that is not open yet; what is wrong with the server's description otherwise.
     pub(super) fn new(server: &McpServer) -> Result<Self, String> {
         let way = match &server.reach {
-            Reach::Command(argv) => {
+            McpTransport::Command(argv) => {
                 let (program, arguments) = argv.split_first().ok_or("the command is empty")?;
                 Way::Command {
                     program: program.clone(),
@@ -69,7 +69,7 @@ impl Connection {
                     env: server.env.clone(),
                 }
             }
-            Reach::Http { url, headers: named } => {
+            McpTransport::Http { url, headers: named } => {
                 let url = safe_url(url)?;
                 let client = client(within(&url, Follow::Whole)).map_err(|error| error.to_string())?;
                 let headers = headers(named)?.into_iter().filter_map(|(name, value)| Some((name?, value)));
@@ -91,7 +91,7 @@ impl Connection {
             let mut tools = Vec::new();
             let mut page = PaginatedRequestParams::default();
             for _ in 0..PAGES {
-                let listed = link.service.list_tools(Some(page)).await.map_err(Link::trouble);
+                let listed = link.service.list_tools(Some(page)).await.map_err(OpenConnection::trouble);
                 let listed = match listed {
                     Ok(listed) => listed,
                     Err(trouble) => return Err(link.explain(trouble).await.into_text()),
@@ -128,9 +128,9 @@ impl Connection {
     }
 
     /// A link that is not the one lost: what another call has opened meanwhile, or a new one.
-    async fn link_after(&self, lost: Option<Arc<Link>>) -> Result<Arc<Link>, String> {
+    async fn link_after(&self, lost: Option<Arc<OpenConnection>>) -> Result<Arc<OpenConnection>, String> {
         let mut held = self.link.lock().await;
-        let is_lost = |link: &Arc<Link>| lost.as_ref().is_some_and(|lost| Arc::ptr_eq(lost, link));
+        let is_lost = |link: &Arc<OpenConnection>| lost.as_ref().is_some_and(|lost| Arc::ptr_eq(lost, link));
         if let Some(link) = held.as_ref().filter(|link| link.is_open() && !is_lost(link)) {
             return Ok(Arc::clone(link));
         }
@@ -144,7 +144,7 @@ impl Connection {
 
     /// Starts the server if it is a program, and greets it: in the way all servers understood until 2026, then, if it
     /// refuses that, in the way of those that came later.
-    async fn open(&self) -> Result<Link, String> {
+    async fn open(&self) -> Result<OpenConnection, String> {
         let refusal = match self.greet(ClientLifecycleMode::Initialize).await {
             Ok(link) => return Ok(link),
             Err(Trouble::Gone(problem)) => return Err(problem),
@@ -155,7 +155,7 @@ impl Connection {
         self.greet(ClientLifecycleMode::Discover { preferred_versions }).await.map_err(|_| refusal)
     }
 
-    async fn greet(&self, lifecycle: ClientLifecycleMode) -> Result<Link, Trouble> {
+    async fn greet(&self, lifecycle: ClientLifecycleMode) -> Result<OpenConnection, Trouble> {
         let me = Implementation::new("scrollback", env!("CARGO_PKG_VERSION"));
         let me = ClientConfig::new(ClientCapabilities::default(), me);
         let (greeted, program) = match &self.way {
@@ -172,7 +172,7 @@ impl Connection {
             }
         };
         let problem = match greeted {
-            Ok(Ok(service)) => return Ok(Link { service, program }),
+            Ok(Ok(service)) => return Ok(OpenConnection { service, program }),
             Ok(Err(ClientInitializeError::JsonRpcError(error))) => {
                 return Err(Trouble::Refused(format!("it refused the connection: {}", error.message)));
             }
@@ -188,7 +188,7 @@ impl Connection {
     }
 }
 
-impl Link {
+impl OpenConnection {
     fn is_open(&self) -> bool {
         !self.service.peer().is_transport_closed()
     }
@@ -197,7 +197,7 @@ impl Link {
         let call = CallToolRequestParams::new(tool.to_string()).with_arguments(arguments);
         match self.service.call_tool(call).await {
             Ok(result) => Ok(result),
-            Err(error) => Err(self.explain(Link::trouble(error)).await),
+            Err(error) => Err(self.explain(OpenConnection::trouble(error)).await),
         }
     }
 

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
 
-use crate::tool::{Outcome, Output, shorten};
+use crate::tool::{ToolOutcome, ToolOutput, shorten};
 
 /// Kinds of images that models take; a request with another would be refused, and so would every later one.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -13,64 +13,64 @@ const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"]
 const LARGEST_IMAGE: usize = 5 << 20;
 
 /// What became of a call that the server answered. A text longer than `max_output` loses its middle.
-pub(super) fn outcome(result: CallToolResult, max_output: usize) -> Outcome {
-    let mut parts: Vec<Part> = result.content.into_iter().map(part).collect();
-    let is_text = |part: &Part| matches!(part, Part::Text(_));
+pub(super) fn outcome(result: CallToolResult, max_output: usize) -> ToolOutcome {
+    let mut parts: Vec<ContentPart> = result.content.into_iter().map(part).collect();
+    let is_text = |part: &ContentPart| matches!(part, ContentPart::Text(_));
     let structured = result.structured_content.filter(|_| !parts.iter().any(is_text));
     let failed = result.is_error == Some(true);
     match structured {
-        Some(value) if parts.is_empty() && !failed => return Outcome::Done(Output::Json(value)),
-        Some(value) => parts.insert(0, Part::Text(value.to_string())),
+        Some(value) if parts.is_empty() && !failed => return ToolOutcome::Done(ToolOutput::Json(value)),
+        Some(value) => parts.insert(0, ContentPart::Text(value.to_string())),
         None => {}
     }
     if parts.iter().all(is_text) || failed {
-        let text: Vec<String> = parts.into_iter().filter_map(Part::into_text).collect();
+        let text: Vec<String> = parts.into_iter().filter_map(ContentPart::into_text).collect();
         let text = text.join("\n");
         return match (failed, text.is_empty()) {
-            (false, _) => Outcome::Done(Output::Text(text)),
-            (true, false) => Outcome::Failed(text),
-            (true, true) => Outcome::Failed("the tool failed and did not say why".into()),
+            (false, _) => ToolOutcome::Done(ToolOutput::Text(text)),
+            (true, false) => ToolOutcome::Failed(text),
+            (true, true) => ToolOutcome::Failed("the tool failed and did not say why".into()),
         };
     }
-    Outcome::Done(Output::Parts(parts.into_iter().map(|part| part.into_block(max_output)).collect()))
+    ToolOutcome::Done(ToolOutput::Parts(parts.into_iter().map(|part| part.into_block(max_output)).collect()))
 }
 
-enum Part {
+enum ContentPart {
     Text(String),
     Image { kind: String, data: String },
 }
 
-impl Part {
+impl ContentPart {
     fn into_text(self) -> Option<String> {
         match self {
-            Part::Text(text) => Some(text),
-            Part::Image { .. } => None,
+            ContentPart::Text(text) => Some(text),
+            ContentPart::Image { .. } => None,
         }
     }
 
     fn into_block(self, max_output: usize) -> Value {
         match self {
-            Part::Text(text) => {
+            ContentPart::Text(text) => {
                 json!({ "type": "text", "text": shorten(text.as_bytes(), text.len(), max_output) })
             }
-            Part::Image { kind, data } => {
+            ContentPart::Image { kind, data } => {
                 json!({ "type": "image", "source": { "type": "base64", "media_type": kind, "data": data } })
             }
         }
     }
 }
 
-fn part(block: ContentBlock) -> Part {
+fn part(block: ContentBlock) -> ContentPart {
     match block {
-        ContentBlock::Text(text) => Part::Text(text.text),
+        ContentBlock::Text(text) => ContentPart::Text(text.text),
         ContentBlock::Image(image) => bytes("image", image.mime_type, image.data),
         ContentBlock::Audio(audio) => bytes("audio", audio.mime_type, audio.data),
         ContentBlock::ResourceLink(link) => {
             let what = link.description.or(link.title).unwrap_or(link.name);
-            Part::Text(format!("[{}: {what}]", link.uri))
+            ContentPart::Text(format!("[{}: {what}]", link.uri))
         }
         ContentBlock::Resource(resource) => match resource.resource {
-            ResourceContents::TextResourceContents { text, .. } => Part::Text(text),
+            ResourceContents::TextResourceContents { text, .. } => ContentPart::Text(text),
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 bytes(&uri, mime_type.unwrap_or_default(), blob)
             }
@@ -80,15 +80,15 @@ fn part(block: ContentBlock) -> Part {
     }
 }
 
-fn unknown() -> Part {
-    Part::Text("[content of a kind that is not known here was left out]".into())
+fn unknown() -> ContentPart {
+    ContentPart::Text("[content of a kind that is not known here was left out]".into())
 }
 
 /// An image as it is; of anything else that is no text, only that it was there.
-fn bytes(what: &str, kind: String, data: String) -> Part {
+fn bytes(what: &str, kind: String, data: String) -> ContentPart {
     let is_image = IMAGES.contains(&kind.as_str());
     if is_image && data.len() <= LARGEST_IMAGE && is_base64(&data) {
-        return Part::Image { kind, data };
+        return ContentPart::Image { kind, data };
     }
     let reason = match (is_image, data.len() > LARGEST_IMAGE) {
         (true, true) => "too large",
@@ -96,7 +96,7 @@ fn bytes(what: &str, kind: String, data: String) -> Part {
         (false, _) => "not something a model can see",
     };
     let kind = if kind.is_empty() { String::new() } else { format!(" ({kind})") };
-    Part::Text(format!("[{what}{kind} was left out: {reason}]"))
+    ContentPart::Text(format!("[{what}{kind} was left out: {reason}]"))
 }
 
 fn is_base64(data: &str) -> bool {
@@ -108,12 +108,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn done(result: Value) -> Outcome {
+    fn done(result: Value) -> ToolOutcome {
         outcome(serde_json::from_value(result).unwrap(), 1 << 10)
     }
 
-    fn text(text: &str) -> Outcome {
-        Outcome::Done(Output::Text(text.into()))
+    fn text(text: &str) -> ToolOutcome {
+        ToolOutcome::Done(ToolOutput::Text(text.into()))
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
             ),
             (
                 json!({ "content": [], "structuredContent": { "n": 1 } }),
-                Outcome::Done(Output::Json(json!({ "n": 1 }))),
+                ToolOutcome::Done(ToolOutput::Json(json!({ "n": 1 }))),
             ),
             (
                 json!({ "content": [{ "type": "text", "text": "one" }], "structuredContent": { "n": 1 } }),
@@ -138,7 +138,10 @@ mod tests {
             ),
             (
                 json!({ "content": [image], "structuredContent": { "n": 1 } }),
-                Outcome::Done(Output::Parts(vec![json!({ "type": "text", "text": "{\"n\":1}" }), block])),
+                ToolOutcome::Done(ToolOutput::Parts(vec![
+                    json!({ "type": "text", "text": "{\"n\":1}" }),
+                    block,
+                ])),
             ),
             (
                 json!({ "content": [{ "type": "resource", "resource": { "uri": "file:///a", "text": "inside" } }] }),
@@ -162,15 +165,15 @@ mod tests {
             ),
             (
                 json!({ "content": [{ "type": "text", "text": "no such file" }], "isError": true }),
-                Outcome::Failed("no such file".into()),
+                ToolOutcome::Failed("no such file".into()),
             ),
             (
                 json!({ "content": [], "structuredContent": { "code": 4 }, "isError": true }),
-                Outcome::Failed("{\"code\":4}".into()),
+                ToolOutcome::Failed("{\"code\":4}".into()),
             ),
             (
                 json!({ "content": [], "isError": true }),
-                Outcome::Failed("the tool failed and did not say why".into()),
+                ToolOutcome::Failed("the tool failed and did not say why".into()),
             ),
         ];
         for (given, wanted) in cases {

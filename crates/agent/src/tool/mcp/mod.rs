@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Call, Effects, Outcome, Spec, Tool};
-use crate::effects::Pending;
+use super::{Call, Effects, Spec, Tool, ToolOutcome};
+use crate::effects::BoxFuture;
 use connection::Connection;
 
 /// Longest name of a tool.
@@ -27,7 +27,7 @@ pub struct McpServer {
     /// Its name, with which the names of its tools begin.
     pub name: String,
     /// How it is reached.
-    pub reach: Reach,
+    pub reach: McpTransport,
     /// The tools wanted, by the names the server gives them; all of them if nothing is said.
     pub allow: Option<Vec<String>>,
     /// Variables a command gets beside `PATH`, `HOME` and `LANG`.
@@ -40,7 +40,7 @@ pub struct McpServer {
 
 impl McpServer {
     /// A server with the usual limits, all of whose tools are wanted; a command runs in the current folder.
-    pub fn new(name: impl Into<String>, reach: Reach) -> Self {
+    pub fn new(name: impl Into<String>, reach: McpTransport) -> Self {
         McpServer {
             name: name.into(),
             reach,
@@ -54,7 +54,7 @@ impl McpServer {
 
 /// How an MCP server is reached.
 #[derive(Clone)]
-pub enum Reach {
+pub enum McpTransport {
     /// It is a program, with its arguments; never a shell.
     Command(Vec<String>),
     /// It answers requests.
@@ -161,11 +161,11 @@ impl Tool for McpTool {
         &self.spec
     }
 
-    fn call(&self, call: Call) -> Pending<'_, Outcome> {
+    fn call(&self, call: Call) -> BoxFuture<'_, ToolOutcome> {
         Box::pin(async move {
             match self.connection.call(&self.tool, call.arguments).await {
                 Ok(result) => content::outcome(result, self.spec.max_output),
-                Err(problem) => Outcome::Failed(problem),
+                Err(problem) => ToolOutcome::Failed(problem),
             }
         })
     }

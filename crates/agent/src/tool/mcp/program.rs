@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::watch;
 
-use crate::tool::output::Kept;
+use crate::tool::output::OutputEnds;
 use crate::tool::process::{Group, KEPT_ERROR, SHOWN_ERROR, ending, program};
 
 /// How long a program that closed its output may take to end, and to say why: it has nothing left to do.
@@ -18,7 +18,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub(super) struct Program {
     /// Empty once the program has ended: its number may belong to another process by then.
     group: Arc<Mutex<Option<Group>>>,
-    said: Arc<Mutex<Kept>>,
+    said: Arc<Mutex<OutputEnds>>,
     /// How it ended, once it has.
     ended: watch::Receiver<Option<String>>,
 }
@@ -35,7 +35,7 @@ impl Program {
         let mut child =
             program(name, arguments, folder, env).spawn().map_err(|error| failed(error.to_string()))?;
         let group = Arc::new(Mutex::new(Some(Group(child.id()))));
-        let said = Arc::new(Mutex::new(Kept::new(KEPT_ERROR)));
+        let said = Arc::new(Mutex::new(OutputEnds::new(KEPT_ERROR)));
         let (tell, ended) = watch::channel(None);
         let started = Program { group: Arc::clone(&group), said: Arc::clone(&said), ended };
         let streams = (child.stdout.take(), child.stdin.take(), child.stderr.take());
@@ -70,7 +70,7 @@ async fn watch_over(
     mut child: Child,
     stderr: ChildStderr,
     group: Arc<Mutex<Option<Group>>>,
-    said: Arc<Mutex<Kept>>,
+    said: Arc<Mutex<OutputEnds>>,
     tell: watch::Sender<Option<String>>,
 ) {
     let mut listening = tokio::spawn(listen(stderr, Arc::clone(&said)));
@@ -85,14 +85,14 @@ async fn watch_over(
     }));
 }
 
-async fn listen(mut stderr: ChildStderr, said: Arc<Mutex<Kept>>) {
+async fn listen(mut stderr: ChildStderr, said: Arc<Mutex<OutputEnds>>) {
     let mut buffer = vec![0; 4 << 10];
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
         locked(&said).take(buffer.get(..count).unwrap_or_default());
     }
 }
 
-fn end(said: &Mutex<Kept>) -> String {
+fn end(said: &Mutex<OutputEnds>) -> String {
     locked(said).end(SHOWN_ERROR).trim_end().to_string()
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::format::Format;
 use crate::client::Client;
-use crate::client::machine::Machine;
+use crate::client::machine::ClientMachine;
 use crate::failure::{FAILED, Failure, INVALID};
 
 /// One setting of a file.
@@ -70,7 +70,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    pub(super) fn of(client: Client, machine: &Machine) -> Journal {
+    pub(super) fn of(client: Client, machine: &ClientMachine) -> Journal {
         let configuration = machine.variable("XDG_CONFIG_HOME").map(PathBuf::from);
         let configuration = configuration.unwrap_or_else(|| machine.home.join(".config"));
         let folder = configuration.join("scrollback").join("setup");

@@ -4,6 +4,7 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
 
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::format::{BadFile, place};
 
@@ -53,7 +54,7 @@ pub(super) fn set(text: &str, keys: &[String], value: &str, comments: Comments) 
             BadFile { line, column, problem: format!("`{key}` must be an object {{ … }}") }
         })?;
     }
-    let value = CstInputValue::String(value.into());
+    let value = written(value);
     match object.get(last) {
         Some(member) => member.set_value(value),
         None => {
@@ -106,8 +107,32 @@ fn parse(text: &str, comments: Comments) -> Result<CstRootNode, BadFile> {
     })
 }
 
-/// The text of a string, or any other value as it is written.
+/// A value to be written: an object or a list where the text is one in JSON, else a string.
+fn written(text: &str) -> CstInputValue {
+    let structured = text.starts_with(['{', '[']).then(|| serde_json::from_str::<Value>(text).ok()).flatten();
+    structured.map_or_else(|| CstInputValue::String(text.into()), input)
+}
+
+fn input(value: Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(flag) => CstInputValue::Bool(flag),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text),
+        Value::Array(items) => CstInputValue::Array(items.into_iter().map(input).collect()),
+        Value::Object(members) => {
+            CstInputValue::Object(members.into_iter().map(|(name, value)| (name, input(value))).collect())
+        }
+    }
+}
+
+/// The text of a string, an object or list in one line, or any other value as it is written.
 fn shown(node: &CstNode) -> String {
     let string = node.as_string_lit().and_then(|text| text.decoded_value().ok());
-    string.unwrap_or_else(|| node.to_string())
+    string.unwrap_or_else(|| {
+        let text = node.to_string();
+        let structured =
+            text.starts_with(['{', '[']).then(|| serde_json::from_str::<Value>(&text).ok()).flatten();
+        structured.map_or(text, |value| value.to_string())
+    })
 }

@@ -15,20 +15,20 @@ use scrollback_agent::config::{self, DEFAULT_PORT};
 use serde_json::{Value, json};
 
 use super::args::SetupArgs;
-use super::machine::Machine;
-use super::running::{Found, look};
+use super::machine::ClientMachine;
+use super::running::{AddressState, look};
 use super::{Client, reachable};
 use crate::failure::{FAILED, Failure, INVALID};
 use crate::input;
 use format::BadFile;
 pub(crate) use journal::write_private;
 use journal::{Change, Journal};
-use plan::Wanted;
+use plan::WantedSettings;
 pub(crate) use plan::leads_to;
 
 pub(crate) fn run(args: &SetupArgs, json: bool) -> Result<(), Failure> {
     let client = Client::named(&args.client)?;
-    let machine = Machine::here()?;
+    let machine = ClientMachine::here()?;
     let journal = Journal::of(client, &machine);
     let address = server_address()?;
     if args.undo {
@@ -57,7 +57,7 @@ pub(crate) fn server_address() -> Result<SocketAddr, Failure> {
 }
 
 /// What is to be written into one file; an error if that would overwrite what a person wrote.
-fn change(file: &Wanted, earlier: &[Change], args: &SetupArgs) -> Result<Change, Failure> {
+fn change(file: &WantedSettings, earlier: &[Change], args: &SetupArgs) -> Result<Change, Failure> {
     let before = journal::read_text(&file.path)?;
     let ours = earlier.iter().find(|change| change.path == file.path);
     let mut after = before.clone().unwrap_or_default();
@@ -120,7 +120,7 @@ fn report(
         (true, false) => "written",
     };
     let mut notes = notes.to_vec();
-    if !matches!(look(address), Found::Server(_) | Found::Locked { .. }) {
+    if !matches!(look(address), AddressState::Server(_) | AddressState::Locked { .. }) {
         notes.push(format!(
             "no Scrollback server answers on {address}, and without one {} cannot work: start `scrollback serve`, or have it \
              started at login by `scrollback service install`",
@@ -159,7 +159,7 @@ fn report(
 /// since.
 fn undo(
     client: Client,
-    machine: &Machine,
+    machine: &ClientMachine,
     journal: &Journal,
     address: SocketAddr,
     args: &SetupArgs,
@@ -227,13 +227,14 @@ fn taken_back(change: &Change) -> Result<(Option<String>, &'static str), Failure
 }
 
 /// Settings of ours in a file that no journal tells of, as on a machine that was copied: those that lead to our server.
-fn without_journal(client: Client, machine: &Machine, address: SocketAddr) -> Vec<Change> {
+fn without_journal(client: Client, machine: &ClientMachine, address: SocketAddr) -> Vec<Change> {
     let Ok(wanted) = plan::wanted(client, machine, &format!("http://{address}")) else { return Vec::new() };
     let found = wanted.files.into_iter().filter_map(|file| {
         let text = journal::read_text(&file.path).ok().flatten()?;
         let is_set = |setting: &journal::Setting| {
             let there = file.format.read(&text, &setting.keys).ok().flatten();
-            there.as_deref() == Some(setting.value.as_str()) && setting.value.contains("://")
+            there.as_deref() == Some(setting.value.as_str())
+                && (setting.value.contains("://") || setting.keys.iter().any(|key| key == "scrollback"))
         };
         let settings: Vec<_> = file.settings.iter().filter(|setting| is_set(setting)).cloned().collect();
         // Never equal to the text of the file: only the settings are taken out.

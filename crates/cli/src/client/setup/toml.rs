@@ -1,6 +1,6 @@
 //! Settings in TOML, by a document that keeps comments and layout.
 
-use toml_edit::{DocumentMut, Item, Table, TableLike, value};
+use toml_edit::{DocumentMut, Item, Table, TableLike, Value, value};
 
 use super::format::{BadFile, place};
 
@@ -32,11 +32,11 @@ pub(super) fn set(text: &str, keys: &[String], wanted: &str) -> Result<String, B
         Some(Item::Value(existing)) if existing.as_str() == Some(wanted) => {}
         Some(Item::Value(existing)) => {
             let decor = existing.decor().clone();
-            *existing = wanted.into();
+            *existing = written(wanted);
             *existing.decor_mut() = decor;
         }
         _ => {
-            table.insert(last, value(wanted));
+            table.insert(last, value(written(wanted)));
         }
     }
     Ok(with_line_ends_of(text, document.to_string()))
@@ -62,6 +62,12 @@ pub(super) fn remove(text: &str, keys: &[String]) -> Result<String, BadFile> {
         depth -= 1;
     }
     Ok(with_line_ends_of(text, document.to_string()))
+}
+
+/// A value to be written: a list where the text is one, else a string.
+fn written(text: &str) -> Value {
+    let list = text.starts_with('[').then(|| text.parse::<Value>().ok()).flatten();
+    list.unwrap_or_else(|| text.into())
 }
 
 /// Takes a key out; comments above it stay, in front of what follows.

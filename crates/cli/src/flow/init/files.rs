@@ -1,9 +1,9 @@
 //! The files that `init` writes. Whatever is chosen, they validate without a warning and run offline.
 
-use super::{Memory, TemplateArg, Wish};
+use super::{NewFlow, NewMemory, TemplateArg};
 
 /// The flow.
-pub(super) fn flow(wish: &Wish) -> String {
+pub(super) fn flow(wish: &NewFlow) -> String {
     let head = "# Check it with `scrollback validate flow.yaml`; the format is described in docs/flows.md.\n";
     let template = match wish.template {
         TemplateArg::Chat => CHAT,
@@ -11,14 +11,14 @@ pub(super) fn flow(wish: &Wish) -> String {
         TemplateArg::Review => REVIEW,
     };
     let memory = match wish.memory {
-        Memory::Turns(turns) => MEMORY.replace("TURNS", &turns.to_string()),
-        Memory::None => NO_MEMORY.into(),
+        NewMemory::Turns(turns) => MEMORY.replace("TURNS", &turns.to_string()),
+        NewMemory::None => NO_MEMORY.into(),
     };
     format!("{head}{}", template.replace("      MEMORY\n", &memory))
 }
 
 /// The settings beside it.
-pub(super) fn settings(wish: &Wish) -> String {
+pub(super) fn settings(wish: &NewFlow) -> String {
     SETTINGS.replace("MODEL", &toml_text(&wish.model))
 }
 

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use scrollback_core::redact::Redactor;
 use scrollback_flow::driver::Telling;
 
-use super::shown::Shown;
+use super::shown::LiveDisplay;
 use super::{PATIENCE, WAITING, plain};
 use crate::store::width;
 
@@ -20,7 +20,7 @@ const SPINNER: usize = 2;
 
 /// The live display.
 pub(super) struct Live {
-    shown: Arc<Mutex<Shown>>,
+    shown: Arc<Mutex<LiveDisplay>>,
     redactor: Arc<Mutex<Option<Arc<Redactor>>>>,
     orders: SyncSender<Order>,
 }
@@ -38,7 +38,7 @@ enum Order {
 impl Live {
     pub(super) fn new() -> Self {
         let (orders, told) = sync_channel(WAITING);
-        let live = Live { shown: Arc::new(Mutex::new(Shown::new())), redactor: Arc::default(), orders };
+        let live = Live { shown: Arc::new(Mutex::new(LiveDisplay::new())), redactor: Arc::default(), orders };
         let (shown, redactor) = (Arc::clone(&live.shown), Arc::clone(&live.redactor));
         std::thread::spawn(move || draw(&shown, &redactor, &told));
         live
@@ -49,7 +49,7 @@ impl Live {
         *self.redactor.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(redactor));
     }
 
-    fn shown(&self) -> MutexGuard<'_, Shown> {
+    fn shown(&self) -> MutexGuard<'_, LiveDisplay> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +95,7 @@ impl Live {
 }
 
 /// Draws until the last sender is dropped.
-fn draw(shown: &Mutex<Shown>, redactor: &Mutex<Option<Arc<Redactor>>>, orders: &Receiver<Order>) {
+fn draw(shown: &Mutex<LiveDisplay>, redactor: &Mutex<Option<Arc<Redactor>>>, orders: &Receiver<Order>) {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     // What a style looks up is drawn when the spinner turns; a message would be drawn whenever it is set, too.
     let said: Arc<Mutex<String>> = Arc::default();

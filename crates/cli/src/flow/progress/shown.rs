@@ -7,14 +7,14 @@ use scrollback_flow::MicroDollars;
 use scrollback_flow::driver::Telling;
 use serde_json::Value;
 
-use crate::flow::words::{counted, dollars};
+use crate::flow::amounts::{counted, dollars};
 
 /// Bytes of a reply that are kept for its end to be shown. Enough that what a secret begins with is seen, too.
 const KEPT: usize = 16 * 1024;
 
 /// What is known about a run under way.
 #[derive(Default)]
-pub(super) struct Shown {
+pub(super) struct LiveDisplay {
     step: String,
     /// The reply so far, or its end.
     reply: String,
@@ -29,9 +29,9 @@ pub(super) struct Shown {
     iteration: Option<(String, u64, u64)>,
 }
 
-impl Shown {
+impl LiveDisplay {
     pub(super) fn new() -> Self {
-        Shown { cost: Some(MicroDollars(0)), ..Shown::default() }
+        LiveDisplay { cost: Some(MicroDollars(0)), ..LiveDisplay::default() }
     }
 
     /// Takes in an event.
@@ -109,7 +109,7 @@ impl Shown {
         let mut shown = packed(&parts, width);
         let reply = self.said(redactor);
         if !reply.is_empty() {
-            let _ = write!(shown, "\n  {}", fitting(&reply, width.saturating_sub(2), End::Last));
+            let _ = write!(shown, "\n  {}", fitting(&reply, width.saturating_sub(2), KeptEnd::Last));
         }
         shown
     }
@@ -152,7 +152,7 @@ fn packed(parts: &[String], columns: usize) -> String {
             None => lines.push(part.clone()),
         }
     }
-    lines.iter().map(|line| fitting(line, columns, End::First)).collect::<Vec<_>>().join("\n")
+    lines.iter().map(|line| fitting(line, columns, KeptEnd::First)).collect::<Vec<_>>().join("\n")
 }
 
 /// Columns of a text.
@@ -162,13 +162,13 @@ fn letters(text: &str) -> usize {
 
 /// Which end of a text is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum KeptEnd {
     First,
     Last,
 }
 
 /// A text within a number of columns.
-fn fitting(text: &str, columns: usize, keep: End) -> String {
+fn fitting(text: &str, columns: usize, keep: KeptEnd) -> String {
     let clean: Vec<char> =
         text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     if clean.iter().map(|letter| wide(*letter)).sum::<usize>() <= columns {
@@ -181,8 +181,8 @@ fn fitting(text: &str, columns: usize, keep: End) -> String {
         fits
     };
     match keep {
-        End::First => clean.into_iter().take_while(&mut takes).chain(['…']).collect(),
-        End::Last => {
+        KeptEnd::First => clean.into_iter().take_while(&mut takes).chain(['…']).collect(),
+        KeptEnd::Last => {
             let mut kept: Vec<char> = clean.into_iter().rev().take_while(&mut takes).collect();
             kept.push('…');
             kept.into_iter().rev().collect()
@@ -208,8 +208,8 @@ mod tests {
         Telling { sequence: 0, at: Time(0), key: Some(key.into()), kind, data }
     }
 
-    fn shown() -> Shown {
-        let mut shown = Shown::new();
+    fn shown() -> LiveDisplay {
+        let mut shown = LiveDisplay::new();
         shown.take(&told(
             "",
             "run.started",
@@ -246,7 +246,7 @@ mod tests {
         assert!(shown.lines(0, 200, None).contains("unknown cost of $0.50"));
         shown.take(&told("ask", "step.started", json!({})));
         assert!(!shown.lines(0, 200, None).contains("iteration"), "the loop is over");
-        let mut free = Shown::new();
+        let mut free = LiveDisplay::new();
         free.take(&told("a", "step.started", json!({})));
         assert_eq!(
             free.lines(61, 80, None),
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_run_that_goes_on_remembers_what_it_used() {
-        let mut shown = Shown::new();
+        let mut shown = LiveDisplay::new();
         let usage = json!({ "total_tokens": 900, "cost_usd": 1.5 });
         let limits = json!({ "max_tokens": null, "max_cost_usd": 2.0 });
         shown.take(&told("", "run.resumed", json!({ "limits": limits, "usage": usage })));
@@ -290,8 +290,8 @@ mod tests {
 
     #[test]
     fn wide_letters_do_not_break_lines() {
-        assert_eq!(fitting("日本語", 6, End::First), "日本語");
-        assert_eq!(fitting("日本語", 5, End::First), "日本…");
-        assert_eq!(fitting("日本語", 4, End::Last), "…語");
+        assert_eq!(fitting("日本語", 6, KeptEnd::First), "日本語");
+        assert_eq!(fitting("日本語", 5, KeptEnd::First), "日本…");
+        assert_eq!(fitting("日本語", 4, KeptEnd::Last), "…語");
     }
 }

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use super::super::TranscriptError;
-use super::super::lines::{Line, Members, object};
+use super::super::lines::{JsonLine, MemberReaders, object};
 use crate::entry::{Time, Usage};
-use crate::json::{Kind, Object, Raw};
+use crate::json::{JsonKind, Object, Raw};
 
 /// A line, taken apart.
-pub(super) struct Written<'a> {
-    pub(super) line: Line<'a>,
+pub(super) struct SessionLine<'a> {
+    pub(super) line: JsonLine<'a>,
     pub(super) members: Object<'a>,
     /// Its `type`.
     pub(super) kind: Cow<'a, str>,
@@ -18,7 +18,7 @@ pub(super) struct Written<'a> {
     pub(super) parent: Option<Cow<'a, str>>,
     pub(super) time: Option<Time>,
     pub(super) strand: Strand<'a>,
-    pub(super) message: Option<Message<'a>>,
+    pub(super) message: Option<LineMessage<'a>>,
 }
 
 /// Whose line it is: lines of different strands never continue one another.
@@ -31,7 +31,7 @@ pub(super) enum Strand<'a> {
 }
 
 /// The Anthropic message in a line.
-pub(super) struct Message<'a> {
+pub(super) struct LineMessage<'a> {
     pub(super) raw: Raw<'a>,
     pub(super) members: Object<'a>,
     pub(super) speaker: Speaker<'a>,
@@ -46,20 +46,20 @@ pub(super) enum Speaker<'a> {
     Assistant(Option<Cow<'a, str>>),
 }
 
-impl<'a> Written<'a> {
+impl<'a> SessionLine<'a> {
     /// Takes a line apart; an error if it is broken, or holds a message that is none.
-    pub(super) fn read(line: Line<'a>) -> Result<Self, TranscriptError> {
+    pub(super) fn read(line: JsonLine<'a>) -> Result<Self, TranscriptError> {
         let members = line.object()?;
         let kind = members.text("type").unwrap_or(Cow::Borrowed("unknown"));
         let message = match kind.as_ref() {
             "user" | "assistant" => {
-                Some(Message::read(&kind, &members).map_err(|problem| line.error(problem))?)
+                Some(LineMessage::read(&kind, &members).map_err(|problem| line.error(problem))?)
             }
             _ => None,
         };
         let strand =
             if members.is_true("isSidechain") { Strand::Side(members.text("agentId")) } else { Strand::Main };
-        Ok(Written {
+        Ok(SessionLine {
             line,
             uuid: members.text("uuid"),
             parent: members.text("parentUuid").or_else(|| members.text("logicalParentUuid")),
@@ -82,7 +82,7 @@ impl<'a> Written<'a> {
     }
 }
 
-impl<'a> Message<'a> {
+impl<'a> LineMessage<'a> {
     fn read(kind: &str, line: &Object<'a>) -> Result<Self, String> {
         let raw = line.get("message").ok_or("the line has no `message`")?;
         let members = object(raw).map_err(|problem| format!("the message: {problem}"))?;
@@ -91,7 +91,7 @@ impl<'a> Message<'a> {
             "assistant" => Speaker::Assistant(members.text("id")),
             _ => Speaker::User,
         };
-        Ok(Message { raw, members, speaker, content })
+        Ok(LineMessage { raw, members, speaker, content })
     }
 
     pub(super) fn is_assistant(&self) -> bool {
@@ -142,7 +142,7 @@ impl<'a> Message<'a> {
 /// The blocks of a content, whichever way it is written.
 pub(super) fn blocks(content: Raw<'_>) -> Vec<Cow<'_, str>> {
     match content.kind() {
-        Kind::String => vec![Cow::Owned(format!(r#"{{"type":"text","text":{}}}"#, content.text()))],
+        JsonKind::String => vec![Cow::Owned(format!(r#"{{"type":"text","text":{}}}"#, content.text()))],
         _ => content.elements().map(|block| Cow::Borrowed(block.text())).collect(),
     }
 }

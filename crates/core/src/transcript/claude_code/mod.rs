@@ -12,12 +12,12 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use self::line::{Strand, Written, blocks};
-use self::tree::{Link, Node, Path, Tree};
-use super::draft::{Between, Draft, finish};
-use super::lines::{Members, first_objects, lines, not_this_format};
-use super::print::{Printed, list};
-use super::{Found, Parent, Source, Transcript, TranscriptError};
+use self::line::{SessionLine, Strand, blocks};
+use self::tree::{MessageNode, ParentLink, Path, Tree};
+use super::draft::{Between, ConversationDraft, finish};
+use super::lines::{MemberReaders, first_objects, lines, not_this_format};
+use super::print::{PrintedObject, list};
+use super::{FoundMessage, Parent, Source, Transcript, TranscriptError};
 use crate::entry::Meta;
 use crate::json::Raw;
 use crate::wire::Wire;
@@ -65,13 +65,13 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
 }
 
 /// The conversations of a session, the main one first.
-fn found(text: &str) -> Result<(Vec<Draft>, Vec<TranscriptError>), TranscriptError> {
+fn found(text: &str) -> Result<(Vec<ConversationDraft>, Vec<TranscriptError>), TranscriptError> {
     let mut failed = Vec::new();
-    let mut written: Vec<Written<'_>> = Vec::new();
-    let mut repeated: Vec<Written<'_>> = Vec::new();
+    let mut written: Vec<SessionLine<'_>> = Vec::new();
+    let mut repeated: Vec<SessionLine<'_>> = Vec::new();
     let mut ids: BTreeSet<Cow<'_, str>> = BTreeSet::new();
     for line in lines(text) {
-        match Written::read(line) {
+        match SessionLine::read(line) {
             Ok(line) => {
                 let first = line.uuid.as_ref().is_none_or(|uuid| ids.insert(uuid.clone()));
                 if first { written.push(line) } else { repeated.push(line) }
@@ -84,22 +84,22 @@ fn found(text: &str) -> Result<(Vec<Draft>, Vec<TranscriptError>), TranscriptErr
         return Err(failed.into_iter().next().unwrap_or_else(|| not_this_format(problem)));
     }
     let mut session =
-        Session { tree: Tree::new(&written), lines: &written, drafts: Vec::new(), heads: Vec::new() };
+        SessionReader { tree: Tree::new(&written), lines: &written, drafts: Vec::new(), heads: Vec::new() };
     session.read();
     session.keep_notes(&repeated);
     Ok((session.drafts, failed))
 }
 
 /// A session on its way from lines to conversations.
-struct Session<'l, 'a> {
-    lines: &'l [Written<'a>],
+struct SessionReader<'l, 'a> {
+    lines: &'l [SessionLine<'a>],
     tree: Tree<'a>,
-    drafts: Vec<Draft>,
+    drafts: Vec<ConversationDraft>,
     /// The first conversation of each strand, which also gets the strand's notes.
     heads: Vec<(&'l Strand<'a>, usize)>,
 }
 
-impl<'l, 'a> Session<'l, 'a> {
+impl<'l, 'a> SessionReader<'l, 'a> {
     fn read(&mut self) {
         let strands: BTreeSet<&'l Strand<'a>> =
             self.lines.iter().filter(|line| line.message.is_some()).map(|line| &line.strand).collect();
@@ -109,7 +109,7 @@ impl<'l, 'a> Session<'l, 'a> {
         }
         if self.drafts.is_empty() {
             let id = self.lines.iter().rev().find_map(|line| line.members.text("sessionId"));
-            let mut draft = Draft::default();
+            let mut draft = ConversationDraft::default();
             draft.head.id = id.map(Cow::into_owned);
             self.drafts.push(draft);
         }
@@ -159,15 +159,15 @@ impl<'l, 'a> Session<'l, 'a> {
         }
         let session = self.lines.get(first)?.members.text("sessionId")?;
         let at = match self.tree.links.get(first)? {
-            Link::Line(up) => self.lines.get(*up)?.uuid.as_ref().map(|uuid| uuid.clone().into_owned()),
-            Link::Missing(uuid, _) => Some(uuid.clone().into_owned()),
-            Link::Root => None,
+            ParentLink::Line(up) => self.lines.get(*up)?.uuid.as_ref().map(|uuid| uuid.clone().into_owned()),
+            ParentLink::Missing(uuid, _) => Some(uuid.clone().into_owned()),
+            ParentLink::Root => None,
         };
         Some(Parent { id: session.into_owned(), at })
     }
 
-    fn draft(&self, path: &Path) -> Draft {
-        let mut draft = Draft::default();
+    fn draft(&self, path: &Path) -> ConversationDraft {
+        let mut draft = ConversationDraft::default();
         for &at in &path.nodes {
             let Some(node) = self.tree.nodes.get(at) else { continue };
             let Some(first) = self.line_of(at) else { continue };
@@ -181,7 +181,7 @@ impl<'l, 'a> Session<'l, 'a> {
                 draft.say(Between::Summary { text: message.texts(), covers, by: "claude-code" });
                 draft.note(first.line.number, "isCompactSummary", Some(first.line.text));
             } else {
-                let lines: Vec<&Written<'_>> =
+                let lines: Vec<&SessionLine<'_>> =
                     node.lines.iter().filter_map(|at| self.lines.get(*at)).collect();
                 draft.push(first.line.byte, message(&lines));
             }
@@ -190,11 +190,11 @@ impl<'l, 'a> Session<'l, 'a> {
     }
 
     /// Members of the lines that a message has no place for, and what was assumed about where they belong.
-    fn note_envelopes(&self, node: &Node, draft: &mut Draft) {
+    fn note_envelopes(&self, node: &MessageNode, draft: &mut ConversationDraft) {
         for &at in &node.lines {
             let Some(line) = self.lines.get(at) else { continue };
             draft.note_rest(line.line.number, &line.members, &PLACED);
-            if let Some(Link::Missing(_, Some(before))) = self.tree.links.get(at) {
+            if let Some(ParentLink::Missing(_, Some(before))) = self.tree.links.get(at) {
                 let before = self.lines.get(*before).map_or(0, |line| line.line.number);
                 let assumed =
                     format!("parentUuid names no line of this file; read as following line {before}");
@@ -204,9 +204,9 @@ impl<'l, 'a> Session<'l, 'a> {
     }
 
     /// The first message that the compaction above a summary kept.
-    fn kept(&self, summary: &Node) -> Option<Cow<'a, str>> {
+    fn kept(&self, summary: &MessageNode) -> Option<Cow<'a, str>> {
         let mut at = *summary.lines.first()?;
-        while let Some(Link::Line(up)) = self.tree.links.get(at) {
+        while let Some(ParentLink::Line(up)) = self.tree.links.get(at) {
             let line = self.lines.get(*up)?;
             if line.message.is_some() {
                 return None;
@@ -220,7 +220,7 @@ impl<'l, 'a> Session<'l, 'a> {
     }
 
     /// Lines that are no messages, in the first conversation of their strand; among them are the titles.
-    fn keep_notes(&mut self, repeated: &[Written<'_>]) {
+    fn keep_notes(&mut self, repeated: &[SessionLine<'_>]) {
         let main = self.heads.iter().find(|(strand, _)| **strand == Strand::Main).map_or(0, |(_, at)| *at);
         let mut titles: [Option<String>; 3] = [None, None, None];
         for line in self.lines.iter().filter(|line| line.message.is_none()) {
@@ -248,7 +248,7 @@ impl<'l, 'a> Session<'l, 'a> {
         }
     }
 
-    fn line_of(&self, node: usize) -> Option<&'l Written<'a>> {
+    fn line_of(&self, node: usize) -> Option<&'l SessionLine<'a>> {
         self.tree.first_line(self.lines, node)
     }
 
@@ -258,8 +258,8 @@ impl<'l, 'a> Session<'l, 'a> {
 }
 
 /// One message from all its lines: what a request would hold of it, and the rest as meta.
-fn message(lines: &[&Written<'_>]) -> Found {
-    let Some(first) = lines.first() else { return Found::default() };
+fn message(lines: &[&SessionLine<'_>]) -> FoundMessage {
+    let Some(first) = lines.first() else { return FoundMessage::default() };
     let messages = || lines.iter().filter_map(|line| line.message.as_ref());
     let plain =
         |keys: &[(Cow<'_, str>, Raw<'_>)]| keys.iter().all(|(key, _)| key == "role" || key == "content");
@@ -274,7 +274,7 @@ fn message(lines: &[&Written<'_>]) -> Found {
                 list(&messages().flat_map(|message| blocks(message.content)).collect::<Vec<_>>())
             };
             let role = if message.is_assistant() { "assistant" } else { "user" };
-            Printed::message(role).raw("content", &content).end()
+            PrintedObject::message(role).raw("content", &content).end()
         }
         (None, _) => String::new(),
     };
@@ -286,7 +286,7 @@ fn message(lines: &[&Written<'_>]) -> Found {
         model_served: last("model"),
         response_id: last("id"),
         stop_raw: last("stop_reason"),
-        usage: messages().filter_map(line::Message::usage).next_back(),
+        usage: messages().filter_map(line::LineMessage::usage).next_back(),
         request_id: lines.iter().find_map(|line| line.members.text("requestId")).map(Cow::into_owned),
         ..Meta::default()
     };
@@ -301,5 +301,5 @@ fn message(lines: &[&Written<'_>]) -> Found {
         }
     }
     let id = first.uuid.as_ref().map(|uuid| uuid.clone().into_owned());
-    Found { raw, source: Source { line: first.line.number, id }, time: first.time, meta: Some(meta) }
+    FoundMessage { raw, source: Source { line: first.line.number, id }, time: first.time, meta: Some(meta) }
 }

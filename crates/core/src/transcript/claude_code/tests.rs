@@ -9,12 +9,13 @@ macro_rules! fixture {
 }
 
 /// The uuids of each conversation's messages, in order.
-fn uuids(drafts: &[Draft]) -> Vec<Vec<String>> {
-    let of = |draft: &Draft| draft.found.iter().filter_map(|found| found.source.id.clone()).collect();
+fn uuids(drafts: &[ConversationDraft]) -> Vec<Vec<String>> {
+    let of =
+        |draft: &ConversationDraft| draft.found.iter().filter_map(|found| found.source.id.clone()).collect();
     drafts.iter().map(of).collect()
 }
 
-fn notes(draft: &Draft) -> Vec<(usize, &str)> {
+fn notes(draft: &ConversationDraft) -> Vec<(usize, &str)> {
     let mut notes: Vec<_> = draft.head.notes.iter().map(|note| (note.line, note.kind.as_str())).collect();
     notes.sort_unstable();
     notes

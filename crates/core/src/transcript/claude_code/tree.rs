@@ -5,17 +5,17 @@
 //! - Results of parallel calls hang on the block that asked, so that all but the last seem to lead nowhere.
 //! - Lines that are no messages (progress, hooks, compaction) are links of the chain.
 //!
-//! So lines become [`Node`]s first: a reply with all its lines, or one line of a user. The newest leaf then names the
+//! So lines become [`MessageNode`]s first: a reply with all its lines, or one line of a user. The newest leaf then names the
 //! conversation; results that lead nowhere stay with their call, and whatever is left over are branches.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::line::{Message, Speaker, Strand, Written};
+use super::line::{LineMessage, SessionLine, Speaker, Strand};
 use crate::entry::Time;
 
 /// A message: one line of a user, or all lines of a reply.
-pub(super) struct Node {
+pub(super) struct MessageNode {
     /// Its lines, in order.
     pub(super) lines: Vec<usize>,
     /// The message before it.
@@ -36,41 +36,41 @@ pub(super) struct Path {
 
 /// What a line hangs on.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Link<'a> {
+pub(super) enum ParentLink<'a> {
     Root,
     Line(usize),
     /// A line that is not in this text; the one before it is taken instead, if there is one.
     Missing(Cow<'a, str>, Option<usize>),
 }
 
-impl Link<'_> {
+impl ParentLink<'_> {
     fn line(&self) -> Option<usize> {
         match self {
-            Link::Root => None,
-            Link::Line(at) => Some(*at),
-            Link::Missing(_, at) => *at,
+            ParentLink::Root => None,
+            ParentLink::Line(at) => Some(*at),
+            ParentLink::Missing(_, at) => *at,
         }
     }
 }
 
 /// The lines of a session as messages.
 pub(super) struct Tree<'a> {
-    pub(super) links: Vec<Link<'a>>,
-    pub(super) nodes: Vec<Node>,
+    pub(super) links: Vec<ParentLink<'a>>,
+    pub(super) nodes: Vec<MessageNode>,
     /// The message each line is part of.
     pub(super) node_of: Vec<Option<usize>>,
 }
 
 impl<'a> Tree<'a> {
     /// Builds the tree of lines that have no id twice.
-    pub(super) fn new(lines: &[Written<'a>]) -> Self {
+    pub(super) fn new(lines: &[SessionLine<'a>]) -> Self {
         let (hangs_on, order) = link(lines);
         let mut tree = Tree { links: hangs_on, nodes: Vec::new(), node_of: vec![None; lines.len()] };
         // The nearest line above that is a message of the same strand.
         let mut above: Vec<Option<usize>> = vec![None; lines.len()];
         for at in order {
             let Some(line) = lines.get(at) else { continue };
-            let up = tree.links.get(at).and_then(Link::line);
+            let up = tree.links.get(at).and_then(ParentLink::line);
             let same = up.filter(|up| lines.get(*up).is_some_and(|upper| upper.strand == line.strand));
             let nearest = same.and_then(|up| {
                 let is_message = lines.get(up).is_some_and(|upper| upper.message.is_some());
@@ -87,7 +87,13 @@ impl<'a> Tree<'a> {
     }
 
     /// Makes a line a message, or a part of the reply it continues.
-    fn place(&mut self, lines: &[Written<'_>], at: usize, nearest: Option<usize>, above: &[Option<usize>]) {
+    fn place(
+        &mut self,
+        lines: &[SessionLine<'_>],
+        at: usize,
+        nearest: Option<usize>,
+        above: &[Option<usize>],
+    ) {
         let parent = nearest.and_then(|up| self.node_of.get(up).copied().flatten());
         let speaker = |node: usize| -> Option<&Speaker<'_>> {
             let first = self.nodes.get(node)?.lines.first()?;
@@ -120,7 +126,7 @@ impl<'a> Tree<'a> {
                 parent.is_leaf = false;
             }
             let inside = BTreeSet::new();
-            self.nodes.push(Node { lines: vec![at], parent, asker, inside, is_leaf: true });
+            self.nodes.push(MessageNode { lines: vec![at], parent, asker, inside, is_leaf: true });
             self.nodes.len() - 1
         };
         if let Some(slot) = self.node_of.get_mut(at) {
@@ -129,8 +135,8 @@ impl<'a> Tree<'a> {
     }
 
     /// The conversations of a strand: for the session itself the main one first; each agent's tree of its own.
-    pub(super) fn paths(&self, lines: &[Written<'_>], strand: &Strand<'_>) -> Vec<Path> {
-        let age = |node: &Node| -> (Option<Time>, Option<usize>) {
+    pub(super) fn paths(&self, lines: &[SessionLine<'_>], strand: &Strand<'_>) -> Vec<Path> {
+        let age = |node: &MessageNode| -> (Option<Time>, Option<usize>) {
             let time = node.lines.iter().filter_map(|at| lines.get(*at)?.time).max();
             (time, node.lines.last().copied())
         };
@@ -164,7 +170,7 @@ impl<'a> Tree<'a> {
     /// A chain with the results that hang beside it, each after the reply that asked for it.
     fn with_results(
         &self,
-        lines: &[Written<'_>],
+        lines: &[SessionLine<'_>],
         chain: &[usize],
         askers: &BTreeMap<usize, Vec<usize>>,
         owner: &BTreeMap<usize, usize>,
@@ -198,7 +204,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Messages that answer calls, by the reply that made them.
-    fn by_asker(&self, lines: &[Written<'_>]) -> BTreeMap<usize, Vec<usize>> {
+    fn by_asker(&self, lines: &[SessionLine<'_>]) -> BTreeMap<usize, Vec<usize>> {
         let mut askers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, node) in self.nodes.iter().enumerate() {
             if let Some(asker) = node.asker.filter(|_| !self.answers(lines, at).is_empty()) {
@@ -208,32 +214,32 @@ impl<'a> Tree<'a> {
         askers
     }
 
-    fn answers<'l>(&self, lines: &'l [Written<'_>], node: usize) -> Vec<Cow<'l, str>> {
+    fn answers<'l>(&self, lines: &'l [SessionLine<'_>], node: usize) -> Vec<Cow<'l, str>> {
         let message = self.first_line(lines, node).and_then(|line| line.message.as_ref());
-        message.filter(|message| !message.is_assistant()).map(Message::answers).unwrap_or_default()
+        message.filter(|message| !message.is_assistant()).map(LineMessage::answers).unwrap_or_default()
     }
 
     pub(super) fn first_line<'l, 'b>(
         &self,
-        lines: &'l [Written<'b>],
+        lines: &'l [SessionLine<'b>],
         node: usize,
-    ) -> Option<&'l Written<'b>> {
+    ) -> Option<&'l SessionLine<'b>> {
         lines.get(*self.nodes.get(node)?.lines.first()?)
     }
 }
 
 /// What each line hangs on, and an order in which every line comes after the one it hangs on.
-fn link<'a>(lines: &[Written<'a>]) -> (Vec<Link<'a>>, Vec<usize>) {
+fn link<'a>(lines: &[SessionLine<'a>]) -> (Vec<ParentLink<'a>>, Vec<usize>) {
     let by_id: BTreeMap<&str, usize> =
         lines.iter().enumerate().filter_map(|(at, line)| Some((line.uuid.as_deref()?, at))).collect();
     let mut before: BTreeMap<&Strand<'_>, usize> = BTreeMap::new();
-    let mut hangs_on: Vec<Link<'a>> = Vec::with_capacity(lines.len());
+    let mut hangs_on: Vec<ParentLink<'a>> = Vec::with_capacity(lines.len());
     for (at, line) in lines.iter().enumerate() {
         hangs_on.push(match &line.parent {
-            None => Link::Root,
+            None => ParentLink::Root,
             Some(parent) => match by_id.get(parent.as_ref()) {
-                Some(&up) if up != at => Link::Line(up),
-                _ => Link::Missing(parent.clone(), before.get(&line.strand).copied()),
+                Some(&up) if up != at => ParentLink::Line(up),
+                _ => ParentLink::Missing(parent.clone(), before.get(&line.strand).copied()),
             },
         });
         if line.uuid.is_some() {
@@ -245,7 +251,7 @@ fn link<'a>(lines: &[Written<'a>]) -> (Vec<Link<'a>>, Vec<usize>) {
 }
 
 /// Orders lines so that each comes after the one it hangs on. A circle is opened where it closes.
-fn ancestors_first(links: &mut [Link<'_>]) -> Vec<usize> {
+fn ancestors_first(links: &mut [ParentLink<'_>]) -> Vec<usize> {
     let mut order = Vec::with_capacity(links.len());
     let mut seen = vec![false; links.len()];
     for start in 0..links.len() {
@@ -257,14 +263,14 @@ fn ancestors_first(links: &mut [Link<'_>]) -> Vec<usize> {
                 _ => break,
             }
             chain.push(at);
-            next = links.get(at).and_then(Link::line);
+            next = links.get(at).and_then(ParentLink::line);
         }
         // A chain that ends in one of its own lines is a circle.
         if let (Some(end), Some(&last)) = (next, chain.last())
             && chain.contains(&end)
             && let Some(link) = links.get_mut(last)
         {
-            *link = Link::Root;
+            *link = ParentLink::Root;
         }
         order.extend(chain.into_iter().rev());
     }

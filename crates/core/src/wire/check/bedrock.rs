@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use self::media::Documents;
-use super::{Gate, Report, Rule, Severity};
-use crate::json::{Kind, Raw};
-use crate::model::{Line, ModelName};
+use super::{Gate, Rule, Severity, ViolationReport};
+use crate::json::{JsonKind, Raw};
+use crate::model::{ModelLine, ModelName};
 
 /// The rules, in order.
 pub(super) const RULES: &[Rule] = &[
@@ -54,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
     )
     .only(Gate {
         models: "Llama and Mistral; Claude beside documents and video",
-        holds: |model| is_one_of(model, &[Line::Llama, Line::Mistral, Line::Claude]),
+        holds: |model| is_one_of(model, &[ModelLine::Llama, ModelLine::Mistral, ModelLine::Claude]),
     }),
     Rule::new(
         "BC-9",
@@ -101,12 +101,14 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// BC-8 for models that want nothing at all beside a result.
-const ALONE: Gate =
-    Gate { models: "Llama and Mistral", holds: |model| is_one_of(model, &[Line::Llama, Line::Mistral]) };
+const ALONE: Gate = Gate {
+    models: "Llama and Mistral",
+    holds: |model| is_one_of(model, &[ModelLine::Llama, ModelLine::Mistral]),
+};
 /// BC-8 and BC-14, where only Claude is strict.
-const CLAUDE: Gate = Gate { models: "Claude", holds: |model| is_one_of(model, &[Line::Claude]) };
+const CLAUDE: Gate = Gate { models: "Claude", holds: |model| is_one_of(model, &[ModelLine::Claude]) };
 
-fn is_one_of(model: &ModelName, lines: &[Line]) -> bool {
+fn is_one_of(model: &ModelName, lines: &[ModelLine]) -> bool {
     model.generation().is_some_and(|generation| lines.contains(&generation.line))
 }
 
@@ -116,12 +118,12 @@ fn is_hidden(model: &ModelName) -> bool {
 }
 
 fn needs_user_first(model: &ModelName) -> bool {
-    !is_hidden(model) && !is_one_of(model, &[Line::Claude, Line::Qwen])
+    !is_hidden(model) && !is_one_of(model, &[ModelLine::Claude, ModelLine::Qwen])
 }
 
 fn refuses_system_messages(model: &ModelName) -> bool {
     match model.generation() {
-        Some(generation) if generation.line == Line::Claude => match generation.variant {
+        Some(generation) if generation.line == ModelLine::Claude => match generation.variant {
             "opus" => generation.version < (4, 8),
             "sonnet" | "fable" => generation.version < (5, 0),
             "haiku" => generation.version < (5, 5),
@@ -132,7 +134,7 @@ fn refuses_system_messages(model: &ModelName) -> bool {
 }
 
 /// Looks for every breach in a body.
-pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
+pub(super) fn check(body: Raw<'_>, report: &mut ViolationReport<'_>) {
     let (mut list, mut system, mut tools) = (body, None, None);
     for (key, value) in body.members() {
         match key.as_ref() {
@@ -147,29 +149,34 @@ pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
             report.add("BC-10", format!("/system/{number}"), "a blank text: leave it out");
         }
     }
-    let messages: Vec<Message<'_>> = list.elements().map(Message::read).collect();
+    let messages: Vec<BedrockMessage<'_>> = list.elements().map(BedrockMessage::read).collect();
     // A bare list cannot say which tools there are.
     let needs_config =
-        body.kind() == Kind::Object && tools.is_none_or(|tools| tools.elements().next().is_none());
-    Walk { report, needs_config, documents: Documents::default() }.messages(&messages);
+        body.kind() == JsonKind::Object && tools.is_none_or(|tools| tools.elements().next().is_none());
+    BedrockWalk { report, needs_config, documents: Documents::default() }.messages(&messages);
     for (number, tool) in tools.into_iter().flat_map(Raw::elements).enumerate() {
-        let spec = tool.get("toolSpec").filter(|spec| spec.kind() == Kind::Object);
+        let spec = tool.get("toolSpec").filter(|spec| spec.kind() == JsonKind::Object);
         if let Some(spec) = spec {
-            check_word(report, spec.get("name"), Word::Name, &format!("/toolConfig/tools/{number}/toolSpec"));
+            check_word(
+                report,
+                spec.get("name"),
+                RestrictedWord::Name,
+                &format!("/toolConfig/tools/{number}/toolSpec"),
+            );
         }
     }
 }
 
 /// One message, taken apart once.
 #[derive(Default)]
-struct Message<'a> {
+struct BedrockMessage<'a> {
     role: Cow<'a, str>,
-    blocks: Vec<Block<'a>>,
+    blocks: Vec<BedrockBlock<'a>>,
     /// Where the content should be and is not.
     bare: Option<&'static str>,
 }
 
-enum Block<'a> {
+enum BedrockBlock<'a> {
     Text {
         blank: bool,
     },
@@ -197,17 +204,20 @@ enum RunBy {
     Provider,
 }
 
-impl<'a> Message<'a> {
+impl<'a> BedrockMessage<'a> {
     fn read(raw: Raw<'a>) -> Self {
-        let mut message = Message { bare: (raw.kind() == Kind::Object).then_some(""), ..Message::default() };
+        let mut message = BedrockMessage {
+            bare: (raw.kind() == JsonKind::Object).then_some(""),
+            ..BedrockMessage::default()
+        };
         for (key, value) in raw.members() {
             match key.as_ref() {
                 "role" => message.role = value.string().unwrap_or_default(),
-                "content" if value.kind() == Kind::Array => {
-                    message.blocks = value.elements().map(Block::read).collect();
+                "content" if value.kind() == JsonKind::Array => {
+                    message.blocks = value.elements().map(BedrockBlock::read).collect();
                     message.bare = message.blocks.is_empty().then_some("/content");
                 }
-                "content" if value.kind() != Kind::Null => message.bare = None,
+                "content" if value.kind() != JsonKind::Null => message.bare = None,
                 _ => {}
             }
         }
@@ -216,36 +226,36 @@ impl<'a> Message<'a> {
 
     /// The ids the client must answer in the next message.
     fn asked(&self) -> HashSet<Cow<'a, str>> {
-        self.blocks.iter().filter_map(Block::asked).collect()
+        self.blocks.iter().filter_map(BedrockBlock::asked).collect()
     }
 
     /// The ids that are answered here.
     fn answered(&self) -> HashSet<Cow<'a, str>> {
-        let answered = |block: &Block<'a>| match block {
-            Block::Result { id, .. } => id.and_then(Raw::string),
+        let answered = |block: &BedrockBlock<'a>| match block {
+            BedrockBlock::Result { id, .. } => id.and_then(Raw::string),
             _ => None,
         };
         self.blocks.iter().filter_map(answered).collect()
     }
 }
 
-impl<'a> Block<'a> {
+impl<'a> BedrockBlock<'a> {
     fn read(raw: Raw<'a>) -> Self {
         let known = raw.members().find_map(|(key, value)| {
             Some(match (key.as_ref(), value.kind()) {
-                ("text", Kind::String) => {
-                    Block::Text { blank: value.string().is_some_and(|text| text.trim().is_empty()) }
+                ("text", JsonKind::String) => {
+                    BedrockBlock::Text { blank: value.string().is_some_and(|text| text.trim().is_empty()) }
                 }
-                ("toolUse", Kind::Object) => Block::read_use(value),
-                ("toolResult", Kind::Object) => Block::read_result(value),
-                ("reasoningContent", Kind::Object) => Block::Reasoning(value),
-                ("image", Kind::Object) => Block::Image(value),
-                ("document", Kind::Object) => Block::Document(value),
-                ("video", Kind::Object) => Block::Video,
+                ("toolUse", JsonKind::Object) => BedrockBlock::read_use(value),
+                ("toolResult", JsonKind::Object) => BedrockBlock::read_result(value),
+                ("reasoningContent", JsonKind::Object) => BedrockBlock::Reasoning(value),
+                ("image", JsonKind::Object) => BedrockBlock::Image(value),
+                ("document", JsonKind::Object) => BedrockBlock::Document(value),
+                ("video", JsonKind::Object) => BedrockBlock::Video,
                 _ => return None,
             })
         });
-        known.unwrap_or(Block::Other)
+        known.unwrap_or(BedrockBlock::Other)
     }
 
     fn read_use(raw: Raw<'a>) -> Self {
@@ -254,11 +264,11 @@ impl<'a> Block<'a> {
             match key.as_ref() {
                 "toolUseId" => id = Some(value),
                 "name" => name = Some(value),
-                "type" if value.kind() == Kind::String => by = RunBy::Provider,
+                "type" if value.kind() == JsonKind::String => by = RunBy::Provider,
                 _ => {}
             }
         }
-        Block::Use { id, name, by }
+        BedrockBlock::Use { id, name, by }
     }
 
     fn read_result(raw: Raw<'a>) -> Self {
@@ -271,27 +281,27 @@ impl<'a> Block<'a> {
                 _ => {}
             }
         }
-        Block::Result { id, failed_silently: failed && empty }
+        BedrockBlock::Result { id, failed_silently: failed && empty }
     }
 
     fn asked(&self) -> Option<Cow<'a, str>> {
         match self {
-            Block::Use { id, by: RunBy::Client, .. } => id.and_then(Raw::string),
+            BedrockBlock::Use { id, by: RunBy::Client, .. } => id.and_then(Raw::string),
             _ => None,
         }
     }
 }
 
-struct Walk<'r, 'o, 'a> {
-    report: &'r mut Report<'o>,
+struct BedrockWalk<'r, 'o, 'a> {
+    report: &'r mut ViolationReport<'o>,
     /// Whether tool blocks would miss their `toolConfig`; false once that was said.
     needs_config: bool,
     documents: Documents<'a>,
 }
 
-impl<'a> Walk<'_, '_, 'a> {
-    fn messages(&mut self, messages: &[Message<'a>]) {
-        let mut previous: Option<&Message<'a>> = None;
+impl<'a> BedrockWalk<'_, '_, 'a> {
+    fn messages(&mut self, messages: &[BedrockMessage<'a>]) {
+        let mut previous: Option<&BedrockMessage<'a>> = None;
         for (number, message) in messages.iter().enumerate() {
             let path = format!("/messages/{number}");
             if message.role == "system" {
@@ -321,13 +331,13 @@ impl<'a> Walk<'_, '_, 'a> {
                     "a message without content: leave it out, or give it a text",
                 );
             }
-            let is_system = |message: &&Message<'a>| message.role == "system";
+            let is_system = |message: &&BedrockMessage<'a>| message.role == "system";
             if message.role == "assistant" {
                 let next = messages.iter().skip(number + 1).find(|next| !is_system(next));
-                let answered = next.map(Message::answered).unwrap_or_default();
+                let answered = next.map(BedrockMessage::answered).unwrap_or_default();
                 self.reply(message, &answered, &path);
             } else {
-                let asked = previous.map(Message::asked).unwrap_or_default();
+                let asked = previous.map(BedrockMessage::asked).unwrap_or_default();
                 self.results(message, &asked, &path);
             }
             if !is_system(&message) {
@@ -337,14 +347,14 @@ impl<'a> Walk<'_, '_, 'a> {
     }
 
     /// The blocks of an assistant's message.
-    fn reply(&mut self, message: &Message<'a>, answered: &HashSet<Cow<'a, str>>, path: &str) {
+    fn reply(&mut self, message: &BedrockMessage<'a>, answered: &HashSet<Cow<'a, str>>, path: &str) {
         let mut seen = HashSet::new();
         let mut called = false;
         for (number, block) in message.blocks.iter().enumerate() {
             let path = format!("{path}/content/{number}");
             self.needs_config(block, &path);
             match block {
-                Block::Use { id, name, by } => {
+                BedrockBlock::Use { id, name, by } => {
                     if let Some(asked) = block.asked() {
                         if !answered.contains(&asked) {
                             let text = "this toolUse has no toolResult in the next message: answer it there";
@@ -356,11 +366,11 @@ impl<'a> Walk<'_, '_, 'a> {
                         }
                     }
                     let path = path + "/toolUse";
-                    check_word(self.report, *id, Word::Id, &path);
-                    check_word(self.report, *name, Word::Name, &path);
+                    check_word(self.report, *id, RestrictedWord::Id, &path);
+                    check_word(self.report, *name, RestrictedWord::Name, &path);
                     called |= *by == RunBy::Client;
                 }
-                Block::Text { blank } => {
+                BedrockBlock::Text { blank } => {
                     if called {
                         let text = "a text after a toolUse: move it before the calls";
                         self.report.add("BC-9", path.as_str(), text);
@@ -369,26 +379,27 @@ impl<'a> Walk<'_, '_, 'a> {
                         self.report.add("BC-10", path, "a blank text: leave it out");
                     }
                 }
-                Block::Image(_) | Block::Document(_) => {
+                BedrockBlock::Image(_) | BedrockBlock::Document(_) => {
                     let text = "images and documents only in a user's message: move it there";
                     self.report.add("BC-13", path, text);
                 }
-                Block::Reasoning(reasoning) => self.reasoning(*reasoning, path),
-                Block::Result { .. } | Block::Video | Block::Other => {}
+                BedrockBlock::Reasoning(reasoning) => self.reasoning(*reasoning, path),
+                BedrockBlock::Result { .. } | BedrockBlock::Video | BedrockBlock::Other => {}
             }
         }
     }
 
     /// The blocks of a user's message; `asked` are the ids that wait for an answer.
-    fn results(&mut self, message: &Message<'a>, asked: &HashSet<Cow<'a, str>>, path: &str) {
+    fn results(&mut self, message: &BedrockMessage<'a>, asked: &HashSet<Cow<'a, str>>, path: &str) {
         let mut seen = HashSet::new();
         self.alone(message, path);
-        self.documents.begin_message(message.blocks.iter().any(|block| matches!(block, Block::Text { .. })));
+        self.documents
+            .begin_message(message.blocks.iter().any(|block| matches!(block, BedrockBlock::Text { .. })));
         for (number, block) in message.blocks.iter().enumerate() {
             let path = format!("{path}/content/{number}");
             self.needs_config(block, &path);
             match block {
-                Block::Result { id, failed_silently } => {
+                BedrockBlock::Result { id, failed_silently } => {
                     if let Some(answered) = id.and_then(Raw::string) {
                         if !asked.contains(&answered) {
                             let text = "a toolResult without its toolUse in the message before: leave it out";
@@ -399,41 +410,44 @@ impl<'a> Walk<'_, '_, 'a> {
                             self.report.add("BC-5", path.as_str(), text);
                         }
                     }
-                    check_word(self.report, *id, Word::Id, &format!("{path}/toolResult"));
+                    check_word(self.report, *id, RestrictedWord::Id, &format!("{path}/toolResult"));
                     if *failed_silently {
                         let text =
                             "a failed toolResult must have content: add a text that says what went wrong";
                         self.report.add("BC-11", path, text);
                     }
                 }
-                Block::Text { blank: true } => self.report.add("BC-10", path, "a blank text: leave it out"),
-                Block::Image(image) => self.documents.image(*image, &path, self.report),
-                Block::Document(document) => self.documents.document(*document, &path, self.report),
+                BedrockBlock::Text { blank: true } => {
+                    self.report.add("BC-10", path, "a blank text: leave it out");
+                }
+                BedrockBlock::Image(image) => self.documents.image(*image, &path, self.report),
+                BedrockBlock::Document(document) => self.documents.document(*document, &path, self.report),
                 _ => {}
             }
         }
     }
 
     /// BC-8: what stands beside results.
-    fn alone(&mut self, message: &Message<'a>, path: &str) {
-        if !message.blocks.iter().any(|block| matches!(block, Block::Result { .. })) {
+    fn alone(&mut self, message: &BedrockMessage<'a>, path: &str) {
+        if !message.blocks.iter().any(|block| matches!(block, BedrockBlock::Result { .. })) {
             return;
         }
         let text = "a block beside toolResult blocks: put it into a message of its own";
-        let place = |wanted: fn(&Block<'_>) -> bool| {
+        let place = |wanted: fn(&BedrockBlock<'_>) -> bool| {
             message.blocks.iter().position(wanted).map(|number| format!("{path}/content/{number}"))
         };
-        if let Some(path) = place(|block| !matches!(block, Block::Result { .. } | Block::Other)) {
+        if let Some(path) = place(|block| !matches!(block, BedrockBlock::Result { .. } | BedrockBlock::Other))
+        {
             self.report.add_for("BC-8", ALONE, path, text);
         }
-        if let Some(path) = place(|block| matches!(block, Block::Document(_) | Block::Video)) {
+        if let Some(path) = place(|block| matches!(block, BedrockBlock::Document(_) | BedrockBlock::Video)) {
             self.report.add_for("BC-8", CLAUDE, path, text);
         }
     }
 
     /// BC-7, on the first tool block there is.
-    fn needs_config(&mut self, block: &Block<'_>, path: &str) {
-        if self.needs_config && matches!(block, Block::Use { .. } | Block::Result { .. }) {
+    fn needs_config(&mut self, block: &BedrockBlock<'_>, path: &str) {
+        if self.needs_config && matches!(block, BedrockBlock::Use { .. } | BedrockBlock::Result { .. }) {
             self.needs_config = false;
             let text = "tool blocks in a request without `toolConfig`: define the tools of the history there";
             self.report.add("BC-7", path, text);
@@ -441,10 +455,11 @@ impl<'a> Walk<'_, '_, 'a> {
     }
 
     fn reasoning(&mut self, reasoning: Raw<'_>, path: String) {
-        let Some(inner) = reasoning.get("reasoningText").filter(|inner| inner.kind() == Kind::Object) else {
+        let Some(inner) = reasoning.get("reasoningText").filter(|inner| inner.kind() == JsonKind::Object)
+        else {
             return;
         };
-        let has = |key: &str| inner.get(key).is_some_and(|value| value.kind() == Kind::String);
+        let has = |key: &str| inner.get(key).is_some_and(|value| value.kind() == JsonKind::String);
         if !has("text") {
             self.report.add(
                 "BC-14",
@@ -460,20 +475,22 @@ impl<'a> Walk<'_, '_, 'a> {
 
 /// What BC-6 restricts.
 #[derive(Clone, Copy)]
-enum Word {
+enum RestrictedWord {
     Id,
     Name,
 }
 
 /// BC-6 for a value of the object at `path`.
-fn check_word(report: &mut Report<'_>, value: Option<Raw<'_>>, word: Word, path: &str) {
+fn check_word(report: &mut ViolationReport<'_>, value: Option<Raw<'_>>, word: RestrictedWord, path: &str) {
     let (key, extra, text) = match word {
-        Word::Id => {
+        RestrictedWord::Id => {
             ("toolUseId", "_.:-", "a toolUseId must be 1 to 64 letters, digits, `_`, `.`, `:` or `-`")
         }
-        Word::Name => ("name", "_-", "the name of a tool must be 1 to 64 letters, digits, `_` or `-`"),
+        RestrictedWord::Name => {
+            ("name", "_-", "the name of a tool must be 1 to 64 letters, digits, `_` or `-`")
+        }
     };
-    let Some(value) = value.filter(|value| value.kind() != Kind::Null) else {
+    let Some(value) = value.filter(|value| value.kind() != JsonKind::Null) else {
         report.add("BC-6", path, format!("`{key}` is missing: {text}"));
         return;
     };

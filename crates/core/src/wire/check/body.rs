@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{CheckOptions, Size, Wire};
 use crate::context::CurationContext;
-use crate::json::{Elements, Kind, Raw};
+use crate::json::{Elements, JsonKind, Raw};
 use crate::model::facts;
 use crate::tokens::{Counter, entry_tokens};
 use crate::wire::ParseOptions;
@@ -12,7 +12,7 @@ use crate::wire::ParseOptions;
 /// The elements under several keys of a body, which is walked through once; those of a bare list are the first.
 pub(super) fn lists<'a, const N: usize>(body: Raw<'a>, keys: [&str; N]) -> [Elements<'a>; N] {
     let mut found = [None; N];
-    if let (Kind::Array, Some(first)) = (body.kind(), found.first_mut()) {
+    if let (JsonKind::Array, Some(first)) = (body.kind(), found.first_mut()) {
         *first = Some(body);
     }
     for (key, value) in body.members() {

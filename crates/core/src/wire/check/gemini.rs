@@ -6,9 +6,9 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::{Gate, Report, Rule, Severity};
-use crate::json::{Kind, Raw};
-use crate::model::{Line, ModelName};
+use super::{Gate, Rule, Severity, ViolationReport};
+use crate::json::{JsonKind, Raw};
+use crate::model::{ModelLine, ModelName};
 
 /// The rules, in order.
 pub(super) const RULES: &[Rule] = &[
@@ -92,7 +92,9 @@ const PLACEHOLDERS: [&str; 2] =
     ["skip_thought_signature_validator", "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="];
 
 fn is_gemini(model: &ModelName, wanted: fn((u32, u32)) -> bool) -> bool {
-    model.generation().is_some_and(|generation| generation.line == Line::Gemini && wanted(generation.version))
+    model
+        .generation()
+        .is_some_and(|generation| generation.line == ModelLine::Gemini && wanted(generation.version))
 }
 
 /// Earlier models continue a reply that was begun for them.
@@ -102,7 +104,7 @@ fn refuses_prefill(model: &ModelName) -> bool {
 }
 
 /// Looks for every breach in a body.
-pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
+pub(super) fn check(body: Raw<'_>, report: &mut ViolationReport<'_>) {
     let (mut list, mut cached) = (body, false);
     let mut settings = Vec::new();
     for (key, value) in body.members() {
@@ -123,16 +125,16 @@ pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
             report.add("GE-13", format!("/{key}"), message);
         }
     }
-    let contents: Vec<Content<'_>> = list.elements().map(Content::read).collect();
-    Walk { report, cached, signatures: HashSet::new() }.contents(&contents);
+    let contents: Vec<GeminiContent<'_>> = list.elements().map(GeminiContent::read).collect();
+    GeminiWalk { report, cached, signatures: HashSet::new() }.contents(&contents);
 }
 
 /// Whether a field says anything: an empty list or object is the same as none.
 fn is_set(value: Raw<'_>) -> bool {
     match value.kind() {
-        Kind::Null => false,
-        Kind::Array => value.elements().next().is_some(),
-        Kind::Object => value.members().next().is_some(),
+        JsonKind::Null => false,
+        JsonKind::Array => value.elements().next().is_some(),
+        JsonKind::Object => value.members().next().is_some(),
         _ => true,
     }
 }
@@ -150,18 +152,18 @@ enum Speaker {
 
 /// One content, taken apart once.
 #[derive(Default)]
-struct Content<'a> {
+struct GeminiContent<'a> {
     speaker: Speaker,
     /// A role word no model knows.
     bad_role: Option<Cow<'a, str>>,
-    parts: Vec<Part<'a>>,
+    parts: Vec<GeminiPart<'a>>,
     /// Where the parts should be and are not.
     bare: Option<&'static str>,
     calls: usize,
     responses: usize,
 }
 
-struct Part<'a> {
+struct GeminiPart<'a> {
     kind: PartKind<'a>,
     signature: Option<Cow<'a, str>>,
 }
@@ -171,7 +173,7 @@ enum PartKind<'a> {
     Response {
         key: Cow<'a, str>,
         /// The key and value of a response that is no object.
-        wrong: Option<Kind>,
+        wrong: Option<JsonKind>,
     },
     /// Text, media, code.
     Other,
@@ -179,17 +181,20 @@ enum PartKind<'a> {
     Empty,
 }
 
-impl<'a> Content<'a> {
+impl<'a> GeminiContent<'a> {
     fn read(raw: Raw<'a>) -> Self {
-        let mut content = Content { bare: (raw.kind() == Kind::Object).then_some(""), ..Content::default() };
+        let mut content = GeminiContent {
+            bare: (raw.kind() == JsonKind::Object).then_some(""),
+            ..GeminiContent::default()
+        };
         for (key, value) in raw.members() {
             match key.as_ref() {
                 "role" => content.read_role(value),
-                "parts" if value.kind() == Kind::Array => {
-                    content.parts = value.elements().map(Part::read).collect();
+                "parts" if value.kind() == JsonKind::Array => {
+                    content.parts = value.elements().map(GeminiPart::read).collect();
                     content.bare = content.parts.is_empty().then_some("/parts");
                 }
-                "parts" if value.kind() != Kind::Null => content.bare = None,
+                "parts" if value.kind() != JsonKind::Null => content.bare = None,
                 _ => {}
             }
         }
@@ -219,27 +224,27 @@ impl<'a> Content<'a> {
 
     /// Whether the user says something here: the turn begins with it.
     fn begins_turn(&self) -> bool {
-        let says = |part: &Part<'_>| !matches!(part.kind, PartKind::Response { .. } | PartKind::Empty);
+        let says = |part: &GeminiPart<'_>| !matches!(part.kind, PartKind::Response { .. } | PartKind::Empty);
         self.speaker != Speaker::Model && self.parts.iter().any(says)
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> GeminiPart<'a> {
     fn read(raw: Raw<'a>) -> Self {
-        let mut part = Part { kind: PartKind::Unknown, signature: None };
-        let mut empty = raw.kind() == Kind::Object;
+        let mut part = GeminiPart { kind: PartKind::Unknown, signature: None };
+        let mut empty = raw.kind() == JsonKind::Object;
         for (key, value) in raw.members() {
             empty = false;
             match key.as_ref() {
                 "thoughtSignature" | "thought_signature" => {
                     part.signature = value.string().filter(|signature| !signature.is_empty());
                 }
-                "functionCall" | "function_call" if value.kind() == Kind::Object => {
+                "functionCall" | "function_call" if value.kind() == JsonKind::Object => {
                     part.kind = PartKind::Call;
                 }
-                "functionResponse" | "function_response" if value.kind() == Kind::Object => {
-                    let response = value.get("response").map_or(Kind::Null, Raw::kind);
-                    let wrong = (response != Kind::Object).then_some(response);
+                "functionResponse" | "function_response" if value.kind() == JsonKind::Object => {
+                    let response = value.get("response").map_or(JsonKind::Null, Raw::kind);
+                    let wrong = (response != JsonKind::Object).then_some(response);
                     part.kind = PartKind::Response { key, wrong };
                 }
                 "text"
@@ -251,7 +256,7 @@ impl<'a> Part<'a> {
                 | "executable_code"
                 | "codeExecutionResult"
                 | "code_execution_result"
-                    if value.kind() != Kind::Null =>
+                    if value.kind() != JsonKind::Null =>
                 {
                     part.kind = PartKind::Other;
                 }
@@ -265,16 +270,16 @@ impl<'a> Part<'a> {
     }
 }
 
-struct Walk<'r, 'o, 'a> {
-    report: &'r mut Report<'o>,
+struct GeminiWalk<'r, 'o, 'a> {
+    report: &'r mut ViolationReport<'o>,
     /// Whether earlier contents may be in the cache, where we do not see them.
     cached: bool,
     signatures: HashSet<&'a str>,
 }
 
-impl<'a> Walk<'_, '_, 'a> {
-    fn contents(&mut self, contents: &'a [Content<'a>]) {
-        let turn = contents.iter().rposition(Content::begins_turn);
+impl<'a> GeminiWalk<'_, '_, 'a> {
+    fn contents(&mut self, contents: &'a [GeminiContent<'a>]) {
+        let turn = contents.iter().rposition(GeminiContent::begins_turn);
         let mut previous = None;
         for (number, content) in contents.iter().enumerate() {
             let path = || format!("/contents/{number}");
@@ -304,7 +309,7 @@ impl<'a> Walk<'_, '_, 'a> {
         }
     }
 
-    fn role(&mut self, content: &Content<'_>, number: usize) {
+    fn role(&mut self, content: &GeminiContent<'_>, number: usize) {
         let path = || format!("/contents/{number}/role");
         if let Some(role) = &content.bad_role {
             // Models before 3.6 take the old word for what it meant.
@@ -322,7 +327,13 @@ impl<'a> Walk<'_, '_, 'a> {
     }
 
     /// Calls and responses in number and order: GE-2 and GE-3.
-    fn pairing(&mut self, content: &Content<'_>, previous: Option<&Content<'_>>, last: bool, number: usize) {
+    fn pairing(
+        &mut self,
+        content: &GeminiContent<'_>,
+        previous: Option<&GeminiContent<'_>>,
+        last: bool,
+        number: usize,
+    ) {
         let path = || format!("/contents/{number}");
         let unseen = previous.is_none() && self.cached;
         let (asked, answered) = (previous.map_or(0, |previous| previous.calls), content.responses);
@@ -346,11 +357,11 @@ impl<'a> Walk<'_, '_, 'a> {
     }
 
     /// What stands beside responses: refused by Gemini 3 and later, tolerated by models before.
-    fn response_alone(&mut self, content: &Content<'_>, number: usize) {
+    fn response_alone(&mut self, content: &GeminiContent<'_>, number: usize) {
         if content.responses == 0 {
             return;
         }
-        let is_other = |part: &Part<'_>| matches!(part.kind, PartKind::Other | PartKind::Call);
+        let is_other = |part: &GeminiPart<'_>| matches!(part.kind, PartKind::Other | PartKind::Call);
         let Some(first) = content.parts.iter().position(is_other) else { return };
         let old = self.report.options.model.is_some_and(|model| is_gemini(model, |version| version < (3, 0)));
         let severity = if old { Severity::Quality } else { Severity::Refused };
@@ -358,7 +369,7 @@ impl<'a> Walk<'_, '_, 'a> {
         self.report.add_as("GE-4", severity, format!("/contents/{number}/parts/{first}"), message);
     }
 
-    fn parts(&mut self, content: &'a Content<'a>, current: bool, number: usize) {
+    fn parts(&mut self, content: &'a GeminiContent<'a>, current: bool, number: usize) {
         let first_call = content.parts.iter().position(|part| matches!(part.kind, PartKind::Call));
         for (place, part) in content.parts.iter().enumerate() {
             let path = || format!("/contents/{number}/parts/{place}");
@@ -379,7 +390,7 @@ impl<'a> Walk<'_, '_, 'a> {
                         kind.name()
                     );
                     // A response that is not there is missing from what should hold it.
-                    let inner = if *kind == Kind::Null { "" } else { "/response" };
+                    let inner = if *kind == JsonKind::Null { "" } else { "/response" };
                     self.report.add("GE-11", format!("{}/{key}{inner}", path()), message);
                 }
                 _ => {}

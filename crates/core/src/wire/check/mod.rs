@@ -90,7 +90,7 @@ pub struct Rule {
     /// The rule in one sentence.
     pub says: &'static str,
     /// What repair does about it, in the past tense; empty where there is nothing to repair.
-    pub mend: &'static str,
+    pub repair: &'static str,
 }
 
 impl Rule {
@@ -99,9 +99,9 @@ impl Rule {
         id: &'static str,
         severity: Severity,
         says: &'static str,
-        mend: &'static str,
+        repair: &'static str,
     ) -> Self {
-        Rule { id, severity, evidence: Evidence::Seen, gate: None, says, mend }
+        Rule { id, severity, evidence: Evidence::Seen, gate: None, says, repair }
     }
 
     /// The same rule, known from hearsay only.
@@ -178,15 +178,15 @@ pub enum Size {
 }
 
 /// Collects violations; the one place where severities and gates are applied.
-pub(crate) struct Report<'a> {
+pub(crate) struct ViolationReport<'a> {
     rules: &'static [Rule],
     pub(crate) options: CheckOptions<'a>,
     violations: Vec<Violation>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> ViolationReport<'a> {
     pub(crate) fn new(rules: &'static [Rule], options: CheckOptions<'a>) -> Self {
-        Report { rules, options, violations: Vec::new() }
+        ViolationReport { rules, options, violations: Vec::new() }
     }
 
     /// Notes a breach of rule `id` at `path`, unless the rule does not hold for the model.
@@ -292,7 +292,7 @@ pub fn unseen(wire: Wire) -> &'static [&'static str] {
 
 /// Looks for every breach of the rules of `wire` in a body.
 pub fn check(wire: Wire, body: Raw<'_>, options: CheckOptions<'_>) -> Vec<Violation> {
-    let mut report = Report::new(rules(wire), options);
+    let mut report = ViolationReport::new(rules(wire), options);
     match wire {
         Wire::OpenaiChat => openai_chat::check(body, &mut report),
         Wire::OpenaiResponses => openai_responses::check(body, &mut report),
@@ -316,7 +316,7 @@ pub(crate) fn check_made<'a>(
     if wire != Wire::OpenaiChat {
         return check(wire, body, options);
     }
-    let mut report = Report::new(rules(wire), options);
+    let mut report = ViolationReport::new(rules(wire), options);
     let tools = tools.into_iter().flat_map(Raw::elements);
     openai_chat::check_parts(body, messages, tools, &mut report);
     report.finish()

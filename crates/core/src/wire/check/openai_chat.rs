@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::Severity::{Allowed, Quality, Refused, Silent};
 use super::body::{is_longer_than, lists, longer_than, overflow, text};
-use super::{Report, Rule};
-use crate::json::{Kind, Raw};
+use super::{Rule, ViolationReport};
+use crate::json::{JsonKind, Raw};
 use crate::wire::Wire;
 
 /// The rules, in order.
@@ -76,7 +76,7 @@ const DESCRIPTION_CHARS: usize = 1024;
 const NAME_CHARS: usize = 64;
 
 /// Looks for every breach in a body.
-pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
+pub(super) fn check(body: Raw<'_>, report: &mut ViolationReport<'_>) {
     let [messages, tools] = lists(body, ["messages", "tools"]);
     check_parts(body, messages, tools, report);
 }
@@ -86,29 +86,30 @@ pub(super) fn check_parts<'a>(
     body: Raw<'_>,
     messages: impl Iterator<Item = Raw<'a>>,
     tools: impl Iterator<Item = Raw<'a>>,
-    report: &mut Report<'_>,
+    report: &mut ViolationReport<'_>,
 ) {
-    let messages: Vec<Message<'_>> = messages.map(Message::read).collect();
+    let messages: Vec<CheckedMessage<'_>> = messages.map(CheckedMessage::read).collect();
     // How many results each id before this message still takes, as long as only results have followed its call.
     let mut open: HashMap<&str, usize> = HashMap::new();
     for (index, message) in messages.iter().enumerate() {
-        if message.role != Role::Tool {
+        if message.role != ChatRole::Tool {
             open.clear();
         }
         check_content(index, message, report);
         match message.role {
-            Role::Assistant => {
+            ChatRole::Assistant => {
                 check_calls(index, message, messages.get(index + 1..).unwrap_or_default(), report);
                 for id in message.calls().iter().filter_map(|call| call.id.as_deref()) {
                     // One message per id, even where two calls share it.
                     open.insert(id, 1);
                 }
             }
-            Role::Tool => check_result(index, message, &mut open, report),
-            Role::User | Role::System | Role::Other => {}
+            ChatRole::Tool => check_result(index, message, &mut open, report),
+            ChatRole::User | ChatRole::System | ChatRole::Other => {}
         }
     }
-    let ends_speaking = |last: &Message<'_>| last.role == Role::Assistant && last.calls().is_empty();
+    let ends_speaking =
+        |last: &CheckedMessage<'_>| last.role == ChatRole::Assistant && last.calls().is_empty();
     if messages.last().is_some_and(ends_speaking) {
         let path = format!("/messages/{}", messages.len() - 1);
         report.add(
@@ -125,16 +126,16 @@ pub(super) fn check_parts<'a>(
 }
 
 /// Content that has to be there, texts that are too long, media where only texts may stand.
-fn check_content(index: usize, message: &Message<'_>, report: &mut Report<'_>) {
-    let Some(content) = message.content.filter(|content| content.kind() != Kind::Null) else {
+fn check_content(index: usize, message: &CheckedMessage<'_>, report: &mut ViolationReport<'_>) {
+    let Some(content) = message.content.filter(|content| content.kind() != JsonKind::Null) else {
         let path = match message.content {
             Some(_) => format!("/messages/{index}/content"),
             None => format!("/messages/{index}"),
         };
         match message.role {
-            Role::Other => {}
-            Role::Assistant if message.says_otherwise || !message.calls().is_empty() => {}
-            Role::Assistant => {
+            ChatRole::Other => {}
+            ChatRole::Assistant if message.says_otherwise || !message.calls().is_empty() => {}
+            ChatRole::Assistant => {
                 report.add(
                     "OC-5",
                     path,
@@ -150,7 +151,7 @@ fn check_content(index: usize, message: &Message<'_>, report: &mut Report<'_>) {
         report.add("OC-8", format!("/messages/{index}/content"), message);
     }
     // Parts of user messages may be anything; there only a text can be too long.
-    let media_allowed = matches!(message.role, Role::User | Role::Other);
+    let media_allowed = matches!(message.role, ChatRole::User | ChatRole::Other);
     if media_allowed && content.text().len() <= TEXT_CHARS {
         return;
     }
@@ -164,7 +165,7 @@ fn check_content(index: usize, message: &Message<'_>, report: &mut Report<'_>) {
             continue;
         }
         let Some(kind) = text(part, "type") else { continue };
-        if message.role == Role::Tool && kind != "text" {
+        if message.role == ChatRole::Tool && kind != "text" {
             let message = "a tool message holds texts only; put this into a user message after the results";
             report.add("OC-11", path(), message);
         } else if MEDIA.contains(&kind.as_ref()) {
@@ -177,7 +178,12 @@ fn check_content(index: usize, message: &Message<'_>, report: &mut Report<'_>) {
 const MEDIA: [&str; 3] = ["image_url", "input_audio", "file"];
 
 /// The calls of an assistant message, with the messages that come after it.
-fn check_calls(index: usize, message: &Message<'_>, after: &[Message<'_>], report: &mut Report<'_>) {
+fn check_calls(
+    index: usize,
+    message: &CheckedMessage<'_>,
+    after: &[CheckedMessage<'_>],
+    report: &mut ViolationReport<'_>,
+) {
     let Some(calls) = &message.calls else { return };
     if calls.is_empty() {
         report.add("OC-6", format!("/messages/{index}/tool_calls"), "tool_calls is empty; leave the key out");
@@ -189,7 +195,7 @@ fn check_calls(index: usize, message: &Message<'_>, after: &[Message<'_>], repor
     }
     let answered: HashSet<&str> = after
         .iter()
-        .take_while(|message| message.role == Role::Tool)
+        .take_while(|message| message.role == ChatRole::Tool)
         .filter_map(|result| result.call_id.as_deref())
         .collect();
     for (number, call) in calls.iter().enumerate() {
@@ -217,9 +223,9 @@ fn check_calls(index: usize, message: &Message<'_>, after: &[Message<'_>], repor
 /// A tool message, with the calls it may answer.
 fn check_result(
     index: usize,
-    message: &Message<'_>,
+    message: &CheckedMessage<'_>,
     open: &mut HashMap<&str, usize>,
-    report: &mut Report<'_>,
+    report: &mut ViolationReport<'_>,
 ) {
     let path = format!("/messages/{index}");
     match message.call_id.as_deref().map(|id| open.get_mut(id)) {
@@ -242,7 +248,7 @@ fn check_result(
 }
 
 /// The tools a request offers.
-fn check_tools<'a>(tools: impl Iterator<Item = Raw<'a>>, report: &mut Report<'_>) {
+fn check_tools<'a>(tools: impl Iterator<Item = Raw<'a>>, report: &mut ViolationReport<'_>) {
     for (index, tool) in tools.enumerate() {
         let Some((key, inner)) = callee(tool) else { continue };
         for (member, value) in inner.members() {
@@ -263,7 +269,7 @@ fn check_tools<'a>(tools: impl Iterator<Item = Raw<'a>>, report: &mut Report<'_>
 }
 
 /// The name of a tool, where it is offered and where it is called.
-fn check_name(name: &str, path: impl FnOnce() -> String, report: &mut Report<'_>) {
+fn check_name(name: &str, path: impl FnOnce() -> String, report: &mut ViolationReport<'_>) {
     let fits = (1..=NAME_CHARS).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if !fits {
@@ -279,7 +285,7 @@ fn callee(value: Raw<'_>) -> Option<(&'static str, Raw<'_>)> {
 
 /// Who speaks; `Other` is everything this wire has no rules for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum ChatRole {
     User,
     System,
     Assistant,
@@ -288,12 +294,12 @@ enum Role {
 }
 
 /// A message taken apart once, as far as the rules look into it.
-struct Message<'a> {
-    role: Role,
+struct CheckedMessage<'a> {
+    role: ChatRole,
     /// As it is written; none if the key is missing.
     content: Option<Raw<'a>>,
     /// The list under `tool_calls`; none if it is missing or null.
-    calls: Option<Vec<Call<'a>>>,
+    calls: Option<Vec<CheckedCall<'a>>>,
     call_id: Option<Cow<'a, str>>,
     /// Whether it says something beside its content and its calls.
     says_otherwise: bool,
@@ -302,16 +308,16 @@ struct Message<'a> {
 }
 
 /// One of the `tool_calls`.
-struct Call<'a> {
+struct CheckedCall<'a> {
     id: Option<Cow<'a, str>>,
     /// What is called, and the key it stands under.
     name: Option<(&'static str, Cow<'a, str>)>,
 }
 
-impl<'a> Message<'a> {
+impl<'a> CheckedMessage<'a> {
     fn read(message: Raw<'a>) -> Self {
-        let mut read = Message {
-            role: Role::Other,
+        let mut read = CheckedMessage {
+            role: ChatRole::Other,
             content: None,
             calls: None,
             call_id: None,
@@ -320,20 +326,20 @@ impl<'a> Message<'a> {
             has_name: false,
         };
         for (key, value) in message.members() {
-            let given = value.kind() != Kind::Null;
+            let given = value.kind() != JsonKind::Null;
             match key.as_ref() {
                 "role" => {
                     read.role = match value.string().as_deref() {
-                        Some("user") => Role::User,
-                        Some("system" | "developer") => Role::System,
-                        Some("assistant") => Role::Assistant,
-                        Some("tool") => Role::Tool,
-                        _ => Role::Other,
+                        Some("user") => ChatRole::User,
+                        Some("system" | "developer") => ChatRole::System,
+                        Some("assistant") => ChatRole::Assistant,
+                        Some("tool") => ChatRole::Tool,
+                        _ => ChatRole::Other,
                     }
                 }
                 "content" => read.content = Some(value),
-                "tool_calls" if value.kind() == Kind::Array => {
-                    read.calls = Some(value.elements().map(Call::read).collect());
+                "tool_calls" if value.kind() == JsonKind::Array => {
+                    read.calls = Some(value.elements().map(CheckedCall::read).collect());
                 }
                 "tool_call_id" => read.call_id = value.string(),
                 "function_call" | "refusal" | "audio" => read.says_otherwise |= given,
@@ -345,14 +351,14 @@ impl<'a> Message<'a> {
         read
     }
 
-    fn calls(&self) -> &[Call<'a>] {
+    fn calls(&self) -> &[CheckedCall<'a>] {
         self.calls.as_deref().unwrap_or_default()
     }
 }
 
-impl<'a> Call<'a> {
+impl<'a> CheckedCall<'a> {
     fn read(call: Raw<'a>) -> Self {
         let name = callee(call).and_then(|(key, inner)| Some((key, text(inner, "name")?)));
-        Call { id: text(call, "id"), name }
+        CheckedCall { id: text(call, "id"), name }
     }
 }

@@ -12,7 +12,7 @@ use crate::block::{
     Block, BlockKind, CallStyle, Marks, Media, MediaKind, MediaSource, Reasoning, ToolResult,
 };
 use crate::entry::{ContentState, Entry, Role};
-use crate::json::{Kind, Object, Raw};
+use crate::json::{JsonKind, Object, Raw};
 use crate::text::{RawJson, Text};
 use crate::wire::{ParseOptions, Parsed, Wire, WireError};
 
@@ -23,7 +23,7 @@ const ROLES: &str = "user, assistant or system";
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
     let (list, members, shape) = message_list(body, "messages")?;
     let mut parsed = Parsed::around(shape);
-    if let Some(system) = members.get("system").filter(|system| system.kind() != Kind::Null) {
+    if let Some(system) = members.get("system").filter(|system| system.kind() != JsonKind::Null) {
         parsed.push(None, read_system(system, &At::Body.key("system"))?, options);
     }
     let path = At::Body.key("messages");
@@ -34,14 +34,14 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
     }
     parsed.tools = members
         .get("tools")
-        .filter(|list| list.kind() == Kind::Array)
+        .filter(|list| list.kind() == JsonKind::Array)
         .map(|list| tools(Wire::Anthropic, "/tools", list, |tool| tool.get("name")));
     Ok(parsed)
 }
 
 /// Reads one message that is one entry, or the value of the system field.
 pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
-    if message.kind() != Kind::Object {
+    if message.kind() != JsonKind::Object {
         return read_system(message, &At::Body);
     }
     let source = own_text(message, &At::Body, "a message")?;
@@ -83,8 +83,8 @@ fn result_state(entry: &Entry) -> ContentState {
     let content = entry.blocks.first().and_then(|block| block.raw.as_ref()?.raw().get("content"));
     match content.map(Raw::kind) {
         None => ContentState::Absent,
-        Some(Kind::Null) => ContentState::Null,
-        Some(Kind::String) => ContentState::Text,
+        Some(JsonKind::Null) => ContentState::Null,
+        Some(JsonKind::String) => ContentState::Text,
         Some(_) => ContentState::Parts,
     }
 }
@@ -120,12 +120,12 @@ fn read_content(
     role: Role,
 ) -> Result<(ContentState, Box<[Block]>), WireError> {
     match content.kind() {
-        Kind::Null => Ok((ContentState::Null, Box::default())),
-        Kind::String => {
+        JsonKind::Null => Ok((ContentState::Null, Box::default())),
+        JsonKind::String => {
             let text = Text::Raw(RawJson::new(source, content));
             Ok((ContentState::Text, Box::from([Block::new(BlockKind::Text(text), None)])))
         }
-        Kind::Array => {
+        JsonKind::Array => {
             let blocks = content
                 .elements()
                 .enumerate()
@@ -185,7 +185,7 @@ fn read_block(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>, role: Role) -> Res
 
 /// The cache mark of a block; rare.
 fn marks(block: &Object<'_>, source: &Arc<str>) -> Option<Box<Marks>> {
-    let mark = block.get("cache_control").filter(|mark| mark.kind() == Kind::Object)?;
+    let mark = block.get("cache_control").filter(|mark| mark.kind() == JsonKind::Object)?;
     Some(Box::new(Marks { cache_hint: Some(RawJson::new(source, mark)), provider_id: None }))
 }
 
@@ -208,7 +208,7 @@ fn read_media(
     source: &Arc<str>,
     path: &At<'_>,
 ) -> Result<Option<Media>, WireError> {
-    let Some(place) = block.get("source").filter(|place| place.kind() == Kind::Object) else {
+    let Some(place) = block.get("source").filter(|place| place.kind() == JsonKind::Object) else {
         return Ok(None);
     };
     let place = object(place, &path.key("source"), "a source")?;

@@ -14,7 +14,7 @@ use super::split::{read_pieces, split};
 use crate::block::{Block, BlockKind, CallStyle, Media, MediaKind, MediaSource, Reasoning, ToolResult};
 use crate::context::Tools;
 use crate::entry::{ContentState, Entry, Role};
-use crate::json::{Kind, Object, Raw};
+use crate::json::{JsonKind, Object, Raw};
 use crate::text::RawJson;
 use crate::wire::{ParseOptions, Parsed, Wire, WireError};
 
@@ -25,7 +25,7 @@ const ROLES: &str = "user, assistant or system";
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
     let (list, members, shape) = message_list(body, "messages")?;
     let mut parsed = Parsed::around(shape);
-    if let Some(system) = members.get("system").filter(|system| system.kind() != Kind::Null) {
+    if let Some(system) = members.get("system").filter(|system| system.kind() != JsonKind::Null) {
         parsed.push(None, read_system(system, &At::Body.key("system"))?, options);
     }
     let path = At::Body.key("messages");
@@ -40,14 +40,14 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 
 /// Reads one message that is one entry, or the value of the `system` field.
 pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
-    if message.kind() == Kind::Array {
+    if message.kind() == JsonKind::Array {
         return read_system(message, &At::Body);
     }
     read_entry(&own_text(message, &At::Body, "a message")?, &At::Body)
 }
 
 fn read_tools(list: Raw<'_>) -> Option<Tools> {
-    (list.kind() == Kind::Array)
+    (list.kind() == JsonKind::Array)
         .then(|| tools(Wire::Bedrock, "/toolConfig/tools", list, |tool| tool.get("toolSpec")?.get("name")))
 }
 
@@ -101,7 +101,7 @@ fn read_system(system: Raw<'_>, path: &At<'_>) -> Result<Entry, WireError> {
 }
 
 fn state(content: Raw<'_>) -> ContentState {
-    if content.kind() == Kind::Null { ContentState::Null } else { ContentState::Parts }
+    if content.kind() == JsonKind::Null { ContentState::Null } else { ContentState::Parts }
 }
 
 /// A list of blocks, each read by `read`.
@@ -111,7 +111,7 @@ fn read_content(
     path: &At<'_>,
     read: impl Fn(Raw<'_>, &Arc<str>, &At<'_>) -> Result<Block, WireError>,
 ) -> Result<(ContentState, Box<[Block]>), WireError> {
-    if !matches!(content.kind(), Kind::Array | Kind::Null) {
+    if !matches!(content.kind(), JsonKind::Array | JsonKind::Null) {
         let problem = format!("the content must be a list of blocks, not {}", content.kind().name());
         return Err(WireError::bad_message(path, problem));
     }

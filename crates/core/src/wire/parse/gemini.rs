@@ -18,7 +18,7 @@ use super::split::{read_pieces, split};
 use crate::block::{Block, BlockKind, CallStyle, Media, MediaKind, MediaSource, Reasoning, ToolResult};
 use crate::context::{Definition, Tools};
 use crate::entry::{ContentState, Entry, Role};
-use crate::json::{self, Kind, Object, Raw};
+use crate::json::{self, JsonKind, Object, Raw};
 use crate::text::{RawJson, Text};
 use crate::wire::{ParseOptions, Parsed, Wire, WireError};
 
@@ -30,7 +30,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
     let (list, members, shape) = message_list(body, "contents")?;
     let mut parsed = Parsed::around(shape);
     for key in ["systemInstruction", "system_instruction"] {
-        if let Some(system) = members.get(key).filter(|system| system.kind() != Kind::Null) {
+        if let Some(system) = members.get(key).filter(|system| system.kind() != JsonKind::Null) {
             parsed.push(None, read_system(system, &At::Body.key(key))?, options);
             break;
         }
@@ -67,7 +67,7 @@ pub(crate) fn read_system(system: Raw<'_>, path: &At<'_>) -> Result<Entry, WireE
 }
 
 fn read_tools(list: Raw<'_>) -> Option<Tools> {
-    if list.kind() != Kind::Array {
+    if list.kind() != JsonKind::Array {
         return None;
     }
     let mut definitions = Vec::new();
@@ -93,8 +93,9 @@ fn either_raw<'a>(value: Raw<'a>, camel: &str, snake: &str) -> Option<Raw<'a>> {
 
 /// The value under either spelling of a key, and the spelling.
 fn either<'a, 'k>(object: &Object<'a>, camel: &'k str, snake: &'k str) -> Option<(&'k str, Raw<'a>)> {
-    let found =
-        |key: &'k str| object.get(key).filter(|value| value.kind() != Kind::Null).map(|value| (key, value));
+    let found = |key: &'k str| {
+        object.get(key).filter(|value| value.kind() != JsonKind::Null).map(|value| (key, value))
+    };
     found(camel).or_else(|| found(snake))
 }
 
@@ -119,7 +120,7 @@ fn read_entries(content: Raw<'_>, path: &At<'_>) -> Result<Vec<Entry>, WireError
 
 fn read_entry(source: &Arc<str>, path: &At<'_>) -> Result<Entry, WireError> {
     let content = object(Raw::trusted(source), path, "a content")?;
-    let role = match content.get("role").filter(|role| role.kind() != Kind::Null) {
+    let role = match content.get("role").filter(|role| role.kind() != JsonKind::Null) {
         None => Role::User,
         Some(role) => {
             let problem = || WireError::bad_message(path.key("role"), "the role must be a text".into());
@@ -151,7 +152,7 @@ fn result_state(result: &ToolResult, raw: &RawJson) -> ContentState {
     match (response, &*result.content) {
         (_, [Block { kind: BlockKind::Text(_), .. }]) => ContentState::Text,
         (None, []) => ContentState::Absent,
-        (Some(Kind::Null), []) => ContentState::Null,
+        (Some(JsonKind::Null), []) => ContentState::Null,
         _ => ContentState::Parts,
     }
 }
@@ -165,9 +166,9 @@ fn read_parts(
     let path = path.key("parts");
     let Some(parts) = content.get("parts") else { return Ok((ContentState::Absent, Box::default())) };
     match parts.kind() {
-        Kind::Null => Ok((ContentState::Null, Box::default())),
-        Kind::Object => Ok((ContentState::Parts, Box::from([read_part(parts, source, &path)?]))),
-        Kind::Array => {
+        JsonKind::Null => Ok((ContentState::Null, Box::default())),
+        JsonKind::Object => Ok((ContentState::Parts, Box::from([read_part(parts, source, &path)?]))),
+        JsonKind::Array => {
             let blocks = parts
                 .elements()
                 .enumerate()
@@ -192,7 +193,7 @@ fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<Block, Wi
         return read_call(raw, &part, call, source, &path.key(key));
     } else if let Some((key, response)) = response_of(&part) {
         BlockKind::ToolResult(Box::new(read_response(response, source, &path.key(key))?))
-    } else if part.get("text").is_some_and(|text| text.kind() != Kind::Null) {
+    } else if part.get("text").is_some_and(|text| text.kind() != JsonKind::Null) {
         let said = text(&part, "text", source, path)?;
         if part.get("thought").is_some_and(|thought| thought.text() == "true") {
             let signature = signature(&part, source);
@@ -233,14 +234,14 @@ fn read_response(response: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<
     let response = object(response, path, "a function response")?;
     let mut content = Vec::new();
     let mut is_error = None;
-    if let Some(value) = response.get("response").filter(|value| value.kind() != Kind::Null) {
+    if let Some(value) = response.get("response").filter(|value| value.kind() != JsonKind::Null) {
         let (said, failed) = said_in(value, source);
         content.push(Block::new(BlockKind::Text(said), None));
         is_error = failed.then_some(true);
     }
-    if let Some(parts) = response.get("parts").filter(|parts| parts.kind() != Kind::Null) {
+    if let Some(parts) = response.get("parts").filter(|parts| parts.kind() != JsonKind::Null) {
         let path = path.key("parts");
-        if parts.kind() != Kind::Array {
+        if parts.kind() != JsonKind::Array {
             let problem = format!("the parts must be a list, not {}", parts.kind().name());
             return Err(WireError::bad_message(path, problem));
         }
@@ -263,11 +264,11 @@ fn read_response(response: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<
 fn said_in(value: Raw<'_>, source: &Arc<str>) -> (Text, bool) {
     let literal = |text: Raw<'_>| Text::Raw(RawJson::new(source, text));
     match only_member(value) {
-        Some((key, text)) if text.kind() == Kind::String && (key == "output" || key == "result") => {
+        Some((key, text)) if text.kind() == JsonKind::String && (key == "output" || key == "result") => {
             (literal(text), false)
         }
-        Some((key, text)) if text.kind() == Kind::String && key == "error" => (literal(text), true),
-        _ if value.kind() == Kind::String => (literal(value), false),
+        Some((key, text)) if text.kind() == JsonKind::String && key == "error" => (literal(text), true),
+        _ if value.kind() == JsonKind::String => (literal(value), false),
         _ => (Text::Json(RawJson::new(source, value)), false),
     }
 }

@@ -10,7 +10,7 @@ use crate::block::{
     Block, BlockKind, CallStyle, Media, MediaKind, MediaSource, Reasoning, ToolCall, ToolResult,
 };
 use crate::entry::{ContentState, Entry, Role};
-use crate::json::{Kind, Object, Raw};
+use crate::json::{JsonKind, Object, Raw};
 use crate::text::{RawJson, Text};
 use crate::wire::{ParseOptions, Parsed, Wire, WireError};
 
@@ -21,7 +21,7 @@ const ROLES: &str = "system, developer, user, assistant, tool or function";
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
     let (list, members, shape) = message_list(body, "messages")?;
     let mut parsed = Parsed::around(shape);
-    let mut reader = Reader::default();
+    let mut reader = ChatReader::default();
     let path = At::Body.key("messages");
     for (index, message) in list.elements().take(options.take.unwrap_or(usize::MAX)).enumerate() {
         let entry = reader.message(message, index, &path.index(index))?;
@@ -36,7 +36,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             }
         }
     }
-    parsed.tools = members.get("tools").filter(|list| list.kind() == Kind::Array).map(|list| {
+    parsed.tools = members.get("tools").filter(|list| list.kind() == JsonKind::Array).map(|list| {
         tools(Wire::OpenaiChat, "/tools", list, |tool| {
             tool.get("function").or_else(|| tool.get("custom")).unwrap_or(tool).get("name")
         })
@@ -47,12 +47,12 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 
 /// Reads one message.
 pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
-    Reader::default().message(message, 0, &At::Body)
+    ChatReader::default().message(message, 0, &At::Body)
 }
 
 /// Reads messages in order; the order matters only for the old `function_call`, which has no ids.
 #[derive(Default)]
-struct Reader {
+struct ChatReader {
     /// Message and name of a `function_call` that waits for its `function` message.
     pending: Option<(usize, String)>,
     /// Messages whose old-style call was answered, so that it can be given the id of its result.
@@ -65,7 +65,7 @@ fn given_id(index: usize) -> Text {
     Text::from(format!("sb_{index}_0").as_str())
 }
 
-impl Reader {
+impl ChatReader {
     fn message(&mut self, message: Raw<'_>, index: usize, path: &At<'_>) -> Result<Entry, WireError> {
         let source = own_text(message, path, "a message")?;
         let message = &object(Raw::trusted(&source), path, "a message")?;
@@ -77,13 +77,13 @@ impl Reader {
         let mut blocks = Vec::with_capacity(1);
         entry.content_state = match message.get("content").map(|content| (content.kind(), content)) {
             None => ContentState::Absent,
-            Some((Kind::Null, _)) => ContentState::Null,
-            Some((Kind::String, content)) => {
+            Some((JsonKind::Null, _)) => ContentState::Null,
+            Some((JsonKind::String, content)) => {
                 let text = Text::Raw(RawJson::new(&source, content));
                 blocks.push(Block::new(BlockKind::Text(text), None));
                 ContentState::Text
             }
-            Some((Kind::Array, content)) => {
+            Some((JsonKind::Array, content)) => {
                 let path = path.key("content");
                 for (number, part) in content.elements().enumerate() {
                     blocks.push(read_part(part, &source, &path.index(number))?);
@@ -144,9 +144,9 @@ impl Reader {
         if let Some(text) = optional_text(message, "refusal", source) {
             blocks.push(Block::new(BlockKind::Refusal(text), None));
         }
-        if let Some(calls) = message.get("tool_calls").filter(|calls| calls.kind() != Kind::Null) {
+        if let Some(calls) = message.get("tool_calls").filter(|calls| calls.kind() != JsonKind::Null) {
             let path = path.key("tool_calls");
-            if calls.kind() != Kind::Array {
+            if calls.kind() != JsonKind::Array {
                 let problem = format!("tool_calls must be a list, not {}", calls.kind().name());
                 return Err(WireError::bad_message(path, problem));
             }
@@ -154,7 +154,7 @@ impl Reader {
                 blocks.push(read_call(call, source, &path.index(number))?);
             }
         }
-        if let Some(call) = message.get("function_call").filter(|call| call.kind() == Kind::Object) {
+        if let Some(call) = message.get("function_call").filter(|call| call.kind() == JsonKind::Object) {
             let call = object(call, &path.key("function_call"), "a function call")?;
             let block = call_block(&call, None, CallStyle::Function, "arguments", source);
             if let BlockKind::ToolCall(call) = &block.kind {
@@ -200,9 +200,9 @@ fn call_block(
     source: &Arc<str>,
 ) -> Block {
     let arguments = match inner.get(arguments) {
-        Some(value) if value.kind() == Kind::String => Text::Raw(RawJson::new(source, value)),
+        Some(value) if value.kind() == JsonKind::String => Text::Raw(RawJson::new(source, value)),
         // Some hosts send an object where the format wants its text.
-        Some(value) if value.kind() != Kind::Null => Text::from(value.text()),
+        Some(value) if value.kind() != JsonKind::Null => Text::from(value.text()),
         _ => Text::from(""),
     };
     let name = optional_text(inner, "name", source).unwrap_or_else(|| Text::from(""));
@@ -217,7 +217,7 @@ fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<Block, Wi
         Some("text") => BlockKind::Text(text(&part, "text", source, path)?),
         Some("refusal") => BlockKind::Refusal(text(&part, "refusal", source, path)?),
         Some(media @ ("image_url" | "input_audio" | "file")) => match part.get(media) {
-            Some(inner) if inner.kind() == Kind::Object => {
+            Some(inner) if inner.kind() == JsonKind::Object => {
                 object(inner, &path.key(media), "what is shown")?;
                 BlockKind::Media(Box::new(read_media(media, inner, source)))
             }
@@ -231,7 +231,7 @@ fn read_part(raw: Raw<'_>, source: &Arc<str>, path: &At<'_>) -> Result<Block, Wi
 
 fn read_media(kind: &str, inner: Raw<'_>, source: &Arc<str>) -> Media {
     let text = |key: &str| {
-        let value = inner.get(key).filter(|value| value.kind() == Kind::String)?;
+        let value = inner.get(key).filter(|value| value.kind() == JsonKind::String)?;
         Some(Text::Raw(RawJson::new(source, value)))
     };
     let inline_or_url = |text: Text| {
@@ -240,7 +240,7 @@ fn read_media(kind: &str, inner: Raw<'_>, source: &Arc<str>) -> Media {
     };
     let (media, place) = match kind {
         "image_url" => {
-            let bare = (inner.kind() == Kind::String).then(|| Text::Raw(RawJson::new(source, inner)));
+            let bare = (inner.kind() == JsonKind::String).then(|| Text::Raw(RawJson::new(source, inner)));
             (MediaKind::Image, bare.or_else(|| text("url")).map(inline_or_url))
         }
         "input_audio" => (MediaKind::Audio, text("data").map(MediaSource::Inline)),

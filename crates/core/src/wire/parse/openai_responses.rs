@@ -13,7 +13,7 @@ use crate::block::{
     Block, BlockKind, CallStyle, Marks, Media, MediaKind, MediaSource, Reasoning, ToolResult,
 };
 use crate::entry::{ContentState, Entry, Role};
-use crate::json::{Kind, Object, Raw};
+use crate::json::{JsonKind, Object, Raw};
 use crate::text::{RawJson, Text};
 use crate::wire::{Body, ParseOptions, Parsed, Wire, WireError};
 
@@ -26,8 +26,8 @@ const INPUT: At<'_> = At::Key(&At::Body, "input");
 /// Reads a text, a list of items, or a request that holds one of them under `input`.
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
     let (input, members, shape) = match body.kind() {
-        Kind::Array => (body, Object::default(), Body::List),
-        Kind::Object => {
+        JsonKind::Array => (body, Object::default(), Body::List),
+        JsonKind::Object => {
             let object = body.object().map_err(|key| WireError::duplicate_key(At::Body, &key))?;
             let key = if object.get("input").is_none() && object.get("items").is_some() {
                 "items"
@@ -46,12 +46,12 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
         }
     };
     let mut parsed = Parsed::around(shape);
-    if let Some(instructions) = members.get("instructions").filter(|value| value.kind() == Kind::String) {
+    if let Some(instructions) = members.get("instructions").filter(|value| value.kind() == JsonKind::String) {
         parsed.push(None, read_instructions(instructions), options);
     }
     match input.kind() {
-        Kind::String => parsed.push(Some(0), user_text(input), options),
-        Kind::Array => read_items(input, &mut parsed, options)?,
+        JsonKind::String => parsed.push(Some(0), user_text(input), options),
+        JsonKind::Array => read_items(input, &mut parsed, options)?,
         other => {
             let problem = format!("`input` must be a text or a list, not {}", other.name());
             return Err(WireError::bad_input(problem).at("/input"));
@@ -59,7 +59,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
     }
     parsed.tools = members
         .get("tools")
-        .filter(|list| list.kind() == Kind::Array)
+        .filter(|list| list.kind() == JsonKind::Array)
         .map(|list| tools(Wire::OpenaiResponses, "/tools", list, |tool| tool.get("name")));
     Ok(parsed)
 }
@@ -67,13 +67,13 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 /// Reads one item, a list of items that are one entry, or the value of `instructions`.
 pub(crate) fn read_message(message: Raw<'_>) -> Result<Entry, WireError> {
     match message.kind() {
-        Kind::String => Ok(read_instructions(message)),
-        Kind::Array => read_run(&message.text().into(), |number| At::Index(&At::Body, number)),
+        JsonKind::String => Ok(read_instructions(message)),
+        JsonKind::Array => read_run(&message.text().into(), |number| At::Index(&At::Body, number)),
         _ => {
             let source = own_text(message, &At::Body, "an item")?;
             match side(Raw::trusted(&source)) {
-                Side::Model => read_run(&source, |_| At::Body),
-                Side::Other => read_item(&source, &At::Body),
+                ItemOwner::Model => read_run(&source, |_| At::Body),
+                ItemOwner::Other => read_item(&source, &At::Body),
             }
         }
     }
@@ -96,19 +96,19 @@ fn user_text(input: Raw<'_>) -> Entry {
 
 /// Whose item it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum ItemOwner {
     /// The model gave it: part of a run.
     Model,
     /// Anybody else did.
     Other,
 }
 
-fn side(item: Raw<'_>) -> Side {
+fn side(item: Raw<'_>) -> ItemOwner {
     let word = item.get("type").and_then(Raw::string);
     match word.as_deref() {
         None | Some("message") => {
             let role = item.get("role").and_then(Raw::string);
-            if role.as_deref() == Some("assistant") { Side::Model } else { Side::Other }
+            if role.as_deref() == Some("assistant") { ItemOwner::Model } else { ItemOwner::Other }
         }
         Some(
             "reasoning"
@@ -117,9 +117,9 @@ fn side(item: Raw<'_>) -> Side {
             | "program"
             | "mcp_list_tools"
             | "mcp_approval_request",
-        ) => Side::Model,
-        Some(word) if word.ends_with("_call") => Side::Model,
-        Some(_) => Side::Other,
+        ) => ItemOwner::Model,
+        Some(word) if word.ends_with("_call") => ItemOwner::Model,
+        Some(_) => ItemOwner::Other,
     }
 }
 
@@ -130,7 +130,7 @@ fn read_items(list: Raw<'_>, parsed: &mut Parsed, options: &ParseOptions) -> Res
     for (index, item) in list.elements().take(options.take.unwrap_or(usize::MAX)).enumerate() {
         let path = INPUT.index(index);
         let source = own_text(item, &path, "an item")?;
-        if side(item) == Side::Model {
+        if side(item) == ItemOwner::Model {
             run.push((index, item));
             let text = |key: &str| item.get(key).and_then(Raw::string);
             calls.extend(text("id").zip(text("call_id")));
@@ -177,7 +177,7 @@ fn close_run(
 
 /// The items of an entry's raw text: the elements of a list, or the one it is.
 pub(crate) fn items(raw: Raw<'_>) -> Vec<Raw<'_>> {
-    if raw.kind() == Kind::Array { raw.elements().collect() } else { vec![raw] }
+    if raw.kind() == JsonKind::Array { raw.elements().collect() } else { vec![raw] }
 }
 
 fn read_run(source: &Arc<str>, path: impl Fn(usize) -> At<'static>) -> Result<Entry, WireError> {
@@ -248,7 +248,7 @@ fn read_reasoning(item: &Object<'_>, source: &Arc<str>) -> Reasoning {
     let texts = |key: &str| -> Vec<Text> {
         let parts = item.get(key).into_iter().flat_map(Raw::elements);
         let text = |part: Raw<'_>| {
-            let text = part.get("text").filter(|text| text.kind() == Kind::String)?;
+            let text = part.get("text").filter(|text| text.kind() == JsonKind::String)?;
             Some(Text::Raw(RawJson::new(source, text)))
         };
         parts.filter_map(text).collect()
@@ -326,7 +326,7 @@ fn read_output(
     };
     let output = item.get("output");
     let (state, content) = match output.map(Raw::kind) {
-        Some(Kind::Object | Kind::Number | Kind::Bool) => {
+        Some(JsonKind::Object | JsonKind::Number | JsonKind::Bool) => {
             let raw = output.map(|output| RawJson::new(source, output));
             let blocks = raw.map(|raw| Block::new(BlockKind::Opaque(raw.clone()), Some(raw)));
             (ContentState::Parts, blocks.into_iter().collect())
@@ -345,12 +345,12 @@ fn read_content(
 ) -> Result<(ContentState, Vec<Block>), WireError> {
     let Some(content) = content else { return Ok((ContentState::Absent, Vec::new())) };
     match content.kind() {
-        Kind::Null => Ok((ContentState::Null, Vec::new())),
-        Kind::String => {
+        JsonKind::Null => Ok((ContentState::Null, Vec::new())),
+        JsonKind::String => {
             let text = Text::Raw(RawJson::new(source, content));
             Ok((ContentState::Text, vec![Block::new(BlockKind::Text(text), None)]))
         }
-        Kind::Array => {
+        JsonKind::Array => {
             let parts = content
                 .elements()
                 .enumerate()
@@ -390,7 +390,7 @@ fn read_media(word: &str, part: &Object<'_>, source: &Arc<str>) -> Media {
         "input_audio" => {
             let data =
                 part.get("input_audio").and_then(|audio| audio.get("data")).unwrap_or(Raw::trusted("null"));
-            let data = (data.kind() == Kind::String).then(|| Text::Raw(RawJson::new(source, data)));
+            let data = (data.kind() == JsonKind::String).then(|| Text::Raw(RawJson::new(source, data)));
             (MediaKind::Audio, data.map(MediaSource::Inline))
         }
         _ => {

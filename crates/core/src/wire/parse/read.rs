@@ -10,7 +10,7 @@ use super::at::At;
 use crate::block::{Block, BlockKind, CallStyle, ToolCall};
 use crate::context::{Definition, Tools};
 use crate::entry::{ContentState, Entry, Origin, Role, Time};
-use crate::json::{self, Kind, Object, Raw};
+use crate::json::{self, JsonKind, Object, Raw};
 use crate::text::{RawJson, Text};
 use crate::wire::{Body, Wire, WireError};
 
@@ -26,12 +26,12 @@ pub(super) fn message_list<'a>(
     key: &'static str,
 ) -> Result<(Raw<'a>, Object<'a>, Body), WireError> {
     match body.kind() {
-        Kind::Array => Ok((body, Object::default(), Body::List)),
-        Kind::Object => {
+        JsonKind::Array => Ok((body, Object::default(), Body::List)),
+        JsonKind::Object => {
             let object = body.object().map_err(|key| WireError::duplicate_key(At::Body, &key))?;
             let list =
                 object.get(key).ok_or_else(|| WireError::bad_input(format!("the object has no `{key}`")))?;
-            if list.kind() != Kind::Array {
+            if list.kind() != JsonKind::Array {
                 let problem = format!("`{key}` must be a list, not {}", list.kind().name());
                 return Err(WireError::bad_input(problem).at(&format!("/{key}")));
             }
@@ -43,7 +43,7 @@ pub(super) fn message_list<'a>(
 
 /// The text of a message in memory of its own.
 pub(super) fn own_text(message: Raw<'_>, path: &At<'_>, what: &str) -> Result<Arc<str>, WireError> {
-    if message.kind() != Kind::Object {
+    if message.kind() != JsonKind::Object {
         let problem = format!("{what} must be an object, not {}", message.kind().name());
         return Err(WireError::bad_message(path, problem));
     }
@@ -74,7 +74,7 @@ pub(super) fn object<'a>(
     path: &At<'_>,
     what: impl fmt::Display,
 ) -> Result<Object<'a>, WireError> {
-    if value.kind() != Kind::Object {
+    if value.kind() != JsonKind::Object {
         let problem = format!("{what} must be an object, not {}", value.kind().name());
         return Err(WireError::bad_message(path, problem));
     }
@@ -109,7 +109,7 @@ fn quoted(word: &str) -> String {
 
 /// The text under a key; none if it is missing or no text.
 pub(super) fn optional_text(object: &Object<'_>, key: &str, source: &Arc<str>) -> Option<Text> {
-    let value = object.get(key).filter(|value| value.kind() == Kind::String)?;
+    let value = object.get(key).filter(|value| value.kind() == JsonKind::String)?;
     Some(Text::Raw(RawJson::new(source, value)))
 }
 
@@ -136,8 +136,8 @@ pub(super) fn id_text(
     path: &At<'_>,
 ) -> Result<Option<Text>, WireError> {
     match object.get(key).map(Raw::kind) {
-        None | Some(Kind::Null) => Ok(None),
-        Some(Kind::String) => Ok(optional_text(object, key, source)),
+        None | Some(JsonKind::Null) => Ok(None),
+        Some(JsonKind::String) => Ok(optional_text(object, key, source)),
         Some(other) => {
             Err(WireError::bad_message(path.key(key), format!("an id must be a text, not {}", other.name())))
         }
@@ -146,9 +146,9 @@ pub(super) fn id_text(
 
 /// The arguments of a call on a wire that holds them as an object: its text, or what was wrapped because it is none.
 pub(super) fn object_arguments(value: Option<Raw<'_>>, source: &Arc<str>) -> Text {
-    let Some(value) = value.filter(|value| value.kind() != Kind::Null) else { return Text::from("{}") };
+    let Some(value) = value.filter(|value| value.kind() != JsonKind::Null) else { return Text::from("{}") };
     match only_member(value) {
-        Some((key, inner)) if key == RAW_ARGUMENTS && inner.kind() == Kind::String => {
+        Some((key, inner)) if key == RAW_ARGUMENTS && inner.kind() == JsonKind::String => {
             Text::Raw(RawJson::new(source, inner))
         }
         _ => Text::Json(RawJson::new(source, value)),
@@ -178,8 +178,8 @@ pub(super) fn call_block(
 
 /// Bytes as base64: a text, or the object SDKs write into files.
 pub(super) fn bytes(value: Raw<'_>, source: &Arc<str>) -> Option<Text> {
-    let value = if value.kind() == Kind::Object { value.get("data")? } else { value };
-    (value.kind() == Kind::String).then(|| Text::Raw(RawJson::new(source, value)))
+    let value = if value.kind() == JsonKind::Object { value.get("data")? } else { value };
+    (value.kind() == JsonKind::String).then(|| Text::Raw(RawJson::new(source, value)))
 }
 
 /// The tools of a request: the list at `place` defines one each.

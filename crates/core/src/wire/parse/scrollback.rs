@@ -9,7 +9,7 @@ use super::read::{message_list, object};
 use crate::chain::Link;
 use crate::decision::Decision;
 use crate::entry::{Entry, Meta, Part, Role, Time};
-use crate::json::{self, Kind, Object, Raw};
+use crate::json::{self, JsonKind, Object, Raw};
 use crate::record::{Slot, Tombstone};
 use crate::wire::{Between, ParseOptions, Parsed, Wire, WireError};
 
@@ -18,7 +18,7 @@ const ENTRIES: At<'_> = At::Key(&At::Body, "entries");
 
 /// Reads a record in the neutral form. Entries keep the evaluation, sequence and time they have there.
 pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, WireError> {
-    if body.kind() == Kind::Object {
+    if body.kind() == JsonKind::Object {
         let version = body.get("scrollback").map(Raw::text);
         if version != Some("1") {
             let found = version.unwrap_or("none");
@@ -30,7 +30,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
     let mut parsed = Parsed::around(shape);
     for (index, place) in list.elements().take(options.take.unwrap_or(usize::MAX)).enumerate() {
         let path = ENTRIES.index(index);
-        let place = Place { members: object(place, &path, "an entry")?, path };
+        let place = NeutralEntry { members: object(place, &path, "an entry")?, path };
         if place.number("position")? != index as u64 {
             return Err(
                 place.bad("position", format!("positions count from 0 without gaps: this is {index}"))
@@ -56,12 +56,12 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
 }
 
 /// One place of the record.
-struct Place<'a> {
+struct NeutralEntry<'a> {
     members: Object<'a>,
     path: At<'a>,
 }
 
-impl Place<'_> {
+impl NeutralEntry<'_> {
     fn bad(&self, key: &str, problem: String) -> WireError {
         WireError::bad_message(self.path.key(key), problem)
     }
@@ -130,7 +130,7 @@ impl Place<'_> {
         if entry.role != role {
             return Err(self.bad("role", format!("the message was said by {}, not by {role}", entry.role)));
         }
-        if let Some(part) = self.members.get("part").filter(|part| part.kind() != Kind::Null) {
+        if let Some(part) = self.members.get("part").filter(|part| part.kind() != JsonKind::Null) {
             let part: Part = serde_json::from_str(part.text())
                 .map_err(|error| self.bad("part", format!("not a part: {error}")))?;
             entry.origin.part = Some(Box::new(part));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::at::At;
 use crate::entry::{Entry, Part};
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 use crate::wire::WireError;
 
 /// Bytes that the parts of one message may repeat. Each part has all members beside the blocks, which is a role and
@@ -13,7 +13,7 @@ const MAX_REPEATED: usize = 64 << 20;
 
 /// The text of one entry of a message.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct EntryText {
     pub(super) raw: Arc<str>,
     pub(super) part: Option<Box<Part>>,
 }
@@ -27,15 +27,15 @@ pub(super) fn split(
     key: &str,
     path: &At<'_>,
     is_result: impl Fn(Raw<'_>) -> bool,
-) -> Result<Vec<Piece>, WireError> {
-    let list = Raw::trusted(message).get(key).filter(|list| list.kind() == Kind::Array);
+) -> Result<Vec<EntryText>, WireError> {
+    let list = Raw::trusted(message).get(key).filter(|list| list.kind() == JsonKind::Array);
     let blocks: Vec<Raw<'_>> = list.into_iter().flat_map(Raw::elements).collect();
     let (mut groups, mut others) = (Vec::new(), Vec::new());
     for (index, block) in (0u32..).zip(&blocks) {
         if is_result(*block) { groups.push(vec![index]) } else { others.push(index) }
     }
     let Some(list) = list.filter(|_| !groups.is_empty() && blocks.len() > 1) else {
-        return Ok(vec![Piece { raw: Arc::clone(message), part: None }]);
+        return Ok(vec![EntryText { raw: Arc::clone(message), part: None }]);
     };
     if !others.is_empty() {
         groups.push(others);
@@ -56,17 +56,17 @@ pub(super) fn split(
         }
         raw.push(']');
         raw.push_str(after);
-        Piece { raw: raw.into(), part: Some(Box::new(Part { number, of, indexes })) }
+        EntryText { raw: raw.into(), part: Some(Box::new(Part { number, of, indexes })) }
     });
     Ok(pieces.collect())
 }
 
 /// Reads each piece of a message as an entry of its own.
 pub(super) fn read_pieces(
-    pieces: Vec<Piece>,
+    pieces: Vec<EntryText>,
     read: impl Fn(&Arc<str>) -> Result<Entry, WireError>,
 ) -> Result<Vec<Entry>, WireError> {
-    let entry = |piece: Piece| {
+    let entry = |piece: EntryText| {
         let mut entry = read(&piece.raw)?;
         entry.origin.part = piece.part;
         Ok(entry)

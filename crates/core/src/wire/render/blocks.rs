@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use super::draft::{Draft, Slot};
+use super::draft::{BlockSlot, Draft};
 use super::{Binding, Cx, OPENING, Rendered, SYSTEM_NOTE, joined_text, quote};
 use crate::block::{Block, BlockKind, Media, ToolCall, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
-use crate::json::{self, Edit, Edits, Kind, Raw};
-use crate::model::{Line, ModelName};
-use crate::record::standing::changes_tools;
+use crate::json::{self, Edit, Edits, JsonKind, Raw};
+use crate::model::{ModelLine, ModelName};
+use crate::record::positions::changes_tools;
 use crate::text::Text;
-use crate::view::{Fidelity, Item, Reason, SUMMARY_HEADING, Source};
+use crate::view::{Fidelity, ItemSource, Reason, SUMMARY_HEADING, ViewItem};
 use crate::wire::Wire;
 
 /// How one of these wires differs from the others.
@@ -73,7 +73,7 @@ pub(super) enum Joins {
 /// Prints entries as messages of a wire with block lists.
 pub(super) fn render(
     style: &Style,
-    items: &[Item],
+    items: &[ViewItem],
     binding: &Binding,
     cx: &mut Cx<'_>,
     rendered: &mut Rendered,
@@ -81,7 +81,7 @@ pub(super) fn render(
     let placed = cx.sends().then(|| place_tool_changes(style, items, cx)).flatten();
     let items = placed.as_deref().unwrap_or(items);
     let mut drafts: Vec<Draft> = Vec::new();
-    let unchanged = |item: &Item| cx.is_own(&item.entry) && item.fidelity == Fidelity::AsSaid;
+    let unchanged = |item: &ViewItem| cx.is_own(&item.entry) && item.fidelity == Fidelity::AsSaid;
     // Messages that all came on this wire stay apart, so that a whole one need not be taken into blocks.
     let kept = !cx.sends() && items.iter().all(unchanged);
     for (index, item) in items.iter().enumerate() {
@@ -118,14 +118,15 @@ pub(super) fn render(
 
 /// Moves changes of tools to where the provider takes them: after what a user said, before a reply or the end. A cut may have
 /// left them without what they followed. None if they stand well.
-fn place_tool_changes(style: &Style, items: &[Item], cx: &Cx<'_>) -> Option<Vec<Item>> {
-    let changes =
-        |item: &Item| item.entry.role == Role::System && cx.is_own(&item.entry) && changes_tools(&item.entry);
+fn place_tool_changes(style: &Style, items: &[ViewItem], cx: &Cx<'_>) -> Option<Vec<ViewItem>> {
+    let changes = |item: &ViewItem| {
+        item.entry.role == Role::System && cx.is_own(&item.entry) && changes_tools(&item.entry)
+    };
     if style.assistant != "assistant" || !items.iter().any(changes) {
         return None;
     }
     let mut placed = Vec::with_capacity(items.len());
-    let mut waiting: Vec<Item> = Vec::new();
+    let mut waiting: Vec<ViewItem> = Vec::new();
     let mut rest = items.iter().peekable();
     while let Some(item) = rest.next() {
         if changes(item) {
@@ -144,12 +145,12 @@ fn place_tool_changes(style: &Style, items: &[Item], cx: &Cx<'_>) -> Option<Vec<
 }
 
 /// A message that changes tools: its blocks, so that it can be joined with the next one.
-fn tool_changes(style: &Style, item: &Item, cx: &mut Cx<'_>) -> Option<Draft> {
-    let slots: Vec<Slot> = (0..)
+fn tool_changes(style: &Style, item: &ViewItem, cx: &mut Cx<'_>) -> Option<Draft> {
+    let slots: Vec<BlockSlot> = (0..)
         .zip(&item.entry.blocks)
         .filter_map(|(at, block)| {
             let json = own_block(style, block, item, None)?;
-            Some(Slot { at, json, is_result: false, is_call: false })
+            Some(BlockSlot { at, json, is_result: false, is_call: false })
         })
         .collect();
     if slots.is_empty() {
@@ -162,8 +163,8 @@ fn tool_changes(style: &Style, item: &Item, cx: &mut Cx<'_>) -> Option<Draft> {
 }
 
 /// A summary that would come first, as its heading and its text.
-fn leading_summary(item: &Item) -> Option<(&'static str, String)> {
-    if !matches!(item.source, Source::Summary { .. }) || item.entry.role != Role::Assistant {
+fn leading_summary(item: &ViewItem) -> Option<(&'static str, String)> {
+    if !matches!(item.source, ItemSource::Summary { .. }) || item.entry.role != Role::Assistant {
         return None;
     }
     let text = item.entry.content()?;
@@ -172,7 +173,7 @@ fn leading_summary(item: &Item) -> Option<(&'static str, String)> {
 }
 
 /// Whether a signed summary of the provider's own stands first, which may.
-fn starts_with_compaction(items: &[Item], cx: &Cx<'_>) -> bool {
+fn starts_with_compaction(items: &[ViewItem], cx: &Cx<'_>) -> bool {
     let entry = items.first().map(|item| &item.entry).filter(|entry| cx.is_own(entry));
     let block = entry.and_then(|entry| entry.blocks.first());
     block.is_some_and(|block| matches!(block.kind, BlockKind::Compaction(_)))
@@ -181,7 +182,7 @@ fn starts_with_compaction(items: &[Item], cx: &Cx<'_>) -> bool {
 /// The message of one entry; none if nothing of it can be held.
 fn draft(
     style: &Style,
-    item: &Item,
+    item: &ViewItem,
     broken: bool,
     (before, after): (Option<&Draft>, Option<Role>),
     cx: &mut Cx<'_>,
@@ -234,7 +235,7 @@ fn draft(
         let is_call = matches!(block.kind, BlockKind::ToolCall(_));
         let at = indexes.and_then(|indexes| indexes.get(number).copied()).unwrap_or(number as u32);
         let is_result = matches!(block.kind, BlockKind::ToolResult(_));
-        slots.extend(json.map(|json| Slot { at, json, is_result, is_call }));
+        slots.extend(json.map(|json| BlockSlot { at, json, is_result, is_call }));
     }
     if !own && style.has(Habit::CallsLast) {
         slots.sort_by_key(|slot| slot.is_call);
@@ -244,7 +245,7 @@ fn draft(
     let reason = match () {
         () if unbound => Some(Reason::BoundReasoning),
         () if blank || (!left && entry.blocks.is_empty()) => Some(Reason::BlankText),
-        () if renamed => Some(Reason::Mended),
+        () if renamed => Some(Reason::Repaired),
         () => (!left).then_some(Reason::Unsupported),
     };
     if let Some(reason) = reason {
@@ -289,7 +290,7 @@ fn foreign_block(style: &Style, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -
 }
 
 /// A block of this wire: as it came, but for what the view changed and an id that would not do.
-fn own_block(style: &Style, block: &Block, item: &Item, other_id: Option<String>) -> Option<String> {
+fn own_block(style: &Style, block: &Block, item: &ViewItem, other_id: Option<String>) -> Option<String> {
     let Some(raw) = &block.raw else {
         let BlockKind::Text(text) = &block.kind else { return None };
         return Some((style.text)(text));
@@ -330,14 +331,14 @@ pub(super) fn changed_parts(content: &[Block], print: impl Fn(&Text) -> String) 
 
 /// Whether the entry's own text is a message, and not the value of the field for instructions.
 fn is_message(entry: &Entry) -> bool {
-    Raw::trusted(&entry.origin.raw).kind() == Kind::Object
+    Raw::trusted(&entry.origin.raw).kind() == JsonKind::Object
 }
 
 fn is_whole_message(entry: &Entry) -> bool {
     is_message(entry) && entry.origin.part.is_none()
 }
 
-fn verbatim(entry: &Entry, slots: Vec<Slot>) -> Draft {
+fn verbatim(entry: &Entry, slots: Vec<BlockSlot>) -> Draft {
     let mut draft = Draft::of(entry, slots);
     draft.shell = Some(Arc::clone(&entry.origin.raw));
     (draft.whole, draft.own) = (true, true);
@@ -346,7 +347,7 @@ fn verbatim(entry: &Entry, slots: Vec<Slot>) -> Draft {
 
 /// Whether a model is known to take instructions in the middle of a conversation.
 fn takes_system_messages(model: &ModelName) -> bool {
-    model.generation().is_some_and(|generation| generation.line == Line::Claude)
+    model.generation().is_some_and(|generation| generation.line == ModelLine::Claude)
         && !crate::wire::check::refuses_system_messages(model)
 }
 

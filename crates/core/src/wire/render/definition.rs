@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::tools::fit_name;
 use super::{Cx, quote, schema};
-use crate::json::{self, Kind, Raw};
+use crate::json::{self, JsonKind, Raw};
 use crate::wire::Wire;
 
 /// What a definition says, whatever its wire.
@@ -119,9 +119,9 @@ fn custom(inner: Raw<'_>) -> Option<Definition<'_>> {
 fn defined<'a>(inner: Raw<'a>, takes: Takes<'a>) -> Option<Definition<'a>> {
     Some(Definition {
         name: inner.get("name").and_then(Raw::string)?.into_owned(),
-        description: inner.get("description").filter(|said| said.kind() == Kind::String),
+        description: inner.get("description").filter(|said| said.kind() == JsonKind::String),
         takes,
-        strict: inner.get("strict").filter(|strict| strict.kind() != Kind::Null),
+        strict: inner.get("strict").filter(|strict| strict.kind() != JsonKind::Null),
     })
 }
 
@@ -160,7 +160,7 @@ fn print(wire: Wire, name: &str, tool: &Definition<'_>) -> String {
 /// A tool that takes free text. The two formats that have them nest a grammar differently.
 fn print_custom(wire: Wire, mut inner: String, format: Option<Raw<'_>>) -> String {
     if let Some(format) = format {
-        let grammar = format.get("grammar").filter(|grammar| grammar.kind() == Kind::Object);
+        let grammar = format.get("grammar").filter(|grammar| grammar.kind() == JsonKind::Object);
         let flat = || {
             let members: Vec<String> =
                 format.members().map(|(key, value)| format!("{}:{}", quote(&key), value.text())).collect();

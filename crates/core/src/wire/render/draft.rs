@@ -11,7 +11,7 @@ pub(super) struct Draft {
     pub(super) role: Role,
     /// The message the blocks came in, whose other members are kept.
     pub(super) shell: Option<Arc<str>>,
-    pub(super) blocks: Vec<Slot>,
+    pub(super) blocks: Vec<BlockSlot>,
     /// Whether the message is still exactly its shell.
     pub(super) whole: bool,
     /// Whether all of it came on this wire, in one message, and is unchanged.
@@ -25,7 +25,7 @@ pub(super) struct Draft {
 }
 
 /// A block of a draft.
-pub(super) struct Slot {
+pub(super) struct BlockSlot {
     /// Where it stood in its message.
     pub(super) at: u32,
     pub(super) json: String,
@@ -34,7 +34,7 @@ pub(super) struct Slot {
 }
 
 impl Draft {
-    pub(super) fn of(entry: &Entry, blocks: Vec<Slot>) -> Self {
+    pub(super) fn of(entry: &Entry, blocks: Vec<BlockSlot>) -> Self {
         let part = entry.origin.part.as_ref().map(|part| (part.number, part.of));
         Draft {
             role: entry.role,
@@ -50,7 +50,7 @@ impl Draft {
 
     /// A message of our own.
     pub(super) fn ours(role: Role, block: String) -> Self {
-        let slot = Slot { at: 0, json: block, is_result: false, is_call: false };
+        let slot = BlockSlot { at: 0, json: block, is_result: false, is_call: false };
         Draft {
             role,
             shell: None,

@@ -5,7 +5,7 @@ use super::{Cx, media, quote, tools};
 use crate::block::{Block, BlockKind, ToolCall, ToolResult};
 use crate::entry::Entry;
 use crate::json::{Edit, Edits, Raw};
-use crate::model::{Line, ModelName};
+use crate::model::{ModelLine, ModelName};
 use crate::text::Text;
 
 pub(super) const STYLE: Style = Style {
@@ -44,7 +44,7 @@ fn demands_signature(cx: &Cx<'_>) -> bool {
     cx.options
         .model
         .and_then(ModelName::generation)
-        .is_some_and(|generation| generation.line == Line::Gemini && generation.version >= (3, 0))
+        .is_some_and(|generation| generation.line == ModelLine::Gemini && generation.version >= (3, 0))
 }
 
 fn response_part(result: &ToolResult, id: &str, entry: &Entry, cx: &mut Cx<'_>) -> String {

@@ -6,7 +6,7 @@ use super::Cx;
 use super::places::Places;
 use crate::block::{Block, BlockKind, CallStyle, ToolCall};
 use crate::entry::{Entry, Role};
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 use crate::wire::Wire;
 
 /// Something the target wire cannot hold.
@@ -103,10 +103,10 @@ impl Cx<'_> {
     pub(super) fn lose_extras(&mut self, entry: &Entry) {
         let raw = Raw::trusted(&entry.origin.raw);
         let items: Vec<(String, Raw<'_>)> = match raw.kind() {
-            Kind::Array if entry.origin.wire == Wire::OpenaiResponses => {
+            JsonKind::Array if entry.origin.wire == Wire::OpenaiResponses => {
                 raw.elements().enumerate().map(|(number, item)| (format!("/{number}"), item)).collect()
             }
-            Kind::Object => vec![(String::new(), raw)],
+            JsonKind::Object => vec![(String::new(), raw)],
             _ => Vec::new(),
         };
         for (path, item) in items {
@@ -147,7 +147,7 @@ impl Cx<'_> {
             self.lose_unknown(raw.raw(), &place, Block::knows);
         }
         // One level down: what is called, and where media are.
-        for (key, value) in raw.raw().members().filter(|(_, value)| value.kind() == Kind::Object) {
+        for (key, value) in raw.raw().members().filter(|(_, value)| value.kind() == JsonKind::Object) {
             let known: &[&str] = match key.as_ref() {
                 "function" | "custom" | "functionCall" | "function_call" | "toolUse" => &IN_CALLS,
                 "image_url" | "input_audio" | "file" | "source" | "inlineData" | "inline_data"
@@ -167,7 +167,7 @@ impl Cx<'_> {
         knows: impl Fn(&str) -> bool,
     ) {
         for (key, value) in value.members() {
-            if value.kind() == Kind::Null || knows(&key) {
+            if value.kind() == JsonKind::Null || knows(&key) {
                 continue;
             }
             let path = format!("{}/{}", place(&self.places), crate::json::escape_pointer(&key));

@@ -12,17 +12,17 @@ struct Inline {
 }
 
 /// Where the bytes are, in a form every wire can be printed from.
-enum Place {
+enum MediaBytes {
     Inline(Inline),
     Url(String),
 }
 
-fn place(media: &Media) -> Option<Place> {
+fn place(media: &Media) -> Option<MediaBytes> {
     match media.source.as_ref()? {
         MediaSource::Inline(text) => {
             let text = text.as_str();
             let url = text.strip_prefix("data:").and_then(|rest| rest.split_once(','));
-            Some(Place::Inline(match url {
+            Some(MediaBytes::Inline(match url {
                 Some((head, data)) => match head.strip_suffix(";base64") {
                     Some(mime) => Inline { mime: mime.into(), base64: data.into() },
                     None => Inline { mime: head.into(), base64: base64::encode(&unescape_url(data)) },
@@ -32,9 +32,9 @@ fn place(media: &Media) -> Option<Place> {
         }
         MediaSource::Text(text) => {
             let mime = media.mime.clone().unwrap_or_else(|| "text/plain".into());
-            Some(Place::Inline(Inline { mime, base64: base64::encode(text.as_str().as_bytes()) }))
+            Some(MediaBytes::Inline(Inline { mime, base64: base64::encode(text.as_str().as_bytes()) }))
         }
-        MediaSource::Url(url) => Some(Place::Url(url.as_str().into_owned())),
+        MediaSource::Url(url) => Some(MediaBytes::Url(url.as_str().into_owned())),
         MediaSource::File(_) => None,
     }
 }
@@ -110,10 +110,10 @@ impl Cx<'_> {
 
 pub(super) fn anthropic(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
     let source = match (media.kind, place(media)) {
-        (MediaKind::Image, Some(Place::Inline(inline))) => formats::image(&inline.mime)
+        (MediaKind::Image, Some(MediaBytes::Inline(inline))) => formats::image(&inline.mime)
             .map(|format| base64_source(&format!("image/{format}"), &inline.base64)),
-        (MediaKind::Document, Some(Place::Inline(inline))) => document_source(&inline),
-        (MediaKind::Image | MediaKind::Document, Some(Place::Url(url))) => {
+        (MediaKind::Document, Some(MediaBytes::Inline(inline))) => document_source(&inline),
+        (MediaKind::Image | MediaKind::Document, Some(MediaBytes::Url(url))) => {
             Some(format!("{{\"type\":\"url\",\"url\":{}}}", quote(&url)))
         }
         _ => None,
@@ -143,12 +143,12 @@ fn document_source(inline: &Inline) -> Option<String> {
 
 pub(super) fn gemini(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
     let part = match place(media) {
-        Some(Place::Inline(inline)) => format!(
+        Some(MediaBytes::Inline(inline)) => format!(
             "{{\"inlineData\":{{\"mimeType\":{},\"data\":{}}}}}",
             quote(&inline.mime),
             quote(&inline.base64)
         ),
-        Some(Place::Url(url)) => {
+        Some(MediaBytes::Url(url)) => {
             format!("{{\"fileData\":{{\"mimeType\":{},\"fileUri\":{}}}}}", quote(&mime(media)), quote(&url))
         }
         None => return cx.lose_media(media, block, entry),
@@ -160,7 +160,7 @@ pub(super) fn gemini(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_
 
 pub(super) fn bedrock(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
     let spoken_by_user = entry.role != crate::entry::Role::Assistant;
-    let Some(Place::Inline(inline)) = place(media).filter(|_| spoken_by_user) else {
+    let Some(MediaBytes::Inline(inline)) = place(media).filter(|_| spoken_by_user) else {
         return cx.lose_media(media, block, entry);
     };
     let (word, format) = match media.kind {
@@ -203,17 +203,17 @@ fn document_name(media: &Media, inline: &Inline, block: &Block, entry: &Entry, c
 pub(super) fn openai_chat(media: &Media, block: &Block, entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
     let place = place(media);
     match (media.kind, place) {
-        (MediaKind::Image, Some(Place::Inline(inline))) => Some(format!(
+        (MediaKind::Image, Some(MediaBytes::Inline(inline))) => Some(format!(
             "{{\"type\":\"image_url\",\"image_url\":{{\"url\":{}{}}}}}",
             quote(&data_url(&inline)),
             detail(media)
         )),
-        (MediaKind::Image, Some(Place::Url(url))) => Some(format!(
+        (MediaKind::Image, Some(MediaBytes::Url(url))) => Some(format!(
             "{{\"type\":\"image_url\",\"image_url\":{{\"url\":{}{}}}}}",
             quote(&url),
             detail(media)
         )),
-        (MediaKind::Audio, Some(Place::Inline(inline))) => {
+        (MediaKind::Audio, Some(MediaBytes::Inline(inline))) => {
             let Some(format) = formats::audio(&inline.mime) else {
                 return cx.lose_media(media, block, entry);
             };
@@ -222,7 +222,7 @@ pub(super) fn openai_chat(media: &Media, block: &Block, entry: &Entry, cx: &mut 
                 "{{\"type\":\"input_audio\",\"input_audio\":{{\"data\":{data},\"format\":\"{format}\"}}}}"
             ))
         }
-        (MediaKind::Document, Some(Place::Inline(inline))) => Some(format!(
+        (MediaKind::Document, Some(MediaBytes::Inline(inline))) => Some(format!(
             "{{\"type\":\"file\",\"file\":{{\"filename\":{},\"file_data\":{}}}}}",
             quote(&file_name(media, &inline)),
             quote(&data_url(&inline))
@@ -240,19 +240,19 @@ pub(super) fn openai_responses(
     match (media.kind, place(media)) {
         (MediaKind::Image, Some(place)) => {
             let url = match place {
-                Place::Inline(inline) => data_url(&inline),
-                Place::Url(url) => url,
+                MediaBytes::Inline(inline) => data_url(&inline),
+                MediaBytes::Url(url) => url,
             };
             // The setting may be left out on the wire, but not by the types of the provider's own package.
             let detail = quote(media.detail.as_deref().unwrap_or("auto"));
             Some(format!("{{\"type\":\"input_image\",\"image_url\":{},\"detail\":{detail}}}", quote(&url)))
         }
-        (MediaKind::Document, Some(Place::Inline(inline))) => Some(format!(
+        (MediaKind::Document, Some(MediaBytes::Inline(inline))) => Some(format!(
             "{{\"type\":\"input_file\",\"filename\":{},\"file_data\":{}}}",
             quote(&file_name(media, &inline)),
             quote(&data_url(&inline))
         )),
-        (MediaKind::Document, Some(Place::Url(url))) => {
+        (MediaKind::Document, Some(MediaBytes::Url(url))) => {
             cx.lose_name(entry, block, media.name.is_none());
             Some(format!("{{\"type\":\"input_file\",\"file_url\":{}}}", quote(&url)))
         }

@@ -22,6 +22,7 @@ pub(crate) mod scrollback;
 mod system;
 mod tools;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::block::{Block, BlockKind, CallStyle, ToolResult};
@@ -30,7 +31,7 @@ use crate::entry::{Entry, Role};
 use crate::json::{self, quote};
 use crate::model::ModelName;
 use crate::record::{Record, Slot};
-use crate::view::{Changed, Dropped, Explanation, Fidelity, Item, Reason, Source};
+use crate::view::{Changed, Dropped, Explanation, Fidelity, ItemSource, Reason, ViewItem};
 
 use super::check::Violation;
 use super::repair::Repair;
@@ -210,6 +211,9 @@ pub(crate) struct Cx<'o> {
     awaited: HashMap<String, VecDeque<String>>,
     /// Ids of the calls printed in the message being made, which must differ.
     taken: HashSet<String>,
+    /// The number to try next for a call whose id is taken, by that id: counting anew for each call of one id would cost the
+    /// square of their number.
+    next_number: HashMap<String, u32>,
     /// Whether only the model has spoken since it called, so that its next calls join the message.
     only_model: bool,
     /// Calls printed in the custom style, by printed id: their results must have it too.
@@ -232,10 +236,10 @@ impl Cx<'_> {
     }
 
     /// Starts with an item: whose it is, the ids its calls are printed with, and what their results must know.
-    fn enter(&mut self, item: &Item) {
+    fn enter(&mut self, item: &ViewItem) {
         let entry = &item.entry;
         self.position = match item.source {
-            Source::Entry(position) => Some(position),
+            ItemSource::Entry(position) => Some(position),
             _ => None,
         };
         self.only_model &= entry.role == Role::Assistant;
@@ -245,16 +249,18 @@ impl Cx<'_> {
         if !(self.only_model && matches!(self.wire, Wire::Gemini | Wire::Bedrock)) {
             self.awaited.clear();
             self.taken.clear();
+            self.next_number.clear();
         }
         self.only_model = true;
         self.printed.clear();
         self.calls_printed = 0;
         let kept = self.is_own(entry) && (matches!(self.own, Own::AsSaid) || entry.is_reply());
+        let said: HashSet<Cow<'_, str>> = entry.call_ids().collect();
         for (number, call) in entry.tool_calls().filter(|call| call.style.is_client()).enumerate() {
             let id = call.call_id.as_ref().map(|id| id.as_str().into_owned());
             let printed = match &id {
                 Some(id) if kept || self.is_a_providers(id, entry) => id.clone(),
-                Some(id) => self.free_id(id, entry),
+                Some(id) => self.free_id(id, &said),
                 None => format!("sb_{}_{number}", self.position.unwrap_or_default()),
             };
             self.printed.push_back(printed.clone());
@@ -278,14 +284,19 @@ impl Cx<'_> {
     }
 
     /// An id as the wire takes it, and numbered where another call of the message has it.
-    fn free_id(&self, id: &str, entry: &Entry) -> String {
+    fn free_id(&mut self, id: &str, said: &HashSet<Cow<'_, str>>) -> String {
         let fitting = ids::fit(self.wire, id);
         if !self.taken.contains(fitting.as_ref()) {
             return fitting.into_owned();
         }
-        let said = |new: &str| entry.call_ids().any(|id| id == new);
-        let mut numbered = (2..).map(|number| ids::fit(self.wire, &format!("{id}_{number}")).into_owned());
-        numbered.find(|new| !self.taken.contains(new) && !said(new)).unwrap_or_default()
+        let number = self.next_number.entry(id.into()).or_insert(2);
+        loop {
+            let new = ids::fit(self.wire, &format!("{id}_{number}")).into_owned();
+            *number += 1;
+            if !self.taken.contains(&new) && !said.contains(new.as_str()) {
+                return new;
+            }
+        }
     }
 
     /// The id of the next call of the entry, as it is printed.
@@ -337,7 +348,7 @@ impl Cx<'_> {
 /// Prints entries as messages of `wire`.
 pub(super) fn render<'o>(
     wire: Wire,
-    mut items: Vec<Item>,
+    mut items: Vec<ViewItem>,
     options: RenderOptions<'o>,
     own: Own<'o>,
 ) -> Rendered {
@@ -352,6 +363,7 @@ pub(super) fn render<'o>(
         calls_printed: 0,
         awaited: HashMap::new(),
         taken: HashSet::new(),
+        next_number: HashMap::new(),
         only_model: false,
         custom: HashSet::new(),
         names: HashMap::new(),
@@ -398,7 +410,7 @@ struct Binding {
 }
 
 impl Binding {
-    fn of(items: &[Item], lead: usize, cx: &Cx<'_>) -> Self {
+    fn of(items: &[ViewItem], lead: usize, cx: &Cx<'_>) -> Self {
         if !cx.sends() || !binds(cx.wire, cx.options) {
             return Binding { edited_from: None, binds: false };
         }
@@ -409,7 +421,7 @@ impl Binding {
         let mut expected = next_message(0, cx);
         let edited = items.iter().position(|item| {
             let as_said = item.fidelity == Fidelity::AsSaid
-                && item.source == Source::Entry(expected)
+                && item.source == ItemSource::Entry(expected)
                 && known != Some(expected);
             expected = next_message(expected + 1, cx);
             !as_said
@@ -535,7 +547,7 @@ impl Rendered {
     /// `input` that was one text stays one as long as it is all there is.
     fn list_value<'s>(&self, wire: Wire, was: json::Raw<'s>, list: &'s str) -> &'s str {
         if wire == Wire::OpenaiResponses
-            && was.kind() == json::Kind::String
+            && was.kind() == json::JsonKind::String
             && let [only] = self.messages.as_slice()
             && *only == format!("{{\"role\":\"user\",\"content\":{}}}", was.text())
         {

@@ -8,10 +8,10 @@ use crate::block::{Block, BlockKind, CallStyle, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
 use crate::json::{self, Edit, Edits, Raw};
 use crate::text::Text;
-use crate::view::{Fidelity, Item, Reason};
+use crate::view::{Fidelity, Reason, ViewItem};
 
 /// Prints entries as messages.
-pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Sources) {
+pub(super) fn render(items: &[ViewItem], cx: &mut Cx<'_>) -> (Vec<String>, Sources) {
     let mut messages = Vec::with_capacity(items.len());
     let mut sources = Sources::with_room(items.len());
     // Media of results, which wait until the group is over.
@@ -193,7 +193,7 @@ fn render_reply(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {
 }
 
 /// The message of one item: as it came, but for what the view rewrote and ids that would not do.
-fn render_own(item: &Item, cx: &mut Cx<'_>) -> String {
+fn render_own(item: &ViewItem, cx: &mut Cx<'_>) -> String {
     let entry = &item.entry;
     let raw = Raw::trusted(&entry.origin.raw);
     let message = match item.fidelity {
@@ -204,7 +204,7 @@ fn render_own(item: &Item, cx: &mut Cx<'_>) -> String {
     if edits.is_empty() {
         return message;
     }
-    cx.explain(entry, Reason::Mended, entry.chars(), false);
+    cx.explain(entry, Reason::Repaired, entry.chars(), false);
     json::edit(Raw::trusted(&message), &edits)
 }
 

@@ -6,11 +6,11 @@ use crate::block::{Block, BlockKind, CallStyle, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
 use crate::json::{self, Edit, Edits, Raw};
 use crate::text::{RawJson, Text};
-use crate::view::{Fidelity, Item, Reason};
+use crate::view::{Fidelity, Reason, ViewItem};
 use crate::wire::parse::openai_responses::items as raw_items;
 
 /// Prints entries as items.
-pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Sources) {
+pub(super) fn render(items: &[ViewItem], cx: &mut Cx<'_>) -> (Vec<String>, Sources) {
     let mut out = Vec::with_capacity(items.len());
     let mut sources = Sources::with_room(items.len());
     for item in items {
@@ -27,7 +27,7 @@ pub(super) fn render(items: &[Item], cx: &mut Cx<'_>) -> (Vec<String>, Sources) 
                     cx.lose(entry, None, "empty message", "a reply that says nothing has no items");
                 }
             }
-        } else if raw.kind() == json::Kind::String {
+        } else if raw.kind() == json::JsonKind::String {
             // Instructions from the field, which are not the lead any more.
             out.push(format!("{{\"role\":\"developer\",\"content\":{}}}", raw.text()));
         } else if item.fidelity == Fidelity::Rewritten {
@@ -59,7 +59,7 @@ fn give_ids(entry: &Entry, items: &mut [String], cx: &mut Cx<'_>) {
         if let Some(id) = id {
             let edits = Edits::from([("/call_id".into(), Edit::Put(quote(&id)))]);
             *item = json::edit(Raw::trusted(item), &edits);
-            cx.explain(entry, Reason::Mended, entry.chars(), false);
+            cx.explain(entry, Reason::Repaired, entry.chars(), false);
         }
         rest = after;
     }
@@ -88,7 +88,8 @@ fn render_rewritten(entry: &Entry, out: &mut Vec<String>) {
                 let parts: Vec<_> =
                     kept.iter().filter_map(|block| Some(json::one_line(block.raw.as_ref()?.raw()))).collect();
                 let edits = Edits::from([("/content".into(), Edit::Put(format!("[{}]", parts.join(","))))]);
-                let text = item.get("content").is_some_and(|content| content.kind() == json::Kind::String);
+                let text =
+                    item.get("content").is_some_and(|content| content.kind() == json::JsonKind::String);
                 out.push(if text { json::one_line(item).into_owned() } else { json::edit(item, &edits) });
             }
         }

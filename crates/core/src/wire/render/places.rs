@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::block::{Block, BlockKind};
 use crate::entry::Entry;
-use crate::json::{Kind, Raw, escape_pointer};
+use crate::json::{JsonKind, Raw, escape_pointer};
 use crate::text::{RawJson, Text};
 
 /// Finds blocks by their spans. The longest list of the entry looked at last is taken apart once, so that finding many
@@ -65,12 +65,12 @@ impl List {
     fn of(source: &Arc<str>) -> Self {
         let whole = Raw::trusted(source);
         let blocks = ["content", "parts"].into_iter().find_map(|key| {
-            let list = whole.get(key).filter(|list| list.kind() == Kind::Array)?;
+            let list = whole.get(key).filter(|list| list.kind() == JsonKind::Array)?;
             Some((format!("/{key}"), list))
         });
         let (path, list) = blocks.unwrap_or((String::new(), whole));
         let elements = match list.kind() {
-            Kind::Array => list.elements().map(|element| element.span_in(source)).collect(),
+            JsonKind::Array => list.elements().map(|element| element.span_in(source)).collect(),
             _ => Vec::new(),
         };
         List { source: Arc::clone(source), path, elements }
@@ -93,12 +93,12 @@ fn descend(mut path: String, mut value: Raw<'_>, source: &str, span: (u32, u32))
     };
     while value.span_in(source) != span {
         let next = match value.kind() {
-            Kind::Array => value
+            JsonKind::Array => value
                 .elements()
                 .enumerate()
                 .find(|(_, child)| covers(*child))
                 .map(|(number, child)| (number.to_string(), child)),
-            Kind::Object => value
+            JsonKind::Object => value
                 .members()
                 .find(|(_, child)| covers(*child))
                 .map(|(key, child)| (escape_pointer(&key).into_owned(), child)),

@@ -1,7 +1,7 @@
 //! Gemini describes parameters in a dialect of its own; the others want JSON Schema.
 
 use super::quote;
-use crate::json::{self, Edit, Edits, Kind, Raw};
+use crate::json::{self, Edit, Edits, JsonKind, Raw};
 
 /// A schema of Gemini's as JSON Schema: types in small letters, numbers as numbers, null among the types.
 pub(super) fn from_gemini(schema: Raw<'_>) -> String {
@@ -44,7 +44,7 @@ fn word(value: Raw<'_>, nullable: bool) -> Option<Edit> {
 
 /// Whole numbers of 64 bits travel as texts there.
 fn number(value: Raw<'_>) -> Option<Edit> {
-    let digits = value.string().filter(|_| value.kind() == Kind::String)?;
+    let digits = value.string().filter(|_| value.kind() == JsonKind::String)?;
     digits.parse::<u64>().ok().map(|number| Edit::Put(number.to_string()))
 }
 

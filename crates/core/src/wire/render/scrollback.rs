@@ -7,11 +7,11 @@ use uuid::Uuid;
 use super::quote;
 use crate::entry::Entry;
 use crate::record::{Record, Slot};
-use crate::view::{Fidelity, Item};
+use crate::view::{Fidelity, ViewItem};
 use crate::wire::RenderOptions;
 
 /// Prints the entries of a view as a record of its own: positions and sequences count anew.
-pub(super) fn render(items: &[Item]) -> Vec<String> {
+pub(super) fn render(items: &[ViewItem]) -> Vec<String> {
     let mut next: HashMap<Uuid, u64> = HashMap::new();
     (0..)
         .zip(items)
@@ -29,7 +29,7 @@ pub(super) fn render(items: &[Item]) -> Vec<String> {
 }
 
 /// Gives a changed entry the text it has on its own wire.
-fn rewrite(entry: &mut Entry, item: &Item) {
+fn rewrite(entry: &mut Entry, item: &ViewItem) {
     let wire = entry.origin.wire;
     let rendered = super::render(wire, vec![item.clone()], RenderOptions::default(), super::Own::AsSaid);
     // What we opened the list with is no part of the entry.

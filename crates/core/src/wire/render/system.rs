@@ -2,10 +2,10 @@
 
 use super::{Cx, quote};
 use crate::block::BlockKind;
-use crate::json::{self, Kind, Raw};
-use crate::record::standing::changes_tools;
+use crate::json::{self, JsonKind, Raw};
+use crate::record::positions::changes_tools;
 use crate::text::Text;
-use crate::view::{Fidelity, Item};
+use crate::view::{Fidelity, ViewItem};
 use crate::wire::Wire;
 
 /// The key of the field; none where instructions are messages.
@@ -26,15 +26,16 @@ pub(super) fn names(wire: Wire) -> &'static [&'static str] {
 /// Whether a value of that field is instructions, and not empty or unreadable.
 pub(super) fn holds(wire: Wire, value: Raw<'_>) -> bool {
     match wire {
-        Wire::OpenaiResponses => value.kind() == Kind::String,
-        _ => value.kind() != Kind::Null,
+        Wire::OpenaiResponses => value.kind() == JsonKind::String,
+        _ => value.kind() != JsonKind::Null,
     }
 }
 
 /// Parts the lead into what belongs into the field and what is an item of the list.
-pub(super) fn split(lead: Vec<Item>, cx: &Cx<'_>) -> (Vec<Item>, Vec<Item>) {
+pub(super) fn split(lead: Vec<ViewItem>, cx: &Cx<'_>) -> (Vec<ViewItem>, Vec<ViewItem>) {
     lead.into_iter().partition(|item| {
-        let message = cx.is_own(&item.entry) && Raw::trusted(&item.entry.origin.raw).kind() == Kind::Object;
+        let message =
+            cx.is_own(&item.entry) && Raw::trusted(&item.entry.origin.raw).kind() == JsonKind::Object;
         let listed = message
             && match cx.wire {
                 Wire::OpenaiResponses => true,
@@ -49,30 +50,30 @@ pub(super) fn split(lead: Vec<Item>, cx: &Cx<'_>) -> (Vec<Item>, Vec<Item>) {
 }
 
 /// Whether the entry was read from the field of this wire.
-fn is_field(item: &Item, cx: &Cx<'_>) -> bool {
-    let object = Raw::trusted(&item.entry.origin.raw).kind() == Kind::Object;
+fn is_field(item: &ViewItem, cx: &Cx<'_>) -> bool {
+    let object = Raw::trusted(&item.entry.origin.raw).kind() == JsonKind::Object;
     cx.is_own(&item.entry) && (cx.wire == Wire::Gemini || !object) && item.fidelity == Fidelity::AsSaid
 }
 
 /// The value of the field: as it came if that is all there is, else every text, separated by a blank line.
-pub(super) fn render(lead: &[Item], cx: &mut Cx<'_>) -> Option<String> {
+pub(super) fn render(lead: &[ViewItem], cx: &mut Cx<'_>) -> Option<String> {
     if let [only] = lead
         && is_field(only, cx)
     {
         return Some(json::one_line(Raw::trusted(&only.entry.origin.raw)).into_owned());
     }
-    let blocks = lead
-        .iter()
-        .any(|item| is_field(item, cx) && matches!(Raw::trusted(&item.entry.origin.raw).kind(), Kind::Array));
+    let blocks = lead.iter().any(|item| {
+        is_field(item, cx) && matches!(Raw::trusted(&item.entry.origin.raw).kind(), JsonKind::Array)
+    });
     if blocks { as_blocks(lead, cx) } else { as_text(lead, cx) }
 }
 
 /// Texts of the lead beside blocks that stay as they are.
-fn as_blocks(lead: &[Item], cx: &mut Cx<'_>) -> Option<String> {
+fn as_blocks(lead: &[ViewItem], cx: &mut Cx<'_>) -> Option<String> {
     let mut list = Vec::new();
     for item in lead {
         let raw = Raw::trusted(&item.entry.origin.raw);
-        if is_field(item, cx) && raw.kind() == Kind::Array {
+        if is_field(item, cx) && raw.kind() == JsonKind::Array {
             list.extend(raw.elements().map(|block| json::one_line(block).into_owned()));
             continue;
         }
@@ -87,7 +88,7 @@ fn as_blocks(lead: &[Item], cx: &mut Cx<'_>) -> Option<String> {
     (!list.is_empty()).then(|| format!("[{}]", list.join(",")))
 }
 
-fn as_text(lead: &[Item], cx: &mut Cx<'_>) -> Option<String> {
+fn as_text(lead: &[ViewItem], cx: &mut Cx<'_>) -> Option<String> {
     let all: Vec<String> = lead.iter().filter_map(|item| texts(item, cx)).collect();
     if all.is_empty() {
         return None;
@@ -101,8 +102,8 @@ fn as_text(lead: &[Item], cx: &mut Cx<'_>) -> Option<String> {
 }
 
 /// The texts of one entry of the lead that are not blank; what else it has is lost.
-fn texts(item: &Item, cx: &mut Cx<'_>) -> Option<String> {
-    if let crate::view::Source::Entry(position) = item.source {
+fn texts(item: &ViewItem, cx: &mut Cx<'_>) -> Option<String> {
+    if let crate::view::ItemSource::Entry(position) = item.source {
         cx.position = Some(position);
     }
     if !cx.is_own(&item.entry) {

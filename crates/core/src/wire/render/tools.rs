@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Cx, definition, quote};
 use crate::block::{BlockKind, ToolCall};
-use crate::json::{self, Kind, Raw};
-use crate::view::Item;
+use crate::json::{self, JsonKind, Raw};
+use crate::view::ViewItem;
 use crate::wire::Wire;
 use crate::wire::parse::RAW_ARGUMENTS;
 
@@ -27,7 +27,7 @@ pub(super) fn key(wire: Wire) -> &'static str {
 pub(super) fn object_arguments(call: &ToolCall) -> String {
     let arguments = call.arguments.as_str();
     if let Ok(raw) = json::check(&arguments)
-        && raw.kind() == Kind::Object
+        && raw.kind() == JsonKind::Object
         && json::depth(raw) <= MAX_ARGUMENT_DEPTH
         && !is_wrapped(raw)
     {
@@ -48,7 +48,7 @@ pub(crate) fn fit_name(name: &str) -> String {
 }
 
 /// The value of the wire's field for tools: what is offered, or what the history names where the wire demands it.
-pub(super) fn render(body: &[Item], cx: &mut Cx<'_>) -> Option<String> {
+pub(super) fn render(body: &[ViewItem], cx: &mut Cx<'_>) -> Option<String> {
     if cx.wire == Wire::Scrollback {
         return None;
     }
@@ -84,8 +84,8 @@ pub(super) fn render(body: &[Item], cx: &mut Cx<'_>) -> Option<String> {
 }
 
 /// The tools a history names.
-fn named(body: &[Item]) -> BTreeSet<String> {
-    let mentions = |item: &&Item| {
+fn named(body: &[ViewItem]) -> BTreeSet<String> {
+    let mentions = |item: &&ViewItem| {
         item.entry.blocks.iter().any(|block| match &block.kind {
             BlockKind::ToolResult(_) => true,
             BlockKind::ToolCall(call) => call.style.is_client(),

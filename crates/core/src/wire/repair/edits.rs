@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
-use crate::json::{self, Edit, Edits, Kind, Raw, quote};
+use crate::json::{self, Edit, Edits, JsonKind, Raw, quote};
 use crate::wire::check::Violation;
 use crate::wire::render::{UNSIGNED, ids, placeholder_tool, tool_name};
 use crate::wire::replies::Replies;
@@ -25,27 +25,28 @@ pub(super) fn local(wire: Wire, body: Raw<'_>, broken: &[Violation], replies: &R
     let messages: Vec<Raw<'_>> = body.get(list_key(wire)).into_iter().flat_map(Raw::elements).collect();
     let parts = Parts::default();
     for violation in broken {
-        let place = Place { wire, body, messages: &messages, parts: &parts, path: &violation.path, replies };
+        let place =
+            Offence { wire, body, messages: &messages, parts: &parts, path: &violation.path, replies };
         place.repair(violation.rule, &mut edits);
     }
     edits
 }
 
 /// The members of an object.
-type Members<'a> = Vec<(Cow<'a, str>, Raw<'a>)>;
+type ObjectMembers<'a> = Vec<(Cow<'a, str>, Raw<'a>)>;
 
 /// Values taken apart once, by where their text begins, so that many places in a long one are found quickly.
 #[derive(Default)]
 struct Parts<'a> {
     lists: RefCell<HashMap<usize, Vec<Raw<'a>>>>,
-    objects: RefCell<HashMap<usize, Members<'a>>>,
+    objects: RefCell<HashMap<usize, ObjectMembers<'a>>>,
 }
 
 impl<'a> Parts<'a> {
     /// What one step of a pointer leads to.
     fn step(&self, value: Raw<'a>, key: &str) -> Option<Raw<'a>> {
         let start = value.text().as_ptr() as usize;
-        if value.kind() == Kind::Array {
+        if value.kind() == JsonKind::Array {
             let mut lists = self.lists.borrow_mut();
             let list = lists.entry(start).or_insert_with(|| value.elements().collect());
             return list.get(key.parse::<usize>().ok()?).copied();
@@ -57,7 +58,7 @@ impl<'a> Parts<'a> {
 }
 
 /// The place a rule complains about.
-struct Place<'a> {
+struct Offence<'a> {
     wire: Wire,
     body: Raw<'a>,
     messages: &'a [Raw<'a>],
@@ -67,7 +68,7 @@ struct Place<'a> {
     replies: &'a Replies,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Offence<'a> {
     /// Adds the edits for one violation; none if it cannot be repaired here.
     fn repair(&self, rule: &str, edits: &mut Edits) {
         match rule {
@@ -182,7 +183,8 @@ impl<'a> Place<'a> {
     fn remove_block(&self, edits: &mut Edits) {
         let path = self.block_path();
         let list = path.rsplit_once('/').and_then(|(list, _)| self.value(list));
-        let alone = list.is_some_and(|list| list.kind() == Kind::Array && list.elements().nth(1).is_none());
+        let alone =
+            list.is_some_and(|list| list.kind() == JsonKind::Array && list.elements().nth(1).is_none());
         if alone && path.split('/').count() == 5 {
             self.remove(&self.message_path(), edits);
         } else {
@@ -284,7 +286,7 @@ impl<'a> Place<'a> {
         let path = ["", "/text", "/content"]
             .iter()
             .map(|end| format!("{}{end}", self.path))
-            .find(|path| self.value(path).is_some_and(|value| value.kind() == Kind::String));
+            .find(|path| self.value(path).is_some_and(|value| value.kind() == JsonKind::String));
         let Some((path, text)) = path.and_then(|path| Some((path.clone(), self.value(&path)?.string()?)))
         else {
             return;
@@ -366,7 +368,8 @@ impl<'a> Place<'a> {
         }
         let first_block: usize = self.path.split('/').nth(4).and_then(|step| step.parse().ok()).unwrap_or(0);
         for (number, message) in self.messages.iter().enumerate().skip(from) {
-            let Some(content) = message.get("content").filter(|content| content.kind() == Kind::Array) else {
+            let Some(content) = message.get("content").filter(|content| content.kind() == JsonKind::Array)
+            else {
                 continue;
             };
             let blocks: Vec<Raw<'_>> = content.elements().collect();
@@ -390,7 +393,7 @@ impl<'a> Place<'a> {
     /// A response that is no object becomes one.
     fn wrap_response(&self, edits: &mut Edits) {
         let Some(value) = self.value(self.path) else { return };
-        if value.kind() == Kind::Object {
+        if value.kind() == JsonKind::Object {
             edits.insert(format!("{}/response", self.path), Edit::Put("{\"output\":\"\"}".into()));
             return;
         }
@@ -450,7 +453,7 @@ impl<'a> Place<'a> {
         let named = self.path.strip_suffix("/document/name");
         let block = named.map_or_else(|| self.block_path(), str::to_string);
         let Some(document) = self.value(&format!("{block}/document")) else { return };
-        if document.kind() != Kind::Object {
+        if document.kind() != JsonKind::Object {
             return self.remove_block(edits);
         }
         let name = document.get("name").and_then(Raw::string);

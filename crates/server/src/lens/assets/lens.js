@@ -3,7 +3,7 @@
   'use strict';
   const one = (selector, root = document) => root.querySelector(selector);
 
-  // Moving the slider over calls, or choosing a filter, needs no button. Pages renew their parts, so nobody listens to a field.
+  // Moving the slider over calls, or choosing a filter, needs no button. Pages renew their parts, so no field needs a listener.
   document.addEventListener('change', (event) => {
     if (event.target.matches('[data-go]')) event.target.form.requestSubmit();
   });
@@ -73,7 +73,7 @@
   };
   const rest = () => { if (source) source.close(); source = null; };
   const wake = () => { if (!source && !document.hidden) listen(); };
-  // Browsers keep six connections to one server, so a page that nobody looks at does not hold one.
+  // Browsers keep six connections to one server, so a page in the background does not hold one.
   document.addEventListener('visibilitychange', () => { if (document.hidden) rest(); else wake(); });
   addEventListener('pagehide', rest);
   addEventListener('pageshow', (event) => { if (event.persisted) wake(); });

@@ -1,11 +1,11 @@
 //! Cache marks: AN-50 to AN-56.
 
 use super::super::CheckOptions;
-use super::finding::{Findings, Place};
+use super::finding::{Findings, RequestPath};
 use super::models::least_cached_prefix;
 use super::prefix::same;
-use super::request::{Request, Role, Type};
-use crate::json::{Kind, Raw};
+use super::request::{AnthropicRequest, AnthropicRole, Type};
+use crate::json::{JsonKind, Raw};
 
 /// Most marks of one request.
 const MAX_MARKS: usize = 4;
@@ -23,7 +23,7 @@ enum Lifetime {
 
 /// Up to here the request is to be kept.
 struct Mark {
-    place: Place,
+    place: RequestPath,
     lifetime: Lifetime,
     /// The block it stands on, counted over all messages; none before the messages.
     block: Option<usize>,
@@ -31,7 +31,7 @@ struct Mark {
     bytes: usize,
 }
 
-pub(super) fn check(request: &Request<'_>, options: &CheckOptions<'_>, found: &mut Findings) {
+pub(super) fn check(request: &AnthropicRequest<'_>, options: &CheckOptions<'_>, found: &mut Findings) {
     let mut marks = marks(request);
     check_bearers(request, found);
     add_automatic(request, &mut marks, found);
@@ -58,19 +58,19 @@ pub(super) fn check(request: &Request<'_>, options: &CheckOptions<'_>, found: &m
 }
 
 /// All marks, in the order the provider reads them: tools, system, messages.
-fn marks(request: &Request<'_>) -> Vec<Mark> {
+fn marks(request: &AnthropicRequest<'_>) -> Vec<Mark> {
     let mut marks = Vec::new();
     let mut bytes = 0;
     for key in ["tools", "system"] {
         let Some(member) = request.get(key) else { continue };
-        if member.kind() != Kind::Array {
+        if member.kind() != JsonKind::Array {
             bytes += member.text().len();
         }
         for (index, element) in member.elements().enumerate() {
             bytes += element.text().len();
             if let Some(mark) = mark_of(element) {
                 let lifetime = lifetime(mark);
-                marks.push(Mark { place: Place::Element(key, index), lifetime, block: None, bytes });
+                marks.push(Mark { place: RequestPath::Element(key, index), lifetime, block: None, bytes });
             }
         }
     }
@@ -88,7 +88,7 @@ fn marks(request: &Request<'_>) -> Vec<Mark> {
 }
 
 fn mark_of(element: Raw<'_>) -> Option<Raw<'_>> {
-    element.get("cache_control").filter(|mark| mark.kind() != Kind::Null)
+    element.get("cache_control").filter(|mark| mark.kind() != JsonKind::Null)
 }
 
 fn lifetime(mark: Raw<'_>) -> Lifetime {
@@ -99,10 +99,10 @@ fn lifetime(mark: Raw<'_>) -> Lifetime {
 }
 
 /// A mark on the whole request stands for one on its last block.
-fn add_automatic(request: &Request<'_>, marks: &mut Vec<Mark>, found: &mut Findings) {
+fn add_automatic(request: &AnthropicRequest<'_>, marks: &mut Vec<Mark>, found: &mut Findings) {
     let Some(automatic) = request.get("cache_control") else { return };
     let lifetime = lifetime(automatic);
-    let place = Place::Member("cache_control");
+    let place = RequestPath::Member("cache_control");
     let blocks = || request.messages.iter().flat_map(|message| &message.blocks);
     let last = blocks().count().checked_sub(1);
     match blocks().next_back().and_then(|block| block.mark) {
@@ -123,18 +123,22 @@ fn add_automatic(request: &Request<'_>, marks: &mut Vec<Mark>, found: &mut Findi
 }
 
 /// AN-52: what no mark may stand on.
-fn check_bearers(request: &Request<'_>, found: &mut Findings) {
+fn check_bearers(request: &AnthropicRequest<'_>, found: &mut Findings) {
     for (index, tool) in request.get("tools").into_iter().flat_map(Raw::elements).enumerate() {
         let deferred = tool.get("defer_loading").is_some_and(|value| value.text() == "true");
         if deferred && mark_of(tool).is_some() {
             let message = "a cache mark on a tool that is loaded later; move it to another tool";
-            found.add("AN-52", Place::Element("tools", index), message);
+            found.add("AN-52", RequestPath::Element("tools", index), message);
         }
     }
     let empty = |text: Option<Raw<'_>>| text.is_some_and(|text| text.text() == "\"\"");
     for (index, block) in request.get("system").into_iter().flat_map(Raw::elements).enumerate() {
         if empty(block.get("text")) && mark_of(block).is_some() {
-            found.add("AN-52", Place::Element("system", index), "a cache mark on an empty text; remove it");
+            found.add(
+                "AN-52",
+                RequestPath::Element("system", index),
+                "a cache mark on an empty text; remove it",
+            );
         }
     }
     for block in request.messages.iter().flat_map(|message| &message.blocks) {
@@ -150,8 +154,10 @@ fn check_bearers(request: &Request<'_>, found: &mut Findings) {
 }
 
 /// AN-53: what the request before kept ends where the latest answer begins; from there on, marks must be close.
-fn check_lookback(request: &Request<'_>, marks: &[Mark], found: &mut Findings) {
-    let Some(latest) = request.turns.iter().rfind(|turn| turn.role == Role::Assistant) else { return };
+fn check_lookback(request: &AnthropicRequest<'_>, marks: &[Mark], found: &mut Findings) {
+    let Some(latest) = request.turns.iter().rfind(|turn| turn.role == AnthropicRole::Assistant) else {
+        return;
+    };
     let sent = request.messages.get(..latest.messages.start).unwrap_or_default();
     let sent: usize = sent.iter().map(|message| message.blocks.len()).sum();
     let Some(mut kept) = sent.checked_sub(1) else { return };
@@ -166,7 +172,7 @@ fn check_lookback(request: &Request<'_>, marks: &[Mark], found: &mut Findings) {
 }
 
 /// AN-56: a request that only fills the cache.
-fn check_warming(request: &Request<'_>, marks: &[Mark], found: &mut Findings) {
+fn check_warming(request: &AnthropicRequest<'_>, marks: &[Mark], found: &mut Findings) {
     if request.get("max_tokens").map(Raw::text) != Some("0") {
         return;
     }
@@ -182,11 +188,15 @@ fn check_warming(request: &Request<'_>, marks: &[Mark], found: &mut Findings) {
     } else {
         return;
     };
-    found.add("AN-56", Place::Member("max_tokens"), message);
+    found.add("AN-56", RequestPath::Member("max_tokens"), message);
 }
 
 /// AN-55: what changed since the request before, so that what was kept cannot be used.
-pub(super) fn check_changes(request: &Request<'_>, previous: &Request<'_>, found: &mut Findings) {
+pub(super) fn check_changes(
+    request: &AnthropicRequest<'_>,
+    previous: &AnthropicRequest<'_>,
+    found: &mut Findings,
+) {
     if request.get("cache_control").is_none() && marks(request).is_empty() {
         return;
     }
@@ -198,10 +208,10 @@ pub(super) fn check_changes(request: &Request<'_>, previous: &Request<'_>, found
         ("thinking", r#"{"type":"disabled"}"#, "thinking changed; kept messages are not used"),
     ];
     for (key, absent, message) in changes {
-        let value = |request: &Request<'_>| request.get(key).map_or(absent, Raw::text).to_owned();
+        let value = |request: &AnthropicRequest<'_>| request.get(key).map_or(absent, Raw::text).to_owned();
         let (now, then) = (value(request), value(previous));
         if !same(Raw::trusted(&now), Raw::trusted(&then)) {
-            found.add("AN-55", Place::Member(key), message);
+            found.add("AN-55", RequestPath::Member(key), message);
         }
     }
 }

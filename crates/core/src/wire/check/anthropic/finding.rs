@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::super::{Report, Severity};
+use super::super::{Severity, ViolationReport};
 
 /// A place in a request; places sort as a reader meets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum RequestPath {
     /// The whole body.
     Body,
     /// A member of the body.
@@ -20,26 +20,26 @@ pub(super) enum Place {
     Block(usize, usize, Option<usize>),
 }
 
-impl Place {
+impl RequestPath {
     /// Messages come after everything else; a message comes before its blocks.
     fn order(self) -> (usize, Option<usize>, Option<usize>) {
         match self {
-            Place::Body | Place::Member(_) | Place::Element(..) => (0, None, None),
-            Place::Message(message) => (message + 1, None, None),
-            Place::Block(message, block, inner) => (message + 1, Some(block), inner),
+            RequestPath::Body | RequestPath::Member(_) | RequestPath::Element(..) => (0, None, None),
+            RequestPath::Message(message) => (message + 1, None, None),
+            RequestPath::Block(message, block, inner) => (message + 1, Some(block), inner),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RequestPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Body => Ok(()),
-            Place::Member(key) => write!(f, "/{key}"),
-            Place::Element(key, index) => write!(f, "/{key}/{index}"),
-            Place::Message(message) => write!(f, "/messages/{message}"),
-            Place::Block(message, block, None) => write!(f, "/messages/{message}/content/{block}"),
-            Place::Block(message, block, Some(inner)) => {
+            RequestPath::Body => Ok(()),
+            RequestPath::Member(key) => write!(f, "/{key}"),
+            RequestPath::Element(key, index) => write!(f, "/{key}/{index}"),
+            RequestPath::Message(message) => write!(f, "/messages/{message}"),
+            RequestPath::Block(message, block, None) => write!(f, "/messages/{message}/content/{block}"),
+            RequestPath::Block(message, block, Some(inner)) => {
                 write!(f, "/messages/{message}/content/{block}/content/{inner}")
             }
         }
@@ -48,7 +48,7 @@ impl fmt::Display for Place {
 
 struct Finding {
     rule: &'static str,
-    place: Place,
+    place: RequestPath,
     /// Another severity than the table's.
     severity: Option<Severity>,
     message: Cow<'static, str>,
@@ -62,7 +62,12 @@ pub(super) struct Findings {
 
 impl Findings {
     /// Notes a breach.
-    pub(super) fn add(&mut self, rule: &'static str, place: Place, message: impl Into<Cow<'static, str>>) {
+    pub(super) fn add(
+        &mut self,
+        rule: &'static str,
+        place: RequestPath,
+        message: impl Into<Cow<'static, str>>,
+    ) {
         self.list.push(Finding { rule, place, severity: None, message: message.into() });
     }
 
@@ -71,14 +76,14 @@ impl Findings {
         &mut self,
         rule: &'static str,
         severity: Severity,
-        place: Place,
+        place: RequestPath,
         message: impl Into<Cow<'static, str>>,
     ) {
         self.list.push(Finding { rule, place, severity: Some(severity), message: message.into() });
     }
 
     /// Hands everything over, in the order of the places.
-    pub(super) fn report(mut self, report: &mut Report<'_>) {
+    pub(super) fn report(mut self, report: &mut ViolationReport<'_>) {
         self.list.sort_by_key(|finding| (finding.place.order(), finding.place));
         for Finding { rule, place, severity, message } in self.list {
             match severity {

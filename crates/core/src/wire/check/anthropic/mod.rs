@@ -18,14 +18,14 @@ mod thinking;
 
 use self::finding::Findings;
 pub(in crate::wire) use self::models::refuses_system_messages;
-use self::request::Request;
+use self::request::AnthropicRequest;
 pub(super) use self::rules::{RULES, UNSEEN};
-use super::Report;
+use super::ViolationReport;
 use crate::json::Raw;
 
 /// Looks for every breach in a body.
-pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
-    let request = Request::read(body);
+pub(super) fn check(body: Raw<'_>, report: &mut ViolationReport<'_>) {
+    let request = AnthropicRequest::read(body);
     let mut found = Findings::default();
     list::check(&request, &mut found);
     pairing::check(&request, &mut found);
@@ -34,7 +34,7 @@ pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
     caching::check(&request, &report.options, &mut found);
     if let Some(previous) = report.options.previous {
         // What a thread holds is kept by the provider: there is nothing here to compare.
-        let previous = Request::read(previous);
+        let previous = AnthropicRequest::read(previous);
         if request.continues_thread() {
             list::check_thread(&request, &previous, &mut found);
         } else {

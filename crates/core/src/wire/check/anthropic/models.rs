@@ -1,11 +1,11 @@
 //! Which Claude models a rule holds for.
 
-use crate::model::{Line, ModelName};
+use crate::model::{ModelLine, ModelName};
 
 /// Kind and version of a Claude model, where its name tells the version.
 fn claude(model: &ModelName) -> Option<(&str, (u32, u32))> {
     let generation = model.generation()?;
-    (generation.line == Line::Claude && generation.version != (0, 0))
+    (generation.line == ModelLine::Claude && generation.version != (0, 0))
         .then_some((generation.variant, generation.version))
 }
 

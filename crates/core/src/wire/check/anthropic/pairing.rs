@@ -5,17 +5,17 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::finding::{Findings, Place};
-use super::request::{Block, Request, Role, Turn, Type};
+use super::finding::{Findings, RequestPath};
+use super::request::{AnthropicBlock, AnthropicRequest, AnthropicRole, RoleRun, Type};
 
-pub(super) fn check(request: &Request<'_>, found: &mut Findings) {
+pub(super) fn check(request: &AnthropicRequest<'_>, found: &mut Findings) {
     let mut calls = Calls::default();
     let mut server = ServerCalls::default();
     for (number, turn) in request.turns.iter().enumerate() {
-        if turn.role == Role::User {
+        if turn.role == AnthropicRole::User {
             // What the first results of a continued thread answer is with the provider.
             let origin =
-                if number == 0 && request.continues_thread() { Origin::Thread } else { Origin::List };
+                if number == 0 && request.continues_thread() { CallOrigin::Thread } else { CallOrigin::List };
             let results = read_results(request, turn, origin, &mut calls, found);
             calls.finish(found);
             if results == 0 {
@@ -25,7 +25,7 @@ pub(super) fn check(request: &Request<'_>, found: &mut Findings) {
             calls.finish(found);
             read_calls(request, turn, number, &mut calls, &mut server, found);
             let next = request.turns.get(number + 1);
-            if next.is_some_and(|next| next.role == Role::User) && calls.asked.is_empty() {
+            if next.is_some_and(|next| next.role == AnthropicRole::User) && calls.asked.is_empty() {
                 check_pause(request, turn, &server, found);
             }
         }
@@ -37,13 +37,13 @@ pub(super) fn check(request: &Request<'_>, found: &mut Findings) {
 /// The calls of one turn, which the next one answers.
 #[derive(Default)]
 struct Calls<'r> {
-    asked: Vec<(&'r str, Place)>,
+    asked: Vec<(&'r str, RequestPath)>,
     /// Whether a result was seen, by id.
     answered: HashMap<&'r str, bool>,
 }
 
 impl<'r> Calls<'r> {
-    fn ask(&mut self, id: Option<&'r str>, place: Place, found: &mut Findings) {
+    fn ask(&mut self, id: Option<&'r str>, place: RequestPath, found: &mut Findings) {
         let Some(id) = id else {
             found.add("AN-3", place, "a call without an id cannot be answered; give it one, and a result");
             return;
@@ -72,16 +72,16 @@ impl<'r> Calls<'r> {
 
 /// Where the calls before a turn are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum CallOrigin {
     List,
     Thread,
 }
 
 /// Matches the results of a user turn with the calls before it; how many results there are.
 fn read_results<'r>(
-    request: &'r Request<'_>,
-    turn: &Turn,
-    origin: Origin,
+    request: &'r AnthropicRequest<'_>,
+    turn: &RoleRun,
+    origin: CallOrigin,
     calls: &mut Calls<'r>,
     found: &mut Findings,
 ) -> usize {
@@ -107,7 +107,7 @@ fn read_results<'r>(
             Some(true) => {
                 found.add("AN-7", block.place, "a second result for the same call; keep one");
             }
-            None if origin == Origin::Thread => {}
+            None if origin == CallOrigin::Thread => {}
             None => {
                 let message = "the result answers no call of the message before it; leave it out";
                 found.add("AN-5", block.place, message);
@@ -138,8 +138,8 @@ impl ServerCalls<'_> {
 }
 
 fn read_calls<'r>(
-    request: &'r Request<'_>,
-    turn: &Turn,
+    request: &'r AnthropicRequest<'_>,
+    turn: &RoleRun,
     number: usize,
     calls: &mut Calls<'r>,
     server: &mut ServerCalls<'r>,
@@ -166,7 +166,12 @@ fn read_calls<'r>(
     }
 }
 
-fn check_pause(request: &Request<'_>, turn: &Turn, server: &ServerCalls<'_>, found: &mut Findings) {
+fn check_pause(
+    request: &AnthropicRequest<'_>,
+    turn: &RoleRun,
+    server: &ServerCalls<'_>,
+    found: &mut Findings,
+) {
     let Some(last) = request.blocks(turn).next_back().filter(|block| block.kind == Type::ServerCall) else {
         return;
     };
@@ -177,7 +182,7 @@ fn check_pause(request: &Request<'_>, turn: &Turn, server: &ServerCalls<'_>, fou
     }
 }
 
-fn check_id(block: &Block<'_>, found: &mut Findings) {
+fn check_id(block: &AnthropicBlock<'_>, found: &mut Findings) {
     if !matches!(block.kind, Type::Call | Type::Result | Type::ServerCall | Type::ServerResult) {
         return;
     }

@@ -6,16 +6,16 @@ use std::collections::HashMap;
 use super::super::{CheckOptions, Severity};
 use super::finding::Findings;
 use super::models::reads_thinking;
-use super::request::{Block, Request, Role, Turn, Type};
-use crate::json::{Piece, Raw, pieces};
+use super::request::{AnthropicBlock, AnthropicRequest, AnthropicRole, RoleRun, Type};
+use crate::json::{JsonPiece, Raw, pieces};
 use crate::model::{ModelName, Provider};
 
 /// A block in the order the model reads them; messages of one role run together.
-type Unit<'r, 'a> = (Role, &'r Block<'a>);
+type PrefixUnit<'r, 'a> = (AnthropicRole, &'r AnthropicBlock<'a>);
 
 pub(super) fn check(
-    request: &Request<'_>,
-    previous: &Request<'_>,
+    request: &AnthropicRequest<'_>,
+    previous: &AnthropicRequest<'_>,
     options: &CheckOptions<'_>,
     found: &mut Findings,
 ) {
@@ -32,18 +32,18 @@ pub(super) fn check(
     }
 }
 
-fn units<'r, 'a>(request: &'r Request<'a>) -> Vec<Unit<'r, 'a>> {
+fn units<'r, 'a>(request: &'r AnthropicRequest<'a>) -> Vec<PrefixUnit<'r, 'a>> {
     let messages = request.messages.iter();
     messages.flat_map(|message| message.blocks.iter().map(|block| (message.role, block))).collect()
 }
 
 /// A signed summary in front keeps what follows it valid, though what it summarises is gone.
-fn newly_summarised(now: &[Unit<'_, '_>], then: &[Unit<'_, '_>]) -> bool {
+fn newly_summarised(now: &[PrefixUnit<'_, '_>], then: &[PrefixUnit<'_, '_>]) -> bool {
     let now = summary(now);
     now.is_some() && now != summary(then)
 }
 
-fn summary<'a>(units: &[Unit<'_, 'a>]) -> Option<&'a str> {
+fn summary<'a>(units: &[PrefixUnit<'_, 'a>]) -> Option<&'a str> {
     let (_, block) = units.first()?;
     (block.kind == Type::Compaction).then(|| block.raw.text())
 }
@@ -60,10 +60,10 @@ struct Difference {
 }
 
 fn difference(
-    request: &Request<'_>,
-    previous: &Request<'_>,
-    now: &[Unit<'_, '_>],
-    then: &[Unit<'_, '_>],
+    request: &AnthropicRequest<'_>,
+    previous: &AnthropicRequest<'_>,
+    now: &[PrefixUnit<'_, '_>],
+    then: &[PrefixUnit<'_, '_>],
 ) -> Difference {
     for (key, what) in [("tools", "the tools differ"), ("system", "the system prompt differs")] {
         if !same_member(request, previous, key) {
@@ -88,10 +88,10 @@ fn difference(
 }
 
 fn check_binding(
-    request: &Request<'_>,
-    previous: &Request<'_>,
-    now: &[Unit<'_, '_>],
-    then: &[Unit<'_, '_>],
+    request: &AnthropicRequest<'_>,
+    previous: &AnthropicRequest<'_>,
+    now: &[PrefixUnit<'_, '_>],
+    then: &[PrefixUnit<'_, '_>],
     signed: &HashMap<&str, usize>,
     found: &mut Findings,
 ) {
@@ -123,7 +123,7 @@ fn check_binding(
     }
 }
 
-fn drops_blocks(request: &Request<'_>) -> bool {
+fn drops_blocks(request: &AnthropicRequest<'_>) -> bool {
     let binding = request.get("thinking").and_then(|thinking| thinking.get("block_binding"));
     let behavior = binding.and_then(|binding| binding.get("prefix_mismatch_behavior")).and_then(Raw::string);
     behavior.as_deref() == Some("drop_block")
@@ -131,19 +131,21 @@ fn drops_blocks(request: &Request<'_>) -> bool {
 
 /// AN-30: reasoning of the latest answer comes back as it was, and in its order.
 fn check_order(
-    request: &Request<'_>,
-    then: &[Unit<'_, '_>],
+    request: &AnthropicRequest<'_>,
+    then: &[PrefixUnit<'_, '_>],
     signed: &HashMap<&str, usize>,
     found: &mut Findings,
 ) {
-    let Some(latest) = request.turns.iter().rfind(|turn| turn.role == Role::Assistant) else { return };
+    let Some(latest) = request.turns.iter().rfind(|turn| turn.role == AnthropicRole::Assistant) else {
+        return;
+    };
     let calls: HashMap<&str, usize> = then
         .iter()
         .enumerate()
         .filter(|(_, (_, block))| block.kind == Type::Call)
         .filter_map(|(at, (_, block))| Some((block.id.as_deref()?, at)))
         .collect();
-    let stood = |block: &Block<'_>| match block.kind {
+    let stood = |block: &AnthropicBlock<'_>| match block.kind {
         Type::Call => block.id.as_deref().and_then(|id| calls.get(id)).copied(),
         _ => block.seal().and_then(|seal| signed.get(seal)).copied(),
     };
@@ -178,24 +180,24 @@ fn check_order(
 
 /// The blocks of a turn that stood in the request before, and where.
 fn known_places<'r, 'a>(
-    request: &'r Request<'a>,
-    turn: &Turn,
-    stood: impl Fn(&Block<'_>) -> Option<usize>,
-) -> Vec<(&'r Block<'a>, usize)> {
+    request: &'r AnthropicRequest<'a>,
+    turn: &RoleRun,
+    stood: impl Fn(&AnthropicBlock<'_>) -> Option<usize>,
+) -> Vec<(&'r AnthropicBlock<'a>, usize)> {
     request.blocks(turn).filter_map(|block| Some((block, stood(block)?))).collect()
 }
 
 /// AN-36: another model may not be able to read what this one thought.
 fn check_reader(
-    request: &Request<'_>,
-    previous: &Request<'_>,
-    now: &[Unit<'_, '_>],
+    request: &AnthropicRequest<'_>,
+    previous: &AnthropicRequest<'_>,
+    now: &[PrefixUnit<'_, '_>],
     signed: &HashMap<&str, usize>,
     options: &CheckOptions<'_>,
     found: &mut Findings,
 ) {
     let provider = options.model.map_or(Provider::Anthropic, ModelName::provider);
-    let named = |request: &Request<'_>| {
+    let named = |request: &AnthropicRequest<'_>| {
         let model = request.get("model").and_then(Raw::string)?;
         ModelName::parse(&format!("{provider}:{model}")).ok()
     };
@@ -214,7 +216,7 @@ fn check_reader(
     }
 }
 
-fn same_member(request: &Request<'_>, previous: &Request<'_>, key: &str) -> bool {
+fn same_member(request: &AnthropicRequest<'_>, previous: &AnthropicRequest<'_>, key: &str) -> bool {
     match (request.get(key), previous.get(key)) {
         (Some(now), Some(then)) => same(now, then),
         (None, None) => true,
@@ -222,7 +224,7 @@ fn same_member(request: &Request<'_>, previous: &Request<'_>, key: &str) -> bool
     }
 }
 
-fn same_block(one: &Block<'_>, other: &Block<'_>) -> bool {
+fn same_block(one: &AnthropicBlock<'_>, other: &AnthropicBlock<'_>) -> bool {
     // A text alone means the same as a block with that text.
     if one.kind == Type::Text && other.kind == Type::Text && !one.has_more && !other.has_more {
         return one.text.map(Raw::text) == other.text.map(Raw::text);
@@ -245,12 +247,12 @@ fn bare(raw: Raw<'_>) -> String {
     let mut literal: Option<&str> = None;
     for piece in pieces(raw) {
         let between = match piece {
-            Piece::String(text) => {
+            JsonPiece::String(text) => {
                 literal = leaving.is_none().then_some(text);
                 out.push_str(literal.unwrap_or_default());
                 continue;
             }
-            Piece::Between(between) => between,
+            JsonPiece::Between(between) => between,
         };
         for c in between.chars().filter(|c| !c.is_ascii_whitespace()) {
             match c {

@@ -3,20 +3,20 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::finding::Place;
-use crate::json::{Kind, Raw};
+use super::finding::RequestPath;
+use crate::json::{JsonKind, Raw};
 
 /// A request; a bare list of messages is one without any other members.
-pub(super) struct Request<'a> {
+pub(super) struct AnthropicRequest<'a> {
     members: Vec<(Cow<'a, str>, Raw<'a>)>,
-    pub(super) messages: Vec<Message<'a>>,
+    pub(super) messages: Vec<AnthropicMessage<'a>>,
     /// Runs of messages of one role, which the provider merges into one.
-    pub(super) turns: Vec<Turn>,
+    pub(super) turns: Vec<RoleRun>,
 }
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum AnthropicRole {
     User,
     Assistant,
     System,
@@ -24,17 +24,17 @@ pub(super) enum Role {
     Other,
 }
 
-pub(super) struct Message<'a> {
-    pub(super) role: Role,
+pub(super) struct AnthropicMessage<'a> {
+    pub(super) role: AnthropicRole,
     /// Whether it says nothing: no content, `null`, no text or no blocks, and no settings for the turn either.
     pub(super) is_empty: bool,
     /// The blocks; a text for content is one of them.
-    pub(super) blocks: Vec<Block<'a>>,
+    pub(super) blocks: Vec<AnthropicBlock<'a>>,
 }
 
 /// A run of messages of one role.
-pub(super) struct Turn {
-    pub(super) role: Role,
+pub(super) struct RoleRun {
+    pub(super) role: AnthropicRole,
     pub(super) messages: Range<usize>,
 }
 
@@ -62,9 +62,9 @@ pub(super) enum Type {
     Other,
 }
 
-pub(super) struct Block<'a> {
+pub(super) struct AnthropicBlock<'a> {
     pub(super) raw: Raw<'a>,
-    pub(super) place: Place,
+    pub(super) place: RequestPath,
     pub(super) kind: Type,
     /// `id` of a call, `tool_use_id` of a result.
     pub(super) id: Option<Cow<'a, str>>,
@@ -79,19 +79,19 @@ pub(super) struct Block<'a> {
     /// Whether it has a member besides those that texts and thinking have.
     pub(super) has_more: bool,
     /// The blocks inside a result.
-    pub(super) inner: Vec<Block<'a>>,
+    pub(super) inner: Vec<AnthropicBlock<'a>>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> AnthropicRequest<'a> {
     pub(super) fn read(body: Raw<'a>) -> Self {
         let members: Vec<_> = body.members().collect();
-        let mut request = Request { members, messages: Vec::new(), turns: Vec::new() };
-        let list = if body.kind() == Kind::Array { Some(body) } else { request.get("messages") };
+        let mut request = AnthropicRequest { members, messages: Vec::new(), turns: Vec::new() };
+        let list = if body.kind() == JsonKind::Array { Some(body) } else { request.get("messages") };
         for (index, message) in list.into_iter().flat_map(Raw::elements).enumerate() {
             let message = read_message(message, index);
             match request.turns.last_mut() {
                 Some(turn) if turn.role == message.role => turn.messages.end = index + 1,
-                _ => request.turns.push(Turn { role: message.role, messages: index..index + 1 }),
+                _ => request.turns.push(RoleRun { role: message.role, messages: index..index + 1 }),
             }
             request.messages.push(message);
         }
@@ -101,18 +101,18 @@ impl<'a> Request<'a> {
     /// A member of the body; `null` is none.
     pub(super) fn get(&self, key: &str) -> Option<Raw<'a>> {
         let (_, value) = self.members.iter().find(|(name, _)| name == key)?;
-        (value.kind() != Kind::Null).then_some(*value)
+        (value.kind() != JsonKind::Null).then_some(*value)
     }
 
     /// The blocks of a turn, in order.
-    pub(super) fn blocks(&self, turn: &Turn) -> impl DoubleEndedIterator<Item = &Block<'a>> {
+    pub(super) fn blocks(&self, turn: &RoleRun) -> impl DoubleEndedIterator<Item = &AnthropicBlock<'a>> {
         let messages = self.messages.get(turn.messages.clone()).unwrap_or_default();
         messages.iter().flat_map(|message| &message.blocks)
     }
 
     /// The last turn; system messages at the end do not count.
-    pub(super) fn last_spoken(&self) -> Option<(usize, &Turn)> {
-        self.turns.iter().enumerate().rfind(|(_, turn)| turn.role != Role::System)
+    pub(super) fn last_spoken(&self) -> Option<(usize, &RoleRun)> {
+        self.turns.iter().enumerate().rfind(|(_, turn)| turn.role != AnthropicRole::System)
     }
 
     /// Whether the messages go on from what the provider holds.
@@ -127,8 +127,8 @@ impl<'a> Request<'a> {
     }
 }
 
-fn read_message(message: Raw<'_>, index: usize) -> Message<'_> {
-    let (mut role, mut content, mut sets) = (Role::Other, None, false);
+fn read_message(message: Raw<'_>, index: usize) -> AnthropicMessage<'_> {
+    let (mut role, mut content, mut sets) = (AnthropicRole::Other, None, false);
     for (key, value) in message.members() {
         match key.as_ref() {
             "output_config" => sets = true,
@@ -141,57 +141,57 @@ fn read_message(message: Raw<'_>, index: usize) -> Message<'_> {
     let mut is_empty = content.is_none();
     if let Some(content) = content {
         match content.kind() {
-            Kind::Array => {
+            JsonKind::Array => {
                 for (number, block) in content.elements().enumerate() {
-                    blocks.push(read_block(block, Place::Block(index, number, None)));
+                    blocks.push(read_block(block, RequestPath::Block(index, number, None)));
                 }
                 is_empty = blocks.is_empty();
             }
-            Kind::String if content.text() != "\"\"" => {
-                let mut block = Block::new(content, Place::Message(index));
+            JsonKind::String if content.text() != "\"\"" => {
+                let mut block = AnthropicBlock::new(content, RequestPath::Message(index));
                 block.kind = Type::Text;
                 block.text = Some(content);
                 blocks.push(block);
             }
-            Kind::String | Kind::Null => is_empty = true,
-            Kind::Bool | Kind::Number | Kind::Object => {}
+            JsonKind::String | JsonKind::Null => is_empty = true,
+            JsonKind::Bool | JsonKind::Number | JsonKind::Object => {}
         }
     }
     // Claude Code sets the effort of a turn by a system message without content.
-    is_empty &= !(sets && role == Role::System);
-    Message { role, is_empty, blocks }
+    is_empty &= !(sets && role == AnthropicRole::System);
+    AnthropicMessage { role, is_empty, blocks }
 }
 
-fn role_named(role: Raw<'_>) -> Role {
+fn role_named(role: Raw<'_>) -> AnthropicRole {
     match role.string().as_deref() {
-        Some("user") => Role::User,
-        Some("assistant") => Role::Assistant,
-        Some("system") => Role::System,
-        _ => Role::Other,
+        Some("user") => AnthropicRole::User,
+        Some("assistant") => AnthropicRole::Assistant,
+        Some("system") => AnthropicRole::System,
+        _ => AnthropicRole::Other,
     }
 }
 
-fn read_block(raw: Raw<'_>, place: Place) -> Block<'_> {
+fn read_block(raw: Raw<'_>, place: RequestPath) -> AnthropicBlock<'_> {
     let mut block = read_members(raw, place);
-    if let (Type::Result, Some(content), Place::Block(message, number, None)) =
+    if let (Type::Result, Some(content), RequestPath::Block(message, number, None)) =
         (block.kind, block.content, place)
     {
         let inner = content.elements().enumerate();
         block.inner =
-            inner.map(|(at, raw)| read_members(raw, Place::Block(message, number, Some(at)))).collect();
+            inner.map(|(at, raw)| read_members(raw, RequestPath::Block(message, number, Some(at)))).collect();
     }
     block
 }
 
-fn read_members(raw: Raw<'_>, place: Place) -> Block<'_> {
-    let mut block = Block::new(raw, place);
+fn read_members(raw: Raw<'_>, place: RequestPath) -> AnthropicBlock<'_> {
+    let mut block = AnthropicBlock::new(raw, place);
     for (key, value) in raw.members() {
         match key.as_ref() {
             "type" => block.kind = type_named(value),
             "id" | "tool_use_id" => block.id = value.string(),
             "text" | "thinking" | "data" => block.text = Some(value),
             "signature" => block.signature = Some(value),
-            "cache_control" => block.mark = (value.kind() != Kind::Null).then_some(value),
+            "cache_control" => block.mark = (value.kind() != JsonKind::Null).then_some(value),
             other => {
                 block.has_more = true;
                 match other {
@@ -232,9 +232,9 @@ fn type_named(kind: Raw<'_>) -> Type {
     }
 }
 
-impl<'a> Block<'a> {
-    fn new(raw: Raw<'a>, place: Place) -> Self {
-        Block {
+impl<'a> AnthropicBlock<'a> {
+    fn new(raw: Raw<'a>, place: RequestPath) -> Self {
+        AnthropicBlock {
             raw,
             place,
             kind: Type::Other,
@@ -267,7 +267,7 @@ impl<'a> Block<'a> {
             Type::RedactedThinking => self.text,
             _ => None,
         };
-        seal.filter(|seal| seal.kind() == Kind::String && seal.text().len() > 2).map(Raw::text)
+        seal.filter(|seal| seal.kind() == JsonKind::String && seal.text().len() > 2).map(Raw::text)
     }
 }
 

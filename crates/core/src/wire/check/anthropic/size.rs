@@ -1,8 +1,8 @@
 //! What is too much: AN-20 and AN-21.
 
 use super::super::{CheckOptions, Wire, body};
-use super::finding::{Findings, Place};
-use super::request::{Block, Request, Type};
+use super::finding::{Findings, RequestPath};
+use super::request::{AnthropicBlock, AnthropicRequest, Type};
 use crate::json::Raw;
 use crate::model::facts;
 use crate::tokens::{IMAGE_HEAD, data_url_head, image_size};
@@ -20,20 +20,25 @@ const MANY_IMAGES: usize = 20;
 /// Bytes that hold the size of nearly every image.
 const SHORT_HEAD: usize = 1024;
 
-pub(super) fn check(text: Raw<'_>, request: &Request<'_>, options: &CheckOptions<'_>, found: &mut Findings) {
+pub(super) fn check(
+    text: Raw<'_>,
+    request: &AnthropicRequest<'_>,
+    options: &CheckOptions<'_>,
+    found: &mut Findings,
+) {
     if text.text().len() > MAX_BYTES {
-        found.add("AN-20", Place::Body, "the request is larger than 32 MB; send files by reference");
+        found.add("AN-20", RequestPath::Body, "the request is larger than 32 MB; send files by reference");
     }
     check_images(request, options, found);
     if let Some((tokens, window)) = body::overflow(Wire::Anthropic, text, options) {
         let message = format!("about {tokens} tokens, more than the window of {window}; leave something out");
-        found.add("AN-21", Place::Body, message);
+        found.add("AN-21", RequestPath::Body, message);
     }
 }
 
-fn check_images(request: &Request<'_>, options: &CheckOptions<'_>, found: &mut Findings) {
+fn check_images(request: &AnthropicRequest<'_>, options: &CheckOptions<'_>, found: &mut Findings) {
     let blocks = request.messages.iter().flat_map(|message| &message.blocks);
-    let images: Vec<&Block<'_>> = blocks
+    let images: Vec<&AnthropicBlock<'_>> = blocks
         .flat_map(|block| std::iter::once(block).chain(&block.inner))
         .filter(|block| block.kind == Type::Image)
         .collect();
@@ -56,7 +61,7 @@ fn check_images(request: &Request<'_>, options: &CheckOptions<'_>, found: &mut F
 }
 
 /// Width and height of an image that is part of the request.
-fn inline_size(image: &Block<'_>) -> Option<(u32, u32)> {
+fn inline_size(image: &AnthropicBlock<'_>) -> Option<(u32, u32)> {
     let data = image.source?.get("data")?.string()?;
     [SHORT_HEAD, IMAGE_HEAD].into_iter().find_map(|length| {
         let head = data.get(..(length / 3 * 4).min(data.len()))?;

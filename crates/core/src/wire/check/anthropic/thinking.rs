@@ -3,10 +3,10 @@
 use super::super::CheckOptions;
 use super::finding::Findings;
 use super::models::forgets_thinking;
-use super::request::{Block, Request, Role, Turn, Type};
-use crate::json::{Kind, Raw};
+use super::request::{AnthropicBlock, AnthropicRequest, AnthropicRole, RoleRun, Type};
+use crate::json::{JsonKind, Raw};
 
-pub(super) fn check(request: &Request<'_>, options: &CheckOptions<'_>, found: &mut Findings) {
+pub(super) fn check(request: &AnthropicRequest<'_>, options: &CheckOptions<'_>, found: &mut Findings) {
     for block in request.messages.iter().flat_map(|message| &message.blocks) {
         match block.kind {
             Type::Thinking => check_thinking(block, found),
@@ -23,14 +23,14 @@ pub(super) fn check(request: &Request<'_>, options: &CheckOptions<'_>, found: &m
 }
 
 fn is_text(value: Option<Raw<'_>>) -> bool {
-    value.is_some_and(|value| value.kind() == Kind::String)
+    value.is_some_and(|value| value.kind() == JsonKind::String)
 }
 
 fn is_empty(value: Option<Raw<'_>>) -> bool {
-    value.is_none_or(|value| value.kind() == Kind::Null || value.text() == "\"\"")
+    value.is_none_or(|value| value.kind() == JsonKind::Null || value.text() == "\"\"")
 }
 
-fn check_thinking(block: &Block<'_>, found: &mut Findings) {
+fn check_thinking(block: &AnthropicBlock<'_>, found: &mut Findings) {
     if is_empty(block.text) && is_empty(block.signature) {
         found.add("AN-33", block.place, "empty thinking without a signature; leave it out");
     } else if !is_text(block.text) || block.has_more {
@@ -56,7 +56,7 @@ fn looks_signed(signature: Raw<'_>) -> bool {
 
 /// With thinking switched on by hand, the turn that waits for an answer to its results begins with thinking. The
 /// model thinks once, and may then call tools in several messages.
-fn check_open_loop(request: &Request<'_>, found: &mut Findings) {
+fn check_open_loop(request: &AnthropicRequest<'_>, found: &mut Findings) {
     let by_hand = request.get("thinking").and_then(|thinking| thinking.get("type")).and_then(Raw::string);
     if by_hand.as_deref() != Some("enabled") {
         return;
@@ -66,9 +66,9 @@ fn check_open_loop(request: &Request<'_>, found: &mut Findings) {
     };
     let looped = request.turns.get(..end).unwrap_or_default().iter().rev();
     let mut answers = looped
-        .take_while(|turn| turn.role != Role::User || hands_in_results(request, turn))
-        .filter(|turn| turn.role == Role::Assistant);
-    let thinks = |turn: &Turn| request.blocks(turn).any(Block::is_thinking);
+        .take_while(|turn| turn.role != AnthropicRole::User || hands_in_results(request, turn))
+        .filter(|turn| turn.role == AnthropicRole::Assistant);
+    let thinks = |turn: &RoleRun| request.blocks(turn).any(AnthropicBlock::is_thinking);
     let Some(last) = answers.next() else { return };
     if let Some(first) = request.blocks(last).next()
         && !thinks(last)
@@ -79,14 +79,16 @@ fn check_open_loop(request: &Request<'_>, found: &mut Findings) {
     }
 }
 
-fn hands_in_results(request: &Request<'_>, turn: &Turn) -> bool {
-    turn.role == Role::User && request.blocks(turn).any(|block| block.kind == Type::Result)
+fn hands_in_results(request: &AnthropicRequest<'_>, turn: &RoleRun) -> bool {
+    turn.role == AnthropicRole::User && request.blocks(turn).any(|block| block.kind == Type::Result)
 }
 
 /// What was thought before the user last spoke is taken out by the provider.
-fn check_forgotten(request: &Request<'_>, found: &mut Findings) {
-    let spoke =
-        request.turns.iter().rposition(|turn| turn.role == Role::User && !hands_in_results(request, turn));
+fn check_forgotten(request: &AnthropicRequest<'_>, found: &mut Findings) {
+    let spoke = request
+        .turns
+        .iter()
+        .rposition(|turn| turn.role == AnthropicRole::User && !hands_in_results(request, turn));
     let past = request.turns.get(..spoke.unwrap_or_default()).unwrap_or_default();
     for block in past.iter().flat_map(|turn| request.blocks(turn)).filter(|block| block.is_thinking()) {
         found.add("AN-39", block.place, "thinking of an earlier turn, which this model is not shown");

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::Report;
-use crate::json::{Kind, Raw};
+use super::ViolationReport;
+use crate::json::{JsonKind, Raw};
 use crate::tokens::{IMAGE_HEAD, data_url_head, image_size};
 
 const MAX_IMAGES: usize = 20;
@@ -31,7 +31,7 @@ impl<'a> Documents<'a> {
         (self.images, self.files, self.has_text) = (0, 0, has_text);
     }
 
-    pub(super) fn image(&mut self, image: Raw<'a>, path: &str, report: &mut Report<'_>) {
+    pub(super) fn image(&mut self, image: Raw<'a>, path: &str, report: &mut ViolationReport<'_>) {
         self.images += 1;
         if self.images == MAX_IMAGES + 1 {
             report.add("BC-13", path, "more than 20 images in one message: leave some out");
@@ -46,7 +46,7 @@ impl<'a> Documents<'a> {
         }
     }
 
-    pub(super) fn document(&mut self, document: Raw<'a>, path: &str, report: &mut Report<'_>) {
+    pub(super) fn document(&mut self, document: Raw<'a>, path: &str, report: &mut ViolationReport<'_>) {
         let (mut name, mut is_pdf) = (None, false);
         for (key, value) in document.members() {
             match key.as_ref() {
@@ -86,7 +86,7 @@ impl<'a> Documents<'a> {
 /// The base64 text of a block's bytes, also as SDKs keep it in files.
 fn inline(block: Raw<'_>) -> Option<Cow<'_, str>> {
     let bytes = block.get("source")?.get("bytes")?;
-    if bytes.kind() == Kind::Object { bytes.get("data")?.string() } else { bytes.string() }
+    if bytes.kind() == JsonKind::Object { bytes.get("data")?.string() } else { bytes.string() }
 }
 
 fn decoded_len(base64: &str) -> usize {

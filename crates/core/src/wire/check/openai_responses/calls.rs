@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::super::Report;
+use super::super::ViolationReport;
 use super::super::body::longer_than;
-use super::item::Item;
-use super::request::Request;
+use super::item::CheckedItem;
+use super::request::ResponsesRequest;
 
 /// Most characters of a `call_id`.
 const CALL_ID_CHARS: usize = 64;
@@ -19,16 +19,16 @@ pub(super) struct Calls<'i> {
 }
 
 impl<'i> Calls<'i> {
-    pub(super) fn of(items: &'i [Item<'_>], request: &Request<'_>) -> Self {
-        let hides = |item: &Item<'_>| matches!(item.kind.as_ref(), "item_reference" | "compaction");
+    pub(super) fn of(items: &'i [CheckedItem<'_>], request: &ResponsesRequest<'_>) -> Self {
+        let hides = |item: &CheckedItem<'_>| matches!(item.kind.as_ref(), "item_reference" | "compaction");
         Calls {
-            made: items.iter().filter_map(Item::called).collect(),
-            answered: items.iter().filter_map(Item::answers).collect(),
+            made: items.iter().filter_map(CheckedItem::called).collect(),
+            answered: items.iter().filter_map(CheckedItem::answers).collect(),
             hidden: request.continues() || items.iter().any(hides),
         }
     }
 
-    pub(super) fn check(&self, index: usize, item: &Item<'_>, report: &mut Report<'_>) {
+    pub(super) fn check(&self, index: usize, item: &CheckedItem<'_>, report: &mut ViolationReport<'_>) {
         if let Some(id) = item.called() {
             if !item.is_async && !self.answers(item, id) {
                 let message = "the call has no output; add one or leave the call out";
@@ -47,7 +47,7 @@ impl<'i> Calls<'i> {
         }
     }
 
-    fn answers(&self, call: &Item<'_>, call_id: &str) -> bool {
+    fn answers(&self, call: &CheckedItem<'_>, call_id: &str) -> bool {
         let by_id = || {
             call.kind == "local_shell_call" && call.id.as_deref().is_some_and(|id| self.answered.contains(id))
         };
@@ -55,9 +55,9 @@ impl<'i> Calls<'i> {
     }
 
     /// Calls of the request before, which the server holds, and which nothing answers now.
-    pub(super) fn check_held(&self, held: &[Item<'_>], report: &mut Report<'_>) {
-        let answered: HashSet<&str> = held.iter().filter_map(Item::answers).collect();
-        let open = |item: &Item<'_>| {
+    pub(super) fn check_held(&self, held: &[CheckedItem<'_>], report: &mut ViolationReport<'_>) {
+        let answered: HashSet<&str> = held.iter().filter_map(CheckedItem::answers).collect();
+        let open = |item: &CheckedItem<'_>| {
             !item.is_async
                 && item.called().is_some_and(|id| !answered.contains(id) && !self.answers(item, id))
         };
@@ -68,7 +68,7 @@ impl<'i> Calls<'i> {
     }
 }
 
-fn check_length(index: usize, id: &str, report: &mut Report<'_>) {
+fn check_length(index: usize, id: &str, report: &mut ViolationReport<'_>) {
     if longer_than(CALL_ID_CHARS, id) {
         let message = "the call_id is longer than 64 characters; shorten it";
         report.add("OR-11", format!("/input/{index}/call_id"), message);

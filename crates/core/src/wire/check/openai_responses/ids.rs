@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::super::Report;
-use super::item::{Item, Side};
-use super::request::{Request, Store};
+use super::super::ViolationReport;
+use super::item::{CheckedItem, ItemSide};
+use super::request::{ResponsesRequest, StoreSetting};
 
 /// A short number behind the prefix was made up by a client; the provider's ids are longer.
 const OWN_DIGITS: usize = 6;
@@ -13,17 +13,22 @@ const OWN_DIGITS: usize = 6;
 pub(super) struct Ids<'i> {
     seen: HashSet<&'i str>,
     held: HashSet<&'i str>,
-    store: Store,
+    store: StoreSetting,
 }
 
 impl<'i> Ids<'i> {
     /// `held` are the items of the request before, if the server holds them.
-    pub(super) fn new(held: &'i [Item<'_>], request: &Request<'_>) -> Self {
+    pub(super) fn new(held: &'i [CheckedItem<'_>], request: &ResponsesRequest<'_>) -> Self {
         let held = held.iter().filter_map(|item| item.id.as_deref()).collect();
         Ids { seen: HashSet::new(), held, store: request.store }
     }
 
-    pub(super) fn check(&mut self, index: usize, item: &'i Item<'_>, report: &mut Report<'_>) {
+    pub(super) fn check(
+        &mut self,
+        index: usize,
+        item: &'i CheckedItem<'_>,
+        report: &mut ViolationReport<'_>,
+    ) {
         let Some(id) = item.id.as_deref() else { return };
         let path = format!("/input/{index}");
         if !self.seen.insert(id) {
@@ -31,12 +36,12 @@ impl<'i> Ids<'i> {
         } else if self.held.contains(id) {
             report.add("OR-7", &path, "the server holds an item with this id already; send only what is new");
         }
-        if self.store == Store::Off {
+        if self.store == StoreSetting::Off {
             let bare = item.encrypted_content.is_none() && !item.has_content();
             if item.kind == "item_reference" {
                 let message = "nothing is stored, so the reference leads nowhere; send the item itself";
                 report.add("OR-8", &path, message);
-            } else if item.side == Side::Reasoning && bare {
+            } else if item.side == ItemSide::Reasoning && bare {
                 let message = "nothing is stored, so the id is no reasoning; send its encrypted_content or leave it out";
                 report.add("OR-8", &path, message);
             }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 
 /// Calls a client answers; the output of one has `_output` behind the same name.
 const CALLS: [&str; 7] = [
@@ -17,7 +17,7 @@ const CALLS: [&str; 7] = [
 
 /// Who an item comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum ItemSide {
     /// A message of the user, or of the one who set the conversation up.
     User,
     /// The output of a call.
@@ -31,9 +31,9 @@ pub(super) enum Side {
 }
 
 /// What the rules look at in an item.
-pub(super) struct Item<'a> {
+pub(super) struct CheckedItem<'a> {
     pub(super) kind: Cow<'a, str>,
-    pub(super) side: Side,
+    pub(super) side: ItemSide,
     pub(super) id: Option<Cow<'a, str>>,
     pub(super) call_id: Option<Cow<'a, str>>,
     /// The id of the call it answers, where an output names the item and not the `call_id`.
@@ -49,12 +49,12 @@ pub(super) struct Item<'a> {
     pub(super) is_async: bool,
 }
 
-impl<'a> Item<'a> {
+impl<'a> CheckedItem<'a> {
     pub(super) fn read(item: Raw<'a>) -> Self {
         let (mut kind, mut role) = (None, None);
-        let mut read = Item {
+        let mut read = CheckedItem {
             kind: Cow::Borrowed(""),
-            side: Side::Unknown,
+            side: ItemSide::Unknown,
             id: None,
             call_id: None,
             answered_id: None,
@@ -65,7 +65,7 @@ impl<'a> Item<'a> {
             in_progress: false,
             is_async: false,
         };
-        for (key, value) in item.members().filter(|(_, value)| value.kind() != Kind::Null) {
+        for (key, value) in item.members().filter(|(_, value)| value.kind() != JsonKind::Null) {
             match key.as_ref() {
                 "type" => kind = value.string(),
                 "role" => role = value.string(),
@@ -84,15 +84,15 @@ impl<'a> Item<'a> {
         let untyped = if role.is_some() { "message" } else { "" };
         read.kind = kind.unwrap_or(Cow::Borrowed(untyped));
         read.side = match (read.kind.as_ref(), role.as_deref()) {
-            ("message", Some("assistant")) => Side::Model,
-            ("message", Some("user" | "system" | "developer")) => Side::User,
-            ("reasoning", _) => Side::Reasoning,
-            ("tool_search_output", _) if read.call_id.is_some() => Side::Output,
-            (call, _) if CALLS.contains(&call) => Side::Model,
+            ("message", Some("assistant")) => ItemSide::Model,
+            ("message", Some("user" | "system" | "developer")) => ItemSide::User,
+            ("reasoning", _) => ItemSide::Reasoning,
+            ("tool_search_output", _) if read.call_id.is_some() => ItemSide::Output,
+            (call, _) if CALLS.contains(&call) => ItemSide::Model,
             (output, _) if output.strip_suffix("_output").is_some_and(|call| CALLS.contains(&call)) => {
-                Side::Output
+                ItemSide::Output
             }
-            _ => Side::Unknown,
+            _ => ItemSide::Unknown,
         };
         if read.kind == "local_shell_call_output" && read.call_id.is_none() {
             read.answered_id = read.id.take();
@@ -108,17 +108,17 @@ impl<'a> Item<'a> {
     /// What pairs an output with its call, if this is an output.
     pub(super) fn answers(&self) -> Option<&str> {
         let names = self.call_id.as_deref().or(self.answered_id.as_deref());
-        names.filter(|_| self.side == Side::Output)
+        names.filter(|_| self.side == ItemSide::Output)
     }
 
     /// Whether it has content that is no empty list.
     pub(super) fn has_content(&self) -> bool {
         self.content
-            .is_some_and(|content| content.kind() != Kind::Array || content.elements().next().is_some())
+            .is_some_and(|content| content.kind() != JsonKind::Array || content.elements().next().is_some())
     }
 
     /// Whether it is something the assistant said to the user.
     pub(super) fn is_reply(&self) -> bool {
-        self.side == Side::Model && self.kind == "message"
+        self.side == ItemSide::Model && self.kind == "message"
     }
 }

@@ -12,23 +12,23 @@ mod rules;
 
 use self::calls::Calls;
 use self::ids::Ids;
-use self::item::Item;
+use self::item::CheckedItem;
 use self::reasoning::Thread;
-use self::request::Request;
+use self::request::ResponsesRequest;
 use super::body::overflow;
-use super::{Report, Severity};
+use super::{Severity, ViolationReport};
 use crate::json::Raw;
 use crate::wire::Wire;
 
 pub(super) use self::rules::RULES;
 
 /// Looks for every breach in a body.
-pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
-    let request = Request::read(body);
-    let before = report.options.previous.map(Request::read);
+pub(super) fn check(body: Raw<'_>, report: &mut ViolationReport<'_>) {
+    let request = ResponsesRequest::read(body);
+    let before = report.options.previous.map(ResponsesRequest::read);
     let items = items(request.input);
     let said_before = items_of(before.as_ref());
-    let held: &[Item<'_>] = if request.continues() { &said_before } else { &[] };
+    let held: &[CheckedItem<'_>] = if request.continues() { &said_before } else { &[] };
 
     let calls = Calls::of(&items, &request);
     let thread = Thread::of(&items, &said_before, &request, report);
@@ -62,11 +62,11 @@ pub(super) fn check(body: Raw<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn items_of<'a>(request: Option<&Request<'a>>) -> Vec<Item<'a>> {
+fn items_of<'a>(request: Option<&ResponsesRequest<'a>>) -> Vec<CheckedItem<'a>> {
     items(request.and_then(|request| request.input))
 }
 
 /// The items of an input; none if it is a text.
-fn items(input: Option<Raw<'_>>) -> Vec<Item<'_>> {
-    input.into_iter().flat_map(Raw::elements).map(Item::read).collect()
+fn items(input: Option<Raw<'_>>) -> Vec<CheckedItem<'_>> {
+    input.into_iter().flat_map(Raw::elements).map(CheckedItem::read).collect()
 }

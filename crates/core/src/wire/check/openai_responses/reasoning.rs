@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::super::Report;
-use super::item::{Item, Side};
-use super::request::Request;
+use super::super::ViolationReport;
+use super::item::{CheckedItem, ItemSide};
+use super::request::ResponsesRequest;
 use super::rules::always_reasons;
 use crate::json::Raw;
 
@@ -16,7 +16,7 @@ const TOKEN_CHARS: usize = 100;
 
 /// The items between two that come from the client: what the model did in one go.
 #[derive(Clone, Copy)]
-struct Run {
+struct ItemRun {
     /// Whether it answers a message, not the output of a call.
     answers_user: bool,
     reasons: bool,
@@ -26,7 +26,7 @@ struct Run {
 
 /// What can be said of an item only by those around it.
 #[derive(Clone, Copy)]
-struct Place {
+struct ItemContext {
     run: usize,
     /// Whether something other than reasoning comes after it in its run.
     followed: bool,
@@ -42,8 +42,8 @@ enum Suspicion {
 
 /// The reasoning of an input, seen as a whole.
 pub(super) struct Thread<'i> {
-    runs: Vec<Run>,
-    places: Vec<Place>,
+    runs: Vec<ItemRun>,
+    places: Vec<ItemContext>,
     /// Ids of items that were made after reasoning which is missing now, as the request before shows.
     parted: HashSet<&'i str>,
     /// What a run without reasoning that answers the user means, if nothing else is known.
@@ -55,10 +55,10 @@ pub(super) struct Thread<'i> {
 impl<'i> Thread<'i> {
     /// `before` are the items of the request before, with its reply.
     pub(super) fn of(
-        items: &[Item<'_>],
-        before: &'i [Item<'_>],
-        request: &Request<'_>,
-        report: &Report<'_>,
+        items: &[CheckedItem<'_>],
+        before: &'i [CheckedItem<'_>],
+        request: &ResponsesRequest<'_>,
+        report: &ViolationReport<'_>,
     ) -> Self {
         let (runs, places) = runs(items);
         if request.continues() {
@@ -71,9 +71,9 @@ impl<'i> Thread<'i> {
         Thread { runs, places, parted: parted(before, items), suspicion, thoughtless }
     }
 
-    pub(super) fn check(&self, index: usize, item: &Item<'_>, report: &mut Report<'_>) {
+    pub(super) fn check(&self, index: usize, item: &CheckedItem<'_>, report: &mut ViolationReport<'_>) {
         let path = format!("/input/{index}");
-        if item.side == Side::Reasoning {
+        if item.side == ItemSide::Reasoning {
             self.check_reasoning(index, item, &path, report);
         }
         if item.kind == "compaction" && item.encrypted_content.is_none() {
@@ -86,7 +86,7 @@ impl<'i> Thread<'i> {
             let message = "the encrypted_content is empty or cut; send it as it came or leave the item out";
             report.add("OR-9", format!("{path}/encrypted_content"), message);
         }
-        if let Some(id) = item.id.as_deref().filter(|id| item.side == Side::Model && is_provided(id)) {
+        if let Some(id) = item.id.as_deref().filter(|id| item.side == ItemSide::Model && is_provided(id)) {
             let message = "the item has its id but not the reasoning before it; send both or drop the id";
             match self.misses_reasoning(index, id) {
                 Suspicion::None => {}
@@ -101,7 +101,13 @@ impl<'i> Thread<'i> {
         }
     }
 
-    fn check_reasoning(&self, index: usize, item: &Item<'_>, path: &str, report: &mut Report<'_>) {
+    fn check_reasoning(
+        &self,
+        index: usize,
+        item: &CheckedItem<'_>,
+        path: &str,
+        report: &mut ViolationReport<'_>,
+    ) {
         if self.places.get(index).is_some_and(|place| !place.followed) {
             let message = "the reasoning is not followed by what it produced; send that too or leave it out";
             if item.id.is_some() {
@@ -131,37 +137,37 @@ impl<'i> Thread<'i> {
 }
 
 /// Cuts the items into runs, and says where in its run each one stands.
-fn runs(items: &[Item<'_>]) -> (Vec<Run>, Vec<Place>) {
-    let start = Run { answers_user: false, reasons: false, unclear: false };
+fn runs(items: &[CheckedItem<'_>]) -> (Vec<ItemRun>, Vec<ItemContext>) {
+    let start = ItemRun { answers_user: false, reasons: false, unclear: false };
     let (mut runs, mut run) = (Vec::new(), start);
     let mut places = Vec::with_capacity(items.len());
     for item in items {
         match item.side {
-            Side::User | Side::Output => {
+            ItemSide::User | ItemSide::Output => {
                 runs.push(run);
-                run = Run { answers_user: item.side == Side::User, ..start };
+                run = ItemRun { answers_user: item.side == ItemSide::User, ..start };
             }
-            Side::Reasoning => run.reasons = true,
-            Side::Unknown => run.unclear = true,
-            Side::Model => {}
+            ItemSide::Reasoning => run.reasons = true,
+            ItemSide::Unknown => run.unclear = true,
+            ItemSide::Model => {}
         }
-        places.push(Place { run: runs.len(), followed: false });
+        places.push(ItemContext { run: runs.len(), followed: false });
     }
     runs.push(run);
     let mut followed = false;
     for (item, place) in items.iter().zip(&mut places).rev() {
         place.followed = followed;
         match item.side {
-            Side::User | Side::Output => followed = false,
-            Side::Model | Side::Unknown => followed = true,
-            Side::Reasoning => {}
+            ItemSide::User | ItemSide::Output => followed = false,
+            ItemSide::Model | ItemSide::Unknown => followed = true,
+            ItemSide::Reasoning => {}
         }
     }
     (runs, places)
 }
 
 /// What it means that the model answered the user, it seems, without reasoning.
-fn suspicion(runs: &[Run], request: &Request<'_>, report: &Report<'_>) -> Suspicion {
+fn suspicion(runs: &[ItemRun], request: &ResponsesRequest<'_>, report: &ViolationReport<'_>) -> Suspicion {
     let effort = request.effort.as_deref();
     if matches!(effort, Some("none" | "minimal")) {
         return Suspicion::None;
@@ -174,26 +180,26 @@ fn suspicion(runs: &[Run], request: &Request<'_>, report: &Report<'_>) -> Suspic
 }
 
 /// The ids of items that came after reasoning `before`, where that reasoning is not among the items now.
-fn parted<'i>(before: &'i [Item<'_>], now: &[Item<'_>]) -> HashSet<&'i str> {
-    let reasoning = |item: &Item<'_>| item.side == Side::Reasoning;
+fn parted<'i>(before: &'i [CheckedItem<'_>], now: &[CheckedItem<'_>]) -> HashSet<&'i str> {
+    let reasoning = |item: &CheckedItem<'_>| item.side == ItemSide::Reasoning;
     let kept: HashSet<&str> =
         now.iter().filter(|item| reasoning(item)).filter_map(|item| item.id.as_deref()).collect();
     let mut found = HashSet::new();
     let mut lost = false;
     for item in before {
         match item.side {
-            Side::User | Side::Output => lost = false,
-            Side::Reasoning => lost = item.id.as_deref().is_some_and(|id| !kept.contains(id)),
-            Side::Model if lost => found.extend(item.id.as_deref()),
-            Side::Model | Side::Unknown => {}
+            ItemSide::User | ItemSide::Output => lost = false,
+            ItemSide::Reasoning => lost = item.id.as_deref().is_some_and(|id| !kept.contains(id)),
+            ItemSide::Model if lost => found.extend(item.id.as_deref()),
+            ItemSide::Model | ItemSide::Unknown => {}
         }
     }
     found
 }
 
 /// The first call after the last message of the user, if no reasoning is left there, though some is before.
-fn lost_thought(items: &[Item<'_>], runs: &[Run], places: &[Place]) -> Option<usize> {
-    let turn = items.iter().rposition(|item| item.side == Side::User)?;
+fn lost_thought(items: &[CheckedItem<'_>], runs: &[ItemRun], places: &[ItemContext]) -> Option<usize> {
+    let turn = items.iter().rposition(|item| item.side == ItemSide::User)?;
     let first_run = places.get(turn)?.run;
     let (earlier, current) = runs.split_at_checked(first_run)?;
     let lost = earlier.iter().any(|run| run.reasons) && !current.iter().any(|run| run.reasons || run.unclear);

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::super::body::is_longer_than;
-use super::super::{Report, Severity};
-use crate::json::{Kind, Raw, escape_pointer};
+use super::super::{Severity, ViolationReport};
+use crate::json::{JsonKind, Raw, escape_pointer};
 
 /// Most pairs of `metadata`, and most characters of a key and of a value.
 const METADATA: (usize, usize, usize) = (16, 64, 512);
@@ -17,7 +17,7 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 
 /// Whether the provider keeps what it is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Store {
+pub(super) enum StoreSetting {
     /// It does, by default.
     #[default]
     On,
@@ -27,9 +27,9 @@ pub(super) enum Store {
 
 /// The keys of a body that the rules look at, taken apart once. Null is the same as missing.
 #[derive(Default)]
-pub(super) struct Request<'a> {
+pub(super) struct ResponsesRequest<'a> {
     pub(super) input: Option<Raw<'a>>,
-    pub(super) store: Store,
+    pub(super) store: StoreSetting,
     /// What `reasoning.effort` is set to.
     pub(super) effort: Option<Cow<'a, str>>,
     pub(super) truncates: bool,
@@ -45,17 +45,17 @@ pub(super) struct Request<'a> {
     response_id: Option<Raw<'a>>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> ResponsesRequest<'a> {
     /// Reads a body; a bare list is its input.
     pub(super) fn read(body: Raw<'a>) -> Self {
-        let mut read = Request::default();
-        if body.kind() == Kind::Array {
+        let mut read = ResponsesRequest::default();
+        if body.kind() == JsonKind::Array {
             read.input = Some(body);
         }
-        for (key, value) in body.members().filter(|(_, value)| value.kind() != Kind::Null) {
+        for (key, value) in body.members().filter(|(_, value)| value.kind() != JsonKind::Null) {
             match key.as_ref() {
                 "input" => read.input = Some(value),
-                "store" if value.text() == "false" => read.store = Store::Off,
+                "store" if value.text() == "false" => read.store = StoreSetting::Off,
                 "reasoning" => read.effort = value.get("effort").and_then(Raw::string),
                 "truncation" => read.truncates = value.string().as_deref() == Some("auto"),
                 "previous_response_id" => read.previous_response_id = value.string(),
@@ -79,7 +79,7 @@ impl<'a> Request<'a> {
     }
 
     /// Everything that concerns no item; `before` is the request that was sent before.
-    pub(super) fn check(&self, before: Option<&Request<'_>>, report: &mut Report<'_>) {
+    pub(super) fn check(&self, before: Option<&ResponsesRequest<'_>>, report: &mut ViolationReport<'_>) {
         if self.previous_response_id.is_some() && self.conversation.is_some() {
             let message = "previous_response_id is there too, and they exclude each other; leave one out";
             report.add("OR-12", "/conversation", message);
@@ -99,7 +99,7 @@ impl<'a> Request<'a> {
         self.check_include(report);
     }
 
-    fn check_limits(&self, report: &mut Report<'_>) {
+    fn check_limits(&self, report: &mut ViolationReport<'_>) {
         let (pairs, key_chars, value_chars) = METADATA;
         for (number, (key, value)) in self.metadata.into_iter().flat_map(Raw::members).enumerate() {
             if number == pairs {
@@ -125,7 +125,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn check_include(&self, report: &mut Report<'_>) {
+    fn check_include(&self, report: &mut ViolationReport<'_>) {
         let mut included = self.include.into_iter().flat_map(Raw::elements);
         let Some(place) = included.position(|what| what.string().as_deref() == Some(ENCRYPTED)) else {
             return;

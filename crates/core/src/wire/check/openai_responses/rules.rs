@@ -2,7 +2,7 @@
 
 use super::super::Severity::{Allowed, Quality, Refused};
 use super::super::{Gate, Rule};
-use crate::model::{Line, ModelName};
+use crate::model::{ModelLine, ModelName};
 
 /// The rules, in order.
 pub(in super::super) const RULES: &[Rule] = &[
@@ -106,8 +106,8 @@ const PHASES: Gate = Gate { models: "gpt-5.3-codex and later", holds: has_phases
 
 fn reasons(model: &ModelName) -> bool {
     model.generation().is_some_and(|generation| match generation.line {
-        Line::OpenAiReasoning => true,
-        Line::Gpt => generation.version >= (5, 0),
+        ModelLine::OpenAiReasoning => true,
+        ModelLine::Gpt => generation.version >= (5, 0),
         _ => false,
     })
 }
@@ -116,15 +116,15 @@ fn reasons(model: &ModelName) -> bool {
 /// do not.
 pub(super) fn always_reasons(model: &ModelName) -> bool {
     model.generation().is_some_and(|generation| match generation.line {
-        Line::OpenAiReasoning => true,
-        Line::Gpt => generation.version == (5, 0) && generation.variant != "chat",
+        ModelLine::OpenAiReasoning => true,
+        ModelLine::Gpt => generation.version == (5, 0) && generation.variant != "chat",
         _ => false,
     })
 }
 
 fn has_phases(model: &ModelName) -> bool {
     model.generation().is_some_and(|generation| {
-        generation.line == Line::Gpt
+        generation.line == ModelLine::Gpt
             && (generation.version > (5, 3) || generation.version == (5, 3) && generation.variant == "codex")
     })
 }

@@ -1,0 +1,98 @@
+//! Problems of a flow as people see them: the message, the place, and the line with a mark under it.
+
+use std::io::Write;
+use std::path::Path;
+
+use anstyle::{AnsiColor, Reset, Style};
+use scrollback_agent::document::{self, TextPosition};
+use scrollback_core::redact::Redactor;
+use scrollback_flow::FlowProblem;
+
+use super::load::LoadedFlow;
+
+/// Longest line that is shown; a mark under a longer one is hard to find.
+const LONGEST: usize = 300;
+
+/// A problem of any document as people see it.
+struct Mark<'p> {
+    code: &'p str,
+    message: &'p str,
+    path: &'p str,
+    at: TextPosition,
+}
+
+/// Prints problems of an agent's file on standard error, as those of flows are.
+pub(crate) fn document_problems(
+    text: &str,
+    file: &Path,
+    redactor: &Redactor,
+    problems: &[document::DocumentProblem],
+) {
+    let (text, file) = (masked(text, redactor), file.display().to_string());
+    for problem in problems {
+        let message = redactor.text(&problem.message).text;
+        let mark = Mark { code: problem.code, message: &message, path: &problem.path, at: problem.at };
+        show(&text, &file, &mark, "error", AnsiColor::Red.on_default().bold());
+    }
+}
+
+/// Prints problems on standard error, in the order of the file.
+pub(crate) fn problems(loaded: &LoadedFlow, errors: &[FlowProblem], warnings: &[FlowProblem]) {
+    let text = masked(&loaded.text, &loaded.redactor);
+    let file = loaded.file.display().to_string();
+    let red = AnsiColor::Red.on_default().bold();
+    let yellow = AnsiColor::Yellow.on_default().bold();
+    for (list, word, style) in [(errors, "error", red), (warnings, "warning", yellow)] {
+        for problem in list {
+            let (message, path) = (&problem.message, &problem.path);
+            show(
+                &text,
+                &file,
+                &Mark { code: problem.code.as_str(), message, path, at: problem.at },
+                word,
+                style,
+            );
+        }
+    }
+}
+
+fn show(text: &str, file: &str, problem: &Mark<'_>, word: &str, style: Style) {
+    let dim = Style::new().dimmed();
+    let mut err = anstream::stderr().lock();
+    let (line, column) = (problem.at.line, problem.at.column);
+    let message = problem.message.replace(['\n', '\r'], " ");
+    // A reader that left does not change what is wrong.
+    let _ = writeln!(err, "{style}{word}[{}]{Reset}: {message}", problem.code);
+    let path = if problem.path.is_empty() { String::new() } else { format!(" ({})", problem.path) };
+    let _ = writeln!(err, "{dim}  at {file}:{line}:{column}{path}{Reset}");
+    let shown = text.lines().nth(line.saturating_sub(1)).filter(|line| line.chars().count() <= LONGEST);
+    if let Some(shown) = shown.filter(|_| line > 0 && column > 0) {
+        let margin = format!("{line:>5} | ");
+        let before: String =
+            shown.chars().take(column - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
+        let pad = " ".repeat(margin.chars().count());
+        let marks = "^".repeat(width(shown, column));
+        let _ = writeln!(err, "{dim}{margin}{Reset}{shown}\n{pad}{before}{style}{marks}{Reset}");
+    }
+}
+
+/// How much of a line is marked: the word at the column, or one character.
+fn width(line: &str, column: usize) -> usize {
+    let word = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    line.chars().skip(column - 1).take_while(word).count().max(1)
+}
+
+/// The same text with stars where secrets are, so that everything stands where it stood.
+fn masked(text: &str, redactor: &Redactor) -> String {
+    let found = redactor.text(text);
+    let mut out = String::with_capacity(text.len());
+    let mut shown = 0;
+    for span in &found.spans {
+        out.push_str(text.get(shown..span.start).unwrap_or_default());
+        let secret = text.get(span.start..span.end).unwrap_or_default();
+        out.extend(secret.chars().map(|c| if c == '\n' { c } else { '*' }));
+        shown = span.end;
+    }
+    out.push_str(text.get(shown..).unwrap_or_default());
+    out
+}

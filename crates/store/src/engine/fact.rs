@@ -1,0 +1,48 @@
+//! What is known about the store itself: its secret, and when it last took a write.
+
+use scrollback_core::Time;
+
+use crate::error::StoreError;
+use crate::rows::Rows;
+use crate::table::{Cells, ColumnValue, Table};
+
+/// The key of the secret that signs and seals the sessions of the lens.
+const SECRET: &str = "session_secret";
+/// The key of the time of the last heartbeat.
+const HEARTBEAT: &str = "heartbeat";
+
+/// A row of `meta`.
+#[derive(Clone, Debug)]
+struct Fact {
+    key: String,
+    value: String,
+}
+
+impl Table for Fact {
+    const NAME: &'static str = "meta";
+    const COLUMNS: &'static [&'static str] = &["key", "value"];
+    const KEY: usize = 1;
+
+    fn cells(&self) -> Vec<ColumnValue> {
+        vec![self.key.as_str().into(), self.value.as_str().into()]
+    }
+
+    fn read(mut cells: Cells) -> Result<Self, StoreError> {
+        Ok(Fact { key: cells.text(), value: cells.text() })
+    }
+}
+
+/// The secret of the store; the proposed one if it has none yet.
+pub(crate) async fn secret<R: Rows>(rows: &mut R, proposed: String) -> Result<String, StoreError> {
+    rows.lock_name(SECRET).await?;
+    if let Some(known) = rows.get::<Fact>(vec![SECRET.into()]).await? {
+        return Ok(known.value);
+    }
+    rows.put(&Fact { key: SECRET.into(), value: proposed.clone() }).await?;
+    Ok(proposed)
+}
+
+/// Writes down that the store takes writes.
+pub(crate) async fn heartbeat<R: Rows>(rows: &mut R, now: Time) -> Result<(), StoreError> {
+    rows.put(&Fact { key: HEARTBEAT.into(), value: now.to_string() }).await
+}

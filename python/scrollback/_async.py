@@ -1,0 +1,176 @@
+"""The same store and conversations for programs that await."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from ._store import Conversation, Store
+from ._text import Messages
+from ._types import Entry, Erased, Followed, Hit, Status
+from ._view import View
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["AsyncConversation", "AsyncStore"]
+
+#: Threads that wait for stores. Waiting costs nothing, and appends that wait together are written together.
+THREADS = 32
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+
+async def apart(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """A call on a thread of the pool. Cancelling the task does not undo the call: an append is written whole or not at all."""
+    # Loaded here, so that programs that await nothing do not wait for it.
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool = _pools.get(os.getpid())
+    if pool is None:
+        _pools.clear()
+        pool = _pools.setdefault(os.getpid(), ThreadPoolExecutor(THREADS, "scrollback"))
+    return await asyncio.get_running_loop().run_in_executor(pool, partial(call, *args, **options))
+
+
+class AsyncConversation:
+    """`Conversation` with methods to await. Tasks and event loops may share it."""
+
+    def __init__(self, chat: Conversation) -> None:
+        #: The same conversation for code that does not await.
+        self.sync: Conversation = chat
+
+    @property
+    def recipient(self) -> str:
+        """Whom it is with."""
+        return self.sync.recipient
+
+    async def append(self, messages: Messages, *, wire: str | None = None) -> list[str]:
+        """`Conversation.append`."""
+        return await apart(self.sync.append, messages, wire=wire)
+
+    async def follow(self, messages: Messages, *, wire: str | None = None) -> Followed:
+        """`Conversation.follow`."""
+        return await apart(self.sync.follow, messages, wire=wire)
+
+    async def view(
+        self, manager: object = "auto(32k)", *, wire: str | None = None, model: str | None = None
+    ) -> View:
+        """`Conversation.view`."""
+        return await apart(self.sync.view, manager, wire=wire, model=model)
+
+    async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+        """`Conversation.search`."""
+        return await apart(self.sync.search, words, limit=limit)
+
+    async def read(self, handle: str) -> Entry:
+        """`Conversation.read`."""
+        return await apart(self.sync.read, handle)
+
+    async def entries(self, first: int = 0, last: int | None = None) -> list[Entry]:
+        """`Conversation.entries`."""
+        return await apart(self.sync.entries, first, last)
+
+    async def last(self, count: int = 10) -> list[Any]:
+        """`Conversation.last`."""
+        return await apart(self.sync.last, count)
+
+    async def pin(self, positions: Sequence[int]) -> None:
+        """`Conversation.pin`."""
+        await apart(self.sync.pin, positions)
+
+    async def unpin(self, positions: Sequence[int]) -> None:
+        """`Conversation.unpin`."""
+        await apart(self.sync.unpin, positions)
+
+    async def compact(self, keep: int = 3) -> str | None:
+        """`Conversation.compact`."""
+        return await apart(self.sync.compact, keep)
+
+    async def summary(self) -> str | None:
+        """`Conversation.summary`."""
+        return await apart(lambda: self.sync.summary)
+
+    async def status(self) -> Status:
+        """`Conversation.status`."""
+        return await apart(lambda: self.sync.status)
+
+    async def set_status(self, status: str) -> None:
+        """`Conversation.set_status`."""
+        await apart(self.sync.set_status, status)
+
+    async def erase(self, first: int | None = None, last: int | None = None, *, reason: str = "asked for") -> Erased:
+        """`Conversation.erase`."""
+        return await apart(self.sync.erase, first, last, reason=reason)
+
+    async def id(self) -> str | None:
+        """`Conversation.id`."""
+        return await apart(lambda: self.sync.id)
+
+    async def length(self) -> int:
+        """How many messages it has."""
+        return await apart(self.sync.__len__)
+
+    def __repr__(self) -> str:
+        return f"<AsyncConversation with {self.recipient!r}>"
+
+
+class AsyncStore:
+    """`Store` with methods to await; `async with` closes it.
+
+    >>> import asyncio
+    >>> from scrollback import AsyncStore
+    >>> async def main():
+    ...     async with AsyncStore(":memory:") as store:
+    ...         chat = await store.conversation("anna")
+    ...         await chat.append({"role": "user", "content": "hello"})
+    ...         return await chat.length()
+    >>> asyncio.run(main())
+    1
+    """
+
+    def __init__(
+        self, where: str | os.PathLike[str] = "scrollback.db", *, key: str | None = None, tenant: str | None = None
+    ) -> None:
+        #: The same store for code that does not await.
+        self.sync: Store = Store(where, key=key, tenant=tenant)
+
+    async def conversation(self, recipient: str) -> AsyncConversation:
+        """`Store.conversation`."""
+        return AsyncConversation(await apart(self.sync.conversation, recipient))
+
+    async def search(self, words: str, *, recipient: str | None = None, limit: int = 20) -> list[Hit]:
+        """`Store.search`."""
+        return await apart(self.sync.search, words, recipient=recipient, limit=limit)
+
+    async def read(self, handle: str) -> list[Entry]:
+        """`Store.read`."""
+        return await apart(self.sync.read, handle)
+
+    async def list(self, *, limit: int = 50) -> list[dict[str, Any]]:
+        """`Store.list`."""
+        return await apart(self.sync.list, limit=limit)
+
+    async def close(self) -> None:
+        """`Store.close`."""
+        await apart(self.sync.close)
+
+    async def __aenter__(self) -> AsyncStore:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self.sync)[1:]}"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a store cannot be pickled: give the worker its URL and open it there")

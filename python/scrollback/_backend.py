@@ -1,0 +1,115 @@
+"""What a store does, wherever it is: in this process or behind a server."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Protocol, TypeVar
+
+from . import _core
+
+__all__ = ["Backend", "Chat", "Embedded", "Sent", "manager_text", "url_of"]
+
+#: Body, wire, position, entries recorded and sent, tokens, whether they are exact, and the explanation if it came along.
+Sent = tuple[str, str, int, tuple[int, int], int, bool, "dict[str, Any] | None"]
+
+T = TypeVar("T")
+
+
+class Chat(Protocol):
+    """A conversation of some store."""
+
+    def append(self, messages: str, wire: str | None) -> tuple[int, int]: ...
+    def follow(self, messages: str, wire: str | None) -> tuple[list[int], int, bool]: ...
+    def send(self, manager: str, wire: str | None, model: str | None) -> Sent: ...
+    def explain(self, manager: str, wire: str | None, model: str | None, upto: int) -> dict[str, Any]: ...
+    def facts(self) -> tuple[str | None, int, int]: ...
+    def entries(self, first: int, last: int) -> list[dict[str, Any]]: ...
+    def search(self, words: str, limit: int) -> list[dict[str, Any]]: ...
+    def erase(self, positions: tuple[int, int] | None, reason: str) -> tuple[int, int, int]: ...
+    def compact(self, keep: int) -> str | None: ...
+    def summary(self) -> str | None: ...
+    def pin(self, positions: list[int], pinned: bool) -> None: ...
+    def status(self) -> tuple[str, bool]: ...
+    def set_status(self, name: str) -> None: ...
+
+
+class Backend(Protocol):
+    """A store."""
+
+    def describe(self) -> str: ...
+    def close(self) -> None: ...
+    def conversation(self, name: str) -> Chat: ...
+    def search(self, words: str, recipient: str | None, limit: int) -> list[dict[str, Any]]: ...
+    def read(self, handle: str) -> dict[str, Any]: ...
+    def list(self, limit: int) -> list[dict[str, Any]]: ...
+
+
+def url_of(where: str | os.PathLike[str]) -> str:
+    """The URL of a store: a file name is one of SQLite."""
+    text = os.fspath(where)
+    if text == ":memory:":
+        return "sqlite::memory:"
+    if text.startswith(("sqlite:", "postgres:", "postgresql:", "http://", "https://", "memory:")) or "://" in text:
+        return text
+    return f"sqlite:{text}"
+
+
+def manager_text(manager: object) -> str:
+    """A manager as text: `auto(32k)`, or JSON of its other forms."""
+    return manager if isinstance(manager, str) else json.dumps(manager)
+
+
+class EmbeddedChat:
+    """A conversation of a store in this process: what is JSON is read."""
+
+    def __init__(self, core: _core.Chat) -> None:
+        self._core = core
+        self.append = core.append
+        self.follow = core.follow
+        self.facts = core.facts
+        self.erase = core.erase
+        self.compact = core.compact
+        self.summary = core.summary
+        self.pin = core.pin
+        self.status = core.status
+        self.set_status = core.set_status
+
+    def send(self, manager: str, wire: str | None, model: str | None) -> Sent:
+        return (*self._core.send(manager, wire, model), None)
+
+    def explain(self, manager: str, wire: str | None, model: str | None, upto: int) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self._core.explain(manager, wire, model, upto))
+        return told
+
+    def entries(self, first: int, last: int) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = json.loads(self._core.entries(first, last))
+        return told
+
+    def search(self, words: str, limit: int) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = json.loads(self._core.search(words, limit))
+        return told
+
+
+class Embedded:
+    """A store in this process: SQLite or PostgreSQL."""
+
+    def __init__(self, url: str, tenant: str | None) -> None:
+        self._core = _core.Store(url, tenant)
+        self.describe = self._core.describe
+        self.close = self._core.close
+
+    def conversation(self, name: str) -> Chat:
+        return EmbeddedChat(self._core.conversation(name))
+
+    def search(self, words: str, recipient: str | None, limit: int) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = json.loads(self._core.search(words, recipient, limit))
+        return told
+
+    def read(self, handle: str) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self._core.read(handle))
+        return told
+
+    def list(self, limit: int) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = json.loads(self._core.list(limit))
+        return told

@@ -1,0 +1,162 @@
+"""Curating a list that is kept elsewhere, and replaying recorded ones."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, cast, overload
+
+from . import _core
+from ._backend import manager_text
+from ._text import Messages, text_of
+from ._types import Explanation, table
+
+__all__ = ["Simulation", "curate", "simulate"]
+
+
+@overload
+def curate(
+    messages: Messages,
+    manager: object = "auto(32k)",
+    *,
+    model: str | None = None,
+    wire: str | None = None,
+    explain: Literal[False] = False,
+) -> Any: ...
+
+
+@overload
+def curate(
+    messages: Messages,
+    manager: object = "auto(32k)",
+    *,
+    model: str | None = None,
+    wire: str | None = None,
+    explain: Literal[True],
+) -> tuple[Any, Explanation]: ...
+
+
+def curate(
+    messages: Messages,
+    manager: object = "auto(32k)",
+    *,
+    model: str | None = None,
+    wire: str | None = None,
+    explain: bool = False,
+) -> Any:
+    """The messages that a call should be sent, of a list or a whole request that is kept elsewhere. Nothing is stored.
+
+    Messages that are not changed are the caller's own objects. With `explain` an `Explanation` comes along.
+
+    >>> from scrollback import curate
+    >>> messages = [{"role": "user", "content": str(number)} for number in range(5)]
+    >>> curate(messages, "sliding_window(2)")
+    [{'role': 'user', 'content': '3'}, {'role': 'user', 'content': '4'}]
+    """
+    text = text_of(messages)
+    _, body, pieces, _, report = _core.curate(text, manager_text(manager), model, wire, explain)
+    curated: Any
+    if pieces is None:
+        curated = json.loads(body or "null")
+    else:
+        own = cast("Sequence[Any]", messages if isinstance(messages, Sequence) and not isinstance(messages, (str, bytes)) else json.loads(text))
+        curated = [own[piece] if isinstance(piece, int) else json.loads(piece) for piece in pieces]
+    if not explain:
+        return curated
+    return curated, Explanation.of(json.loads(report or "null"))
+
+
+class Simulation:
+    """What managers would have sent, cost and lost: one row for each."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        #: The model that counted, and whose prices were taken.
+        self.model: str | None = told["model"]
+        #: How many conversations were replayed.
+        self.conversations: int = told["conversations"]
+        #: The figures of each manager, as `scrollback simulate --json` names them.
+        self.rows: list[dict[str, Any]] = told["total"]
+        #: Transcripts that could not be read: `file`, `line` and `problem`.
+        self.failed: list[dict[str, Any]] = told["failed"]
+
+    def __iter__(self) -> Any:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_pandas(self) -> Any:
+        """The rows as a data frame, if pandas is installed."""
+        import pandas  # pyright: ignore[reportMissingModuleSource, reportMissingImports]  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        flat = [{**row, **{f"at_cut_{name}": share for name, share in row["at_cut"].items()}} for row in self.rows]
+        make: Callable[[Any], Any] = cast("Any", pandas).DataFrame
+        return make([{name: value for name, value in row.items() if name != "at_cut"} for row in flat])
+
+    def plot(self) -> Any:
+        """Cost against what was kept, if matplotlib is installed; the axes."""
+        import matplotlib.pyplot  # pyright: ignore[reportMissingModuleSource, reportMissingImports]  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        _, axes = cast("Any", matplotlib.pyplot).subplots()
+        for row in self.rows:
+            axes.scatter(row["cost_ratio"] or 0.0, kept(row))
+            axes.annotate(row["manager"], (row["cost_ratio"] or 0.0, kept(row)))
+        axes.set_xlabel("cost, as a share of sending everything")
+        axes.set_ylabel("kept of what replies used")
+        return axes
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        def cell(share: float | None) -> str:
+            return "–" if share is None else f"{share:.0%}"
+
+        rows = sorted(self.rows, key=lambda row: row["cost_ratio"] or 0.0)
+        return [
+            (
+                row["manager"],
+                "–" if row["cost_ratio"] is None else f"{row['cost_ratio']:.2f}×",
+                str(row["input_tokens"] // max(row["calls"], 1)),
+                cell(row["cache_read"] / max(row["input_tokens"], 1)),
+                str(row["cuts"]),
+                cell(row["at_cut"]["argument_retention"]),
+                cell(row["at_cut"]["answer_grounding"]),
+                cell(row["task_kept"]),
+            )
+            for row in rows
+        ]
+
+    _HEAD = ("manager", "cost", "tokens/call", "cached", "cuts", "arguments", "answers", "task")
+
+    def _caption(self) -> str:
+        calls = max((row["calls"] for row in self.rows), default=0)
+        return f"{self.conversations} conversations, {calls} calls, {self.model or 'no model named'}"
+
+    def __str__(self) -> str:
+        rows = [self._HEAD, *self._cells()]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(self._HEAD))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        return "\n".join([self._caption(), *lines])
+
+    def _repr_html_(self) -> str:
+        return table(self._HEAD, self._cells(), self._caption())
+
+
+def kept(row: dict[str, Any]) -> float:
+    """The mean of what is known of what was kept; 1 if nothing was at stake."""
+    shares = [share for share in row["at_cut"].values() if share is not None]
+    return sum(shares) / len(shares) if shares else 1.0
+
+
+def simulate(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    managers: Sequence[object] = ("passthrough", "sliding_window(20)", "auto(32k)"),
+    *,
+    model: str | None = None,
+) -> Simulation:
+    """Replays recorded conversations call by call under each manager, offline: what it would have sent, cost and lost.
+
+    `paths` are transcripts of any known format, requests, or folders of them.
+    """
+    listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    texts = [manager_text(manager) for manager in managers]
+    return Simulation(json.loads(_core.simulate([os.fspath(path) for path in listed], texts, model)))

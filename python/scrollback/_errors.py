@@ -1,0 +1,136 @@
+"""The errors: one class for each kind, all of them under `ScrollbackError`."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArgumentError",
+    "ClosedError",
+    "ConflictError",
+    "ForkError",
+    "ManagerError",
+    "MessagesError",
+    "ModelError",
+    "NotFoundError",
+    "RemoteError",
+    "ScrollbackError",
+    "StoreError",
+    "ViewError",
+]
+
+
+class ScrollbackError(Exception):
+    """Something that Scrollback could not do. `code` is stable and made for programs; `path` is a JSON pointer into the input.
+
+    >>> from scrollback import ScrollbackError, curate
+    >>> try:
+    ...     curate([{"role": "user", "content": "hi"}], "slidin_window(20)")
+    ... except ScrollbackError as error:
+    ...     print(type(error).__name__, error.code)
+    ManagerError unknown_manager
+    """
+
+    code: str
+    path: str
+
+    def __init__(self, message: str, code: str = "error", path: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.path = path
+
+    def __reduce__(self) -> tuple[type[ScrollbackError], tuple[str, str, str]]:
+        return (type(self), (str(self), self.code, self.path))
+
+
+class ManagerError(ScrollbackError):
+    """The text that names a manager cannot be read: unknown manager, unknown option, bad value."""
+
+
+class ModelError(ScrollbackError):
+    """The name of a model cannot be read, or belongs to no provider that is known."""
+
+
+class MessagesError(ScrollbackError):
+    """The messages are not JSON, or not in the format of any provider."""
+
+
+class ViewError(ScrollbackError):
+    """The view cannot be made: what must stay is larger than the budget, or the model's window is not known."""
+
+
+class ArgumentError(ScrollbackError, ValueError):
+    """An argument that cannot be meant: an unknown wire, a handle that is none, a path that is not there."""
+
+
+class StoreError(ScrollbackError):
+    """The store refused or failed."""
+
+
+class NotFoundError(StoreError, LookupError):
+    """There is no such thing in this store."""
+
+
+class ConflictError(StoreError):
+    """Another writer came first."""
+
+
+class ClosedError(StoreError):
+    """The store was closed."""
+
+
+class ForkError(StoreError):
+    """The store was opened before `fork()`, and this is the child process."""
+
+
+class RemoteError(StoreError):
+    """The server could not be reached, or answered something unexpected."""
+
+
+_KINDS: dict[str, type[ScrollbackError]] = {
+    "manager": ManagerError,
+    "model": ModelError,
+    "messages": MessagesError,
+    "view": ViewError,
+    "store": StoreError,
+    "argument": ArgumentError,
+    "closed": ClosedError,
+    "fork": ForkError,
+}
+
+_CODES: dict[str, type[ScrollbackError]] = {
+    "unknown_manager": ManagerError,
+    "unknown_option": ManagerError,
+    "missing_option": ManagerError,
+    "bad_option": ManagerError,
+    "bad_syntax": ManagerError,
+    "unknown_model": ModelError,
+    "bad_json": MessagesError,
+    "bad_message": MessagesError,
+    "bad_input": MessagesError,
+    "budget_too_small": ViewError,
+    "unknown_wire": ArgumentError,
+    "bad_handle": ArgumentError,
+    "unknown_status": ArgumentError,
+    "bad_argument": ArgumentError,
+    "bad_request": ArgumentError,
+    "bad_range": ArgumentError,
+    "not_found": NotFoundError,
+    "conflict": ConflictError,
+    "exists": ConflictError,
+    "stale": ConflictError,
+    "bad_text": StoreError,
+}
+
+
+def made(kind: str, code: str, message: str, path: str) -> ScrollbackError:
+    """The exception for an error of the engine."""
+    found = _KINDS.get(kind, StoreError)
+    if found is StoreError:
+        found = _CODES.get(code, StoreError)
+    elif kind == "argument" and code == "not_found":
+        found = NotFoundError
+    return found(message, code, path)
+
+
+def of_code(code: str, message: str, path: str) -> ScrollbackError:
+    """The exception for a problem that a server reported."""
+    return _CODES.get(code, StoreError)(message, code, path)

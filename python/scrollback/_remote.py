@@ -1,0 +1,280 @@
+"""A store behind `scrollback serve`, over its REST API."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import threading
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from ._backend import Chat, Sent
+from ._errors import ArgumentError, ClosedError, NotFoundError, RemoteError, of_code
+
+__all__ = ["Remote"]
+
+#: Seconds without a byte from the server after which a call is given up.
+PATIENCE = 120.0
+#: Places that one page of a record holds.
+PAGE = 500
+
+
+class Remote:
+    """A store behind a server. Each thread has a connection of its own, and so has each process."""
+
+    def __init__(self, url: str, key: str | None) -> None:
+        parts = urlsplit(url)
+        if parts.hostname is None or parts.scheme not in ("http", "https"):
+            raise ArgumentError(f"{url!r} is not the address of a server; write http://127.0.0.1:7275", "bad_url")
+        self._url = url.rstrip("/")
+        self._parts = parts
+        self._key = key
+        self._closed = False
+        self._local = threading.local()
+
+    def describe(self) -> str:
+        return self._url
+
+    def close(self) -> None:
+        self._closed = True
+        self._hang_up()
+
+    def ask(self, verb: str, path: str, body: str | None = None) -> Any:
+        """One request; what it answers, read. A connection that the server closed meanwhile is opened again."""
+        if self._closed:
+            raise ClosedError("this store was closed: open it again", "closed")
+        headers = {"content-type": "application/json"}
+        if self._key is not None:
+            headers["authorization"] = f"Bearer {self._key}"
+        data = None if body is None else body.encode()
+        fresh = False
+        while True:
+            connection, fresh = self._connection()
+            try:
+                connection.request(verb, f"{self._parts.path.rstrip('/')}/api{path}", data, headers)
+                answer = connection.getresponse()
+                text = answer.read()
+                break
+            except (http.client.HTTPException, OSError) as error:
+                self._hang_up()
+                # Only what never reached the server may be sent again.
+                stale = isinstance(error, (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError))
+                if fresh or not (stale and verb == "GET"):
+                    what = str(error) or type(error).__name__
+                    raise RemoteError(f"no answer from {self._url}: {what}; is `scrollback serve` running?", "io") from error
+            except BaseException:
+                self._hang_up()
+                raise
+        return self._read(answer.status, text)
+
+    def _read(self, status: int, text: bytes) -> Any:
+        try:
+            told: Any = json.loads(text)
+        except ValueError:
+            raise RemoteError(f"{self._url} answered {status} without JSON: is it a Scrollback server?", "io") from None
+        if status < 400:
+            return told
+        code = str(told.get("type", "")).rsplit(":", 1)[-1]
+        raise of_code(code, str(told.get("detail") or told.get("title") or status), str(told.get("path") or ""))
+
+    def _connection(self) -> tuple[http.client.HTTPConnection, bool]:
+        known: tuple[int, http.client.HTTPConnection] | None = getattr(self._local, "connection", None)
+        if known is not None and known[0] == os.getpid():
+            return known[1], False
+        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+        made = kind(self._parts.hostname or "", self._parts.port, timeout=PATIENCE)
+        self._local.connection = (os.getpid(), made)
+        return made, True
+
+    def _hang_up(self) -> None:
+        known = getattr(self._local, "connection", None)
+        self._local.connection = None
+        if known is not None and known[0] == os.getpid():
+            known[1].close()
+
+    def conversation(self, name: str) -> Chat:
+        if not name or len(name.encode()) > 512 or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+            raise ArgumentError("a recipient has 1 to 512 bytes and no control characters", "bad_argument")
+        return RemoteChat(self, name)
+
+    def search(self, words: str, recipient: str | None, limit: int) -> list[dict[str, Any]]:
+        asked = {"q": words, "limit": limit} | ({} if recipient is None else {"recipient": recipient})
+        hits: list[dict[str, Any]] = self.ask("GET", f"/search?{urlencode(asked)}")["hits"]
+        return hits
+
+    def read(self, handle: str) -> dict[str, Any]:
+        tail, first, last = parsed(handle)
+        after: str | None = None
+        while True:
+            more = "" if after is None else f"&after={quote(after)}"
+            page = self.ask("GET", f"/conversations?limit={PAGE}{more}")
+            for row in page["conversations"]:
+                if str(row["id"]).lower().endswith(tail):
+                    entries = entries_of(self, row["id"], first, last)
+                    if entries:
+                        return {"conversation": row["id"], "entries": entries}
+            after = page["next"]
+            if after is None:
+                raise NotFoundError(f"nothing stands at {handle}; search for the words instead", "not_found")
+
+    def list(self, limit: int) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.ask("GET", f"/conversations?limit={limit}")["conversations"]
+        return rows
+
+
+def parsed(handle: str) -> tuple[str, int, int]:
+    """The end of the id, and the first and last position that a handle names."""
+    try:
+        tail, places = handle.strip().removeprefix("sb:").lower().split("#")
+        first, _, last = places.partition("-")
+        numbers = int(first), int(last or first)
+        if not handle.strip().startswith("sb:") or len(tail) < 10 or not tail.isalnum() or numbers[0] > numbers[1]:
+            raise ValueError
+    except ValueError:
+        message = f"{handle!r} is no handle; handles look like sb:k7q2m9x4td#412 (search for the words instead)"
+        raise ArgumentError(message, "bad_handle") from None
+    return tail, *numbers
+
+
+def entries_of(remote: Remote, id: str, first: int, last: int) -> list[dict[str, Any]]:
+    """The places of a record between two positions, page by page."""
+    found: list[dict[str, Any]] = []
+    at: int | None = first
+    while at is not None and at <= last:
+        page = remote.ask("GET", f"/conversations/{id}/entries?from={at}&limit={min(PAGE, last - at + 1)}")
+        found += page["entries"]
+        at = page["next"]
+    return found
+
+
+class RemoteChat:
+    """A conversation behind a server: the current one of a recipient."""
+
+    def __init__(self, remote: Remote, name: str) -> None:
+        self._remote = remote
+        self._name = name
+
+    def _row(self) -> dict[str, Any] | None:
+        page = self._remote.ask("GET", f"/conversations?{urlencode({'recipient': self._name, 'limit': 100})}")
+        rows: list[dict[str, Any]] = page["conversations"]
+        return next((row for row in rows if row["key"] is not None), None)
+
+    def _id(self) -> str | None:
+        row = self._row()
+        return None if row is None else str(row["id"])
+
+    def _needed(self) -> str:
+        """The id; the conversation begins if there is none."""
+        found = self._id()
+        if found is not None:
+            return found
+        try:
+            return str(self._remote.ask("POST", "/conversations", json.dumps({"recipient": self._name}))["id"])
+        except Exception as error:
+            # Another writer began it meanwhile.
+            found = self._id()
+            if found is None:
+                raise error
+            return found
+
+    def _append(self, messages: str, wire: str | None, follow: bool) -> Any:
+        named = "" if wire is None else f',"wire":{json.dumps(wire)}'
+        following = ',"follow":true' if follow else ""
+        # The text goes on as it came.
+        return self._remote.ask(
+            "POST", f"/conversations/{self._needed()}/entries", f'{{"messages":{messages}{named}{following}}}'
+        )
+
+    def append(self, messages: str, wire: str | None) -> tuple[int, int]:
+        told = self._append(messages, wire, follow=False)
+        return told["first"], told["last"]
+
+    def follow(self, messages: str, wire: str | None) -> tuple[list[int], int, bool]:
+        told = self._append(messages, wire, follow=True)
+        return told["positions"], told["appended"], told["branched"]
+
+    def _view(self, manager: str, wire: str | None, model: str | None, **more: Any) -> Any:
+        try:
+            managers: Any = json.loads(manager)
+        except ValueError:
+            managers = [manager]
+        asked: dict[str, Any] = {"managers": managers, **more}
+        if wire is not None:
+            asked["wire"] = wire
+        if model is not None:
+            asked["model"] = model
+        return self._remote.ask("POST", f"/conversations/{self._needed()}/views", json.dumps(asked))
+
+    def send(self, manager: str, wire: str | None, model: str | None) -> Sent:
+        told = self._view(manager, wire, model, record=True)
+        body = told["body"]
+        if model is not None:
+            body = {"model": model.split(":", 1)[-1], **body}
+        entries = (told["counts"]["original"], told["counts"]["curated"])
+        tokens = told["tokens"]
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        return text, told["wire"], told["upto"], entries, tokens["curated"], tokens["method"] == "exact", told
+
+    def explain(self, manager: str, wire: str | None, model: str | None, upto: int) -> dict[str, Any]:
+        told: dict[str, Any] = self._view(manager, wire, model, upto=upto)
+        return told
+
+    def facts(self) -> tuple[str | None, int, int]:
+        row = self._row()
+        return (None, 0, 0) if row is None else (row["id"], row["head"]["position"], row["entries"])
+
+    def entries(self, first: int, last: int) -> list[dict[str, Any]]:
+        id = self._id()
+        return [] if id is None else entries_of(self._remote, id, first, last)
+
+    def search(self, words: str, limit: int) -> list[dict[str, Any]]:
+        id = self._id()
+        if id is None:
+            return []
+        asked = urlencode({"q": words, "conversation": id, "limit": limit})
+        hits: list[dict[str, Any]] = self._remote.ask("GET", f"/search?{asked}")["hits"]
+        return hits
+
+    def erase(self, positions: tuple[int, int] | None, reason: str) -> tuple[int, int, int]:
+        id = self._id()
+        if id is None:
+            return 0, 0, 0
+        what = {"all": True} if positions is None else {"positions": positions}
+        told = self._remote.ask("POST", f"/conversations/{id}/erase", json.dumps({**what, "reason": reason}))
+        return told["erased"], told["sent"], told["forks"]
+
+    def compact(self, keep: int) -> str | None:
+        id = self._id()
+        if id is None:
+            return None
+        told = self._remote.ask(
+            "POST", f"/conversations/{id}/decisions", json.dumps({"decision": "summarize", "keep": keep})
+        )
+        summary: str | None = told["summary"]
+        return summary
+
+    def summary(self) -> str | None:
+        id = self._id()
+        if id is None:
+            return None
+        decisions = self._remote.ask("GET", f"/conversations/{id}/decisions")["decisions"]
+        texts = [one["decision"]["text"] for one in decisions if one["decision"].get("decision") == "summary"]
+        return texts[-1] if texts else None
+
+    def pin(self, positions: list[int], pinned: bool) -> None:
+        asked = {"decision": "pin" if pinned else "unpin", "positions": positions}
+        self._remote.ask("POST", f"/conversations/{self._needed()}/decisions", json.dumps(asked))
+
+    def status(self) -> tuple[str, bool]:
+        id = self._id()
+        if id is None:
+            return "idle", False
+        told = self._remote.ask("GET", f"/conversations/{id}/status")
+        return told["status"], told["follow_up"]["due"]
+
+    def set_status(self, name: str) -> None:
+        id = self._id()
+        if id is None:
+            raise NotFoundError(f"the conversation with {self._name} has no id before its first append", "not_found")
+        self._remote.ask("POST", f"/conversations/{id}/status", json.dumps({"status": name}))

@@ -1,0 +1,276 @@
+"""A store and its conversations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ._backend import Backend, Chat, Embedded, manager_text, url_of
+from ._errors import ArgumentError
+from ._text import Messages, text_of
+from ._types import Entry, Erased, Followed, Hit, Status, handle_of
+from ._view import View
+
+if TYPE_CHECKING:
+    from .adapters.langchain import ScrollbackMiddleware
+    from .adapters.openai_agents import ScrollbackSession
+    from .adapters.pydantic_ai import ScrollbackCapability
+
+__all__ = ["Conversation", "Store"]
+
+T = TypeVar("T")
+
+#: Beyond every record.
+END = 2**62
+
+
+class Conversation:
+    """Everything that was said with one recipient, and views of it. Made by `Store.conversation`; threads may share it."""
+
+    def __init__(self, chat: Chat, recipient: str) -> None:
+        self._chat = chat
+        #: Whom it is with.
+        self.recipient: str = recipient
+
+    def append(self, messages: Messages, *, wire: str | None = None) -> list[str]:
+        """Appends what was said: a message, a list of them, an object of a provider's SDK, or JSON text. It is durable when this
+        returns. The handles of the new entries.
+
+        >>> from scrollback import Store
+        >>> chat = Store(":memory:").conversation("anna")
+        >>> _ = chat.append({"role": "user", "content": "Where is my order?"})
+        >>> len(chat)
+        1
+        """
+        first, last = self._chat.append(text_of(messages), wire)
+        id = self.id or ""
+        return [handle_of(id, position) for position in range(first, last + 1)]
+
+    def follow(self, messages: Messages, *, wire: str | None = None) -> Followed:
+        """Records what a list of messages says that the record does not say yet. For programs that keep a list of their own:
+        call it with that list, or with its newest part, before each model call."""
+        return Followed(*self._chat.follow(text_of(messages), wire))
+
+    def curated(
+        self,
+        messages: Sequence[T],
+        manager: object = "auto(32k)",
+        *,
+        to_json: Callable[[T], Sequence[dict[str, Any]]],
+        from_json: Callable[[dict[str, Any]], T | None],
+        wire: str = "openai-chat",
+        model: str | None = None,
+    ) -> list[T]:
+        """What a program that keeps its own list should send: what is new in it is recorded, and what the view shows comes back
+        as the program's own objects wherever they are unchanged. `to_json` gives the messages that an object stands for,
+        `from_json` makes an object of one; it may answer None to leave one out."""
+        texts: list[dict[str, Any]] = []
+        owners: list[int] = []
+        for number, message in enumerate(messages):
+            for text in to_json(message):
+                texts.append(text)
+                owners.append(number)
+        positions = self.follow(texts, wire=wire).positions if texts else []
+        owner_of: dict[int, int] = {}
+        for position, owner in zip(positions, owners):
+            owner_of.setdefault(position, owner)
+        view = self.view(manager, wire=wire, model=model)
+        same = {item.index for item in view.items if item.index is not None and not item.changed}
+        partly = {owner for position, owner in owner_of.items() if position not in same}
+        sent: list[T] = []
+        given: set[int] = set()
+        for item in view.items:
+            owner = None if item.index is None else owner_of.get(item.index)
+            if owner is not None and owner not in partly:
+                if owner not in given:
+                    given.add(owner)
+                    sent.append(messages[owner])
+            elif item.message is not None and (made := from_json(item.message)) is not None:
+                sent.append(made)
+        return sent
+
+    def view(
+        self, manager: object = "auto(32k)", *, wire: str | None = None, model: str | None = None
+    ) -> View:
+        """What the next call is sent: the record through a manager. What the manager decides is recorded, so that the next view
+        begins as this one did and the provider's cache is read.
+
+        >>> from scrollback import Store
+        >>> chat = Store(":memory:").conversation("anna")
+        >>> _ = chat.append({"role": "user", "content": "hello"})
+        >>> chat.view("sliding_window(20)", wire="anthropic", model="claude-sonnet-5").request
+        {'model': 'claude-sonnet-5', 'messages': [{'role': 'user', 'content': 'hello'}]}
+        """
+        text = manager_text(manager)
+        body, spoken, upto, entries, tokens, exact, told = self._chat.send(text, wire, model)
+
+        def explain() -> dict[str, Any]:
+            return told if told is not None else self._chat.explain(text, spoken, model, upto)
+
+        return View(
+            body, manager=text, wire=spoken, upto=upto, entries=entries, tokens=tokens, exact=exact, explain=explain
+        )
+
+    def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+        """Entries of this conversation that have all the words, best first. `"phrases"`, `prefix*` and `-without` work."""
+        return [Hit.of(one) for one in self._chat.search(words, limit)]
+
+    def read(self, handle: str) -> Entry:
+        """What stands at a handle of this conversation, such as `sb:k7q2m9x4td#4`."""
+        from ._remote import parsed
+
+        tail, first, last = parsed(handle)
+        id = self.id
+        found = self._chat.entries(first, last) if id is not None and id.lower().endswith(tail) else []
+        if first != last:
+            raise ArgumentError(f"{handle} names several entries: read them with entries({first}, {last})", "bad_handle")
+        if not found or id is None:
+            from ._errors import NotFoundError
+
+            message = f"nothing stands at {handle} in this conversation; Store.read finds handles of others"
+            raise NotFoundError(message, "not_found")
+        return Entry.of(id, found[0])
+
+    def entries(self, first: int = 0, last: int | None = None) -> list[Entry]:
+        """The places of the record between two positions, both included."""
+        id = self.id or ""
+        return [Entry.of(id, one) for one in self._chat.entries(first, END if last is None else last)]
+
+    def last(self, count: int = 10) -> list[Any]:
+        """The newest messages, as OpenAI chat has them. Instructions and the last question stay, and tool calls stay with their
+        results, so there may be a few more than asked for."""
+        return self.view(f"sliding_window({count})", wire="openai-chat").messages
+
+    def pin(self, positions: Sequence[int]) -> None:
+        """Protects whole groups from every manager."""
+        self._chat.pin(list(positions), True)
+
+    def unpin(self, positions: Sequence[int]) -> None:
+        """Undoes `pin`."""
+        self._chat.pin(list(positions), False)
+
+    def compact(self, keep: int = 3) -> str | None:
+        """Has all but the last `keep` turns summarised, without a model. The summary; none if there is nothing to do."""
+        return self._chat.compact(keep)
+
+    @property
+    def summary(self) -> str | None:
+        """The summary in force."""
+        return self._chat.summary()
+
+    @property
+    def status(self) -> Status:
+        """Where it stands, and whether a follow-up is due."""
+        return Status(*self._chat.status())
+
+    def set_status(self, status: str) -> None:
+        """Sets where it stands: `active`, `awaiting_answer`, `closed` or `idle`."""
+        self._chat.set_status(status)
+
+    def erase(self, first: int | None = None, last: int | None = None, *, reason: str = "asked for") -> Erased:
+        """Erases what was said, for good: everything, or the entries between two positions. Their places stay."""
+        if first is None and last is not None:
+            raise ArgumentError("erase(first, last): the first position is missing", "bad_argument")
+        positions = None if first is None else (first, first if last is None else last)
+        return Erased(*self._chat.erase(positions, reason))
+
+    @property
+    def id(self) -> str | None:
+        """The id of the conversation; none before its first append."""
+        return self._chat.facts()[0]
+
+    def __len__(self) -> int:
+        return self._chat.facts()[2]
+
+    def __repr__(self) -> str:
+        return f"<Conversation with {self.recipient!r}>"
+
+
+class Store:
+    """Where conversations are kept: a file, a PostgreSQL database, or a server.
+
+    >>> from scrollback import Store
+    >>> with Store(":memory:") as store:
+    ...     chat = store.conversation("anna")
+
+    A file name or `sqlite:PATH` opens SQLite in this process, `postgres://…` a database, `http://127.0.0.1:7275` a server, with
+    its `key`. Threads may share a store; a child process after `fork()` has to open its own.
+    """
+
+    def __init__(
+        self, where: str | os.PathLike[str] = "scrollback.db", *, key: str | None = None, tenant: str | None = None
+    ) -> None:
+        url = url_of(where)
+        remote = url.startswith(("http://", "https://"))
+        if key is not None and not remote:
+            raise ArgumentError("only a server takes a key", "bad_argument")
+        if tenant is not None and remote:
+            raise ArgumentError("at a server the key says which tenant: give no tenant", "bad_argument")
+        self._backend: Backend
+        if remote:
+            from ._remote import Remote
+
+            self._backend = Remote(url, key)
+        else:
+            self._backend = Embedded(url, tenant)
+
+    def conversation(self, recipient: str) -> Conversation:
+        """The conversation with a person or channel. One that does not exist yet begins with its first append."""
+        return Conversation(self._backend.conversation(recipient), recipient)
+
+    def search(self, words: str, *, recipient: str | None = None, limit: int = 20) -> list[Hit]:
+        """Entries that have all the words, best first."""
+        return [Hit.of(one) for one in self._backend.search(words, recipient, limit)]
+
+    def read(self, handle: str) -> list[Entry]:
+        """What stands at a handle, in any conversation: one entry, or those of a range."""
+        told = self._backend.read(handle)
+        return [Entry.of(told["conversation"], one) for one in told["entries"]]
+
+    def list(self, *, limit: int = 50) -> list[dict[str, Any]]:
+        """The conversations written last: id, recipient, title, status, updated_at, turns and entries."""
+        return self._backend.list(limit)
+
+    def session(self, recipient: str) -> ScrollbackSession:
+        """A session of the OpenAI Agents SDK: `Runner.run(agent, text, session=store.session("anna"))`."""
+        from .adapters.openai_agents import ScrollbackSession
+
+        return ScrollbackSession(self.conversation(recipient))
+
+    def run_config(self, manager: object = "auto", **options: Any) -> Any:
+        """A run configuration of the OpenAI Agents SDK whose model calls are sent the curated list."""
+        from .adapters.openai_agents import run_config
+
+        return run_config(manager, **options)
+
+    def middleware(self, manager: object = "auto", *, recipient: str | None = None) -> ScrollbackMiddleware:
+        """A middleware of LangChain: `create_agent(model, tools, middleware=[store.middleware("auto")])`."""
+        from .adapters.langchain import ScrollbackMiddleware
+
+        return ScrollbackMiddleware(self, manager, recipient=recipient)
+
+    def capability(self, manager: object = "auto", *, recipient: str | None = None) -> ScrollbackCapability:
+        """A capability of Pydantic AI: `Agent(model, capabilities=[store.capability("auto")])`."""
+        from .adapters.pydantic_ai import ScrollbackCapability
+
+        return ScrollbackCapability(self, manager, recipient=recipient)
+
+    def close(self) -> None:
+        """Closes the store. Everything that was appended is durable already."""
+        self._backend.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Store {self._backend.describe()}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a store cannot be pickled: give the worker its URL and open it there")

@@ -1,0 +1,115 @@
+"""LlamaIndex: a memory that is kept whole and shows each call a part of it.
+
+    memory = ScrollbackMemory(Store("scrollback.db").conversation("anna"), "auto(32k)")
+    await agent.run("hello", memory=memory)
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
+from llama_index.core.memory import BaseMemory
+from pydantic import PrivateAttr
+
+from .._store import Conversation, Store
+
+__all__ = ["ScrollbackMemory"]
+
+Json = dict[str, Any]
+
+
+class ScrollbackMemory(BaseMemory):
+    """What was said with one recipient: `get` shows what the manager shows, `get_all` everything."""
+
+    _chat: Conversation = PrivateAttr()
+    _manager: Any = PrivateAttr()
+
+    def __init__(self, conversation: Conversation, manager: object = "auto") -> None:
+        super().__init__()
+        self._chat = conversation
+        self._manager = manager
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name that LlamaIndex lists it under."""
+        return "ScrollbackMemory"
+
+    @classmethod
+    def from_defaults(cls, recipient: str = "default", store: Any = None, manager: object = "auto", **_: Any) -> ScrollbackMemory:
+        """A memory in `scrollback.db`, or in the store that is given."""
+        opened = store if isinstance(store, Store) else Store(store or "scrollback.db")
+        return cls(opened.conversation(recipient), manager)
+
+    def get(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:
+        """What the next call is sent."""
+        if not len(self._chat):
+            return []
+        view = self._chat.view(self._manager, wire="openai-chat")
+        return [from_json(message) for message in view.messages]
+
+    def get_all(self) -> list[ChatMessage]:
+        """Everything that was said."""
+        said = [entry.message for entry in self._chat.entries() if entry.kind == "message"]
+        return [from_json(message) for message in said if message is not None]
+
+    def put(self, message: ChatMessage) -> None:
+        """Appends a message; durable when this returns."""
+        self._chat.append(as_json(message), wire="openai-chat")
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """Appends messages, together or not at all."""
+        if messages:
+            self._chat.append([as_json(message) for message in messages], wire="openai-chat")
+
+    def set(self, messages: list[ChatMessage]) -> None:
+        """Records what the list says that the record does not; one that leaves the record goes on in a branch."""
+        if messages:
+            self._chat.follow([as_json(message) for message in messages], wire="openai-chat")
+
+    def reset(self) -> None:
+        """Erases everything that was said, for good."""
+        self._chat.erase(reason="reset")
+
+
+def as_json(message: ChatMessage) -> Json:
+    """A message as OpenAI chat has it."""
+    role = message.role.value
+    texts = "".join(block.text for block in message.blocks if isinstance(block, TextBlock))
+    said: Json = {"role": "system" if role == "developer" else role, "content": texts}
+    call_id = message.additional_kwargs.get("tool_call_id")
+    if role in ("tool", "function") and call_id:
+        return {"role": "tool", "tool_call_id": call_id, "content": texts}
+    calls = [call_json(block) for block in message.blocks if isinstance(block, ToolCallBlock)]
+    if calls:
+        said["tool_calls"] = calls
+        said["content"] = texts or None
+    return said
+
+
+def call_json(block: ToolCallBlock) -> Json:
+    """A call of a tool."""
+    arguments = block.tool_kwargs if isinstance(block.tool_kwargs, str) else json.dumps(block.tool_kwargs)
+    return {
+        "id": block.tool_call_id or block.tool_name,
+        "type": "function",
+        "function": {"name": block.tool_name, "arguments": arguments},
+    }
+
+
+def from_json(message: Json) -> ChatMessage:
+    """A message as LlamaIndex has it."""
+    content = message.get("content")
+    blocks: list[Any] = []
+    if isinstance(content, str) and content:
+        blocks.append(TextBlock(text=content))
+    elif isinstance(content, list):
+        blocks += [TextBlock(text=part["text"]) for part in content if part.get("type") == "text"]
+    for call in message.get("tool_calls") or []:
+        function = call["function"]
+        blocks.append(
+            ToolCallBlock(tool_call_id=call["id"], tool_name=function["name"], tool_kwargs=function["arguments"])
+        )
+    more = {"tool_call_id": message["tool_call_id"]} if "tool_call_id" in message else {}
+    return ChatMessage(role=MessageRole(message["role"]), blocks=blocks, additional_kwargs=more)

@@ -223,10 +223,11 @@ fn what_is_odd_but_legal_is_kept() {
     let run = scrollback(&["curate", "-", "--json", "--explain"], legacy);
     assert_eq!(run.json()["counts"]["curated"], 3);
     assert!(run.stderr.contains("paired by name with its result"), "{}", run.stderr);
-    // Without its answer an old-style call has no id to be closed by.
+    // An old-style call has no id, so a `function` message closes it, by its name.
     let unanswered = r#"[{"role":"user","content":"q"},{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}]"#;
     let run = scrollback(&["curate", "-", "--json", "--unfinished", "close"], unanswered);
-    assert_eq!(run.json()["counts"]["curated"], 1);
+    let closed = json!({"role": "function", "name": "f", "content": "[interrupted: no result was recorded]"});
+    assert_eq!(run.json()["messages"][2], closed);
 }
 
 #[test]

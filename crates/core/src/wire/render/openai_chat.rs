@@ -16,10 +16,12 @@ pub(super) fn render(items: &[ViewItem], cx: &mut Cx<'_>) -> (Vec<String>, Sourc
     let mut sources = Sources::with_room(items.len());
     // Media of results, which wait until the group is over.
     let mut waiting: Vec<String> = Vec::new();
+    let mut old_call: Option<String> = None;
     for item in items {
         cx.enter(item);
         let entry = &item.entry;
         if entry.role != Role::Tool {
+            old_call = old_call_name(entry, cx);
             messages.extend(carried(&mut waiting));
             sources.fill(messages.len(), None);
         }
@@ -27,7 +29,7 @@ pub(super) fn render(items: &[ViewItem], cx: &mut Cx<'_>) -> (Vec<String>, Sourc
             messages.push(render_own(item, cx));
         } else {
             cx.lose_extras(entry);
-            match render_foreign(entry, &mut waiting, cx) {
+            match render_foreign(entry, old_call.as_deref(), &mut waiting, cx) {
                 Some(message) => messages.push(message),
                 None => cx.explain(entry, Reason::Unsupported, 0, true),
             }
@@ -48,10 +50,26 @@ fn carried(waiting: &mut Vec<String>) -> Option<String> {
     Some(format!("{{\"role\":\"user\",\"content\":[{parts}]}}"))
 }
 
-/// An entry of another wire.
-fn render_foreign(entry: &Entry, waiting: &mut Vec<String>, cx: &mut Cx<'_>) -> Option<String> {
+/// The function that a message calls by the old `function_call`. Only a `function` message answers it: a call of that form has no id
+/// that a `tool` message could name.
+fn old_call_name(entry: &Entry, cx: &Cx<'_>) -> Option<String> {
+    // Calls of the old form have no JSON of their own.
+    let mut old = entry.blocks.iter().filter(|block| cx.is_own(entry) && block.raw.is_none());
+    old.find_map(|block| match &block.kind {
+        BlockKind::ToolCall(call) => Some(call.name.as_str().into_owned()),
+        _ => None,
+    })
+}
+
+/// An entry of another wire, or a result that the view added. `old_call` names the function that the result answers by name.
+fn render_foreign(
+    entry: &Entry,
+    old_call: Option<&str>,
+    waiting: &mut Vec<String>,
+    cx: &mut Cx<'_>,
+) -> Option<String> {
     match entry.role {
-        Role::Tool => entry.tool_result().map(|result| render_result(result, entry, waiting, cx)),
+        Role::Tool => entry.tool_result().map(|result| render_result(result, entry, old_call, waiting, cx)),
         Role::Assistant => render_reply(entry, cx),
         Role::System | Role::User => {
             let role = role_word(entry);
@@ -90,7 +108,13 @@ fn text_part(text: &Text) -> String {
     format!("{{\"type\":\"text\",\"text\":{}}}", text.json())
 }
 
-fn render_result(result: &ToolResult, entry: &Entry, waiting: &mut Vec<String>, cx: &mut Cx<'_>) -> String {
+fn render_result(
+    result: &ToolResult,
+    entry: &Entry,
+    old_call: Option<&str>,
+    waiting: &mut Vec<String>,
+    cx: &mut Cx<'_>,
+) -> String {
     let id = cx.result_id(result);
     let mut texts = Vec::new();
     let mut media = Vec::new();
@@ -127,7 +151,10 @@ fn render_result(result: &ToolResult, entry: &Entry, waiting: &mut Vec<String>, 
             if failed { quote(&error_text(&text)) } else { quote(&text) }
         }
     };
-    format!("{{\"role\":\"tool\",\"tool_call_id\":{},\"content\":{content}}}", quote(&id))
+    match old_call {
+        Some(name) => format!("{{\"role\":\"function\",\"name\":{},\"content\":{content}}}", quote(name)),
+        None => format!("{{\"role\":\"tool\",\"tool_call_id\":{},\"content\":{content}}}", quote(&id)),
+    }
 }
 
 fn render_reply(entry: &Entry, cx: &mut Cx<'_>) -> Option<String> {

@@ -20,7 +20,10 @@ KINDS = """
   document.querySelectorAll('main *').forEach((node) => { node.dispatchEvent(new MouseEvent('mouseover', {bubbles: true})); });
   const kinds = new Set();
   for (const node of document.querySelectorAll('*')) kinds.add([node.localName, ...node.getAttributeNames().sort()].join(' '));
+  // A link that somebody wrote in markdown may lead elsewhere; it is followed only by a click, and says nothing of this page.
+  const leads = (node) => node.matches('.md a') && /^(https?|mailto):/.test(node.href) && node.rel === 'noopener noreferrer nofollow';
   const elsewhere = [...document.querySelectorAll('[href], [src], [action]')]
+    .filter((node) => !leads(node))
     .map((node) => node.href?.baseVal ?? node.href ?? node.src ?? node.action)
     .filter((place) => new URL(place, location).origin !== location.origin);
   return {kinds: [...kinds], elsewhere, hit: !!window.hit, text: document.body.textContent};

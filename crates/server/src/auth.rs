@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
@@ -151,8 +152,7 @@ pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<ApiC
     }
     // It may have been made a moment ago.
     if presented(headers).any(|shown| shown.starts_with(keys::PREFIX))
-        && let Some(newer) = app.keyring.newer(app, now).await?
-        && let Some(caller) = known_in(&newer.valid)
+        && let Some(caller) = known_in(&app.keyring.newer(app, now).await?.valid)
     {
         return Ok(Some(caller));
     }
@@ -325,6 +325,8 @@ pub(crate) fn unknown() -> HttpProblem {
 #[derive(Debug, Default)]
 pub(crate) struct Keyring {
     known: Mutex<Option<(Time, Keys)>>,
+    /// Held while the keys are read for a key that is unknown: callers with wrong keys wait for one reading together.
+    reading: tokio::sync::Mutex<()>,
     /// When the use of each key was noted.
     noted: Mutex<HashMap<String, Time>>,
 }
@@ -342,7 +344,7 @@ pub(crate) struct KnownKeys {
 
 /// How long the keys are remembered, in milliseconds: so late may a revoked key still be used.
 const REMEMBERED: i64 = 1000;
-/// How long they are not read again for a key that is unknown, in milliseconds: a new key works that soon.
+/// The time between two readings for keys that are unknown, in milliseconds. The request waits, so that a new key works at once.
 const READ_AGAIN: i64 = 50;
 
 impl Keyring {
@@ -368,14 +370,19 @@ impl Keyring {
         self.read(app, now).await.or_else(|error| known.map(|(_, keys)| keys).ok_or(error))
     }
 
-    /// The keys as they are now, for one that is not among those that are remembered; none if they were read a moment ago,
-    /// so that wrong keys do not make the store busy.
-    async fn newer(&self, app: &App, now: Time) -> Result<Option<Keys>, StoreError> {
-        let read_at = self.known.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(at, _)| *at);
-        if read_at.is_some_and(|at| (0..READ_AGAIN).contains(&(now.0 - at.0))) {
-            return Ok(None);
+    /// The keys as they are now, for one that is not among those that are remembered. Readings are spaced, so that wrong keys do
+    /// not make the store busy.
+    async fn newer(&self, app: &App, arrived: Time) -> Result<Keys, StoreError> {
+        let _turn = self.reading.lock().await;
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((read_at, keys)) = known {
+            if read_at > arrived {
+                return Ok(keys);
+            }
+            let wait = (read_at.0 + READ_AGAIN - app.now().0).clamp(0, READ_AGAIN);
+            tokio::time::sleep(Duration::from_millis(wait.unsigned_abs())).await;
         }
-        self.read(app, now).await.map(Some)
+        self.read(app, app.now()).await
     }
 
     async fn read(&self, app: &App, now: Time) -> Result<Keys, StoreError> {

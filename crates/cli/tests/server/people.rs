@@ -161,6 +161,7 @@ fn follow_ups_are_listed_when_due_and_told_when_they_become_due() {
     let append = |who: &str, role: &str| {
         server.command(&["history", who, "append", "--role", role, "--content", "hello"]);
     };
+    append("anna", "user");
     append("anna", "assistant");
     append("bert", "user");
     let due = |args: &[&str]| server.command(&[&["list", "--due"], args].concat());
@@ -196,6 +197,7 @@ fn follow_ups_are_listed_when_due_and_told_when_they_become_due() {
         }
     };
     next("Listening");
+    server.command(&["history", "anna", "append", "--content", "one moment"]);
     server.command(&["history", "anna", "append", "--role", "assistant", "--content", "are you there?"]);
     let told = next("FollowUpDue");
     assert_eq!((&told["recipient"], &told["status"]), (&json!("anna"), &json!("active")), "{told}");

@@ -29,10 +29,11 @@ const AROUND: [(&str, &str); 8] = [
     ("</script><script>window.hit=1</script>", "<script>"),
 ];
 
-/// Texts that want nothing: a word, a long text of several lines, controls, JSON.
-fn harmless() -> [String; 4] {
+/// Texts that want nothing: a word, a link, a long text of several lines, controls, JSON.
+fn harmless() -> [String; 5] {
     [
         "a word".into(),
+        "[a link](https://a.example/)".into(),
         format!("{}\nand the last line", "a line of a long text\n".repeat(60)),
         "turned \u{202e} around \u{1b}[31m".into(),
         json!({ "a": ["json", 1], "b": null }).to_string(),

@@ -8,7 +8,7 @@ use crate::block::{Block, BlockKind, CallStyle, ToolResult};
 use crate::entry::{ContentState, Entry, Role};
 use crate::json::{self, Edit, Edits, Raw};
 use crate::text::Text;
-use crate::view::{Fidelity, Reason, ViewItem};
+use crate::view::{Fidelity, ItemSource, Reason, ViewItem};
 
 /// Prints entries as messages.
 pub(super) fn render(items: &[ViewItem], cx: &mut Cx<'_>) -> (Vec<String>, Sources) {
@@ -25,7 +25,8 @@ pub(super) fn render(items: &[ViewItem], cx: &mut Cx<'_>) -> (Vec<String>, Sourc
             messages.extend(carried(&mut waiting));
             sources.fill(messages.len(), None);
         }
-        if cx.is_own(entry) {
+        let closes_old_call = old_call.is_some() && matches!(item.source, ItemSource::Interrupted { .. });
+        if cx.is_own(entry) && !closes_old_call {
             messages.push(render_own(item, cx));
         } else {
             cx.lose_extras(entry);

@@ -2,9 +2,10 @@
 //! first) is not here: printing the coherent view repairs that.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 
 use crate::json::{self, Edit, Edits, JsonKind, Raw, quote};
 use crate::wire::check::Violation;
@@ -40,6 +41,50 @@ type ObjectMembers<'a> = Vec<(Cow<'a, str>, Raw<'a>)>;
 struct Parts<'a> {
     lists: RefCell<HashMap<usize, Vec<Raw<'a>>>>,
     objects: RefCell<HashMap<usize, ObjectMembers<'a>>>,
+    id_places: OnceCell<IdPlaces<'a>>,
+    groups: RefCell<HashMap<usize, Rc<GroupIds<'a>>>>,
+    /// Groups, by the message that opens them, and ids in them whose calls were told apart, or need not be.
+    told_apart: RefCell<HashSet<(usize, Cow<'a, str>)>>,
+}
+
+/// The paths of the calls and of the results in one group, by id.
+type GroupIds<'a> = HashMap<Cow<'a, str>, (Vec<String>, Vec<String>)>;
+
+/// Which messages call, found once: looking again for each violation would cost the square of their number.
+struct IdPlaces<'a> {
+    /// The messages of the model, in order.
+    replies: Vec<usize>,
+    /// The messages that hold a call with this id, in order.
+    callers: HashMap<Cow<'a, str>, Vec<usize>>,
+}
+
+impl<'a> IdPlaces<'a> {
+    fn find(wire: Wire, messages: &[Raw<'a>]) -> Self {
+        let is_reply =
+            |message: &Raw<'_>| message.get("role").and_then(Raw::string).as_deref() == Some("assistant");
+        let replies =
+            (0..).zip(messages).filter(|(_, message)| is_reply(message)).map(|(at, _)| at).collect();
+        let mut callers: HashMap<Cow<'a, str>, Vec<usize>> = HashMap::new();
+        for number in 0..messages.len() {
+            for (path, id) in ids_at(wire, messages, number..=number) {
+                if is_call(&path) {
+                    callers.entry(id).or_default().push(number);
+                }
+            }
+        }
+        IdPlaces { replies, callers }
+    }
+
+    /// The last message up to this one that calls with the id.
+    fn caller(&self, id: &str, number: usize) -> Option<usize> {
+        let callers = self.callers.get(id)?;
+        callers.get(callers.partition_point(|&at| at <= number).checked_sub(1)?).copied()
+    }
+
+    /// The message after this one at which the model speaks again.
+    fn next_reply(&self, number: usize) -> Option<usize> {
+        self.replies.get(self.replies.partition_point(|&at| at <= number)).copied()
+    }
 }
 
 impl<'a> Parts<'a> {
@@ -233,39 +278,46 @@ impl<'a> Offence<'a> {
         if edits.range(self.path.to_string()..).next().is_some_and(|(path, _)| path.starts_with(self.path)) {
             return;
         }
-        let Some(id) = ids_at(self.wire, self.messages, number..=number)
-            .find(|(path, _)| path.starts_with(self.path))
-            .map(|(_, id)| id)
-        else {
-            return;
-        };
+        let Some(id) = self.id_here(number) else { return };
         // The call is here or in a message before, its results here or in those after.
-        let same = |(path, found): (String, Cow<'_, str>)| (found == id).then_some(path);
-        let opening = (0..=number).rev().find(|&at| {
-            ids_at(self.wire, self.messages, at..=at)
-                .filter(|(path, _)| is_call(path))
-                .any(|(_, found)| found == id)
-        });
-        let Some(opening) = opening else { return };
-        let is_reply =
-            |message: &Raw<'_>| message.get("role").and_then(Raw::string).as_deref() == Some("assistant");
-        let after = self.messages.get(opening + 1..).unwrap_or_default();
-        let group = opening..=opening + after.iter().take_while(|message| !is_reply(message)).count();
-        let all: Vec<String> = ids_at(self.wire, self.messages, group.clone()).filter_map(same).collect();
-        let (calls, results): (Vec<&String>, Vec<&String>) = all.iter().partition(|path| is_call(path));
+        let places = self.parts.id_places.get_or_init(|| IdPlaces::find(self.wire, self.messages));
+        let Some(opening) = places.caller(&id, number) else { return };
+        if !self.parts.told_apart.borrow_mut().insert((opening, id.clone())) {
+            return;
+        }
+        let last = places.next_reply(opening).unwrap_or(self.messages.len()).saturating_sub(1);
+        let mut groups = self.parts.groups.borrow_mut();
+        let group = groups.entry(opening).or_insert_with(|| Rc::new(self.ids_in(opening..=last)));
+        let Some((calls, results)) = group.get(&id) else { return };
         let here = format!("/{}/{opening}/", list_key(self.wire));
-        let taken: HashSet<Cow<'_, str>> =
-            ids_at(self.wire, self.messages, group).map(|(_, id)| id).collect();
         let numbered = (2..).map(|number| ids::fit(self.wire, &format!("{id}_{number}")).into_owned());
-        let mut free = numbered.filter(|new| !taken.contains(new.as_str()));
+        let mut free = numbered.filter(|new| !group.contains_key(new.as_str()));
         // The first call and the first result keep the id; each of the others is told apart.
         for (number, call) in calls.iter().enumerate().skip(1).filter(|(_, path)| path.starts_with(&here)) {
             let Some(new) = free.next().map(|new| quote(&new)) else { return };
-            edits.insert((*call).clone(), Edit::Put(new.clone()));
+            edits.insert(call.clone(), Edit::Put(new.clone()));
             if let Some(result) = results.get(number) {
-                edits.insert((*result).clone(), Edit::Put(new));
+                edits.insert(result.clone(), Edit::Put(new));
             }
         }
+    }
+
+    /// The id at the place a rule complains about, or the first one inside it.
+    fn id_here(&self, number: usize) -> Option<Cow<'a, str>> {
+        if let Some(id) = self.value(self.path).and_then(Raw::string) {
+            return Some(id);
+        }
+        let inside = |(path, id): (String, Cow<'a, str>)| path.starts_with(self.path).then_some(id);
+        ids_at(self.wire, self.messages, number..=number).find_map(inside)
+    }
+
+    fn ids_in(&self, messages: RangeInclusive<usize>) -> GroupIds<'a> {
+        let mut found = GroupIds::new();
+        for (path, id) in ids_at(self.wire, self.messages, messages) {
+            let (calls, results) = found.entry(id).or_default();
+            if is_call(&path) { calls.push(path) } else { results.push(path) }
+        }
+        found
     }
 
     /// Leaves out a block inside a result, or of the system field; blocks of messages go when the list is printed anew.
@@ -480,7 +532,7 @@ fn is_call(path: &str) -> bool {
 /// The ids of calls and results in some messages, with their places.
 fn ids_at<'a>(
     wire: Wire,
-    messages: &'a [Raw<'a>],
+    messages: &[Raw<'a>],
     numbers: RangeInclusive<usize>,
 ) -> impl Iterator<Item = (String, Cow<'a, str>)> {
     let list = list_key(wire);

@@ -32,6 +32,8 @@ struct Writer {
     open: Vec<bool>,
     /// The language of the code block that is being read, and its text so far.
     block: Option<(Language, String)>,
+    /// Where the link that is being read leads, if it must not be followed: its address is shown as text.
+    refused_link: Option<String>,
     columns: Vec<Alignment>,
     column: usize,
     /// Whether cells are those of the head of a table.
@@ -83,13 +85,11 @@ impl Writer {
                 self.block = Some((language, String::new()));
             }
             Tag::Link { dest_url, .. } => {
-                self.out.push_str("<a rel=\"noopener noreferrer nofollow\"");
                 if is_followed(&dest_url) {
-                    self.out.push_str(" href=\"");
-                    self.say(&dest_url);
-                    self.out.push('"');
+                    self.around("<a rel=\"noopener noreferrer nofollow\" href=\"", &dest_url, "\">");
+                } else {
+                    self.refused_link = Some(dest_url.into_string());
                 }
-                self.out.push('>');
             }
             Tag::Image { dest_url, .. } => {
                 self.around("<span class=\"chip\">image, not fetched</span> <code>", &dest_url, "</code> ");
@@ -133,7 +133,10 @@ impl Writer {
                     self.out.push_str(&code(language, &text).0);
                 }
             }
-            TagEnd::Link => self.out.push_str("</a>"),
+            TagEnd::Link => match self.refused_link.take() {
+                Some(address) => self.around(" <code>", &address, "</code>"),
+                None => self.out.push_str("</a>"),
+            },
             TagEnd::Table if shown => self.out.push_str("</tbody></table></div>"),
             TagEnd::TableHead if shown => {
                 self.in_head = false;

@@ -66,7 +66,7 @@ mod tests {
             "{shown}"
         );
         assert!(
-            shown.contains("added by claude-code") && !shown.contains("<strong>kind</strong>"),
+            shown.contains("as the client sent it") && !shown.contains("<strong>kind</strong>"),
             "{shown}"
         );
     }

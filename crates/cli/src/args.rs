@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::store::args::{
-    DoctorArgs, ErasePersonArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, PruneArgs, ReadArgs,
-    SearchArgs, ShowPlaceArgs, VerifyArgs,
+    BackupArgs, DoctorArgs, ErasePersonArgs, ExportArgs, HistoryArgs, ImportArgs, ListArgs, PruneArgs,
+    ReadArgs, RestoreArgs, SearchArgs, ShowPlaceArgs, VerifyArgs,
 };
 
 /// Keeps everything that was said, and sends each model call only what that call needs.
@@ -90,6 +90,10 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Write conversations in our own form, any provider's, or other tools'
     Export(ExportArgs),
+    /// Copy the store, once or as it grows
+    Backup(BackupArgs),
+    /// Make a store from a backup that followed one
+    Restore(RestoreArgs),
     /// Check that the store says what was written
     Verify(VerifyArgs),
     /// Erase everything that was said with a person, everywhere

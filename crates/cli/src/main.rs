@@ -100,6 +100,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Run(run) => return flow::run::run(&run, args.json),
         Command::Resume(resume) => return flow::run::resume(&resume, args.json),
         Command::Lens(lens) => return flow::lens::run(&lens, args.json),
+        Command::Backup(backup) => return store::backup::run(&backup, args.json),
+        Command::Restore(restore) => return store::backup::run_restore(&restore, args.json),
         Command::Verify(verify) => return store::verify::run(&verify, args.json),
         Command::Prune(prune) => return store::prune::run(&prune, args.json),
         Command::Doctor(doctor) => return store::doctor::run(&doctor, args.json),

@@ -245,7 +245,6 @@ fn bad_input_gets_a_code_and_changes_nothing() {
         (r#"[{"role":"robot"}]"#, 4, "bad_message"),
         (r#"{"a":1}"#, 4, "bad_input"),
         ("[]", 4, "bad_input"),
-        (r#"[{"role":"user","content":"a\u0000b"}]"#, 1, "bad_text"),
         (r#"[{"role":"user","content":"\ud800"}]"#, 1, "bad_text"),
     ] {
         let name = home.write("bad.json", text);
@@ -260,8 +259,19 @@ fn bad_input_gets_a_code_and_changes_nothing() {
     );
     assert_eq!(home.json(&["history", "anna"])["head"]["position"], 1);
     // Looking at a store that is not there makes none.
-    assert_eq!(home.json(&["list", "--store", "sqlite:none.db"])["conversations"], json!([]));
-    home.fails(&["history", "anna", "--store", "sqlite:none.db"], 1, "not_found");
+    let reading: [&[&str]; 7] = [
+        &["list"],
+        &["list", "--tree"],
+        &["search", "word"],
+        &["verify"],
+        &["export", "--all"],
+        &["history", "anna"],
+        &["history", "anna", "status", "closed"],
+    ];
+    for command in reading {
+        let refused = home.fails(&[command, &["--store", "sqlite:none.db"]].concat(), 1, "not_found");
+        assert!(refused.to_string().contains("none.db"), "{command:?}: {refused}");
+    }
     assert!(!home.0.join("none.db").exists());
 }
 
@@ -343,6 +353,103 @@ fn every_format_is_imported_once() {
         formats += 1;
     }
     assert_eq!(formats, 15);
+}
+
+#[test]
+fn branches_become_forks_and_helpers_conversations_of_their_own_also_with_a_recipient() {
+    let home = Home::new("faithful");
+    let line = |id: &str, up: &str, side: &str, role: &str, text: &str| {
+        let up = if up.is_empty() { "null".into() } else { format!("\"{up}\"") };
+        let side = if side.is_empty() {
+            "\"isSidechain\":false".into()
+        } else {
+            format!("\"isSidechain\":true,\"agentId\":\"{side}\"")
+        };
+        format!(
+            "{{\"parentUuid\":{up},{side},\"sessionId\":\"s-1\",\"type\":\"{role}\",\"uuid\":\"{id}\",\
+             \"timestamp\":\"2026-02-10T21:00:{}.000Z\",\"message\":{{\"role\":\"{role}\",\"content\":\"{text}\"}}}}\n",
+            id.trim_start_matches(char::is_alphabetic)
+        )
+    };
+    let first = [
+        line("u10", "", "", "user", "begin"),
+        line("a11", "u10", "", "assistant", "begun"),
+        line("u12", "a11", "", "user", "this way"),
+        line("a13", "u12", "", "assistant", "went this way"),
+        line("x14", "a11", "helper", "user", "look there"),
+        line("x15", "x14", "helper", "assistant", "nothing there"),
+    ]
+    .concat();
+    let rewound =
+        [line("u20", "a11", "", "user", "that way"), line("a21", "u20", "", "assistant", "went that way")]
+            .concat();
+    for recipient in [None, Some("anna")] {
+        let store = format!("sqlite:{}.db", recipient.unwrap_or("none"));
+        let whom: Vec<&str> = recipient.map_or(Vec::new(), |name| vec!["--recipient", name]);
+        let import = |text: &str| {
+            let file = home.write("session.jsonl", text);
+            home.json(&[&["import", &file, "--store", &store][..], &whom].concat())
+        };
+        let told = |home: &Home| -> Vec<Vec<String>> {
+            let list = home.json(&["list", "--store", &store]);
+            let ids = list["conversations"].as_array().unwrap().iter();
+            let mut all: Vec<Vec<String>> = ids
+                .map(|row| {
+                    assert_eq!(row["recipient"].as_str(), recipient, "{row}");
+                    let id = row["conversation"].as_str().unwrap();
+                    let out = home
+                        .run(&["export", "--conversation", id, "--format", "openai-chat", "--store", &store])
+                        .stdout;
+                    let body: Value = serde_json::from_str(&out).unwrap();
+                    let list = body.get("messages").unwrap_or(&body).as_array().unwrap().clone();
+                    list.iter().map(|message| message["content"].as_str().unwrap().to_string()).collect()
+                })
+                .collect();
+            all.sort();
+            all
+        };
+        assert_eq!(import(&first)["added"], 6);
+        let (trunk, helper) =
+            (["begin", "begun", "this way", "went this way"], ["look there", "nothing there"]);
+        assert_eq!(told(&home), [trunk.to_vec(), helper.to_vec()]);
+        // The person went back and said something else: the newest path is another one now.
+        assert_eq!(import(&[first.as_str(), &rewound].concat())["added"], 2);
+        let fork = ["begin", "begun", "that way", "went that way"];
+        assert_eq!(told(&home), [fork.to_vec(), trunk.to_vec(), helper.to_vec()]);
+        assert_eq!(import(&[first.as_str(), &rewound].concat())["added"], 0);
+        assert_eq!(home.json(&["verify", "--store", &store])["ok"], true);
+    }
+}
+
+#[test]
+fn calls_without_ids_are_paired_when_they_are_read_back_and_verify_is_content() {
+    let home = Home::new("no-ids");
+    let gemini = r#"{"contents":[{"role":"user","parts":[{"text":"Oslo and Rome?"}]},
+        {"role":"model","parts":[{"functionCall":{"name":"w","args":{"c":"Oslo"}}},{"functionCall":{"name":"w","args":{"c":"Rome"}}}]},
+        {"role":"user","parts":[{"functionResponse":{"name":"w","response":{"t":1}}},{"functionResponse":{"name":"w","response":{"t":2}}}]},
+        {"role":"model","parts":[{"text":"cold and warm"}]}]}"#;
+    let old = r#"[{"role":"user","content":"weather?"},{"role":"assistant","content":null,"function_call":{"name":"w","arguments":"{}"}},
+        {"role":"function","name":"w","content":"rain"},{"role":"assistant","content":"rain"},{"role":"user","content":"again?"},
+        {"role":"assistant","content":null,"function_call":{"name":"w","arguments":"{}"}},{"role":"function","name":"w","content":"sun"}]"#;
+    for (name, body, results) in [("gemini", gemini, 2), ("old", old, 2)] {
+        let file = home.write(&format!("{name}.json"), body);
+        for (way, recipient) in [("import", "imported"), ("append", "appended")] {
+            let store = format!("sqlite:{name}-{way}.db");
+            let args: &[&str] = match way {
+                "import" => &["import", &file, "--recipient", recipient, "--store", &store],
+                _ => &["history", recipient, "append", "--file", &file, "--store", &store],
+            };
+            home.json(args);
+            if way == "import" {
+                assert_eq!(home.json(args)["added"], 0);
+            }
+            assert_eq!(home.json(&["verify", "--store", &store])["ok"], true, "{name} {way}");
+            let shown = home.json(&["history", recipient, "--store", &store]);
+            let is_result = |message: &&Value| message["role"] == "tool" || message["role"] == "function";
+            let tools = shown["messages"].as_array().unwrap().iter().filter(is_result).count();
+            assert_eq!(tools, results, "{name} {way}: no call and no result is left out");
+        }
+    }
 }
 
 #[test]

@@ -119,7 +119,7 @@ impl Conversation {
     /// Erases what was said at these positions, or everything. Places and hashes stay.
     pub async fn erase(&mut self, positions: Option<(u64, u64)>, reason: &str) -> Result<ErasedCount> {
         self.refresh().await?;
-        let Some(id) = self.id.clone() else { return Ok(ErasedCount { erased: 0, sent: 0, forks: 0 }) };
+        let Some(id) = self.id.clone() else { return Ok(ErasedCount::default()) };
         let what = positions.map_or(Erase::All, |range| Erase::Positions(vec![range]));
         let done = self.store.erase(&self.tenant, &id, what, reason, now()).await?;
         self.reload().await?;

@@ -92,7 +92,7 @@ impl From<StoreError> for HttpProblem {
             ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::Stale | ErrorKind::Busy => {
                 StatusCode::CONFLICT
             }
-            ErrorKind::SequenceGap | ErrorKind::BadDecision | ErrorKind::BadText | ErrorKind::BadArgument => {
+            ErrorKind::SequenceGap | ErrorKind::BadDecision | ErrorKind::BadArgument => {
                 StatusCode::BAD_REQUEST
             }
             ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -102,6 +102,7 @@ impl From<StoreError> for HttpProblem {
             | ErrorKind::SchemaNewer
             | ErrorKind::ReadOnly
             | ErrorKind::Io
+            | ErrorKind::Full
             | ErrorKind::Unknown
             | ErrorKind::Overloaded
             | ErrorKind::Damaged => StatusCode::SERVICE_UNAVAILABLE,

@@ -120,11 +120,9 @@ impl From<scrollback_store::StoreError> for FailedImport {
     fn from(error: scrollback_store::StoreError) -> Self {
         use scrollback_store::ErrorKind;
         match error.kind() {
-            ErrorKind::Damaged
-            | ErrorKind::Conflict
-            | ErrorKind::BadText
-            | ErrorKind::TooLarge
-            | ErrorKind::NotFound => FailedImport::Input(error.to_string()),
+            ErrorKind::Damaged | ErrorKind::Conflict | ErrorKind::TooLarge | ErrorKind::NotFound => {
+                FailedImport::Input(error.to_string())
+            }
             _ => FailedImport::Store(Box::new(error.into())),
         }
     }

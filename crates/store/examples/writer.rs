@@ -2,7 +2,8 @@
 //!
 //! `writer MODE FILE SEED [lazy]` prints a line for each acknowledgement, after it was given: `acked CONVERSATION POSITION
 //! LINK`, `compacted`, `erased POSITION` or `migrated`. In the mode `failing` it goes on when an append fails, and says
-//! `refused KIND`; the modes `one` and `few` have one writer, which ends by itself.
+//! `refused KIND` and `visible POSITION`, the last one it can read; the modes `one` and `few` have one writer, which ends by
+//! itself. FILE may be the URL of a store.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::Write;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
     Durability, Erase, ErrorKind, Expected, HistorySettings, NewEntry, Offline, Options, Recipient, Sqlite,
-    Store, Tenant, compact, hex,
+    Store, Tenant, compact, hex, open,
 };
 
 /// Writers at once: what they write is committed together.
@@ -28,12 +29,16 @@ fn main() {
     let further_steps = if mode == "migrate" { vec![step()] } else { Vec::new() };
     let options = Options { durability, further_steps, ..Options::default() };
     say("opening");
-    let store: Arc<dyn Store> = Arc::new(Sqlite::open_with(Path::new(file), &options, Time(seed)).unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let store: Arc<dyn Store> = if file.starts_with("postgres:") {
+        runtime.block_on(open(file, Time(seed))).unwrap()
+    } else {
+        Arc::new(Sqlite::open_with(Path::new(file), &options, Time(seed)).unwrap())
+    };
     if mode == "migrate" {
         say("migrated");
         return;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let writers = if rounds(mode) == i64::MAX { WRITERS } else { 1 };
     runtime.block_on(async {
         let tasks: Vec<_> = (0..writers)
@@ -85,6 +90,9 @@ async fn work(store: Arc<dyn Store>, mode: String, number: usize, seed: i64) {
         let done = match store.append_for(&tenant, at, &recipient, Expected::Any, said).await {
             Err(error) if mode == "failing" => {
                 say(&format!("refused {:?}", error.kind()));
+                let current = store.current(&tenant, &recipient).await.ok().flatten();
+                let last = current.map_or("none".into(), |current| (current.head - 1).to_string());
+                say(&format!("visible {last}"));
                 continue;
             }
             done => done.unwrap(),

@@ -13,6 +13,7 @@ use crate::conversation::Conversation;
 use crate::engine::calls::PendingCall;
 use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
+use crate::engine::examine::{self, Examined, Part};
 use crate::engine::fork::{Branch, Continued};
 use crate::engine::lineage;
 use crate::engine::prune::KeptBody;
@@ -40,6 +41,14 @@ pub(crate) type Working<'r, T> = Pin<Box<dyn Future<Output = Result<T, StoreErro
 /// Work to be done inside one transaction.
 pub(crate) type TxJob<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> Working<'r, T> + Send>;
 
+/// Work to be done inside a transaction that writes. It may be asked for more than once: what was done before was undone.
+pub(crate) type Again<R, T> = Box<dyn for<'r> FnMut(&'r mut R) -> Working<'r, T> + Send>;
+
+/// Work that is asked for once, of a kind that can be done again.
+pub(crate) fn once<R: 'static, T: 'static>(mut job: Again<R, T>) -> TxJob<R, T> {
+    Box::new(move |rows| job(rows))
+}
+
 /// Whose rows a transaction may touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -62,7 +71,7 @@ pub(crate) trait Backend: Send + Sync {
     fn place(&self) -> String;
 
     /// Runs a job that may write; what it wrote is durable when the answer comes. A job that fails has written nothing.
-    fn write<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T>;
+    fn write<T: Send + 'static>(&self, whose: Whose, job: Again<Self::Rows, T>) -> Answer<'_, T>;
 
     /// Runs a job that only reads, on one state of the database.
     fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T>;
@@ -96,9 +105,14 @@ pub(crate) trait Backend: Send + Sync {
         Box::pin(async { Ok(0) })
     }
 
-    /// What must follow an erasure for the bytes to be gone.
-    fn scrub(&self) -> Answer<'_, ()> {
-        Box::pin(async { Ok(()) })
+    /// Examines what a database keeps beside rows: its pages and indexes.
+    fn examine_database(&self) -> Answer<'_, Examined> {
+        Box::pin(async { Ok(Examined::default()) })
+    }
+
+    /// What must follow an erasure for the bytes to be gone; whether some are left that go later, by themselves.
+    fn scrub(&self) -> Answer<'_, bool> {
+        Box::pin(async { Ok(false) })
     }
 }
 
@@ -106,6 +120,16 @@ pub(crate) trait Backend: Send + Sync {
 macro_rules! job {
     (|$rows:ident| $work:expr) => {
         Box::new(move |$rows| Box::pin(async move { $work.await }))
+    };
+}
+
+/// The same for work that may be done again: with copies of what it uses up.
+macro_rules! again {
+    (($($used:ident),*), |$rows:ident| $work:expr) => {
+        Box::new(move |$rows| {
+            $(let $used = $used.clone();)*
+            Box::pin(async move { $work.await })
+        })
     };
 }
 
@@ -117,7 +141,7 @@ impl<B: Backend> Store for B {
     fn commit(&self, tx: Tx) -> Answer<'_, Committed> {
         Box::pin(async move {
             let tx = packed(tx).await;
-            self.write((&tx.tenant).into(), job!(|rows| commit::commit(rows, tx))).await
+            self.write((&tx.tenant).into(), again!((tx), |rows| commit::commit(rows, tx))).await
         })
     }
 
@@ -286,7 +310,10 @@ impl<B: Backend> Store for B {
         now: Time,
     ) -> Answer<'_, Conversation> {
         let (tenant, parent) = (tenant.clone(), parent.clone());
-        self.write((&tenant).into(), job!(|rows| fork::fork(rows, &tenant, &parent, at, id, now)))
+        self.write(
+            (&tenant).into(),
+            again!((tenant, parent, id), |rows| fork::fork(rows, &tenant, &parent, at, id, now)),
+        )
     }
 
     fn rewind(
@@ -298,7 +325,10 @@ impl<B: Backend> Store for B {
         now: Time,
     ) -> Answer<'_, Conversation> {
         let (tenant, recipient) = (tenant.clone(), recipient.clone());
-        self.write((&tenant).into(), job!(|rows| fork::rewind(rows, &tenant, &recipient, at, id, now)))
+        self.write(
+            (&tenant).into(),
+            again!((tenant, recipient, id), |rows| fork::rewind(rows, &tenant, &recipient, at, id, now)),
+        )
     }
 
     fn branches(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Branch>> {
@@ -316,12 +346,16 @@ impl<B: Backend> Store for B {
     ) -> Answer<'_, ErasedCount> {
         let (tenant, id, reason) = (tenant.clone(), id.clone(), reason.to_string());
         let whose = (&tenant).into();
-        let erased =
-            self.write(whose, job!(|rows| engine::erase::erase(rows, &tenant, &id, &what, &reason, now)));
+        let erased = self.write(
+            whose,
+            again!((tenant, id, what, reason), |rows| engine::erase::erase(
+                rows, &tenant, &id, &what, &reason, now
+            )),
+        );
         Box::pin(async move {
-            let erased = erased.await?;
+            let mut erased = erased.await?;
             if erased.erased > 0 {
-                self.scrub().await?;
+                erased.pending = self.scrub().await?;
             }
             Ok(erased)
         })
@@ -332,9 +366,21 @@ impl<B: Backend> Store for B {
         self.read((&tenant).into(), job!(|rows| verify::verify(rows, &tenant, &id)))
     }
 
+    fn examine(&self) -> Answer<'_, Examined> {
+        Box::pin(async move {
+            let mut found = Examined::default();
+            found.take("the store", self.examine_database().await)?;
+            for part in Part::ALL {
+                let name = format!("{part:?}").to_lowercase();
+                found.take(&name, self.read(Whose::All, job!(|rows| examine::examine(rows, part))).await)?;
+            }
+            Ok(found)
+        })
+    }
+
     fn reindex(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, u64> {
         let (tenant, id) = (tenant.clone(), id.clone());
-        self.write((&tenant).into(), job!(|rows| verify::reindex(rows, &tenant, &id)))
+        self.write((&tenant).into(), again!((tenant, id), |rows| verify::reindex(rows, &tenant, &id)))
     }
 
     fn alias(&self, tenant: &Tenant, source: &str, source_id: &str) -> Answer<'_, Option<Alias>> {
@@ -353,14 +399,33 @@ impl<B: Backend> Store for B {
         let tenant = tenant.clone();
         let holder = lease.holder.clone();
         let whose = (&tenant).into();
-        self.write(whose, job!(|rows| commit::lease(rows, &tenant, &what, Some(lease), &dead, &holder, now)))
+        self.write(
+            whose,
+            again!((tenant, what, lease, dead, holder), |rows| commit::lease(
+                rows,
+                &tenant,
+                &what,
+                Some(lease),
+                &dead,
+                &holder,
+                now
+            )),
+        )
     }
 
     fn release(&self, tenant: &Tenant, what: Leased, holder: &str, now: Time) -> Answer<'_, ()> {
         let (tenant, holder) = (tenant.clone(), holder.to_string());
         self.write(
             (&tenant).into(),
-            job!(|rows| commit::lease(rows, &tenant, &what, None, &[], &holder, now)),
+            again!((tenant, what, holder), |rows| commit::lease(
+                rows,
+                &tenant,
+                &what,
+                None,
+                &[],
+                &holder,
+                now
+            )),
         )
     }
 
@@ -425,7 +490,7 @@ impl<B: Backend> Store for B {
     }
 
     fn lose_calls(&self, holders: Vec<String>, before: Time, now: Time) -> Answer<'_, u64> {
-        self.write(Whose::All, job!(|rows| engine::sent::lose(rows, &holders, before, now)))
+        self.write(Whose::All, again!((holders), |rows| engine::sent::lose(rows, &holders, before, now)))
     }
 
     fn run_page(&self, tenant: &Tenant, what: RunListing) -> Answer<'_, RunPage> {
@@ -434,7 +499,7 @@ impl<B: Backend> Store for B {
     }
 
     fn put_key(&self, key: Key) -> Answer<'_, ()> {
-        self.write(Whose::All, Box::new(move |rows| Box::pin(async move { rows.put(&key).await })))
+        self.write(Whose::All, again!((key), |rows| rows.put(&key)))
     }
 
     fn keys(&self) -> Answer<'_, Vec<Key>> {
@@ -442,11 +507,11 @@ impl<B: Backend> Store for B {
     }
 
     fn secret(&self, proposed: String) -> Answer<'_, String> {
-        self.write(Whose::All, job!(|rows| fact::secret(rows, proposed)))
+        self.write(Whose::All, again!((proposed), |rows| fact::secret(rows, proposed)))
     }
 
     fn heartbeat(&self, now: Time) -> Answer<'_, ()> {
-        self.write(Whose::All, job!(|rows| fact::heartbeat(rows, now)))
+        self.write(Whose::All, again!((), |rows| fact::heartbeat(rows, now)))
     }
 
     fn missing_wall(&self) -> Answer<'_, Option<String>> {
@@ -454,7 +519,7 @@ impl<B: Backend> Store for B {
     }
 
     fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>> {
-        self.write(Whose::All, job!(|rows| commit::charge(rows, uses)))
+        self.write(Whose::All, again!((uses), |rows| commit::charge(rows, uses)))
     }
 
     fn oldest_bodies(&self, tenant: Option<&Tenant>, before: Time, most: usize) -> Answer<'_, Vec<KeptBody>> {
@@ -464,7 +529,7 @@ impl<B: Backend> Store for B {
     }
 
     fn empty_bodies(&self, calls: Vec<KeptBody>) -> Answer<'_, u64> {
-        self.write(Whose::All, job!(|rows| engine::prune::empty(rows, &calls)))
+        self.write(Whose::All, again!((calls), |rows| engine::prune::empty(rows, &calls)))
     }
 
     fn sizes(&self) -> Answer<'_, Sizes> {
@@ -495,7 +560,12 @@ impl<B: Backend> Store for B {
     ) -> Answer<'_, ()> {
         self.write(
             (&conversation.tenant).into(),
-            job!(|rows| engine::restore::restore(rows, conversation, session, places)),
+            again!((conversation, session, places), |rows| engine::restore::restore(
+                rows,
+                conversation,
+                session,
+                places
+            )),
         )
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A message is `{"wire":…,"raw":…,"part"?:…,"meta"?:…}`, `raw` being the message itself, byte for byte. Where a string in it
 //! is so large that a blob holds it there is `cut` instead, the list of its pieces. A message without `wire` is in the
-//! wire `openai-chat`, as most are. Role, evaluation, sequence and time have columns.
+//! wire `openai-chat`, as most are. Role, evaluation, sequence and time have columns. `ids` are those that calls and results got when
+//! they were read because the message has none: without them nothing would pair the two when they are read back.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use flate2::bufread::DeflateDecoder;
 use scrollback_core::json::write_string;
 use scrollback_core::wire::Wire;
-use scrollback_core::{Decision, Entry, Link, Meta, Part, Slot, Time, Tombstone};
+use scrollback_core::{BlockKind, Decision, Entry, Link, Meta, Part, Slot, Text, Time, Tombstone};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -55,6 +56,8 @@ struct BodyJson<'b> {
     part: Option<Part>,
     #[serde(default)]
     meta: Option<Meta>,
+    #[serde(default)]
+    ids: Vec<Option<String>>,
 }
 
 fn usual() -> Wire {
@@ -119,8 +122,38 @@ fn write_message(entry: &Entry) -> StoredBody {
         text.push_str(",\"meta\":");
         text.push_str(&meta);
     }
+    let ids = given_ids(entry);
+    if ids.iter().any(Option::is_some)
+        && let Ok(ids) = serde_json::to_string(&ids)
+    {
+        text.push_str(",\"ids\":");
+        text.push_str(&ids);
+    }
     text.push('}');
     StoredBody { text, large }
+}
+
+/// The ids of calls and results that do not stand in their message, in order.
+fn given_ids(entry: &Entry) -> Vec<Option<String>> {
+    let calls = entry
+        .blocks
+        .iter()
+        .filter(|block| matches!(block.kind, BlockKind::ToolCall(_) | BlockKind::ToolResult(_)));
+    calls.map(|block| block.call_id().filter(|id| id.is_own()).map(|id| id.as_str().into_owned())).collect()
+}
+
+/// Gives calls and results the ids they had when they were stored.
+fn give_ids(entry: &mut Entry, ids: Vec<Option<String>>) {
+    let calls = entry.blocks.iter_mut().filter_map(|block| match &mut block.kind {
+        BlockKind::ToolCall(call) => Some(&mut call.call_id),
+        BlockKind::ToolResult(result) => Some(&mut result.call_id),
+        _ => None,
+    });
+    for (place, id) in calls.zip(ids) {
+        if let Some(id) = id {
+            *place = Some(Text::from(id.as_str()));
+        }
+    }
 }
 
 /// Where the large strings of a JSON text lie, without their quotes.
@@ -185,8 +218,9 @@ pub(crate) fn read(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Slo
                 Some(raw) => Cow::Borrowed(raw.get()),
                 None => Cow::Owned(join(kept.cut, blobs)?),
             };
-            let entry = Entry::kept(kept.wire, role, &raw, kept.part, kept.meta)
+            let mut entry = Entry::kept(kept.wire, role, &raw, kept.part, kept.meta)
                 .map_err(|_| "its message cannot be read")?;
+            give_ids(&mut entry, kept.ids);
             let sequence = row.sequence.ok_or("it has no sequence")?;
             Ok(Slot::Message(Arc::new(entry.stamped(evaluation()?, sequence, at))))
         }

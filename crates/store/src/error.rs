@@ -9,6 +9,7 @@ pub struct StoreError {
     kind: ErrorKind,
     message: String,
     heads: Option<(u64, u64)>,
+    given_up: bool,
 }
 
 /// The kinds of [`StoreError`].
@@ -26,6 +27,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// The disk or the connection failed. Nothing was written.
     Io,
+    /// The disk is full, or a quota is used up. Nothing was written; writing goes on when there is room.
+    Full,
     /// The answer to a commit was lost: it is durable or it is not. Repeating it settles which.
     Unknown,
     /// Another writer wrote at that place, or the same place of an evaluation says something else.
@@ -38,8 +41,6 @@ pub enum ErrorKind {
     SequenceGap,
     /// A decision about what is not there, or about part of a group.
     BadDecision,
-    /// A text with NUL in it.
-    BadText,
     /// An entry is larger than the store takes.
     TooLarge,
     /// Another summary came first.
@@ -64,13 +65,13 @@ impl ErrorKind {
             ErrorKind::SchemaNewer => "schema_newer",
             ErrorKind::ReadOnly => "read_only",
             ErrorKind::Io => "io",
+            ErrorKind::Full => "full",
             ErrorKind::Unknown => "unknown_outcome",
             ErrorKind::Conflict => "conflict",
             ErrorKind::NotFound => "not_found",
             ErrorKind::Exists => "exists",
             ErrorKind::SequenceGap => "sequence_gap",
             ErrorKind::BadDecision => "bad_decision",
-            ErrorKind::BadText => "bad_text",
             ErrorKind::TooLarge => "too_large",
             ErrorKind::Stale => "stale",
             ErrorKind::Overloaded => "overloaded",
@@ -84,14 +85,14 @@ impl ErrorKind {
 impl StoreError {
     /// An error of that kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        StoreError { kind, message: message.into(), heads: None }
+        StoreError { kind, message: message.into(), heads: None, given_up: false }
     }
 
     /// Another position was expected than the one there is.
     pub(crate) fn conflict(expected: u64, actual: u64) -> Self {
         let message =
             format!("the conversation has moved on: position {expected} was expected, the next is {actual}");
-        StoreError { kind: ErrorKind::Conflict, message, heads: Some((expected, actual)) }
+        StoreError { heads: Some((expected, actual)), ..StoreError::new(ErrorKind::Conflict, message) }
     }
 
     /// Nothing of that name in this tenant.
@@ -102,6 +103,19 @@ impl StoreError {
     /// What is stored is not what was written.
     pub(crate) fn damaged(problem: impl Into<String>) -> Self {
         StoreError::new(ErrorKind::Damaged, problem)
+    }
+
+    /// Says whether the database gave up a transaction for the sake of another.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
+    pub(crate) fn given_up(mut self, given_up: bool) -> Self {
+        self.given_up = given_up;
+        self
+    }
+
+    /// Whether the database gave up the transaction for the sake of another: the same again may succeed.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
+    pub(crate) fn was_given_up(&self) -> bool {
+        self.given_up
     }
 
     /// Which kind it is.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use scrollback_core::identity::project_of;
-use scrollback_core::transcript;
+use scrollback_core::transcript::{self, Format, Relation};
 use scrollback_core::{Decision, Entry, Time};
 use uuid::Uuid;
 
@@ -13,6 +13,7 @@ use crate::entry::{Expected, NewEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::run::Alias;
+use crate::session::ConversationKind;
 use crate::store::Store;
 use crate::tx::Tx;
 
@@ -31,7 +32,7 @@ pub struct Importer {
     pub tenant: Tenant,
     /// The name of the format, under which ids of the source are remembered.
     pub format: String,
-    /// All entries go to this recipient's conversation.
+    /// Everything becomes this recipient's: entries go to the current conversation, branches and helpers become further ones.
     pub recipient: Option<Recipient>,
     /// The time of entries that have none.
     pub fallback: Time,
@@ -128,7 +129,7 @@ impl Importer {
             imported.note(format!("no times in the source: {} is taken", self.fallback));
         }
         let keys: Vec<String> = keys(&source, &session, &mut course.seen);
-        let known = self.known(&keys).await?;
+        let known = self.known(&source, &keys).await?;
         imported.skipped = known.iter().filter(|known| known.is_some()).count() as u64;
         imported.added = source.entries.len() as u64 - imported.skipped;
         let nothing_new = imported.added == 0 && source.decisions.is_empty();
@@ -143,17 +144,41 @@ impl Importer {
             imported.note("entries were inserted between known ones; they are added at the end");
         }
         let numbered = numbered.unwrap_or(imported.skipped);
+        let left = known.get(first_new.wrapping_sub(1)).copied().flatten();
+        let (id, numbered) = match left {
+            // The source has gone another way since: what was imported before stays, and this goes on from where they part.
+            Some(at) if self.is_tree() && !out_of_order && numbered > imported.skipped => {
+                let now = self.now;
+                let fork = self.store.fork(&self.tenant, &id, at + 1, ConversationId::new(now), now).await?;
+                (fork.id, first_new as u64)
+            }
+            _ => (id, numbered),
+        };
         course.positions.extend(known);
         self.write(&id, &source, &session, &keys, numbered, course).await?;
         self.decide(&id, &source, course, &mut imported).await?;
         Ok(imported)
     }
 
-    /// The positions of entries that were imported before.
-    async fn known(&self, keys: &[String]) -> Result<Vec<Option<u64>>, StoreError> {
+    /// Whether sessions of the source are trees, whose main path may be another one the next time.
+    fn is_tree(&self) -> bool {
+        self.format == Format::ClaudeCode.name()
+    }
+
+    /// The positions of entries that were imported before. What is a branch now may have been part of the main path then.
+    async fn known(
+        &self,
+        source: &transcript::ReadConversation,
+        keys: &[String],
+    ) -> Result<Vec<Option<u64>>, StoreError> {
+        let trunk = source.parent.as_ref().filter(|_| self.is_tree() && source.relation == Relation::Branch);
         let mut known = Vec::with_capacity(keys.len());
-        for key in keys {
-            let alias = self.store.alias(&self.tenant, &self.format, key).await?;
+        for (key, at) in keys.iter().zip(&source.sources) {
+            let mut alias = self.store.alias(&self.tenant, &self.format, key).await?;
+            if let (None, Some(parent), Some(message)) = (&alias, trunk, &at.id) {
+                let as_trunk = format!("{}/{message}", parent.id);
+                alias = self.store.alias(&self.tenant, &self.format, &as_trunk).await?;
+            }
             known.push(alias.and_then(|alias| alias.position));
         }
         Ok(known)
@@ -175,12 +200,28 @@ impl Importer {
             Some(recipient) => self.store.current(&self.tenant, recipient).await?.map(|current| current.id),
             None => None,
         };
-        let id = match (found, self.fork_of(source).await?) {
-            (Some(current), _) => current,
-            (None, Some((parent, at))) if self.recipient.is_none() => {
+        let parent = self.parent_of(source).await?;
+        let id = match (parent, found) {
+            // A branch is a fork of what it branched off, with a recipient or without.
+            (Some((parent, Some(at))), _) => {
                 self.store.fork(&self.tenant, &parent, at, id, self.now).await?.id
             }
-            _ => {
+            // What a helper said is a conversation of its own, beside the one that started it.
+            (Some((parent, None)), _) => {
+                let of = self.store.conversation(&self.tenant, &parent).await?;
+                tx.create(NewConversation {
+                    recipient: of.recipient,
+                    title: source.title.clone(),
+                    project: project_of(&source.entries).or(of.project),
+                    parent: Some(parent),
+                    session: Some(of.session),
+                    kind: ConversationKind::SubAgent,
+                    ..NewConversation::new(id.clone())
+                });
+                id
+            }
+            (None, Some(current)) => current,
+            (None, None) => {
                 let mut new = NewConversation::new(id.clone());
                 if let Some(recipient) = &self.recipient {
                     new = NewConversation::with(id.clone(), recipient);
@@ -196,18 +237,22 @@ impl Importer {
         Ok((id, Some(0)))
     }
 
-    /// The place a conversation branched off, if that was imported.
-    async fn fork_of(
+    /// The conversation a conversation comes from, if that was imported, and the place of it where it branched off. What begins with
+    /// words of its own did not branch off: a helper was started there.
+    async fn parent_of(
         &self,
         source: &transcript::ReadConversation,
-    ) -> Result<Option<(ConversationId, u64)>, StoreError> {
+    ) -> Result<Option<(ConversationId, Option<u64>)>, StoreError> {
         let Some(parent) = &source.parent else { return Ok(None) };
         let Some(of) = self.store.alias(&self.tenant, &self.format, &parent.id).await? else {
             return Ok(None);
         };
+        if source.relation == Relation::Helper {
+            return Ok(Some((of.conversation, None)));
+        }
         let Some(at) = &parent.at else { return Ok(None) };
         let message = self.store.alias(&self.tenant, &self.format, &format!("{}/{at}", parent.id)).await?;
-        Ok(message.and_then(|message| Some((of.conversation, message.position? + 1))))
+        Ok(message.and_then(|message| Some((of.conversation, Some(message.position? + 1)))))
     }
 
     fn alias(&self, source_id: String, conversation: &ConversationId, position: Option<u64>) -> Alias {

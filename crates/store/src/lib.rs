@@ -73,6 +73,7 @@ pub use due::{Between, Due, due};
 pub use engine::calls::PendingCall;
 pub use engine::commit::Leased;
 pub use engine::erase::{Erase, ErasedCount};
+pub use engine::examine::Examined;
 pub use engine::fork::{Branch, Continued};
 pub use engine::prune::KeptBody;
 pub use engine::session::SESSION_CONVERSATIONS;
@@ -91,7 +92,9 @@ pub use session::{
     ConversationKind, MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree, TreeLine,
 };
 pub use size::Sizes;
-pub use sqlite::{Access, Durability, GooseSession, Options, SCHEMA, Sqlite, read_goose};
+pub use sqlite::{
+    Access, Durability, Follow, GooseSession, Options, Restored, SCHEMA, Saved, Sqlite, read_goose, restore,
+};
 pub use status::{CallStatus, EvaluationStatus, RunStatus, StepStatus};
 pub use store::{
     Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary, Which,

@@ -10,7 +10,7 @@ use imbl::OrdMap;
 use scrollback_core::Link;
 use scrollback_core::recall::found::Extent;
 
-use crate::backend::{Backend, TxJob, Whose, Working};
+use crate::backend::{Again, Backend, TxJob, Whose, Working};
 use crate::conversation::Conversation;
 use crate::engine::copy;
 use crate::error::{ErrorKind, StoreError};
@@ -71,8 +71,8 @@ impl Backend for Memory {
         "memory".into()
     }
 
-    fn write<T: Send + 'static>(&self, _: Whose, job: TxJob<Tables, T>) -> Answer<'_, T> {
-        let run = || {
+    fn write<T: Send + 'static>(&self, _: Whose, mut job: Again<Tables, T>) -> Answer<'_, T> {
+        let mut run = || {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let mut copy = state.clone();
             let done = finish(job(&mut copy))?;
@@ -142,6 +142,10 @@ impl Rows for Tables {
     async fn get<T: Table>(&mut self, key: Vec<ColumnValue>) -> Result<Option<T>, StoreError> {
         let cells = self.rows.get(&(T::NAME, key)).cloned();
         cells.map(|cells| T::read(Cells::new(T::NAME, cells))).transpose()
+    }
+
+    async fn changed<T: Table>(&mut self) -> Result<u64, StoreError> {
+        Ok(0)
     }
 
     async fn put<T: Table + Sync>(&mut self, row: &T) -> Result<(), StoreError> {

@@ -35,6 +35,9 @@ pub(crate) trait Rows: Send {
         after: &T,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
+    /// How many rows of a table are not what was written, by their digests.
+    fn changed<T: Table>(&mut self) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
     /// Adds rows whose keys are new.
     fn add<T: Table + Sync>(&mut self, rows: &[T]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -131,6 +134,7 @@ impl Table for EntryRow {
         "prefix_hash",
     ];
     const KEY: usize = 2;
+    const HASHED: bool = false;
 
     fn cells(&self) -> Vec<ColumnValue> {
         vec![
@@ -313,6 +317,7 @@ impl Table for CallRow {
     const NAME: &'static str = "calls";
     const COLUMNS: &'static [&'static str] = &["conversation_id", "call_id", "position", "result_position"];
     const KEY: usize = 3;
+    const HASHED: bool = false;
 
     fn cells(&self) -> Vec<ColumnValue> {
         vec![
@@ -350,6 +355,7 @@ impl Table for SummaryRow {
     const COLUMNS: &'static [&'static str] =
         &["conversation_id", "position", "covers_from", "covers_to", "text", "by", "created_at"];
     const KEY: usize = 2;
+    const HASHED: bool = false;
 
     fn cells(&self) -> Vec<ColumnValue> {
         vec![
@@ -392,6 +398,7 @@ impl Table for Blob {
     const NAME: &'static str = "blobs";
     const COLUMNS: &'static [&'static str] = &["tenant", "hash", "size", "bytes", "refs"];
     const KEY: usize = 2;
+    const HASHED: bool = false;
 
     fn cells(&self) -> Vec<ColumnValue> {
         vec![

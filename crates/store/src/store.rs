@@ -13,6 +13,7 @@ use crate::conversation::{Conversation, Status};
 use crate::engine::calls::PendingCall;
 use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
+use crate::engine::examine::Examined;
 use crate::engine::fork::{Branch, Continued};
 use crate::engine::prune::KeptBody;
 use crate::engine::verify::Verified;
@@ -186,6 +187,12 @@ pub trait Store: Send + Sync {
 
     /// Checks that a conversation says what was written.
     fn verify(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Verified>;
+
+    /// Examines the whole store: every page and index, every row that belongs to no single conversation. Together with
+    /// [`verify`](Store::verify) of all conversations nothing that is stored is left out.
+    fn examine(&self) -> Answer<'_, Examined> {
+        Box::pin(async { Ok(Examined::default()) })
+    }
 
     /// Writes anew what is derived from the entries of a conversation; how many rows changed.
     fn reindex(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, u64>;

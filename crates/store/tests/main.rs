@@ -12,4 +12,5 @@ mod requests;
 mod session;
 mod support;
 mod tamper;
+mod trust;
 mod writers;

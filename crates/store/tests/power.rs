@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "support/trace.rs"]
-mod trace;
+pub(crate) mod trace;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::path::Path;
 use crate::support::{Dice, block_on};
 use scrollback_core::Time;
 use scrollback_store::{Listing, Sqlite, Store, hex};
-use trace::{Disk, Step, Trace};
+pub(crate) use trace::{Disk, Step, Trace};
 
 /// Power losses in a test run; the trial sets another number.
 fn losses() -> usize {
@@ -24,7 +24,7 @@ fn losses() -> usize {
 }
 
 /// Opens what a disk holds; what is missing or wrong of what was acknowledged.
-fn wrong(folder: &Path, disk: &Disk, acked: &HashMap<(String, u64), String>) -> Option<String> {
+pub(crate) fn wrong(folder: &Path, disk: &Disk, acked: &HashMap<(String, u64), String>) -> Option<String> {
     disk.write(folder);
     let file = folder.join(trace::FILE);
     if acked.is_empty() && !file.exists() {
@@ -111,54 +111,4 @@ fn a_power_loss_at_any_moment_loses_nothing_that_was_acknowledged() {
     let lazy = Trace::record("one", &["lazy"]).unwrap();
     let (bad, _) = cut(&lazy, 50, &mut Dice(seed));
     assert!(bad > 20, "the control lost something in only {bad} of 50");
-}
-
-#[test]
-fn a_sync_that_fails_ends_the_acknowledgements() {
-    // Each thread counts its own calls; opening the file makes fewer than these.
-    for sync in [17, 20, 24] {
-        let fault = format!("inject=fsync,fdatasync:error=EIO:when={sync}");
-        let Some(trace) = Trace::record("failing", &["-e", &fault]) else { return };
-        let (mut failed, mut after, mut acked) = (false, 0, HashMap::new());
-        let mut disk = Disk::default();
-        for step in &trace.steps {
-            match step {
-                Step::Acked(place, link) => {
-                    after += usize::from(failed);
-                    acked.insert(place.clone(), link.clone());
-                }
-                Step::SyncFailed => failed = true,
-                step => disk.take(step),
-            }
-        }
-        assert!(failed, "the fault at sync {sync} was not met");
-        assert_eq!(after, 0, "acknowledged after a sync had failed ({sync})");
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(wrong(folder.path(), &disk.synced(), &acked), None, "sync {sync}");
-    }
-}
-
-#[test]
-fn a_disk_that_is_full_refuses_and_goes_on_when_there_is_room() {
-    for write in [250, 321, 392] {
-        let fault = format!("inject=pwrite64:error=ENOSPC:when={write}..{}", write + 5);
-        let Some(trace) = Trace::record("failing", &["-e", &fault]) else { return };
-        let (mut acked, mut disk, mut refused, mut after) = (HashMap::new(), Disk::default(), 0, 0);
-        for step in &trace.steps {
-            match step {
-                Step::Acked(place, link) => {
-                    after += usize::from(refused > 0);
-                    acked.insert(place.clone(), link.clone());
-                }
-                Step::Refused(kind) => {
-                    assert_eq!(kind, "Io");
-                    refused += 1;
-                }
-                step => disk.take(step),
-            }
-        }
-        assert!(refused > 0 && after > 0, "write {write}: {refused} refused, {after} acknowledged later");
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(wrong(folder.path(), &disk.whole(), &acked), None, "write {write}");
-    }
 }

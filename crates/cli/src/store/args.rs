@@ -278,12 +278,13 @@ pub(crate) struct ShowPlaceArgs {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Positions, hashes, both chains, heads, sequences, derived tables and blobs are checked. A chain
-cannot show that its end was cut off; --expect compares it with a link noted elsewhere. The exit code is 4 when something
-is not as it was written.
+    after_help = "Positions, hashes, both chains, heads, sequences, derived tables and blobs are checked, and then every page,
+index and row of the store; --quick leaves that out. A chain cannot show that its end was cut off; --expect compares it with
+a link noted elsewhere. The exit code is 4 when something is not as it was written.
 
 Examples:
   scrollback verify
+  scrollback verify --quick
   scrollback verify --recipient anna --expect 9f2c…
   scrollback verify --reindex"
 )]
@@ -302,6 +303,10 @@ pub(crate) struct VerifyArgs {
     /// The link the last entry must have, 64 hexadecimal digits
     #[arg(long, value_name = "LINK")]
     pub(crate) expect: Option<String>,
+
+    /// Only what conversations hold, not every page, index and row of the store
+    #[arg(long)]
+    pub(crate) quick: bool,
 
     /// Write anew what is derived from the entries
     #[arg(long)]
@@ -332,7 +337,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
 
-    /// Add everything to the conversation with this recipient
+    /// Everything becomes this recipient's: entries are added to the conversation, branches and helpers become further ones
     #[arg(long, value_name = "RECIPIENT")]
     pub(crate) recipient: Option<String>,
 
@@ -387,6 +392,62 @@ pub(crate) struct ExportArgs {
     /// Repair what the format would refuse
     #[arg(long)]
     pub(crate) repair: bool,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "FILE becomes a store as this one is at one moment, while others go on writing; restoring it is opening it.
+With --follow a folder gets a snapshot and then a segment whenever something changed; `scrollback restore` makes a store of
+it, as it was at any of these moments. Only SQLite files can be followed.
+
+Examples:
+  scrollback backup copy.db --verify
+  scrollback backup --follow /backups/store
+  scrollback restore /backups/store --to restored.db --until 2026-01-31T12:00:00Z"
+)]
+pub(crate) struct BackupArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    /// The file to copy the store to
+    #[arg(value_name = "FILE", conflicts_with = "follow")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Check the copy as `scrollback verify` does
+    #[arg(long, requires = "file")]
+    pub(crate) verify: bool,
+
+    /// Follow the store into this folder until the command is ended
+    #[arg(long, value_name = "DIR")]
+    pub(crate) follow: Option<PathBuf>,
+
+    /// Milliseconds between looks
+    #[arg(long, value_name = "MS", default_value_t = 1000, requires = "follow")]
+    pub(crate) every: u64,
+
+    /// Save what there is, and end
+    #[arg(long, requires = "follow")]
+    pub(crate) once: bool,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Every hash is checked on the way, and the store that was made as `scrollback verify` does.
+
+Example:
+  scrollback restore /backups/store --to restored.db --until 2026-01-31T12:00:00Z"
+)]
+pub(crate) struct RestoreArgs {
+    /// The folder that `scrollback backup --follow` wrote
+    pub(crate) folder: PathBuf,
+
+    /// The file to make
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: PathBuf,
+
+    /// As it was at this time, as in 2026-01-31T12:00:00Z; the newest if not given
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
 }
 
 #[derive(clap::Args)]

@@ -43,8 +43,15 @@ pub(crate) fn run(args: &ErasePersonArgs, json: bool) -> Result<(), Failure> {
             done.erased += count.erased;
             done.sent += count.sent;
             done.forks += count.forks;
+            done.runs += count.runs;
+            done.pending |= count.pending;
         }
-        let remains = remains(store.as_ref(), &tenant, &recipient, &theirs).await?;
+        let mut remains = remains(store.as_ref(), &tenant, &recipient, &theirs).await?;
+        if done.pending {
+            remains.push(
+                "copies are left in the log while others read; they go with the next checkpoint".into(),
+            );
+        }
         tell(&recipient, &theirs, Some(&done), &remains, json)
     })
 }
@@ -55,6 +62,8 @@ struct Done {
     erased: u64,
     sent: u64,
     forks: u64,
+    runs: u64,
+    pending: bool,
 }
 
 type Theirs = BTreeMap<ConversationId, (Conversation, u64)>;
@@ -150,7 +159,8 @@ fn tell(
         let told = json!({
             "recipient": recipient.as_str(), "dry_run": done.is_none(), "conversations": rows,
             "erased": done.map_or(0, |done| done.erased), "sent": done.map_or(0, |done| done.sent),
-            "forks": done.map_or(0, |done| done.forks), "remains": remains,
+            "forks": done.map_or(0, |done| done.forks), "runs": done.map_or(0, |done| done.runs),
+            "pending": done.is_some_and(|done| done.pending), "remains": remains,
         });
         return input::print(&format!("{told}\n"));
     }
@@ -169,10 +179,10 @@ fn tell(
             }
             let _ = writeln!(out, "{} conversations with {entries} entries would be erased", theirs.len());
         }
-        Some(Done { erased, sent, forks }) => {
+        Some(Done { erased, sent, forks, runs, pending: _ }) => {
             let _ = writeln!(
                 out,
-                "{} conversations: {erased} messages erased, {sent} model calls emptied, {forks} forks touched",
+                "{} conversations: {erased} messages erased, {sent} model calls and {runs} runs emptied, {forks} forks touched",
                 theirs.len()
             );
         }

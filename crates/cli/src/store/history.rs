@@ -270,6 +270,7 @@ impl Cx {
         let follow_ups = self.setup.config.follow_ups();
         block_on(async {
             let intent = if wanted.is_some() { Intent::Write } else { Intent::Look };
+            // A status of nothing is not set, and no store is made for it.
             let store = self.setup.open(if self.setup.exists() { intent } else { Intent::Look }).await?;
             let mut conversation = self.current(store.as_ref()).await?;
             if let Some(status) = wanted {
@@ -314,16 +315,24 @@ impl Cx {
                 let page = store.list(Some(&self.tenant), listing).await?;
                 page.conversations.into_iter().map(|(conversation, _)| conversation.id).collect()
             };
-            let (mut erased, mut sent, mut forks) = (0, 0, 0);
+            let (mut erased, mut sent, mut forks, mut runs, mut pending) = (0, 0, 0, 0, false);
             for id in &conversations {
                 let what = what.clone().unwrap_or(Erase::All);
                 let count = store.erase(&self.tenant, id, what, &args.reason, now()).await?;
                 erased += count.erased;
                 sent += count.sent;
                 forks += count.forks;
+                runs += count.runs;
+                pending |= count.pending;
             }
             if store.describe().starts_with("postgres") && erased > 0 {
                 input::note("the bytes are gone once PostgreSQL has vacuumed (vacuum full)");
+            }
+            if runs > 0 {
+                input::note(&format!("{runs} runs emptied"));
+            }
+            if pending {
+                input::note("copies are left in the log while others read; they go with the next checkpoint");
             }
             let text =
                 format!("{erased} messages erased, {sent} model calls emptied, {forks} forks touched\n");

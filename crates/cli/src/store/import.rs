@@ -42,7 +42,7 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Result<ExitCode, Failure> {
     let recipient = args.recipient.as_deref().map(recipient_named).transpose()?;
     let setup = Setup::new(&args.store)?;
     block_on(async {
-        let intent = if args.dry_run { Intent::Look } else { Intent::Write };
+        let intent = if args.dry_run { Intent::Rehearse } else { Intent::Write };
         let store = setup.open(intent).await?;
         let mut import = Import {
             args,

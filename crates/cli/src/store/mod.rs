@@ -1,6 +1,7 @@
 //! The commands that use a store.
 
 pub(crate) mod args;
+pub(crate) mod backup;
 pub(crate) mod doctor;
 pub(crate) mod erase;
 pub(crate) mod export;
@@ -42,11 +43,15 @@ pub(crate) struct Setup {
     named: Option<Tenant>,
 }
 
-/// Whether a command writes, or would rather find nothing than make a store.
+/// What a command does with a store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intent {
+    /// It writes; a store that is not there is made.
     Write,
+    /// It reads; a store that is not there is an error.
     Look,
+    /// It says what it would write; a store that is not there is an empty one.
+    Rehearse,
 }
 
 impl Setup {
@@ -91,14 +96,15 @@ impl Setup {
         exists(&self.url)
     }
 
-    /// Says where the record of wrapped clients is, for people who look for it in the wrong place.
-    fn point_at_own_store(&self) {
+    /// The error about a store that is not there. People who look for the record of wrapped clients in the wrong place are told
+    /// where it is.
+    pub(crate) fn not_there(&self) -> Failure {
+        let file = self.url.strip_prefix("sqlite:").unwrap_or(&self.url);
         let own = config::user_store::url().filter(|own| self.url == DEFAULT_STORE && exists(own));
-        if let Some(own) = own {
-            crate::input::note(&format!(
-                "there is no {DEFAULT_STORE} in this folder; what `scrollback wrap` recorded is in --store {own}"
-            ));
-        }
+        let elsewhere = own
+            .map_or_else(String::new, |own| format!("; what `scrollback wrap` recorded is in --store {own}"));
+        Failure::new(FAILED, "not_found", format!("there is no store at {file}{elsewhere}"))
+            .with("path", file)
     }
 
     /// Makes the folder of a store that is a file, readable by this person only.
@@ -119,11 +125,14 @@ impl Setup {
 
     /// Opens the store.
     pub(crate) async fn open(&self, intent: Intent) -> Result<Arc<dyn Store>, Failure> {
-        if intent == Intent::Look {
+        if intent != Intent::Write {
             // Looking makes no file, and a file that cannot be written can still be read.
             if !self.exists() {
-                self.point_at_own_store();
-                return Ok(Arc::new(Memory::new()));
+                return if intent == Intent::Rehearse {
+                    Ok(Arc::new(Memory::new()))
+                } else {
+                    Err(self.not_there())
+                };
             }
             match open_for(&self.url, now(), Access::Write).await {
                 Err(error) if error.kind() == ErrorKind::ReadOnly => {}

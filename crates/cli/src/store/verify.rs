@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Reset};
 use scrollback_store::{
-    Conversation, ErrorKind, IntegrityProblem, Listing, ProblemKind, Store, StoreError, Verified, Which, hex,
-    unhex,
+    Conversation, ErrorKind, IntegrityProblem, Listing, ProblemKind, Store, StoreError, Tenant, Verified,
+    Which, hex, unhex,
 };
 use serde_json::json;
 
@@ -56,24 +56,28 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<ExitCode, Failure> {
             let detail = format!("the last entry has the link {}, another was expected", hex(&one.head_link));
             total.problem(one, ProblemKind::HeadMismatch, detail);
         }
-        match wanted {
-            Some(some) => {
-                for one in some {
-                    total.check(store.as_ref(), &one, args.reindex).await?;
-                }
+        if let Some(some) = wanted {
+            for one in some {
+                total.check(store.as_ref(), &one, args.reindex).await?;
             }
-            None => total.check_all(store.as_ref(), &setup, args.reindex).await?,
+        } else {
+            total.check_all(store.as_ref(), setup.named_tenant(), args.reindex).await?;
+            if !args.quick && setup.named_tenant().is_none() {
+                total.examine(store.as_ref()).await?;
+            }
         }
         total.print(json, args.reindex)
     })
 }
 
 #[derive(Default)]
-struct Total {
+pub(crate) struct Total {
     conversations: u64,
     found: Verified,
     /// What cannot be said of one conversation.
-    unreadable: Vec<String>,
+    unreadable: Vec<(ProblemKind, String)>,
+    /// What could not be examined.
+    notes: Vec<String>,
 }
 
 impl Total {
@@ -82,13 +86,19 @@ impl Total {
         self.found.problems.push(IntegrityProblem { conversation, position: None, problem, detail });
     }
 
-    async fn check_all(&mut self, store: &dyn Store, setup: &Setup, reindex: bool) -> Result<(), Failure> {
+    /// All conversations, of one tenant or of all.
+    pub(crate) async fn check_all(
+        &mut self,
+        store: &dyn Store,
+        tenant: Option<&Tenant>,
+        reindex: bool,
+    ) -> Result<(), Failure> {
         let mut after = None;
         loop {
             let listing = Listing { which: Which::All, limit: PAGE, after, ..Listing::default() };
-            let page = match store.list(setup.named_tenant(), listing).await {
+            let page = match store.list(tenant, listing).await {
                 Err(error) if is_damage(&error) => {
-                    self.unreadable.push(error.to_string());
+                    self.unreadable.push((ProblemKind::BodyChanged, error.to_string()));
                     return Ok(());
                 }
                 other => other?,
@@ -101,6 +111,14 @@ impl Total {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// Every page, index and row of the store.
+    pub(crate) async fn examine(&mut self, store: &dyn Store) -> Result<(), Failure> {
+        let found = store.examine().await?;
+        self.unreadable.extend(found.problems);
+        self.notes = found.notes;
+        Ok(())
     }
 
     async fn check(&mut self, store: &dyn Store, one: &Conversation, reindex: bool) -> Result<(), Failure> {
@@ -125,7 +143,7 @@ impl Total {
         Ok(())
     }
 
-    fn print(&self, json: bool, reindex: bool) -> Result<ExitCode, Failure> {
+    pub(crate) fn print(&self, json: bool, reindex: bool) -> Result<ExitCode, Failure> {
         let found = &self.found;
         let ok = found.problems.is_empty() && self.unreadable.is_empty();
         if json {
@@ -135,14 +153,17 @@ impl Total {
                     "problem": problem.problem.name(), "detail": problem.detail,
                 })
             });
-            let of_all = self.unreadable.iter().map(|detail| {
-                json!({ "conversation": null, "position": null, "problem": "body_changed", "detail": detail })
+            let of_all = self.unreadable.iter().map(|(problem, detail)| {
+                json!({ "conversation": null, "position": null, "problem": problem.name(), "detail": detail })
             });
             let problems: Vec<_> = of_one.chain(of_all).collect();
             let mut object = json!({
                 "ok": ok, "conversations": self.conversations, "entries": found.entries, "erased": found.erased,
                 "problems": problems,
             });
+            if let (false, Some(members)) = (self.notes.is_empty(), object.as_object_mut()) {
+                members.insert("notes".into(), self.notes.clone().into());
+            }
             if let (true, Some(members)) = (reindex, object.as_object_mut()) {
                 members.insert("reindexed".into(), found.reindexed.into());
             }
@@ -161,8 +182,11 @@ impl Total {
             let (id, name) = (&problem.conversation, problem.problem.name());
             let _ = writeln!(out, "{red}{name}{Reset} in {id}{place}: {}", problem.detail);
         }
-        for detail in &self.unreadable {
-            let _ = writeln!(out, "{red}unreadable{Reset}: {detail}");
+        for (problem, detail) in &self.unreadable {
+            let _ = writeln!(out, "{red}{}{Reset}: {detail}", problem.name());
+        }
+        for note in &self.notes {
+            let _ = writeln!(out, "note: {note}");
         }
         let (conversations, entries, erased) = (self.conversations, self.found.entries, self.found.erased);
         let verdict = if ok { "as written" } else { "NOT as written" };

@@ -27,7 +27,7 @@ fn bodies_that_are_no_requests_are_refused() {
     };
     let deep =
         format!("{{\"model\":\"m\",\"messages\":[],\"x\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000));
-    let cases: [(&[u8], u16, &str); 9] = [
+    let cases: [(&[u8], u16, &str); 8] = [
         (b"", 400, "bad_json"),
         (b"{", 400, "bad_json"),
         (b"\xff\xfe{}", 400, "bad_json"),
@@ -35,7 +35,6 @@ fn bodies_that_are_no_requests_are_refused() {
         (deep.as_bytes(), 400, "bad_json"),
         (b"[1,2]", 400, "bad_input"),
         (b"{\"model\":\"m\"}", 400, "bad_input"),
-        (b"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\\u0000b\"}]}", 400, "bad_text"),
         (
             b"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"role\":\"tool\",\"content\":\"a\"}]}",
             400,

@@ -50,6 +50,8 @@ pub struct ReadConversation {
     pub id: Option<String>,
     /// The conversation it branched off or works for (forks, sidechains, sub-agents), and the message there.
     pub parent: Option<Parent>,
+    /// How it hangs on that conversation.
+    pub relation: Relation,
     /// What the tool calls it.
     pub title: Option<String>,
     /// What was said, in order, as one evaluation counted from sequence 0.
@@ -65,6 +67,16 @@ pub struct ReadConversation {
     pub tools: Option<crate::context::Tools>,
     /// Entries of it that a [`TranscriptStream`] handed over earlier. Decisions count from there.
     pub before: usize,
+}
+
+/// How a conversation hangs on the one it comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Relation {
+    /// It says the same up to a place, and goes on in its own way.
+    #[default]
+    Branch,
+    /// A helper that was started there, with a history of its own.
+    Helper,
 }
 
 impl ReadConversation {

@@ -342,6 +342,10 @@ pub(crate) struct EraseRecipientAnswer {
     sent: u64,
     /// Forks that show it too.
     forks: u64,
+    /// Runs whose inputs, outputs, steps, spans and events were emptied.
+    runs: u64,
+    /// Whether copies are left in the file or its log that others still read. They go by themselves when those are done.
+    pending: bool,
 }
 
 async fn erase(asking: ApiRequest, wish: EraseRecipientShape) -> Result<EraseRecipientAnswer, HttpProblem> {
@@ -364,6 +368,8 @@ async fn erase(asking: ApiRequest, wish: EraseRecipientShape) -> Result<EraseRec
         answer.erased += done.erased;
         answer.sent += done.sent;
         answer.forks += done.forks;
+        answer.runs += done.runs;
+        answer.pending |= done.pending;
     }
     Ok(answer)
 }

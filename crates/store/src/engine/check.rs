@@ -1,9 +1,8 @@
-//! What may be appended: texts without NUL, entries that follow their evaluation, decisions about what is there.
+//! What may be appended: entries of a bounded size, entries that follow their evaluation, decisions about what is there.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Entered;
 
-use scrollback_core::json::{self, JsonKind, Raw, escape_pointer};
 use scrollback_core::{AppendError, Decision, Entry, Record, Role, Slot};
 use uuid::Uuid;
 
@@ -24,30 +23,7 @@ pub(crate) fn storable(entry: &Entry) -> Result<(), StoreError> {
             format!("an entry of {} bytes is larger than the {MAX_ENTRY} that one may have", raw.len());
         return Err(StoreError::new(ErrorKind::TooLarge, message));
     }
-    // PostgreSQL keeps no NUL, and nothing that is said has one. Written out it is an escape.
-    if raw.contains("\\u0000")
-        && let Ok(message) = json::check(raw)
-        && let Some(path) = nul(message, String::new())
-    {
-        let message = format!("{path}: a text with NUL (\\u0000) in it cannot be stored");
-        return Err(StoreError::new(ErrorKind::BadText, message));
-    }
     Ok(())
-}
-
-/// Where a NUL stands. Nesting was bounded when the value was checked.
-fn nul(value: Raw<'_>, path: String) -> Option<String> {
-    match value.kind() {
-        JsonKind::String => value.string().is_some_and(|text| text.contains('\0')).then_some(path),
-        JsonKind::Array => {
-            (0..).zip(value.elements()).find_map(|(at, element)| nul(element, format!("{path}/{at}")))
-        }
-        JsonKind::Object => value.members().find_map(|(key, member)| {
-            let path = format!("{path}/{}", escape_pointer(&key));
-            if key.contains('\0') { Some(path) } else { nul(member, path) }
-        }),
-        _ => None,
-    }
 }
 
 pub(crate) fn message(slot: &Slot) -> Option<&Entry> {

@@ -16,6 +16,7 @@ use crate::sqlite::Sqlite;
 use crate::table::Scan;
 
 /// Every row of a store at one moment.
+#[derive(Default)]
 pub(crate) struct Everything {
     conversations: Vec<Conversation>,
     entries: Vec<EntryRow>,
@@ -60,7 +61,8 @@ pub(crate) async fn read<R: Rows>(rows: &mut R) -> Result<Everything, StoreError
 pub(crate) async fn into_file(path: &Path, all: Everything) -> Result<(), StoreError> {
     let made = all.conversations.iter().map(|row| row.created_at).min().unwrap_or(Time(0));
     let file = Sqlite::open(path, made)?;
-    file.write(Whose::All, Box::new(move |rows| Box::pin(write(rows, all)))).await
+    let mut all = Some(all);
+    file.write(Whose::All, Box::new(move |rows| Box::pin(write(rows, all.take().unwrap_or_default())))).await
 }
 
 async fn write<R: Rows>(rows: &mut R, all: Everything) -> Result<(), StoreError> {

@@ -6,13 +6,14 @@ use scrollback_core::{Slot, Time};
 
 use super::lineage::{self, Lineage};
 use super::request::Requests;
-use super::{append, calls, commit, read, sent, session};
+use super::{append, calls, commit, large, read, sent, session};
 use crate::body::{self, Grave};
 use crate::conversation::Conversation;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{DECISION, EntryRow, MESSAGE, Rows, SentRow, SummaryRow, TOMBSTONE};
-use crate::table::Scan;
+use crate::run::{Event, Run, Span, Step};
+use crate::table::{Scan, Table};
 
 /// What to erase of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,10 @@ pub struct ErasedCount {
     pub sent: u64,
     /// Forks that share what was erased.
     pub forks: u64,
+    /// Runs whose inputs, outputs, steps, spans and events were emptied.
+    pub runs: u64,
+    /// Whether copies are left in the file or its log that others still read. They go by themselves when those are done.
+    pub pending: bool,
 }
 
 /// Erases messages of a conversation, and every summary that stands for one of them.
@@ -68,7 +73,7 @@ pub(crate) async fn erase<R: Rows>(
     let mut count = ErasedCount {
         erased: positions.len() as u64,
         forks: readers.iter().filter(|reader| reader.id != owner).count() as u64,
-        sent: 0,
+        ..ErasedCount::default()
     };
     for reader in &mut readers {
         // Nothing is appended to it and no call of it written until this is done.
@@ -83,8 +88,51 @@ pub(crate) async fn erase<R: Rows>(
         }
         reader.updated_at = at;
         rows.put(reader).await?;
+        if *what == Erase::All {
+            count.runs += empty_runs(rows, tenant, &reader.id).await?;
+        }
     }
     Ok(count)
+}
+
+/// Empties what the runs of a conversation were given, answered and noted. That they ran stays, and what they ran.
+async fn empty_runs<R: Rows>(
+    rows: &mut R,
+    tenant: &Tenant,
+    conversation: &ConversationId,
+) -> Result<u64, StoreError> {
+    let of = Scan::new().equal("tenant", tenant.as_str()).equal("conversation_id", conversation.as_str());
+    let runs = rows.scan::<Run>(of).await?;
+    for run in &runs {
+        empty(rows, tenant, run, |run| (run.input, run.output, run.error) = (None, None, None)).await?;
+        let of_run = || Scan::new().equal("run_id", run.id.as_str());
+        for step in rows.scan::<Step>(of_run()).await? {
+            empty(rows, tenant, &step, |step| (step.input, step.output, step.error) = (None, None, None))
+                .await?;
+        }
+        for span in rows.scan::<Span>(of_run()).await? {
+            empty(rows, tenant, &span, |span| span.attributes = None).await?;
+        }
+        for event in rows.scan::<Event>(of_run()).await? {
+            empty(rows, tenant, &event, |event| event.data = None).await?;
+        }
+    }
+    Ok(runs.len() as u64)
+}
+
+/// Takes values out of a row, with the blobs that hold them.
+async fn empty<R: Rows, V: large::Values + Table + Clone + Sync>(
+    rows: &mut R,
+    tenant: &Tenant,
+    row: &V,
+    clear: impl FnOnce(&mut V) + Send,
+) -> Result<(), StoreError> {
+    let mut after = [row.clone()];
+    large::put_back(rows, tenant, &mut after).await?;
+    let [mut after] = after;
+    clear(&mut after);
+    large::put_away(rows, tenant, &mut after, Some(row.clone())).await?;
+    rows.put(&after).await
 }
 
 /// Leaves a tombstone in the place of a row's body.

@@ -22,6 +22,7 @@ impl Table for Fact {
     const NAME: &'static str = "meta";
     const COLUMNS: &'static [&'static str] = &["key", "value"];
     const KEY: usize = 1;
+    const HASHED: bool = false;
 
     fn cells(&self) -> Vec<ColumnValue> {
         vec![self.key.as_str().into(), self.value.as_str().into()]

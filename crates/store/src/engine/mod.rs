@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod commit;
 pub(crate) mod copy;
 pub(crate) mod erase;
+pub(crate) mod examine;
 pub(crate) mod fact;
 pub(crate) mod fork;
 pub(crate) mod large;

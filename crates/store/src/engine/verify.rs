@@ -55,6 +55,10 @@ pub enum ProblemKind {
     BlobChanged,
     /// The request of a model call is not what was sent.
     RequestChanged,
+    /// A row that belongs to no single conversation is not what was written.
+    RowChanged,
+    /// A page of the store, or an index, is damaged.
+    PageDamaged,
 }
 
 impl ProblemKind {
@@ -70,6 +74,8 @@ impl ProblemKind {
             ProblemKind::BlobMissing => "blob_missing",
             ProblemKind::BlobChanged => "blob_changed",
             ProblemKind::RequestChanged => "request_changed",
+            ProblemKind::RowChanged => "row_changed",
+            ProblemKind::PageDamaged => "page_damaged",
         }
     }
 }

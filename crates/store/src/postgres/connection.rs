@@ -1,12 +1,13 @@
 //! One PostgreSQL connection, inside a transaction, as [`Sql`].
 
 use std::error::Error;
-use std::sync::Arc;
 
 use deadpool_postgres::{Object, tokio_postgres};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, private::BytesMut, to_sql_checked};
 
+use super::nul;
+use crate::backend::Whose;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::ConversationId;
 use crate::search::{SearchCandidate, WordDemand, WordQuery};
@@ -29,16 +30,15 @@ impl Lent {
         self.client.as_ref().ok_or_else(|| StoreError::new(ErrorKind::Io, "the connection is gone"))
     }
 
-    /// Begins a transaction.
-    pub(super) async fn begin(&mut self, how: &str, tenant: &str) -> Result<(), StoreError> {
+    /// Begins a transaction, and says in it whose rows it may touch. One round trip.
+    pub(super) async fn begin(&mut self, how: &str, whose: &Whose) -> Result<(), StoreError> {
         self.finished = false;
-        let client = self.client()?;
-        client.batch_execute(how).await.map_err(|error| failed(&error))?;
-        let statement = client
-            .prepare_cached("select set_config('scrollback.tenant', $1, true)")
-            .await
-            .map_err(|error| failed(&error))?;
-        client.execute(&statement, &[&tenant]).await.map(|_| ()).map_err(|error| failed(&error))
+        let tenant = match whose {
+            Whose::Tenant(tenant) => quoted(tenant.as_str()),
+            Whose::All => "'*'".into(),
+        };
+        let sql = format!("{how}; set local scrollback.tenant to {tenant}");
+        self.client()?.batch_execute(&sql).await.map_err(|error| failed(&error))
     }
 
     /// Ends the transaction. A commit whose answer is lost may have happened.
@@ -69,16 +69,28 @@ impl Drop for Lent {
     }
 }
 
+/// A text as it is spelled in a statement, whatever the server thinks of backslashes.
+fn quoted(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
 /// What an error of PostgreSQL means to the caller.
 pub(super) fn failed(error: &tokio_postgres::Error) -> StoreError {
+    let given_up = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
     let kind = match error.code() {
         Some(code) if *code == SqlState::UNIQUE_VIOLATION => ErrorKind::Exists,
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => ErrorKind::ReadOnly,
         Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
             ErrorKind::Damaged
         }
-        Some(code) if [SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE].contains(code) => {
-            ErrorKind::Busy
+        Some(code) if given_up.contains(code) || *code == SqlState::LOCK_NOT_AVAILABLE => ErrorKind::Busy,
+        Some(code) if *code == SqlState::QUERY_CANCELED || *code == SqlState::TOO_MANY_CONNECTIONS => {
+            ErrorKind::Overloaded
+        }
+        Some(code) if [SqlState::DISK_FULL, SqlState::OUT_OF_MEMORY].contains(code) => ErrorKind::Full,
+        // Waiting helps neither a wrong password nor a database that is not there.
+        Some(code) if code.code().starts_with("28") || *code == SqlState::INVALID_CATALOG_NAME => {
+            ErrorKind::OpenFailed
         }
         _ => ErrorKind::Io,
     };
@@ -86,7 +98,8 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> StoreError {
         Some(told) => told.message().to_string(),
         None => error.source().map_or_else(|| error.to_string(), ToString::to_string),
     };
-    StoreError::new(kind, message)
+    let given_up = error.code().is_some_and(|code| given_up.contains(code));
+    StoreError::new(kind, message).given_up(given_up)
 }
 
 impl ToSql for ColumnValue {
@@ -94,12 +107,12 @@ impl ToSql for ColumnValue {
         match self {
             ColumnValue::Null => Ok(IsNull::Yes),
             ColumnValue::Int(number) => number.to_sql(kind, out),
-            ColumnValue::Text(text) => text.to_sql(kind, out),
+            ColumnValue::Text(text) => nul::hidden(text).as_ref().to_sql(kind, out),
             ColumnValue::Bytes(bytes) => bytes.to_sql(kind, out),
         }
     }
 
-    accepts!(INT8, TEXT, BYTEA);
+    accepts!(INT8, TEXT, BYTEA, UNKNOWN);
     to_sql_checked!();
 }
 
@@ -108,7 +121,7 @@ impl<'a> FromSql<'a> for ColumnValue {
         Ok(match *kind {
             Type::INT8 => ColumnValue::Int(i64::from_sql(kind, raw)?),
             Type::BYTEA => ColumnValue::Bytes(raw.to_vec()),
-            _ => ColumnValue::Text(String::from_utf8_lossy(raw).into_owned()),
+            _ => ColumnValue::Text(nul::shown(String::from_utf8_lossy(raw).into_owned())),
         })
     }
 
@@ -119,8 +132,16 @@ impl<'a> FromSql<'a> for ColumnValue {
     accepts!(INT8, TEXT, BYTEA);
 }
 
-fn bound(values: &[ColumnValue]) -> Vec<&(dyn ToSql + Sync)> {
-    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+/// Values with their types: a statement that is sent with them needs no name and no round trip of its own.
+fn bound(values: &[ColumnValue]) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    let typed = |value: &ColumnValue| match value {
+        // What it is follows from where it stands.
+        ColumnValue::Null => Type::UNKNOWN,
+        ColumnValue::Int(_) => Type::INT8,
+        ColumnValue::Text(_) => Type::TEXT,
+        ColumnValue::Bytes(_) => Type::BYTEA,
+    };
+    values.iter().map(|value| (value as &(dyn ToSql + Sync), typed(value))).collect()
 }
 
 impl Sql for Lent {
@@ -128,19 +149,15 @@ impl Sql for Lent {
     const LOCKING: &'static str = " for update";
 
     async fn run(&mut self, sql: &str, values: Vec<ColumnValue>) -> Result<u64, StoreError> {
-        let client = self.client()?;
-        let statement = client.prepare_cached(sql).await.map_err(|error| failed(&error))?;
-        client.execute(&statement, &bound(&values)).await.map_err(|error| failed(&error))
+        self.client()?.execute_typed(sql, &bound(&values)).await.map_err(|error| failed(&error))
     }
 
     /// All rows are sent before the first answer is waited for.
     async fn run_each(&mut self, sql: &str, rows: Vec<Vec<ColumnValue>>) -> Result<(), StoreError> {
         let client = self.client()?;
-        let statement = client.prepare_cached(sql).await.map_err(|error| failed(&error))?;
-        let (client, statement) = (Arc::new(client), Arc::new(statement));
-        let sending = rows.into_iter().map(|values| {
-            let (client, statement) = (Arc::clone(&client), Arc::clone(&statement));
-            async move { client.execute(statement.as_ref(), &bound(&values)).await }
+        let sending = rows.into_iter().map(|values| async move {
+            let values = values;
+            client.execute_typed(sql, &bound(&values)).await
         });
         for sent in pipelined(sending.collect()).await {
             sent.map_err(|error| failed(&error))?;
@@ -153,9 +170,7 @@ impl Sql for Lent {
         sql: &str,
         values: Vec<ColumnValue>,
     ) -> Result<Vec<Vec<ColumnValue>>, StoreError> {
-        let client = self.client()?;
-        let statement = client.prepare_cached(sql).await.map_err(|error| failed(&error))?;
-        let rows = client.query(&statement, &bound(&values)).await.map_err(|error| failed(&error))?;
+        let rows = self.client()?.query_typed(sql, &bound(&values)).await.map_err(|error| failed(&error))?;
         let cells = |row: &tokio_postgres::Row| {
             (0..row.len()).map(|column| row.try_get::<_, ColumnValue>(column)).collect::<Result<Vec<_>, _>>()
         };

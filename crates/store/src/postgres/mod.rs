@@ -1,26 +1,38 @@
 //! The store for many machines: one schema of a PostgreSQL database.
 //!
 //! A writer locks the row of its conversation, so positions are dense and ordered, whichever machine writes. Every
-//! transaction says whose rows it may touch, and row-level security holds it to that.
+//! transaction says whose rows it may touch, and row-level security holds it to that. Nothing outlives a transaction on a
+//! connection, neither settings nor prepared statements, so a pool in transaction mode may stand between.
 
+mod connect;
 mod connection;
+mod examine;
+mod migrate;
+mod nul;
+mod password_file;
+mod settings;
+mod tls;
 
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
 use scrollback_core::Time;
 use tokio::sync::Semaphore;
-use tokio_postgres::{Config, NoTls};
 
-use crate::backend::{Backend, TxJob, Whose};
+use crate::backend::{Again, Backend, TxJob, Whose, Working};
 use crate::engine::copy;
+use crate::engine::examine::Examined;
 use crate::error::{ErrorKind, StoreError};
 use crate::size::Sizes;
 use crate::sql::Sql;
 use crate::store::Answer;
 use crate::table::Cells;
+use connect::Reach;
 use connection::{Lent, failed};
+use settings::{Process, Settings, without_password};
+use tls::Tls;
 
 /// Connections of one process: more than cores rarely help, and a server has few for all.
 const CONNECTIONS: usize = 16;
@@ -31,20 +43,14 @@ const SEARCHES: usize = 4;
 /// How long a search may take.
 const SEARCH: Duration = Duration::from_secs(10);
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long a caller waits for a connection while all are in use.
+const WAITING: Duration = Duration::from_secs(30);
 
-/// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 5] = [
-    include_str!("schema_1.sql"),
-    include_str!("schema_2.sql"),
-    include_str!("schema_3.sql"),
-    include_str!("schema_4.sql"),
-    include_str!("schema_5.sql"),
-];
+/// How long a transaction is tried again: while the server cannot be reached, and after it was given up for another.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The key of the lock under which the schema is made or migrated.
-const MIGRATING: i64 = 0x5343_5242;
+/// The pauses between tries: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
 /// A store in a PostgreSQL database.
 pub struct Postgres {
@@ -52,41 +58,39 @@ pub struct Postgres {
     pool: Pool,
     /// Connections that may search at once.
     searches: Semaphore,
-}
-
-/// What our own options in a URL say.
-struct Wishes {
-    schema: String,
-    lazy: bool,
+    begin: Begin,
 }
 
 impl Postgres {
-    /// Connects, and brings the schema up to date. `?schema=NAME` chooses a schema, `scrollback` if it does not;
-    /// `?synchronous_commit=off` accepts that commits are acknowledged before they are durable.
+    /// Connects, and brings the schema up to date. The URL is as libpq takes it, `PG*` variables and files of passwords fill
+    /// what it leaves open; `docs/store.md` lists our own options.
     pub async fn open(url: &str, now: Time) -> Result<Self, StoreError> {
-        let (wishes, rest) = wishes(url)?;
+        let settings = Settings::read(url, &Process)?;
         let place = without_password(url);
         let at = |kind: ErrorKind, why: &str| StoreError::new(kind, format!("{place}: {why}"));
-        let mut config: Config = rest.parse().map_err(|_| at(ErrorKind::BadUrl, "not a PostgreSQL URL"))?;
-        config.connect_timeout(CONNECT).application_name("scrollback");
-        let mut options = format!("-c search_path={}", wishes.schema);
-        if wishes.lazy {
-            options.push_str(" -c synchronous_commit=off");
-        }
-        config.options(&options);
-        let manager =
-            Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        let tls = Tls::new(&settings).map_err(|error| at(error.kind(), &error.to_string()))?;
+        let manager = Manager::from_connect(
+            settings.config.clone(),
+            Reach { tls, security: settings.security },
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let settings = Arc::new(settings);
+        let looked_at = Arc::clone(&settings);
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
             .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(Duration::from_secs(30)))
+            .wait_timeout(Some(WAITING))
+            .post_create(Hook::async_fn(move |client, _| {
+                let settings = Arc::clone(&looked_at);
+                Box::pin(async move { connect::durable(client, &settings).await })
+            }))
             .build()
             .map_err(|error| at(ErrorKind::OpenFailed, &error.to_string()))?;
-        let store = Postgres { place: place.clone(), pool, searches: Semaphore::new(SEARCHES) };
+        let searches = Semaphore::new(SEARCHES);
+        let store = Postgres { place: place.clone(), pool, searches, begin: begin(&settings) };
         let opened = async {
             let lent = store.lend().await?;
-            durable(&lent, &wishes).await?;
-            migrate(&lent, &wishes, now).await
+            migrate::migrate(lent.client()?, &settings.schema, now).await
         };
         opened.await.map_err(|error| {
             let kind = if error.kind() == ErrorKind::Io { ErrorKind::OpenFailed } else { error.kind() };
@@ -97,28 +101,44 @@ impl Postgres {
 
     async fn lend(&self) -> Result<Lent, StoreError> {
         let client = self.pool.get().await.map_err(|error| match error {
-            deadpool_postgres::PoolError::Backend(error) => failed(&error),
+            PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+                failed(&error)
+            }
+            PoolError::PostCreateHook(HookError::Message(message)) => {
+                StoreError::new(ErrorKind::OpenFailed, message)
+            }
+            PoolError::Timeout(_) => {
+                let message = "all connections to the database are in use; try again in a moment";
+                StoreError::new(ErrorKind::Overloaded, message)
+            }
             other => StoreError::new(ErrorKind::Io, other.to_string()),
         })?;
         Ok(Lent::new(client))
     }
 
-    async fn transact<T>(&self, how: &str, whose: Whose, job: TxJob<Lent, T>) -> Result<T, StoreError> {
-        let tenant = match &whose {
-            Whose::Tenant(tenant) => tenant.as_str(),
-            Whose::All => "*",
-        };
-        let mut lent = self.lend().await?;
-        if let Err(error) = lent.begin(how, tenant).await {
-            // A connection from before a restart is noticed only when it is used. Nothing was sent yet.
-            if error.kind() != ErrorKind::Io {
-                return Err(error);
+    /// A connection with a transaction on it. Connections from before a restart or a change of the primary are noticed only
+    /// when they are used; while no server can be reached, tries go on.
+    async fn begun(&self, how: &str, whose: &Whose, pauses: &mut Pauses) -> Result<Lent, StoreError> {
+        loop {
+            let begun = match self.lend().await {
+                Ok(mut lent) => lent.begin(how, whose).await.map(|()| lent),
+                Err(error) => Err(error),
+            };
+            match begun {
+                Err(error) if error.kind() == ErrorKind::Io => {
+                    self.pool.retain(|_, _| false);
+                    pauses.next(error).await?;
+                }
+                other => return other,
             }
-            drop(lent);
-            self.pool.retain(|_, _| false);
-            lent = self.lend().await?;
-            lent.begin(how, tenant).await?;
         }
+    }
+
+    async fn transact<T>(
+        &self,
+        mut lent: Lent,
+        job: impl for<'r> FnOnce(&'r mut Lent) -> Working<'r, T>,
+    ) -> Result<T, StoreError> {
         match job(&mut lent).await {
             Ok(done) => {
                 lent.end(true).await?;
@@ -133,6 +153,61 @@ impl Postgres {
     }
 }
 
+/// The statements that begin transactions; the tenant follows.
+struct Begin {
+    write: String,
+    read: String,
+    search: String,
+}
+
+/// What begins transactions. Everything a transaction depends on is said in it: defaults of the server, the role or a
+/// connection that others used do not matter.
+fn begin(settings: &Settings) -> Begin {
+    let commit = settings.synchronous_commit.as_ref();
+    let commit =
+        commit.map_or_else(String::new, |value| format!("; set local synchronous_commit to {value}"));
+    let commit = if commit.is_empty() { "; set local synchronous_commit to on".into() } else { commit };
+    let schema = &settings.schema;
+    let common = |timeout: Duration| {
+        let timeout = timeout.as_millis();
+        format!("; set local search_path to {schema}; set local statement_timeout to {timeout}")
+    };
+    let timeout = settings.statement_timeout;
+    let read = "begin isolation level repeatable read read only";
+    // A timeout of 0 is none.
+    let search = if timeout.is_zero() { SEARCH } else { timeout.min(SEARCH) };
+    Begin {
+        write: format!("begin isolation level read committed read write{}{commit}", common(timeout)),
+        read: format!("{read}{}", common(timeout)),
+        search: format!("{read}{}", common(search)),
+    }
+}
+
+/// The pauses between tries of one transaction.
+struct Pauses {
+    until: Instant,
+    next: Duration,
+}
+
+impl Pauses {
+    fn new() -> Self {
+        Pauses { until: Instant::now() + PATIENCE, next: PAUSES.0 }
+    }
+
+    /// Waits a while; gives the error back when the time is up.
+    async fn next(&mut self, error: StoreError) -> Result<(), StoreError> {
+        if Instant::now() + self.next > self.until {
+            return Err(error);
+        }
+        // Two that met do not meet again.
+        let mut chance = [0; 1];
+        let _ = getrandom::fill(&mut chance);
+        tokio::time::sleep(self.next * (256 + u32::from(chance[0])) / 512).await;
+        self.next = (self.next * 2).min(PAUSES.1);
+        Ok(())
+    }
+}
+
 impl Backend for Postgres {
     type Rows = Lent;
 
@@ -140,12 +215,34 @@ impl Backend for Postgres {
         self.place.clone()
     }
 
-    fn write<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
-        Box::pin(self.transact("begin", whose, job))
+    /// A transaction that the database gave up for the sake of another is done again, within [`PATIENCE`].
+    fn write<T: Send + 'static>(&self, whose: Whose, mut job: Again<Lent, T>) -> Answer<'_, T> {
+        Box::pin(async move {
+            let mut pauses = Pauses::new();
+            loop {
+                let lent = self.begun(&self.begin.write, &whose, &mut pauses).await?;
+                match self.transact(lent, |rows| job(rows)).await {
+                    Err(error) if error.was_given_up() => pauses.next(error).await?,
+                    Err(error) if error.kind() == ErrorKind::ReadOnly => {
+                        // The primary has become a standby; another host may be the primary now.
+                        self.pool.retain(|_, _| false);
+                        pauses.next(error).await?;
+                    }
+                    other => return other,
+                }
+            }
+        })
     }
 
     fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
-        Box::pin(self.transact("begin isolation level repeatable read read only", whose, job))
+        Box::pin(async move {
+            let lent = self.begun(&self.begin.read, &whose, &mut Pauses::new()).await?;
+            self.transact(lent, job).await
+        })
+    }
+
+    fn examine_database(&self) -> Answer<'_, Examined> {
+        self.read(Whose::All, Box::new(|rows| Box::pin(examine::server(rows))))
     }
 
     fn search<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
@@ -157,24 +254,32 @@ impl Backend for Postgres {
             // Searches take only a few of the connections, so that nothing else waits behind them.
             let place =
                 tokio::time::timeout(SEARCH, self.searches.acquire()).await.map_err(|_| too_long())?;
-            let how = "begin isolation level repeatable read read only; set local statement_timeout = '10s'";
-            let found = tokio::time::timeout(SEARCH, self.transact(how, whose, job)).await;
+            let searching = async {
+                let lent = self.begun(&self.begin.search, &whose, &mut Pauses::new()).await?;
+                self.transact(lent, job).await
+            };
+            let found = tokio::time::timeout(SEARCH, searching).await;
             drop(place);
             found.map_err(|_| too_long())?
         })
     }
 
     fn missing_wall(&self) -> Answer<'_, Option<String>> {
-        Box::pin(async move {
-            let lent = self.lend().await?;
-            let sql = "select rolname, rolsuper from pg_roles where rolname = current_user and (rolsuper or rolbypassrls)";
-            let role = lent.client()?.query_opt(sql, &[]).await.map_err(|error| failed(&error))?;
-            Ok(role.map(|role| {
-                let name: String = role.try_get(0).unwrap_or_default();
-                let right = if role.try_get(1).unwrap_or(true) { "is a superuser" } else { "may bypass row security" };
-                format!("the PostgreSQL role {name:?} {right}, so row-level security does not hold it to one tenant's rows")
-            }))
-        })
+        let asking: TxJob<Lent, Option<String>> = Box::new(|rows| {
+            Box::pin(async move {
+                let sql = "select rolname::text, case when rolsuper then 'is a superuser' else 'may bypass row security' end \
+                           from pg_roles where rolname = current_user and (rolsuper or rolbypassrls)";
+                let role = rows.ask(sql, Vec::new()).await?.pop();
+                Ok(role.map(|role| {
+                    let mut cells = Cells::new("pg_roles", role);
+                    let (name, right) = (cells.text(), cells.text());
+                    format!(
+                        "the PostgreSQL role {name:?} {right}, so row-level security does not hold it to one tenant's rows"
+                    )
+                }))
+            })
+        });
+        self.read(Whose::All, asking)
     }
 
     fn measure(&self) -> Answer<'_, Sizes> {
@@ -201,154 +306,5 @@ impl Backend for Postgres {
             let tables = self.read(Whose::All, Box::new(|rows| Box::pin(copy::read(rows)))).await?;
             copy::into_file(&path, tables).await
         })
-    }
-}
-
-/// Takes our own options out of a URL.
-fn wishes(url: &str) -> Result<(Wishes, String), StoreError> {
-    let (base, query) = url.split_once('?').unwrap_or((url, ""));
-    let mut wishes = Wishes { schema: "scrollback".into(), lazy: false };
-    let mut others = Vec::new();
-    for option in query.split('&').filter(|option| !option.is_empty()) {
-        match option.split_once('=').unwrap_or((option, "")) {
-            ("schema", name) => {
-                let letters = |name: &str| {
-                    name.chars()
-                        .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
-                };
-                if name.is_empty()
-                    || name.len() > 63
-                    || !letters(name)
-                    || name.starts_with(|first: char| first.is_ascii_digit())
-                {
-                    let message = "a schema is named by lower-case letters, digits and underscores";
-                    return Err(StoreError::new(ErrorKind::BadUrl, message));
-                }
-                wishes.schema = name.into();
-            }
-            ("synchronous_commit", value) => wishes.lazy = value != "on",
-            _ => others.push(option),
-        }
-    }
-    let rest = if others.is_empty() { base.into() } else { format!("{base}?{}", others.join("&")) };
-    Ok((wishes, rest))
-}
-
-/// A URL that can be shown.
-fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "postgres://…".into() };
-    let rest = rest.split('?').next().unwrap_or_default();
-    match rest.rsplit_once('@') {
-        Some((who, place)) => {
-            let name = who.split(':').next().unwrap_or_default();
-            format!("{scheme}://{name}@{place}")
-        }
-        None => format!("{scheme}://{rest}"),
-    }
-}
-
-/// Refuses a server that acknowledges commits before they are durable, unless the URL asks for it.
-async fn durable(lent: &Lent, wishes: &Wishes) -> Result<(), StoreError> {
-    let row =
-        lent.client()?.query_one("show synchronous_commit", &[]).await.map_err(|error| failed(&error))?;
-    let setting: String = row.try_get(0).map_err(|error| failed(&error))?;
-    if wishes.lazy || setting == "on" {
-        return Ok(());
-    }
-    let message = format!(
-        "synchronous_commit is {setting}: commits would be acknowledged before they are durable; set it to on, or accept \
-         that with ?synchronous_commit={setting} in the URL"
-    );
-    Err(StoreError::new(ErrorKind::OpenFailed, message))
-}
-
-/// Brings the schema up to date, each step in a transaction of its own, one process at a time.
-async fn migrate(lent: &Lent, wishes: &Wishes, now: Time) -> Result<(), StoreError> {
-    let client = lent.client()?;
-    let run = async |sql: &str| client.batch_execute(sql).await.map_err(|error| failed(&error));
-    let version = async || -> Result<usize, StoreError> {
-        let found = client
-            .query_opt(
-                "select 1 from information_schema.tables where table_schema = $1 and table_name = 'meta'",
-                &[&wishes.schema],
-            )
-            .await
-            .map_err(|error| failed(&error))?;
-        if found.is_none() {
-            return Ok(0);
-        }
-        let row = client
-            .query_opt("select value from meta where key = 'schema_version'", &[])
-            .await
-            .map_err(|error| failed(&error))?;
-        let version = row.and_then(|row| row.try_get::<_, String>(0).ok()).and_then(|text| text.parse().ok());
-        version.ok_or_else(|| StoreError::new(ErrorKind::ForeignFile, "the schema belongs to something else"))
-    };
-    let refuse_newer = |found: usize| {
-        let known = STEPS.len();
-        let message =
-            format!("the store has schema {found}, this program knows {known}; use a newer scrollback");
-        if found > known { Err(StoreError::new(ErrorKind::SchemaNewer, message)) } else { Ok(()) }
-    };
-    let found = version().await?;
-    refuse_newer(found)?;
-    if found == STEPS.len() {
-        return Ok(());
-    }
-    run(&format!("begin; select pg_advisory_xact_lock({MIGRATING})")).await?;
-    let steps = async {
-        let found = version().await?;
-        refuse_newer(found)?;
-        for (number, step) in STEPS.iter().enumerate().skip(found) {
-            if number == 0 {
-                run(&format!("create schema if not exists {}", wishes.schema)).await?;
-            }
-            run(step).await?;
-            let id = crate::id::new_evaluation();
-            if number == 0 {
-                run(&format!(
-                    "insert into meta (key, value) values ('created_at', '{now}'), ('store_id', '{id}')"
-                ))
-                .await?;
-            }
-            let next = number + 1;
-            run(&format!(
-                "insert into meta (key, value) values ('schema_version', '{next}') \
-                 on conflict (key) do update set value = excluded.value"
-            ))
-            .await?;
-        }
-        Ok(())
-    };
-    match steps.await {
-        Ok(()) => run("commit").await,
-        Err(error) => {
-            let _ = run("rollback").await;
-            Err(error)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn passwords_are_not_shown() {
-        assert_eq!(without_password("postgres://u:se:c@ret@h:5/db?x=1"), "postgres://u@h:5/db");
-        assert_eq!(without_password("postgres://h/db"), "postgres://h/db");
-    }
-
-    #[test]
-    fn our_own_options_are_taken_out_of_a_url() {
-        let (wishes, rest) = super::wishes("postgres://h/db?schema=mine&sslmode=disable").unwrap();
-        assert_eq!(
-            (wishes.schema.as_str(), wishes.lazy, rest.as_str()),
-            ("mine", false, "postgres://h/db?sslmode=disable")
-        );
-        for bad in ["postgres://h/db?schema=", "postgres://h/db?schema=a;b", "postgres://h/db?schema=A"] {
-            assert!(super::wishes(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
 use crate::rows::{Blob, Rows};
 use crate::search::{SearchCandidate, WordQuery};
-use crate::table::{Cells, ColumnValue, Demand, Scan, Table};
+use crate::table::{Cells, ColumnValue, Demand, Scan, Table, digest};
 
 /// A connection that is inside a transaction.
 pub(crate) trait Sql: Send {
@@ -94,6 +94,12 @@ pub(crate) trait Sql: Send {
         wanted: &WordQuery,
     ) -> impl Future<Output = Result<Vec<SearchCandidate>, StoreError>> + Send;
 }
+
+/// The column of the digest of a row.
+const DIGEST: &str = "digest";
+
+/// Rows whose digests are checked at a time.
+const CHECKED: usize = 2048;
 
 /// A statement that is the same for every row of a table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -185,10 +191,25 @@ fn select<S: Sql, T: Table>() -> String {
     sql
 }
 
+/// The columns that are written: those of the table, and the digest of a row that has one.
+fn written<S: Sql, T: Table>() -> Vec<&'static str> {
+    let digest = T::HASHED.then_some(DIGEST);
+    S::kept::<T>().0.iter().copied().chain(digest).collect()
+}
+
+/// The values of them.
+fn sealed<T: Table>(row: &T) -> Vec<ColumnValue> {
+    let mut cells = row.cells();
+    if T::HASHED {
+        cells.push(digest(T::NAME, &cells));
+    }
+    cells
+}
+
 fn insert<S: Sql, T: Table>() -> String {
-    let columns = S::kept::<T>().0;
+    let columns = written::<S, T>();
     let mut sql = format!("insert into {} (", T::NAME);
-    list(&mut sql, columns);
+    list(&mut sql, &columns);
     sql.push_str(") values (");
     join(&mut sql, ", ", 1..=columns.len(), mark::<S>);
     sql.push(')');
@@ -196,8 +217,8 @@ fn insert<S: Sql, T: Table>() -> String {
 }
 
 fn upsert<S: Sql, T: Table>() -> String {
-    let (columns, key) = S::kept::<T>();
-    let (key, rest) = columns.split_at(key);
+    let columns = written::<S, T>();
+    let (key, rest) = columns.split_at(S::kept::<T>().1);
     let mut sql = insert::<S, T>();
     sql.push_str(" on conflict (");
     list(&mut sql, key);
@@ -265,18 +286,22 @@ impl<S: Sql + 'static> Rows for S {
     }
 
     async fn put<T: Table + Sync>(&mut self, row: &T) -> Result<(), StoreError> {
-        let cells = one(self.pack::<T>(vec![row.cells()]).await?);
+        let cells = one(self.pack::<T>(vec![sealed(row)]).await?);
         self.run(text::<S, T>(StatementKind::Upsert), cells).await.map(|_| ())
     }
 
     async fn change<T: Table + Sync>(&mut self, before: &T, after: &T) -> Result<(), StoreError> {
         let (before, after) = (before.cells(), after.cells());
         let mut values = after.iter().take(T::KEY).cloned().collect::<Vec<_>>();
-        let columns = T::COLUMNS.iter().zip(&before).zip(after).skip(T::KEY);
-        let changed: Vec<(&str, ColumnValue)> =
+        let columns = T::COLUMNS.iter().zip(&before).zip(after.clone()).skip(T::KEY);
+        let sum = digest(T::NAME, &after);
+        let mut changed: Vec<(&str, ColumnValue)> =
             columns.filter(|((_, old), new)| *old != new).map(|((column, _), new)| (*column, new)).collect();
         if changed.is_empty() {
             return Ok(());
+        }
+        if T::HASHED {
+            changed.push((DIGEST, sum));
         }
         let mut sql = String::with_capacity(512);
         sql.push_str("update ");
@@ -292,8 +317,36 @@ impl<S: Sql + 'static> Rows for S {
         self.run(&sql, values).await.map(|_| ())
     }
 
+    async fn changed<T: Table>(&mut self) -> Result<u64, StoreError> {
+        let key: Vec<&str> = T::COLUMNS.iter().take(T::KEY).copied().collect();
+        let (mut after, mut wrong) = (None, 0);
+        loop {
+            let mut sql = String::from("select ");
+            list(&mut sql, T::COLUMNS);
+            sql.push_str(", \"digest\" from ");
+            sql.push_str(T::NAME);
+            let scan = Scan::new().ascending(&key).after(after.take());
+            let values = conditions::<S>(&mut sql, &scan);
+            sql.push_str(" order by ");
+            list(&mut sql, &key);
+            let _ = write!(sql, " limit {CHECKED}");
+            let page = self.ask(&sql, values).await?;
+            let full = page.len() == CHECKED;
+            for mut cells in page {
+                let written = cells.pop().unwrap_or(ColumnValue::Null);
+                // A row from before there were digests has none.
+                wrong += u64::from(written != ColumnValue::Null && written != digest(T::NAME, &cells));
+                cells.truncate(T::KEY);
+                after = Some(cells);
+            }
+            if !full {
+                return Ok(wrong);
+            }
+        }
+    }
+
     async fn add<T: Table + Sync>(&mut self, rows: &[T]) -> Result<(), StoreError> {
-        let rows = self.pack::<T>(rows.iter().map(Table::cells).collect()).await?;
+        let rows = self.pack::<T>(rows.iter().map(sealed).collect()).await?;
         self.run_each(text::<S, T>(StatementKind::Insert), rows).await
     }
 

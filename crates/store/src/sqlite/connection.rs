@@ -134,7 +134,7 @@ impl SqliteSession {
     }
 
     /// The words of an entry that another process appended.
-    fn words_at(&mut self, place: i64) -> Result<String, StoreError> {
+    pub(super) fn words_at(&mut self, place: i64) -> Result<String, StoreError> {
         let words = self.whereabouts(place).and_then(|(conversation, position)| {
             finish(Box::pin(read::words_at(self, &conversation, position)))
         });
@@ -190,10 +190,12 @@ pub(super) fn failed(error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::ConstraintViolation) => ErrorKind::Exists,
         Some(ErrorCode::TooBig) => ErrorKind::TooLarge,
         Some(ErrorCode::OperationInterrupted) => return too_long(),
+        Some(ErrorCode::DiskFull) => ErrorKind::Full,
         _ => ErrorKind::Io,
     };
     let what = match kind {
         ErrorKind::Busy => "another program holds the store locked".to_string(),
+        ErrorKind::Full => "the disk is full".to_string(),
         ErrorKind::Damaged => "the file is damaged (run scrollback verify)".to_string(),
         _ => match error {
             rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),

@@ -6,9 +6,13 @@
 mod backup;
 mod checkpoints;
 mod connection;
+mod examine;
+mod files;
+mod follow;
 mod goose;
 mod open;
 mod places;
+mod scrub;
 mod wanted;
 mod writer;
 
@@ -18,10 +22,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
 use scrollback_core::Time;
 
-use crate::backend::{Backend, TxJob, Whose};
+use crate::backend::{Again, Backend, TxJob, Whose, once};
+use crate::engine::examine::Examined;
 use crate::error::{ErrorKind, StoreError};
 use crate::size::Sizes;
 use crate::sql::Sql;
@@ -29,10 +33,12 @@ use crate::store::Answer;
 use crate::table::Cells;
 use checkpoints::{Checkpoints, CommitCounter};
 use connection::SqliteSession;
+use files::Files;
 use open::Location;
 use wanted::Wanted;
-use writer::{BatchLimits, Log, Queue, WriteJob};
+use writer::{BatchLimits, Disk, Queue, WriteJob};
 
+pub use follow::{Follow, Restored, Saved, restore};
 pub use goose::{GooseSession, read_goose};
 pub use open::{Access, Durability, Options, SCHEMA};
 
@@ -57,6 +63,8 @@ pub struct Sqlite {
     threads: Vec<JoinHandle<()>>,
     /// None for a database in memory, or one that is only read, and once the store is closing.
     checkpoints: Option<Checkpoints>,
+    /// Gone when the store is closed.
+    open: Arc<()>,
 }
 
 impl Sqlite {
@@ -75,14 +83,14 @@ impl Sqlite {
         };
         let counted = checkpoints.as_ref().map_or_else(CommitCounter::nowhere, Checkpoints::counted);
         let (writer, thread) =
-            writer::start(connection, open::synced(path, options)?, counted, BatchLimits::default())?;
+            writer::start(connection, disk(path, options)?, counted, BatchLimits::default())?;
         let (searchers, more) = readers(path, SEARCHERS)?;
         let (readers, mut threads) = readers(path, READERS)?;
         threads.extend(more);
         threads.push(thread);
         let place = format!("sqlite:{}", path.display());
         let (writer, readers, searchers) = (Some(writer), Some(readers), Some(searchers));
-        Ok(Sqlite { place, location, writer, readers, searchers, threads, checkpoints })
+        Ok(Sqlite { place, location, writer, readers, searchers, threads, checkpoints, open: Arc::new(()) })
     }
 
     /// A database that lives as long as the value.
@@ -90,11 +98,12 @@ impl Sqlite {
         let location = Location::Memory;
         let connection = open::writer(&location, &Options::default(), now)?;
         let (writer, thread) =
-            writer::start(connection, Log::Nowhere, CommitCounter::nowhere(), BatchLimits::default())?;
+            writer::start(connection, None, CommitCounter::nowhere(), BatchLimits::default())?;
         let place = "sqlite::memory:".into();
         let threads = vec![thread];
         let (writer, readers, searchers) = (Some(writer), None, None);
-        Ok(Sqlite { place, location, writer, readers, searchers, threads, checkpoints: None })
+        let open = Arc::new(());
+        Ok(Sqlite { place, location, writer, readers, searchers, threads, checkpoints: None, open })
     }
 
     fn send<T: Send + 'static>(queue: Option<&Queue>, job: TxJob<SqliteSession, T>) -> Answer<'static, T> {
@@ -133,6 +142,18 @@ impl Drop for Sqlite {
     }
 }
 
+/// How commits are made to last; not at all where a file is only read, or where the loss is the point.
+fn disk(path: &Path, options: &Options) -> Result<Option<Disk>, StoreError> {
+    if options.access == Access::Read || options.durability == Durability::Lazy {
+        return Ok(None);
+    }
+    let io =
+        |error: std::io::Error| open::at(path, &StoreError::new(ErrorKind::OpenFailed, error.to_string()));
+    let (again, options) = (path.to_path_buf(), options.clone());
+    let files = Files::of(path).map_err(io)?;
+    Ok(Some(Disk { files, reopen: Box::new(move || open::again(&again, &options)) }))
+}
+
 fn readers(path: &Path, count: usize) -> Result<(Queue, Vec<JoinHandle<()>>), StoreError> {
     let (queue, waiting) = sync_channel(BatchLimits::default().queue);
     let waiting = Arc::new(Mutex::new(waiting));
@@ -151,8 +172,8 @@ impl Backend for Sqlite {
         self.place.clone()
     }
 
-    fn write<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
-        Sqlite::send(self.writer.as_ref(), job)
+    fn write<T: Send + 'static>(&self, _: Whose, job: Again<SqliteSession, T>) -> Answer<'_, T> {
+        Sqlite::send(self.writer.as_ref(), once(job))
     }
 
     fn read<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
@@ -208,7 +229,7 @@ impl Backend for Sqlite {
     }
 
     fn give_back(&self, most: u64) -> Answer<'_, u64> {
-        let work: TxJob<SqliteSession, u64> = Box::new(move |session| {
+        let work: Again<SqliteSession, u64> = Box::new(move |session| {
             let connection = &session.connection;
             let asked =
                 |name: &str| connection.query_row(&format!("pragma {name}"), [], |row| row.get::<_, i64>(0));
@@ -238,20 +259,45 @@ impl Backend for Sqlite {
         Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
     }
 
-    /// What was erased stays in the log until a checkpoint overwrites it.
-    fn scrub(&self) -> Answer<'_, ()> {
-        let Location::File(path) = self.location.clone() else { return Box::pin(async { Ok(()) }) };
+    fn examine_database(&self) -> Answer<'_, Examined> {
+        let Location::File(path) = self.location.clone() else {
+            return Box::pin(async { Ok(Examined::default()) });
+        };
+        let (to, answer) = tokio::sync::oneshot::channel();
+        // It takes long, so no thread that others wait for does it.
+        let examining = std::thread::Builder::new().name("scrollback-examine".into());
+        let started = examining.spawn(move || drop(to.send(examine::examine(&path))));
         Box::pin(async move {
-            // A connection of its own: a checkpoint cannot run inside the writer's transaction.
-            let connection = Connection::open(&path).map_err(|error| connection::failed(&error))?;
-            let settle = || -> rusqlite::Result<()> {
-                connection.busy_timeout(std::time::Duration::from_secs(5))?;
-                connection.pragma_update(None, "secure_delete", true)?;
-                // The index of words only marks what was removed, until its parts are merged.
-                connection.execute("insert into entries_fts (entries_fts) values ('optimize')", [])?;
-                connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
-            };
-            settle().map_err(|error| connection::failed(&error))
+            let gone = || StoreError::new(ErrorKind::Io, "the thread that examines the store has ended");
+            started.map_err(|_| gone())?;
+            answer.await.map_err(|_| gone())?
+        })
+    }
+
+    /// What was erased stays in the log until a checkpoint overwrites it, and that waits for those who read. They are waited for on
+    /// a thread that nothing else needs; the caller is told after a moment whether it is done.
+    fn scrub(&self) -> Answer<'_, bool> {
+        let Location::File(path) = self.location.clone() else { return Box::pin(async { Ok(false) }) };
+        let (to, answer) = tokio::sync::oneshot::channel();
+        let open = Arc::downgrade(&self.open);
+        let started = std::thread::Builder::new().name("scrollback-erase".into()).spawn(move || {
+            let mut to = Some(to);
+            for number in 1_usize.. {
+                let tried = scrub::scrub(&path);
+                let over = !matches!(tried, Ok(false)) || open.strong_count() == 0;
+                if over || number == scrub::TRIES {
+                    let _ = to.take().map(|to| to.send(tried));
+                }
+                if over {
+                    return;
+                }
+                std::thread::sleep(scrub::PAUSE);
+            }
+        });
+        Box::pin(async move {
+            let gone = || StoreError::new(ErrorKind::Io, "the thread that erases has ended");
+            started.map_err(|_| gone())?;
+            answer.await.map_err(|_| gone())?.map(|done| !done)
         })
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 use scrollback_core::Time;
 
 use super::connection::failed;
-use super::writer::Log;
+use super::files::{beside, folder_of, making, private};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::new_evaluation;
 
@@ -29,7 +29,7 @@ const LOG_PAGES: u32 = 32_768;
 const BUSY: Duration = Duration::from_secs(30);
 
 /// The schema, step by step. A step is never changed once it was released; the next one is added.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
@@ -37,6 +37,7 @@ const STEPS: [&str; 7] = [
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
     include_str!("schema_7.sql"),
+    include_str!("schema_8.sql"),
 ];
 
 /// The version of the schema this program writes.
@@ -86,14 +87,26 @@ pub(super) fn writer(location: &Location, options: &Options, now: Time) -> Resul
         let message = format!("SQLite {} can lose commits; 3.51.3 or newer is needed", rusqlite::version());
         return Err(StoreError::new(ErrorKind::OpenFailed, message));
     }
+    // One process makes the file or changes its schema, all others wait for it.
+    let _making = match location {
+        Location::File(path) if options.access == Access::Write && !ready(path, options) => {
+            let busy =
+                |()| at(path, &StoreError::new(ErrorKind::Busy, "another program makes or migrates it"));
+            Some(making(path, BUSY).map_err(busy)?)
+        }
+        _ => None,
+    };
     let connection = match location {
         Location::Memory => Connection::open_in_memory().map_err(|error| failed(&error))?,
         Location::File(path) => open_file(path, options)?,
     };
     settle(&connection, options).map_err(|error| failed(&error))?;
     match options.access {
-        Access::Write => migrate(&connection, location, options, now)?,
-        Access::Read => current(&connection, options).map_err(|error| beside(location, error))?,
+        Access::Write => {
+            migrate(&connection, location, options, now)?;
+            put_away(&connection).map_err(|error| failed(&error))?;
+        }
+        Access::Read => current(&connection, options).map_err(|error| unreadable(location, error))?,
     }
     let journal: String = connection
         .pragma_query_value(None, "journal_mode", |row| row.get(0))
@@ -102,13 +115,41 @@ pub(super) fn writer(location: &Location, options: &Options, now: Time) -> Resul
         let message = format!("the file has a journal of kind {journal} and cannot be given a log");
         return Err(at(path, &StoreError::new(ErrorKind::OpenFailed, message)));
     }
-    // From now on the committing thread syncs the log.
-    connection.pragma_update(None, "synchronous", "normal").map_err(|error| failed(&error))?;
     Ok(connection)
 }
 
+/// Whether the file's own header says that nothing is to be made: it has a log and the schema of this program.
+fn ready(path: &Path, options: &Options) -> bool {
+    let Ok(header) = header(path) else { return false };
+    let version = header.get(60..64).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let wanted = STEPS.len() + options.further_steps.len();
+    header.get(18..20) == Some(&[2, 2]) && usize::try_from(version).is_ok_and(|version| version == wanted)
+}
+
+/// Copies what the log holds into the file. After a process was killed there may be commits in the log that were never synced;
+/// copied and synced, they are as durable as they are visible.
+fn put_away(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()))
+}
+
+/// Opens the file again after a disk failed, to go on writing to it: what is read must be whole, and what is visible must be
+/// durable. A sync that failed may have lost what it was to write, so all of it is written anew.
+pub(super) fn again(path: &Path, options: &Options) -> Result<Connection, StoreError> {
+    let connection = open_file(path, options)?;
+    let check = || -> rusqlite::Result<String> {
+        settle(&connection, options)?;
+        let found = connection.query_row("pragma quick_check(1)", [], |row| row.get(0))?;
+        put_away(&connection)?;
+        Ok(found)
+    };
+    match check().map_err(|error| failed(&error))?.as_str() {
+        "ok" => Ok(connection),
+        found => Err(at(path, &StoreError::damaged(format!("after a disk failure: {found}")))),
+    }
+}
+
 /// Says what is missing where a file can be opened and not read: readers share a log with writers, which lies beside it.
-fn beside(location: &Location, error: StoreError) -> StoreError {
+fn unreadable(location: &Location, error: StoreError) -> StoreError {
     match location {
         Location::File(path) if error.kind() == ErrorKind::OpenFailed => {
             let why = "its folder cannot be written, and the log of a store lies beside it; copy the file to read it";
@@ -127,6 +168,14 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// Opens a connection that reads everything and may keep tables of its own while it does.
+pub(super) fn examiner(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| at(path, &failed(&error)))?;
+    common(&connection).map_err(|error| failed(&error))?;
+    Ok(connection)
+}
+
 /// Opens a connection that puts the log away, beside one that writes and has made the file what it must be.
 pub(super) fn log(path: &Path, options: &Options) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -135,33 +184,21 @@ pub(super) fn log(path: &Path, options: &Options) -> Result<Connection, StoreErr
     Ok(connection)
 }
 
-/// How the commits to a file that was opened become durable.
-pub(super) fn synced(path: &Path, options: &Options) -> Result<Log, StoreError> {
-    if options.access == Access::Read || options.durability == Durability::Lazy {
-        return Ok(Log::Nowhere);
-    }
-    let io = |error: std::io::Error| at(path, &StoreError::new(ErrorKind::OpenFailed, error.to_string()));
-    // Where a link leads to, there SQLite keeps the log.
-    let log = beside_it(&path.canonicalize().map_err(io)?, "-wal");
-    std::fs::OpenOptions::new().write(true).open(log).map(Log::File).map_err(io)
-}
-
 /// An error with the file it is about.
-fn at(path: &Path, error: &StoreError) -> StoreError {
+pub(super) fn at(path: &Path, error: &StoreError) -> StoreError {
     StoreError::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn open_file(path: &Path, options: &Options) -> Result<Connection, StoreError> {
     let known = path.exists();
+    log_of_nothing(path)?;
     if known {
         // Looked at before anything is opened for writing: a foreign file keeps every byte and its time.
         ours(path)?;
     } else if options.access == Access::Read {
         return Err(at(path, &StoreError::new(ErrorKind::OpenFailed, "there is no such file")));
-    } else if let Some(folder) =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
-    {
-        let message = format!("the folder {} does not exist", folder.display());
+    } else if !folder_of(path).is_dir() {
+        let message = format!("the folder {} does not exist", folder_of(path).display());
         return Err(at(path, &StoreError::new(ErrorKind::OpenFailed, message)));
     }
     let mut flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -170,7 +207,7 @@ fn open_file(path: &Path, options: &Options) -> Result<Connection, StoreError> {
         Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
     };
     if !known {
-        make_private(path)
+        private(path)
             .map_err(|error| at(path, &StoreError::new(ErrorKind::OpenFailed, error.to_string())))?;
     }
     let connection = Connection::open_with_flags(path, flags).map_err(|error| at(path, &failed(&error)))?;
@@ -181,43 +218,52 @@ fn open_file(path: &Path, options: &Options) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Makes an empty file that only its owner may read. SQLite gives the log and the index beside it the same rights.
-fn make_private(path: &Path) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(|_| ())
+/// Refuses a log whose file is not there, or is empty: SQLite would make a new file and delete the log, and with it what was
+/// acknowledged.
+fn log_of_nothing(path: &Path) -> Result<(), StoreError> {
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let log = beside(path, "-wal");
+    // Less than a frame behind its header holds nothing.
+    if length(path) > 0 || length(&log) <= 32 + 24 {
+        return Ok(());
+    }
+    let message = format!(
+        "the file is missing or empty, and its log {} is there: put the file back beside it, or move the log away",
+        log.display()
+    );
+    Err(at(path, &StoreError::new(ErrorKind::OpenFailed, message)))
+}
+
+/// The first bytes of a file, a hundred if it has them.
+fn header(path: &Path) -> Result<Vec<u8>, StoreError> {
+    use std::io::Read;
+    let read = || {
+        let mut header = Vec::with_capacity(100);
+        std::fs::File::open(path)?.take(100).read_to_end(&mut header)?;
+        Ok(header)
+    };
+    read().map_err(|error: std::io::Error| {
+        let reason = error.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
+        at(path, &StoreError::new(ErrorKind::OpenFailed, reason))
+    })
 }
 
 /// Whether an existing file is a store, or still empty. Reads the header itself: opening a file as a database may already
 /// write beside it.
 fn ours(path: &Path) -> Result<(), StoreError> {
-    use std::io::Read;
-    let io = |error: &std::io::Error| {
-        let reason = error.to_string();
-        let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
-        at(path, &StoreError::new(ErrorKind::OpenFailed, reason))
-    };
-    let mut header = [0; 100];
-    let mut file = std::fs::File::open(path).map_err(|error| io(&error))?;
-    let mut length = 0;
-    while let Some(rest) = header.get_mut(length..).filter(|rest| !rest.is_empty()) {
-        match file.read(rest).map_err(|error| io(&error))? {
-            0 => break,
-            read => length += read,
-        }
-    }
+    let header = header(path)?;
+    let length = header.len();
     // A process that was killed while making the file leaves it empty, its first pages in the log.
     if length == 0 {
         return Ok(());
     }
     // A power loss at that moment may leave zeros, and beside them the journal by which SQLite makes it empty again.
-    if header == [0; 100] && beside_it(path, "-journal").metadata().is_ok_and(|journal| journal.len() > 0) {
+    if header == [0; 100] && beside(path, "-journal").metadata().is_ok_and(|journal| journal.len() > 0) {
         return Ok(());
     }
     let foreign = |what: &str| Err(at(path, &StoreError::new(ErrorKind::ForeignFile, what)));
-    if length < header.len() || !header.starts_with(b"SQLite format 3\0") {
+    if length < 100 || !header.starts_with(b"SQLite format 3\0") {
         return foreign("this is no database");
     }
     let id = header.get(68..72).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_be_bytes);
@@ -227,13 +273,6 @@ fn ours(path: &Path) -> Result<(), StoreError> {
     } else {
         foreign("this is a database of something else")
     }
-}
-
-/// A file that SQLite keeps beside a database.
-fn beside_it(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(ending);
-    name.into()
 }
 
 /// The settings of a connection that writes.

@@ -1,10 +1,8 @@
 //! The one writer of a process: takes what waits, commits it together, then answers each.
 //!
-//! SQLite writes a commit to the log, and the writer syncs the log itself: SQLite would sync the time of the file with it,
-//! which is not needed and takes longer, and it would sync what no caller waits for. So others can read a commit for the
-//! moment in which it is synced; no caller was told of it then, and what is written after it is not durable without it.
+//! SQLite writes a commit to the log, syncs the log, and only then shows the commit to those who read: what is visible is
+//! durable. Only words on their way into the index are written without a sync.
 
-use std::fs::File;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -15,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::checkpoints::CommitCounter;
 use super::connection::{SqliteSession, failed};
+use super::files::{Files, Missing};
 use crate::backend::TxJob;
 use crate::error::{ErrorKind, StoreError};
 use crate::memory::finish;
@@ -77,36 +76,13 @@ impl<T: Send + 'static> QueuedJob for WriteJob<T> {
     }
 }
 
-/// How commits become durable.
-pub(super) enum Log {
-    /// By syncing what they were written to.
-    File(File),
-    /// Not at all: there is no disk, or no caller waits for it.
-    Nowhere,
-}
+/// Opens the store again after the disk failed.
+pub(super) type Reopen = Box<dyn Fn() -> Result<Connection, StoreError> + Send>;
 
-impl Log {
-    fn sync(&self) -> std::io::Result<()> {
-        match self {
-            Log::File(file) => file.sync_data().and_then(|()| still_there(file)),
-            Log::Nowhere => Ok(()),
-        }
-    }
-}
-
-/// An error if a file has no name any more: the next process that opens the store would not find what was written to it.
-#[cfg(unix)]
-fn still_there(file: &File) -> std::io::Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    match file.metadata()?.nlink() {
-        0 => Err(std::io::Error::other("the log was removed while it was written")),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(not(unix))]
-fn still_there(_: &File) -> std::io::Result<()> {
-    Ok(())
+/// What a writer needs beside its connection to write a file durably.
+pub(super) struct Disk {
+    pub(super) files: Files,
+    pub(super) reopen: Reopen,
 }
 
 /// The way to the writer. It ends when the last one is dropped.
@@ -115,7 +91,7 @@ pub(super) type Queue = SyncSender<Box<dyn QueuedJob>>;
 /// Starts the writer on a connection of its own.
 pub(super) fn start(
     connection: Connection,
-    log: Log,
+    disk: Option<Disk>,
     counted: CommitCounter,
     limits: BatchLimits,
 ) -> Result<(Queue, JoinHandle<()>), StoreError> {
@@ -125,8 +101,8 @@ pub(super) fn start(
         .spawn(move || {
             let mut session = SqliteSession::new(connection);
             session.count_waiting();
-            let (together, synced_in, poisoned) = (1, Duration::ZERO, None);
-            Writer { session, waiting, limits, log, counted, together, synced_in, poisoned }.run();
+            let (together, written_in, broken) = (1, Duration::ZERO, None);
+            Writer { session, waiting, limits, disk, counted, together, written_in, broken }.run();
         })
         .map_err(|error| {
             StoreError::new(ErrorKind::OpenFailed, format!("no thread for the writer: {error}"))
@@ -138,17 +114,16 @@ struct Writer {
     session: SqliteSession,
     waiting: Receiver<Box<dyn QueuedJob>>,
     limits: BatchLimits,
-    log: Log,
+    /// None where nothing has to last.
+    disk: Option<Disk>,
     /// Commits, for the checkpoint thread.
     counted: CommitCounter,
     /// Jobs of the last commit. Those who waited for it together are likely to come back together.
     together: usize,
-    /// What making the last commit durable took. Waiting for company pays only while it is short beside the sync that is
-    /// shared.
-    synced_in: Duration,
-    /// Set when a sync failed: the system may have thrown away what it could not write, so nothing may be acknowledged
-    /// through this connection any more.
-    poisoned: Option<StoreError>,
+    /// What the last commit took. Waiting for company pays only while it is short beside the sync that is shared.
+    written_in: Duration,
+    /// Set when the disk failed: the file is opened and checked again before anything else is written.
+    broken: Option<StoreError>,
 }
 
 impl Writer {
@@ -156,31 +131,36 @@ impl Writer {
         while let Ok(first) = self.waiting.recv() {
             self.commit(first);
             // What fails is tried again when more wait, not at once: others may hold the file.
-            while self.poisoned.is_none() && self.session.wants_indexing() && self.index().is_ok() {}
+            while self.broken.is_none() && self.session.wants_indexing() && self.index().is_ok() {}
         }
     }
 
     /// Puts waiting words into the index. No caller waits for this, not even for the disk: what a power loss takes of it waits
     /// again, and is found as it is.
     fn index(&mut self) -> Result<(), StoreError> {
+        let durable = self.disk.is_some();
+        if durable {
+            self.run_sql("pragma synchronous = normal")?;
+        }
         let indexed = self.run_sql("begin immediate");
         let indexed = indexed.and_then(|()| self.session.index_waiting()).and_then(|()| self.end());
         if indexed.is_err() {
             let _ = self.run_sql("rollback");
             self.session.forget();
         }
+        if durable && let Err(error) = self.run_sql("pragma synchronous = full") {
+            // Without it nothing may be acknowledged.
+            self.broken = Some(error);
+        }
         indexed
     }
 
     /// Commits the first job and everything that waits with it.
     fn commit(&mut self, first: Box<dyn QueuedJob>) {
-        let patience = Instant::now() + self.limits.collecting.min(self.synced_in / 2);
+        let patience = Instant::now() + self.limits.collecting.min(self.written_in / 2);
         let mut done: Vec<Box<dyn QueuedJob>> = Vec::new();
         let mut next = Some(first);
-        let mut outcome = match &self.poisoned {
-            Some(error) => Err(error.clone()),
-            None => self.run_sql("begin immediate"),
-        };
+        let mut outcome = self.ready().and_then(|()| self.run_sql("begin immediate"));
         while let Some(mut job) = next.take() {
             if outcome.is_ok() {
                 outcome =
@@ -190,14 +170,14 @@ impl Writer {
             let full = done.len() >= self.limits.jobs;
             next = if full || outcome.is_err() { None } else { self.more(done.len(), patience) };
         }
+        let began = Instant::now();
         outcome = outcome.and_then(|()| self.session.write_words()).and_then(|()| self.end());
         if outcome.is_err() {
             let _ = self.run_sql("rollback");
             self.session.forget();
         }
-        let began = Instant::now();
-        outcome = outcome.and_then(|()| self.log.sync().map_err(|error| self.lost_for_good(&error)));
-        self.synced_in = began.elapsed();
+        outcome = outcome.and_then(|()| self.still_there());
+        self.written_in = began.elapsed();
         self.together = done.len();
         for job in done {
             job.answer(outcome.clone());
@@ -249,21 +229,60 @@ impl Writer {
         run().map(|_| ()).map_err(|error| failed(&error))
     }
 
-    /// A commit that failed. A full disk has rolled everything back; after any other failure the outcome is unknown.
+    /// A commit that failed. What could not be written was undone; of what could not be synced the outcome is unknown.
     fn lost(&mut self, error: &rusqlite::Error) -> StoreError {
-        let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
-        let busy = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy);
-        if full || busy {
-            return failed(error);
+        let cause = failed(error);
+        if matches!(cause.kind(), ErrorKind::Full | ErrorKind::Busy) {
+            return cause;
         }
-        self.lost_for_good(&failed(error))
+        if self.disk.as_ref().is_some_and(|disk| disk.files.is_full()) {
+            return StoreError::new(ErrorKind::Full, "the disk is full, or a quota is used up");
+        }
+        let message = format!("the disk failed ({cause}); the store is opened again when it can be");
+        self.broken = Some(StoreError::new(ErrorKind::Io, message));
+        StoreError::new(ErrorKind::Unknown, format!("the disk failed while writing: {cause}"))
     }
 
-    /// A disk that failed: nothing is acknowledged any more.
-    fn lost_for_good(&mut self, error: &dyn std::fmt::Display) -> StoreError {
-        let message = format!("the disk failed ({error}); open the store again to go on");
-        self.poisoned = Some(StoreError::new(ErrorKind::Io, message));
-        StoreError::new(ErrorKind::Unknown, format!("the disk failed while writing: {error}"))
+    /// Makes sure that what is written will be found: by the file that was opened, on a disk that works.
+    fn ready(&mut self) -> Result<(), StoreError> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        match disk.files.missing() {
+            Some(Missing::Main) => {
+                let message = "the file of the store was removed or replaced while it was open; nothing is written until \
+                               it is back in its place";
+                return Err(StoreError::new(ErrorKind::Io, message));
+            }
+            Some(Missing::Log) => {
+                // Only this connection has what was acknowledged and not yet in the file.
+                let saved = self
+                    .session
+                    .connection
+                    .query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()))
+                    .is_ok();
+                let saved = if saved { "; what it held is in the file now" } else { "" };
+                let message = format!(
+                    "the log of the store was removed while it was open{saved}; open it again to go on"
+                );
+                return Err(StoreError::new(ErrorKind::Io, message));
+            }
+            None => {}
+        }
+        if let Some(broken) = &self.broken {
+            let connection = (disk.reopen)().map_err(|_| broken.clone())?;
+            self.session = SqliteSession::new(connection);
+            self.session.count_waiting();
+            self.broken = None;
+        }
+        Ok(())
+    }
+
+    /// Whether a commit is where the next process will look for it.
+    fn still_there(&self) -> Result<(), StoreError> {
+        if self.disk.as_ref().and_then(|disk| disk.files.missing()).is_none() {
+            return Ok(());
+        }
+        let message = "the file of the store or its log was removed or replaced while it was written";
+        Err(StoreError::new(ErrorKind::Unknown, message))
     }
 }
 

@@ -13,6 +13,9 @@ pub mod required;
 pub struct Server {
     folder: TempDir,
     bin: PathBuf,
+    options: String,
+    /// Where it listens beside its socket, on this machine only.
+    port: u16,
 }
 
 /// Where the server's programs are installed; the newest version.
@@ -31,16 +34,28 @@ fn is_root() -> bool {
 impl Server {
     /// Starts a server; none, with a notice, if there is no PostgreSQL to be had.
     pub fn start() -> Option<Server> {
+        Server::start_with("", |_| ())
+    }
+
+    /// The same with further options, and with files that are made in its folder first.
+    pub fn start_with(options: &str, prepare: impl FnOnce(&Path)) -> Option<Server> {
         let Some(bin) = programs() else {
             required::missing("PostgreSQL", "everything that needs a server of it");
             return None;
         };
         let folder = tempfile::Builder::new().prefix("scrollback-pg").tempdir_in("/tmp").unwrap();
-        let server = Server { folder, bin };
+        prepare(folder.path());
+        let options = options.replace("FOLDER", folder.path().to_str().unwrap());
+        let server = Server { folder, bin, options, port: free_port() };
         if is_root() {
             // The server refuses to run as root, so the folder becomes its user's.
             assert!(
-                Command::new("chown").arg("postgres").arg(server.folder.path()).status().unwrap().success()
+                Command::new("chown")
+                    .args(["-R", "postgres"])
+                    .arg(server.folder.path())
+                    .status()
+                    .unwrap()
+                    .success()
             );
         }
         let data = server.data();
@@ -82,7 +97,9 @@ impl Server {
         let (data, log) = (self.data(), self.folder.path().join("log"));
         let socket = self.folder.path().to_str().unwrap();
         let options = format!(
-            "-c listen_addresses='' -c unix_socket_directories={socket} -c max_connections=60 -c fsync=on"
+            "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={socket} -c max_connections=60 \
+             -c fsync=on {}",
+            self.port, self.options
         );
         let (data, log) = (data.to_str().unwrap(), log.to_str().unwrap());
         let args = ["start", "-w", "-t", "60", "-D", data, "-l", log, "-o", &options];
@@ -99,25 +116,42 @@ impl Server {
 
     /// Runs SQL as the server's owner.
     pub fn sql(&self, sql: &str) {
-        self.run(
-            "psql",
-            &[
-                "-q",
-                "-h",
-                self.folder.path().to_str().unwrap(),
-                "-U",
-                "postgres",
-                "-d",
-                "postgres",
-                "-c",
-                sql,
-            ],
-        );
+        let (socket, port) = (self.folder.path().to_str().unwrap(), self.port.to_string());
+        self.run("psql", &["-q", "-h", socket, "-p", &port, "-U", "postgres", "-d", "postgres", "-c", sql]);
+    }
+
+    /// What a query answers, in a database, as the server's owner.
+    pub fn ask(&self, database: &str, sql: &str) -> String {
+        let (socket, port) = (self.folder.path().to_str().unwrap(), self.port.to_string());
+        let args = ["-qtA", "-h", socket, "-p", &port, "-U", "postgres", "-d", database, "-c", sql];
+        let output = self.command("psql").args(args).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_string()
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its folder, in which its socket and its log are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The user of the system it runs as, for programs that refuse root too.
+    pub fn as_its_user(program: &Path) -> Command {
+        if is_root() {
+            let mut command = Command::new("runuser");
+            command.args(["-u", "postgres", "--"]).arg(program);
+            return command;
+        }
+        Command::new(program)
     }
 
     /// The URL of the database, for a role that is no superuser, so that row-level security holds for it.
     pub fn url(&self) -> String {
-        format!("postgres://app@{}/app", self.host())
+        format!("postgres://app@{}:{}/app", self.host(), self.port)
     }
 
     pub fn host(&self) -> String {
@@ -137,6 +171,11 @@ impl Drop for Server {
         // As root the folder's files belong to another user, and go all the same.
         let _ = std::fs::remove_dir_all(&data);
     }
+}
+
+/// A port that is free now.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A small generator of numbers: the same seed, the same plan.
@@ -163,10 +202,30 @@ pub fn before_parts(schema: &str, version: usize) -> String {
     )
 }
 
+/// SQL that takes a store back to the version before rows had digests.
+pub fn before_digests(schema: &str) -> String {
+    let tables = [
+        "conversations",
+        "sessions",
+        "evaluations",
+        "runs",
+        "steps",
+        "spans",
+        "events",
+        "sent",
+        "sent_parts",
+        "aliases",
+        "keys",
+        "key_uses",
+    ];
+    tables.map(|table| format!("alter table {schema}{table} drop column digest;")).concat()
+}
+
 /// SQL that takes a store back to the version before there were handles.
 pub fn before_recall(schema: &str) -> String {
+    let digests = before_digests(schema);
     format!(
-        "drop index {schema}conversations_tail; drop index {schema}conversations_project; \
+        "{digests} drop index {schema}conversations_tail; drop index {schema}conversations_project; \
          drop index {schema}sessions_named; alter table {schema}conversations drop column tail; \
          alter table {schema}conversations drop column project;"
     )

@@ -12,6 +12,8 @@ use crate::support::{Dice, inside};
 pub const FILE: &str = "traced.db";
 /// Appends of the victim's mode `few`.
 pub const FEW: usize = 12;
+/// Appends of the victim's mode `failing`.
+pub const FAILING: usize = 30;
 /// What a disk writes whole or not at all.
 const SECTOR: usize = 512;
 
@@ -31,11 +33,14 @@ pub enum Step {
     Sync(String),
     /// The folder: what was removed from it stays removed.
     SyncFolder,
-    SyncFailed,
+    /// A sync of this file failed: the system may have forgotten what it was to write.
+    SyncFailed(String),
     /// A place and its link were acknowledged.
     Acked((String, u64), String),
     /// An append was refused, with this kind of error.
     Refused(String),
+    /// The last place that could be read right after a refusal.
+    Visible(Option<u64>),
 }
 
 pub struct Trace {
@@ -106,7 +111,7 @@ fn step(call: &str) -> Option<Step> {
     let file = of_store(&plain)?;
     let mut rest = rest.trim_start_matches(", ").split('"');
     Some(match name {
-        "fsync" | "fdatasync" if failed => Step::SyncFailed,
+        "fsync" | "fdatasync" if failed => Step::SyncFailed(file),
         "fsync" | "fdatasync" => Step::Sync(file),
         _ if failed => return None,
         "pwrite64" => {
@@ -132,6 +137,7 @@ fn said(text: &str) -> Option<Step> {
         ["acked", id, position, link] => {
             Some(Step::Acked(((*id).into(), position.parse().unwrap()), (*link).into()))
         }
+        ["visible", last] => Some(Step::Visible(last.parse().ok())),
         ["refused", kind] => Some(Step::Refused((*kind).into())),
         _ => None,
     }
@@ -192,7 +198,8 @@ impl Disk {
                 self.unsynced.retain(|(file, _)| !gone.contains(file));
                 self.files.retain(|file, _| !gone.contains(file));
             }
-            Step::SyncFailed | Step::Acked(..) | Step::Refused(_) => {}
+            Step::SyncFailed(file) => self.unsynced.retain(|(of, _)| of != file),
+            Step::Acked(..) | Step::Refused(_) | Step::Visible(_) => {}
         }
     }
 

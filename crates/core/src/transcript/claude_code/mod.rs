@@ -17,7 +17,7 @@ use self::tree::{MessageNode, ParentLink, Path, Tree};
 use super::draft::{Between, ConversationDraft, finish};
 use super::lines::{MemberReaders, first_objects, lines, not_this_format};
 use super::print::{PrintedObject, list};
-use super::{FoundMessage, Parent, Source, Transcript, TranscriptError};
+use super::{FoundMessage, Parent, Relation, Source, Transcript, TranscriptError};
 use crate::entry::Meta;
 use crate::json::Raw;
 use crate::wire::Wire;
@@ -136,6 +136,9 @@ impl<'l, 'a> SessionReader<'l, 'a> {
                 }
                 None => self.employer(strand, path),
             };
+            if path.branch.is_none() && *strand != Strand::Main {
+                draft.head.relation = Relation::Helper;
+            }
             self.drafts.push(draft);
         }
     }
